@@ -264,8 +264,7 @@ void decode(char** a, int count) {
     nn::ParamStore store({.plan_only = plan}, run.stream);
     const auto model =
         load_component(files.source, "vae", {"encoder.", "quant_conv."}, [&](const Scope& scope) {
-          return std::make_unique<VaeDecoder>(
-              scope, c, VaeDecoderOptions{.normalised = false, .plan_only = plan}, run.stream);
+          return std::make_unique<VaeDecoder>(scope, c, VaeDecoderOptions{.normalised = false}, run.stream);
         });
     const Tensor z = store.uploaded(latents.data(), DType::f32, {c.z_dim, t, h, w});
     const int64_t frames = c.pixel_frames(t), s = c.spatial_stride();
@@ -297,8 +296,7 @@ void encode(char** a, int count) {
     nn::ParamStore store({.plan_only = plan}, run.stream);
     const auto model =
         load_component(files.source, "vae", {"decoder.", "post_quant_conv."}, [&](const Scope& scope) {
-          return std::make_unique<VaeEncoder>(scope, c, VaeEncoderOptions{.logvar = false, .plan_only = plan},
-                                              run.stream);
+          return std::make_unique<VaeEncoder>(scope, c, VaeEncoderOptions{.logvar = false}, run.stream);
         });
     const Tensor x = store.uploaded(video.data(), DType::f32, {t, h, w, 3});
     const Tensor mean = store.allocate(

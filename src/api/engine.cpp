@@ -29,7 +29,9 @@ struct Engine::State {
   explicit State(std::shared_ptr<Model> model) : pipeline(std::move(model)) {}
 
   TextToVideo::Prepared prepare(const VideoRequest& request) {
-    return pipeline.prepare(pipeline.resolved(request, [this](const Resolved& r) { return make_inputs(r); }));
+    Resolved r = pipeline.resolved(request);
+    r.take(make_inputs(r));
+    return pipeline.prepare(std::move(r));
   }
 
   MadeInputs make_inputs(const Resolved& r) const {

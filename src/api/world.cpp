@@ -51,7 +51,7 @@ struct World::State {
     const WorldConfig& c = session.config();
     info = {.kind = c.kind, .width = c.width, .height = c.height, .fps = c.fps, .keys = c.keys};
     info.mouse = c.mouse, info.mouse_step = c.mouse_step;
-    info.takes_image = session.model().dit.actions.present(), info.takes_prompt = !info.takes_image;
+    info.takes_image = session.model().family->actions, info.takes_prompt = !info.takes_image;
     info.first_block_frames = session.pixel_frames(c.first_block);
     info.block_frames = session.pixel_frames(c.first_block + c.block) - info.first_block_frames;
     info.peak_bytes = session.plan().peak_bytes;

@@ -158,7 +158,7 @@ json model_index_json(const ModelBundle& m, bool tokenizer) {
   const auto part = [](bool there, const char* library, const char* name) {
     return there ? json::array({library, name}) : json::array({nullptr, nullptr});
   };
-  const bool pictures = m.image_input == ImageInput::channels, looks = m.image_encoder != nullptr;
+  const bool pictures = m.family->image_input == ImageInput::channels, looks = m.image_encoder != nullptr;
   const auto add_image_encoder = [&] {
     out["image_encoder"] = part(looks, "transformers", "CLIPVisionModel");
     out["image_processor"] = part(looks, "transformers", "CLIPImageProcessor");
@@ -172,7 +172,7 @@ json model_index_json(const ModelBundle& m, bool tokenizer) {
   out = {{"_class_name", pictures ? "WanImageToVideoPipeline" : "WanPipeline"},
          {"_diffusers_version", kDiffusersVersion},
          {"boundary_ratio", m.transformer_2 ? json(m.boundary) : json()},
-         {"expand_timesteps", m.image_input == ImageInput::first_frame},
+         {"expand_timesteps", m.family->image_input == ImageInput::first_frame},
          {"scheduler", part(true, "diffusers", "UniPCMultistepScheduler")},
          {"text_encoder", part(m.text_encoder != nullptr, "transformers", "UMT5EncoderModel")},
          {"tokenizer", part(tokenizer, "transformers", "T5TokenizerFast")},

@@ -137,7 +137,7 @@ void open_second_expert(ModelBundle& m, FileAccess access) {
   const bool diffusers = m.files.layout == ModelFiles::Layout::diffusers;
   m.boundary = diffusers ? json_double(*m.files.model_index, "boundary_ratio", -1, 0, 1) : -1;
   if (m.boundary < 0 && (!diffusers || files.alone))  // wan/configs of the original repository
-    m.boundary = m.image_input == ImageInput::channels ? 0.9 : 0.875;
+    m.boundary = m.family->boundary;
   check(m.boundary >= 0, ErrorCode::not_found,
         "{}: model_index.json lists transformer_2 but no boundary_ratio (0.875 in Wan2.2-T2V-A14B, 0.9 in "
         "I2V-A14B)",
@@ -192,24 +192,23 @@ ModelBundle ModelBundle::open(const fs::path& named, FileAccess access, const Pa
     add_infinitetalk(transformer, file, access);
   m.transformer = transformer.source, m.dit = transformer.config;
   refuse_other_inputs(m.dit, m.transformer->files_text());
+  m.family = &family_of(m.files, m.dit);
   m.original = m.files.layout == ModelFiles::Layout::original || (single && transformer.original);
   // Matrix-Game 2's files lie so, each by itself; those of other models may be named, or stand in ComfyUI's folders.
-  if (m.dit.actions.present() && single)
-    find_original_parts(m.files, m.files.transformer.weights.parent_path());
+  if (m.family->actions && single) find_original_parts(m.files, m.files.transformer.weights.parent_path());
   if (m.reads_text() && !m.files.text_encoder.present())
     m.files.text_encoder = find_text_encoder(path, m.dit);
   if (!m.files.vae.present()) m.files.vae = find_vae(path, m.dit);
   open_text_encoder_of(m, parts, access);
   VaeFiles vae = naming_alone("`vae`", m.files.vae, [&] { return read_vae(m.files.vae, access); });
   m.vae = vae.source, m.vae_config = vae.config;
-  m.image_input = detect_image_input(m.files, m.dit);
   open_second_expert(m, access);
   open_image_encoder_of(m, path, parts, access);
   open_audio_encoder_of(m, parts);
-  m.kind = model_kind(m);
   m.defaults = default_request(m);
   m.preview_factors = tachy::preview_factors(m);
-  log_topic("load", "{}: {} model, {} layout, {} mapped", path.string(), m.kind, layout_name(m.files.layout),
+  log_topic("load", "{}: {} model, {} layout, {} mapped", path.string(), m.kind(),
+            layout_name(m.files.layout),
             human_bytes(m.mapped_transformer_bytes() + (m.text_encoder ? m.text_encoder->mapped_bytes() : 0) +
                         m.vae->mapped_bytes()));
   check(!m.reads_text() || m.dit.text_dim == m.text.d_model, ErrorCode::corrupt,

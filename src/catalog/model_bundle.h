@@ -8,16 +8,13 @@
 #include <span>
 #include <string>
 
+#include "catalog/families/family.h"
 #include "catalog/find_parts.h"
 #include "request/request.h"
 #include "weights/model_layout.h"
 #include "weights/tensor_source.h"
 
 namespace tachy {
-
-// How a model takes a picture: as the first latent frame, kept while the others are denoised (2.2 TI2V), or
-// as mask and encoded video in channels of their own (2.1 and 2.2 image-to-video, first-last-frame).
-enum class ImageInput { none, first_frame, channels };
 
 struct ModelBundle {
   ModelFiles files;
@@ -42,9 +39,8 @@ struct ModelBundle {
   WanConfig dit;  // for both transformers
   Umt5Config text;
   VaeConfig vae_config;
-  VideoRequest defaults;  // every optional filled
-  ImageInput image_input = ImageInput::none;
-  std::string kind;                    // "text-to-video", "image-to-video", "text-and-image-to-video", …
+  VideoRequest defaults;               // every optional filled
+  const Family* family = nullptr;      // of a model that has a transformer
   std::vector<float> preview_factors;  // [z + 1, 3]: latents to RGB (last row: offset), or empty
 
   // path: a model's folder, or a transformer's file. parts: replacements for the model's own parts.
@@ -54,6 +50,7 @@ struct ModelBundle {
   // Whether the original repository's defaults apply: the model has its layout, or is a single file with its
   // names.
   bool original = false;
+  const char* kind() const { return family->kind; }
   bool reads_text() const { return dit.text_dim > 0; }
   int experts() const { return transformer_2 ? 2 : 1; }
   const std::shared_ptr<TensorSource>& transformer_of(int part) const {

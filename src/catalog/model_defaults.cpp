@@ -1,5 +1,4 @@
-// What a user may leave out: a model's own settings, those of its scheduler, or what the repositories' pipelines use
-// for its kind.
+// What a user may leave out: a model's own settings, those of its scheduler, or its family's.
 #include "catalog/model_defaults.h"
 
 #include "base/error.h"
@@ -20,21 +19,51 @@ void fill(std::optional<T>& target, T value) {
   if (!target) target = std::move(value);
 }
 
+void take_own_settings(const nlohmann::json& j, VideoRequest& d) {
+  if (j.contains("height")) d.height = static_cast<int>(json_int(j, "height", 1, 1 << 14));
+  if (j.contains("width")) d.width = static_cast<int>(json_int(j, "width", 1, 1 << 14));
+  if (j.contains("num_frames")) d.frames = static_cast<int>(json_int(j, "num_frames", 1, 1 << 16));
+  if (j.contains("window_frames"))
+    d.window_frames = static_cast<int>(json_int(j, "window_frames", 5, 1 << 16));
+  if (j.contains("fps")) d.fps = json_double(j, "fps", 16, 0.1, 1000);
+  if (j.contains("num_inference_steps"))
+    d.steps = static_cast<int>(json_int(j, "num_inference_steps", 1, 1000));
+  if (j.contains("guidance_scale")) d.guidance = json_double(j, "guidance_scale", 5, 0, 100);
+  if (j.contains("guidance_scale_2")) d.guidance_2 = json_double(j, "guidance_scale_2", 5, 0, 100);
+  if (j.contains("flow_shift")) d.shift = json_double(j, "flow_shift", 5, 0.01, 100);
+  if (j.contains("negative_prompt")) d.negative_prompt = json_string(j, "negative_prompt", "");
+  // What diffusers keeps in the scheduler's config; distilled models need it as they were distilled.
+  if (j.contains("sampler"))
+    d.sampler = std::string(to_string(
+        naming("generation_config.json", [&] { return parse_sampler(json_string(j, "sampler", "")); })));
+  if (j.contains("grid")) d.grid = json_string(j, "grid", "");
+  if (j.contains("audio_guidance_scale"))
+    d.audio_guidance = json_double(j, "audio_guidance_scale", 4, 0, 100);
+  if (j.contains("color_correction")) d.color_correction = json_double(j, "color_correction", 1, 0, 1);
+}
+
+void take_scheduler(const nlohmann::json& j, VideoRequest& d) {
+  const std::string name = json_string(j, "_class_name", "UniPCMultistepScheduler");
+  fill(d.sampler,
+       std::string(to_string(naming("scheduler_config.json", [&] { return parse_sampler(name); }))));
+  const double shift = json_double(j, "shift", 1.0, 0.01, 100);
+  fill(d.shift, json_double(j, "flow_shift", shift, 0.01, 100));
+}
+
+void take_family(const ModelBundle& m, VideoRequest& d) {
+  const FamilyDefaults& f = m.family->defaults;
+  const char* const layout = m.original ? "original" : "diffusers";
+  fill(d.sampler, std::string(f.sampler)), fill(d.grid, std::string(f.grid ? f.grid : layout));
+  fill(d.shift, f.shift), fill(d.steps, f.steps);
+  // Where only the first expert's scale is known, it stands for both, as in diffusers.
+  if (m.experts() == 2) fill(d.guidance_2, d.guidance.value_or(f.guidance_2));
+  fill(d.guidance, f.guidance), fill(d.audio_guidance, f.audio_guidance);
+  fill(d.height, f.height), fill(d.width, f.width), fill(d.frames, f.frames), fill(d.fps, f.fps);
+  fill(d.window_frames, 81);
+  fill(d.negative_prompt, m.original ? std::string(f.shots) + kOriginalNegativePrompt : std::string());
+}
+
 }  // namespace
-
-ImageInput detect_image_input(const ModelFiles& files, const WanConfig& c) {
-  if (c.image_branch() || c.in_channels > c.out_channels) return ImageInput::channels;
-  const bool expands = files.model_index &&
-                       json_bool(*files.model_index, "expand_timesteps", false);  // diffusers' name for it
-  return expands || c.in_channels == 48 ? ImageInput::first_frame : ImageInput::none;
-}
-
-std::string model_kind(const ModelBundle& m) {
-  if (m.dit.actions.present()) return "world";
-  if (m.dit.pos_embed_seq_len > 0) return "first-last-frame-to-video";
-  if (m.image_input == ImageInput::channels) return "image-to-video";
-  return m.image_input == ImageInput::first_frame ? "text-and-image-to-video" : "text-to-video";
-}
 
 std::vector<float> preview_factors(const ModelBundle& m) {
   if (!m.files.generation_config) return {};
@@ -45,63 +74,11 @@ std::vector<float> preview_factors(const ModelBundle& m) {
 
 VideoRequest default_request(const ModelBundle& m) {
   VideoRequest d;
-  const bool original = m.original;
-  if (m.files.generation_config) {
-    const nlohmann::json& j = *m.files.generation_config;
-    if (j.contains("height")) d.height = static_cast<int>(json_int(j, "height", 1, 1 << 14));
-    if (j.contains("width")) d.width = static_cast<int>(json_int(j, "width", 1, 1 << 14));
-    if (j.contains("num_frames")) d.frames = static_cast<int>(json_int(j, "num_frames", 1, 1 << 16));
-    if (j.contains("window_frames"))
-      d.window_frames = static_cast<int>(json_int(j, "window_frames", 5, 1 << 16));
-    if (j.contains("fps")) d.fps = json_double(j, "fps", 16, 0.1, 1000);
-    if (j.contains("num_inference_steps"))
-      d.steps = static_cast<int>(json_int(j, "num_inference_steps", 1, 1000));
-    if (j.contains("guidance_scale")) d.guidance = json_double(j, "guidance_scale", 5, 0, 100);
-    if (j.contains("guidance_scale_2")) d.guidance_2 = json_double(j, "guidance_scale_2", 5, 0, 100);
-    if (j.contains("flow_shift")) d.shift = json_double(j, "flow_shift", 5, 0.01, 100);
-    if (j.contains("negative_prompt")) d.negative_prompt = json_string(j, "negative_prompt", "");
-    // What diffusers keeps in the scheduler's config; distilled models need it as they were distilled.
-    if (j.contains("sampler"))
-      d.sampler = std::string(to_string(
-          naming("generation_config.json", [&] { return parse_sampler(json_string(j, "sampler", "")); })));
-    if (j.contains("grid")) d.grid = json_string(j, "grid", "");
-    if (j.contains("audio_guidance_scale"))
-      d.audio_guidance = json_double(j, "audio_guidance_scale", 4, 0, 100);
-    if (j.contains("color_correction")) d.color_correction = json_double(j, "color_correction", 1, 0, 1);
-  }
-  if (m.dit
-          .audio_branch()) {  // InfiniteTalk's own program; a scheduler's config is that of the model below it
-    fill(d.sampler, std::string("euler")), fill(d.grid, std::string("multitalk"));
-    fill(d.shift, 7.0), fill(d.steps, 40), fill(d.audio_guidance, 4.0), fill(d.fps, 25.0);
-  }
-  if (m.files.scheduler) {
-    const nlohmann::json& j = *m.files.scheduler;
-    const std::string name = json_string(j, "_class_name", "UniPCMultistepScheduler");
-    fill(d.sampler,
-         std::string(to_string(naming("scheduler_config.json", [&] { return parse_sampler(name); }))));
-    const double shift = json_double(j, "shift", 1.0, 0.01, 100);
-    fill(d.shift, json_double(j, "flow_shift", shift, 0.01, 100));
-  }
-  const bool ti2v = m.image_input == ImageInput::first_frame, flf2v = m.dit.pos_embed_seq_len > 0;
-  fill(d.sampler, std::string("unipc"));
-  fill(d.grid, std::string(original ? "original" : "diffusers"));
-  if (m.dit.image_branch()) d.clip_preparation = original ? "original" : "processor";
-  const bool experts = m.experts() == 2, channels = m.image_input == ImageInput::channels;
-  fill(d.shift, flf2v ? 16.0 : experts && !channels ? 12.0 : 5.0);
-  fill(d.steps, experts || (m.dit.image_branch() && !flf2v) ? 40 : 50);
-  if (experts) {  // where only the first is known, it stands for both, as in diffusers
-    fill(d.guidance_2, d.guidance.value_or(channels ? 3.5 : 3.0));
-    fill(d.guidance, channels ? 3.5 : 4.0);
-  }
-  fill(d.guidance, 5.0), fill(d.audio_guidance, 1.0);
-  fill(d.height, ti2v ? 704 : 480);
-  fill(d.width, ti2v ? 1280 : 832);
-  fill(d.frames, ti2v ? 121 : 81);
-  fill(d.fps, ti2v ? 24.0 : 16.0);
-  fill(d.window_frames, 81);
-  // 2.1's image-to-video models were given a longer one: no shaking camera, and no cuts.
-  const std::string shots = flf2v ? "镜头切换，镜头晃动，" : m.dit.image_branch() ? "镜头晃动，" : "";
-  fill(d.negative_prompt, original ? shots + kOriginalNegativePrompt : std::string());
+  if (m.files.generation_config) take_own_settings(*m.files.generation_config, d);
+  if (m.family->defaults.over_scheduler) take_family(m, d);
+  if (m.files.scheduler) take_scheduler(*m.files.scheduler, d);
+  take_family(m, d);
+  if (seen_pictures(m.dit) > 0) d.clip_preparation = m.original ? "original" : "processor";
   return d;
 }
 

@@ -39,7 +39,7 @@ void open_parts(ModelBundle& m, const fs::path& in, const PartPaths& parts, std:
     const VaeFiles vae = read_vae(m.files.vae);
     m.vae = vae.source, m.vae_config = vae.config;
   });
-  if (m.dit.image_branch())
+  if (seen_pictures(m.dit) > 0)
     attempt(notes, !parts.image_encoder.empty(), [&] {
       m.files.image_encoder =
           parts.image_encoder.empty() ? find_image_encoder(in, m.dit) : image_encoder_at(parts.image_encoder);
@@ -50,7 +50,7 @@ void open_parts(ModelBundle& m, const fs::path& in, const PartPaths& parts, std:
     m.files.tokenizer = parts.tokenizer;
   else if (m.text_encoder && !carries_tokenizer(*m.text_encoder))
     m.files.tokenizer = tokenizer_beside(m.files.text_encoder.weights);
-  m.image_input = detect_image_input(m.files, m.dit);
+  m.family = &family_of(m.files, m.dit);
   m.defaults = default_request(m);
 }
 

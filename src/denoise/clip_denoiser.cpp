@@ -74,7 +74,7 @@ void ClipDenoiser::make_speech(const ClipInput& in) {
     std::optional<WanAudio>& audio = made[hears ? 1 : 0];
     if (!audio) {
       audio = allocate_audio(*in.network, in.latent_shape.at(1), store_, hears ? regions : WanRegions());
-      make_audio(*in.network, hears ? in.speech : std::span(&silence, 1), *audio, stream_);
+      make_audio(*in.network, hears ? std::span(in.speech) : std::span(&silence, 1), *audio, stream_);
     }
     pass_->audio.push_back(*audio);
   }

@@ -29,7 +29,7 @@ struct ClipInput {
   Tensor given;  // [z, n, h, w] f32: the first latent frames, where they are not denoised; undefined without
   // Of models with the audio branch: what each speaker says, and whether each guidance branch hears it. Of two speakers also
   // where they are (make_regions).
-  std::span<const AudioWindow> speech = {};
+  std::vector<AudioWindow> speech = {};
   std::span<const uint8_t> regions = {};
   std::vector<bool> hears;
   std::vector<int64_t> latent_shape;    // z, T, h, w

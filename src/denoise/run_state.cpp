@@ -27,23 +27,17 @@ void check_window(const RunState& s, const TalkWindows& talk, const Tensor& moti
 
 }  // namespace
 
-void check_state(const RunState& s, const Resolved& r, const Shared& shared) {
+void check_state(const RunState& s, const Resolved& r, const Shared& shared, const StateCounts& counts) {
   check_window(s, r.talk, shared.motion);
-  const int block =
-      r.request.block;  // whose steps are all finished or none; the last one's frames have left with it
-  const int64_t steps = block > 0 ? shared.latents.dim(1) / block - 1 : r.sampler.steps();
-  check(s.step >= (s.window > 0 ? 0 : 1) && s.step <= steps, ErrorCode::corrupt, "resume: {} {} of {}",
-        block > 0 ? "block" : "step", s.step, steps);
+  check(s.step >= (s.window > 0 ? 0 : 1) && s.step <= counts.all, ErrorCode::corrupt, "resume: {} {} of {}",
+        counts.what, s.step, counts.all);
   const auto values = static_cast<size_t>(shared.latents.numel());
   check_values(s.latents, values, "latents");
-  const int tensors = block > 0 ? 0 : r.sampler.state_tensors() + r.step_cache.state_tensors();
-  check(s.solver.size() == static_cast<size_t>(tensors), ErrorCode::corrupt,
-        "resume: the sampler keeps {} tensors, got {}", tensors, s.solver.size());
+  check(s.solver.size() == static_cast<size_t>(counts.tensors), ErrorCode::corrupt,
+        "resume: the sampler keeps {} tensors, got {}", counts.tensors, s.solver.size());
   for (const auto& tensor : s.solver) check_values(tensor, values, "values of the sampler");
 }
 
-bool denoised(const RunState& state, const Resolved& r) {
-  return r.request.block == 0 && state.step == r.sampler.steps();
-}
+bool denoised(const RunState& state, const Resolved& r) { return state.step == r.sampler.steps(); }
 
 }  // namespace tachy

@@ -6,10 +6,18 @@
 
 namespace tachy {
 
-// A state read from a file may be anything: throws corrupt unless it fits the request.
-void check_state(const RunState& state, const Resolved& request, const Shared& shared);
+// What a state counts: finished steps or blocks, of how many, and the sampler's tensors between them.
+struct StateCounts {
+  const char* what = "step";
+  int64_t all = 0;
+  int tensors = 0;
+};
 
-// Whether its window, or the clip, has no steps left. One that is made block by block always has a block left.
+// A state read from a file may be anything: throws corrupt unless it fits the request.
+void check_state(const RunState& state, const Resolved& request, const Shared& shared,
+                 const StateCounts& counts);
+
+// Whether its window, or the clip, has no steps left.
 bool denoised(const RunState& state, const Resolved& request);
 
 }  // namespace tachy

@@ -7,7 +7,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
-#include "denoise/causal_denoiser.h"
+#include "engine/courses/course.h"
 #include "session/admission.h"
 #include "tensor/work_tally.h"
 
@@ -48,7 +48,7 @@ VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
   // Files are read into host memory.
   plan.shared_bytes = shared_store.bytes() + (on_device(in) ? 0 : in.model->bundle().read_bytes());
   Job job{.request = *in.request, .prompts = *in.prompts, .shared = shared};
-  plan.stages = walk(job, session);
+  plan.stages = course_of(*in.request).walk(job, session);
   plan.keeps = placement.keeps;
   uint64_t kept = 0, arena = 0;
   for (const StagePlan& s : plan.stages) {
@@ -61,14 +61,9 @@ VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
   return plan;
 }
 
-// A clip's pass is one graph, which the libraries' share has room for; one that is made block by block has several.
 uint64_t graph_bytes(const PlanInput& in) {
-  const VideoRequest& r = in.request->request;
-  if (!in.gpu || r.block == 0 || !in.model->options().graphs) return 0;
-  if (in.request->without.has(Optimisation::graphs)) return 0;
-  const int64_t frames = in.request->latent_frames,
-                window = r.block_window > 0 ? std::min<int64_t>(r.block_window, frames) : frames;
-  return causal_graph_bytes(in.model->bundle().dit, {.frames = window}, r.block);
+  if (!in.gpu || !in.model->options().graphs || in.request->without.has(Optimisation::graphs)) return 0;
+  return course_of(*in.request).graph_bytes(*in.request, in.model->bundle().dit);
 }
 
 VideoPlan plan_within(const PlanInput& in) {
@@ -84,8 +79,9 @@ VideoPlan plan_within(const PlanInput& in) {
     placement.keeps = false;
     plan = plan_with(in, placement);
   }
+  const bool again = course_of(*in.request).comes_again(*in.request);
   const auto need = [&](std::string_view name) {
-    return bytes_of(plan, widest_stage(plan, name, name == "denoise" && in.request->talk.count() > 1));
+    return bytes_of(plan, widest_stage(plan, name, name == "denoise" && again));
   };
   if (plan.peak_bytes > budget) {
     const auto streamed = [&](const char* name) {
@@ -112,8 +108,7 @@ VideoPlan plan_within(const PlanInput& in) {
 // The most frames of this size that fit; "" when not even the fewest do.
 std::string what_would_fit(const PlanInput& in) {
   const Resolved& r = *in.request;
-  if (r.talk.frames > 0) return "a smaller size or shorter windows (`window_frames`)";
-  if (r.request.block > 0) return "a smaller size, fewer `frames`, or a shorter `block_window`";
+  if (const char* text = course_of(r).would_fit()) return text;
   const VaeConfig& vae = in.model->bundle().vae_config;
   const auto stride = static_cast<int>(vae.temporal_stride());
   WorkTally aside;

@@ -2,8 +2,8 @@
 // blocks must stay on the host to keep the run within its limit.
 #pragma once
 
-#include "engine/walk.h"
 #include "request/stage_plan.h"
+#include "session/session.h"
 
 namespace tachy {
 

@@ -1,16 +1,15 @@
 #include "engine/rank_plan.h"
 
+#include "engine/courses/course.h"
 #include "runtime/rank_team.h"
 
 namespace tachy {
 
 namespace {
 
-// These attend to more than the clip's own tokens.
-void check_kind(const Resolved& r) {
-  const char* const kind = r.talk.frames > 0     ? "a talking photo"
-                           : r.request.block > 0 ? "a video that is made block by block"
-                                                 : nullptr;
+// Some attend to more than the clip's own tokens.
+void check_course(const Resolved& r) {
+  const char* const kind = course_of(r).undivided();
   check(!kind, ErrorCode::unsupported,
         "`ranks`: {} cannot be divided among ranks yet; leave `ranks` out, or make it 1", kind ? kind : "");
 }
@@ -26,7 +25,7 @@ int64_t tokens_of(const Resolved& r, const ModelBundle& model) {
 std::vector<RankPlan> plan_ranks(const Model& model, const Resolved& r) {
   const int ranks = model.options().ranks;
   if (ranks == 1) return {};
-  check_kind(r);
+  check_course(r);
   const int64_t branches = r.most_branches(), tokens = tokens_of(r, model.bundle()),
                 heads = model.bundle().dit.num_heads;
   const auto layout = runtime::RankLayout::of(ranks, branches, tokens);

@@ -6,8 +6,8 @@
 #include "base/log.h"
 #include "cuda/event_profiler.h"
 #include "denoise/noise_source.h"
-#include "denoise/run_state.h"
 #include "denoise/talk_progress.h"
+#include "engine/courses/course.h"
 #include "engine/memory_plan.h"
 #include "engine/optimisations.h"
 #include "engine/rank_plan.h"
@@ -33,7 +33,7 @@ void settle_lora_mode(VideoRequest& r, bool keeps) {
 
 }  // namespace
 
-Resolved TextToVideo::resolved(const VideoRequest& request, const MakeInputs& make) {
+Resolved TextToVideo::resolved(const VideoRequest& request) {
   ++resolved_;
   Resolved r = gpu() ? resolved_for_gpu(request) : resolve(model(), request);
   if (!gpu()) {
@@ -42,7 +42,6 @@ Resolved TextToVideo::resolved(const VideoRequest& request, const MakeInputs& ma
       if (const auto reason = ops::why_no_bf16()) warn("products stay in float32: {}", reason->text());
   }
   r.graphs = r.graphs && model_.options().graphs && !model_.upload_check();
-  if (make) r.take(make(r));
   return r;
 }
 
@@ -129,8 +128,7 @@ std::vector<float> first_latents(const Resolved& resolved, const RunState* resum
   const auto count = static_cast<size_t>(latents.numel());
   std::vector<float> values = r.init_latents;
   if (values.empty()) {
-    values.resize(count), noise.draw(values);
-    if (r.speech && r.recipe == "wrapper") noise.draw(values);  // its sampler's own draw goes unused
+    values.resize(count), course_of(resolved).draw(resolved, noise, values);
     if (resolved.windows.divides(clip) && r.free_noise == "on")
       repeat_noise(resolved.windows, clip, z, values, [&](int64_t n) { return noise.permutation(n); });
   }
@@ -168,7 +166,8 @@ int run(const TextToVideo::Prepared& prepared, Session& session, const RunState*
   const MemoryLabel label("latents, text embeddings");
   const Shared shared(r, session.model(), prepared.prompts, store);
   const auto memory = store.keep();
-  if (resume) check_state(*resume, r, shared);
+  const Course& course = course_of(r);
+  if (resume) check_state(*resume, r, shared, course.state_counts(r, shared));
   part.next("noise", ProfileKind::other);
   NoiseSource noise(r.request);
   upload(first_latents(r, resume, shared.latents, noise).data(), shared.latents, stream);
@@ -180,7 +179,7 @@ int run(const TextToVideo::Prepared& prepared, Session& session, const RunState*
           .resume = resume,
           .noise = &noise,
           .progress = progress};
-  walk(job, session);
+  course.walk(job, session);
   return job.steps_reused;
 }
 
@@ -191,7 +190,7 @@ Resolved TextToVideo::generate(const Prepared& prepared, const VideoCallbacks& g
   const VideoPlan& plan = prepared.plan;
   VideoCallbacks callbacks = given;
   std::optional<TalkProgress> progress;
-  if (callbacks.progress && prepared.request.talk.count() > 1) {
+  if (callbacks.progress && course_of(prepared.request).comes_again(prepared.request)) {
     progress.emplace(prepared.request, plan, callbacks.progress);
     callbacks.progress = [&](const Progress& p) { progress->tell(p, monotonic_seconds()); };
   }

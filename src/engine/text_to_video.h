@@ -6,8 +6,6 @@
 // may be called from several threads at once.
 #pragma once
 
-#include <functional>
-
 #include "engine/session_pool.h"
 #include "request/gpu_mode.h"
 
@@ -37,10 +35,9 @@ class TextToVideo {
     std::shared_ptr<const RequestAdapters> adapters = {};  // null: the request has no adapters
   };
 
-  // The request with everything filled in and checked, as this pipeline's device runs it. make: what its pictures and sounds
-  // become; without it the request's pictures are of the video's size already.
-  using MakeInputs = std::function<MadeInputs(const Resolved&)>;
-  Resolved resolved(const VideoRequest& request, const MakeInputs& make = {});
+  // The request with everything filled in and checked, as this pipeline's device runs it. Where its pictures are not of the
+  // video's size already, or it has sounds, it takes what is made of them (Resolved::take) before it is prepared.
+  Resolved resolved(const VideoRequest& request);
   // Tokenises and plans it; loads no weights. The plan tells exact memory.
   Prepared prepare(Resolved request);
   void estimate_seconds(Prepared& prepared);

@@ -30,7 +30,7 @@ std::vector<float> random_values(size_t count, bool normal, uint32_t seed) {
 WorldInput random_input(WorldSession& session) {
   const ModelBundle& m = session.model();
   WorldInput in;
-  if (!m.dit.actions.present()) {
+  if (!m.family->actions) {
     in.text = session.read_prompt("a prompt of ordinary length, for the memory of its keys and values");
     return in;
   }

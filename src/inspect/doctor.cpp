@@ -110,10 +110,9 @@ VideoPlan model_plan(const std::filesystem::path& model, const std::string& leve
                      const std::string& device, const std::string& dtype) {
   ModelBundle bundle = naming("`model`", [&] { return ModelBundle::open(model); });
   const ModelOptions options{.threads = threads, .device = device};
-  if (bundle.dit.actions.present())
-    return WorldSession(std::make_shared<Model>(std::move(bundle), options),
-                        {.level = level, .dtype = dtype, .plan_only = true})
-        .plan();
+  if (bundle.family->actions)
+    return WorldSession::plan_of(std::make_shared<Model>(std::move(bundle), options),
+                                 {.level = level, .dtype = dtype});
   VideoRequest request = example_request(bundle);
   request.level = level;
   if (!dtype.empty()) request.dtype = dtype;

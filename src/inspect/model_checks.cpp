@@ -103,7 +103,7 @@ class ModelChecks {
       stage("audio-encoder", {{"input_values", random_values({1, kSamples}, 3)}}, "hidden_states");
     const VaeConfig& vae = model_.vae_config;
     const int64_t side = kSide * vae.spatial_stride();
-    if (blocks || model_.image_input != ImageInput::none)
+    if (blocks || model_.family->image_input != ImageInput::none)
       stage("vae-encode",
             {{"video", random_values({1, vae.image_channels(), 1 + vae.temporal_stride(), side, side}, 4)}},
             "mean");

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "catalog/model_bundle.h"
-#include "catalog/model_defaults.h"
 #include "models/wan/infer_config.h"
 #include "weights/names/rename.h"
 
@@ -108,10 +107,9 @@ ModelInfo describe_file(const std::filesystem::path& path, std::vector<std::stri
     info.missing = {"a transformer: this is an image encoder, which `image_encoder` takes"};
     info.kind = "image encoder", info.components = {describe_image_encoder(*clip.source, clip.config)};
   } else {
-    ModelBundle m;
     const TransformerFiles dit = open_transformer(path);
-    m.dit = dit.config, m.image_input = detect_image_input(m.files, m.dit);
-    info.kind = model_kind(m), info.components = {describe_transformer(*dit.source, dit.config)};
+    info.kind = family_of({}, dit.config).kind,
+    info.components = {describe_transformer(*dit.source, dit.config)};
   }
   return info;
 }
@@ -130,7 +128,7 @@ ModelInfo describe_model(const std::filesystem::path& path, const PartPaths& par
   if (auto missing = what_is_missing(path, parts); !missing.empty())
     return describe_file(path, std::move(missing));
   const ModelBundle m = ModelBundle::open(path, FileAccess::map, parts);
-  ModelInfo info{.path = path.string(), .kind = m.kind, .layout = layout_name(m.files.layout)};
+  ModelInfo info{.path = path.string(), .kind = m.kind(), .layout = layout_name(m.files.layout)};
   ComponentInfo dit = describe_transformer(*m.transformer, m.dit), vae = describe_vae(*m.vae, m.vae_config);
   if (m.text_encoder) info.components = {describe_text(*m.text_encoder, m.text)};
   info.components.insert(info.components.end(), {dit, vae});

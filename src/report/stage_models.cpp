@@ -183,8 +183,7 @@ void run_vae_encode(const StageRequest& request, StageIo& io) {
     stream.precision.products = Products::as_activations;  // a level's 8 bits are only for a transformer
     const auto model =
         load_component(files.source, "vae", {"decoder.", "post_quant_conv."}, [&](const Scope& scope) {
-          return std::make_unique<VaeEncoder>(scope, c, VaeEncoderOptions{.plan_only = stream.measuring()},
-                                              stream);
+          return std::make_unique<VaeEncoder>(scope, c, VaeEncoderOptions{}, stream);
         });
     nn::ParamStore store({}, stream);
     const Tensor frames_in = where_it_computes(video, store);
@@ -208,8 +207,7 @@ void run_vae_decode(const StageRequest& request, StageIo& io) {
     stream.precision.products = Products::as_activations;  // a level's 8 bits are only for a transformer
     const auto model =
         load_component(files.source, "vae", {"encoder.", "quant_conv."}, [&](const Scope& scope) {
-          return std::make_unique<VaeDecoder>(
-              scope, c, VaeDecoderOptions{.normalised = false, .plan_only = stream.measuring()}, stream);
+          return std::make_unique<VaeDecoder>(scope, c, VaeDecoderOptions{.normalised = false}, stream);
         });
     nn::ParamStore store({}, stream);
     const Tensor z = where_it_computes(latents, store);

@@ -9,8 +9,6 @@
 namespace tachy {
 namespace {
 
-using enum ModelFamily;
-
 const PresetRow* row_for(const Preset& preset, ModelFamily family) {
   for (const PresetRow& row : preset.rows)
     if (std::find(row.fits.begin(), row.fits.end(), family) != row.fits.end()) return &row;
@@ -35,20 +33,12 @@ void fill(std::optional<T>& member, const V& value) {
 
 }  // namespace
 
-ModelFamily family_of(const ModelBundle& model, bool last_image) {
-  if (model.dit.audio_branch()) return talking;
-  if (model.image_input == ImageInput::first_frame) return first_frame;
-  if (model.image_input == ImageInput::none) return model.experts() == 2 ? text_experts : text;
-  if (model.experts() == 2) return last_image ? two_pictures_experts : image_experts;
-  return model.dit.pos_embed_seq_len > 0 ? two_pictures : image;
-}
-
 const PresetRow* preset_row(const ModelBundle& model, const VideoRequest& r) {
   if (!r.preset) return nullptr;
   check_choice("preset", *r.preset, preset_names());
   const Preset& preset =
       *std::find_if(presets().begin(), presets().end(), [&](const Preset& p) { return *r.preset == p.name; });
-  const ModelFamily family = family_of(model, r.last_image != nullptr);
+  const ModelFamily family = model.family->preset_family(r.last_image != nullptr);
   const PresetRow* row = row_for(preset, family);
   if (!row) refuse(preset, family);
   return row;

@@ -6,8 +6,6 @@
 
 namespace tachy {
 
-ModelFamily family_of(const ModelBundle& model, bool last_image);
-
 // The row of the request's `preset` that fits the model; null without a preset. Throws invalid_argument where
 // none fits, and says what would.
 const PresetRow* preset_row(const ModelBundle& model, const VideoRequest& request);

@@ -31,7 +31,7 @@ void check_embeds(const ModelBundle& model, const ImageEmbeds* given) {
   const WanConfig& dit = model.dit;
   const int64_t rows = dit.pos_embed_seq_len;
   const std::string expected = fmt::format("[{}, {}]", rows > 0 ? rows : 257, dit.image_dim);
-  if (!dit.image_branch())
+  if (seen_pictures(dit) == 0)
     return require(given == nullptr, "`image_embeds`: this model has no image branch; leave them out");
   if (!given) {
     require(model.image_encoder != nullptr,
@@ -55,6 +55,7 @@ void check_embeds(const ModelBundle& model, const ImageEmbeds* given) {
 
 void check_images(const ModelBundle& model, const VideoRequest& r) {
   const WanConfig& dit = model.dit;
+  const Family& family = *model.family;
   const auto check_picture = [](const char* field, const Picture* p) {
     require(!p || (p->width > 0 && p->height > 0 &&
                    p->rgb.size() == static_cast<size_t>(p->width) * static_cast<size_t>(p->height) * 3),
@@ -63,7 +64,7 @@ void check_images(const ModelBundle& model, const VideoRequest& r) {
   };
   check_picture("image", r.image.get());
   check_picture("last_image", r.last_image.get());
-  if (model.image_input == ImageInput::none) {
+  if (family.image == Given::refused) {
     require(!r.image && !r.last_image && !r.image_embeds,
             "`{}`: this is a text-to-video model, which takes no picture; a text-and-image-to-video model "
             "(Wan2.2-TI2V-5B) or an image-to-video model would",
@@ -74,8 +75,9 @@ void check_images(const ModelBundle& model, const VideoRequest& r) {
   }
   require(r.image || !r.last_image, "`last_image`: the first frame is needed too, as `image`");
   check_embeds(model, r.image_embeds.get());
-  if (model.image_input == ImageInput::first_frame) {
-    require(!r.last_image, "`last_image`: this model takes only the first frame (`image`)");
+  require(family.last_image != Given::refused || !r.last_image,
+          "`last_image`: this model takes only the first frame (`image`)");
+  if (family.image_input == ImageInput::first_frame) {
     require(!r.image || *r.frames > 1, "`frames`: 1 would give back the picture of `image`; 5 would work");
     return;
   }
@@ -84,8 +86,8 @@ void check_images(const ModelBundle& model, const VideoRequest& r) {
         "this transformer takes {} channels; image-to-video models take {} (noise, mask and picture)",
         dit.in_channels, channels);
   require(r.image != nullptr, "`image`: this is an {} model, which needs a picture to begin with",
-          model.kind);
-  require(dit.pos_embed_seq_len == 0 || r.last_image,
+          model.kind());
+  require(family.last_image != Given::needed || r.last_image,
           "`last_image`: this model goes from one picture to another and needs both");
   require(!r.last_image || *r.frames > 1, "`frames`: 1 has no room for `last_image`; 5 would work");
 }
@@ -187,19 +189,17 @@ WindowPlan window_plan(const VideoRequest& r, const ModelBundle& model) {
 Resolved resolve(const ModelBundle& model, const VideoRequest& given, const GpuMode* gpu) {
   Resolved out;
   VideoRequest& r = out.request;
-  check(!model.dit.actions.present(), ErrorCode::unsupported,
-        "{}: this model follows a picture and actions of keyboard and mouse (Matrix-Game 2), not a prompt: "
-        "tachyscope world makes its videos",
-        model.files.root.string());
+  const Family& family = *model.family;
+  check(!family.no_request, ErrorCode::unsupported, "{}: {}", model.files.root.string(),
+        family.no_request ? family.no_request : "");
   r = given;
   apply_preset(model, r);
   if (r.block > 0 && !r.guidance) r.guidance = 1.0;  // such models are trained for it
   const bool shifted = r.shift.has_value();          // by the caller or the preset
   fill_fields(r, model.defaults);
-  // The original repository's rule for its 2.1 image-to-video models at their small size.
   const bool small = (*r.width == 832 && *r.height == 480) || (*r.width == 480 && *r.height == 832);
-  if (!shifted && small && model.original && model.dit.image_branch() && model.dit.pos_embed_seq_len == 0)
-    r.shift = 3.0;
+  if (!shifted && small && model.original && family.defaults.small_shift)
+    r.shift = family.defaults.small_shift;
 
   check_fields(r);
   check_multiple("width", *r.width, model.size_multiple());
@@ -226,8 +226,7 @@ Resolved resolve(const ModelBundle& model, const VideoRequest& given, const GpuM
   for (const Branches& branches : out.guidance)
     out.guided = out.guided || std::ranges::any_of(branches, &Branch::negative);
   out.pictured = r.image != nullptr;
-  if (out.pictured && model.dit.image_branch() && !r.image_embeds)
-    out.clip_pictures = model.dit.pos_embed_seq_len > 0 ? 2 : 1;
+  if (out.pictured && !r.image_embeds) out.clip_pictures = seen_pictures(model.dit);
   resolve_blocks(model, given, out);
   const auto expected =
       static_cast<size_t>(out.latent_channels * out.latent_frames * out.latent_height * out.latent_width);

@@ -10,11 +10,10 @@ void resolve_blocks(const ModelBundle& model, const VideoRequest& given, Resolve
           "`block_window`: {} has no effect without `block`; give that, too, or leave this out",
           r.block_window);
   if (r.block == 0) return;
-  check(model.experts() == 1 && model.image_input == ImageInput::none && !model.dit.audio_branch(),
-        ErrorCode::unsupported,
+  check(model.family->blocks, ErrorCode::unsupported,
         "`block`: this is an {} model; only text-to-video models of one transformer are made block by block "
         "(Self-Forcing, CausVid)",
-        model.kind);
+        model.kind());
   require(
       !out.guided,
       "`guidance`: expected 1 with `block`, got {}: models that make videos block by block use no guidance",

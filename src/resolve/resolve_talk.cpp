@@ -13,21 +13,21 @@ constexpr double kFrameRate = 25;  // with which InfiniteTalk was trained
 constexpr int kMostFrames = 65536;
 
 void check_model(const ModelBundle& model, const VideoRequest& r) {
-  require(r.speech || !model.dit.audio_branch(),
+  const bool follows = model.dit.audio_branch();
+  require(r.speech || !follows,
           "`speech`: this transformer follows speech (InfiniteTalk's audio branch); give the sound of it");
   if (!r.speech) return;
-  require(model.dit.audio_branch(),
+  require(follows,
           "`speech`: this transformer has no audio branch; name InfiniteTalk's file (`infinitetalk`) beside "
           "an image-to-video model (Wan2.1-I2V-14B)");
   check(model.audio_encoder != nullptr, ErrorCode::not_found,
         "`audio_encoder`: speech is heard through a wav2vec2 (chinese-wav2vec2-base), and {} has none: name "
         "its folder or file",
         model.files.root.string());
-  check(model.image_input == ImageInput::channels && model.dit.pos_embed_seq_len == 0 && model.experts() == 1,
-        ErrorCode::unsupported,
+  check(model.family->talks, ErrorCode::unsupported,
         "`speech`: expected an image-to-video model with one transformer and one picture (Wan2.1-I2V), but "
         "this is one of the {} models",
-        model.kind);
+        model.kind());
 }
 
 void check_others(const VideoRequest& given, const VideoRequest& r) {

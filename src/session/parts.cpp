@@ -154,9 +154,8 @@ LoadedVaeEncoder load_vae_encoder(const ModelBundle& model, Stream& given, Produ
   LoadedVaeEncoder out;
   const uint64_t copied =
       load_network(out, model.vae, "vae", {"decoder.", "post_quant_conv."}, stream, [&](const Scope& scope) {
-        return std::make_unique<VaeEncoder>(
-            scope, model.vae_config,
-            VaeEncoderOptions{.normalised = true, .logvar = false, .plan_only = stream.measuring()}, stream);
+        return std::make_unique<VaeEncoder>(scope, model.vae_config,
+                                            VaeEncoderOptions{.normalised = true, .logvar = false}, stream);
       });
   out.bytes = out.model->buffer_bytes() + copied;
   return out;
@@ -185,9 +184,8 @@ LoadedVae load_vae(const ModelBundle& model, Stream& given, Products products) {
   LoadedVae out;
   const uint64_t copied =
       load_network(out, model.vae, "vae", {"encoder.", "quant_conv."}, stream, [&](const Scope& scope) {
-        return std::make_unique<VaeDecoder>(
-            scope, model.vae_config, VaeDecoderOptions{.normalised = true, .plan_only = stream.measuring()},
-            stream);
+        return std::make_unique<VaeDecoder>(scope, model.vae_config, VaeDecoderOptions{.normalised = true},
+                                            stream);
       });
   out.bytes = out.model->buffer_bytes() + copied;
   return out;

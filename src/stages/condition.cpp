@@ -38,7 +38,7 @@ std::vector<float> pixels_of(const Picture& picture) {
 
 std::vector<int64_t> condition_dims(const ModelBundle& model, const ResolvedRequest& r) {
   if (!r.pictured) return {};
-  if (model.image_input == ImageInput::first_frame)
+  if (model.family->image_input == ImageInput::first_frame)
     return {r.latent_channels, 1, r.latent_height, r.latent_width};
   return {model.vae_config.temporal_stride() + r.latent_channels, r.latent_frames, r.latent_height,
           r.latent_width};
@@ -46,7 +46,7 @@ std::vector<int64_t> condition_dims(const ModelBundle& model, const ResolvedRequ
 
 uint64_t encode_condition(const ModelBundle& model, const VaeEncoder& vae, const ResolvedRequest& r,
                           const Tensor& condition, Stream& stream) {
-  const bool whole = model.image_input == ImageInput::channels;
+  const bool whole = model.family->image_input == ImageInput::channels;
   const int64_t frames = whole ? r.clip_frames : 1, height = *r.request.height, width = *r.request.width;
   const ArenaScope scope(*stream.arena);
   // Frames come in chunks; most are zeros, so one buffer is enough and only changes are written.
@@ -64,7 +64,7 @@ uint64_t encode_condition(const ModelBundle& model, const VaeEncoder& vae, const
   const int64_t mask = whole ? vae.config().temporal_stride() : 0;
   const Tensor latents = condition.slice(0, mask, condition.dim(0));
   vae.encode({frames, height, width}, source, latents, Tensor(), stream);
-  if (whole && !stream.measuring()) {
+  if (whole) {
     const Tensor known = condition.slice(0, 0, mask);
     std::vector<float> values(static_cast<size_t>(known.numel()));
     fill_mask(Tensor(values.data(), DType::f32, known.shape()), r.request.last_image != nullptr);

@@ -7,7 +7,6 @@
 #include "ops/elementwise/elementwise.h"
 #include "session/session.h"
 #include "session/stage_clock.h"
-#include "stages/condition.h"
 #include "stages/stages.h"
 #include "tensor/transfer.h"
 
@@ -19,15 +18,6 @@ void show_latents(const Tensor& latents, const VideoCallbacks* callbacks, Stream
   std::vector<float> values(static_cast<size_t>(latents.numel()));
   download(latents, values.data(), stream);
   callbacks->latents(values, latents.shape());
-}
-
-ops::LabStatistics colors_of(const Picture& picture, Stream& stream) {
-  std::vector<float> pixels = pixels_of(picture);
-  const Tensor x(pixels.data(), DType::f32, {picture.height, picture.width, 3});
-  ops::LabStatistics out;
-  if (!stream.gpu) return ops::lab_statistics(x, stream);
-  run_on_host(stream, [&](Stream& host) { out = ops::lab_statistics(x, host); });
-  return out;
 }
 
 // Frames with the picture's colours: in place where they are float32, in the arena where a GPU made them in 16 bits, which
@@ -52,19 +42,6 @@ Tensor correct_colors(const Tensor& frames, const FramesOut& out, Stream& stream
     upload(values.data(), own, stream);
   }
   return own;
-}
-
-FramesOut frames_out(const Job& job, Stream& stream) {
-  const TalkWindows& talk = job.request.talk;
-  if (talk.frames == 0) return {};
-  const int64_t taken_over = talk.taken_over(job.window);
-  const double correction = job.request.request.color_correction.value_or(0);
-  return {.skip = taken_over,
-          .first = talk.first_new(job.window),
-          .total = talk.frames,
-          .color_correction = correction,
-          .picture = correction > 0 ? colors_of(*job.request.request.image, stream) : ops::LabStatistics(),
-          .tail = job.window + 1 < talk.count() ? job.shared.tail : Tensor()};
 }
 
 // Frames of the clip, from number `first` on, into those of `tail` that they are.
@@ -111,29 +88,41 @@ class Pixels {
   mutable std::vector<uint8_t> host_;
 };
 
-// Frames of a video that is made block by block leave with their blocks.
-bool left_already(const Job& job) { return job.request.request.block > 0; }
-
 class DecodeStage final : public Stage {
  public:
+  explicit DecodeStage(FramesOutOf out) : out_(out) {}
   const char* name() const override { return "decode"; }
 
-  uint64_t mapped_bytes(const ModelBundle& model, const Job& job) const override {
-    return left_already(job) ? 0 : model.vae->mapped_bytes();
+  uint64_t mapped_bytes(const ModelBundle& model, const Job&) const override {
+    return model.vae->mapped_bytes();
   }
 
   uint64_t run(Job& job, Session& session) const override {
     Stream& stream = session.stream();
     show_latents(job.shared.latents, session.callbacks(), stream);
-    if (left_already(job)) return 0;
     const VaeDecoder& vae = *session.vae_decoder().model;
     const ProfileRange range(stream.hooks.profiler, "decode", ProfileKind::group);
-    decode_frames(vae, job.shared.latents, session.callbacks(), stream, frames_out(job, stream));
+    decode_frames(vae, job.shared.latents, session.callbacks(), stream,
+                  out_ ? out_(job, stream) : FramesOut());
     const ResolvedRequest& r = job.request;
     const uint64_t state = align_up(vae.state_bytes(r.latent_height, r.latent_width, r.latent_frames));
     const uint64_t held = session.part_bytes() + state;
     session.give_back(Part::vae_decoder);
     return held;
+  }
+
+ private:
+  FramesOutOf out_;
+};
+
+// The frames have left already.
+class LatentsStage final : public Stage {
+ public:
+  const char* name() const override { return "decode"; }
+  uint64_t mapped_bytes(const ModelBundle&, const Job&) const override { return 0; }
+  uint64_t run(Job& job, Session& session) const override {
+    show_latents(job.shared.latents, session.callbacks(), session.stream());
+    return 0;
   }
 };
 
@@ -163,6 +152,8 @@ void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCall
       stream);
 }
 
-std::unique_ptr<Stage> make_decode_stage() { return std::make_unique<DecodeStage>(); }
+std::unique_ptr<Stage> make_decode_stage(FramesOutOf out) { return std::make_unique<DecodeStage>(out); }
+
+std::unique_ptr<Stage> make_latents_stage() { return std::make_unique<LatentsStage>(); }
 
 }  // namespace tachy

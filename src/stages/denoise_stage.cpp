@@ -10,7 +10,6 @@
 #include "denoise/windows_denoiser.h"
 #include "session/session.h"
 #include "stages/condition.h"
-#include "stages/denoise_blocks.h"
 #include "stages/stages.h"
 
 namespace tachy {
@@ -19,20 +18,12 @@ namespace {
 // The denoising of one job.
 class Denoising {
  public:
-  Denoising(Job& job, Session& session)
+  Denoising(Job& job, Session& session, AddToClip add)
       : job_(job),
         session_(session),
+        add_(add),
         sampler_(job.request.sampler),
-        part_of_step_(part_of_steps(session.model(), sampler_.schedule())) {
-    const TalkWindows& talk = job.request.talk;
-    if (talk.frames == 0) return;
-    // Rows behind the end of speech are the last window's alone.
-    const bool last = job.window + 1 == talk.count();
-    const Tensor& all = job.shared.speech;
-    for (int64_t s = 0; s < all.dim(0); ++s)
-      speech_.push_back({.states = all.select(0, s).slice(0, 0, last ? all.dim(1) : talk.spoken),
-                         .first_frame = talk.first(job.window)});
-  }
+        part_of_step_(part_of_steps(session.model(), sampler_.schedule())) {}
   ~Denoising() { session_.stream().adapters = nullptr; }
 
   uint64_t run();
@@ -40,7 +31,6 @@ class Denoising {
  private:
   std::unique_ptr<Denoiser> make(int expert);
   std::unique_ptr<Denoiser> make_denoiser(int expert);
-  void add_speech(ClipInput& clip) const;
   void give_back(int expert) {
     session_.drop_adapters(expert);
     session_.give_back(transformer_part(expert), "after the last step");
@@ -48,31 +38,19 @@ class Denoising {
 
   Job& job_;
   Session& session_;
+  const AddToClip add_;
   const Sampler& sampler_;
   const std::vector<int> part_of_step_;
   uint64_t tables_ = 0;    // of the denoisers that were made and whose memory stays
   uint64_t adapters_ = 0;  // of what is added to products, likewise
   uint64_t most_ = 0;
-  std::vector<AudioWindow> speech_;  // of each speaker
 };
-
-// What is said in a talking photo's window, and the frames that it takes over: those of the photo in the first one.
-void Denoising::add_speech(ClipInput& clip) const {
-  const TalkWindows& talk = job_.request.talk;
-  if (talk.frames == 0) return;
-  clip.speech = speech_, clip.regions = job_.request.speaker_regions;
-  const Shared& shared = job_.shared;
-  const int64_t mask = shared.condition.dim(0) - shared.latents.dim(0);
-  clip.given = job_.window > 0 ? shared.motion
-                               : shared.condition.slice(0, mask, shared.condition.dim(0)).slice(1, 0, 1);
-}
 
 std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert) {
   Stream& stream = session_.stream();
   const ProfileRange hoisted(stream.hooks.profiler, "hoisted", ProfileKind::group);
   const ModelBundle& model = session_.model();
   const VideoRequest& r = job_.request.request;
-  if (r.block > 0) return make_causal_denoiser(job_, session_, sampler_);
   const Shared& shared = job_.shared;
   const LoadedDit& network = session_.transformer(expert);
   const auto begin = std::find(part_of_step_.begin(), part_of_step_.end(), expert);
@@ -94,12 +72,12 @@ std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert) {
     clip.texts.push_back(branch.negative ? shared.negative : shared.text);
     clip.hears.push_back(!branch.silent);
   }
-  add_speech(clip);
+  if (add_) add_(job_, clip);
   clip.sinusoid = job_.request.sinusoid;
   clip.riflex = r.riflex;
   clip.few_in_eight_bits = r.int8_keys == "all";
   clip.sparse = job_.request.sparse, clip.dense_steps = job_.request.dense_steps;
-  const bool framed = shared.condition.defined() && model.image_input == ImageInput::first_frame;
+  const bool framed = shared.condition.defined() && model.family->image_input == ImageInput::first_frame;
   if (const WindowPlan& windows = job_.request.windows; windows.divides(clip.latent_shape.at(1))) {
     if (!framed) clip.channels = shared.condition;
     return std::make_unique<WindowsDenoiser>(
@@ -135,8 +113,7 @@ void report_attention(const Stream& stream, const cuda::AttentionTally& before) 
 uint64_t Denoising::run() {
   const ModelBundle& model = session_.model();
   const TalkWindows& talk = job_.request.talk;
-  const bool blocks = job_.request.request.block > 0;  // whose state counts blocks
-  const int first = job_.resume && !blocks ? static_cast<int>(job_.resume->step) : 0;
+  const int first = job_.resume ? static_cast<int>(job_.resume->step) : 0;
   session_.transformer(part_of_step_.at(static_cast<size_t>(first)));
   // The plan includes all that stays for later requests, whatever this one needs of it.
   for (int i = 0; i < model.experts() && session_.placement().keeps && session_.measuring(); ++i)
@@ -149,13 +126,6 @@ uint64_t Denoising::run() {
         [this](int expert) { give_back(expert); });
   else
     denoiser = make(0);
-  if (blocks) {
-    const uint64_t held = tables_ + adapters_ +
-                          denoise_blocks(job_, session_, sampler_, static_cast<CausalDenoiser&>(*denoiser));
-    denoiser.reset();
-    give_back(part_of_step_.back());
-    return std::max(most_, held);
-  }
   DenoiseLoop loop({.sampler = &sampler_,
                     .guidance = job_.request.guidance,
                     .step_cache = job_.request.step_cache,
@@ -184,12 +154,15 @@ uint64_t Denoising::run() {
 
 class DenoiseStage final : public Stage {
  public:
+  explicit DenoiseStage(AddToClip add) : add_(add) {}
   const char* name() const override { return "denoise"; }
-  uint64_t mapped_bytes(const ModelBundle& model, const Job& job) const override {
-    const uint64_t decoder = job.request.request.block > 0 ? model.vae->mapped_bytes() : 0;
-    return model.mapped_transformer_bytes() + decoder;
+  uint64_t mapped_bytes(const ModelBundle& model, const Job&) const override {
+    return model.mapped_transformer_bytes();
   }
-  uint64_t run(Job& job, Session& session) const override { return Denoising(job, session).run(); }
+  uint64_t run(Job& job, Session& session) const override { return Denoising(job, session, add_).run(); }
+
+ private:
+  AddToClip add_;
 };
 
 }  // namespace
@@ -201,6 +174,6 @@ std::vector<int> part_of_steps(const ModelBundle& model, const Schedule& schedul
   return out;
 }
 
-std::unique_ptr<Stage> make_denoise_stage() { return std::make_unique<DenoiseStage>(); }
+std::unique_ptr<Stage> make_denoise_stage(AddToClip add) { return std::make_unique<DenoiseStage>(add); }
 
 }  // namespace tachy

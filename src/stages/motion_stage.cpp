@@ -17,9 +17,7 @@ class MotionStage final : public Stage {
 
   uint64_t run(Job& job, Session& session) const override {
     Stream& stream = session.stream();
-    std::optional<StageClock> clock;
-    if (!session.measuring())
-      clock.emplace(session.callbacks(), "motion", job.request.talk.count() - 1, job.window);
+    StageClock clock(session.callbacks(), "motion", job.request.talk.count() - 1, job.window);
     const VaeEncoder& encoder = *session.vae_encoder().model;
     const ProfileRange range(stream.hooks.profiler, "encode motion", ProfileKind::group);
     const Tensor& tail = job.shared.tail;
@@ -27,7 +25,7 @@ class MotionStage final : public Stage {
     const uint64_t held =
         session.part_bytes() + align_up(encoder.state_bytes(tail.dim(1), tail.dim(2), tail.dim(0)));
     session.give_back(Part::vae_encoder);
-    if (clock) clock->done(job.window + 1);
+    clock.done(job.window + 1);
     return held;
   }
 };

@@ -54,8 +54,7 @@ VaeRun::Latents VaeRun::encode(const Clip& clip, const NextFrame& next) const {
     const auto vae = load_component(
         state_->files.source, "vae", {"decoder.", "post_quant_conv."},
         [&](const Scope& scope) {
-          const VaeEncoderOptions how{
-              .normalised = !state_->options.raw, .logvar = false, .plan_only = stream.measuring()};
+          const VaeEncoderOptions how{.normalised = !state_->options.raw, .logvar = false};
           return std::make_unique<VaeEncoder>(scope, c, how, stream);
         },
         stream.measuring());
@@ -116,7 +115,7 @@ void VaeRun::decode(std::span<const float> values, std::span<const int64_t> shap
     const auto vae = load_component(
         state_->files.source, "vae", {"encoder.", "quant_conv."},
         [&](const Scope& scope) {
-          const VaeDecoderOptions how{.normalised = !state_->options.raw, .plan_only = stream.measuring()};
+          const VaeDecoderOptions how{.normalised = !state_->options.raw};
           return std::make_unique<VaeDecoder>(scope, config(), how, stream);
         },
         stream.measuring());

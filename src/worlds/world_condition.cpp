@@ -24,7 +24,6 @@ uint64_t encode_world_condition(const VaeEncoder& vae, const std::vector<float>&
         "image: {} values for a picture of {}x{}", picture.size(), width, height);
   const auto source = [&](int64_t first, int64_t count) {
     const Tensor part = chunk.slice(0, 0, count);
-    if (stream.measuring()) return part;
     if (first == 0)
       upload(picture.data(), part, stream);
     else
@@ -35,7 +34,6 @@ uint64_t encode_world_condition(const VaeEncoder& vae, const std::vector<float>&
   vae.encode({frames, height, width}, source, latents, Tensor(), stream);
   check(ops::all_finite(latents, stream), ErrorCode::numerical,
         "image: the VAE's encoding of the picture holds NaN or Inf: its weights are damaged");
-  if (stream.measuring()) return align_up(vae.state_bytes(height, width, frames));
   const Tensor mask = channels.slice(0, 0, stride);
   std::vector<float> values(static_cast<size_t>(mask.numel()));
   const int64_t plane = mask.dim(2) * mask.dim(3);

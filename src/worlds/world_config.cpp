@@ -27,13 +27,23 @@ std::vector<WorldConfig> published() {
           game("templerun", {"still", "W", "S", "Z", "C", "A", "D"}, 0, false, 6), self_forcing, causvid};
 }
 
-std::string kind_by_shape(const WanConfig& dit) {
-  if (!dit.actions.present()) return "self-forcing";
-  const int64_t keys = dit.actions.keyboard_dim;
-  const bool mouse = dit.actions.mouse_dim == 2;
-  if (keys == 4 && mouse) return "universal";
-  if (keys == 2 && mouse) return "gta";
-  return keys == 7 && dit.actions.mouse_dim == 0 ? "templerun" : "steered";
+std::string kind_by_shape(const WanActionConfig& a) {
+  const bool mouse = a.mouse_dim == 2;
+  if (a.keyboard_dim == 4 && mouse) return "universal";
+  if (a.keyboard_dim == 2 && mouse) return "gta";
+  return a.keyboard_dim == 7 && a.mouse_dim == 0 ? "templerun" : "steered";
+}
+
+// Where the kind is no published one, the nearest that is, with the model's own keys.
+WorldConfig config_of(const ModelBundle& model, const std::string& kind) {
+  for (WorldConfig& known : published())
+    if (known.kind == kind) return known;
+  const bool actions = model.family->actions;
+  WorldConfig c = published()[actions ? 0 : 3];
+  c.kind = kind, c.keys.clear();
+  for (int64_t i = 0; actions && i < model.dit.actions.keyboard_dim; ++i)
+    c.keys.push_back(fmt::format("key {}", i));
+  return c;
 }
 
 void read_world(const nlohmann::json& j, WorldConfig& c) {
@@ -79,11 +89,12 @@ void read_world(const nlohmann::json& j, WorldConfig& c) {
 void check_keys(const ModelBundle& model, const WorldConfig& c) {
   const WanActionConfig& a = model.dit.actions;
   const auto keys = static_cast<int64_t>(c.keys.size());
-  const int64_t expected = a.present() ? a.keyboard_dim : 0;
+  const bool actions = model.family->actions;
+  const int64_t expected = actions ? a.keyboard_dim : 0;
   check(keys == expected && c.rest_key < keys, ErrorCode::corrupt,
         "{}: the model has {} keys, and \"world\" of generation_config.json names {} (kind {})",
         model.files.root.string(), expected, keys, c.kind);
-  check(!a.present() || a.mouse_dim == (c.mouse ? 2 : 0), ErrorCode::unsupported,
+  check(!actions || a.mouse_dim == (c.mouse ? 2 : 0), ErrorCode::unsupported,
         "{}: a mouse of {} values; 2 are supported, or none", model.files.root.string(), a.mouse_dim);
 }
 
@@ -98,36 +109,27 @@ std::vector<double> unshifted(const WorldConfig& c) {
 
 bool made_block_by_block(const ModelBundle& model) {
   const auto& settings = model.files.generation_config;
-  return model.dit.actions.present() || model.dit.window > 0 || (settings && settings->contains("world"));
+  return model.family->actions || model.dit.window > 0 || (settings && settings->contains("world"));
 }
 
 WorldConfig world_config(const ModelBundle& model, const WorldChoices& choices) {
   const WanConfig& dit = model.dit;
-  check(model.experts() == 1 && !dit.audio_branch() &&
-            (dit.actions.present() || model.image_input == ImageInput::none),
-        ErrorCode::unsupported,
+  const bool actions = model.family->actions;
+  check(model.family->worlds && !dit.audio_branch(), ErrorCode::unsupported,
         "{}: this {} model makes no worlds; models of actions (Matrix-Game 2) do, and, block by block, "
         "text-to-video models of one transformer (Self-Forcing, CausVid)",
-        model.files.root.string(), model.kind);
-  check(dit.actions.present() ? dit.text_dim == 0 && dit.image_dim > 0 : dit.text_dim > 0,
-        ErrorCode::unsupported, "{}: a model of actions with {} text channels and {} image channels",
-        model.files.root.string(), dit.text_dim, dit.image_dim);
+        model.files.root.string(), model.kind());
+  check(actions ? dit.text_dim == 0 && dit.image_dim > 0 : dit.text_dim > 0, ErrorCode::unsupported,
+        "{}: a model of actions with {} text channels and {} image channels", model.files.root.string(),
+        dit.text_dim, dit.image_dim);
   const nlohmann::json* world = nullptr;
   if (const auto& j = model.files.generation_config)
     if (const auto at = j->find("world"); at != j->end() && at->is_object()) world = &*at;
   const std::string where = (model.files.root / "generation_config.json").string() + ": world";
-  std::string kind = kind_by_shape(dit);
+  std::string kind = actions ? kind_by_shape(dit.actions) : "self-forcing";
   if (world) kind = naming(where, [&] { return json_string(*world, "kind", kind); });
-  WorldConfig c;
-  for (WorldConfig& known : published())
-    if (known.kind == kind) c = std::move(known);
-  if (c.kind.empty()) {  // of no published kind
-    c = published()[dit.actions.present() ? 0 : 3];
-    c.kind = kind, c.keys.clear();
-    for (int64_t i = 0; dit.actions.present() && i < dit.actions.keyboard_dim; ++i)
-      c.keys.push_back(fmt::format("key {}", i));
-  }
-  if (dit.actions.present()) c.mouse = dit.actions.mouse_dim > 0;
+  WorldConfig c = config_of(model, kind);
+  if (actions) c.mouse = dit.actions.mouse_dim > 0;
   if (dit.window > 0) c.window = dit.window, c.sinks = dit.sinks;
   if (world) naming(where, [&] { read_world(*world, c); });
   check_keys(model, c);

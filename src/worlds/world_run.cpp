@@ -44,7 +44,7 @@ WorldRun::WorldRun(const Setup& setup, std::shared_ptr<cuda::Gpu> gpu, Stream& s
   const int64_t stride = m.vae_config.spatial_stride(), z = m.vae_config.z_dim, h = config_.height / stride,
                 w = config_.width / stride;
   if (m.dit.text_dim > 0) text_ = store_.allocate(DType::f32, {kTextRows, m.dit.text_dim});
-  if (m.dit.actions.present()) {
+  if (m.family->actions) {
     image_embeds_ = store_.allocate(DType::f32, {most_image_rows(m), m.dit.image_dim});
     channels_ = store_.allocate(DType::f32, {m.vae_config.temporal_stride() + z,
                                              world_condition_frames(m.vae_config, setup.longest), h, w});
@@ -83,7 +83,7 @@ void WorldRun::encode_picture(const WorldInput& input) {
     const ProfileRange range(stream_.hooks.profiler, "image encoder", ProfileKind::group);
     const ArenaScope scope(*stream_.arena);
     const Tensor pixels = stream_.arena->f32({1, 3, m.clip.image_size, m.clip.image_size});
-    if (!stream_.measuring()) upload(input.clip_pixels.data(), pixels, stream_);
+    upload(input.clip_pixels.data(), pixels, stream_);
     encoder->model->forward(pixels, embeds.view({1, m.clip.tokens(), m.clip.hidden_size}), stream_);
   }
   check(ops::all_finite(embeds, stream_), ErrorCode::numerical,
@@ -147,7 +147,7 @@ void WorldRun::block(const WanScript& script, NoiseSource* noise, const Frame& f
   const ProfileRange whole(stream_.hooks.profiler, kBlockRange, ProfileKind::group, denoiser_->end());
   denoiser_->begin_block(frames, script);
   frames_->begin_block();
-  if (!stream_.measuring()) {
+  if (noise) {
     if (noise_state_.defined()) noise->make_on(noise_state_);
     noise->fill(latents, stream_);
   }
@@ -157,13 +157,13 @@ void WorldRun::block(const WanScript& script, NoiseSource* noise, const Frame& f
                       .guidance = {{Branch{}}},
                       .latents = latents,
                       .noise = noise,
-                      .shelf = stream_.measuring() ? nullptr : &loop_,
+                      .shelf = &loop_,
                       .marks = frames_->marks()},
                      *denoiser_, stream_);
     loop.run();
     held(denoiser_->bytes() + frames_->bytes() + loop.bytes());
   }
-  if (!stream_.measuring()) draw_ahead(*noise);
+  if (noise) draw_ahead(*noise);
   if (setup_.latents && !stream_.measuring()) {
     std::vector<float> values(static_cast<size_t>(latents.numel()));
     download(latents, values.data(), stream_);

@@ -55,7 +55,7 @@ class WorldRun {
   void settle() {
     if (frames_) frames_->settle();
   }
-  // The next block; its frames leave before it is remembered, on a GPU while it is. noise: not needed to measure.
+  // The next block; its frames leave before it is remembered, on a GPU while it is. noise: null to measure.
   void block(const WanScript& script, NoiseSource* noise, const Frame& frame);
   // Latent frames that were made so far.
   int64_t latent_frames() const { return denoiser_ ? denoiser_->end() : 0; }

@@ -13,6 +13,11 @@
 namespace tachy {
 
 WorldSession::WorldSession(std::shared_ptr<Model> shared, const Options& o)
+    : WorldSession(std::move(shared), o, Unopened()) {
+  open(o);
+}
+
+WorldSession::WorldSession(std::shared_ptr<Model> shared, const Options& o, Unopened)
     : model_(std::move(shared)),
       gpu_(model_->take_gpu()),
       config_(world_config(model_->bundle(), o.choices)) {
@@ -40,7 +45,6 @@ WorldSession::WorldSession(std::shared_ptr<Model> shared, const Options& o)
   setup_.vae = vae_products(o.vae_math, vae, stream_.precision, gpu_.get());
   check_arena(options, gpu_ && options.graphs && !stream_.without.has(Optimisation::graphs));
   measure();
-  if (!o.plan_only) open(o);
 }
 
 // Memory and parts are released before the claim is.
@@ -63,18 +67,11 @@ void WorldSession::open(const Options& o) {
   Admission::Lock lock = tenancy.lock();
   claim_ = tenancy.admission().enter(lock, wish, o.cancel);
   lock.unlock();
-  try {
-    stream_.hooks.cancel = o.cancel;
-    arena_.emplace(arena_bytes_, stream_.memory,
-                   model_->options().arena ? Arena::Kind::whole : Arena::Kind::pieces);
-    stream_.arena = &*arena_;
-    run_.emplace(setup_, gpu_, stream_);
-  } catch (...) {
-    arena_.reset();
-    lock.lock();
-    tenancy.admission().leave(lock, tenancy.tenant(), *claim_);
-    throw;
-  }
+  stream_.hooks.cancel = o.cancel;
+  arena_.emplace(arena_bytes_, stream_.memory,
+                 model_->options().arena ? Arena::Kind::whole : Arena::Kind::pieces);
+  stream_.arena = &*arena_;
+  run_.emplace(setup_, gpu_, stream_);
   lock.lock();
   tenancy.admission().settle(lock, *claim_);
 }
@@ -120,7 +117,6 @@ std::vector<int64_t> WorldSession::read_prompt(const std::string& prompt) {
 }
 
 void WorldSession::start(const WorldInput& input, uint64_t seed) {
-  check(run_.has_value(), ErrorCode::internal, "world: a session was planned alone");
   noise_.reset(), track_.reset();
   seed_ = seed;
   run_->begin(input);
@@ -128,7 +124,6 @@ void WorldSession::start(const WorldInput& input, uint64_t seed) {
 }
 
 void WorldSession::reset() {
-  check(run_.has_value(), ErrorCode::internal, "world: a session was planned alone");
   noise_.reset(), track_.reset();
   run_->rewind();
   begin_again();

@@ -20,7 +20,6 @@ class WorldSession {
     std::string level = "safe", dtype, vae_math = "auto";
     std::vector<std::string> without;  // as in VideoRequest
     int64_t longest_frames = 0;        // of the longest session, for the plan; 0: no end
-    bool plan_only = false;            // nothing is loaded, and no session can begin
     const std::atomic<bool>* cancel = nullptr;
     std::function<void(std::span<const float>)> latents;  // as WorldRun::Setup's
   };
@@ -28,6 +27,10 @@ class WorldSession {
   // anything is loaded.
   WorldSession(std::shared_ptr<Model> model, const Options& options);
   ~WorldSession();
+  // What one would take. Nothing is loaded.
+  static VideoPlan plan_of(std::shared_ptr<Model> model, const Options& options) {
+    return WorldSession(std::move(model), options, Unopened()).plan_;
+  }
   WorldSession(const WorldSession&) = delete;
   WorldSession& operator=(const WorldSession&) = delete;
 
@@ -59,6 +62,8 @@ class WorldSession {
   uint64_t most_bytes() const { return run_ ? run_->bytes() + arena_bytes_ : 0; }
 
  private:
+  struct Unopened {};
+  WorldSession(std::shared_ptr<Model> model, const Options& options, Unopened);  // planned alone
   void measure();
   void open(const Options& options);
   void begin_again();

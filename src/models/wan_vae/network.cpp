@@ -84,7 +84,8 @@ std::vector<int64_t> Network::output_dims(const VaeState& state, int64_t frames)
 
 void Network::run(const Tensor& x, const Tensor& y, VaeState& state, Stream& stream) const {
   const int64_t frames = x.dim(0);
-  check(!planned_ || stream.measuring(), ErrorCode::internal, "vae: made with plan_only, cannot compute");
+  check(!planned_ || stream.measuring(), ErrorCode::internal,
+        "vae: made on a measuring stream, it cannot compute");
   expect_same_weights("vae", precision_, stream.precision);
   require(state.next_frame > 0 || frames == 1, "vae: expected the first frame alone, got a chunk of {}",
           frames);

@@ -62,8 +62,7 @@ void add_blocks(Network& net, const Scope& blocks, const VaeConfig& c, int64_t c
 std::unique_ptr<Network> build(const Scope& root, const VaeConfig& c, const VaeDecoderOptions& options,
                                Stream& stream) {
   c.validate();
-  require(!options.plan_only || stream.measuring(), "vae: plan_only needs a measuring stream");
-  nn::ParamStore store({.plan_only = options.plan_only}, stream);
+  nn::ParamStore store({}, stream);
   auto net = std::make_unique<Network>(Network::Direction::up, store);
   const Scope scope = root.sub("decoder"), middle = scope.sub("mid_block");
   const int64_t widest = c.decoder_base_dim * c.dim_mult.back();

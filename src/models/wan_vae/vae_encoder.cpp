@@ -85,10 +85,9 @@ CausalConv load_folded_head(Network& net, const Scope& root, const VaeConfig& c,
 std::unique_ptr<Network> build(const Scope& root, const VaeConfig& c, const VaeEncoderOptions& options,
                                Stream& stream) {
   c.validate();
-  require(!options.plan_only || stream.measuring(), "vae: plan_only needs a measuring stream");
   check(!options.normalised || !c.latents_mean.empty(), ErrorCode::unsupported,
         "vae: config.json has no latents_mean and latents_std, which normalised latents need");
-  nn::ParamStore store({.plan_only = options.plan_only}, stream);
+  nn::ParamStore store({}, stream);
   auto net = std::make_unique<Network>(Network::Direction::down, store);
   const Scope scope = root.sub("encoder"), middle = scope.sub("mid_block");
   const int64_t widest = c.base_dim * c.dim_mult.back();

@@ -5,10 +5,10 @@
 //   decode: latents [z, T', h, w] → frames [n, 8h, 8w, 3] in [−1, 1], n = 1 for the first latent, then 4 each
 //
 // Memory. Weights are packed into Buffers at construction (those of 1x1 convolutions also stay mapped); an
-// object made with `plan_only`, on a measuring stream, knows their size without reading any data. The state
-// is one more Buffer for the length of a call; everything else comes from stream.arena, and a measure run of
-// the same calls tells its exact peak. Encoder and decoder are separate objects, so that only one need be
-// held at a time.
+// object made on a measuring stream knows their size without reading any data, and can only be measured. The
+// state is one more Buffer for the length of a call; everything else comes from stream.arena, and a measure
+// run of the same calls tells its exact peak. Encoder and decoder are separate objects, so that only one need
+// be held at a time.
 #pragma once
 
 #include <array>
@@ -45,7 +45,6 @@ struct VaeDecoderOptions {
   // true: latents are the DiT's (z·std + mean is folded into the first layer); false: they are what
   // diffusers' decode takes
   bool normalised = true;
-  bool plan_only = false;  // sizes and shapes only: no weight is read, and only measure runs are possible
 };
 
 class VaeDecoder {
@@ -91,7 +90,6 @@ class VaeDecoder {
 struct VaeEncoderOptions {
   bool normalised = false;  // mean becomes (mean − latents_mean)/latents_std; logvar stays as it is
   bool logvar = true;       // false: only the mean is computed
-  bool plan_only = false;
 };
 
 class VaeEncoder {

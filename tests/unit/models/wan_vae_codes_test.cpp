@@ -37,7 +37,7 @@ std::vector<float> decode(const Scope& scope, const VaeConfig& config, const Ten
   plan.precision.products = how.products;
   size_t weights = 0, state = 0;
   {
-    const VaeDecoder planned(scope, config, {.normalised = how.normalised, .plan_only = true}, plan);
+    const VaeDecoder planned(scope, config, {.normalised = how.normalised}, plan);
     planned.decode(latents, frames.collect(), plan, how.chunk);
     weights = planned.buffer_bytes(),
     state = planned.state_bytes(latents.dim(2), latents.dim(3), latents.dim(1));
@@ -109,8 +109,7 @@ TEST(WanVaeCodes, LatentsOfTheShippedModelHardlyChange) {
   for (const bool measuring : {true, false}) {
     Stream stream = measuring ? runner.measuring() : runner.sized(peak);
     stream.precision.products = Products::e4m3;
-    const VaeEncoder encoder(Scope(sprites.source), sprites.config, {.logvar = false, .plan_only = measuring},
-                             stream);
+    const VaeEncoder encoder(Scope(sprites.source), sprites.config, {.logvar = false}, stream);
     encoder.encode(channels_last_view(video), mean, Tensor(), stream);
     peak = runner.arena.peak();
   }

@@ -10,7 +10,7 @@
 namespace tachy::test {
 namespace {
 
-// body(plan_only, stream) twice: measured, then in an arena of exactly that size.
+// body(measured, stream) twice: measured, then in an arena of exactly that size.
 template <class Body>
 void planned(cuda::Gpu& gpu, DType dtype, Body&& body) {
   ThreadPool pool(2);
@@ -56,7 +56,7 @@ TEST_P(OnGpu, Decodes) {
       std::vector<float> values;
       std::vector<int64_t> dims;
       planned(*gpu_, dtype(), [&](bool plan, Stream& stream) {
-        const VaeDecoder decoder(scope, c.config, {.normalised = false, .plan_only = plan}, stream);
+        const VaeDecoder decoder(scope, c.config, {.normalised = false}, stream);
         Buffer buffer;
         const Tensor z = plan ? Tensor(nullptr, DType::f32, latents.shape(), Device::null)
                               : uploaded(latents, buffer, stream);
@@ -91,7 +91,7 @@ TEST_P(OnGpu, Encodes) {
     std::vector<float> values;
     std::vector<int64_t> dims{c.config.z_dim, made, video.dim(2) / stride, video.dim(3) / stride};
     planned(*gpu_, dtype(), [&](bool plan, Stream& stream) {
-      const VaeEncoder encoder(scope, c.config, {.logvar = false, .plan_only = plan}, stream);
+      const VaeEncoder encoder(scope, c.config, {.logvar = false}, stream);
       Buffer buffer, out;
       const Tensor x =
           plan ? Tensor(nullptr, DType::f32, video.shape(), Device::null) : uploaded(video, buffer, stream);
@@ -136,7 +136,7 @@ TEST(WanVaeCodesOnGpu, FramesHardlyChange) {
     std::vector<float> values;
     planned(*gpu, DType::bf16, [&](bool plan, Stream& stream) {
       stream.precision.products = products;
-      const VaeDecoder decoder(scope, config, {.plan_only = plan}, stream);
+      const VaeDecoder decoder(scope, config, {}, stream);
       Buffer buffer;
       const Tensor z = plan ? Tensor(nullptr, DType::f32, latents.shape(), Device::null)
                             : uploaded(latents, buffer, stream);

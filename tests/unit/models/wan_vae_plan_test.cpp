@@ -49,9 +49,9 @@ TEST_P(Published, ReadsEveryTensor) {
     try {
       const auto make = [&](const Scope& s) {
         if (decoder)
-          VaeDecoder(s, config(), {.plan_only = true}, stream);
+          VaeDecoder(s, config(), {}, stream);
         else
-          VaeEncoder(s, config(), {.plan_only = true}, stream);
+          VaeEncoder(s, config(), {}, stream);
         return 0;
       };
       load_component(model.source(without), "vae",
@@ -79,10 +79,10 @@ TEST(WanVaePlan, StateOfThePublishedModels) {
   const ShapeOnly model("names_wan21.json"), model22("names_wan22.json");
   Runner runner;
   Stream stream = runner.measuring();
-  const VaeDecoder decoder(Scope(model.source()), VaeConfig::wan21(), {.plan_only = true}, stream);
-  const VaeEncoder encoder(Scope(model.source()), VaeConfig::wan21(), {.plan_only = true}, stream);
-  const VaeDecoder decoder22(Scope(model22.source()), VaeConfig::wan22(), {.plan_only = true}, stream);
-  const VaeEncoder encoder22(Scope(model22.source()), VaeConfig::wan22(), {.plan_only = true}, stream);
+  const VaeDecoder decoder(Scope(model.source()), VaeConfig::wan21(), {}, stream);
+  const VaeEncoder encoder(Scope(model.source()), VaeConfig::wan21(), {}, stream);
+  const VaeDecoder decoder22(Scope(model22.source()), VaeConfig::wan22(), {}, stream);
+  const VaeEncoder encoder22(Scope(model22.source()), VaeConfig::wan22(), {}, stream);
   // Elements a latent pixel: counted in the reference.
   // Here every cache is a multiple of 256 bytes.
   EXPECT_EQ(decoder.state_bytes(64, 96, 21), size_t{151328} * 64 * 96 * 4);
@@ -99,7 +99,7 @@ TEST(WanVaePlan, DecodingNeedsAboutThreeActivations) {
   const ShapeOnly model("names_wan21.json");
   Runner runner;
   Stream stream = runner.measuring();
-  const VaeDecoder decoder(Scope(model.source()), VaeConfig::wan21(), {.plan_only = true}, stream);
+  const VaeDecoder decoder(Scope(model.source()), VaeConfig::wan21(), {}, stream);
   const Tensor latents(nullptr, DType::f32, {16, 4, 60, 104}, Device::null);
   decoder.decode(latents, {}, stream);
   const double unit = 4.0 * 480 * 832 * 96 * 4, frames = unit / 32;
@@ -111,7 +111,7 @@ TEST(WanVaePlan, AStreamInOtherNumbersIsRefused) {
   const ShapeOnly model("names_wan21.json");
   Runner runner;
   Stream stream = runner.measuring();
-  const VaeDecoder decoder(Scope(model.source()), VaeConfig::wan21(), {.plan_only = true}, stream);
+  const VaeDecoder decoder(Scope(model.source()), VaeConfig::wan21(), {}, stream);
   const Tensor latents(nullptr, DType::f32, {16, 1, 8, 8}, Device::null);
   EXPECT_NO_THROW(decoder.decode(latents, {}, stream));
   stream.precision.compute = Compute::bf16;
@@ -157,9 +157,9 @@ TEST(WanVaeConfig, NormalisingNeedsTheStatistics) {
   VaeConfig c = VaeConfig::wan21();
   c.latents_mean.clear(), c.latents_std.clear();
   const Scope scope(model.source());
-  EXPECT_THROW(VaeDecoder(scope, c, {.normalised = true, .plan_only = true}, stream), Error);
-  EXPECT_THROW(VaeEncoder(scope, c, {.normalised = true, .plan_only = true}, stream), Error);
-  EXPECT_NO_THROW(VaeDecoder(scope, c, {.normalised = false, .plan_only = true}, stream));
+  EXPECT_THROW(VaeDecoder(scope, c, {.normalised = true}, stream), Error);
+  EXPECT_THROW(VaeEncoder(scope, c, {.normalised = true}, stream), Error);
+  EXPECT_NO_THROW(VaeDecoder(scope, c, {.normalised = false}, stream));
 }
 
 }  // namespace

@@ -165,7 +165,7 @@ TEST(Convert, OriginalLayoutBecomesDiffusers) {
   EXPECT_EQ(a.dit, same) << "but for the arithmetic of the layout";
   EXPECT_EQ(a.text.d_kv, b.text.d_kv);
   EXPECT_EQ(a.vae_config.latents_mean, b.vae_config.latents_mean);
-  EXPECT_EQ(a.kind, b.kind);
+  EXPECT_EQ(a.family, b.family);
   EXPECT_EQ(*a.defaults.shift, *b.defaults.shift);
 }
 

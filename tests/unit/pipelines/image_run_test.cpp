@@ -40,7 +40,7 @@ TEST_P(ImageRuns, ConditionIsTheReferences) {
   encode_condition(model, *vae.model, r, condition, stream);
   EXPECT_EQ(arena.peak(), measure.peak());
   EXPECT_LE(test::error_of(condition, want), 5e-6);
-  if (model.image_input != ImageInput::channels) return;
+  if (model.family->image_input != ImageInput::channels) return;
   const int64_t mask = condition.slice(0, 0, 4).numel();  // the mask is exact
   for (int64_t i = 0; i < mask; ++i)
     ASSERT_EQ(values[static_cast<size_t>(i)], want.as<float>()[i]) << "mask value " << i;
@@ -127,7 +127,7 @@ TEST(Image, TextModeOfATextAndImageModelIsItsOwn) {
   const test::Result with = test::run(run.model, run.request);
   run.request.image = nullptr;
   const ModelBundle model = ModelBundle::open(run.model);
-  EXPECT_EQ(model.kind, "text-and-image-to-video");
+  EXPECT_STREQ(model.kind(), "text-and-image-to-video");
   TextToVideo pipeline(model, {.threads = 2});
   EXPECT_EQ(pipeline.plan(run.request).stages.size(), 3u);
   EXPECT_NE(test::run(pipeline, run.request).latents, with.latents);

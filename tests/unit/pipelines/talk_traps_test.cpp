@@ -194,10 +194,8 @@ TEST(TalkTraps, TheConditionChangesUpToItsLastLatent) {
     const auto vae = load_component(
         bundle.vae, "vae", {"decoder.", "post_quant_conv."},
         [&](const Scope& scope) {
-          return std::make_unique<VaeEncoder>(
-              scope, bundle.vae_config,
-              VaeEncoderOptions{.normalised = true, .logvar = false, .plan_only = stream.measuring()},
-              stream);
+          return std::make_unique<VaeEncoder>(scope, bundle.vae_config,
+                                              VaeEncoderOptions{.normalised = true, .logvar = false}, stream);
         },
         stream.measuring());
     encode_condition(bundle, *vae, r, condition, stream);

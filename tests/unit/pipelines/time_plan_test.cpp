@@ -108,10 +108,9 @@ Seconds vae_alone(const std::shared_ptr<TensorSource>& source, const VaeConfig& 
     const Tensor video = store.allocate(DType::f32, {c.pixel_frames(t), h * s, w * s, 3}),
                  latents = store.allocate(DType::f32, {c.z_dim, t, h, w});
     if (encodes)
-      VaeEncoder(scope, c, {.logvar = false, .plan_only = true}, stream)
-          .encode(video, latents, Tensor(), stream);
+      VaeEncoder(scope, c, {.logvar = false}, stream).encode(video, latents, Tensor(), stream);
     else
-      VaeDecoder(scope, c, {.normalised = false, .plan_only = true}, stream)
+      VaeDecoder(scope, c, {.normalised = false}, stream)
           .decode(
               latents, [](const Tensor&, int64_t) {}, stream, 1);
     return 0;

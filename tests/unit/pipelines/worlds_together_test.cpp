@@ -152,9 +152,7 @@ TEST(WorldsTogether, BesideClipsOfTheSameModel) {
   const auto want = test::run(test::model_path(), request, {.weights = WeightMode::packed});
   const auto plenty = std::make_shared<HostDevice>(test::kPlenty);
   const auto roomy = open(plenty);
-  WorldSession::Options planned = small;
-  planned.plan_only = true;
-  const uint64_t world = WorldSession(roomy, planned).plan().peak_bytes,
+  const uint64_t world = WorldSession::plan_of(roomy, small).peak_bytes,
                  clip = TextToVideo(roomy).plan(request).peak_bytes;
 
   // Both fit.

@@ -1,18 +1,22 @@
-#include "stages/denoise_blocks.h"
-
+// The denoise stage of a video that is made block by block: a block's frames are decoded, and leave, before the next block begins.
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "denoise/block_frames.h"
+#include "denoise/causal_denoiser.h"
 #include "denoise/rollout.h"
 #include "ops/elementwise/elementwise.h"
+#include "session/session.h"
+#include "stages/stages.h"
 #include "tensor/transfer.h"
 
 namespace tachy {
+namespace {
 
 std::unique_ptr<CausalDenoiser> make_causal_denoiser(const Job& job, Session& session,
                                                      const Sampler& sampler) {
+  const ProfileRange hoisted(session.stream().hooks.profiler, "hoisted", ProfileKind::group);
   const VideoRequest& r = job.request.request;
   const Tensor& x = job.shared.latents;
   const int64_t frames = x.dim(1),
@@ -34,8 +38,6 @@ std::unique_ptr<CausalDenoiser> make_causal_denoiser(const Job& job, Session& se
   return std::make_unique<CausalDenoiser>(in, session.stream());
 }
 
-namespace {
-
 // After each block but the last, for a run that goes on from there: it makes keys and frames of what is finished again.
 void report_blocks(const Job& job, Session& session, int64_t finished) {
   const VideoCallbacks* callbacks = session.callbacks();
@@ -47,8 +49,8 @@ void report_blocks(const Job& job, Session& session, int64_t finished) {
   callbacks->state({finished, all, values, {}, job.noise->save()});
 }
 
-}  // namespace
-
+// From the noise in the job's latents to what they show, in place. Returns the bytes of Buffers that it held, with those of the
+// parts, but without the denoiser's.
 uint64_t denoise_blocks(const Job& job, Session& session, const Sampler& sampler, CausalDenoiser& denoiser) {
   const VideoRequest& r = job.request.request;
   const Tensor& x = job.shared.latents;
@@ -93,5 +95,39 @@ uint64_t denoise_blocks(const Job& job, Session& session, const Sampler& sampler
   session.give_back(Part::vae_decoder);
   return all;
 }
+
+class BlocksStage final : public Stage {
+ public:
+  const char* name() const override { return "denoise"; }
+  uint64_t mapped_bytes(const ModelBundle& model, const Job&) const override {
+    return model.mapped_transformer_bytes() + model.vae->mapped_bytes();
+  }
+
+  uint64_t run(Job& job, Session& session) const override {
+    session.transformer(0);  // loaded before the range begins
+    const ProfileRange range(session.stream().hooks.profiler, "denoise", ProfileKind::group);
+    const WithAdapters added(session);
+    std::unique_ptr<CausalDenoiser> denoiser = make_causal_denoiser(job, session, job.request.sampler);
+    const uint64_t own = denoiser->bytes() + session.adapter_bytes(0), first = session.part_bytes() + own;
+    const uint64_t held = own + denoise_blocks(job, session, job.request.sampler, *denoiser);
+    denoiser.reset();
+    session.drop_adapters(0);
+    session.give_back(Part::transformer, "after the last step");
+    return std::max(first, held);
+  }
+
+ private:
+  struct WithAdapters {
+    explicit WithAdapters(Session& of) : session(of) { session.add_adapters(0); }
+    ~WithAdapters() { session.stream().adapters = nullptr; }
+    WithAdapters(const WithAdapters&) = delete;
+    WithAdapters& operator=(const WithAdapters&) = delete;
+    Session& session;
+  };
+};
+
+}  // namespace
+
+std::unique_ptr<Stage> make_blocks_stage() { return std::make_unique<BlocksStage>(); }
 
 }  // namespace tachy

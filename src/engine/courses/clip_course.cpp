@@ -1,0 +1,31 @@
+// The whole clip at once: text, with a picture image-embeds (where the model looks at it through CLIP) and image, denoise, decode; of a run
+// that goes on after its last step the last one alone.
+#include "engine/courses/course.h"
+#include "stages/stages.h"
+
+namespace tachy {
+namespace {
+
+class ClipCourse final : public Course {
+ public:
+  bool fits(const ResolvedRequest&) const override { return true; }
+
+  std::vector<StagePlan> walk(Job& job, Session& session) const override {
+    std::vector<StagePlan> out;
+    if (!job.resume || !denoised(*job.resume, job.request)) {
+      for (const auto& stage : stages_of_inputs(job)) out.push_back(session.run(*stage, job));
+      out.push_back(session.run(*make_denoise_stage(), job));
+    }
+    out.push_back(session.run(*make_decode_stage(), job));
+    return out;
+  }
+};
+
+}  // namespace
+
+const Course& clip_course() {
+  static const ClipCourse course;
+  return course;
+}
+
+}  // namespace tachy
