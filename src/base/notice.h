@@ -9,6 +9,9 @@
 namespace tachy {
 
 void say_line(std::string_view text);
+// Whether a LineScope takes the lines of this thread. The threads of a pool then leave theirs to the one that they work for, which
+// says them when they are done (base/thread_pool.h).
+bool lines_are_taken();
 
 // While it lives, the warnings and notices of this thread are told to `take` and not printed, each text once: those of a job belong to
 // whoever asked for it. Texts name fields in backticks; how these are spelled is for `take` to say. Scopes nest; a line that is said

@@ -21,9 +21,9 @@ class ThreadPool {
 
   int threads() const;
 
-  // Calls body(tile, worker) for each tile in [0, tiles), worker in [0, threads()). Returns when all are
-  // done. The first exception thrown by a body is rethrown here; remaining tiles are skipped. Calls made from
-  // inside a body run inline. Of several threads that call at once the workers serve one, others run alone.
+  // Calls body(tile, worker) for each tile in [0, tiles), worker in [0, threads()). Returns when all are done. The first
+  // exception thrown by a body is rethrown here; remaining tiles are skipped. A LineScope of the caller takes what bodies warn of.
+  // Calls made from inside a body run inline. Of several threads that call at once the workers serve one, others run alone.
   void run(int64_t tiles, const std::function<void(int64_t tile, int worker)>& body);
 
  private:
