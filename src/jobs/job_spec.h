@@ -29,7 +29,8 @@ struct JobSpec {
 // Returns where the job's model lies: a job that names none gets the one that ships. Throws as shipped_model() does.
 std::filesystem::path model_path(const RunSettings& settings);
 
-// A video that streams and does not say how is one of Self-Forcing's kind: fills in its preset.
-void settle_stream(VideoRequest& request);
+// A video that streams and does not say how is one of Self-Forcing's kind: fills in its preset. block_given: `block` was asked for,
+// which says how even where it is 0, the whole clip at once.
+void settle_stream(VideoRequest& request, bool block_given);
 
 }  // namespace tachy::jobs
