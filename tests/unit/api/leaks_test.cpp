@@ -1,6 +1,7 @@
 // Memory must stay the same over many runs of one engine and of a world, small ones here and the models that ship with
 // TACHY_LEAK_RUNS=300 (`make test-leaks`). Counted are the heap's bytes in use, by malloc itself, and the resident pages once
-// malloc has given back what it holds. What a process keeps for good is there after the first tenth of the runs.
+// malloc has given back what it holds. What a process keeps for good is there after the first tenth of the runs. Blocks that were
+// freed count as in use while a thread of glibc's keeps them for itself, hundreds of bytes a run: main() switches that off.
 #include <gmock/gmock.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -62,9 +63,7 @@ void expect_level(const char* what, Body&& body) {
       what, settled, all, after.heap - before.heap, (after.heap - before.heap) / counted,
       (after.resident - before.resident) / 1024, before.resident / 1024);
   EXPECT_EQ(after.buffers, before.buffers) << what << ": a Buffer or an arena stays";
-  // Few runs forgive what came once.
-  EXPECT_LT((after.heap - before.heap) / counted, in_full() ? 256 : 1024)
-      << what << ": bytes of the heap a run";
+  EXPECT_LT((after.heap - before.heap) / counted, in_full() ? 16 : 64) << what << ": bytes of the heap a run";
   // Pages say less of a small process: those of the heap's fragments come and go.
   EXPECT_LT(after.resident - before.resident, before.resident * (in_full() ? 0.01 : 0.05)) << what;
 }
@@ -104,9 +103,19 @@ TEST(Leaks, OneWorldManyStarts) {
       world.act({{1, 0, 0, 0}, {}});
       world.next_block([](const RgbImage&, int64_t) {});
     }
-    if (i % 3 == 0) world.reset();
+    if (i % 5 == 0)
+      world.reset();  // not in the last run before either measurement: a session that was reset holds less
   });
 }
 
 }  // namespace
 }  // namespace tachy
+
+int main(int argc, char** argv) {
+  if (!std::getenv("GLIBC_TUNABLES")) {  // read as a program starts
+    setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1);
+    execv("/proc/self/exe", argv);
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
