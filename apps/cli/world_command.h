@@ -30,8 +30,10 @@ struct WorldCommandOptions {
 // seed: a number, or -1.
 void register_world_options(CommandOptions& app, WorldCommandOptions& options, std::string& seed);
 
-// The model, opened and planned; without a name the one that ships. frames: of the longest session; 0: no end.
-World open_world(const WorldCommandOptions& options, int64_t frames);
+// The model, open on its device; without a name the one that ships.
+Engine open_world_engine(const WorldCommandOptions& options);
+// A world on it, planned: what is opened on one engine has the model's weights in memory once.
+World open_world(const Engine& engine, const WorldCommandOptions& options);
 // What a session begins with, its files read; refused where no session could begin with it. `of_page`: a visitor brings the
 // picture, or the prompt, if they are missing.
 WorldStart world_start(const WorldCommandOptions& options, World& world, bool of_page = false);

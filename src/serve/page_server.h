@@ -1,10 +1,13 @@
 // The page of a world: HTML, pictures as they are made, keys and mouse as they are pressed, on one port of HTTP and WebSocket.
 //
-//   serve::PageServer server(*serve::steered(World("models/world", {})), {.start = {.image = picture}});
+//   const Engine engine("models/world", {});
+//   const auto world = serve::steered(World(engine));
+//   serve::PageServer server(*world, {.play = {.start = {.image = picture}}});
 //   print(server.url());
 //   server.run(&cancel);
 //
-// One visitor at a time has the world; others are told so (503). By default it listens on this machine alone; elsewhere a token
+// One visitor at a time has the world; others are told so (503). The worlds of several servers may be opened on one engine, whose
+// weights are then in memory once. By default it listens on this machine alone; elsewhere a token
 // is needed. Host and Origin of each request are checked (403), everything that a visitor sends has a limit (limits.h), and no
 // part of a request names a file.
 #pragma once
