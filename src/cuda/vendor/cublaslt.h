@@ -1,4 +1,4 @@
-// cuBLASLt: y = alpha·x·w + beta·c with an epilogue, for row-major matrices, plans kept by shape in
+// cuBLASLt: y = alpha·x·w, perhaps + c, with an epilogue, for row-major matrices, plans kept by shape in
 // Gpu::cublaslt. The algorithm is the library's first suggestion, or, with TACHY_TUNE=gemm, the fastest of
 // its first suggestions, measured once a shape on buffers of its own when the plan is made (never while a
 // graph is captured) and kept on disk in the user's cache folder by GPU, driver and library version.
@@ -20,7 +20,7 @@ struct MatmulShape {
   DType out;                               // of y, c and bias: `type` or f32; with scales 16 bits
   bool w_is_nk = true;                     // w [n, k] (a layer's weight); false: [k, n]
   bool bias = false, gelu = false;         // y = gelu_tanh(x·w + bias): without scales neither with c
-  bool c = false;                          // beta is used; may alias y
+  bool c = false;                          // c is added; it may be y
   bool scales = false;                     // x and w are codes with a scale a row of each: f8_e4m3, w [n, k]
   bool tf32 = false;                       // x and w are f32, and may be rounded to TF32
   int alignment = 16;                      // bytes that every pointer and row begins at a multiple of
@@ -52,7 +52,7 @@ class CublasLt : public Gpu::Extra {
   ~CublasLt() override;
 
   const MatmulPlan& plan(const MatmulShape& shape);
-  void run(const MatmulPlan& plan, const MatmulTensors& t, float alpha = 1, float beta = 0);
+  void run(const MatmulPlan& plan, const MatmulTensors& t, float alpha = 1);
   size_t version() const;
 
  private:
