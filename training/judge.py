@@ -8,16 +8,14 @@ night, never saturated. Each object is followed through the clip; its colour is 
 RGB, its shape the best overlap with rotated silhouettes, its motion is read from centre, size and outline over time.
 """
 import argparse
-import glob
 import itertools
 import json
 import math
-import os
-import subprocess
 import sys
 
 import numpy as np
 
+from judging import load, path_of, share
 from shapes import SHAPES, layers
 
 CHROMA = 78        # max - min of RGB from which a pixel belongs to an object
@@ -27,20 +25,6 @@ ROUND = ("circle", "ring")
 COLOURS = {"red": (228, 34, 40), "orange": (250, 138, 16), "yellow": (252, 220, 40), "green": (34, 170, 66),
            "cyan": (20, 196, 206), "blue": (36, 92, 232), "purple": (138, 54, 204), "pink": (252, 110, 182)}
 ATTRIBUTES = ["count", "colour", "shape", "motion"]
-
-
-def load(path):
-    """A clip from .npy, a folder of PNG frames, or a video file (through ffmpeg): uint8 [frames, height, width, 3]."""
-    if path.endswith(".npy"):
-        return np.load(path)
-    if os.path.isdir(path):
-        from PIL import Image
-        names = sorted(glob.glob(os.path.join(path, "*.png")))
-        return np.stack([np.asarray(Image.open(n).convert("RGB")) for n in names])
-    probe = ["ffprobe", "-v", "error", "-select_streams", "v", "-show_entries", "stream=width,height", "-of", "csv=p=0", path]
-    w, h = map(int, subprocess.run(probe, check=True, capture_output=True, text=True).stdout.strip().split(",")[:2])
-    raw = subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-f", "rawvideo", "-pix_fmt", "rgb24", "-"], check=True, capture_output=True)
-    return np.frombuffer(raw.stdout, np.uint8).reshape(-1, h, w, 3)
 
 
 def components(mask):
@@ -204,9 +188,8 @@ def table(scores):
     """Sums a list of scores: {attribute or "all": per cent, "clips": n, "perfect": per cent of clips with everything right}."""
     out = {"clips": len(scores)}
     for k in ATTRIBUTES:
-        out[k] = round(100 * sum(s[k][0] for s in scores) / max(1, sum(s[k][1] for s in scores)), 2)
-    right, asked = (sum(s[k][i] for s in scores for k in ATTRIBUTES) for i in (0, 1))
-    out["all"] = round(100 * right / max(1, asked), 2)
+        out[k] = share([s[k] for s in scores])
+    out["all"] = share([s[k] for s in scores for k in ATTRIBUTES])
     out["perfect"] = round(100 * sum(all(a == b for a, b in s.values()) for s in scores) / max(1, len(scores)), 2)
     return out
 
@@ -223,7 +206,7 @@ def main():
         return
     items, scores, misses = json.load(open(args.set, encoding="utf-8")), [], []
     for i, item in enumerate(items):
-        path = next((p for p in (os.path.join(args.videos, f"{i:03d}{e}") for e in (".npy", ".mp4", "")) if os.path.exists(p)), None)
+        path = path_of(args.videos, i)
         if path is None:
             continue
         seen = look(load(path))

@@ -115,16 +115,19 @@ def decode(vae, z):
 
 
 # ------------------------------------------------------------------------------------------- training
-def loss_of(vae, x, late):
-    """Reconstruction loss of clips x; `late` (0..1 tensor) brings in the squared error. Returns (loss, mean squared error)."""
+def coloured(x):
+    return 1 + 1.5 * (x.amax(1, keepdim=True) - x.amin(1, keepdim=True) > 0.5)
+
+
+def loss_of(vae, x, late, weights=None):
+    """Reconstruction loss of clips x; `late` (0..1 tensor) brings in the squared error. Returns (loss, mean squared error). weights(x): how much
+    each value counts, besides its frame; left out: objects more than what is around them."""
     mean, logvar = encode(vae, x)
     z = mean + torch.exp(0.5 * logvar.clamp(-30, 20)) * torch.randn_like(mean)
     d = decode(vae, z) - x
-    a = d.abs()
-    chroma = x.amax(1, keepdim=True) - x.amin(1, keepdim=True)
-    w = 1 + 1.5 * (chroma > 0.5)                                        # the objects
+    w = (weights or coloured)(x)
     w = w * torch.cat([torch.full_like(w[:, :, :1], 4.0), torch.ones_like(w[:, :, 1:])], 2)  # the first frame has its own path
-    rec = (w * (a + 4.0 * late * d * d)).mean()
+    rec = (w * (d.abs() + 4.0 * late * d * d)).mean()
     edge = (d[..., 1:] - d[..., :-1]).abs().mean() + (d[..., 1:, :] - d[..., :-1, :]).abs().mean()
     flow = (d[:, :, 1:] - d[:, :, :-1]).abs().mean()
     kl = 0.5 * (mean * mean + logvar.exp() - 1 - logvar).mean()

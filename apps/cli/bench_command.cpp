@@ -45,8 +45,9 @@ void BenchCommand::add_options(CommandOptions& app, bool short_list) {
                  "number of blocks to time (default 40, fewer where they take long); with it any "
                  "text-to-video model is run block by block");
   if (short_list) return;
-  app.add_option("--size", size,
-                 "blocks: width and height in pixels, such as 640x352 (default: the model's)");
+  app.add_option(
+      "--size", size,
+      "blocks and --optimisations: width and height in pixels, such as 640x352 (default: the model's)");
   app.add_option("--window", options.window,
                  "blocks: number of latent frames that a block sees (default: the model's)");
   app.add_option(
@@ -111,6 +112,8 @@ int BenchCommand::run_optimisations() {
                            .device = options.device,
                            .threads = options.threads,
                            .rounds = rounds,
+                           .width = options.width,
+                           .height = options.height,
                            .progress = [&](const std::string& text) { status.show(text); },
                            .cancel = &g_cancel});
   status.clear();

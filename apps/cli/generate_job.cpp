@@ -46,7 +46,7 @@ std::vector<jobs::JobSpec> make_jobs(const GenerateOptions& o) {
   o.apply(base.request);
   jobs::load_inputs(base);
 
-  if (o.stream && o.from.empty()) jobs::settle_stream(base.request);
+  if (o.stream && o.from.empty()) jobs::settle_stream(base.request, o.gives("block"));
 
   PromptTags tags(o, base);
   std::vector<std::string> prompts = all_prompts(o);

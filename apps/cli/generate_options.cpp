@@ -45,20 +45,21 @@ std::string check_seed(const std::string& text) {
   return "expected a whole number from 0 to 18446744073709551615, got '" + text + "'";
 }
 
+bool GenerateOptions::gives(const std::string& field) const {
+  const auto says = fields.find(field);
+  return says != fields.end() && is_given(says->second);
+}
+
 void GenerateOptions::apply(VideoRequest& r) const {
   if (!size.empty()) {
     int w = 0, h = 0;
     parse_size(size, w, h);
     r.width = w, r.height = h;
   }
-  const auto given = [&](const char* name) {
-    const auto field = fields.find(name);
-    return field != fields.end() && is_given(field->second);
-  };
   // If a level is given, it decides these three anew, unless they are also given; a preset does the same for
   // what it sets.
-  if (given("level")) r.dtype.reset(), r.step_cache.reset(), r.residual.reset();
-  if (given("preset")) {
+  if (gives("level")) r.dtype.reset(), r.step_cache.reset(), r.residual.reset();
+  if (gives("preset")) {
     r.steps.reset(), r.shift.reset(), r.sampler.reset(), r.grid.reset();
     r.guidance.reset(), r.guidance_2.reset();
   }

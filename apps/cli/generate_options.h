@@ -35,6 +35,8 @@ struct GenerateOptions {
   double state_every = 5;  // seconds
   bool stream = false, resume = false, plan = false, json = false, quiet = false;
 
+  // Whether a field of request_fields() was given, whatever its value.
+  bool gives(const std::string& field) const;
   // Overlays the given options on `base` (defaults, or the settings of --from).
   void apply(VideoRequest& base) const;
   // Moves the values in `pairs` to the inputs. Throws if one was given more than twice.

@@ -136,7 +136,7 @@ Command add_stage(CommandLine& line) {
   sub.add_option("-m,--model", o->model,
                  "component's folder (config.json and safetensors), a file of it, or a whole model");
   sub.add_option("--in", o->input, "file of the input tensors (.safetensors)");
-  sub.add_option("--out", o->output, "file to write the output tensors to (.safetensors)")->required();
+  sub.add_option("--out", o->out, "file to write the output tensors to (.safetensors)")->required();
   sub.add_option("-p,--prompt", o->prompt, "tokenize: the text");
   sub.add_option("--max-sequence-length", o->max_text_tokens,
                  "tokenize: length that the tokens are padded to, 1 to 4096")
@@ -193,7 +193,7 @@ Command add_stage(CommandLine& line) {
     o->shape = parse_shape(*shape);
     o->pack_weights = *weights == "packed";
     o->cancel = &g_cancel;
-    const jobs::ClaimedOutput claimed = naming("--out", [&] { return jobs::ClaimedOutput(o->output); });
+    const jobs::ClaimedOutput claimed = naming("--out", [&] { return jobs::ClaimedOutput(o->out); });
     run_stage(*o);
     return 0;
   };

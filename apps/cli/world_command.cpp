@@ -96,7 +96,8 @@ void play(World& world, const WorldCommandOptions& o, const WorldScript& script,
 
 int run_script(const WorldCommandOptions& o) {
   const auto begin = Clock::now();
-  World world = open_world(o, 0);
+  const Engine engine = open_world_engine(o);
+  World world = open_world(engine, o);
   const WorldInfo& info = world.info();
   WorldScript script;
   if (!o.actions.empty()) script = naming("--actions", [&] { return read_world_script(o.actions, info); });

@@ -31,9 +31,10 @@ struct WorldCommandOptions {
 // seed: a number, or -1.
 void register_world_options(CommandOptions& app, WorldCommandOptions& options, std::string& seed);
 
-// Opens and plans the model; if none is named, the one that ships. frames: those of the longest session; 0:
-// no end.
-World open_world(const WorldCommandOptions& options, int64_t frames);
+// Opens the model on its device; if none is named, the one that ships.
+Engine open_world_engine(const WorldCommandOptions& options);
+// Opens and plans a world on it. Worlds of one engine share the model's weights in memory.
+World open_world(const Engine& engine, const WorldCommandOptions& options);
 // The start of a session, with its files read; throws if no session could begin with it. `of_page`: a visitor
 // will supply the picture or the prompt if they are missing.
 WorldStart world_start(const WorldCommandOptions& options, World& world, bool of_page = false);

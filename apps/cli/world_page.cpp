@@ -27,7 +27,17 @@ void report_world(const WorldCommandOptions& o, const json& event, const std::st
     say(to, text + "\n");
 }
 
-World open_world(const WorldCommandOptions& o, int64_t frames) {
+Engine open_world_engine(const WorldCommandOptions& o) {
+  EngineOptions engine = o.engine;
+  engine.device = choose_device(engine.device);
+  engine.graphs = !o.no_graph, engine.arena = !o.no_arena;
+  if (!o.max_vram.empty()) engine.max_vram = naming("`max_vram`", [&] { return parse_bytes(o.max_vram); });
+  const std::filesystem::path model =
+      o.model.empty() ? shipped_model("world") : std::filesystem::path(o.model);
+  return naming("`model`", [&] { return Engine(model, engine); });
+}
+
+World open_world(const Engine& engine, const WorldCommandOptions& o) {
   WorldOptions options{.steps = o.steps,
                        .window = o.window,
                        .shift = o.shift,
@@ -35,15 +45,8 @@ World open_world(const WorldCommandOptions& o, int64_t frames) {
                        .dtype = o.dtype,
                        .vae_math = o.vae_math,
                        .without = o.without};
-  options.longest = frames;
   if (!o.size.empty()) parse_size(o.size, options.width, options.height);
-  EngineOptions engine = o.engine;
-  engine.device = choose_device(engine.device);
-  engine.graphs = !o.no_graph, engine.arena = !o.no_arena;
-  if (!o.max_vram.empty()) engine.max_vram = naming("`max_vram`", [&] { return parse_bytes(o.max_vram); });
-  const std::filesystem::path model =
-      o.model.empty() ? shipped_model("world") : std::filesystem::path(o.model);
-  return naming("`model`", [&] { return World(model, engine, options); });
+  return naming("`model`", [&] { return World(engine, options); });
 }
 
 WorldStart world_start(const WorldCommandOptions& o, World& world, bool of_page) {
@@ -98,7 +101,8 @@ int run_world_page(const WorldCommandOptions& o) {
   require(o.profile.empty(),
           "--profile: a session in a page has no end that a profile could be written at; give --output");
   serve::PageOptions page = page_options(o);
-  World opened = open_world(o, 0);
+  const Engine engine = open_world_engine(o);
+  World opened = open_world(engine, o);
   page.play.start = world_start(o, opened, true);
   const std::unique_ptr<serve::SteeredWorld> world = serve::steered(std::move(opened));
   const WorldInfo& info = world->info();

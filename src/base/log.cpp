@@ -52,6 +52,8 @@ void say_line(std::string_view text) {
   if (seen.emplace(text).second) logger().info("{}", spelled(text));
 }
 
+bool lines_are_taken() { return t_scope != nullptr; }
+
 LineScope::LineScope(std::function<void(std::string_view)> take) : take_(std::move(take)), around_(t_scope) {
   t_scope = this;
 }

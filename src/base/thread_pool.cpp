@@ -8,11 +8,14 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/notice.h"
 #include "base/os/processors.h"
 
 // Belongs to whatever OpenMP runtime oneDNN uses; omp.h belongs to a compiler, not to the runtime.
@@ -62,6 +65,8 @@ struct ThreadPool::State {
   int64_t tiles = 0;
   std::atomic<int64_t> next{0};
   std::exception_ptr error;
+  bool collects = false;           // the caller's lines are taken
+  std::vector<std::string> lines;  // that workers said meanwhile
 
   static thread_local int current_worker;  // -1 outside a body
 
@@ -79,6 +84,15 @@ struct ThreadPool::State {
       }
     }
     current_worker = -1;
+  }
+
+  void serve(int worker) {
+    if (!collects) return drain(worker);
+    const LineScope told([this](std::string_view text) {
+      const std::lock_guard lock(mutex);
+      lines.emplace_back(text);
+    });
+    drain(worker);
   }
 
   // Runs one tile on the calling thread.
@@ -125,7 +139,7 @@ struct ThreadPool::State {
       }
       if (stop) return;
       seen = generation;
-      drain(worker);
+      serve(worker);
       if (running.fetch_sub(1) != 1) continue;
       std::lock_guard lock(mutex);  // the caller may be between its check and its sleep
       done.notify_one();
@@ -181,6 +195,7 @@ void ThreadPool::run(int64_t tiles, const std::function<void(int64_t, int)>& bod
     s.tiles = tiles;
     s.next.store(first);
     s.error = nullptr;
+    s.collects = lines_are_taken();
     s.running = s.threads - 1;
     ++s.generation;
   }
@@ -191,7 +206,11 @@ void ThreadPool::run(int64_t tiles, const std::function<void(int64_t, int)>& bod
     std::unique_lock lock(s.mutex);
     s.done.wait(lock, finished);
   }
-  if (s.error) std::rethrow_exception(s.error);
+  const std::exception_ptr error = s.error;
+  const std::vector<std::string> lines = std::exchange(s.lines, {});
+  turn.unlock();  // whoever is told of a line may call the pool
+  for (const std::string& line : lines) say_line(line);
+  if (error) std::rethrow_exception(error);
 }
 
 int available_processors() {

@@ -150,7 +150,7 @@ __device__ inline void conv8_finish(const Conv8Params& params, const Conv90Work&
                                     uint64_t* full_a, uint64_t* empty_a, RingPlace<C::kASteps>& place) {
   const Conv90Params& p = params.c;
   const ConvShape& s = p.s;
-  const int warp = threadIdx.x / 32 & 3, lane = threadIdx.x & 31, quad = lane & 3;
+  const int quad = threadIdx.x & 3;
   const float* bias = static_cast<const float*>(s.bias);
 #pragma unroll
   for (int b = 0; b < C::kN / 8; ++b) {
@@ -168,28 +168,7 @@ __device__ inline void conv8_finish(const Conv8Params& params, const Conv90Work&
         x = fmaf(x, scale.x, add.x), y = fmaf(y, scale.y, add.y);
       }
   }
-  if (s.residual) {
-#pragma unroll
-    for (int c0 = 0; c0 < C::kN; c0 += C::kWide / 2) {
-      barrier_wait(full_a + place.index, place.parity);
-      const char* step = a + place.index * C::kABytes;
-#pragma unroll
-      for (int mi = 0; mi < C::kMi; ++mi)
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const int position = (group * C::kMi + mi) * 64 + warp * 16 + half * 8 + lane / 4;
-#pragma unroll
-          for (int c = 0; c < C::kWide / 2 && c0 + c < C::kN; c += 8) {
-            const float2 add = unpack2(conv90_pair<C::kWide>(step, position, c + quad * 2), __nv_bfloat16{});
-            const int at = (c0 + c) / 2 + half * 2;
-            acc[mi][at] += add.x, acc[mi][at + 1] += add.y;
-          }
-        }
-      __syncwarp();
-      conv90_release(empty_a + place.index);
-      place.next();
-    }
-  }
+  if (s.residual) conv90_add_residual<C, C::kWide / 2>(acc, group, a, full_a, empty_a, place);
   if (s.y) conv90_write<C>(p, w, acc, group, s.y);
   if (!p.normed && !params.codes) return;
   conv90_normalise<C>(p, acc);
@@ -262,10 +241,7 @@ __global__ void __launch_bounds__(384, 1)
   char* b = a + C::kASteps * C::kABytes;
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 32), 0);
   if (threadIdx.x == 0) {
-    constexpr int kWarps = 8;  // warps that release a step
-    for (int i = 0; i < C::kASteps; ++i) barrier_init(full_a + i, 1), barrier_init(empty_a + i, kWarps);
-    for (int i = 0; i < C::kBSteps; ++i) barrier_init(full_b + i, 1), barrier_init(empty_b + i, kWarps);
-    barrier_init_fence();
+    conv90_init_barriers<C>(full_a, empty_a, full_b, empty_b);
     tma_prefetch(maps.chunk), tma_prefetch(maps.cache), tma_prefetch(maps.weights);
   }
   __syncthreads();

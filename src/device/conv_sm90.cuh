@@ -216,14 +216,42 @@ __device__ inline void conv90_normalise(const Conv90Params& p, float (&acc)[C::k
   }
 }
 
+// Adds the residual to acc: 16-bit numbers, which come through A steps of kChannels channels each.
+template <class C, int kChannels>
+__device__ inline void conv90_add_residual(float (&acc)[C::kMi][C::kN / 2], int group, const char* a,
+                                           uint64_t* full_a, uint64_t* empty_a,
+                                           RingPlace<C::kASteps>& place) {
+  using T = typename C::T;
+  const int warp = threadIdx.x / 32 & 3, lane = threadIdx.x & 31, quad = lane & 3;
+#pragma unroll
+  for (int c0 = 0; c0 < C::kN; c0 += kChannels) {
+    barrier_wait(full_a + place.index, place.parity);
+    const char* step = a + place.index * C::kABytes;
+#pragma unroll
+    for (int mi = 0; mi < C::kMi; ++mi)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int position = (group * C::kMi + mi) * 64 + warp * 16 + half * 8 + lane / 4;
+#pragma unroll
+        for (int c = 0; c < kChannels && c0 + c < C::kN; c += 8) {
+          const float2 add = unpack2(conv90_pair<kChannels * 2>(step, position, c + quad * 2), T{});
+          const int at = (c0 + c) / 2 + half * 2;
+          acc[mi][at] += add.x, acc[mi][at + 1] += add.y;
+        }
+      }
+    __syncwarp();
+    conv90_release(empty_a + place.index);
+    place.next();
+  }
+}
+
 // Writes sums + bias + residual to y, and their norm over the channels to normed.
 template <class C>
 __device__ inline void conv90_finish(const Conv90Params& p, const Conv90Work& w,
                                      float (&acc)[C::kMi][C::kN / 2], int group, const char* a,
                                      uint64_t* full_a, uint64_t* empty_a, RingPlace<C::kASteps>& place) {
-  using T = typename C::T;
   const ConvShape& s = p.s;
-  const int warp = threadIdx.x / 32 & 3, lane = threadIdx.x & 31, quad = lane & 3;
+  const int quad = threadIdx.x & 3;
   const float* bias = static_cast<const float*>(s.bias);
   if (bias) {
 #pragma unroll
@@ -238,28 +266,7 @@ __device__ inline void conv90_finish(const Conv90Params& p, const Conv90Work& w,
       }
     }
   }
-  if (s.residual) {
-#pragma unroll
-    for (int c0 = 0; c0 < C::kN; c0 += C::kChunk) {
-      barrier_wait(full_a + place.index, place.parity);
-      const char* step = a + place.index * C::kABytes;
-#pragma unroll
-      for (int mi = 0; mi < C::kMi; ++mi)
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const int position = (group * C::kMi + mi) * 64 + warp * 16 + half * 8 + lane / 4;
-#pragma unroll
-          for (int c = 0; c < C::kChunk && c0 + c < C::kN; c += 8) {
-            const float2 add = unpack2(conv90_pair<C::kRowBytes>(step, position, c + quad * 2), T{});
-            const int at = (c0 + c) / 2 + half * 2;
-            acc[mi][at] += add.x, acc[mi][at + 1] += add.y;
-          }
-        }
-      __syncwarp();
-      conv90_release(empty_a + place.index);
-      place.next();
-    }
-  }
+  if (s.residual) conv90_add_residual<C, C::kChunk>(acc, group, a, full_a, empty_a, place);
   if (s.y) conv90_write<C>(p, w, acc, group, s.y);
   if constexpr (C::kN % 32 == 0)
     if (p.normed) {
@@ -325,6 +332,16 @@ __device__ inline void conv90_multiply(const Conv90Params& p, char* a, char* b, 
   }
 }
 
+// By one thread, before the block's others go on.
+template <class C>
+__device__ inline void conv90_init_barriers(uint64_t* full_a, uint64_t* empty_a, uint64_t* full_b,
+                                            uint64_t* empty_b) {
+  constexpr int kWarps = 8;  // that release a step
+  for (int i = 0; i < C::kASteps; ++i) barrier_init(full_a + i, 1), barrier_init(empty_a + i, kWarps);
+  for (int i = 0; i < C::kBSteps; ++i) barrier_init(full_b + i, 1), barrier_init(empty_b + i, kWarps);
+  barrier_init_fence();
+}
+
 template <class C>
 __global__ void __launch_bounds__(384, 1)
     conv_sm90(const __grid_constant__ CUtensorMap chunk, const __grid_constant__ CUtensorMap cache,
@@ -337,10 +354,7 @@ __global__ void __launch_bounds__(384, 1)
   char* b = a + C::kASteps * C::kABytes;
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 32), 0);
   if (threadIdx.x == 0) {
-    constexpr int kWarps = 8;  // warps that release a step
-    for (int i = 0; i < C::kASteps; ++i) barrier_init(full_a + i, 1), barrier_init(empty_a + i, kWarps);
-    for (int i = 0; i < C::kBSteps; ++i) barrier_init(full_b + i, 1), barrier_init(empty_b + i, kWarps);
-    barrier_init_fence();
+    conv90_init_barriers<C>(full_a, empty_a, full_b, empty_b);
     tma_prefetch(&chunk), tma_prefetch(&cache), tma_prefetch(&residual), tma_prefetch(&weights);
   }
   __syncthreads();

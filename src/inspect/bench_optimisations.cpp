@@ -40,6 +40,7 @@ class Rounds {
                   {.threads = options.threads, .keep_loaded = true, .device = options.device}) {
     request_.prompt = "a prompt of ordinary length, for the memory of its keys and values";
     request_.level = options.level;
+    if (options.width > 0) request_.width = options.width, request_.height = options.height;
     resolved_ = pipeline_.resolved(request_).request;
     request_.steps = *resolved_.step_cache > 0 ? kStepsOfACache : kSteps + (pipeline_.gpu() ? kSettled : 0);
   }

@@ -19,6 +19,7 @@ struct OptimisationBench {
   std::filesystem::path model;
   std::string level = "safe", device = "cpu";
   int threads = 0, rounds = 5;
+  int width = 0, height = 0;  // of the video; 0: the model's own
   std::function<void(const std::string&)> progress;
   const std::atomic<bool>* cancel = nullptr;
 };

@@ -57,7 +57,7 @@ void validate_stages(const json& golden, const fs::path& folder, const fs::path&
   for (const json& stage : golden.at("stages")) {
     StageRequest request = stage_request(stage, folder, model, options);
     say(options, name + " " + request.name);
-    request.output = scratch.path() / (request.name + ".safetensors");
+    request.out = scratch.path() / (request.name + ".safetensors");
     std::string failure;
     try {
       run_stage(request);
@@ -68,7 +68,7 @@ void validate_stages(const json& golden, const fs::path& folder, const fs::path&
     for (const auto& [output, own] : stage.at("outputs").items()) {
       Check check{.kind = "stage", .name = fmt::format("{}: {}: {}", name, request.name, output)};
       if (failure.empty())
-        compare_values(TensorFile(request.output).read(output), TensorFile(request.input).read(output), own,
+        compare_values(TensorFile(request.out).read(output), TensorFile(request.input).read(output), own,
                        precision, precision.of_stage(),
                        request.name.starts_with("vae") ? kLeastVaeError : kLeastError, check);
       else

@@ -61,10 +61,10 @@ class Way {
       }
     }
     request_.name = stage, request_.expert = expert;
-    request_.input = folder_ / "in.safetensors", request_.output = folder_ / "out.safetensors";
+    request_.input = folder_ / "in.safetensors", request_.out = folder_ / "out.safetensors";
     write_safetensors(request_.input, std::move(tensors));
     run_stage(request_);
-    Values made = TensorFile(request_.output).read(output);
+    Values made = TensorFile(request_.out).read(output);
     if (fault_) fault_(stage, made.data);
     return made;
   }

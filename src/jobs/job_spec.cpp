@@ -7,8 +7,8 @@ std::filesystem::path model_path(const RunSettings& settings) {
   return shipped_model(settings.request.speech ? "talker" : "sprites");
 }
 
-void settle_stream(VideoRequest& r) {
-  if (!r.preset && !r.sampler && r.block == 0 && !r.image) r.preset = "self-forcing-4";
+void settle_stream(VideoRequest& r, bool block_given) {
+  if (!r.preset && !r.sampler && !block_given && r.block == 0 && !r.image) r.preset = "self-forcing-4";
 }
 
 }  // namespace tachy::jobs

@@ -48,7 +48,7 @@ void run_stage(const StageRequest& request) {
   const bool needs_model = !without_model.contains(request.name);
   require(!needs_model || request.opened || !request.model.empty(), "stage {}: `model` is needed",
           request.name);
-  require(!request.output.empty(), "stage {}: `out` is needed", request.name);
+  require(!request.out.empty(), "stage {}: `out` is needed", request.name);
   cuda::check_device_name(request.device);
   StageIo io(request);
   it->second(request, io);

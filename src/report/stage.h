@@ -46,9 +46,9 @@ struct StageRequest {
   // A model whose parts are open already, in place of `model`. expert: which of its transformers, 0 or 1.
   const ModelBundle* opened = nullptr;
   int expert = 0;
-  std::filesystem::path input;   // .safetensors
-  std::filesystem::path output;  // .safetensors
-  std::string prompt;            // for tokenize
+  std::filesystem::path input;  // .safetensors
+  std::filesystem::path out;    // .safetensors
+  std::string prompt;           // for tokenize
   int max_text_tokens = 512;
   std::string sampler = "unipc", grid = "diffusers";
   int steps = 50;
@@ -77,7 +77,7 @@ struct StageRequest {
 
 std::vector<std::string> stage_names();
 
-// Writes request.output. Errors name the stage's tensors.
+// Writes request.out. Errors name the stage's tensors.
 void run_stage(const StageRequest& request);
 
 }  // namespace tachy

@@ -51,7 +51,7 @@ void StageIo::write() {
       check(std::all_of(values, values + out.tensor.numel(), [](float v) { return std::isfinite(v); }),
             ErrorCode::numerical, "stage {}: '{}' holds NaN or Inf", request_.name, out.name);
     }
-  naming("`out`", [&] { write_safetensors(request_.output, outputs_, {{"stage", request_.name}}); });
+  naming("`out`", [&] { write_safetensors(request_.out, outputs_, {{"stage", request_.name}}); });
 }
 
 Tensor StageIo::to_f32(const Tensor& raw) {

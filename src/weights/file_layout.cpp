@@ -11,6 +11,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "weights/quote.h"
 #include "weights/tensor_range.h"
 
@@ -162,6 +163,8 @@ FileLayout gguf_layout(std::span<const StoredTensor> tensors, std::vector<GgufKe
   std::set<std::string_view> names;
   for (const StoredTensor& tensor : tensors) {
     require(names.insert(tensor.name).second, "GGUF: name {} is taken", in_quotes(tensor.name));
+    require(find_invalid_utf8(tensor.name) == kValidUtf8, "GGUF: name {} is not UTF-8",
+            in_quotes(tensor.name));
     check(tensor.type != nullptr, ErrorCode::internal, "GGUF: tensor {} has no type", in_quotes(tensor.name));
     if (tensor.dims.size() > kMostGgufDims)
       keys.push_back({"comfy.gguf.orig_shape." + tensor.name,

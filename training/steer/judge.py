@@ -11,7 +11,6 @@ import argparse
 import functools
 import json
 import os
-import subprocess
 import sys
 
 import numpy as np
@@ -20,6 +19,9 @@ import torch.nn.functional as F
 
 import heldout
 import plane
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from judging import load, misses, path_of, share, show
 
 AHEAD, SKIP = 8, 2            # frames between a pair; every so many rows and columns count
 ACTIONS = [((a, b, c, d), (p, y)) for a, b, c, d in ((0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1), (1, 0, 1, 0),
@@ -135,7 +137,6 @@ def score(item, clip):
 
 
 def aggregate(scores):
-    share = lambda pairs: round(100 * sum(a for a, _ in pairs) / max(1, sum(b for _, b in pairs)), 2)
     every = lambda k: [v for s in scores for v in s[k]]
     out = {"clips": len(scores), "pairs": sum(s["first"][1] + s["late"][1] for s in scores), "first": share([s["first"] for s in scores])}
     if any(s["late"][1] for s in scores):
@@ -153,11 +154,6 @@ def aggregate(scores):
     return out
 
 
-def misses(table, limits):
-    """The measures that miss their limits; one that the table lacks is not missed."""
-    return [k for k, (way, limit, _) in limits.items() if k in table and not (table[k] >= limit if way == ">=" else table[k] <= limit)]
-
-
 def pairs_of_all(seed=5):
     """How many of the 80 actions that are not resting the judge tells on a rendered pair each."""
     rng, right = np.random.default_rng(seed), 0
@@ -171,24 +167,6 @@ def pairs_of_all(seed=5):
         x = plane.quantised(plane.draw(torch.tensor([i % plane.WORLDS] * 2), states)).float() / 255
         right += action_between(x[0], x[1], 0.0) == i
     return right
-
-
-def load(path):
-    """uint8 [frames, H, W, 3] of an .npy file, a folder of PNG files, or a video file through ffmpeg."""
-    if path.endswith(".npy"):
-        return np.load(path)
-    if os.path.isdir(path):
-        from PIL import Image
-        return np.stack([np.asarray(Image.open(os.path.join(path, f)).convert("RGB")) for f in sorted(os.listdir(path)) if f.endswith(".png")])
-    raw = subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-f", "rawvideo", "-pix_fmt", "rgb24", "-"], check=True, capture_output=True).stdout
-    return np.frombuffer(raw, np.uint8).reshape(-1, plane.HEIGHT, plane.WIDTH, 3)
-
-
-def show(table, limits, prefix=""):
-    missed = misses(table, limits)
-    for k, (way, limit, text) in limits.items():
-        print(f"{prefix}{text:<74} {table.get(k, '-'):>8}   {way} {limit}{'   MISSED' if k in missed else ''}")
-    return missed
 
 
 def main():
@@ -205,9 +183,9 @@ def main():
         if args.truth:
             scores.append(score(item, heldout.clip_of(item)))
             continue
-        path = next((p for p in (os.path.join(args.videos or ".", f"{i:03d}{e}") for e in (".npy", ".mp4", "")) if os.path.exists(p)), None)
+        path = path_of(args.videos or ".", i)
         if path:
-            scores.append(score(item, load(path)))
+            scores.append(score(item, load(path, (plane.WIDTH, plane.HEIGHT))))
     if not scores:
         sys.exit(f"no clips in {args.videos}: expected 000.npy, 000.mp4 or 000/*.png")
     table = aggregate(scores)

@@ -8,7 +8,6 @@ in tests/reference/causal.py.
 """
 import functools
 import json
-import math
 import os
 import sys
 
@@ -18,6 +17,7 @@ from torch import nn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, ".."))
+from layers import CLIP_MEAN, CLIP_STD, Head, ImageEmbedding, Rms, condition, waves
 
 Z, ROWS, COLUMNS = 16, 12, 20
 SITES = ROWS * COLUMNS // 4
@@ -27,16 +27,6 @@ WINDOW, CHUNK = 12, 4
 FRAMES = 32                                             # latent frames of a training clip; the condition is constant behind them
 STEPS, SHIFT = tuple(1000 - 125.0 * i for i in range(8)), 3.0  # Euler's timesteps at inference
 MODEL = os.path.join(HERE, "..", "..", "models", "world")
-
-
-class Rms(nn.Module):
-    def __init__(self, width, eps=1e-6):
-        super().__init__()
-        self.weight, self.eps = nn.Parameter(torch.ones(width)), eps
-
-    def forward(self, x):
-        x = x.float()
-        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps) * self.weight.float()
 
 
 def unit(x):
@@ -206,18 +196,6 @@ class Block(nn.Module):
         return h + self.ffn(plain(h) * (1 + c2) + s2).float() * g2
 
 
-class Head(nn.Module):
-    def __init__(self, d, out):
-        super().__init__()
-        self.head, self.modulation = nn.Linear(d, 4 * out), nn.Parameter(torch.randn(1, 2, d) / d**0.5)
-
-
-class ImageEmbedding(nn.Module):
-    def __init__(self, image, d):
-        super().__init__()
-        self.proj = nn.Sequential(nn.LayerNorm(image), nn.Linear(image, image), nn.GELU(), nn.Linear(image, d), nn.LayerNorm(d))
-
-
 class Denoiser(nn.Module):
     def __init__(self):
         super().__init__()
@@ -242,9 +220,7 @@ class Denoiser(nn.Module):
 
     def times(self, t):
         """(e [B, N, d], its six [B, N, 6, d]) of timesteps t [B, N]"""
-        freq = torch.exp(-math.log(10000) * torch.arange(FREQ // 2, device=t.device, dtype=torch.float32) / (FREQ // 2))
-        a = t.float()[..., None] * freq
-        e = self.time_embedding(torch.cat([a.cos(), a.sin()], -1)).float()
+        e = self.time_embedding(waves(t, FREQ)).float()
         return e, self.time_projection(e).unflatten(-1, (6, -1))
 
     def latents(self, h, e):
@@ -274,13 +250,6 @@ def windows(keyboard, mouse, blocks):
     [B, 4T - 3, …] of pixel frames."""
     at = (4 * torch.arange(blocks, device=keyboard.device)[:, None] - PAST + torch.arange(PAST, device=keyboard.device)).clamp(min=0)
     return keyboard[:, at], mouse[:, at].flatten(2)
-
-
-def condition(y):
-    """Mask and picture channels [B, 20, T, h, w] of the latents of a picture and grey frames behind it."""
-    mask = torch.zeros_like(y[:, :4])
-    mask[:, :, 0] = 1
-    return torch.cat([mask, y], 1)
 
 
 class Roll:
@@ -415,7 +384,7 @@ class Eyes:
         assert self.config["hidden_act"] == "gelu", self.config["hidden_act"]
         self.of = {k.removeprefix("vision_model."): v.float().to(device) for k, v in load_file(path).items()}
         constant = lambda v: torch.tensor(v, device=device).view(1, 3, 1, 1)
-        self.mean, self.std = constant((0.48145466, 0.4578275, 0.40821073)), constant((0.26862954, 0.26130258, 0.27577711))
+        self.mean, self.std = constant(CLIP_MEAN), constant(CLIP_STD)
 
     def linear(self, x, name):
         return F.linear(x, self.of[name + ".weight"], self.of[name + ".bias"])

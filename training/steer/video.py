@@ -1,5 +1,5 @@
 """Trains the steered world's autoencoder on, from that of models/talker, and at the end its decoder alone. Used by pipeline.py; the loss is
-that of ../talker/video.py without its weights for faces.
+that of ../vae.py, in which all values of a frame count alike.
 """
 import copy
 import time
@@ -17,16 +17,7 @@ FRAMES = 33
 
 
 def loss_of(model, x, late):
-    """(loss, mean squared error) of clips x [B, 3, T, H, W]; `late` (0..1) brings in the squared error."""
-    mean, logvar = vae.encode(model, x)
-    z = mean + torch.exp(0.5 * logvar.clamp(-30, 20)) * torch.randn_like(mean)
-    d = vae.decode(model, z) - x
-    w = torch.cat([torch.full_like(d[:, :1, :1], 4.0), torch.ones_like(d[:, :1, 1:])], 2)  # the first frame has its own path
-    rec = (w * (d.abs() + 4.0 * late * d * d)).mean()
-    edge = (d[..., 1:] - d[..., :-1]).abs().mean() + (d[..., 1:, :] - d[..., :-1, :]).abs().mean()
-    flow = (d[:, :, 1:] - d[:, :, :-1]).abs().mean()
-    kl = 0.5 * (mean * mean + logvar.exp() - 1 - logvar).mean()
-    return rec + 0.5 * edge + 0.25 * flow + 1e-4 * kl, (d.detach() ** 2).mean()
+    return vae.loss_of(model, x, late, lambda x: torch.ones_like(x[:, :1]))
 
 
 def loss_of_decoder(model, x, late):

@@ -10,14 +10,14 @@ same blurred, with half the colour resolution and noise, as a small autoencoder 
 """
 import argparse
 import json
-import os
 import sys
 
 import numpy as np
 
 import faces as F
 import speech as S
-from reading import CLOSED, WINDOW, load, read_clip
+from reading import CLOSED, WINDOW, load, read_clip  # it finds the folder above
+from judging import misses, path_of, share, show
 
 STEP = 24  # a model's windows (of WINDOW frames) follow at this distance: seams lie before frames 33, 57, 81, ...
 LATE = 5   # frames, of the late speech
@@ -99,7 +99,6 @@ def score(item, frames, other=None):
 
 def aggregate(scores):
     """The table of a list of scores: {measure: value}, as LIMITS names them, and parts of it."""
-    share = lambda pairs: round(100 * sum(a for a, _ in pairs) / max(1, sum(b for _, b in pairs)), 2)
     of = lambda k: [s[k] for s in scores if s[k] is not None]
     per = lambda values: round(100 * float(np.mean(values)), 2)
     out = {"clips": len(scores), "correlation": round(float(np.median(of("correlation"))), 4),
@@ -117,11 +116,6 @@ def aggregate(scores):
     return out
 
 
-def misses(table, limits):
-    """The measures of a table that miss their limits; a measure that the table lacks is not missed."""
-    return [k for k, (way, limit, _) in limits.items() if k in table and not (table[k] >= limit if way == ">=" else table[k] <= limit)]
-
-
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--set", required=True, help="JSON list of items")
@@ -134,20 +128,19 @@ def main():
     items = json.load(open(args.set, encoding="utf-8"))[:args.limit]
     scores = []
     for i, item in enumerate(items):
-        path = next((p for p in (os.path.join(args.videos, f"{i:03d}{e}") for e in (".npy", ".mp4", "")) if os.path.exists(p)), None)
+        path = path_of(args.videos, i)
         if path is not None:
             scores.append({"index": i, **score(item, load(path), S.Utterance.of(items[(i + 1) % len(items)]["utterance"]) if len(items) > 1 else None)})
     if not scores:
         sys.exit(f"no clips in {args.videos}: expected 000.mp4, 000.npy or 000/*.png")
     limits = {"as-is": LIMITS, "late": LIMITS_LATE, "silent": LIMITS_SILENT}[args.speech]
     table = aggregate(scores)
-    missed = misses(table, limits)
     if args.json:
+        missed = misses(table, limits)
         print(json.dumps({"table": table, "missed": missed, "scores": scores}, indent=1))
     else:
         print(f"{len(scores)} of {len(items)} clips")
-        for k, (way, limit, text) in limits.items():
-            print(f"{text:<64} {table.get(k, '-'):>8}   {way} {limit}{'   MISSED' if k in missed else ''}")
+        missed = show(table, limits, width=64)
     return 1 if missed and not args.no_limits else 0
 
 

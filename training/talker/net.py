@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import nn
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from layers import CLIP_MEAN, CLIP_STD, Head, ImageEmbedding, Rms, condition, waves
 
 SIZE, LATENT, FPS = 128, 16, 25
 WINDOW, MOTION = 33, 9                      # pixel frames of a window, and those it takes over from the one before
@@ -29,16 +30,6 @@ CONTEXT = 512                                                # rows of text at i
 
 
 # ------------------------------------------------------------------------------------------- the denoiser
-class Rms(nn.Module):
-    def __init__(self, width, eps=1e-6):
-        super().__init__()
-        self.weight, self.eps = nn.Parameter(torch.ones(width)), eps
-
-    def forward(self, x):
-        x = x.float()
-        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps) * self.weight.float()
-
-
 def heads(x):
     return x.unflatten(-1, (-1, 128)).transpose(-3, -2)
 
@@ -120,18 +111,6 @@ class AudioProj(nn.Module):
         return self.norm(self.proj3(torch.relu(self.proj2(h))).unflatten(-1, (self.tokens, -1)))
 
 
-class Head(nn.Module):
-    def __init__(self, d, out):
-        super().__init__()
-        self.head, self.modulation = nn.Linear(d, 4 * out), nn.Parameter(torch.randn(1, 2, d) / d**0.5)
-
-
-class ImageEmbedding(nn.Module):
-    def __init__(self, image, d):
-        super().__init__()
-        self.proj = nn.Sequential(nn.LayerNorm(image), nn.Linear(image, image), nn.GELU(), nn.Linear(image, d), nn.LayerNorm(d))
-
-
 class Denoiser(nn.Module):
     def __init__(self):
         super().__init__()
@@ -155,9 +134,7 @@ class Denoiser(nn.Module):
         rope = rope_of(f, hh // 2, ww // 2, x.device)
         patches = x.view(b, -1, f, hh // 2, 2, ww // 2, 2).permute(0, 2, 3, 5, 1, 4, 6).reshape(b, f * hh * ww // 4, -1)
         h = F.linear(patches, self.patch_embedding.weight.flatten(1), self.patch_embedding.bias).float()
-        freq = torch.exp(-math.log(10000) * torch.arange(FREQ // 2, device=x.device, dtype=torch.float32) / (FREQ // 2))
-        a = t.float()[:, None] * freq[None]
-        e = self.time_embedding(torch.cat([a.cos(), a.sin()], -1)).float()
+        e = self.time_embedding(waves(t, FREQ)).float()
         mod = self.time_projection(e).unflatten(1, (6, -1))
         text, picture, speech = self.text_embedding(text), self.img_emb.proj(picture), self.audio_proj(first, others)
         for block in self.blocks:
@@ -236,9 +213,6 @@ def build_eyes():
                                             patch_size=14, hidden_act="gelu", projection_dim=IMAGE)).eval()
 
 
-CLIP_MEAN, CLIP_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
-
-
 def look(eyes, photos):
     """[B, 257, IMAGE] of photos [B, 3, H, W] in -1..1, squashed to 224 pixels as the original repository does it."""
     x = F.interpolate(photos.float(), size=(224, 224), mode="bicubic", align_corners=False) * 0.5 + 0.5
@@ -270,13 +244,6 @@ def shifted(steps, shift, grid="multitalk"):
     """Noise levels [steps + 1]: InfiniteTalk's grid (its last step is next to nothing), or evenly spaced ones."""
     u = torch.linspace(1000, 1, steps, dtype=torch.float64) / 1000 if grid == "multitalk" else torch.linspace(1, 0, steps + 1, dtype=torch.float64)[:-1]
     return (shift * u / (1 + (shift - 1) * u)).tolist() + [0.0]
-
-
-def condition(y):
-    """Mask and photo channels [B, 20, T, H, W] of the photo's latents y [B, 16, T, H, W]."""
-    mask = torch.zeros_like(y[:, :4])
-    mask[:, :, 0] = 1
-    return torch.cat([mask, y], 1)
 
 
 @torch.no_grad()

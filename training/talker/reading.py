@@ -4,16 +4,16 @@ The head's pose is followed from frame to frame by least squares against the fir
 coordinates each pixel around the mouth is a mixture of skin, lips and the mouth's inside; the sum of the inside's shares down the middle
 is how far the mouth is open, their sum over all is its area, hence its width. Sums of shares do not change when a picture is blurred.
 """
-import glob
 import os
-import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 
 import numpy as np
 
 import faces as F
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import judging
 
 CLOSED = 0.12  # a mouth open less than this is closed
 WINDOW = 33    # frames of a model's window
@@ -35,17 +35,7 @@ class Reading:
 
 # ---------------------------------------------------------------------------------------------------------------- pictures and coordinates
 def load(path):
-    """A clip from .npy, a folder of PNG frames, or a video file (through ffmpeg): uint8 [frames, height, width, 3]."""
-    if path.endswith(".npy"):
-        return np.load(path)
-    if os.path.isdir(path):
-        from PIL import Image
-        return np.stack([np.asarray(Image.open(n).convert("RGB")) for n in sorted(glob.glob(os.path.join(path, "*.png")))])
-    if shutil.which("ffmpeg") is None:
-        sys.exit(f"{path}: ffmpeg is needed to read a video, and is not there; give folders of PNG frames instead")
-    raw = subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{F.SIZE}x{F.SIZE}", "-"],
-                         check=True, capture_output=True)
-    return np.frombuffer(raw.stdout, np.uint8).reshape(-1, F.SIZE, F.SIZE, 3)
+    return judging.load(path, (F.SIZE, F.SIZE))
 
 
 def sample(frames, x, y):

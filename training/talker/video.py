@@ -19,19 +19,12 @@ from bank import Bank
 from common import Clock, Flat, Team
 
 
+def moving(x):
+    return 1 + 2 * ((x - x.mean(2, keepdim=True)).abs().amax(1, keepdim=True) > 0.08).to(x.dtype)
+
+
 def loss_of(model, x, late):
-    """(loss, mean squared error) of clips x [B, 3, T, H, W]; `late` (0..1) brings in the squared error."""
-    mean, logvar = vae.encode(model, x)
-    z = mean + torch.exp(0.5 * logvar.clamp(-30, 20)) * torch.randn_like(mean)
-    d = vae.decode(model, z) - x
-    moving = ((x - x.mean(2, keepdim=True)).abs().amax(1, keepdim=True) > 0.08).to(d.dtype)
-    w = 1 + 2 * moving
-    w = w * torch.cat([torch.full_like(w[:, :, :1], 4.0), torch.ones_like(w[:, :, 1:])], 2)  # the first frame has its own path
-    rec = (w * (d.abs() + 4.0 * late * d * d)).mean()
-    edge = (d[..., 1:] - d[..., :-1]).abs().mean() + (d[..., 1:, :] - d[..., :-1, :]).abs().mean()
-    flow = (d[:, :, 1:] - d[:, :, :-1]).abs().mean()
-    kl = 0.5 * (mean * mean + logvar.exp() - 1 - logvar).mean()
-    return rec + 0.5 * edge + 0.25 * flow + 1e-4 * kl, (d.detach() ** 2).mean()
+    return vae.loss_of(model, x, late, moving)
 
 
 def clips_of(bank, clips, render=faces.render):

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/log.h"
+#include "base/os/nvidia.h"
 #include "base/os/process.h"
 #include "cuda/vendor/kept_choices.h"
 
@@ -32,6 +33,11 @@ bool read_word(const std::string& line, size_t index, uint64_t& word) {
 }
 
 }  // namespace
+
+std::string measured_on(const GpuInfo& gpu) {
+  const std::string driver = os::nvidia_driver_version();
+  return fmt::format("{}-driver{}", gpu.name, driver.empty() ? std::to_string(gpu.driver) : driver);
+}
 
 AlgorithmCache::AlgorithmCache(const std::string& name) : name_(name) {
   const std::string folder = kept_choices_folder();

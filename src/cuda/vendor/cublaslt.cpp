@@ -8,20 +8,16 @@
 
 #include "base/env.h"
 #include "base/log.h"
-#include "base/os/nvidia.h"
 #include "cuda/current_device.h"
-#include "cuda/graph.h"
 #include "cuda/runtime.h"
 #include "cuda/vendor/algorithm_cache.h"
 #include "cuda/vendor/cublaslt_plan.h"
 #include "cuda/vendor/matmul_trials.h"
+#include "cuda/vendor/trial_times.h"
 
 namespace tachy::cuda {
 
 namespace {
-
-constexpr int kRounds = 7;
-constexpr double kGain = 0.97;  // times vary by this much from run to run
 
 static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(AlgorithmWords));
 
@@ -41,7 +37,7 @@ struct CublasLt::State {
     return status != cudaStreamCaptureStatusNone;
   }
 
-  cublasStatus_t try_run(const CublasLtPlan& p, const MatmulTensors& t, float alpha, float beta) {
+  cublasStatus_t try_run(const CublasLtPlan& p, const MatmulTensors& t, float alpha) {
     if (p.bias)
       api.check(api.set_desc(p.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &t.bias, sizeof t.bias), "bias");
     if (p.scales) {
@@ -51,11 +47,12 @@ struct CublasLt::State {
       set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, t.w_scale);
       set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, t.x_scale);
     }
+    const float beta = p.adds ? 1 : 0;
     return api.matmul(handle, p.desc, &alpha, t.w, p.w, t.x, p.x, &beta, t.c ? t.c : t.y, p.c, t.y, p.y,
                       &p.algo, t.workspace, p.workspace_bytes, static_cast<cudaStream_t>(gpu->stream()));
   }
-  void run(const CublasLtPlan& p, const MatmulTensors& t, float alpha, float beta) {
-    api.check(try_run(p, t, alpha, beta), "matmul");
+  void run(const CublasLtPlan& p, const MatmulTensors& t, float alpha) {
+    api.check(try_run(p, t, alpha), "matmul");
   }
 
   // For tensors that are not 16-byte aligned the library suggests products that it then refuses to run, so
@@ -66,7 +63,7 @@ struct CublasLt::State {
       const Trials trials(*gpu, s);
       std::erase_if(all, [&](const auto& candidate) {
         p.algo = candidate.algo, p.workspace_bytes = candidate.workspaceSize;
-        return try_run(p, trials.tensors, 1, s.c ? 1 : 0) == CUBLAS_STATUS_NOT_SUPPORTED;
+        return try_run(p, trials.tensors, 1) == CUBLAS_STATUS_NOT_SUPPORTED;
       });
       gpu->synchronize();
     } catch (const Error& error) {
@@ -78,26 +75,13 @@ struct CublasLt::State {
   size_t measure(CublasLtPlan& p, const MatmulShape& s,
                  const std::vector<cublasLtMatmulHeuristicResult_t>& all) {
     const Trials trials(*gpu, s);
-    std::vector<std::vector<double>> times(all.size());
-    for (int round = 0; round <= kRounds; ++round)
-      for (size_t i = 0; i < all.size(); ++i) {  // candidates alternate, because the clock drifts under load
-        p.algo = all[i].algo, p.workspace_bytes = all[i].workspaceSize;
-        const double us = device_us(*gpu, [&] { run(p, trials.tensors, 1, s.c ? 1 : 0); });
-        if (round > 0) times[i].push_back(us);
-      }
-    const auto median = [&](size_t i) {
-      std::sort(times[i].begin(), times[i].end());
-      return times[i][kRounds / 2];
-    };
-    // The library's first suggestion stays unless another one is clearly faster.
-    size_t pick = 0;
-    const double first = median(0);
-    double best = kGain * first;
-    for (size_t i = 1; i < all.size(); ++i)
-      if (const double us = median(i); us < best) pick = i, best = us;
+    const TrialPick found = pick_fastest(*gpu, all.size(), [&](size_t i) {
+      p.algo = all[i].algo, p.workspace_bytes = all[i].workspaceSize;
+      run(p, trials.tensors, 1);
+    });
     log_topic("dispatch", "gemm {}: candidate {} of {} takes {:.1f} us, the first one {:.1f}", key_of(s),
-              pick, all.size(), times[pick][kRounds / 2], first);
-    return pick;
+              found.pick, all.size(), found.us, found.first_us);
+    return found.pick;
   }
 
   void choose(CublasLtPlan& p, const MatmulShape& s) {
@@ -160,10 +144,8 @@ CublasLt* CublasLt::of(Gpu& gpu, std::string& why) {
     try {
       s.api.open();
       s.api.check(s.api.create(&s.handle), "cublasLtCreate");
-      const std::string driver = os::nvidia_driver_version();
       s.chosen = std::make_unique<AlgorithmCache>(
-          fmt::format("gemm-{}-driver{}-cublaslt{}", gpu.info().name,
-                      driver.empty() ? std::to_string(gpu.info().driver) : driver, s.api.version()));
+          fmt::format("gemm-{}-cublaslt{}", measured_on(gpu.info()), s.api.version()));
     } catch (const Error& error) {
       if (s.handle) s.api.destroy(s.handle);
       s.handle = nullptr, s.why = error.message();
@@ -191,8 +173,8 @@ const MatmulPlan& CublasLt::plan(const MatmulShape& shape) {
   return p;
 }
 
-void CublasLt::run(const MatmulPlan& plan, const MatmulTensors& t, float alpha, float beta) {
-  state_->run(static_cast<const CublasLtPlan&>(plan), t, alpha, beta);
+void CublasLt::run(const MatmulPlan& plan, const MatmulTensors& t, float alpha) {
+  state_->run(static_cast<const CublasLtPlan&>(plan), t, alpha);
 }
 
 }  // namespace tachy::cuda

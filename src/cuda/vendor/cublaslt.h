@@ -1,7 +1,7 @@
-// cuBLASLt: y = alpha·x·w + beta·c with an epilogue, for row-major matrices, with plans kept by shape in
-// Gpu::cublaslt. The algorithm is the library's first suggestion or, with TACHY_TUNE=gemm, the fastest of
-// its first suggestions. These are measured once per shape on separate buffers when the plan is made
-// (never while a graph is captured), and the choice is kept on disk in the user's cache folder by GPU,
+// cuBLASLt: y = alpha·x·w, with c added on request, and an epilogue, for row-major matrices, with plans kept
+// by shape in Gpu::cublaslt. The algorithm is the library's first suggestion or, with TACHY_TUNE=gemm, the
+// fastest of its first suggestions. These are measured once per shape on separate buffers when the plan is
+// made (never while a graph is captured), and the choice is kept on disk in the user's cache folder by GPU,
 // driver and library version.
 #pragma once
 
@@ -22,7 +22,7 @@ struct MatmulShape {
   bool w_is_nk = true;                     // w [n, k] (a layer's weight); false: [k, n]
   // y = gelu_tanh(x·w + bias); if there are no scales, not together with c.
   bool bias = false, gelu = false;
-  bool c = false;  // beta is used; may alias y
+  bool c = false;  // c is added; it may be y
   // x and w are codes with a scale per row of each: f8_e4m3, w [n, k].
   bool scales = false;
   bool tf32 = false;   // x and w are f32, and may be rounded to TF32
@@ -55,7 +55,7 @@ class CublasLt : public Gpu::Extra {
   ~CublasLt() override;
 
   const MatmulPlan& plan(const MatmulShape& shape);
-  void run(const MatmulPlan& plan, const MatmulTensors& t, float alpha = 1, float beta = 0);
+  void run(const MatmulPlan& plan, const MatmulTensors& t, float alpha = 1);
   size_t version() const;
 
  private:

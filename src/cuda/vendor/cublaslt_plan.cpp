@@ -41,7 +41,7 @@ void describe_product(CublasLtPlan& p, const MatmulShape& s) {
   };
   set(CUBLASLT_MATMUL_DESC_TRANSA, s.w_is_nk ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N);
-  p.bias = s.bias, p.scales = s.scales;
+  p.bias = s.bias, p.scales = s.scales, p.adds = s.c;
   set(CUBLASLT_MATMUL_DESC_EPILOGUE, s.gelu ? (s.bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU)
                                      : s.bias ? CUBLASLT_EPILOGUE_BIAS
                                               : CUBLASLT_EPILOGUE_DEFAULT);

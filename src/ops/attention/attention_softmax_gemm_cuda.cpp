@@ -100,13 +100,11 @@ void attention_softmax_gemm(const AttentionArgs& a, Stream& stream) {
                a.scale);
         attention_softmax_cuda(a, {b, h, first, rows}, scores, weights, stream);
         char* out = at(a.out, b, first, h);
-        lt.run(lt.plan(out_shape(a, bands, rows)),
-               {.x = weights.data,
-                .w = at(a.v, b, 0, h),
-                .c = a.accumulate ? out : nullptr,
-                .y = out,
-                .workspace = workspace},
-               1, a.accumulate ? 1 : 0);
+        lt.run(lt.plan(out_shape(a, bands, rows)), {.x = weights.data,
+                                                    .w = at(a.v, b, 0, h),
+                                                    .c = a.accumulate ? out : nullptr,
+                                                    .y = out,
+                                                    .workspace = workspace});
       }
 }
 

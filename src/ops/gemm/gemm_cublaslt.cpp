@@ -89,14 +89,12 @@ void gemm_cublaslt(const GemmArgs& a, Stream& stream) {
   void* workspace = stream.arena->bytes(cuda::kMatmulWorkspaceBytes);
   if (work.whole) {
     if (stream.measuring()) return;
-    lt.run(*work.whole,
-           {.x = a.x.data,
-            .w = a.weight.data,
-            .bias = a.bias.data,
-            .c = a.residual.data,
-            .y = a.y.data,
-            .workspace = workspace},
-           1, a.residual.defined() ? 1 : 0);
+    lt.run(*work.whole, {.x = a.x.data,
+                         .w = a.weight.data,
+                         .bias = a.bias.data,
+                         .c = a.residual.data,
+                         .y = a.y.data,
+                         .workspace = workspace});
     return;
   }
   const Tensor product = stream.arena->f32({work.band_rows, a.weight.dims[0]});

@@ -77,13 +77,11 @@ void lora_cublaslt(const LoraArgs& a, Stream& stream) {
   lt.run(*products.down, {.x = a.x.data, .w = a.a.data, .y = low.data, .workspace = workspace});
   lora_split_cuda(low, a.scales, s.rank, pairs, stream);
   lora_gather_cuda(a.b, wide, stream);
-  lt.run(*products.up,
-         {.x = pairs.data,
-          .w = wide.data,
-          .c = a.accumulate ? a.y.data : nullptr,
-          .y = a.y.data,
-          .workspace = workspace},
-         1, a.accumulate ? 1 : 0);
+  lt.run(*products.up, {.x = pairs.data,
+                        .w = wide.data,
+                        .c = a.accumulate ? a.y.data : nullptr,
+                        .y = a.y.data,
+                        .workspace = workspace});
 }
 
 }  // namespace tachy::ops

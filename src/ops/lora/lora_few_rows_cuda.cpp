@@ -5,18 +5,16 @@
 
 #include "base/env.h"
 #include "base/log.h"
-#include "base/os/nvidia.h"
-#include "cuda/graph.h"
 #include "cuda/vendor/algorithm_cache.h"
 #include "cuda/vendor/matmul_trials.h"
+#include "cuda/vendor/trial_times.h"
 #include "ops/lora/lora_few_rows.h"
 
 namespace tachy::ops {
 namespace {
 
 constexpr int kSteps = 32;  // values of K that a warp takes at a time
-constexpr int kMostSplits = 32, kRounds = 7;
-constexpr double kGain = 0.97;  // times vary by this much from run to run
+constexpr int kMostSplits = 32;
 
 std::string key_of(const LoraArgs& a, const LoraShape& s) {
   return fmt::format("{} m{} k{} n{} r{} adapters{}{}{}", dtype_name(a.x.dtype), s.m, s.k, s.n, s.rank,
@@ -25,10 +23,7 @@ std::string key_of(const LoraArgs& a, const LoraShape& s) {
 
 // The choices for one GPU, in this process.
 struct Kept {
-  explicit Kept(const cuda::GpuInfo& gpu)
-      : file(fmt::format("lora-{}-driver{}-1", gpu.name,
-                         os::nvidia_driver_version().empty() ? std::to_string(gpu.driver)
-                                                             : os::nvidia_driver_version())) {}
+  explicit Kept(const cuda::GpuInfo& gpu) : file(fmt::format("lora-{}-1", cuda::measured_on(gpu))) {}
   cuda::AlgorithmCache file;
   std::unordered_map<std::string, LoraTiles> known;
 };
@@ -88,24 +83,12 @@ LoraTiles measure(const LoraArgs& a, const LoraShape& s, const LoraTiles& usual,
   Stream own = stream;
   own.arena = &trial.scratch, own.hooks = {};
   const std::vector<LoraTiles> all = candidates(s, usual);
-  std::vector<std::vector<double>> times(all.size());
-  for (int round = 0; round <= kRounds; ++round)
-    for (size_t i = 0; i < all.size(); ++i) {  // candidates alternate, because the clock drifts under load
-      const double us = cuda::device_us(*stream.gpu, [&] { run_lora_few_rows(trial.args, all[i], own); });
-      if (round > 0) times[i].push_back(us);
-    }
-  size_t pick = 0;
-  double best = 0;
-  for (size_t i = 0; i < all.size(); ++i) {
-    std::sort(times[i].begin(), times[i].end());
-    const double us = times[i][kRounds / 2];
-    if (i == 0) best = us * kGain;
-    if (i > 0 && us < best) pick = i, best = us;
-  }
+  const cuda::TrialPick found = cuda::pick_fastest(
+      *stream.gpu, all.size(), [&](size_t i) { run_lora_few_rows(trial.args, all[i], own); });
+  const LoraTiles& tiles = all[found.pick];
   log_topic("dispatch", "lora {}: {} shares, {} and {} warps take {:.1f} us, the usual {:.1f}", key_of(a, s),
-            all[pick].splits, all[pick].down_warps, all[pick].up_warps, times[pick][kRounds / 2],
-            times[0][kRounds / 2]);
-  return all[pick];
+            tiles.splits, tiles.down_warps, tiles.up_warps, found.us, found.first_us);
+  return tiles;
 }
 
 }  // namespace

@@ -55,16 +55,14 @@ void scaled_gemm_cublaslt(const ScaledGemmArgs& a, Stream& stream) {
   void* workspace = stream.arena->bytes(cuda::kMatmulWorkspaceBytes);
   const auto& plan = lt.plan(shape_of(a));
   if (stream.measuring()) return;
-  lt.run(plan,
-         {.x = a.x.data,
-          .w = a.weight.data,
-          .x_scale = a.x_scale.data,
-          .w_scale = a.weight_scale.data,
-          .bias = a.bias.data,
-          .c = a.addend.data,
-          .y = a.y.data,
-          .workspace = workspace},
-         1, a.addend.defined() ? 1 : 0);
+  lt.run(plan, {.x = a.x.data,
+                .w = a.weight.data,
+                .x_scale = a.x_scale.data,
+                .w_scale = a.weight_scale.data,
+                .bias = a.bias.data,
+                .c = a.addend.data,
+                .y = a.y.data,
+                .workspace = workspace});
 }
 
 }  // namespace tachy::ops

@@ -1,7 +1,8 @@
 // Memory must stay the same over many runs of an engine and of a world: small ones here, and with
 // TACHY_LEAK_RUNS=300 (`make test-leaks`) also the models that ship. Counted are the heap's bytes in use,
 // according to malloc itself, and the resident pages once malloc has released what it holds. Everything that
-// a process keeps for good exists after the first tenth of the runs.
+// a process keeps for good exists after the first tenth of the runs. Freed blocks count as in use while
+// glibc's cache of a thread holds them, hundreds of bytes a run: main() switches that cache off.
 #include <gmock/gmock.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -23,6 +24,8 @@ constexpr bool kSanitized = false;
 #endif
 
 constexpr int kSmall = 30;
+// Bytes that any allocation takes: one that each run leaves behind is found.
+constexpr double kSmallestBlock = 32;
 
 int runs() {
   const char* asked = std::getenv("TACHY_LEAK_RUNS");
@@ -64,9 +67,7 @@ void expect_level(const char* what, Body&& body) {
       what, settled, all, after.heap - before.heap, (after.heap - before.heap) / counted,
       (after.resident - before.resident) / 1024, before.resident / 1024);
   EXPECT_EQ(after.buffers, before.buffers) << what << ": a Buffer or an arena stays";
-  // With few runs, a single extra allocation is tolerated.
-  EXPECT_LT((after.heap - before.heap) / counted, in_full() ? 256 : 1024)
-      << what << ": bytes of the heap a run";
+  EXPECT_LT((after.heap - before.heap) / counted, kSmallestBlock) << what << ": bytes of the heap a run";
   // Pages are less precise for a small process: those of the heap's fragments come and go.
   EXPECT_LT(after.resident - before.resident, before.resident * (in_full() ? 0.01 : 0.05)) << what;
 }
@@ -106,9 +107,19 @@ TEST(Leaks, OneWorldManyStarts) {
       world.act({{1, 0, 0, 0}, {}});
       world.next_block([](const RgbImage&, int64_t) {});
     }
-    if (i % 3 == 0) world.reset();
+    if (i % 5 == 0)
+      world.reset();  // not in the last run before either measurement: a session that was reset holds less
   });
 }
 
 }  // namespace
 }  // namespace tachy
+
+int main(int argc, char** argv) {
+  if (!std::getenv("GLIBC_TUNABLES")) {  // read as a program starts
+    setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1);
+    execv("/proc/self/exe", argv);
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "base/log.h"
+#include "base/thread_pool.h"
 
 namespace tachy {
 namespace {
@@ -34,6 +38,37 @@ TEST(LineScope, TakesTheLinesOfItsThreadEachOnce) {
   EXPECT_EQ(outer, (Lines{"warning: `steps`: 1000 are many", "said inside", "the last"}));
   EXPECT_EQ(inner, Lines{"warning: `steps`: 1000 are many"});
   EXPECT_EQ(other, Lines{"in another thread"});
+}
+
+// The pool's workers warn on behalf of whoever called it, who is told in its own thread, an error or not.
+TEST(LineScope, TakesTheLinesOfThePool) {
+  ThreadPool pool(4);
+  const auto here = std::this_thread::get_id();
+  constexpr int64_t kTiles = 64;
+  for (const bool fails : {false, true}) {
+    std::set<std::string> lines;
+    size_t calls = 0;
+    const LineScope scope([&](std::string_view text) {
+      EXPECT_EQ(std::this_thread::get_id(), here);
+      ++calls, lines.emplace(text);
+      pool.run(2, [](int64_t, int) {});  // the workers are free again, or it is done inline
+    });
+    std::atomic<int> others = 0;
+    const auto body = [&](int64_t tile, int worker) {
+      while (worker == 0 && others == 0) std::this_thread::yield();  // a worker has one, too
+      if (worker > 0) ++others;
+      say_line(fmt::format("tile {}", tile));
+      warn("`steps`: many");
+      if (fails && tile == kTiles - 1) throw std::string("no");
+    };
+    if (fails)
+      EXPECT_THROW(pool.run(kTiles, body), std::string);
+    else
+      pool.run(kTiles, body);
+    EXPECT_EQ(lines.size(), kTiles + 1);
+    EXPECT_EQ(calls, lines.size()) << "each once";
+    EXPECT_GT(others, 0);
+  }
 }
 
 TEST(LineScope, WhatThrowsLeavesItInPlace) {

@@ -86,6 +86,28 @@ TEST_F(Convert, KeepsWhatIsThere) {
   EXPECT_THAT(done.err, HasSubstr("this is the input"));
 }
 
+// Names of files are bytes, and stay what they are; those of tensors are text in every form, and no file is written with others.
+TEST_F(Convert, NamesThatAreNoUtf8) {
+  const std::string name = "caf\xe9";
+  const Done done = convert({model_path(), name + ".gguf", "--to", "gguf:F16", "--json"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(nlohmann::json::parse(done.out.substr(done.out.rfind("{\"bytes")))["event"], "done");
+  ASSERT_EQ(convert({name + ".gguf", name + ".safetensors", "--to", "single", "-q"}).code, 0);
+  EXPECT_EQ(files(), (std::set<std::string>{name + ".gguf", name + ".safetensors"}));
+  std::string bytes = read_text(path(name + ".gguf"));
+  const std::string tensor = "blocks.0.ffn.0.bias";
+  bytes.replace(bytes.find(tensor), tensor.size(), "blocks.0.ffn.0.bi\xffs");
+  write("odd.gguf", bytes);
+  const auto before = files();
+  for (const std::string to : {"single", "fp8", "int8", "gguf:BF16", "diffusers"}) {
+    const std::string out = to == "diffusers" ? "d" : to.starts_with("gguf") ? "o.gguf" : "o.safetensors";
+    const Done refused = convert({"odd.gguf", out, "--to", to});
+    EXPECT_EQ(refused.code, 2) << to;
+    EXPECT_THAT(refused.err, HasSubstr("not UTF-8")) << to;
+    EXPECT_EQ(files(), before) << to;
+  }
+}
+
 TEST_F(Convert, TheModelThatShipsIsGeneratedFromEveryForm) {
   if (!fs::exists(kSprites + "/model_index.json")) GTEST_SKIP() << "the shipped model is not here";
   const auto frames = [&](const std::string& model) {

@@ -8,7 +8,9 @@ namespace tachy::test {
 namespace {
 
 using testing::AllOf;
+using testing::AnyOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class Streaming : public CliTest {
  protected:
@@ -46,6 +48,17 @@ TEST_F(Streaming, PlaysWhileItGrows) {
   write("piped.mp4", piped.out);
   EXPECT_EQ(count(path("piped.mp4")), 69);
   EXPECT_FALSE(fs::exists(path("-.json")));
+}
+
+// `--block 0` is a word about how, too, and not what is filled in where nothing was said.
+TEST_F(Streaming, TheWholeClipAtOnceWhereThatIsAskedFor) {
+  ASSERT_EQ(run(generate({"a red cat", "-f", "5", "--size", "64x32", "--steps", "2", "--stream", "--block",
+                          "0", "-o", "a.mp4", "-q"}))
+                .code,
+            0);
+  const std::string settings = read_text(path("a.json"));
+  EXPECT_THAT(settings, Not(AnyOf(HasSubstr("self-forcing-4"), HasSubstr("causal_block"))));
+  EXPECT_EQ(count(path("a.mp4")), 5);
 }
 
 // The first frames are in the file long before the last block is made.

@@ -95,10 +95,11 @@ TEST_F(Switches, NoArenaGivesTheSameVideo) {
 // ratios.
 TEST_F(Switches, BenchMeasuresThem) {
   const Done done = run({"bench", "--optimisations", "-m", model_path(), "--rounds", "1", "--device", "cpu",
-                         "-t", "2", "--level", "extreme", "--json", "-o", "table.json"});
+                         "-t", "2", "--level", "extreme", "--size", "48x32", "--json", "-o", "table.json"});
   ASSERT_EQ(done.code, 0) << done.err;
   const json table = json::parse(done.out);
   EXPECT_EQ(json::parse(read_text(path("table.json"))), table);
+  EXPECT_THAT(table.at("size").get<std::string>(), testing::EndsWith("x32x48"));
   std::set<std::string> names;
   for (const json& gain : table.at("optimisations")) {
     names.insert(gain.at("name"));

@@ -146,12 +146,15 @@ TEST_F(Jobs, WhatIsAskedForInVain) {
 
 TEST(JobSpecs, WhatStreamsWithoutSayingHow) {
   VideoRequest r;
-  settle_stream(r);
+  settle_stream(r, false);
   EXPECT_EQ(r.preset, "self-forcing-4");
   VideoRequest own;
   own.sampler = "euler";
-  settle_stream(own);
+  settle_stream(own, false);
   EXPECT_FALSE(own.preset);
+  VideoRequest whole;  // `block` 0 was asked for
+  settle_stream(whole, true);
+  EXPECT_FALSE(whole.preset);
 }
 
 }  // namespace

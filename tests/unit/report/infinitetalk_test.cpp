@@ -79,7 +79,7 @@ class InfiniteTalk : public testing::Test {
     }
     const auto in = scratch_.path / "in.safetensors", out = scratch_.path / "out.safetensors";
     write_safetensors(in, std::move(given));
-    StageRequest request{.name = "transformer", .model = scratch_.path / "model", .input = in, .output = out};
+    StageRequest request{.name = "transformer", .model = scratch_.path / "model", .input = in, .out = out};
     request.infinitetalk = scratch_.path / "infinitetalk.safetensors";
     request.device = "cpu", request.threads = 2;
     run_stage(request);

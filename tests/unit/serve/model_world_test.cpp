@@ -4,6 +4,7 @@
 #include "client.h"
 #include "media/picture/image_reader.h"
 #include "serve/messages.h"
+#include "tensor/memory.h"
 
 namespace tachy::test {
 namespace {
@@ -47,6 +48,37 @@ TEST_F(PageOfAModel, IsPlayed) {
     if (Visitor::number(*frame, 24) == 5) return;
   }
   FAIL() << "the key never counted";
+}
+
+// Two servers play at the same time what one engine has in memory: the second world brings no weights, and both give the same frames.
+TEST(PagesOfAnEngine, ShareItsModel) {
+  const WorldModel model({.world = WorldModel::world()});
+  const Engine engine(model.path(), {.threads = 2, .weights = "packed", .device = "cpu"});
+  const uint64_t none = Buffer::live_bytes();
+  const auto one = serve::steered(World(engine));
+  const uint64_t first = Buffer::live_bytes() - none;
+  const auto other = serve::steered(World(engine));
+  EXPECT_LT(Buffer::live_bytes() - none, 2 * first) << "the weights are there once";
+  serve::PageOptions options{.port = 0};
+  options.play.start = drawn_start(200, 100, 50);
+  std::vector<std::unique_ptr<serve::PageServer>> servers;
+  std::vector<std::thread> threads;
+  std::vector<Visitor> visitors(2);
+  for (serve::SteeredWorld* world : {one.get(), other.get()}) {
+    servers.push_back(std::make_unique<serve::PageServer>(*world, options));
+    threads.emplace_back([server = servers.back().get()] { server->run(); });
+  }
+  std::string pictures[2];
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(visitors[i].open(servers[i]->port()), 101u);
+    visitors[i].send(R"({"type":"start","seed":7})");
+  }
+  for (size_t i = 0; i < 2; ++i)
+    if (const auto frame = visitors[i].frame()) pictures[i] = frame->bytes.substr(serve::kFrameHeaderBytes);
+  EXPECT_FALSE(pictures[0].empty());
+  EXPECT_EQ(pictures[0], pictures[1]);
+  for (const auto& server : servers) server->stop();
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_F(PageOfAModel, ThatIsBrokenSaysSo) {
