@@ -76,7 +76,7 @@ struct Outcome {
 uint64_t hash_of(std::span<const float> values) { return checksum_of(values.data(), values.size_bytes()); }
 
 // The least memory budget at which the run still fits, trying upwards from `share` of the resident run's
-// memory: with less than that, blocks pass through slots, and another stage than the transformer's may need
+// memory: with less than that, blocks pass through slots, and a stage other than the transformer's may need
 // more. 0: no limit.
 uint64_t budget_of(const Setup& s, double share) {
   if (share >= 1) return 0;

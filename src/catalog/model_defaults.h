@@ -1,4 +1,4 @@
-// What a user may leave out, of a model's own settings or else of its family's.
+// Settings that a user may leave out: they come from the model's own files, or else from its family.
 #pragma once
 
 #include <vector>

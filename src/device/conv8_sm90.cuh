@@ -1,5 +1,5 @@
 // Implicit GEMM of a causal 3x3x3 convolution in e4m3 on Hopper. Tiles, rings, roles and the order of K are
-// those of device/conv_sm90.cuh. A step's rows have as many bytes as there, so twice as many channels.
+// those of device/conv_sm90.cuh. A step's rows have the same number of bytes, so twice as many channels.
 //
 //   A step, B step   one box of kWide channels and, where kNarrow is not 0, one of kNarrow after it: 96
 //                    channels are rows of 64 and of 32 bytes, each box with its own swizzle, one barrier

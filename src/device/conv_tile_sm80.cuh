@@ -48,7 +48,7 @@ struct ConvTileCopies {
       [S::kPassesX];  // of the next tap, counted from the first pixel of frame 0 of x; it may be negative
   uint32_t taps[S::kPassesX];  // those that there are, the next one's in bit 0
   const T* from[S::kPassesX];  // what the next stage copies
-  uint32_t present = 0;        // whether it does: a bit a pass
+  uint32_t present = 0;        // whether it does: one bit for each pass
   const T* weights = nullptr;
   int channels = 0;  // the last output channel, counted from the tile's first
   int row = 0, column = 0, c = 0;

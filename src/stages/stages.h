@@ -10,7 +10,7 @@ namespace tachy {
 struct ClipInput;
 struct FramesOut;
 
-// What a course gives the denoiser of a clip beside what every clip has.
+// Adds a course's own values to the input of a clip's denoiser.
 using AddToClip = void (*)(const Job& job, ClipInput& clip);
 // Which of the frames a course hands out.
 using FramesOutOf = FramesOut (*)(const Job& job, Stream& stream);

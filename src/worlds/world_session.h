@@ -27,7 +27,7 @@ class WorldSession {
   // anything is loaded.
   WorldSession(std::shared_ptr<Model> model, const Options& options);
   ~WorldSession();
-  // What one would take. Nothing is loaded.
+  // Plans a session without loading anything.
   static VideoPlan plan_of(std::shared_ptr<Model> model, const Options& options) {
     return WorldSession(std::move(model), options, Unopened()).plan_;
   }

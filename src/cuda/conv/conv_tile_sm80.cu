@@ -65,7 +65,7 @@ bool run(const device::Conv80Params& params, const Stream& stream) {
   const GpuInfo& gpu = stream.gpu->info();
   const int64_t positions = int64_t{s.frames} * s.height * s.width, rows = positions * s.phases;
   if (!fits(params, positions)) return false;
-  // What conv_sm80 takes, of whose blocks three share a multiprocessor.
+  // The time of conv_sm80's own tiles. Three of its blocks share a multiprocessor.
   double least =
       cost(rows, s.co, device::kConv80M, device::kConv80N, int64_t{gpu.multiprocessors} * 3, 195.0 / 3);
   const Tile* best = nullptr;

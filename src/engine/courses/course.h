@@ -18,12 +18,12 @@ class Course {
   virtual ~Course() = default;
   virtual bool fits(const ResolvedRequest& request) const = 0;
 
-  // What lives across its stages beside what every course has.
+  // Adds the values that live across its stages, besides those that every course has.
   virtual void add_shared(Shared&, const ResolvedRequest&, const ModelBundle&, nn::ParamStore&) const {}
   // The values that a run begins with.
   virtual void draw(const Resolved& request, NoiseSource& noise, std::span<float> values) const;
-  // One walk over its stages: for the plan in a measuring session, for the video in a computing one. What each stage took; in
-  // a computing session their names alone.
+  // One walk over its stages: for the plan in a measuring session, for the video in a computing one. It returns
+  // the needs of each stage; in a computing session their names alone.
   virtual std::vector<StagePlan> walk(Job& job, Session& session) const = 0;
   // What the state of a run counts, which another run may go on from.
   virtual StateCounts state_counts(const Resolved& request, const Shared& shared) const;
@@ -32,9 +32,9 @@ class Course {
   virtual bool comes_again(const Resolved&) const { return false; }
   // The GPU's memory to set aside for graphs, beyond what the libraries' share has room for.
   virtual uint64_t graph_bytes(const Resolved&, const WanConfig&) const { return 0; }
-  // What would fit where a plan does not; null: fewer frames, as many as do.
+  // Says what would fit if a plan does not; null: fewer frames, as many as fit.
   virtual const char* would_fit() const { return nullptr; }
-  // What it is called where ranks cannot divide its passes; null: they can.
+  // The name used in the refusal if ranks cannot divide its passes; null: they can.
   virtual const char* undivided() const { return nullptr; }
 };
 

@@ -18,7 +18,7 @@ namespace {
 void add_speech(const Job& job, ClipInput& clip) {
   const TalkWindows& talk = job.request.talk;
   const Shared& shared = job.shared;
-  // Rows behind the end of speech are the last window's alone.
+  // Rows past the end of speech are the last window's alone.
   const bool last = job.window + 1 == talk.count();
   const Tensor& all = shared.speech;
   for (int64_t s = 0; s < all.dim(0); ++s)

@@ -1,6 +1,6 @@
 // Models that are made of Wan's transformer and need more than text and pictures: control videos, poses,
-// cameras, sounds. Their files hold all of Wan's tensors and would run as text-to-video, but make another
-// video than intended, so they are refused by name. Any other tensor that no model here reads and that is not
+// cameras, sounds. Their files hold all of Wan's tensors and would run as text-to-video, but make a
+// video that was not intended, so they are refused by name. Any other tensor that no model here reads and that is not
 // known to be harmless is refused by its name, too.
 #pragma once
 

@@ -11,7 +11,7 @@
 namespace tachy::ops {
 
 struct AttentionBackwardArgs {
-  // The arguments of the forward pass, in f32 or f64, on a GPU in the same dtypes as there; out and
+  // The arguments of the forward pass, in f32 or f64, on a GPU in the forward pass's dtypes; out and
   // lse hold its results. It must not accumulate, and has one range of keys without a length,
   // causal_block 1 and no window.
   AttentionArgs forward;

@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) few_keys_kernel(const Pa
   device::wait_copies<0>();
   __syncthreads();
 
-  // As in attention_kernel: the rows and chunks that this lane passes to ldmatrix.
+  // The rows and chunks that this lane passes to ldmatrix, like those in attention_kernel.
   const int row_a = lane & 15, half_a = lane >> 4, row_b = (lane & 7) + ((lane >> 4) << 3),
             half_b = (lane >> 3) & 1;
   const uint32_t a_offset = row_a * kRowBytes + ((half_a ^ (row_a & 7)) << 4);

@@ -51,7 +51,7 @@ std::vector<int32_t> sliding_tile_blocks(const TileWindow& w) {
   check_window(w);
   const std::vector<Three> middles = middles_of(w);
   struct Near {
-    bool other;  // whether it is another block than the list's own
+    bool other;  // whether it is a block other than the list's own
     int64_t most, sum;
     int32_t block;
     auto operator<=>(const Near&) const = default;

@@ -1,5 +1,5 @@
 // Strided copy with a per-channel affine map, planned as in copy_cpu.cpp: neighbouring axes are merged if
-// both tensors have them as one run. If y's unit stride is along another axis than x's, and both are long,
+// both tensors have them as one run. If y's unit stride is along a different axis from x's, and both are long,
 // tiles of 32 x 32 are transposed in shared memory. Otherwise there is one thread per value, in the order of
 // y, or one per pack of values if the rows of both consist of whole packs.
 #include <algorithm>
