@@ -10,8 +10,8 @@
 namespace tachy {
 
 void say_line(std::string_view text);
-// Whether a LineScope takes the lines of this thread. The threads of a pool then leave theirs to the one that they work for, which
-// says them when they are done (base/thread_pool.h).
+// Says whether a LineScope takes the lines of this thread. A pool's threads then leave their lines to the
+// thread that they work for, which prints them when they are done (base/thread_pool.h).
 bool lines_are_taken();
 
 // While it lives, this thread's warnings and notices go to `take` instead of being printed, each text once:

@@ -66,7 +66,7 @@ struct ThreadPool::State {
   std::atomic<int64_t> next{0};
   std::exception_ptr error;
   bool collects = false;           // the caller's lines are taken
-  std::vector<std::string> lines;  // that workers said meanwhile
+  std::vector<std::string> lines;  // lines that workers reported meanwhile
 
   static thread_local int current_worker;  // -1 outside a body
 

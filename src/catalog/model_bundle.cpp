@@ -136,7 +136,7 @@ void open_second_expert(ModelBundle& m, FileAccess access) {
         m.files.root.string());
   const bool diffusers = m.files.layout == ModelFiles::Layout::diffusers;
   m.boundary = diffusers ? json_double(*m.files.model_index, "boundary_ratio", -1, 0, 1) : -1;
-  if (m.boundary < 0 && (!diffusers || files.alone))  // wan/configs of the original repository
+  if (m.boundary < 0 && (!diffusers || files.alone))  // see wan/configs in the original repository
     m.boundary = m.family->boundary;
   check(m.boundary >= 0, ErrorCode::not_found,
         "{}: model_index.json lists transformer_2 but no boundary_ratio (0.875 in Wan2.2-T2V-A14B, 0.9 in "
@@ -194,7 +194,8 @@ ModelBundle ModelBundle::open(const fs::path& named, FileAccess access, const Pa
   refuse_other_inputs(m.dit, m.transformer->files_text());
   m.family = &family_of(m.files, m.dit);
   m.original = m.files.layout == ModelFiles::Layout::original || (single && transformer.original);
-  // Matrix-Game 2's files lie so, each by itself; those of other models may be named, or stand in ComfyUI's folders.
+  // Matrix-Game 2's files lie in this way, each by itself; those of other models may be named, or be in
+  // ComfyUI's folders.
   if (m.family->actions && single) find_original_parts(m.files, m.files.transformer.weights.parent_path());
   if (m.reads_text() && !m.files.text_encoder.present())
     m.files.text_encoder = find_text_encoder(path, m.dit);

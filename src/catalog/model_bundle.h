@@ -39,8 +39,8 @@ struct ModelBundle {
   WanConfig dit;  // for both transformers
   Umt5Config text;
   VaeConfig vae_config;
-  VideoRequest defaults;               // every optional filled
-  const Family* family = nullptr;      // of a model that has a transformer
+  VideoRequest defaults;               // with every optional filled in
+  const Family* family = nullptr;      // set if the model has a transformer
   std::vector<float> preview_factors;  // [z + 1, 3]: latents to RGB (last row: offset), or empty
 
   // path: a model's folder, or a transformer's file. parts: replacements for the model's own parts.

@@ -1,4 +1,4 @@
-// What a user may leave out: a model's own settings, those of its scheduler, or its family's.
+// Defaults for what a user may leave out: a model's own settings, those of its scheduler, or its family's.
 #include "catalog/model_defaults.h"
 
 #include "base/error.h"
@@ -32,7 +32,8 @@ void take_own_settings(const nlohmann::json& j, VideoRequest& d) {
   if (j.contains("guidance_scale_2")) d.guidance_2 = json_double(j, "guidance_scale_2", 5, 0, 100);
   if (j.contains("flow_shift")) d.shift = json_double(j, "flow_shift", 5, 0.01, 100);
   if (j.contains("negative_prompt")) d.negative_prompt = json_string(j, "negative_prompt", "");
-  // What diffusers keeps in the scheduler's config; distilled models need it as they were distilled.
+  // diffusers keeps these in the scheduler's config; distilled models need the values that they were
+  // distilled with.
   if (j.contains("sampler"))
     d.sampler = std::string(to_string(
         naming("generation_config.json", [&] { return parse_sampler(json_string(j, "sampler", "")); })));
@@ -55,7 +56,7 @@ void take_family(const ModelBundle& m, VideoRequest& d) {
   const char* const layout = m.original ? "original" : "diffusers";
   fill(d.sampler, std::string(f.sampler)), fill(d.grid, std::string(f.grid ? f.grid : layout));
   fill(d.shift, f.shift), fill(d.steps, f.steps);
-  // Where only the first expert's scale is known, it stands for both, as in diffusers.
+  // If only the first expert's scale is known, it counts for both, as in diffusers.
   if (m.experts() == 2) fill(d.guidance_2, d.guidance.value_or(f.guidance_2));
   fill(d.guidance, f.guidance), fill(d.audio_guidance, f.audio_guidance);
   fill(d.height, f.height), fill(d.width, f.width), fill(d.frames, f.frames), fill(d.fps, f.fps);

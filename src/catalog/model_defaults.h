@@ -1,4 +1,4 @@
-// Settings that a user may leave out: they come from the model's own files, or else from its family.
+// Defaults for what a user may leave out, from a model's own settings or else from its family.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,9 @@
 
 namespace tachy {
 
-std::vector<float> preview_factors(
-    const ModelBundle& model);  // of the model's generation_config.json, or none
-// Every optional of a request filled in.
+// From the model's generation_config.json, or empty.
+std::vector<float> preview_factors(const ModelBundle& model);
+// Returns a request with every optional filled in.
 VideoRequest default_request(const ModelBundle& model);
 
 }  // namespace tachy

@@ -20,15 +20,15 @@ namespace tachy {
 struct ClipInput {
   const WanDit* network = nullptr;
   const TensorSource* weights = nullptr;  // the network's file, in which it may use weights where they lie
-  std::span<const double> timesteps;      // of the steps that it predicts,
+  std::span<const double> timesteps;      // for the steps that it predicts,
   int first_step = 0;                     // which begin with this one
   std::vector<Tensor> texts;              // [n, text_dim] f32, one for each guidance branch
-  int64_t text_rows = 0;                  // rows of a text's context; what is beyond n is padding
-  Tensor image_embeds;  // the same for all branches, on the host or where it computes; undefined without
-  Tensor channels;      // [c, T, h, w] behind the latents' z; undefined without
-  Tensor given;  // [z, n, h, w] f32: the first latent frames, where they are not denoised; undefined without
-  // Of models with the audio branch: what each speaker says, and whether each guidance branch hears it. Of two speakers also
-  // where they are (make_regions).
+  int64_t text_rows = 0;                  // rows of a text's context; those beyond n are padding
+  Tensor image_embeds;  // the same for all branches, on the host or on the device; undefined: none
+  Tensor channels;      // [c, T, h, w], after the latents' z channels; undefined: none
+  Tensor given;  // [z, n, h, w] f32: the first latent frames, if they are not denoised; undefined: none
+  // For models with the audio branch: what each speaker says, and whether each guidance branch hears it. For
+  // two speakers also where they are in the picture (make_regions).
   std::vector<AudioWindow> speech = {};
   std::span<const uint8_t> regions = {};
   std::vector<bool> hears;

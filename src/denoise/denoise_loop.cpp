@@ -117,7 +117,7 @@ void DenoiseLoop::guide(const Branches& branches, const Tensor& velocity) {
 }
 
 void DenoiseLoop::draw_noise(int i) {
-  // What the last step draws matters only for the noise of a further window.
+  // The last step's draws matter only for the noise of a further window.
   if (stream_.measuring() || !(sampler_.needs_noise(i) || (in_.draws_go_on && sampler_.always_draws())))
     return;
   in_.noise->fill(noise_, stream_);

@@ -6,18 +6,19 @@
 
 namespace tachy {
 
-// What a state counts: finished steps or blocks, of how many, and the sampler's tensors between them.
+// The unit that a state counts (finished steps or blocks), the number of them in the whole run, and the
+// number of the sampler's tensors that it keeps.
 struct StateCounts {
   const char* what = "step";
   int64_t all = 0;
   int tensors = 0;
 };
 
-// A state read from a file may be anything: throws corrupt unless it fits the request.
+// A state that was read from a file may be anything: throws corrupt unless it fits the request.
 void check_state(const RunState& state, const Resolved& request, const Shared& shared,
                  const StateCounts& counts);
 
-// Whether its window, or the clip, has no steps left.
+// Says whether its window, or the clip, has no steps left.
 bool denoised(const RunState& state, const Resolved& request);
 
 }  // namespace tachy

@@ -35,10 +35,11 @@ class TextToVideo {
     std::shared_ptr<const RequestAdapters> adapters = {};  // null: the request has no adapters
   };
 
-  // The request with everything filled in and checked, as this pipeline's device runs it. Where its pictures are not of the
-  // video's size already, or it has sounds, it takes what is made of them (Resolved::take) before it is prepared.
+  // Returns the request with everything filled in and checked, as this pipeline's device runs it. If its
+  // pictures do not have the video's size yet, or it has sounds, it must take the inputs that are made from
+  // them (Resolved::take) before it is prepared.
   Resolved resolved(const VideoRequest& request);
-  // Tokenises and plans it; loads no weights. The plan tells exact memory.
+  // Tokenises and plans the request; loads no weights. The plan gives exact memory.
   Prepared prepare(Resolved request);
   void estimate_seconds(Prepared& prepared);
   // Throws out_of_memory, with both numbers, if the plan needs more than this process may take.

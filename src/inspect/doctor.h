@@ -52,7 +52,8 @@ struct GpuState {
   std::vector<std::pair<std::string, std::string>> libraries;  // for a chosen device
 };
 
-// The one instruction set that this program's CPU kernels are compiled for, "" where they are for all (cpu/isa.h).
+// Names the one instruction set for which this program's CPU kernels are compiled; "" if they are compiled
+// for all (cpu/isa.h).
 std::string compiled_for();
 
 struct DoctorReport {

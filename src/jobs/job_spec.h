@@ -32,8 +32,8 @@ struct JobSpec {
 std::filesystem::path model_path(const RunSettings& settings);
 
 // A video that streams, and whose request does not say how, is assumed to come from a model like
-// Self-Forcing: fills in that preset. block_given: `block` was asked for, which says how even where it is 0,
-// the whole clip at once.
+// Self-Forcing: fills in that preset. block_given: `block` was asked for, which says how even if it is 0, the
+// whole clip at once.
 void settle_stream(VideoRequest& request, bool block_given);
 
 }  // namespace tachy::jobs

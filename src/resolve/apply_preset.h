@@ -6,8 +6,8 @@
 
 namespace tachy {
 
-// The row of the request's `preset` that fits the model; null without a preset. Throws invalid_argument where
-// none fits, and says what would.
+// Returns the row of the request's `preset` that fits the model; null without a preset. Throws
+// invalid_argument if none fits, and names those that would.
 const PresetRow* preset_row(const ModelBundle& model, const VideoRequest& request);
 
 // Fills in what the request leaves out, from the row of its `preset` that fits the model; does nothing

@@ -1,5 +1,6 @@
-// Sockets and timers of the server's io_context. Asio's usual names stand for ones that take any kind of executor, whose code is a
-// quarter of what this folder compiles to and of the time that it takes. Private to src/serve.
+// Sockets and timers of the server's io_context. Asio's usual names are types that take any kind of executor,
+// whose code is a quarter of what this folder compiles to, and of the time that this takes. Private to
+// src/serve.
 #pragma once
 
 #include <boost/asio/basic_waitable_timer.hpp>

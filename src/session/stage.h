@@ -1,6 +1,7 @@
-// A stage of a generation: text, image-embeds, speech, image, denoise, decode or motion. A request's course has a list of
-// them (engine/courses/course.h), and each is one piece of code that runs in two kinds of session: in a measuring one it loads and computes nothing
-// and tells what it would hold, in a computing one it does its work.
+// A stage of a generation: text, image-embeds, speech, image, denoise, decode or motion. A request's course
+// has a list of them (engine/courses/course.h). Each is one piece of code that runs in two kinds of session:
+// in a measuring one it loads and computes nothing and tells what it would hold, in a computing one it does
+// its work.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// The denoise stage of a video that is made block by block: a block's frames are decoded, and leave, before the next block begins.
+// The denoise stage of a video that is made block by block: a block's frames are decoded and handed out
+// before the next block begins.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -38,7 +39,8 @@ std::unique_ptr<CausalDenoiser> make_causal_denoiser(const Job& job, Session& se
   return std::make_unique<CausalDenoiser>(in, session.stream());
 }
 
-// After each block but the last, for a run that goes on from there: it makes keys and frames of what is finished again.
+// Reports the state after each block but the last: a run that resumes there makes the keys and frames of the
+// finished blocks again.
 void report_blocks(const Job& job, Session& session, int64_t finished) {
   const VideoCallbacks* callbacks = session.callbacks();
   const Tensor& x = job.shared.latents;
@@ -49,8 +51,8 @@ void report_blocks(const Job& job, Session& session, int64_t finished) {
   callbacks->state({finished, all, values, {}, job.noise->save()});
 }
 
-// From the noise in the job's latents to what they show, in place. Returns the bytes of Buffers that it held, with those of the
-// parts, but without the denoiser's.
+// Turns the noise in the job's latents into the video's latents, in place. Returns the bytes of Buffers that
+// it held, including the parts', without the denoiser's.
 uint64_t denoise_blocks(const Job& job, Session& session, const Sampler& sampler, CausalDenoiser& denoiser) {
   const VideoRequest& r = job.request.request;
   const Tensor& x = job.shared.latents;
@@ -91,7 +93,7 @@ uint64_t denoise_blocks(const Job& job, Session& session, const Sampler& sampler
                                  .finished = finished},
                                 denoiser, stream);
   const uint64_t all = session.part_bytes() + held + frames->bytes();
-  frames.reset();  // before the decoder
+  frames.reset();  // destroyed before the decoder
   session.give_back(Part::vae_decoder);
   return all;
 }

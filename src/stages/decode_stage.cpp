@@ -20,9 +20,9 @@ void show_latents(const Tensor& latents, const VideoCallbacks* callbacks, Stream
   callbacks->latents(values, latents.shape());
 }
 
-// Frames with the picture's colours: in place where they are float32, in the arena where a GPU made them in 16 bits, which
-// would round what was corrected. Beside a GPU on the host, at about 20 ns a pixel and core: a window of 81 frames of
-// 1024x1024 takes it 1.7 s of one core, and a GPU's attention half a minute.
+// Gives frames the picture's colours: in place if they are float32, in the arena if a GPU made them in 16
+// bits, which would round the correction. For a GPU the host does this, at about 20 ns per pixel and core: a
+// window of 81 frames of 1024x1024 takes 1.7 s of one core, while its attention takes a GPU half a minute.
 Tensor correct_colors(const Tensor& frames, const FramesOut& out, Stream& stream) {
   if (out.color_correction == 0) return frames;
   const ProfileRange range(stream.hooks.profiler, "colours", ProfileKind::elementwise);
@@ -44,7 +44,7 @@ Tensor correct_colors(const Tensor& frames, const FramesOut& out, Stream& stream
   return own;
 }
 
-// Frames of the clip, from number `first` on, into those of `tail` that they are.
+// Copies the frames that belong to `tail`; the first of `frames` is the clip's frame number `first`.
 void keep_tail(const Tensor& frames, int64_t first, int64_t total, const Tensor& tail, Stream& stream) {
   if (!tail.defined()) return;
   const int64_t begin = std::max(first, total - tail.dim(0)), end = first + frames.dim(0);
@@ -115,7 +115,7 @@ class DecodeStage final : public Stage {
   FramesOutOf out_;
 };
 
-// The frames have left already.
+// Shows the latents of a video whose frames have been handed out already.
 class LatentsStage final : public Stage {
  public:
   const char* name() const override { return "decode"; }

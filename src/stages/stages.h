@@ -1,4 +1,4 @@
-// The stages that there are; one file each. Which of them a request has, and in which order, its course says (engine/courses/course.h).
+// All stages, with one file each. A request's course chooses and orders its stages (engine/courses/course.h).
 #pragma once
 
 #include <memory>
@@ -10,9 +10,9 @@ namespace tachy {
 struct ClipInput;
 struct FramesOut;
 
-// Adds a course's own values to the input of a clip's denoiser.
+// Adds a course's inputs to the denoiser of a clip, besides those that every clip has.
 using AddToClip = void (*)(const Job& job, ClipInput& clip);
-// Which of the frames a course hands out.
+// Chooses the frames that a course hands out.
 using FramesOutOf = FramesOut (*)(const Job& job, Stream& stream);
 
 std::unique_ptr<Stage> make_text_stage();
@@ -22,7 +22,8 @@ std::unique_ptr<Stage> make_image_stage();
 std::unique_ptr<Stage> make_denoise_stage(AddToClip add = nullptr);
 std::unique_ptr<Stage> make_decode_stage(FramesOutOf out = nullptr);  // null: all
 std::unique_ptr<Stage> make_motion_stage();
-// In their places where frames leave with their blocks: denoises and decodes block by block, and shows the latents.
+// Replace denoise and decode if each block's frames are handed out with it: the first denoises and decodes
+// block by block, the second shows the latents.
 std::unique_ptr<Stage> make_blocks_stage();
 std::unique_ptr<Stage> make_latents_stage();
 

@@ -34,7 +34,7 @@ std::string kind_by_shape(const WanActionConfig& a) {
   return a.keyboard_dim == 7 && a.mouse_dim == 0 ? "templerun" : "steered";
 }
 
-// Where the kind is no published one, the nearest that is, with the model's own keys.
+// Returns the published settings of this kind; for another kind the nearest ones, with the model's own keys.
 WorldConfig config_of(const ModelBundle& model, const std::string& kind) {
   for (WorldConfig& known : published())
     if (known.kind == kind) return known;

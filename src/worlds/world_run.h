@@ -55,7 +55,8 @@ class WorldRun {
   void settle() {
     if (frames_) frames_->settle();
   }
-  // The next block; its frames leave before it is remembered, on a GPU while it is. noise: null to measure.
+  // Makes the next block; its frames are handed out before it is remembered, on a GPU while it is. noise:
+  // null to measure.
   void block(const WanScript& script, NoiseSource* noise, const Frame& frame);
   // Latent frames that were made so far.
   int64_t latent_frames() const { return denoiser_ ? denoiser_->end() : 0; }

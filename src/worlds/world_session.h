@@ -27,7 +27,7 @@ class WorldSession {
   // anything is loaded.
   WorldSession(std::shared_ptr<Model> model, const Options& options);
   ~WorldSession();
-  // Plans a session without loading anything.
+  // Returns what a world would take. Nothing is loaded.
   static VideoPlan plan_of(std::shared_ptr<Model> model, const Options& options) {
     return WorldSession(std::move(model), options, Unopened()).plan_;
   }
@@ -63,7 +63,7 @@ class WorldSession {
 
  private:
   struct Unopened {};
-  WorldSession(std::shared_ptr<Model> model, const Options& options, Unopened);  // planned alone
+  WorldSession(std::shared_ptr<Model> model, const Options& options, Unopened);  // only planned
   void measure();
   void open(const Options& options);
   void begin_again();

@@ -1,4 +1,5 @@
-// Block by block: text, then one stage in which each block's frames leave before the next one begins.
+// Makes a video block by block: text, then one stage in which each block's frames are handed out before the
+// next one begins.
 #include <algorithm>
 
 #include "denoise/causal_denoiser.h"
@@ -20,12 +21,12 @@ class BlocksCourse final : public Course {
     return out;
   }
 
-  // A block's steps are all finished or none, and the last one's frames have left with it.
+  // A block's steps are all finished or none, and the last block's frames have been handed out with it.
   StateCounts state_counts(const Resolved& r, const Shared& shared) const override {
     return {.what = "block", .all = shared.latents.dim(1) / r.request.block - 1};
   }
 
-  // A clip's pass is one graph, which the libraries' share has room for; these have several.
+  // A clip's pass is one graph, for which the libraries' share has room; these have several.
   uint64_t graph_bytes(const Resolved& r, const WanConfig& dit) const override {
     const int64_t frames = r.latent_frames, given = r.request.block_window;
     return causal_graph_bytes(dit, {.frames = given > 0 ? std::min(given, frames) : frames}, r.request.block);

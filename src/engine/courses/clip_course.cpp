@@ -1,5 +1,5 @@
-// The whole clip at once: text, with a picture image-embeds (where the model looks at it through CLIP) and image, denoise, decode; of a run
-// that goes on after its last step the last one alone.
+// Makes the whole clip at once: text; for a picture image-embeds (if the model looks at it through CLIP) and
+// image; denoise; decode. A run that resumes after its last step has only the last one.
 #include "engine/courses/course.h"
 #include "stages/stages.h"
 

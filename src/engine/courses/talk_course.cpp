@@ -1,4 +1,5 @@
-// A talking photo: text, image-embeds, speech and image, then denoise and decode for each window, and motion between two of them.
+// Makes a talking photo: text, image-embeds, speech and image, then denoise and decode for each window, and
+// motion between two windows.
 #include <algorithm>
 
 #include "denoise/clip_denoiser.h"
@@ -14,11 +15,11 @@
 namespace tachy {
 namespace {
 
-// What is said in a window, and the frames that it takes over: those of the photo in the first one.
+// Adds what is said in a window, and the frames that it takes over: the photo's in the first one.
 void add_speech(const Job& job, ClipInput& clip) {
   const TalkWindows& talk = job.request.talk;
   const Shared& shared = job.shared;
-  // Rows past the end of speech are the last window's alone.
+  // Only the last window sees the rows after the end of speech.
   const bool last = job.window + 1 == talk.count();
   const Tensor& all = shared.speech;
   for (int64_t s = 0; s < all.dim(0); ++s)
@@ -39,7 +40,7 @@ ops::LabStatistics colors_of(const Picture& picture, Stream& stream) {
   return out;
 }
 
-// Those of a window's frames that are new in it, in the photo's colours.
+// Returns the frames of a window to hand out: those that are new in it, in the photo's colours.
 FramesOut frames_out(const Job& job, Stream& stream) {
   const TalkWindows& talk = job.request.talk;
   const int64_t taken_over = talk.taken_over(job.window);
@@ -52,13 +53,13 @@ FramesOut frames_out(const Job& job, Stream& stream) {
           .tail = job.window + 1 < talk.count() ? job.shared.tail : Tensor()};
 }
 
-// The worst of what a stage took in several windows; of work and time the sum.
+// Keeps the most memory that a stage took in several windows, and adds up its work and time.
 void add(std::vector<StagePlan>& plans, StagePlan plan, int64_t times) {
   plan.flops *= static_cast<double>(times);
   const auto same = std::ranges::find(plans, plan.name, &StagePlan::name);
   if (same == plans.end()) return plans.push_back(std::move(plan));
   plan.flops += same->flops;
-  for (const ops::OpPick& before : same->picks)  // those of loading, for one
+  for (const ops::OpPick& before : same->picks)  // for example those of loading
     if (std::ranges::none_of(
             plan.picks, [&](const ops::OpPick& p) { return p.op == before.op && p.impl == before.impl; }))
       plan.picks.push_back(before);
@@ -69,8 +70,8 @@ void add(std::vector<StagePlan>& plans, StagePlan plan, int64_t times) {
   *same = std::move(plan);
 }
 
-// The noise of a window behind the first. InfiniteTalk draws more than it uses: noise for the frames that are taken
-// over, before the first step and after each, which it then overwrites.
+// Draws the noise of a window after the first. InfiniteTalk draws more than it uses: noise for the frames
+// that are taken over, before the first step and after each, which it then overwrites.
 void draw_noise(Job& job, Session& session) {
   const Tensor& latents = job.shared.latents;
   std::vector<float> values(static_cast<size_t>(latents.numel()));
@@ -81,8 +82,8 @@ void draw_noise(Job& job, Session& session) {
   for (int i = 0; i <= *job.request.request.steps; ++i) job.noise->draw(values);
 }
 
-// A talking photo's windows one after the other; what they are made with stays loaded until the last. The second window
-// and those after it are the same work, so that a measuring walk goes through two.
+// Walks over the windows one after the other; what makes them stays loaded until the last one. The second
+// window and those after it are the same work, so a measuring walk goes through two.
 std::vector<StagePlan> walk_windows(Job& job, Session& session) {
   std::vector<StagePlan> out;
   const int64_t count = job.request.talk.count(),
@@ -105,7 +106,7 @@ std::vector<StagePlan> walk_windows(Job& job, Session& session) {
       if (!session.measuring()) draw_noise(job, session);
     }
     if (!job.resume || !denoised(*job.resume, job.request)) add(out, session.run(*denoise, job), alike);
-    job.resume = nullptr;  // of the first window that is walked
+    job.resume = nullptr;  // resumes only in the first window
     add(out, session.run(*decode, job), alike);
     if (!last) add(out, session.run(*motion, job), alike);
     if (tally) tally->repeat_since(before, alike);
@@ -131,7 +132,7 @@ class TalkCourse final : public Course {
 
   void draw(const Resolved& r, NoiseSource& noise, std::span<float> values) const override {
     noise.draw(values);
-    if (r.request.recipe == "wrapper") noise.draw(values);  // its sampler's own draw goes unused
+    if (r.request.recipe == "wrapper") noise.draw(values);  // the draw of its sampler itself is not used
   }
 
   std::vector<StagePlan> walk(Job& job, Session& session) const override {

@@ -24,7 +24,7 @@ constexpr bool kSanitized = false;
 #endif
 
 constexpr int kSmall = 30;
-// Bytes that any allocation takes: one that each run leaves behind is found.
+// The bytes that any allocation takes: one that each run leaves behind is found.
 constexpr double kSmallestBlock = 32;
 
 int runs() {

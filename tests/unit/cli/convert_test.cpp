@@ -86,7 +86,8 @@ TEST_F(Convert, KeepsWhatIsThere) {
   EXPECT_THAT(done.err, HasSubstr("this is the input"));
 }
 
-// Names of files are bytes, and stay what they are; those of tensors are text in every form, and no file is written with others.
+// Names of files are bytes and are not changed; names of tensors are text in every form, and no file is
+// written with other names.
 TEST_F(Convert, NamesThatAreNoUtf8) {
   const std::string name = "caf\xe9";
   const Done done = convert({model_path(), name + ".gguf", "--to", "gguf:F16", "--json"});

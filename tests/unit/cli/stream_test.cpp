@@ -50,7 +50,8 @@ TEST_F(Streaming, PlaysWhileItGrows) {
   EXPECT_FALSE(fs::exists(path("-.json")));
 }
 
-// `--block 0` is a word about how, too, and not what is filled in where nothing was said.
+// `--block 0` also says how to make the video, and differs from a value that is filled in if nothing was
+// said.
 TEST_F(Streaming, TheWholeClipAtOnceWhereThatIsAskedFor) {
   ASSERT_EQ(run(generate({"a red cat", "-f", "5", "--size", "64x32", "--steps", "2", "--stream", "--block",
                           "0", "-o", "a.mp4", "-q"}))

@@ -1,4 +1,4 @@
-// Reports of blocks as tables and as JSON, read back, damaged, and held against one another.
+// Reports of blocks as tables and as JSON are read back, damaged, and compared with one another.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Errors of the size that a kernel's mistake has, planted into the weights of the shipped transformer for one side alone: the bounds by
-// which `validate` holds a model against its definitions must find them.
+// Errors as large as a kernel's mistake are planted into the weights of the shipped transformer for one side
+// alone: the bounds by which `validate` compares a model with its definitions must find them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ class PlantedErrors : public testing::TestWithParam<const char*> {
     write_safetensors(folder_.path() / "in.safetensors", std::move(inputs));
   }
 
-  // The transformer's results with these weights at a level.
+  // Returns the transformer's output with these weights at a level.
   TensorFile::Values run(const Plant& plant, const std::string& level, const std::string& dtype = "") {
     const fs::path model = folder_.path() / "model";
     fs::create_directories(model);
@@ -99,7 +99,8 @@ TEST_P(PlantedErrors, AreFound) {
   }));
 }
 
-// What is as small as this is a tenth of bf16's own rounding, and only float32 tells it. In 16 bits the cases of each op find it.
+// An error this small is a tenth of bf16's own rounding, and only float32 shows it. In 16 bits the cases of
+// each op find it.
 TEST_P(PlantedErrors, OfOneLayerAreFoundInFloat32) {
   EXPECT_EQ(found("one bias of a layer within is its neighbour's",
                   [](Weights& w) {

@@ -236,7 +236,8 @@ TEST(WanVaeDecoder, RefusesWrongUse) {
                Error);  // the first frame is not alone
   VaeState image = decoder.make_state(2, 7, 1, stream);
   decoder.decode_chunk(image, latents.slice(1, 0, 1), ignore, stream);
-  EXPECT_THROW(decoder.decode_chunk(image, latents.slice(1, 1, 2), ignore, stream), Error);  // no caches
+  // There are no caches.
+  EXPECT_THROW(decoder.decode_chunk(image, latents.slice(1, 1, 2), ignore, stream), Error);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace tachy::test {
 namespace {
 
-// body(measured, stream) twice: measured, then in an arena of exactly that size.
+// Calls body(measured, stream) twice: first measuring, then in an arena of exactly that size.
 template <class Body>
 void planned(cuda::Gpu& gpu, DType dtype, Body&& body) {
   ThreadPool pool(2);

@@ -83,8 +83,7 @@ TEST(WanVaePlan, StateOfThePublishedModels) {
   const VaeEncoder encoder(Scope(model.source()), VaeConfig::wan21(), {}, stream);
   const VaeDecoder decoder22(Scope(model22.source()), VaeConfig::wan22(), {}, stream);
   const VaeEncoder encoder22(Scope(model22.source()), VaeConfig::wan22(), {}, stream);
-  // Elements a latent pixel: counted in the reference.
-  // Here every cache is a multiple of 256 bytes.
+  // Elements per latent pixel, counted in the reference. Here every cache is a multiple of 256 bytes.
   EXPECT_EQ(decoder.state_bytes(64, 96, 21), size_t{151328} * 64 * 96 * 4);
   EXPECT_EQ(encoder.state_bytes(512, 768, 81), size_t{89856} * 64 * 96 * 4);
   EXPECT_EQ(decoder22.state_bytes(64, 96, 21), size_t{456800} * 64 * 96 * 4);

@@ -43,7 +43,7 @@ TEST(OpRunner, EveryImplementationKeepsToTheDefinition) {
     EXPECT_TRUE(compared.contains(op)) << op << " was not compared with its definition";
 }
 
-// Other values in all but the largest shapes, whose definitions take longest.
+// Runs with other values in all but the largest shapes, whose definitions take longest.
 TEST(OpRunner, AnotherSeedAgreesToo) {
   for (const OpResult& r : run_ops({.bitwise = false, .canary = false, .seed = 7, .max_flops = 2e7}))
     EXPECT_TRUE(r.ok) << r.mode << ": " << r.detail << "\n" << r.repeat();

@@ -1,4 +1,5 @@
-// Which family a model has, by its files and config, and which course a request takes: the two tables that say what a variant is.
+// Tests which family a model has, by its files and config, and which course a request takes: the two tables
+// that define a variant.
 #include <gtest/gtest.h>
 
 #include "engine/courses/course.h"
@@ -26,7 +27,7 @@ TEST(Families, ThoseOfModelFolders) {
   EXPECT_EQ(test::talk_model().open().family->name, talking);
 }
 
-// Published transformers by themselves.
+// These are published transformers by themselves.
 TEST(Families, ThoseOfConfigs) {
   const auto of = [](const WanConfig& c) -> const Family& { return family_of({}, c); };
   EXPECT_STREQ(of({}).kind, "text-to-video");
@@ -46,7 +47,8 @@ TEST(Families, ThoseOfConfigs) {
   EXPECT_NE(of(c).no_request, nullptr);
 }
 
-// InfiniteTalk's file beside a model that it is not for: the request says so, with the family below it in its words.
+// InfiniteTalk's file is beside a model that it does not fit: the request says so, in the words of the family
+// below it.
 TEST(Families, SpeechBesideOtherModelsMakesNoneTalk) {
   for (const WanConfig& c :
        {WanConfig{.audio_dim = 768}, WanConfig{.in_channels = 48, .out_channels = 48, .audio_dim = 768},

@@ -1,4 +1,4 @@
-// What a profile tells of blocks: which component a range's own time belongs to, and statistics.
+// A profile tells to which component of a block a range's own time belongs, and gives statistics.
 #include "report/block_monitor.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A block from 100 to 200 us: all that a block has, each with its time.
+// Makes a block from 100 to 200 us with all that a block has, each with its time.
 std::vector<ProfileEvent> a_block(double at, int64_t first, int lane = 0) {
   std::vector<ProfileEvent> out;
   const auto add = [&](const char* name, ProfileKind kind, double from, double to) {

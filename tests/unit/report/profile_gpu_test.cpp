@@ -1,5 +1,5 @@
-// On a GPU: a profile's ranges by its clock, nested as on the host, and nothing of what is only captured. Skipped where there is
-// no GPU.
+// On a GPU, a profile's ranges are timed by its clock and nested as on the host, and it holds nothing that is
+// only captured. Skipped if there is no GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -50,7 +50,8 @@ TEST_F(PageOfAModel, IsPlayed) {
   FAIL() << "the key never counted";
 }
 
-// Two servers play at the same time what one engine has in memory: the second world brings no weights, and both give the same frames.
+// Two servers play at the same time with what one engine has in memory: the second world loads no weights,
+// and both give the same frames.
 TEST(PagesOfAnEngine, ShareItsModel) {
   const WorldModel model({.world = WorldModel::world()});
   const Engine engine(model.path(), {.threads = 2, .weights = "packed", .device = "cpu"});
