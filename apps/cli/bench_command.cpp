@@ -1,5 +1,5 @@
-// `tachyscope bench`: how fast are the ops and a whole step here, and against an earlier run? And `compare`,
-// which does the second with two stored reports.
+// `tachyscope bench`: how fast are the ops and a whole step here, also compared with an earlier run?
+// `compare` makes the same comparison for two stored reports.
 
 #include <fmt/format.h>
 
@@ -175,7 +175,7 @@ Command add_bench(CommandLine& line) {
 
 namespace {
 
-// What an earlier report timed, once more: of a model that makes videos block by block.
+// Options to time again what an earlier report timed, for a model that makes videos block by block.
 BenchCommand timed_like(const BenchReport& before) {
   const BenchBlocks& b = before.blocks;
   require(!b.kind.empty(),

@@ -1,4 +1,4 @@
-// Reports of a bench for people, and two of them compared.
+// Prints reports of a bench for people, and comparisons of two of them.
 
 #include "bench_print.h"
 
@@ -31,7 +31,7 @@ void print_roofline(const char* name, const cpu::Roofline& r) {
   fmt::print("\n");
 }
 
-// The lines that are not of blocks.
+// The lines that are not about blocks.
 std::vector<BenchLine> ops_of(const BenchReport& report) {
   std::vector<BenchLine> out;
   std::ranges::copy_if(report.lines, std::back_inserter(out),
@@ -103,7 +103,7 @@ json comparison_json(const std::vector<BenchComparison>& lines) {
   return out;
 }
 
-// How much less time than before, in percent: what a line of blocks has won.
+// Prints by how many percent the time of each line of blocks has shrunk.
 void print_improvements(const std::vector<BenchComparison>& lines) {
   fmt::print("{:<28}{:>12}{:>12}{:>8}{:>10}{:>10}{:>10}  {}\n", "median of", "before ms", "after ms", "noise",
              "mean", "median", "P95", "verdict");

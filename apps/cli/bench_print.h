@@ -1,4 +1,4 @@
-// Reports of a bench for people, and two of them compared.
+// Prints reports of a bench for people, and comparisons of two of them.
 #pragma once
 
 #include "inspect/bench.h"
@@ -6,9 +6,9 @@
 namespace tachy::cli {
 
 void print_report(const BenchReport& report);
-// True when a line is slower.
+// Returns true if a line is slower.
 bool print_comparison(const BenchReport& before, const BenchReport& after, bool as_json);
-// True when a component, or the block, is beyond the factor (compare_relative).
+// Returns true if a component, or the block, exceeds the factor (compare_relative).
 bool print_relative(const BenchReport& before, const BenchReport& after, double factor, bool as_json);
 
 }  // namespace tachy::cli

@@ -14,7 +14,7 @@
 namespace tachy::cli {
 namespace {
 
-// The number that a text is, all of it; the parser's own rules would take 0x10.
+// Returns the number in a text, which must be all of it; the parser's own rules would accept 0x10.
 template <class T>
 std::optional<T> number_in(const std::string& text) {
   T value{};
@@ -24,14 +24,14 @@ std::optional<T> number_in(const std::string& text) {
   return value;
 }
 
-// "" or what is wrong with the text of a number; the parser's own words do not say what would work.
+// Returns "", or what is wrong with the text of a number; the parser's own words do not say what would work.
 template <class T>
 std::string check_number(const std::string& text, const char* expected) {
   return number_in<T>(text) ? "" : fmt::format("expected {}, got '{}'", expected, text);
 }
 
-// What holds for every option: one that takes a number checks its text first; of one that takes a single
-// value and is given twice the last counts, as scripts expect that add to a command line.
+// Sets rules for every option. One that takes a number checks its text first. If one that takes a single
+// value is given twice, the last one counts, as scripts that append to a command line expect.
 void set_rules(CLI::Option* option) {
   if (option->get_items_expected_max() == 1) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   const std::string type = option->get_type_name();
@@ -45,8 +45,8 @@ void set_rules(CLI::Option* option) {
     option->check([](const std::string& text) { return check_number<double>(text, "a number"); });
 }
 
-// The arguments, last first as the parser wants them; "--option=" becomes "--option" and an empty value (it
-// would take the next argument).
+// Returns the arguments, last first, as the parser wants them. "--option=" becomes "--option" and an empty
+// value (otherwise it would take the next argument).
 std::vector<std::string> words_of(int argc, char** argv) {
   std::vector<std::string> words;
   bool options = true;
@@ -63,7 +63,7 @@ std::vector<std::string> words_of(int argc, char** argv) {
   return words;
 }
 
-// The text in lines of at most so many bytes, broken between words.
+// Breaks the text between words into lines of at most this many bytes.
 std::string wrapped(const std::string& text, size_t width) {
   std::istringstream words(text);
   std::string out;
@@ -89,8 +89,8 @@ class HelpText : public CLI::Formatter {
   }
 };
 
-// --help of a command with more options than fit on a screen: those that are named, in that order, each under
-// its shortest name and the one given here.
+// --help for a command with more options than fit on a screen: shows the named ones, in that order, each
+// under its shortest name and the one given here.
 class ShortHelpText : public HelpText {
  public:
   explicit ShortHelpText(std::vector<std::string> names) : names_(std::move(names)) {}

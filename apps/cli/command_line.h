@@ -1,5 +1,5 @@
-// Commands and their options, as the files that define them see them. The parser behind it (CLI11) is known
-// to command_line.cpp alone: a file that includes it costs a compiler half a minute.
+// Commands and their options as the files that define them see them. Only command_line.cpp knows the parser
+// behind it (CLI11): a file that includes that costs a compiler half a minute.
 #pragma once
 
 #include <functional>
@@ -22,16 +22,17 @@ class Option {
 
   Option group(const char* name);
   Option required();
-  Option allow_extra_args(bool allow);  // whether one mention of a repeatable option may take several values
-  Option check(std::function<std::string(const std::string&)> what_is_wrong);  // of its text; "": nothing
+  Option allow_extra_args(bool allow);  // whether a repeatable option may take several values at once
+  // Checks its text; "": nothing is wrong.
+  Option check(std::function<std::string(const std::string&)> what_is_wrong);
 
  private:
   CLI::Option* option_;
 };
 
-// The options of one command. Names: "-o,--output,--other-spelling", without dashes for a positional
-// argument. Of an option that takes one value the last counts when it is given twice; one whose target is a
-// vector may repeat.
+// The options of one command. Names are "-o,--output,--other-spelling", without dashes for a positional
+// argument. If an option that takes one value is given twice, the last one counts; an option whose target is
+// a vector may repeat.
 class CommandOptions {
  public:
   explicit CommandOptions(CLI::App* app) : app_(app) {}
@@ -43,8 +44,8 @@ class CommandOptions {
   Option add_flag(const std::string& names, bool& target, const std::string& help);
   void alias(const std::string& name);
   void footer(const std::string& text);
-  // --help prints these where there are more options than people read at once, in this order, each under
-  // the spelling that is given. --help-all prints all of them by their groups.
+  // --help prints only these, in this order, if there are more options than people read at once, each under
+  // the spelling given here. --help-all prints all of them by their groups.
   void short_help(std::vector<std::string> names);
 
  private:
@@ -62,8 +63,8 @@ class CommandLine {
   ~CommandLine();
 
   CommandOptions add_command(const std::string& name, const std::string& help);
-  // The command named by the arguments; help, the version or what is wrong is printed, and `code` set, when
-  // there is none to run.
+  // Returns the command named by the arguments. If there is none to run, prints help, the version or what is
+  // wrong, and sets `code`.
   std::string parse(int argc, char** argv, int& code);
 
  private:

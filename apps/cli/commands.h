@@ -1,4 +1,4 @@
-// The command line's sub-commands. Each add_… registers its options; the returned function runs it.
+// The command line's sub-commands. Each add_… registers its options; the returned function runs the command.
 #pragma once
 
 #include <atomic>

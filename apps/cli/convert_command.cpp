@@ -1,4 +1,4 @@
-// `tachyscope convert`: a model written in another form.
+// `tachyscope convert` writes a model in another form.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kSoon = 2;  // seconds: what is done by then shows no progress
+constexpr double kSoon = 2;  // seconds: work that ends before then shows no progress
 
 struct CliConvertOptions {
   std::string input, output, max_shard_size = "10GB";

@@ -1,4 +1,5 @@
-// `tachyscope doctor`: what this machine has, what each op will use and why, and whether it works here.
+// `tachyscope doctor` reports this machine's hardware, what each op will use and why, and whether it works
+// here.
 
 #include <fmt/format.h>
 
@@ -19,8 +20,9 @@ namespace {
 
 void print_machine(const cpu::Machine& m) {
   fmt::print("CPU        {}\n", m.cpu);
-  fmt::print("           {} of {} processors usable; vector code: {}\n", m.usable, m.processors,
-             m.simd_target);
+  fmt::print(
+      "           {} of {} processors usable; vector code: {}{}\n", m.usable, m.processors, m.simd_target,
+      m.compiled_for.empty() ? "" : " alone: built for this kind of CPU (make build makes one for all)");
   fmt::print("           {}\n", fmt::join(m.isa, " "));
   std::string caches;
   for (const auto& [name, size] : m.caches)

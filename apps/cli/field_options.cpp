@@ -88,7 +88,7 @@ constexpr FieldOption kModelPartOptions[] = {
     {"audio_encoder", "--audio-encoder,--audio_encoder,--wav2vec2,--wav2vec_dir"},
 };
 
-// What else messages name: options of an engine, of a video's file, and of the commands that look inside.
+// Other things that messages name: options of an engine, of a video's file, and of commands that inspect.
 constexpr FieldOption kOtherOptions[] = {
     {"model", "--model"},
     {"device", "--device"},
@@ -134,7 +134,7 @@ constexpr FieldOption kOtherOptions[] = {
     {"overwrite", "--overwrite"},
 };
 
-// The first long one of "-s,--seed,--base_seed".
+// Returns the first long one of "-s,--seed,--base_seed".
 std::string_view long_name(std::string_view names) {
   names.remove_prefix(names.find("--"));
   return names.substr(0, names.find(','));

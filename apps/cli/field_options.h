@@ -1,5 +1,5 @@
-// How the command line spells the fields of a request (request/request_fields.h): the names of their
-// options, and the one that its messages put for a field in backticks.
+// How the command line spells the fields of a request (request/request_fields.h): the names of their options,
+// and the name that replaces a field in backticks in messages.
 #pragma once
 
 #include <span>
@@ -9,8 +9,9 @@ namespace tachy::cli {
 
 struct FieldOption {
   std::string_view field;
-  const char* names;            // of the option, with peers' spellings; messages say the first long one
-  const char* group = nullptr;  // of `generate --help`
+  // Names of the option, with spellings of other programs; messages use the first long one.
+  const char* names;
+  const char* group = nullptr;  // in `generate --help`
 };
 
 inline constexpr const char kPromptGroup[] = "Options", kPartsGroup[] = "Parts of the model",
@@ -22,15 +23,15 @@ inline constexpr const char kPromptGroup[] = "Options", kPartsGroup[] = "Parts o
 // Every request field and input, in the order of `generate --help`.
 std::span<const FieldOption> request_options();
 
-// Engine fields that name parts of a model (api/fields.h).
+// Fields of the engine that name parts of a model (api/fields.h).
 std::span<const FieldOption> model_part_options();
 
-// Of --device of every command, which leaves it to the machine where nothing is said.
+// For --device of every command; by default the machine chooses.
 inline constexpr const char* kDeviceHelp =
     "where to run: auto (default, unless TACHY_DEVICE says otherwise: a GPU if there is one that this build "
     "can use), cpu, cuda, cuda:1 …";
 
-// "--steps" for "steps"; "" for what is no field. A Spelling (base/field.h).
+// "--steps" for "steps"; "" for a name that is not a field. This is a Spelling (base/field.h).
 std::string_view option_of(std::string_view field);
 
 }  // namespace tachy::cli

@@ -1,4 +1,4 @@
-// `validate` and `bench` as `tachyscope all` runs them too.
+// `validate` and `bench`, in a form that `tachyscope all` can also run.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@ struct ValidateCommand {
   std::string modes, cases = "tiny,odd", dtypes;
   bool json = false, verbose = false, ops_only = false, models_only = false;
   void add_options(CommandOptions& app, bool short_list);
-  void prepare();  // throws what is wrong with the options, before minutes are spent
-  int run();       // 0 or kExitMiss
+  void prepare();  // throws if something is wrong with the options, before minutes are spent
+  int run();       // returns 0 or kExitMiss
 };
 
 struct BenchCommand {
@@ -27,12 +27,12 @@ struct BenchCommand {
   bool json = false, strict = false, ops_only = false, no_graph = false, optimisations = false;
   int rounds = 5;                     // with optimisations
   std::optional<BenchReport> before;  // --compare
-  double relative = 0;    // how many times slower than the rest a component may be; 0: times are compared
-  jobs::SideFiles files;  // report and profile, which nobody else writes meanwhile
+  double relative = 0;    // how many times slower than the rest a component may be; 0: compares times
+  jobs::SideFiles files;  // claims on report and profile, which nobody else may write meanwhile
   void add_options(CommandOptions& app, bool short_list);
   void prepare();
   int run_optimisations();
-  int run();  // 0, or kExitMiss when --strict and a line is slower
+  int run();  // returns 0, or kExitMiss with --strict if a line is slower
 };
 
 }  // namespace tachy::cli

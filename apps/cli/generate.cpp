@@ -1,4 +1,4 @@
-// `tachyscope generate`: from its options to a job a video, and the device that they run on.
+// `tachyscope generate`: turns its options into one job for each video, and opens the device for them.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr double kLongRunSeconds = 3600;
 
-// The engine's options as they were given.
+// Returns the engine's options as they were given.
 EngineOptions engine_options(const GenerateOptions& o, bool several) {
   EngineOptions options = o.engine;
   options.keep_loaded = several;
@@ -32,7 +32,7 @@ EngineOptions engine_options(const GenerateOptions& o, bool several) {
   return options;
 }
 
-// A plan for a GPU that need not be here: no engine is opened.
+// Plans for a GPU that need not be here: no engine is opened.
 int predict(const GenerateOptions& o, const std::vector<jobs::JobSpec>& all) {
   require(o.plan, "`gpu`: {} can only be planned for, since it need not be in this machine; add --plan",
           o.gpu);
@@ -46,7 +46,8 @@ int predict(const GenerateOptions& o, const std::vector<jobs::JobSpec>& all) {
   return 0;
 }
 
-// The video of one job, and its profile. With --plan only what it would take is said. known: what open_engine prepared; may be null.
+// Makes the video of one job, and its profile. With --plan it only reports what that would take. known: a
+// request that open_engine has prepared; may be null.
 void run(const GenerateOptions& o, Engine& engine, const jobs::JobSpec& job, const PreparedRequest* known,
          jobs::JobStore& store) {
   TerminalSink sink(o);
@@ -69,7 +70,7 @@ int run(GenerateOptions& o) {
   set_quiet(o.quiet);
   const std::vector<jobs::JobSpec> all = make_jobs(o);
   if (!o.gpu.empty()) return predict(o, all);
-  // Of a landscape a video is made as well, and whoever gave one by mistake would wait for it.
+  // A landscape also becomes a video, and a user who gave one by mistake would wait for it.
   if (all.front().settings.request.speech && !o.plan)
     say_line("note: the photo is not checked for a face; any picture is accepted");
   TerminalSink sink(o);
@@ -82,7 +83,7 @@ int run(GenerateOptions& o) {
   return 0;
 }
 
-// `talk` is `generate` of a photo and speech: what is said with it is enough.
+// `talk` is `generate` with a photo and speech, and needs nothing else.
 int run_talk(GenerateOptions& o) {
   o.settle_pairs();
   if (o.from.empty())

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// clip.mp4 → clip-2.mp4 when a run makes several.
+// clip.mp4 becomes clip-2.mp4 when a run makes several.
 fs::path numbered(const fs::path& path, size_t index, size_t count) {
   if (count == 1) return path;
   if (path.filename().empty()) return path / fmt::format("{}", index + 1) / "";
@@ -37,7 +37,7 @@ fs::path numbered(const fs::path& path, size_t index, size_t count) {
 std::vector<jobs::JobSpec> make_jobs(const GenerateOptions& o) {
   jobs::RunSettings base;
   if (!o.from.empty()) base = jobs::read_settings(o.from);
-  // The parts of an earlier run's model are not those of another one.
+  // The parts of an earlier run's model do not belong to another model.
   if (!o.model.empty()) base.model = o.model, base.parts.clear();
   for (const ModelPart& part : model_parts())
     if (const std::string& path = o.engine.*part.option; !path.empty()) base.parts[part.name] = path;
@@ -50,7 +50,7 @@ std::vector<jobs::JobSpec> make_jobs(const GenerateOptions& o) {
 
   PromptTags tags(o, base);
   std::vector<std::string> prompts = all_prompts(o);
-  const bool typed = !prompts.empty();  // tags of the prompt of --from are taken out already, or are text
+  const bool typed = !prompts.empty();  // tags in the prompt of --from have already been removed, or are text
   if (prompts.empty() && !o.from.empty()) prompts = {base.request.prompt};
   require(!prompts.empty(), "a prompt is needed: tachyscope generate \"a red circle moves right\"");
   std::vector<std::string> seeds = o.seeds;

@@ -1,4 +1,4 @@
-// The jobs of a `tachyscope generate`, and who is told of them.
+// The jobs of a `tachyscope generate`, and their reports.
 #pragma once
 
 #include <vector>
@@ -10,10 +10,10 @@
 
 namespace tachy::cli {
 
-// A job for each prompt and seed.
+// Makes a job for each prompt and seed.
 std::vector<jobs::JobSpec> make_jobs(const GenerateOptions& options);
 
-// Tells of a job on the terminal: lines of text, or of JSON with --json, and progress.
+// Reports on a job in the terminal: lines of text, or of JSON with --json, and progress.
 class TerminalSink : public jobs::JobSink {
  public:
   explicit TerminalSink(const GenerateOptions& options)

@@ -37,7 +37,8 @@ void parse_size(const std::string& text, int& width, int& height) {
 }
 
 std::string check_seed(const std::string& text) {
-  // The parser would take -1 for 2^64 - 1, by which peers mean a random seed, and clamp what is too large.
+  // The parser would read -1, which means a random seed in other programs, as 2^64 - 1, and would clamp
+  // numbers that are too large.
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc() && end == text.data() + text.size()) return "";
@@ -55,7 +56,8 @@ void GenerateOptions::apply(VideoRequest& r) const {
     parse_size(size, w, h);
     r.width = w, r.height = h;
   }
-  // A level that is given decides these three anew, unless they are given too; so does a preset what it sets.
+  // If a level is given, it decides these three anew, unless they are also given; a preset does the same for
+  // what it sets.
   if (gives("level")) r.dtype.reset(), r.step_cache.reset(), r.residual.reset();
   if (gives("preset")) {
     r.steps.reset(), r.shift.reset(), r.sampler.reset(), r.grid.reset();

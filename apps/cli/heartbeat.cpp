@@ -9,7 +9,7 @@
 namespace tachy::cli {
 namespace {
 
-// A sign of life that cannot be written (a full disk, a closed descriptor) is no reason to end the work.
+// If a sign of life cannot be written (a full disk, a closed descriptor), that is no reason to end the work.
 bool print(const std::string& line) {
   try {
     say(stderr, line + "\n");
@@ -32,7 +32,7 @@ void Heartbeat::begin(const std::string& line) {
   try {
     thread_ = std::thread([this] { beat(); });
   } catch (const std::system_error&) {
-    // no memory for a thread: what begins is said all the same
+    // no memory for a thread: the first line is printed all the same
   }
 }
 

@@ -1,5 +1,5 @@
-// Signs of life of a long command where there is no terminal: a line on standard error when something begins, and every 30 seconds
-// one that says how far it is.
+// Signs of life from a long command without a terminal: a line on standard error when something begins, and
+// every 30 seconds a line that says how far it is.
 #pragma once
 
 #include <condition_variable>
@@ -16,11 +16,11 @@ class Heartbeat {
   explicit Heartbeat(double every_seconds = kEverySeconds) : every_seconds_(every_seconds) {}
   ~Heartbeat() { end(); }
 
-  // The line is printed at once, and the next one 30 seconds after it.
+  // Prints the line at once; the next one follows 30 seconds later.
   void begin(const std::string& line);
-  // Sets what the next line says. since: seconds between this call and the line.
+  // Sets the text of the next line. since: seconds from this call to the line.
   void update(std::function<std::string(double since)> line);
-  void end();  // no more lines come
+  void end();  // no more lines follow
 
  private:
   void beat();

@@ -49,7 +49,7 @@ int run_info(const InfoOptions& o) {
       if (o.frames) request.frames = o.frames;
       plan = engine.plan(request);
     } catch (const Error& e) {
-      // Models that generate does not take are described all the same.
+      // Models that generate does not accept are described all the same.
       if (e.code() != ErrorCode::unsupported || e.message().starts_with("`device`")) throw;
     }
   if (o.json) {

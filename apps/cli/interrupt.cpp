@@ -43,7 +43,7 @@ extern "C" void on_signal(int) {
   std::this_thread::sleep_for(kPatience);
   int code = -1;
   if (!g_exit_code.compare_exchange_strong(code, exit_code(ErrorCode::cancelled))) {
-    std::this_thread::sleep_for(kPatience);  // it has spoken, and is about to end
+    std::this_thread::sleep_for(kPatience);  // it has printed its last message and is about to end
     std::_Exit(code);
   }
   remove_temporaries();
@@ -75,7 +75,8 @@ void set_cancel_note(std::string note) {
 void set_exit_code(int code) {
   int none = -1;
   if (g_exit_code.compare_exchange_strong(none, code)) return;
-  for (;;) std::this_thread::sleep_for(std::chrono::hours(1));  // the process is being ended, and has said so
+  // Another thread is ending the process and has printed why.
+  for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
 }
 
 }  // namespace tachy::cli

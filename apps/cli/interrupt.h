@@ -1,7 +1,7 @@
-// Ctrl-C and SIGTERM. The first one asks the command to stop (g_cancel). What cannot stop at once (a library
-// that compiles a kernel, a page-locked allocation, memory that is given back piece by piece, one long
-// operation on a CPU) is not waited for: a while later the process ends itself, with the same exit code and
-// message, and without its temporary files. A second signal ends it at once.
+// Ctrl-C and SIGTERM. The first one asks the command to stop (g_cancel). Some work cannot stop at once: a
+// library that compiles a kernel, a page-locked allocation, memory that is freed piece by piece, one long
+// operation on a CPU. The process does not wait for it: after a while it ends itself, with the same exit code
+// and message, and removes its temporary files. A second signal ends it at once.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@ namespace tachy::cli {
 
 void install_interrupt();
 
-// What follows "cancelled" if the process has to end itself: where the run can go on from.
+// Sets the text after "cancelled" if the process has to end itself: where the run can be resumed.
 void set_cancel_note(std::string note);
 
-// The process ends by itself, with this code: from here on nothing is printed
-// by others, and if it takes long to give back what it holds, that is not
-// waited for either once a signal has come. Called once the last word is said.
+// The process is about to end by itself, with this code: from here on nothing else prints anything, and if
+// releasing its memory takes long, a signal ends the wait for that, too. Call this once the last message is
+// printed.
 void set_exit_code(int code);
 
 }  // namespace tachy::cli

@@ -1,4 +1,4 @@
-// What `generate` and `talk` say of a run.
+// The reports of `generate` and `talk` about a run.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,7 +8,8 @@
 
 namespace tachy::cli {
 
-// A line about the run: JSON with --json, nothing with --quiet; to standard error where the video goes to standard output.
+// Prints a line about the run: JSON with --json, nothing with --quiet; on standard error if the video goes to
+// standard output.
 void report(const GenerateOptions& options, const nlohmann::json& event, const std::string& text);
 
 }  // namespace tachy::cli

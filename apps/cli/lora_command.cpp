@@ -1,4 +1,4 @@
-// `tachyscope lora`: the report on an adapter's file.
+// `tachyscope lora` prints the report on an adapter's file.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

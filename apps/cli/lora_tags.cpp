@@ -21,7 +21,7 @@ constexpr std::string_view kAdapterEndings[] = {".safetensors", ".sft",  ".gguf"
                                                 ".pth",         ".ckpt", ".bin"};
 constexpr size_t kMostFiles = 100'000;
 
-// Where a tag begins, in letters of either case, or npos.
+// Returns the place where a tag begins, in letters of either case, or npos.
 size_t find_begin(std::string_view text, size_t from) {
   for (size_t at = text.find('<', from); at != text.npos; at = text.find('<', at + 1)) {
     const std::string_view here = text.substr(at, kBegin.size());
@@ -50,7 +50,7 @@ std::optional<double> weight_in(std::string_view text) {
   return whole && std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
-// `text`: from the tag's begin on. Its length is that of the tag.
+// Reads the tag at the beginning of `text`; LoraTag::text is as long as the tag.
 LoraTag read_tag(std::string_view text) {
   const std::string_view tag = text.substr(0, std::min(text.find('>'), text.size() - 1) + 1);
   require(tag.ends_with('>'), "`prompt`: {} has no closing '>'; {}", shown(tag), kForm);
@@ -71,7 +71,7 @@ LoraTag read_tag(std::string_view text) {
   return {std::string(name), *weight, high, std::string(tag)};
 }
 
-// The name by which a file of the folder is known, which is its name without the ending; nothing for other files.
+// Returns the name of a file in the folder without its ending; nothing for other files.
 std::optional<std::string_view> stem_of(std::string_view file) {
   for (const std::string_view ending : kAdapterEndings)
     if (file.size() > ending.size() && file.ends_with(ending))
@@ -90,7 +90,7 @@ TaggedPrompt take_lora_tags(std::string_view prompt) {
     out.tags.push_back(read_tag(prompt.substr(at)));
     out.prompt += prompt.substr(done, at - done);
     done = at + out.tags.back().text.size();
-    // Where spaces stand on both sides of a tag, only those of one side stay.
+    // If there are spaces on both sides of a tag, only those on one side are kept.
     while ((out.prompt.empty() || is_space(out.prompt.back())) && done < prompt.size() &&
            is_space(prompt[done]))
       ++done;

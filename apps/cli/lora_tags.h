@@ -2,12 +2,12 @@
 //
 //   a cat<lora:fur:0.8><lora:|high_noise|light:1>
 //
-// A tag is <lora:NAME:WEIGHT>; `|high_noise|` before the name means the high-noise expert of a model of two, and a
-// tag without it the low-noise one. The weights of a LoRA that is named twice are added up. The tag itself is no
-// text for the model.
+// A tag is <lora:NAME:WEIGHT>. `|high_noise|` before the name means the high-noise expert of a model with
+// two; a tag without it means the low-noise one. If a LoRA is named twice, its weights are added up. The
+// model does not see the tag.
 //
-// Tags are a habit of command lines: those of `--prompt` and `--prompt-file` are looked for, and no other text is.
-// A name is one that a folder lists, so that no text of a prompt becomes a path.
+// Tags are a habit of command lines: they are only searched in `--prompt` and `--prompt-file`. A name must be
+// one that the folder lists, so that no text in a prompt becomes a path.
 #pragma once
 
 #include <filesystem>
@@ -21,7 +21,7 @@ struct LoraTag {
   std::string name;
   double weight = 1;
   bool high_noise = false;
-  std::string text;  // as it is written
+  std::string text;  // as it was written
 };
 
 struct TaggedPrompt {
@@ -29,19 +29,20 @@ struct TaggedPrompt {
   std::vector<LoraTag> tags;
 };
 
-// Throws invalid_argument for what begins like a tag and is none, which would be read as text otherwise.
+// Throws invalid_argument for something that begins like a tag but is not one, because it would otherwise be
+// read as text.
 TaggedPrompt take_lora_tags(std::string_view prompt);
 
-// Throws invalid_argument where there is a tag: whose prompt takes none is in `what`.
+// Throws invalid_argument if there is a tag; `what` says whose prompt takes none.
 void refuse_lora_tags(std::string_view prompt, std::string_view what);
 
-// The LoRAs that lie in a folder, by the stems of their files.
+// The LoRAs in a folder, by the names of their files without the ending.
 class LoraFolder {
  public:
   explicit LoraFolder(const std::filesystem::path& folder);  // throws not_found or io
 
-  // Returns what VideoRequest::loras has for these tags. two_experts: whether the model has two. Throws not_found with
-  // near names, and invalid_argument where a stem is that of two files.
+  // Returns the entries of VideoRequest::loras for these tags. two_experts: whether the model has two. Throws
+  // not_found with similar names, and invalid_argument if two files have the same name before the ending.
   std::vector<std::string> find(const std::vector<LoraTag>& tags, bool two_experts) const;
 
  private:

@@ -19,6 +19,7 @@
 #include "base/os/terminal.h"
 #include "commands.h"
 #include "field_options.h"
+#include "inspect/doctor.h"
 #include "interrupt.h"
 #include "say.h"
 
@@ -26,7 +27,7 @@ namespace tachy::cli {
 
 namespace {
 
-// Memory that is a file cannot be read. In a signal handler nothing but a few system calls is allowed.
+// A file that is mapped into memory cannot be read. A signal handler may only make a few system calls.
 void end_by_lost_file(const void* address) {
   uint64_t offset = 0;
   const char* file = file_mapped_at(address, &offset);
@@ -49,10 +50,15 @@ void install_signal_handlers() {
   os::on_unreadable_page(end_by_lost_file);
 }
 
+std::string version_line() {
+  const std::string only = compiled_for();
+  return "tachyscope " + version() + (only.empty() ? "" : " (built for CPUs with " + only + " alone)");
+}
+
 int run(int argc, char** argv) {
   CommandLine line(
       "Tachyscope: videos from text with the Wan family of diffusion models, on any CPU and on NVIDIA GPUs.",
-      "tachyscope " + version(),
+      version_line(),
       "`tachyscope COMMAND --help` prints the options of a command.\n"
       "Exit codes: 0 done, 1 internal error, 2 wrong option or value, 3 not found, 4 corrupt file,\n"
       "5 not supported, 6 cannot read or write, 7 out of memory, 8 NaN or Inf in a stage,\n"
@@ -68,7 +74,7 @@ int run(int argc, char** argv) {
       {"all", add_all(line)},           {"doctor", add_doctor(line)}};
   int code = exit_code(ErrorCode::internal);
   const std::string chosen = line.parse(argc, argv, code);
-  if (!chosen.empty()) isa_asked();  // a wrong TACHY_ISA is said before anything is opened
+  if (!chosen.empty()) isa_asked();  // reports a wrong TACHY_ISA before anything is opened
   for (const auto& [name, command] : commands)
     if (name == chosen) return command();
   return code;
@@ -86,13 +92,14 @@ int main(int argc, char** argv) {
     try {
       tachy::cli::say(stderr, fmt::format("tachyscope: {}\n", tachy::spelled(text)));
     } catch (const std::system_error&) {
-      // Nobody can be told: the exit code says it.
+      // Nobody can be told: only the exit code shows it.
     }
     return tachy::exit_code(code);
   };
   try {
     const int code = tachy::cli::run(argc, argv);
-    // What stays in the buffer until now fails silently otherwise (`tachyscope info > /full/disk`).
+    // Otherwise an error in writing the rest of the buffer would go unnoticed
+    // (`tachyscope info > /full/disk`).
     std::cout.flush();
     const bool written = std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
     const bool to_nobody = tachy::cli::said_to_nobody() || (!written && tachy::os::reader_gone(stdout));
@@ -109,7 +116,7 @@ int main(int argc, char** argv) {
   } catch (const std::filesystem::filesystem_error& e) {
     const std::string text = fmt::format("{}: {}", e.path1().string(), e.code().message());
     return failed(tachy::ErrorCode::io, text.c_str());
-  } catch (const std::system_error& e) {  // of fmt::print
+  } catch (const std::system_error& e) {  // from fmt::print
     if (tachy::os::reader_gone(stdout)) tachy::cli::end_by_closed_pipe();
     return failed(tachy::ErrorCode::io, fmt::format("cannot write to standard output: {}", e.what()).c_str());
   } catch (const std::exception& e) {

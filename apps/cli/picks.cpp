@@ -20,7 +20,8 @@ json picks_json(const StagePlan& stage) {
 
 namespace {
 
-// "attention cpu, copy cpu, gemm f32 (12) split (2)": counts only where an op gets several implementations.
+// "attention cpu, copy cpu, gemm f32 (12) split (2)": counts are given only if an op gets several
+// implementations.
 std::string picks_text(const StagePlan& stage) {
   std::map<std::string, std::map<std::string, int64_t>> by_op;
   for (const ops::OpPick& p : stage.picks) by_op[p.op][p.impl] += p.calls;
@@ -58,8 +59,7 @@ void print_optimisations(const std::vector<OptimisationState>& states) {
     fmt::print("{:<25}{:<5}{:<52}{}\n", spelled(s.name), s.on ? "on" : "off", spelled(s.why), s.worth);
   fmt::print(
       "each is switched off alone by --without NAME, or by the option that it is named by; what each gives "
-      "on this "
-      "machine, tachyscope bench --optimisations measures\n");
+      "on this machine, tachyscope bench --optimisations measures\n");
 }
 
 }  // namespace tachy::cli

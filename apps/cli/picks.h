@@ -1,4 +1,4 @@
-// Which implementation each op of a plan gets, and which optimisations are on, as --plan and doctor show it.
+// Shows which implementation each op of a plan gets, and which optimisations are on, for --plan and doctor.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,10 +9,10 @@
 namespace tachy::cli {
 
 nlohmann::json picks_json(const StagePlan& stage);
-void print_picks(const std::vector<StagePlan>& stages);  // a line a stage
+void print_picks(const std::vector<StagePlan>& stages);  // one line for each stage
 
 nlohmann::json optimisations_json(const std::vector<OptimisationState>& states);
-// A line each: its name, whether it is on and why, and what it is worth.
+// Prints one line for each: its name, whether it is on and why, and its gain.
 void print_optimisations(const std::vector<OptimisationState>& states);
 
 }  // namespace tachy::cli

@@ -15,9 +15,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kQueueWorthALine = 16 << 20;  // a smaller one is lost among the plan's figures
+constexpr uint64_t kQueueWorthALine = 16 << 20;  // a smaller one is negligible beside the plan's figures
 
-// The most that frames which wait for the encoder take, beside what the plan counts.
+// The most memory that frames waiting for the encoder take, in addition to the plan.
 uint64_t queue_bytes(const VideoRequest& r) {
   const auto bytes = uint64_t(*r.frames) * uint64_t(*r.width) * uint64_t(*r.height) * 3;
   return std::min<uint64_t>(bytes, BackgroundWriter::kQueueBytes);
@@ -105,7 +105,7 @@ void print_plan(const VideoPlan& plan, uint64_t queue) {
                human_seconds(plan.seconds));
 }
 
-// What a stage's time is made of, by kind of work and what it multiplies.
+// Splits a stage's time by kind of work and dtype of products.
 json work_json(const PredictedRun::Stage& stage) {
   json out = json::array();
   for (const PredictedRun::Work& w : stage.work)
@@ -129,7 +129,8 @@ json predicted_json(const PredictedRun& run) {
     json& stage = out["stages"][i];
     stage["seconds"] = run.stages[i].seconds.least, stage["seconds_most"] = run.stages[i].seconds.most;
     stage["work"] = work_json(run.stages[i]);
-    stage.erase("ops"), out.erase("optimisations");  // which kernels it would get is for a build there to say
+    // Only a build on that machine could tell which kernels it would get.
+    stage.erase("ops"), out.erase("optimisations");
   }
   out["gpu"] = run.gpu, out["ran_there"] = run.ran_there;
   out["seconds"] = run.seconds.least, out["seconds_most"] = run.seconds.most;

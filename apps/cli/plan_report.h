@@ -1,4 +1,4 @@
-// What a run will take, as --plan shows it.
+// Shows what a run will take, for --plan.
 #pragma once
 
 #include "api/predict.h"
@@ -6,7 +6,7 @@
 
 namespace tachy::cli {
 
-// A table, or as one line of JSON. request: with its defaults filled in.
+// Prints a table, or one line of JSON. request: with its defaults filled in.
 void show_plan(const VideoPlan& plan, const VideoRequest& request, bool as_json);
 void show_predicted(const PredictedRun& run, bool as_json);
 

@@ -1,4 +1,4 @@
-// `tachyscope presets`: what `generate --preset NAME` sets, by name and kind of model.
+// `tachyscope presets` shows what `generate --preset NAME` sets, by name and kind of model.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -38,14 +38,14 @@ json to_json(const PresetInfo& preset) {
   return {{"name", preset.name}, {"about", preset.about}, {"source", preset.source}, {"sets", rows}};
 }
 
-// 4 digits behind the point at most: 937.5, 833.3333.
+// Has at most 4 digits after the decimal point: 937.5, 833.3333.
 std::string short_numbers(const auto& values) {
   std::vector<std::string> out;
   for (const auto value : values) out.push_back(fmt::format("{}", std::round(double{value} * 1e4) / 1e4));
   return fmt::format("{}", fmt::join(out, " "));
 }
 
-// Both experts' where there are two.
+// Shows the values of both experts if there are two.
 std::string pair(double first, const std::optional<double>& second) {
   return second ? fmt::format("{:g} and {:g}", first, *second) : fmt::format("{:g}", first);
 }

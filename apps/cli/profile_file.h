@@ -1,4 +1,4 @@
-// What `--profile` writes and says.
+// The file and the texts of `--profile`.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,10 @@
 
 namespace tachy::cli {
 
-// Who watches a run: what `--profile` and `--nvtx` ask for.
+// The profilers that `--profile` and `--nvtx` ask for.
 class Watchers {
  public:
-  // on_gpu: a profile there marks its ranges for NVTX itself.
+  // on_gpu: a profile on a GPU already marks its ranges for NVTX.
   Watchers(bool profile, bool nvtx, bool on_gpu) {
     if (profile) profile_.emplace();
     if (nvtx && !(profile && on_gpu)) nvtx_ = nvtx_ranges(profile ? &*profile_ : nullptr);

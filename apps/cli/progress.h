@@ -1,5 +1,6 @@
-// Progress of a run: a line with bar and ETA on a terminal, JSON lines with --json, otherwise a plain line when a stage begins and
-// one every 30 seconds with its share and ETA. A talking photo's windows have one line together, whose bar counts the steps of all.
+// Shows a run's progress: a line with bar and ETA on a terminal, JSON lines with --json, otherwise a plain
+// line when a stage begins and then one every 30 seconds with its share and ETA. All windows of a talking
+// photo have one line, whose bar counts the steps of all windows.
 #pragma once
 
 #include <set>
@@ -18,11 +19,12 @@ class ProgressLine {
   ~ProgressLine() { clear(); }
 
   void update(const Progress& progress);
-  void clear();  // before other output goes to the terminal
+  void clear();  // call this before other output goes to the terminal
 
   static Mode choose(bool json, bool quiet);
 
-  // The line itself, as wide as it comes; and without a bar: "denoise: 7 of 20 (35 %), 2 min 10 s, 4 min 02 s left".
+  // Return the line itself, in its full width; and a text without a bar: "denoise: 7 of 20 (35 %), 2 min 10
+  // s, 4 min 02 s left".
   std::string line(const Progress& progress);
   static std::string plain_line(const Progress& progress);
 
@@ -33,8 +35,8 @@ class ProgressLine {
   bool shown_ = false;
   double last_draw_ = 0;
   std::string last_stage_;
-  int64_t steps_done_ = 0, steps_ = 0;  // of all windows
-  std::set<std::string> begun_;         // stages, of windows each by itself
+  int64_t steps_done_ = 0, steps_ = 0;  // over all windows
+  std::set<std::string> begun_;         // stages that have begun, separately for each window
   Heartbeat heartbeat_;
 };
 

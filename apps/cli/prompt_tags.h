@@ -1,4 +1,4 @@
-// The LoRAs that the prompts of a `tachyscope generate` name in tags (lora_tags.h), as part of their requests.
+// The LoRAs that the prompts of a `tachyscope generate` name in tags (lora_tags.h), added to their requests.
 #pragma once
 
 #include <optional>
@@ -11,11 +11,11 @@ namespace tachy::cli {
 
 class PromptTags {
  public:
-  // base: what all prompts share. Throws what LoraFolder does. Both outlive this.
+  // base: the settings that all prompts share. Throws like LoraFolder. Both arguments must outlive this.
   PromptTags(const GenerateOptions& options, const jobs::RunSettings& base);
 
-  // Takes the tags out of a prompt that the command line or its file gave, and puts their LoRAs behind those of
-  // --lora; in place of those of --from, which its prompt named. Throws invalid_argument without a folder.
+  // Removes the tags from a prompt of the command line or its file, and appends their LoRAs to those of
+  // --lora; they replace those of --from, which its prompt named. Throws invalid_argument without a folder.
   void take(VideoRequest& request);
 
  private:
@@ -24,7 +24,8 @@ class PromptTags {
   const GenerateOptions& options_;
   const jobs::RunSettings& base_;
   std::optional<LoraFolder> folder_;
-  std::optional<bool> two_experts_;  // of the model; looked up for the first tag whose meaning it decides
+  // For the model; determined for the first tag whose meaning depends on it.
+  std::optional<bool> two_experts_;
 };
 
 }  // namespace tachy::cli

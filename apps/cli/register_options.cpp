@@ -1,5 +1,5 @@
-// The options of `tachyscope generate` as its command line takes them. Those of a request's fields are made of
-// their table (request/request_fields.h) and of their spellings (field_options.h).
+// The options of `tachyscope generate` on the command line. Those for a request's fields are made from their
+// table (request/request_fields.h) and their spellings (field_options.h).
 #include <algorithm>
 
 #include "api/fields.h"
@@ -19,30 +19,32 @@ void add_setting(CommandOptions& app, GenerateOptions& o, const FieldOption& opt
         auto added = app.add_option(option.names, std::get<Value>(given), spelled(field.help));
         added->group(option.group);
         if constexpr (std::is_same_v<Value, std::optional<std::vector<std::string>>>)
-          added->allow_extra_args(false);  // one value each time: what follows may be the prompt
+          added->allow_extra_args(false);  // one value each time: the next word may be the prompt
       },
       field.member);
 }
 
-// Each prompt and each seed makes a video of its own: here the two are lists.
+// Each prompt and each seed makes a video of its own, so both are lists here.
 void add_prompts(CommandOptions& app, GenerateOptions& o, const FieldOption& option) {
+  // With extra arguments, a prompt in brackets would be read as a list.
   app.add_option(option.names, o.prompts, "what the video should show; repeat -p for more videos")
-      ->allow_extra_args(false)  // else a prompt in brackets would be taken for a list
+      ->allow_extra_args(false)
       ->group(option.group);
   app.add_option("--prompt-file,--prompt_file", o.prompt_file, "file with one prompt on each line")
       ->group(option.group);
 }
 
 void add_seeds(CommandOptions& app, GenerateOptions& o, const FieldOption& option) {
+  // One value each time: the next word may be the prompt.
   app.add_option(option.names, o.seeds,
                  "seed of the noise, as in PyTorch (default 0; -1: a random one, which is printed); repeat "
                  "it for more videos")
-      ->allow_extra_args(false)  // one value each: what follows may be the prompt
+      ->allow_extra_args(false)
       ->check(check_drawable_seed)
       ->group(option.group);
 }
 
-// The fields of a request that belong to a group of --help, in the order of their spellings.
+// Registers the fields of a request that belong to a group of --help, in the order of their spellings.
 void register_fields(CommandOptions& app, GenerateOptions& o, std::string_view group) {
   for (const FieldOption& option : request_options()) {
     if (option.group != group) continue;
@@ -89,7 +91,7 @@ void register_engine_field(CommandOptions& app, GenerateOptions& o, const char* 
       field.member);
 }
 
-// Where a run computes, how, and within how much memory.
+// Registers where and how a run computes, and within how much memory.
 void register_machine(CommandOptions& app, GenerateOptions& o) {
   register_engine_field(app, o, "threads", "-t,--threads");
   register_engine_field(app, o, "ranks", "--ranks");
@@ -98,7 +100,7 @@ void register_machine(CommandOptions& app, GenerateOptions& o) {
                      "; on a GPU, products and activations are bf16 unless --dtype says f32 or f16")
       ->group(kRunningGroup);
   register_fields(app, o, kRunningGroup);
-  // A text, which parse_bytes reads.
+  // Its value is a text, which parse_bytes reads.
   app.add_option("--max-vram,--max_vram,--vram-budget", o.max_vram,
                  find_field(engine_fields(), "max_vram")->help)
       ->group(kRunningGroup);
@@ -108,14 +110,13 @@ void register_machine(CommandOptions& app, GenerateOptions& o) {
       ->group(kRunningGroup);
   app.add_flag("--no-arena", o.no_arena,
                "allocate every intermediate by itself instead of in the planned arena: for hunting memory "
-               "errors with a "
-               "sanitizer; slow, the same frames; on a GPU with --no-graph only")
+               "errors with a sanitizer; slow, the same frames; on a GPU with --no-graph only")
       ->group(kRunningGroup);
   register_engine_field(app, o, "verify_upload", "--verify-upload");
   register_engine_field(app, o, "weights", "--weights");
 }
 
-// What is written beside the video and told on the way, and how a run goes on from an earlier one.
+// Registers the files and reports beside a video, and how a run resumes an earlier one.
 void register_reports(CommandOptions& app, GenerateOptions& o) {
   app.add_option("--profile", o.profile,
                  "write where the time went to this file (a Chrome trace for chrome://tracing or "

@@ -1,4 +1,4 @@
-// Seeds of the command line: a number, or -1 for one that is drawn.
+// Seeds on the command line: a number, or -1 for a random one.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace tachy::cli {
 
-// A check of an option's text: "" or what is wrong.
+// Checks an option's text: "" or what is wrong.
 std::string check_drawable_seed(const std::string& text);
-// Nothing: it is to be drawn. The text has been checked.
+// Returns nothing for a seed that is to be drawn. The text has been checked.
 std::optional<uint64_t> seed_in(const std::string& text);
-// At most 32 bits: exact in every reader of JSON, and short in names.
+// Has at most 32 bits: every reader of JSON keeps it exact, and it is short in names.
 uint64_t draw_seed();
 
 }  // namespace tachy::cli

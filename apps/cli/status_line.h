@@ -1,5 +1,5 @@
-// Shows what a long command is doing now: one line on a terminal that the next overwrites, elsewhere the first one and then one
-// every 30 seconds (heartbeat.h).
+// Shows what a long command is doing now: on a terminal one line that the next one overwrites; elsewhere the
+// first line and then one every 30 seconds (heartbeat.h).
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// `tachyscope vae encode|decode`: a picture or a video to latents in a file, and back.
+// `tachyscope vae encode|decode` turns a picture or a video into latents in a file, and back.
 
 #include <fmt/format.h>
 
@@ -32,9 +32,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr double kFps = 16;  // of pictures, and of files that say nothing
+constexpr double kFps = 16;  // for pictures, and for files that do not say
 
-// All that the numbers depend on, for the file that is written.
+// Everything that the numbers depend on, for the output file.
 std::string settings_of(const VaeCommand& o, const std::string& device) {
   const bool on_gpu = device != "cpu";
   json out = {{"vae", o.what}, {"version", version()}, {"model", o.model}, {"input", o.input}};
@@ -128,7 +128,7 @@ double fps_of(const VaeCommand& o, const LatentFile& file) {
   return fps;
 }
 
-// Whether the file's latents are on the VAE's own scale: as it says, or as --raw does.
+// Says whether the file's latents are on the VAE's own scale, according to the file or to --raw.
 bool is_raw(const VaeCommand& o, const LatentFile& file) {
   const std::string scale = about(file, "scale");
   if (scale.empty()) return o.raw;

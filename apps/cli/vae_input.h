@@ -1,4 +1,4 @@
-// What `tachyscope vae encode` reads: how large and how many its frames become.
+// Chooses the size and the number of frames that `tachyscope vae encode` reads.
 #pragma once
 
 #include <optional>
@@ -18,10 +18,10 @@ struct VaeCommand {
   bool raw = false, json = false, quiet = false;
 };
 
-// The size that frames are made: as asked for, otherwise the input's own, cut down to what the VAE can hold.
+// Sets the size of the frames: as requested, otherwise the input's own, reduced to one that the VAE can hold.
 void choose_size(const VaeCommand& options, const VideoInfo& in, int stride, Vae::Clip& clip);
 
-// 4n + 1 of those that there are, or that were asked for.
+// Returns a number 4n + 1, from the frames that exist or were requested.
 int64_t choose_frames(const VaeCommand& options, const VideoInfo& in, int64_t stride);
 
 }  // namespace tachy::cli

@@ -1,4 +1,4 @@
-// `tachyscope validate`: is this build right on this machine? And `all`, which benchmarks too.
+// `tachyscope validate`: is this build right on this machine? Also `all`, which benchmarks, too.
 
 #include <fmt/format.h>
 

@@ -1,9 +1,10 @@
-// A recorded script of actions, and which of them each block of a world follows.
+// A recorded script of actions, and the choice of the action for each block of a world.
 //
 //   {"fps": 12, "actions": [{"frames": 24, "keys": ["W"], "mouse": [0, 0.1]}, {"frames": 12}, …]}
 //
-// `frames` are the video's, from its first one on; without `keys` and `mouse` nothing is held. A block follows one action:
-// the one that holds during most of its frames, of equals the earlier one.
+// `frames` counts the video's, beginning with its first one; without `keys` and `mouse` nothing is held. A
+// block follows one action: the one that is held during most of its frames; if two are equal, the earlier
+// one.
 #pragma once
 
 #include <filesystem>
@@ -25,11 +26,11 @@ struct WorldScript {
   int64_t frames() const;
 };
 
-// Throws not_found, io, corrupt and invalid_argument, naming the file, the entry's index and the reason; `info` says which
-// keys there are.
+// Throws not_found, io, corrupt and invalid_argument, naming the file, the entry's index and the reason;
+// `info` tells which keys exist.
 WorldScript read_world_script(const std::filesystem::path& path, const WorldInfo& info);
 
-// The action of the block of `frames` frames that begins with `first`. Behind the script's end nothing is held.
+// The action for the block of `frames` frames that begins at `first`. After the script's end nothing is held.
 const WorldAction& action_of_block(const WorldScript& script, int64_t first, int64_t frames);
 
 }  // namespace tachy::cli

@@ -1,5 +1,5 @@
-// `tachyscope world`: a recorded script of keys and mouse to a video (world_actions.h). Without a video's
-// name it is a page (world_page.cpp).
+// `tachyscope world` turns a recorded script of keys and mouse into a video (world_actions.h). Without the
+// name of a video it serves a page (world_page.cpp).
 
 #include "world_command.h"
 
@@ -33,7 +33,7 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-// How many frames the video has: the script's, or fewer where that is asked for.
+// The number of frames of the video: the script's, or fewer if that is requested.
 int64_t frames_of(const WorldCommandOptions& o, const WorldScript& script, double fps) {
   require(!o.frames || !o.seconds, "--seconds: --frames says the length already; leave one of them out");
   int64_t asked = o.frames.value_or(0);
@@ -47,7 +47,7 @@ int64_t frames_of(const WorldCommandOptions& o, const WorldScript& script, doubl
   return asked > 0 ? asked : written;
 }
 
-// A signal stops the world, too, in the middle of a block.
+// Makes a signal stop the world, too, even in the middle of a block.
 class StopsOnSignal {
  public:
   explicit StopsOnSignal(World& world)
@@ -62,7 +62,7 @@ class StopsOnSignal {
   std::jthread thread_;
 };
 
-// Blocks until the video is as long as it should be; what the last one makes beyond that is left out.
+// Makes blocks until the video is as long as it should be; frames of the last one beyond that are left out.
 void play(World& world, const WorldCommandOptions& o, const WorldScript& script, int64_t frames,
           BackgroundWriter& writer) {
   StatusLine line(!o.json && !o.quiet);

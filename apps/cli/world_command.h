@@ -1,4 +1,5 @@
-// The options of `tachyscope world`, and what both of its ways begin with: a recorded script to a file, and a page.
+// The options of `tachyscope world`, and the common beginning of its two uses: a recorded script to a file,
+// and a page.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -30,19 +31,20 @@ struct WorldCommandOptions {
 // seed: a number, or -1.
 void register_world_options(CommandOptions& app, WorldCommandOptions& options, std::string& seed);
 
-// The model, open on its device; without a name the one that ships.
+// Opens the model on its device; if none is named, the one that ships.
 Engine open_world_engine(const WorldCommandOptions& options);
-// A world on it, planned: what is opened on one engine has the model's weights in memory once.
+// Opens and plans a world on it. All worlds of one engine share the model's weights in memory.
 World open_world(const Engine& engine, const WorldCommandOptions& options);
-// What a session begins with, its files read; refused where no session could begin with it. `of_page`: a visitor brings the
-// picture, or the prompt, if they are missing.
+// The start of a session, with its files read; throws if no session could begin with it. `of_page`: a visitor
+// will supply the picture or the prompt if they are missing.
 WorldStart world_start(const WorldCommandOptions& options, World& world, bool of_page = false);
 
-// Throws what is wrong with the page's options.
+// Throws if something is wrong with the page's options.
 serve::PageOptions page_options(const WorldCommandOptions& options);
-// Without --output: serves the page until ctrl-C.
+// Without --output, serves the page until ctrl-C.
 int run_world_page(const WorldCommandOptions& options);
-// A line to standard output, or of JSON; to standard error where the video goes there.
+// Prints a line on standard output, or a line of JSON; on standard error if the video goes to standard
+// output.
 void report_world(const WorldCommandOptions& options, const nlohmann::json& event, const std::string& text);
 
 }  // namespace tachy::cli

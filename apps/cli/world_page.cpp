@@ -1,4 +1,4 @@
-// What both ways of `tachyscope world` begin with, and the page (serve/page_server.h).
+// The common beginning of both uses of `tachyscope world`, and the page (serve/page_server.h).
 
 #include <fmt/format.h>
 
@@ -62,7 +62,7 @@ WorldStart world_start(const WorldCommandOptions& o, World& world, bool of_page)
     start.image_embeds = naming("`image_embeds`", [&] {
       return std::make_shared<const ImageEmbeds>(read_image_embeds(o.image_embeds));
     });
-  // What no visitor can make good is said now, and not by a page on which each start fails.
+  // Report errors that no visitor can fix now, rather than with a page on which each start fails.
   WorldStart whole = start;
   if (of_page && info.takes_image && !whole.image)
     whole.image = std::make_shared<const Picture>(
@@ -85,7 +85,7 @@ serve::PageOptions page_options(const WorldCommandOptions& o) {
 
 namespace {
 
-// All addresses are none that another machine could ask.
+// "All addresses" is not an address that another machine could open.
 std::string elsewhere(const std::string& host) {
   if (host != "0.0.0.0" && host != "::") return "";
   return fmt::format("\nfrom another machine: the same with this one's name or address in place of {}",

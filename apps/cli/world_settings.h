@@ -1,4 +1,5 @@
-// The settings of a video that `tachyscope world` makes of a script: what it carries as its comment.
+// The settings of a video that `tachyscope world` makes from a script; the video contains them as its
+// comment.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,7 +9,7 @@
 
 namespace tachy::cli {
 
-// All that the video's pixels depend on.
+// Everything that the video's pixels depend on.
 nlohmann::json world_settings(const WorldCommandOptions& options, const World& world,
                               const WorldScript& script, int64_t frames, double fps);
 

@@ -1,9 +1,10 @@
-// What limits the CPU's products (x86 with AVX-512): the panel kernels alone with operands in the
-// second-level cache, and the clock that the chip grants after them. One thread each.
+// Finds the limits of the CPU's products (x86 with AVX-512): the panel kernels alone, with operands in the
+// second-level cache, and the clock rate that the chip allows after them. One thread each.
 //   cmake --build build --target lab_cpu_kernels && build/bench/lab/lab_cpu_kernels
-// Per round: the float32 kernel (96 rows, 4 panels, 1,024 deep), then at once a chain of multiplications
-// (whose time is the clock's); again the kernel, and the FMA loop for 0.2 ms and for 40 ms with the chain
-// after it; then the bf16 kernel (128 rows, 12 panels, 256 deep), where the CPU has one.
+// Each round runs the float32 kernel (96 rows, 4 panels, 1,024 deep) and immediately afterwards a
+// chain of multiplications (whose time shows the clock rate); then the kernel again, and the FMA loop
+// for 0.2 ms and for 40 ms with the chain after it; then the bf16 kernel (128 rows, 12 panels, 256
+// deep), if the CPU has one.
 #include <fmt/core.h>
 #include <immintrin.h>
 
@@ -21,7 +22,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// GFLOP/s of panel_product for half a second.
+// Runs panel_product for half a second and returns its GFLOP/s.
 double kernel_rate(Compute compute, int64_t rows, int64_t panels, int64_t depth) {
   const int64_t columns = cpu::panel_columns(compute), size = compute == Compute::bf16 ? 2 : 4,
                 stride = depth + 32;
@@ -50,7 +51,7 @@ double kernel_rate(Compute compute, int64_t rows, int64_t panels, int64_t depth)
   return work / (now() - start) * 1e-9;
 }
 
-// The FMA loop on registers, for about that many seconds.
+// Runs the FMA loop on registers for about that many seconds.
 __attribute__((target("avx512f"))) double fma_rate(double seconds) {
   __m512 sums[12];
   for (int i = 0; i < 12; ++i) sums[i] = _mm512_set1_ps(0.1f * static_cast<float>(i));
@@ -70,7 +71,7 @@ __attribute__((target("avx512f"))) double fma_rate(double seconds) {
   return rate;
 }
 
-// Cycles a nanosecond, by a chain of multiplications of three cycles each.
+// Cycles per nanosecond, from a chain of multiplications of three cycles each.
 double clock_rate() {
   const double start = now();
   long value = 0;

@@ -4,9 +4,9 @@
 //   lab_encode_pace CLIP WIDTH HEIGHT FRAMES MS [film|noise] [speed=NAME …] [threads=N …] [rounds=N]
 //                   [to=FILE.mp4]
 //
-// CLIP is a video of the shipped model (tachyscope generate "a red circle moves right" -o clip.mp4), MS the
-// time between two frames: 5.4 for Wan 2.1's decoder at 480p on an H200, 13.1 at 720p, 28 for Wan 2.2's at
-// 704x1280. Every speed is run with every number of threads (0: as generate does); the rounds of each must
+// CLIP is a video of the shipped model (tachyscope generate "a red circle moves right" -o clip.mp4), MS is
+// the time between two frames: 5.4 for Wan 2.1's decoder at 480p on an H200, 13.1 at 720p, 28 for Wan 2.2's
+// at 704x1280. Every speed is run with every number of threads (0: as generate does); the rounds of each must
 // give the same bytes.
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 struct Run {
-  double waited = 0, after_last = 0, cpu = 0;  // seconds
+  double waited = 0, after_last = 0, cpu = 0;  // in seconds
   std::string bytes;
 };
 
@@ -63,7 +63,7 @@ Run run_once(const fs::path& path, const std::vector<RgbFrame>& frames, double m
   return run;
 }
 
-// The words "KEY=VALUE" of the command line, or what is used without.
+// The words "KEY=VALUE" of the command line, or the default if there are none.
 std::vector<std::string> values(int argc, char** argv, const std::string& key, const std::string& without) {
   std::vector<std::string> out;
   for (int i = 6; i < argc; ++i)

@@ -1,10 +1,11 @@
-// What an x264 preset costs and keeps: bytes, SSIM of luma, CPU seconds, for film-like frames and for noise.
+// Measures what an x264 preset costs and keeps: bytes, SSIM of luma, CPU seconds, for
+// film-like frames and for noise.
 //
 //   lab_encode_presets CLIP WIDTH HEIGHT FRAMES [film|clean|noise] [NAME=PRESET[:KEY=VALUE…] …]
 //
 // CLIP is a video of the shipped model (tachyscope generate "a red circle moves right" -o clip.mp4). Each
-// frame is converted as the writer converts it; clean: without the grain. SSIM: windows of 8x8 every 4
-// pixels, mean over the clip. The first row is what the others are compared with.
+// frame is converted as the writer converts it; "clean" leaves out the grain. SSIM is the mean over the clip,
+// with windows of 8x8 every 4 pixels. The other rows are compared with the first one.
 #include <fmt/format.h>
 #include <sys/resource.h>
 

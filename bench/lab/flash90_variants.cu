@@ -1,12 +1,12 @@
-// Times tiles of the Hopper flash attention beside cuDNN's, on data like a model's (rows of norm 1 a value, a
-// mean and outlier channels in k), and compares each with cuDNN's result.
+// Times tiles of the Hopper flash attention, and cuDNN's, on data like a model's (rows with a norm of 1 per
+// value, a mean and outlier channels in k), and compares each result with cuDNN's.
 //   flash90_variants [NAME …]     of the variants below; built on demand (target lab_flash90); medians
-// "listed 30": block-sparse, of each block of queries so many of 100 blocks of keys, as many for each ("uneven": drawn one
-// by one); "chosen 30": choose_blocks makes the lists, in the time that is measured. Their TFLOP/s count what is
-// listed alone, and on the first shape they are compared with cuda_plain's result.
-// Further shapes: head dim 64, and causal masks ("causal" by flash_sm90.cuh, "causal, sm80"), whose TFLOP/s count the
-// pairs that are seen.
-// Queries carry scale·log2(e); "maximum": the largest score of a row's first step is subtracted all the same.
+// "listed 30" is block-sparse attention in which every block of queries lists 30 of 100 blocks of keys
+// ("uneven": the blocks are drawn one by one). In "chosen 30" choose_blocks makes the lists, within the
+// measured time. The TFLOP/s of these count only the listed blocks, and for the first shape the results are
+// compared with cuda_plain's. Further shapes are head dim 64 and causal masks ("causal" by flash_sm90.cuh,
+// "causal, sm80"), whose TFLOP/s count the visible pairs. Queries carry scale·log2(e); "maximum" subtracts
+// the largest score of a row's first step all the same.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -21,12 +21,13 @@
 #include "ops/choose_blocks/choose_blocks.h"
 
 namespace tachy::ops {
-void set_forced_impl(const char* op, const char* name);  // impl_table.h, which nvcc does not take
+void set_forced_impl(const char* op, const char* name);  // in impl_table.h, which nvcc does not accept
 }
 using namespace tachy;
 using T = __nv_bfloat16;
 
-// x[l, h, c] of one tensor: normal numbers, q times scale·log2(e); k: plus 2·mean[h, c], every 37th channel times 4.
+// Fills x[l, h, c] of one tensor with normal numbers; q is multiplied by scale·log2(e); k gets 2·mean[h, c]
+// added, and 4 times the values in every 37th channel.
 __global__ void fill(T* p, int64_t tokens, int64_t step, int width, uint32_t seed, bool is_k, float factor) {
   const int64_t n = tokens * width;
   const auto normal = [](uint64_t x) {
@@ -55,9 +56,9 @@ struct Shape {
 struct Variant {
   const char* name;
   std::function<void(const ops::AttentionArgs&, Stream&)> run;
-  int listed = 0;  // of 100 blocks; 0: no lists
+  int listed = 0;  // how many of 100 blocks; 0: no lists
   bool uneven = false, chosen = false;
-  bool causal = false, any_dim = false;  // of a causal shape; of any head dim
+  bool causal = false, any_dim = false;  // for a causal shape; for any head dim
 };
 
 template <int kKeys, int kCluster, bool kBare = true>
@@ -76,7 +77,8 @@ void by_eight_bits(const ops::AttentionArgs& a, Stream& s) {
   by_table("flash8_sm90_any", eight, s);
 }
 
-// The same keys as two ranges: a cache, whose length only the device knows, and the last 4,680 tokens (or half).
+// The same keys as two ranges: a cache, whose length only the device knows, and the last 4,680 tokens (or
+// half of them).
 void in_ranges(const char* name, const ops::AttentionArgs& a, Stream& s) {
   const int64_t keys = a.k.dims[1], cached = keys > 9360 ? keys - 4680 : keys / 2;
   static Buffer memory(4, s.memory);
@@ -95,7 +97,7 @@ void in_ranges(const char* name, const ops::AttentionArgs& a, Stream& s) {
 struct Listed {
   Buffer indices, counts;
   ops::BlockLists lists;
-  double share = 1;  // of all (query, key) pairs
+  double share = 1;  // fraction of all (query, key) pairs
 };
 Listed make_lists(const Variant& v, const Shape& shape, cuda::Gpu* gpu) {
   const int64_t queries = ops::BlockLists::blocks_of(shape.lq), keys = ops::BlockLists::blocks_of(shape.lk);
@@ -130,7 +132,7 @@ void chosen(const ops::AttentionArgs& a, Stream& s) {
   in_lists(a, s);
 }
 
-// The end of what cuda_plain makes of the same lists.
+// The end of cuda_plain's result for the same lists.
 std::vector<T> plain_result(const ops::AttentionArgs& a, Stream& s, cuda::Gpu& gpu, size_t bytes) {
   by_table("cuda_plain", a, s);
   std::vector<T> values(bytes / 2);
@@ -227,7 +229,7 @@ int main(int argc, char** argv) {
           times.push_back(cuda::device_us(*gpu, [&] { graph->launch(); }));
         std::sort(times.begin(), times.end());
         const double us = times[times.size() / 2];
-        // The end of the result: shares, odd tails.
+        // Compares the end of the result, where there are shares and odd tails.
         gpu->download(got.data(), static_cast<char*>(out.data) + out.bytes() - sampled, sampled);
         if (first.empty() && variant.listed == 0) first = got;
         std::vector<T> want = first;

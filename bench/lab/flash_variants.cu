@@ -1,9 +1,9 @@
-// Times tile variants of the sm_80 flash attention and
-// checks sampled rows against a float64 softmax on the host.
+// Times tile variants of the sm_80 flash attention and checks sampled rows against a float64 softmax on the
+// host.
 //   nvcc -std=c++20 -O3 -gencode arch=compute_90a,code=sm_90a --expt-relaxed-constexpr -Isrc \
 //        bench/lab/flash_variants.cu -o flash_variants
-// Inputs are hashed normal numbers in [B, L, 3, H, D]
-// (self) or own buffers (cross); the output starts as NaN.
+// Inputs are hashed normal numbers in [B, L, 3, H, D] (self) or in separate buffers (cross); the output
+// starts as NaN.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -65,7 +65,7 @@ Data make(const Shape& s) {
 
 void free_data(Data& x) { cudaFree(x.q), cudaFree(x.k), cudaFree(x.v), cudaFree(x.out), cudaFree(x.lse); }
 
-// Largest and RMS error of sampled (row, head) pairs, relative to the largest |reference|, and of lse.
+// Largest and RMS error of sampled (row, head) pairs, relative to the largest |reference|, and those of lse.
 void verify(const Shape& s, const Data& x) {
   double worst = 0, square = 0, highest = 0, worst_lse = 0;
   size_t count = 0;

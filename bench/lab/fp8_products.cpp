@@ -1,7 +1,9 @@
-// What cuBLASLt really runs of 8-bit products, and how fast: y [M, N] = x [M, K]·wᵀ at Wan's shapes in bf16, and in e4m3 with one
-// scale a row of x and a channel of w (outer vectors), with one scale 128 values of x and 128 x 128 of w, with one scale each, and in
-// int8 with int32 out; with a bias, GELU, a second addend, fast accumulation on and off. Each is called, because a refusal may
-// surface in the call alone. The error is that of 64 sampled outputs against sums in double of the same 8-bit values.
+// Finds out which 8-bit products cuBLASLt really runs, and how fast: y [M, N] = x [M, K]·wᵀ at Wan's shapes
+// in bf16; in e4m3 with one scale per row of x and per channel of w (outer vectors), with one scale per 128
+// values of x and 128 x 128 of w, and with one scale for each matrix; and in int8 with int32 results. Each
+// also with a bias, GELU, a second addend, fast accumulation on and off. Each product is run, because a
+// refusal may appear only in the call. The error is that of 64 sampled outputs against sums in double of the
+// same 8-bit values.
 //   fp8_products [rounds] [MxNxK …]
 #include <cublasLt.h>
 #include <dlfcn.h>
@@ -57,7 +59,7 @@ constexpr Way kWays[] = {
     {"int8 to int32", CUDA_R_8I, Scales::none},
 };
 
-/// The value of an e4m3 byte, in double.
+// The value of an e4m3 byte, in double.
 double e4m3(uint8_t byte) {
   const int exponent = byte >> 3 & 15, rest = byte & 7;
   const double size = exponent == 0 ? std::ldexp(rest, -9) : std::ldexp(8 + rest, exponent - 10);
@@ -77,7 +79,8 @@ struct Lab {
     return b;
   }
 
-  /// Normal values of the type, as their bits: e4m3's and int8's largest are near the ends of their ranges.
+  // Normal values of the type, as their bits: the largest ones of e4m3 and int8 are near
+  // the ends of their ranges.
   template <class T>
   std::vector<T> values(int64_t count, cudaDataType type) {
     std::normal_distribution<float> normal;
@@ -209,7 +212,8 @@ struct Lab {
     std::fflush(stdout);
   }
 
-  /// Relative root-mean-square error of sampled outputs of the last call; all scales are 1/1024 (a product's 2^-20), the bias is 0.
+  // Relative root-mean-square error of sampled outputs of the last call; all scales are 1/1024 (a product's
+  // 2^-20), the bias is 0.
   double error(int64_t m, int64_t n, int64_t k, const Operands& operands, const Buffer& y) {
     double wrong = 0, size = 0;
     std::mt19937 sample(3);

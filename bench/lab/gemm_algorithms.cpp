@@ -1,6 +1,7 @@
 // Is cuBLASLt's first suggestion the fastest at Wan's shapes? y [M, N] = x [M, K]·wᵀ + bias, bf16: for each
-// shape the suggestions for three workspace limits (none, 32 and 64 MiB), M as it is and padded to whole
-// tiles, with and without the GELU epilogue, timed in turn (the clock drifts under load), kernels named.
+// shape it takes the suggestions for three workspace limits (none, 32 and 64 MiB), with M unchanged and
+// padded to whole tiles, with and without the GELU epilogue. Suggestions alternate (the clock drifts under
+// load), and kernels are named.
 //   gemm_algorithms [rounds] [MxNxK …]
 #include <cublasLt.h>
 #include <dlfcn.h>
@@ -55,7 +56,7 @@ struct Candidate {
   const Problem* problem;
   cublasLtMatmulAlgo_t algo;
   size_t workspace, limit;
-  int rank;  // in its list
+  int rank;  // position in its list
   std::vector<double> times;
   double median() const { return times[times.size() / 2]; }
 };
@@ -88,7 +89,7 @@ struct Lab {
     for (const int64_t rows : {m, padded})
       for (const bool gelu : {false, true}) {
         if (rows == padded && padded == m) continue;
-        if (gelu && n < 2 * k) continue;  // the up projection only
+        if (gelu && n < 2 * k) continue;  // only for the up projection
         Problem& p = problems.emplace_back();
         p.m = rows, p.gelu = gelu;
         must(api.create_desc(&p.desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), "descriptor");

@@ -56,7 +56,7 @@ struct Lab {
     return buffers.back().tensor(dtype, dims);
   }
 
-  std::vector<float> sample(const Tensor& t) {  // some 64 Ki values spread over t
+  std::vector<float> sample(const Tensor& t) {  // about 64 Ki values spread over t
     const int64_t bytes = t.numel() * dtype_size(t.dtype), piece = 4096, pieces = 32;
     std::vector<char> raw(static_cast<size_t>(piece));
     std::vector<float> out;
@@ -79,7 +79,7 @@ struct Lab {
     return out;
   }
 
-  // Median µs of one call; errors and reasons are printed.
+  // The median µs of one call; errors and reasons are printed.
   template <class Args>
   void time(const char* op, void (*function)(const Args&, Stream&), const Args& args, const Tensor& out,
             std::initializer_list<const char*> impls, double flops, const std::string& what) {
@@ -172,7 +172,8 @@ struct Lab {
                      s.causal ? " causal" : ""));
   }
 
-  // Self-attention on 32,760 tokens: does it matter how q, k and v lie in memory? In turn, under load.
+  // Self-attention on 32,760 tokens: does it matter how q, k and v lie in memory? The
+  // layouts alternate, under load.
   void layouts(int64_t heads, int rounds) {
     buffers.clear();
     const int64_t n = 32760, d = 128;

@@ -1,7 +1,9 @@
-// What a linear layer costs in int8 (ops/scaled_gemm) beside float32 and bf16 (ops/gemm), weights packed, with
-// and without rounding x to codes: processor time of one thread, since others use this machine, too. Each
-// round runs all ways once; medians of the times, and of the ratios within a round. The first way is the ceiling of int8, products in
-// registers alone (cpu/roofline.h), whose rate is that of the round: what a shared core gives moves by a factor of two.
+// Measures what a linear layer costs in int8 (ops/scaled_gemm) compared with float32 and bf16 (ops/gemm),
+// with weights packed, with and without rounding x to codes. It takes the processor time of one thread,
+// since others use this machine, too. Each round runs all ways once; the results are medians of the
+// times, and of the ratios within a round. The first way is the upper limit of int8: products in
+// registers alone (cpu/roofline.h). Its rate is measured in each round, because the speed of a shared
+// core varies by a factor of two.
 //   cmake --build build --target lab_int8_products && build/bench/lab/lab_int8_products [rounds [ways whose name holds this]]
 #include <fmt/core.h>
 
@@ -24,11 +26,11 @@ namespace {
 struct Way {
   std::string name;
   std::function<void(Stream&)> run;
-  std::string yardstick;  // its name, where the others are compared with it
+  std::string yardstick;  // a name, if the others are compared with it
   std::vector<double> seconds{};
 };
 
-// A linear layer [m, k] → [m, n] in all ways, with tensors that live as long as it does.
+// A linear layer [m, k] → [m, n] in all ways, with tensors that live as long as the object.
 class Layer {
  public:
   Layer(int64_t m, int64_t n, int64_t k, ops::Activation act) : m_(m), n_(n), k_(k) {
@@ -105,7 +107,7 @@ class Layer {
 
  private:
   double operations() const { return 2.0 * static_cast<double>(m_ * n_ * k_); }
-  // The median of how much faster it was in each round.
+  // The median, over the rounds, of how many times as fast it was.
   static double faster(const Way& way, const Way& other) {
     std::vector<double> ratios;
     for (size_t i = 0; i < way.seconds.size(); ++i) ratios.push_back(other.seconds[i] / way.seconds[i]);
@@ -137,7 +139,7 @@ int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 15;
   const std::string only = argc > 2 ? argv[2] : "";
   ThreadPool pool(1);
-  // Wan 1.3B at one frame of 480p; the shipped model at 576 tokens, guided.
+  // Wan 1.3B at one frame of 480p; the shipped model at 576 tokens, with guidance.
   Layer(1560, 1536, 1536, ops::Activation::none).measure(rounds, only, pool);
   Layer(1560, 8960, 1536, ops::Activation::gelu_tanh).measure(rounds, only, pool);
   Layer(1560, 1536, 8960, ops::Activation::none).measure(rounds, only, pool);

@@ -1,9 +1,10 @@
-// This measures what a frame costs as a JPEG: libjpeg (media/picture/jpeg.h) beside FFmpeg's encoder with the conversion it needs.
+// Measures what a frame costs as a JPEG: libjpeg (media/picture/jpeg.h) compared with FFmpeg's encoder with
+// the conversion that it needs.
 //
 //   lab_jpeg_frames CLIP [WIDTHxHEIGHT …]      default: 160x96 640x352
 //
-// CLIP is a video, docs/clips/nod.mp4 say; its frames are resized and grained as film. CPU time of one thread a frame, the
-// median of five rounds over 24 frames, and the mean size.
+// CLIP is a video, such as docs/clips/nod.mp4; its frames are resized and get film grain. The results are the
+// CPU time of one thread per frame, as the median of five rounds over 24 frames, and the mean size.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,7 +40,7 @@ void measure(const char* name, const std::vector<RgbFrame>& frames, const Encode
              static_cast<double>(bytes) / static_cast<double>(frames.size()) / 1e3);
 }
 
-// FFmpeg's, with its fixed Huffman tables: nearest to what libjpeg does.
+// FFmpeg's encoder, with its fixed Huffman tables, which is nearest to libjpeg's way.
 class ByFfmpeg {
  public:
   ByFfmpeg(int width, int height) {

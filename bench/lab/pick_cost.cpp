@@ -1,6 +1,6 @@
-// What the picking rule (ops/impl_table.h) costs a call: nanoseconds of `pick` for the calls of which a step
-// of the transformer and a frame of the VAE are made, in a run as it is (nobody listens) and in one that is compared with its plan.
-// Tensors are a measure run's: nothing is computed.
+// Measures what the picking rule (ops/impl_table.h) costs per call: nanoseconds of `pick` for the calls that
+// make up a step of the transformer and a frame of the VAE, in a normal run (nobody listens) and in one that
+// is compared with its plan. Tensors are those of a measure run: nothing is computed.
 //   cmake --build build --target lab_pick_cost && build/bench/lab/lab_pick_cost      the CPU's tables
 //   build/bench/lab/lab_pick_cost cuda                                                a GPU's
 #include <fmt/core.h>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kCalls = 1 << 18, kRounds = 9;
 
-// The fastest of some rounds: others work on this machine, too.
+// Takes the fastest of some rounds, because others work on this machine, too.
 template <class Args>
 void time_pick(const char* what, const char* op, std::span<const ops::Impl<Args>> table, const Args& args,
                const Stream& stream) {

@@ -1,18 +1,19 @@
-// One run over and over, to see whether it ever gives other latents: each repetition opens the device, loads
-// all weights anew and denoises, resident and with blocks passing through slots in turn.
+// Repeats one run over and over, to see whether it ever gives other latents: each repetition opens the
+// device, loads all weights anew and denoises, alternately resident and with blocks passing through slots.
 //
 //   repeat FOLDER [--device cuda] [--reps 20] [--size 832x480] [--frames 33] [--steps 2] [--guidance 5]
 //          [--verify N] [--trace N] [--hashes FILE]
 //
-// Every N-th repetition runs with --verify-upload (weights on the GPU against the files), every N-th with a
-// trace: after each range of the profiler (loading, text, each product and norm of each block) the checksum
-// of everything that lies on the device, by what it is. A repetition whose latents differ is told with the
-// step after which they did; of two traces the first range and kind of memory that differ are named, even
-// where the latents do not. FILE keeps the first hashes, so that processes can be compared with one another.
+// Every N-th repetition runs with --verify-upload (weights on the GPU against the files), every N-th with
+// a trace: after each range of the profiler (loading, text, each product and norm of each block) it takes
+// the checksum of everything that lies on the device, by kind. If the latents of a repetition differ, it
+// prints the step after which they did. If two traces differ, it names the first range and kind of memory
+// in which they do, even if the latents are equal. FILE keeps the first hashes, so that processes can be
+// compared with one another.
 //
 // With TACHY_STRESS=SEED (base/stress.h) copies, fills and queues are delayed at random and fresh memory is
-// filled with a byte of the seed's; a trace needs it, for what nobody has written yet is then equal, too.
-// Exit status 1: something differed.
+// filled with a byte that depends on the seed. A trace needs this, because memory that nobody has written yet
+// is then equal, too. The exit status is 1 if something differed.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -36,12 +37,12 @@ struct Setup {
   VideoRequest request;
 };
 
-// Checksums of the device's memory at the end of every range.
+// Takes checksums of the device's memory at the end of every range.
 class Trace : public Profiler {
  public:
   struct Event {
     std::string range;
-    std::map<std::string, uint64_t> sums;  // by the ledger's labels
+    std::map<std::string, uint64_t> sums;  // keyed by the ledger's labels
   };
   std::vector<Event> events;
 
@@ -66,7 +67,7 @@ class Trace : public Profiler {
 };
 
 struct Outcome {
-  std::vector<uint64_t> steps;  // latents after each
+  std::vector<uint64_t> steps;  // the latents after each step
   std::vector<Trace::Event> events;
   std::string placement;
   double seconds = 0, last_step = 0;
@@ -74,8 +75,9 @@ struct Outcome {
 
 uint64_t hash_of(std::span<const float> values) { return checksum_of(values.data(), values.size_bytes()); }
 
-// The least budget at which the run still fits, from `share` of what the resident run takes on: below it
-// blocks pass through slots, and another stage than the transformer's may need more. 0: no limit.
+// The least memory budget at which the run still fits, trying upwards from `share` of the resident run's
+// memory: with less than that, blocks pass through slots, and another stage than the transformer's may need
+// more. 0: no limit.
 uint64_t budget_of(const Setup& s, double share) {
   if (share >= 1) return 0;
   const TextToVideo::Options options{.device = s.device};
@@ -95,7 +97,7 @@ uint64_t budget_of(const Setup& s, double share) {
   return 0;
 }
 
-// `share`: of the memory that the resident run takes; below 1 blocks pass through slots.
+// `share` is the part of the resident run's memory that may be used; below 1, blocks pass through slots.
 Outcome run_once(const Setup& s, double share, bool verify, bool traced) {
   const double start = monotonic_seconds();
   const uint64_t budget = budget_of(s, share);
@@ -119,7 +121,8 @@ Outcome run_once(const Setup& s, double share, bool verify, bool traced) {
     out.steps.push_back(hash_of(view.latents));
     step_began = monotonic_seconds();
   };
-  callbacks.latents = [&](std::span<const float>, std::span<const int64_t>) { cancel = true; };  // no frames
+  // No frames are needed.
+  callbacks.latents = [&](std::span<const float>, std::span<const int64_t>) { cancel = true; };
   if (trace) callbacks.profiler = &*trace;
   try {
     pipeline.generate(s.request, callbacks);
@@ -198,7 +201,7 @@ int run(const Setup& s) {
   std::vector<uint64_t> expected;
   if (std::ifstream kept(s.hashes); !s.hashes.empty() && kept)
     expected = json::parse(kept).get<std::vector<uint64_t>>();
-  std::map<std::string, std::vector<Trace::Event>> traces;  // the first of each placement
+  std::map<std::string, std::vector<Trace::Event>> traces;  // the first one of each placement
   constexpr double kShares[] = {1, 0.8, 0.6};
   int different = 0, traced = 0, verified = 0;
   double seconds = 0;

@@ -1,10 +1,11 @@
-// How fast a weight becomes codes of 8 bits with a scale a row on the host, as loading makes them.
+// Measures how fast a weight becomes codes of 8 bits with a scale per row on the host, as during loading.
 //
 //   lab_round_weights FOLDER [THREADS [ROWS WIDTH]]
 //
-// Writes matrices of ROWS x WIDTH (13824 x 5120 unless told) as files of each dtype into FOLDER, and prints the best of
-// three rounds, the file in the page cache: how many values are rounded in a second of a core, and how many GB of the
-// file are read and of codes written in it. Beside them: the file read alone.
+// Writes matrices of ROWS x WIDTH (13824 x 5120 by default) as files of each dtype into FOLDER, and prints
+// the best of three rounds, with the file in the page cache: how many values are rounded per second of a
+// core, and how many GB of the file are read and of codes written per second. For comparison it also reads
+// the file alone.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -21,7 +22,7 @@ using namespace tachy;
 
 namespace {
 
-// All threads' together, so that other work on the machine does not count.
+// The seconds of all threads together, so that other work on the machine does not count.
 double cpu_seconds() {
   timespec at{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &at);
@@ -39,7 +40,7 @@ double best_of_three(Body&& body) {
   return best;
 }
 
-// Values around 0.02, as weights have them.
+// Values around 0.02, like those of weights.
 void write_matrix(const std::filesystem::path& path, DType dtype, int64_t rows, int64_t width) {
   std::mt19937 engine(1);
   std::normal_distribution<float> normal(0, 0.02f);

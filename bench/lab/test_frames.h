@@ -1,5 +1,5 @@
-// Frames that an encoder finds easy or hard, made without a file of their own: clips enlarged with film
-// grain, and noise.
+// Frames that are easy or hard for an encoder, made without separate files: clips enlarged
+// with film grain, and noise.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace tachy::lab {
 
-// Sixty-four bits from a counter (splitmix64): any frame can be made alone.
+// Sixty-four bits from a counter (splitmix64), so that any frame can be made by itself.
 inline uint64_t bits_of(uint64_t n) {
   n += 0x9e3779b97f4a7c15;
   n = (n ^ n >> 30) * 0xbf58476d1ce4e5b9;
@@ -21,7 +21,7 @@ inline uint64_t bits_of(uint64_t n) {
   return n ^ n >> 31;
 }
 
-// Every byte at random: no encoder finds anything to predict.
+// Every byte is random, so no encoder finds anything to predict.
 inline RgbFrame noise_frame(int width, int height, int t) {
   RgbFrame out(width, height);
   const uint64_t first = uint64_t(t + 1) << 40;
@@ -32,8 +32,8 @@ inline RgbFrame noise_frame(int width, int height, int t) {
   return out;
 }
 
-// Film grain: Gaussian luminance noise of this deviation
-// (in steps of 255) before a 3x3 blur, new in every frame.
+// Adds film grain: Gaussian luminance noise of this deviation (in steps of 255) before a 3x3
+// blur, new in every frame.
 inline void add_grain(RgbFrame& frame, int t, double deviation) {
   const int w = frame.width, h = frame.height;
   std::vector<float> raw(size_t(w) * h), rows(size_t(w) * h);
@@ -61,7 +61,7 @@ inline void add_grain(RgbFrame& frame, int t, double deviation) {
     }
 }
 
-// The clip forwards and backwards for as long as is asked, each frame enlarged and given grain of its own.
+// Plays the clip forwards and backwards for as long as needed; each frame is enlarged and gets its own grain.
 inline RgbFrame film_frame(const std::vector<RgbFrame>& clip, int width, int height, int t,
                            double deviation = 4) {
   const int n = int(clip.size()), period = std::max(1, 2 * n - 2), at = t % period;

@@ -1,4 +1,5 @@
-// Processor time of the calling thread, since others use this machine, too; and what several measurements come to.
+// Measures the processor time of the calling thread, since others use this machine, too, and summarises
+// several measurements.
 #pragma once
 
 #include <algorithm>

@@ -1,10 +1,10 @@
-"""How compact blocks of 128 tokens are in several orders of a video's tokens: the mean over blocks of the mean squared distance of a block's tokens to
+"""Measures how compact blocks of 128 tokens are in several orders of a video's tokens: the mean over blocks of the mean squared distance of a block's tokens to
 its middle, in tokens, and the worst block's. A cube of 128 tokens has 6.1, a box of 4 x 4 x 8 7.75.
 
     python3 bench/lab/token_orders.py        # needs NumPy
 
-rods: src/models/wan/sparse.h's order, for sides of 4, 5 and 6. tiles: frames, rows and columns cut every so many tokens, the last tiles smaller, tile
-after tile (Sliding Tile Attention's order, where the grid divides). Morton and Hilbert: curves of the enclosing cube without the places outside the grid."""
+rods: src/models/wan/sparse.h's order, for sides of 4, 5 and 6. tiles: frames, rows and columns are cut at regular distances, with smaller tiles at the ends,
+tile after tile (Sliding Tile Attention's order, if the grid can be divided evenly). Morton and Hilbert: curves of the enclosing cube without the places outside the grid."""
 
 import itertools
 

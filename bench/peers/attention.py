@@ -27,7 +27,7 @@ class Shape(typing.NamedTuple):
     heads: int
     queries: int
     keys: int
-    size: int = 128  # of a head
+    size: int = 128  # size of a head
     causal: bool = False
 
     def __str__(self):
@@ -70,7 +70,7 @@ def inputs(shape):
 
 
 def peers():
-    """name -> a function of q, k, v ([1, H, L, D]) and whether causal that makes a call; its result is [1, H, Lq, D]."""
+    """A dict from a name to a function of q, k, v ([1, H, L, D]) and `causal`, which returns a call; the call's result is [1, H, Lq, D]."""
     def cudnn(q, k, v, causal):
         def call():
             with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
@@ -103,7 +103,7 @@ def peers():
 
 
 def ours(build):
-    """Shape -> {tile: TFLOP/s}; 8 bits with its rounding. Prints how far that is from cuDNN's result."""
+    """A dict from shapes to {tile: TFLOP/s}; for 8 bits this includes the rounding. Prints how far the result is from cuDNN's."""
     out = subprocess.run([build / "bench/lab/lab_flash90", *TILES], check=True, stdout=subprocess.PIPE, text=True).stdout
     print("\n".join(line for line in out.splitlines() if "  8 bits  " in line))
     rows = {}
@@ -140,7 +140,7 @@ def main():
                 try:
                     call = make(q, k, v, shape.causal)
                     rate = shape.flops() / median_ms(call, 5 if shape.queries > 40000 else 15) / 1e9
-                except Exception as error:  # a peer that lacks the shape must not cost the others' figures
+                except Exception as error:  # a peer that lacks the shape must not cost the others their figures
                     print(f"{shape}, {name}: {str(error).splitlines()[0]}")
                     failed.add(name)
                     continue

@@ -48,7 +48,7 @@ def attention():
 
 
 def memory_bound(name, make, bytes_moved, sets=6):
-    """make(i) gives the output and the inputs whose gradients are asked for; `bytes_moved`: the least of one backward pass."""
+    """make(i) returns the output and the inputs whose gradients are needed; `bytes_moved` is the least that one backward pass must move."""
     runs = []
     for i in range(sets):
         out, inputs = make(i)

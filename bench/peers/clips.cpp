@@ -1,9 +1,10 @@
-// Many prompts through one loaded model, for the judge and for warm timings:
+// Runs many prompts through one loaded model, for the judge and for warm timings:
 //   clips MODEL DEVICE DTYPE|default GRAPHS(0|1) PROMPTS.txt OUT.rgb [REPEATS [WIDTH HEIGHT FRAMES [SHARE CHOOSER DENSE_STEPS]]]
-// One prompt a line; clip i has seed i; its frames, uint8 [frames, height, width, 3], are appended to
-// OUT.rgb. Prints frames, height and width, then each clip's seconds from the request to the last frame. With
-// REPEATS the whole list runs that often, and only the last round's frames stay. WIDTH 0: the model's size. SHARE,
-// CHOOSER and DENSE_STEPS are generate's --sparse-attention and those beside it (bench/peers/sparse_quality.py).
+// The file has one prompt per line, and clip i has seed i. Its frames, uint8 [frames, height, width, 3], are
+// appended to OUT.rgb. Prints frames, height and width, then each clip's seconds from the request to the last
+// frame. With REPEATS the whole list runs that many times, and only the last round's frames stay. WIDTH 0
+// means the model's size. SHARE, CHOOSER and DENSE_STEPS are generate's --sparse-attention and the related
+// options (bench/peers/sparse_quality.py).
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

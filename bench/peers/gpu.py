@@ -40,7 +40,7 @@ FIGURES = {}  # of --json
 
 
 def note_ours(text, residual=""):
-    """The figures of ours_gpu's line: the replayed time where there is one."""
+    """The figures in ours_gpu's line: the replayed time if there is one."""
     key = "ours" if not residual or "ours_ms" not in FIGURES else f"ours_{residual}"
     if found := re.search(r"median ([\d.]+) ms", text):
         FIGURES[f"{key}_ms"] = float(found.group(1))
@@ -92,7 +92,7 @@ def dit_options(args):
 
 
 def plan_dit(args, folder):
-    """A checkpoint whose weights are a hole in the file: enough to plan with."""
+    """Writes a checkpoint whose weights are a hole in the file, which is enough for planning."""
     from diffusers import WanTransformer3DModel
     with torch.device("meta"):
         model = WanTransformer3DModel(**dit_options(args))
@@ -113,12 +113,12 @@ def plan_dit(args, folder):
 
 
 class Fp8Linear(torch.nn.Module):
-    """A linear layer whose operands are rounded to e4m3 with a scale a row of each."""
+    """A linear layer whose operands are rounded to e4m3, with a scale per row of each."""
 
     def __init__(self, linear):
         super().__init__()
         weight, scale = self.rounded(linear.weight.detach())
-        self.register_buffer("weight8", weight.t())  # column major, as _scaled_mm wants it
+        self.register_buffer("weight8", weight.t())  # column major, as _scaled_mm needs it
         self.register_buffer("scale", scale.t())
         self.bias = linear.bias
 
@@ -135,7 +135,7 @@ class Fp8Linear(torch.nn.Module):
 
 
 def to_fp8(model):
-    """The layers that --math fp8 rounds, in place; how many."""
+    """Replaces the layers that --math fp8 rounds, in place. Returns their number."""
     count = 0
     for block in model.blocks:
         for parent, name in [(block.attn1, "to_q"), (block.attn1, "to_k"), (block.attn1, "to_v"), (block.attn1.to_out, "0"), (block.attn2, "to_q"),
@@ -150,7 +150,7 @@ def to_fp8(model):
 
 
 def dit_inputs(args, folder):
-    """Latents, text and timestep of a forward at args.size, on the GPU, and in files for ours."""
+    """Latents, text and timestep of a forward pass at args.size, on the GPU, and in files for our side."""
     t, h, w = SIZES[args.size]
     x = torch.randn(1, 16, t, h, w, device="cuda")
     text = torch.zeros(1, 512, 4096, device="cuda")
@@ -192,7 +192,7 @@ def run_dit(args, folder):
 
 
 def peer_dit(args, folder, model, x, when, text):
-    """Diffusers' forward in each way that is asked for, timed; what came out, by name."""
+    """Times diffusers' forward pass in each requested way. Returns the outputs by name."""
     from diffusers import WanTransformer3DModel
     with torch.no_grad():
         model.set_attention_backend("_native_cudnn")
@@ -237,7 +237,7 @@ def peer_dit(args, folder, model, x, when, text):
 
 
 def ours_dit(args, folder, peers):
-    """Ours in each mode, timed, and the errors of all."""
+    """Times our forward pass in each mode, and computes the errors of all."""
     t, h, w = SIZES[args.size]
     reference = next((name for name in ("float32", "diffusers bf16") if name in peers), None)
     for name in [name for name in peers if reference == "float32" and name != reference]:
@@ -284,7 +284,7 @@ def ours_dit(args, folder, peers):
 
 
 def compiled_vae(model, x, decode, name, repeats):
-    """The fastest way that diffusers has: channels-last weights, the decoder (encoder) of a latent frame compiled."""
+    """Sets up diffusers' fastest way: channels-last weights, with the decoder (encoder) of a latent frame compiled."""
     for module in model.modules():
         if isinstance(module, torch.nn.Conv3d):
             module.to(memory_format=torch.channels_last_3d)
@@ -336,7 +336,7 @@ def run_vae(args, folder):
             compiled_vae(model, x, decode, "  diffusers compiled, channels-last weights, bf16", args.repeats)
         reference = None
         if args.reference:
-            if args.compile:  # back from what was compiled
+            if args.compile:  # goes back from the compiled layers
                 model = AutoencoderKLWan.from_pretrained(folder / "model").to("cuda")
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
             torch.backends.cudnn.benchmark = False

@@ -31,7 +31,8 @@ class EventProfiler final : public Profiler {
   }
   void end(uint64_t token) override { mark(ranges_.at(token).stop); }
 
-  // Milliseconds by name, groups left out (they hold others); "attention" twice a block: self, then cross.
+  // Milliseconds by name, without groups (which hold others); "attention" appears twice
+  // per block: self, then cross.
   std::map<std::string, double> totals() const {
     std::map<std::string, double> out;
     std::map<std::string, int> seen;
@@ -64,7 +65,7 @@ class EventProfiler final : public Profiler {
   std::vector<Range> ranges_;
 };
 
-// One block's attention and GEMM calls on random tensors of the true shapes.
+// One block's attention and GEMM calls on random tensors with the true shapes.
 class Products {
  public:
   Products(const WanConfig& c, const ForwardShape& s, Stream& stream) : c_(c), gpu_(*stream.gpu) {
@@ -178,7 +179,7 @@ void report_forward(const WanConfig& config, const ForwardShape& shape, Stream& 
   for (const auto& [name, count] : counts) fmt::print(" {} x {},", count, name);
   fmt::print("\n");
   std::vector<double> whole, part;
-  for (int i = 0; i <= repeats; ++i) {  // in turn; the first round warms up
+  for (int i = 0; i <= repeats; ++i) {  // they alternate; the first round warms up
     const double a = cuda::device_us(gpu, [&] { graph->launch(); }) / 1000;
     const double b = cuda::device_us(gpu, [&] { calls->launch(); }) / 1000;
     if (i > 0) whole.push_back(a), part.push_back(b);

@@ -1,6 +1,7 @@
-// What a transformer's forward on a GPU spends its time on: milliseconds by op (CUDA events round each
-// range), the kernels a block launches, and the same attention and GEMM calls timed alone in the same run, in
-// turn with the forward, so that both see the same clocks. What is left of the forward is ours to win.
+// Shows on what a transformer's forward pass on a GPU spends its time: milliseconds by op (CUDA events around
+// each range), the kernels that a block launches, and the same attention and GEMM calls timed alone in the
+// same run, alternating with the forward pass, so that both see the same clocks. The rest of the forward pass
+// is what we can still improve.
 #pragma once
 
 #include <functional>
@@ -11,11 +12,11 @@
 namespace tachy::bench {
 
 struct ForwardShape {
-  int64_t tokens, keys;  // keys of the cross-attention, the collapsed one included
+  int64_t tokens, keys;  // keys of the cross-attention, including the collapsed one
   bool key_bias;
 };
 
-// forward: queues one whole forward on the stream; stream.arena: one it ran in.
+// forward: queues one whole forward pass on the stream; stream.arena: an arena in which one has run.
 void report_forward(const WanConfig& config, const ForwardShape& shape, Stream& stream, int repeats,
                     const std::function<void()>& forward);
 

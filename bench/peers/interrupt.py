@@ -37,7 +37,7 @@ def interrupt(command, folder, point):
     time.sleep(float(wait[0]) if wait else 0)
     start = time.monotonic()
     child.send_signal(signal.SIGINT)
-    code = child.wait()  # its pipes may hold more: it prints little
+    code = child.wait()  # its pipes can hold more than the little that it prints
     return time.monotonic() - start, code, child.stderr.read().strip()[-200:]
 
 

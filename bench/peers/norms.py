@@ -21,7 +21,7 @@ QUACK_RATIO = [0.800, 0.826, 0.833, 0.858, 0.874, 0.829, 0.807, 0.897]
 
 
 def graph_us(make, work):
-    """Microseconds of work(*make()), a call of a hundred in a graph."""
+    """Microseconds of one call of work(*make()), of which a graph holds a hundred."""
     first = make()
     size = sum(t.numel() * t.element_size() for t in first) * 3 // 2
     cache = torch.cuda.get_device_properties(0).L2_cache_size

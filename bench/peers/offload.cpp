@@ -1,11 +1,12 @@
-// What keeping blocks on the host costs on a GPU: one forward of a transformer with all blocks resident, then
-// with some of them passing through two slots; the outputs must be the same bits, the peak what was planned.
+// Measures what keeping blocks on the host costs on a GPU: one forward pass of a transformer with all blocks
+// resident, then with some of them passing through two slots. The outputs must have the same bits, and the
+// peak must be the planned one.
 //
 //   offload FOLDER DTYPE T H W TEXT_ROWS REPEATS STREAMED…
 //
-// FOLDER: a transformer (its weights may be random); latents and text are seeded noise. Prints per placement:
-// load rate, time of a forward eager and as a graph, of the copies alone, the sum and the longer of both, the
-// peak in bytes against the plan.
+// FOLDER holds a transformer (its weights may be random); latents and text are seeded noise. For each
+// placement it prints the load rate, the time of a forward pass, eager and as a graph, and that of the copies
+// alone, the sum and the longer of both, and the peak in bytes, measured and planned.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -97,7 +98,7 @@ Outcome run(const TransformerFiles& files, const Case& k, int64_t streamed, doub
     download(y, outcome.out.data(), stream);
     outcome.eager = median(eager), outcome.graph = median(graph);
     double copies = 0;
-    if (streamed > 0) {  // the same bytes with nothing beside them
+    if (streamed > 0) {  // the same bytes with nothing in parallel
       Buffer slot(block_bytes, gpu.get()), image(block_bytes);
       std::memset(image.data(), 1, image.size());
       streaming->pin(image.data(), image.size());
@@ -132,7 +133,7 @@ Outcome run(const TransformerFiles& files, const Case& k, int64_t streamed, doub
     gpu->reset_peak();
     body(false);
   }
-  // The slot of the copies alone comes on top once, after the peak of the forward.
+  // The slot for the copies alone is added once, after the peak of the forward pass.
   const size_t over = streamed > 0 ? align_up(block_bytes) : 0;
   fmt::print("  peak {} bytes, planned {} ({})\n", gpu->peak_bytes(), planned + over,
              gpu->peak_bytes() == planned + over ? "equal" : "DIFFERENT");

@@ -1,5 +1,6 @@
-// Our side of bench/peers: one job a line on stdin, one JSON line back; the jobs are those of reference.py.
-// Models stay loaded between jobs, as on the other side; times are of the work alone.
+// Our side of bench/peers: reads one job per line on stdin and answers with one JSON line; the
+// jobs are those of reference.py. Models stay loaded between jobs, as on the other side; the times
+// cover only the work itself.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -60,14 +61,15 @@ class Server {
     const double start = monotonic_seconds();
     engine_->generate(request, callbacks);
     const double end = monotonic_seconds();
-    std::vector<double> steps;  // the first stamp is the stage's start; the first step is left out, as there
+    // The first stamp is the stage's start; as in reference.py, the first step is left out.
+    std::vector<double> steps;
     for (size_t i = 2; i < stamps.size(); ++i) steps.push_back(stamps[i] - stamps[i - 1]);
     return {
         {"total", end - start}, {"step", median(steps)}, {"decode", end - stamps.back()}, {"frames", frames}};
   }
 
-  // Runs `body` in a measure run, then for real with an
-  // arena of that size; returns the seconds of the latter.
+  // Runs `body` in a measure run, then for real with an arena of that size; returns
+  // the seconds of the latter.
   template <class Body>
   double timed(Compute compute, Body&& body) {
     Arena measure;
@@ -126,7 +128,8 @@ class Server {
     const Tensor x = noise(latents, {1, dit.config().in_channels, frames, size, size});
     const Tensor rows = noise(text, {64, dit.config().text_dim}),
                  velocity = noise(out, {1, dit.config().out_channels, frames, size, size});
-    // What no step changes is made outside of the clock: our denoising loop does it once a generation.
+    // Values that do not change from step to step are computed outside the timing: our denoising loop does so
+    // once per generation.
     Arena measure;
     Stream stream{.arena = &measure, .pool = &pool_, .precision = {.compute = compute_of(job)}};
     const double timestep[] = {937.0};

@@ -1,18 +1,20 @@
-// Our side of the GPU comparison with PyTorch (bench/peers/gpu.py): one stage
-// on given values, timed as it runs in a generation (captured, replayed), its
-// result written for the comparison. Values are raw float32 files.
+// Our side of the GPU comparison with PyTorch (bench/peers/gpu.py): runs one stage on given values, times it
+// as it runs in a generation (captured, replayed), and writes its result for the comparison. Values are raw
+// float32 files.
 //
 //   ours_gpu dit FOLDER DTYPE T H W TEXT_ROWS TIMESTEP LATENTS.bin TEXT.bin OUT.bin REPEATS [f32|low|int8|fp8|fp8-int8|fp8-f32|tf32 [SHARE top-k|sliding-tile | adapters COUNTxRANK]]
 //   ours_gpu plan …the same (the files need not exist): the memory that dit would take, nothing loaded
 //   ours_gpu decode FOLDER DTYPE T H W LATENTS.bin OUT.bin REPEATS [CHUNK [profile]]
 //   ours_gpu encode FOLDER DTYPE T H W VIDEO.bin OUT.bin REPEATS [0 [profile]]
 //
-// DTYPE fp8 of decode and encode: activations in bf16, the residual blocks' convolutions in e4m3.
-// The word behind dit's REPEATS is the residual stream: float32, or as the activations; int8: the latter, and self-attention
-// in 8 bits; fp8: the latter, and the blocks' linear layers in e4m3; fp8-int8: both; fp8-f32: fp8
-// with the residual stream in float32; tf32 (DTYPE f32): products of linear layers in TF32. With a SHARE of all blocks of keys self-attention is block-sparse; its OUT.bin then differs from the dense one
-// by what it leaves out. adapters: COUNT random low-rank adapters beside every linear layer of the blocks. `profile` prints where the time goes, waiting for the GPU at both ends of each part: small parts
-// look 10 to 20 µs longer than they are.
+// DTYPE fp8 for decode and encode means activations in bf16, and the residual blocks' convolutions in e4m3.
+// The word after dit's REPEATS sets the residual stream: float32 (f32), or as the activations (low). int8 is
+// low with self-attention in 8 bits; fp8 is low with the blocks' linear layers in e4m3; fp8-int8 is both;
+// fp8-f32 is fp8 with the residual stream in float32; tf32 (DTYPE f32) has linear layers' products in TF32.
+// With a SHARE of all blocks of keys, self-attention is block-sparse, and OUT.bin differs from the dense one
+// accordingly. adapters: COUNT random low-rank adapters beside every linear layer of the blocks. `profile`
+// prints where the time goes, waiting for the GPU at both ends of each part: small parts look 10 to 20 µs
+// longer than they are.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,7 +52,7 @@ double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-// Times of a run's parts, by the layer that they belong to and their own name.
+// Times of a run's parts, by the layer to which they belong and their own name.
 class PartTimes : public Profiler {
  public:
   explicit PartTimes(cuda::Gpu& gpu) : gpu_(gpu) {}
@@ -104,7 +106,7 @@ struct Run {
     if (fp8) stream.precision.products = Products::e4m3;
   }
 
-  // body(plan_only) twice: measured, then in an arena of that size.
+  // Calls body(plan_only) twice: to measure, and then in an arena of that size.
   template <class Body>
   void planned(Body&& body) {
     body(true);
@@ -148,13 +150,14 @@ struct Run {
 
 double gib(size_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
-// "8x64": so many adapters of that rank beside each linear layer of the blocks, all of the same random values.
+// "8x64": that many adapters of that rank beside each linear layer of the blocks, all
+// with the same random values.
 std::unique_ptr<nn::AdapterSet> random_adapters(const nn::LinearRegistry& linears, const std::string& which,
                                                 nn::ParamStore& store) {
   const size_t x = which.find('x');
   check(x != std::string::npos, ErrorCode::invalid_argument, "expected COUNTxRANK, got {}", which);
   const int64_t count = std::stol(which.substr(0, x)), rank = std::stol(which.substr(x + 1));
-  static std::vector<bf16_t> values;  // as most files have them
+  static std::vector<bf16_t> values;  // bf16, as in most files
   int64_t most = 0;
   for (const auto& entry : linears) most = std::max({most, entry.linear.in(), entry.linear.out()});
   values.resize(static_cast<size_t>(most * rank));
@@ -172,7 +175,7 @@ std::unique_ptr<nn::AdapterSet> random_adapters(const nn::LinearRegistry& linear
   return std::make_unique<nn::AdapterSet>(low, linears, "transformer", store);
 }
 
-// How long it takes to put other adapters into the place of those before, and to give them other strengths.
+// Measures how long it takes to replace the adapters by others, and to give them other strengths.
 void time_swaps(const nn::LinearRegistry& linears, const std::string& which, Run& run) {
   BufferShelf shelf;
   std::vector<double> swaps, strengths;
@@ -193,7 +196,7 @@ void time_swaps(const nn::LinearRegistry& linears, const std::string& which, Run
     for (int j = 0; j < 5; ++j)
       strengths.push_back(milliseconds([&] { set->set_scales(scales, run.stream); }));
   }
-  swaps.erase(swaps.begin());  // which took the memory
+  swaps.erase(swaps.begin());  // the first one took the memory
   fmt::print("adapters: {:.2f} GiB, swapped in {:.1f} ms, another strength in {:.3f} ms\n", gib(bytes),
              median(swaps), median(strengths));
 }

@@ -22,7 +22,7 @@ import torch
 import tachyscope
 
 VARIANTS = ["eager", "safe", "aggressive", "compiled", "aggressive, compiled"]
-PARTS = {  # of Wan at level aggressive, each alone; the ops are those that the report names
+PARTS = {  # parts of Wan at level aggressive, each alone; the ops are those that the report names
     "norms alone": lambda op: op in ("rms_norm", "layer_norm"),
     "activations alone": lambda op: op in ("gelu", "silu"),
     "attention alone": lambda op: "attention" in op,
@@ -72,7 +72,7 @@ def llama(tiny):
 
 
 def as_published(model):
-    """Where diffusers' from_pretrained keeps parameters in float32, so do we."""
+    """Keeps in float32 the parameters that diffusers' from_pretrained keeps in float32."""
     kept = set(getattr(model, "_keep_in_fp32_modules", None) or ())
     for name, parameter in model.named_parameters():
         if kept & set(name.split(".")):
@@ -81,7 +81,7 @@ def as_published(model):
 
 
 def variant(model, name):
-    """A copy of the model, treated so."""
+    """A copy of the model with this variant's treatment."""
     model = copy.deepcopy(model)
     if name in PARTS:
         from tachyscope import _optimize
@@ -111,16 +111,16 @@ def milliseconds(call, device):
 
 
 class Overdue(BaseException):
-    """No Exception, which torch would take for an error of what it compiles."""
+    """Not an Exception, because torch would take that for an error in the code that it compiles."""
 
 
 def first_call(call, limit):
-    """Its result and seconds. A compilation that takes longer than the limit is ended by a signal, the one thing that can."""
+    """Returns the call's result and its seconds. A compilation that takes longer than the limit is ended by a signal, because nothing else can end it."""
     def end(*_):
         raise Overdue
 
     before, begin = signal.signal(signal.SIGALRM, end), time.perf_counter()
-    signal.setitimer(signal.ITIMER_REAL, limit, 1)  # again and again: raised in a destructor it is passed over
+    signal.setitimer(signal.ITIMER_REAL, limit, 1)  # repeated, because an exception that is raised in a destructor is ignored
     try:
         result = call()
         result.float().norm().item()  # waits for the device
@@ -131,7 +131,7 @@ def first_call(call, limit):
 
 
 def first_calls(calls, options):
-    """name -> (distance of the result from eager's, seconds) of those that give one."""
+    """A dict from names to (distance of the result from eager's, seconds), for the variants that give one."""
     found, theirs = {}, None
     for name, call in calls.items():
         try:
@@ -148,7 +148,7 @@ def first_calls(calls, options):
 
 
 def in_turns(calls, options):
-    """name -> the median of the rounds."""
+    """A dict from names to the median of the rounds."""
     for call in calls.values():
         call()
     times = {name: [] for name in calls}
@@ -159,7 +159,7 @@ def in_turns(calls, options):
 
 
 def print_kernels(name, call, rows=24):
-    """What the GPU runs in one call, by kernel; and the time from the first kernel's start to the last one's end."""
+    """The work of one call on the GPU, by kernel, and the time from the first kernel's start to the last one's end."""
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as profile:
         call()
@@ -176,14 +176,14 @@ def print_kernels(name, call, rows=24):
 
 
 def decoding(model, tokens, count=32):
-    """One token after the other behind `tokens`; the cache is cut back before each round, so that all rounds are alike."""
+    """Makes one token after the other behind `tokens`; the cache is cut back before each round, so that all rounds are alike."""
     with torch.no_grad():
         cache = model(tokens, use_cache=True).past_key_values
     behind = tokens.shape[1]
 
     def call():
         if cache.get_seq_length() > behind:
-            cache.crop(behind - cache.get_seq_length())  # so many are taken away
+            cache.crop(behind - cache.get_seq_length())  # removes that many
         token = tokens[:, -1:]
         for _ in range(count):
             token = model(token, past_key_values=cache, use_cache=True).logits[:, -1:].argmax(-1)
@@ -258,7 +258,7 @@ def main():
             traceback.print_exc()
             failed.append(name)
         torch.compiler.reset()
-        gc.collect()  # a module's forward of ours refers to the module
+        gc.collect()  # our replacement of a module's forward refers to the module, in a cycle
         print(f"{name}: {time.perf_counter() - begin:.0f} s in all", flush=True)
         if options.json:
             with open(options.json, "w") as file:

@@ -34,7 +34,7 @@ def composed(x, weight, eps=1e-6):
 
 
 def rms_norms():
-    """name -> a function of x and weight; peers that are not installed are left out."""
+    """A dict from names to functions of x and weight; peers that are not installed are left out."""
     calls = {
         "ours": lambda x, weight: ops.rms_norm(x, weight, 1e-6),
         "F.rms_norm": lambda x, weight: F.rms_norm(x, x.shape[-1:], weight, 1e-6),
@@ -54,8 +54,8 @@ def rms_norms():
 
 
 def usable(calls, tensors, wanted=()):
-    """Those that take these tensors; what they make at first use they have made then. A peer may not know a shape or this GPU, which
-    is an error of those that are `wanted`."""
+    """The calls that accept these tensors; afterwards they have made whatever they make on first use. A peer may not support a shape or this GPU,
+    which is an error for those that are `wanted`."""
     found = {}
     for name, call in calls.items():
         try:
@@ -101,7 +101,7 @@ def host_microseconds(calls, series=20, count=500):
 
 
 def host_rows(device):
-    """[(what, {name: µs})] of small norms and of one adapter beside few rows."""
+    """Returns [(what, {name: µs})] for small norms and for one adapter beside few rows."""
     def made(*shapes):
         return [torch.randn(shape, device=device) for shape in shapes]
 

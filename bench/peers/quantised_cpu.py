@@ -32,7 +32,7 @@ GOLDEN = {"dit_gguf": "transformer", "dit_scaled": "transformer", "t5_gguf": "te
 
 
 def make_files(folder):
-    """form → the transformer's file, each in a folder with its config."""
+    """A dict from forms to the transformer's files, each in a folder with its config."""
     torch.manual_seed(1)
     model = WanTransformer3DModel(**SHAPE)
     state = {layouts._rename(k, layouts._DIT): v.detach().float() for k, v in model.state_dict().items()}
@@ -65,7 +65,7 @@ def inputs(path, height, width):
 
 
 def run(program, stage, model, given, out, *options):
-    """Processor seconds."""
+    """Returns processor seconds."""
     log = open(os.devnull, "w")
     child = subprocess.Popen([program, "stage", stage, "--model", model, "--in", given, "--out", out, *options], stdout=log, env={**os.environ, "TACHY_DEVICE": "cpu"})
     _, status, used = os.wait4(child.pid, 0)

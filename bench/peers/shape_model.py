@@ -34,7 +34,7 @@ SIZES = {"BF16": 2, "F32": 4}
 
 
 def write_sparse(path, shapes, dtype):
-    """A safetensors file of these names and shapes, all zeros, which take no place on the disk."""
+    """Writes a safetensors file with these names and shapes; all values are zeros, which take no room on the disk."""
     header, offset = {}, 0
     for name, shape in shapes.items():
         size = math.prod(shape) * SIZES[dtype]

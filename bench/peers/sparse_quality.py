@@ -20,8 +20,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "training"))
 import judge  # noqa: E402
 
-BLOCK = 128  # tokens
-STRIDE, PATCH = (4, 8, 8), (1, 2, 2)  # of the VAE of models/sprites and of its transformer
+BLOCK = 128  # in tokens
+STRIDE, PATCH = (4, 8, 8), (1, 2, 2)  # those of the VAE of models/sprites and of its transformer
 
 
 def clips(args, items, sparse=()):

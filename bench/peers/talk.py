@@ -28,14 +28,14 @@ sys.path[:0] = [str(ROOT / "tests" / "reference"), str(pathlib.Path(__file__).re
 SIZES = {"1024": (1024, 1024), "576": (576, 1024), "512": (512, 512), "tiny": (64, 64)}
 KINDS = {"bf16": [], "int8": ["--attention", "int8"], "fp8": ["--math", "fp8"], "fp8-int8": ["--math", "fp8", "--attention", "int8"], "f32": ["--level", "safe"]}
 FRAMES = 120
-# size, kind, windows, further options, asked (seconds, loaded, or a factor of the row named)
+# size, kind, windows, further options, target (seconds, loaded, or a factor of the row named)
 LIST = [("1024", "bf16", "infinitetalk", [], 84), ("512", "fp8-int8", "infinitetalk", [], 6.5), ("512", "fp8-int8", "infinitetalk", ["--max-vram", "22GiB"], (1.02, 1)),
         ("512", "fp8-int8", "infinitetalk", ["--max-vram", "10GiB"], (1.1, 1)), ("576", "bf16", "infinitetalk", [], 33), ("576", "fp8-int8", "even", [], 16),
         ("1024", "fp8-int8", "even", [], 39), ("1024", "fp8-int8", "infinitetalk", [], 56)]
 
 
 def sizes(tiny):
-    """(transformer, CLIP, wav2vec2, layers and width of the ears, projection)"""
+    """Returns (transformer, CLIP, wav2vec2, layers and width of the ears, projection)."""
     dit = dict(patch_size=(1, 2, 2), num_attention_heads=40, attention_head_dim=128, in_channels=36, out_channels=16, text_dim=4096, freq_dim=256, ffn_dim=13824,
                num_layers=40, cross_attn_norm=True, qk_norm="rms_norm_across_heads", eps=1e-6, image_dim=1280, added_kv_proj_dim=5120)
     clip = dict(hidden_size=1280, intermediate_size=5120, num_hidden_layers=32, num_attention_heads=16, image_size=224, patch_size=14, hidden_act="gelu")
@@ -46,7 +46,7 @@ def sizes(tiny):
 
 
 def make_branch(path, dit, width, layers, hidden, tokens, device):
-    """InfiniteTalk's file."""
+    """Writes InfiniteTalk's file."""
     import torch
     from safetensors.torch import save_file
     dim, out = dit["num_attention_heads"] * dit["attention_head_dim"], {}
@@ -97,7 +97,7 @@ def make(folder, tiny, device):
 
 
 def inputs(folder):
-    """A photo of noise and five seconds of a gliding tone."""
+    """Makes a photo of noise and five seconds of a gliding tone."""
     import torch
     from PIL import Image
     gen = torch.Generator().manual_seed(1)
@@ -108,7 +108,7 @@ def inputs(folder):
 
 
 class Watch(threading.Thread):
-    """The most that nvidia-smi shows while it lives, MiB above what it showed first."""
+    """The most memory that nvidia-smi shows while this object lives, in MiB above the first value."""
     def __init__(self):
         super().__init__(daemon=True)
         self.first, self.most, self.ended = self.used(), 0, threading.Event()
@@ -133,7 +133,7 @@ class Watch(threading.Thread):
 
 
 def samples_hash(path):
-    """Of an mp4's mdat boxes: its pictures and sound without what is said about them."""
+    """A hash of an mp4's mdat boxes: its pictures and sound without the metadata."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while head := file.read(8):
@@ -147,7 +147,7 @@ def samples_hash(path):
 
 
 def table(report):
-    """As many rows of LIST as were run."""
+    """Prints the rows of LIST that were run."""
     print(f"{'size':>6} {'kind':<9} {'windows':<13} {'options':<18} {'load s':>7} {'loaded s':>9} {'asked':>9} {'denoise s':>10} {'speech s':>9} {'plan GiB':>9} {'seen GiB':>9}  samples")
     for r, (_, _, _, _, asked) in zip(report, LIST):
         said = f"{asked:.1f}" if not isinstance(asked, tuple) else f"{asked[0]:.2f}x"
@@ -243,7 +243,7 @@ def main():
                     if args.json:
                         args.json.write_text(json.dumps(report, indent=1))
         for r in report:
-            if "device_ms" in r:  # of the transformer and the VAE alike
+            if "device_ms" in r:  # for the transformer and the VAE alike
                 print(f"{r['row']} {r['kind']}: share of each kind of work on the GPU:", ", ".join(f"{k} {100 * v / sum(r['device_ms'].values()):.1f} %" for k, v in r["device_ms"].items()))
     if any("failed" in r for r in report):
         sys.exit(1)

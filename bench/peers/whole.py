@@ -34,7 +34,7 @@ WAN22_VAE = dict(base_dim=160, decoder_base_dim=256, z_dim=48, is_residual=True,
 
 
 def make_model(folder, row, t5_folder, device):
-    """A folder in diffusers' layout; tokenizer and scheduler are those of the model that ships."""
+    """Makes a folder in diffusers' layout; tokenizer and scheduler are those of the shipped model."""
     import torch
     from diffusers import AutoencoderKLWan, WanTransformer3DModel
     from transformers import UMT5Config, UMT5EncoderModel
@@ -59,7 +59,7 @@ def make_model(folder, row, t5_folder, device):
         shutil.copytree(sprites / part, folder / part)
     index = json.loads((sprites / "model_index.json").read_text())
     index["expand_timesteps"] = row == "5b"
-    (folder / "model_index.json").write_text(json.dumps(index))  # last: a folder without it is made anew
+    (folder / "model_index.json").write_text(json.dumps(index))  # written last: a folder without it is made anew
     print(f"{row}: model made in {time.time() - start:.0f} s", flush=True)
 
 
@@ -76,7 +76,7 @@ def run_ours(binary, folder, row, out, device):
             now, event = time.time(), json.loads(line)
             if event["event"] == "progress":
                 stage = event["stage"]
-                if first is None:  # what came before the first stage began
+                if first is None:  # the time before the first stage began
                     first = stages["start"] = max(0.0, now - event["elapsed_seconds"] - start)
                     last = start + first
                 stages[stage] = stages.get(stage, 0) + now - last
@@ -93,7 +93,7 @@ def run_ours(binary, folder, row, out, device):
 
 
 def plan_of(binary, folder, row, device):
-    """What the engine says before it runs: TFLOP and seconds of each stage."""
+    """The engine's plan before it runs: TFLOP and seconds of each stage."""
     shape = ROWS[row]
     command = [binary, "generate", PROMPT, "-n", NEGATIVE, "--model", folder, "--device", device, "--size", f"{shape['width']}x{shape['height']}", "--frames", shape["frames"],
                "--steps", shape["steps"], "--guidance", GUIDANCE, "--plan", "--json"]
@@ -102,18 +102,18 @@ def plan_of(binary, folder, row, device):
 
 
 def run_peer(folder, row, device):
-    """In a process of its own: prints one JSON line."""
+    """Runs in a process of its own and prints one JSON line."""
     start = time.time()
     import numpy
     import torch
     from diffusers import WanPipeline
     from diffusers.pipelines.wan import pipeline_wan
-    if not hasattr(pipeline_wan, "ftfy"):  # the prompt needs no mending
+    if not hasattr(pipeline_wan, "ftfy"):  # the prompt does not need ftfy
         pipeline_wan.ftfy = type("ftfy", (), {"fix_text": staticmethod(lambda text: text)})
     shape, cuda = ROWS[row], device != "cpu"
     pipe = WanPipeline.from_pretrained(folder, torch_dtype=torch.bfloat16)
     if row != "5b":
-        pipe.vae.to(torch.float32)  # as its documentation does
+        pipe.vae.to(torch.float32)  # as diffusers' documentation does
     pipe.to(device)
     pipe.set_progress_bar_config(disable=True)
     if cuda:
@@ -144,7 +144,7 @@ def run_peer(folder, row, device):
 
 
 def export(video, numpy):
-    """What diffusers' export_to_video does with OpenCV: MPEG-4 part 2, at no stated quality."""
+    """Does the same as diffusers' export_to_video with OpenCV: MPEG-4 part 2, at no stated quality."""
     import cv2
     with tempfile.TemporaryDirectory() as folder:
         writer = cv2.VideoWriter(os.path.join(folder, "peer.mp4"), cv2.VideoWriter_fourcc(*"mp4v"), 16, (video.shape[2], video.shape[1]))
@@ -194,7 +194,7 @@ def main():
             folder, myself = models / row, [sys.executable, __file__, args.ours, "--device", args.device]
             if not (folder / "model_index.json").exists():
                 shutil.rmtree(folder, ignore_errors=True)
-                subprocess.run([*myself, "--make", folder, row], check=True)  # its memory on the GPU goes with it
+                subprocess.run([*myself, "--make", folder, row], check=True)  # its memory on the GPU is freed with the process
             if args.make_only:
                 continue
             plan = plan_of(args.ours, folder, row, args.device)
@@ -203,7 +203,7 @@ def main():
                 done = subprocess.run([*myself, "--peer", folder, row], stdout=subprocess.PIPE, text=True)
                 if done.returncode == 0:
                     figures["diffusers"] = json.loads(done.stdout.strip().splitlines()[-1])
-                failed |= done.returncode != 0  # ours is kept even then
+                failed |= done.returncode != 0  # our figures are kept even then
             table(row, plan, figures["ours"], figures.get("diffusers"))
             if args.json:
                 args.json.write_text(json.dumps(report, indent=1) + "\n")

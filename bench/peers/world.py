@@ -29,14 +29,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import world_model  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-SHAPES = {"mg2": "universal", "sf": "self-forcing", "small": "small", "world": None, "tiny": "tiny"}  # None: it is there
+SHAPES = {"mg2": "universal", "sf": "self-forcing", "small": "small", "world": None, "tiny": "tiny"}  # None: it is there already
 BLOCKS = {"mg2": 500, "sf": 100, "small": 500, "world": 500, "tiny": 6}
-# row: seconds that it is expected to take, where its model lies already
+# row: seconds that it is expected to take if its model is there already
 ROWS = {"mg2": 75, "mg2-eager": 45, "sf": 60, "sf-eager": 45, "mg2-queued": 30, "world": 15, "world-queued": 12, "small": 15, "small-queued": 12, "mg2-busy": 75, "sf-clip": 30,
         "sf-queued": 30, "mg2-compiled": 150, "small-eager": 30, "mg2-pinned": 75, "sf-busy": 55, "sf-compiled": 170}
 FEW = {"queued": 60, "eager": 30, "compiled": 30, "busy": None, "pinned": None}
 TINY_ROWS = ("tiny", "tiny-queued", "tiny-busy", "tiny-pinned", "tiny-eager", "tiny-compiled")
-# what must be reached, issue 19: (row, figure, words, must, aim, whether more is better)
+# the targets, issue 19: (row, figure, words, must, aim, whether more is better)
 MUSTS = [("mg2", "fps", "Matrix-Game 2 universal 352x640, FPS", 90, 110, True), ("mg2", "block_ms", "  a block, ms", 133, 110, False),
          ("mg2", "first_ms", "  action to the first four frames on the host, ms", 85, 68, False), ("sf-clip", "fps", "Self-Forcing 480x832, 81 frames, FPS", 34, 42, True),
          ("sf", "fps", "  steady, window 21, FPS", 27, 33, True), ("mg2", "p95_of_median", "P95 / median", 1.03, 1.01, False),
@@ -59,7 +59,7 @@ def p95(values):
 
 
 class Busy:
-    """Two processes that do nothing useful, for as long as the block lasts; on these cores."""
+    """Runs two processes that do nothing useful on these cores, for as long as the block lasts."""
 
     def __init__(self, count, cores):
         self.processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=(lambda: os.sched_setaffinity(0, cores)) if cores else None)
@@ -75,7 +75,7 @@ class Busy:
 
 
 def ended(command, seconds, cores=None):
-    """A command's standard output; RuntimeError with what it said where it fails or runs too long."""
+    """A command's standard output. Raises a RuntimeError with its messages if it fails or runs too long."""
     command = [str(word) for word in command]
     pin = (lambda: os.sched_setaffinity(0, cores)) if cores else None
     try:
@@ -124,8 +124,9 @@ def theirs(args, row, folder, seconds):
 
 
 def clip(args, row, folder, seconds):
-    """81 frames as `generate` makes them block by block; of two videos the second, which loads nothing. From the first block's begin to the last one's
-    frames, which are taken to leave as long after its last step as the block before needs until the next one begins (its frames, and the pass that remembers)."""
+    """Times 81 frames as `generate` makes them block by block, in the second of two videos, which loads nothing. The time runs from the first block's beginning to
+    the last one's frames. These are assumed to come as long after its last step as the block before takes from its last step until the next one begins (for its
+    frames, and the pass that remembers)."""
     size, frames = ("32x16", 5) if family(row) == "tiny" else ("832x480", 81)
     more = ["--block", "1"] if family(row) == "tiny" else []
     with tempfile.TemporaryDirectory() as out:
@@ -134,7 +135,7 @@ def clip(args, row, folder, seconds):
         began, events = time.time(), []
         with tempfile.TemporaryFile("w+") as errors:
             child = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=errors, text=True)
-            end = threading.Timer(max(1, seconds), child.kill)  # also of a child that says nothing
+            end = threading.Timer(max(1, seconds), child.kill)  # also stops a child that prints nothing
             end.start()
             try:
                 for line in child.stdout:

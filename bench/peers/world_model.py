@@ -22,7 +22,7 @@ import struct
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SPRITES = ROOT / "models" / "sprites"
-BLOCK = 1 << 22  # random values that all tensors are cut from
+BLOCK = 1 << 22  # number of random values from which all tensors are cut
 
 ACTIONS = dict(keyboard=4, mouse=2, hidden=128, keyboard_hidden=1024, mouse_hidden=1024, heads=16, blocks=range(15))
 SHAPES = {
@@ -38,7 +38,7 @@ SHAPES = {
 
 
 def bf16(value):
-    """The two bytes of a float, little end first."""
+    """The two bytes of a bfloat16, little end first."""
     return struct.pack("<I", struct.unpack("<I", struct.pack("<f", value))[0] + 0x8000)[2:]
 
 
@@ -176,7 +176,7 @@ def read_header(path):
 
 
 def vae(base):
-    """(config, names and shapes) of the VAE of models/sprites, with its width of 16 made `base` where that is another: Wan 2.1's is of 96."""
+    """Returns (config, names and shapes) of the VAE of models/sprites, with its width of 16 replaced by `base` (Wan 2.1's is 96)."""
     made = json.loads((SPRITES / "vae" / "config.json").read_text())
     header, _ = read_header(SPRITES / "vae" / "diffusion_pytorch_model.safetensors")
     header.pop("__metadata__", None)
@@ -196,7 +196,7 @@ def vae(base):
 
 
 def write_vae(path, s, values):
-    """One file with its config in the header; of the shipped width the shipped one's values, so that nothing grows without bound."""
+    """Writes one file with its config in the header. With the shipped width it gets the shipped VAE's values, so that nothing grows without bound."""
     made, shapes = vae(s["vae"])
     if s["vae"] != 16:
         return write_safetensors(path, shapes, values, {"config": json.dumps(made)})
@@ -211,7 +211,7 @@ def write_vae(path, s, values):
 
 
 def write_text_encoder(folder, width, values):
-    """A umT5 of one layer and that width, with the vocabulary of models/sprites."""
+    """Writes a umT5 of one layer and that width, with the vocabulary of models/sprites."""
     made = json.loads((SPRITES / "text_encoder" / "config.json").read_text())
     made |= {"d_model": width, "d_ff": 64, "num_layers": 1, "num_decoder_layers": 1, "num_heads": 2, "d_kv": 64}
     header, _ = read_header(SPRITES / "text_encoder" / "model.safetensors")
@@ -230,7 +230,7 @@ def write_text_encoder(folder, width, values):
         elif "SelfAttention" in name:
             shapes[name] = (128, width)
         else:
-            shapes[name] = (entry["shape"][0], width)  # the vocabulary
+            shapes[name] = (entry["shape"][0], width)  # size of the vocabulary
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(made, indent=1))
     write_safetensors(folder / "model.safetensors", shapes, values)
@@ -253,7 +253,7 @@ def make(folder, shape, seed=0):
         for name in ("tokenizer", "scheduler"):
             shutil.copytree(SPRITES / name, part / name)
         shutil.copyfile(SPRITES / "model_index.json", part / "model_index.json")
-    else:  # the original's
+    else:  # the original's layout
         (part / "config.json").write_text(json.dumps(config(s), indent=1))
         write_safetensors(part / "diffusion_pytorch_model.safetensors", transformer(s), values)
         write_vae(part / "Wan2.1_VAE.safetensors", s, values)

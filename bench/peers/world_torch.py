@@ -49,7 +49,7 @@ def load(folder, shape, device, dtype):
 
 
 class Decoder:
-    """Frames of latents, block after block."""
+    """Decodes latents into frames, block after block."""
 
     def __init__(self, vae):
         self.vae, self.first = vae, True
@@ -58,7 +58,7 @@ class Decoder:
         vae.clear_cache()
 
     def __call__(self, latent):
-        """[z, 1, h, w] → [4 or 1, H, W, 3] bytes on the host"""
+        """Decodes [z, 1, h, w] into [4 or 1, H, W, 3] bytes on the host."""
         vae = self.vae
         vae._conv_idx = [0]
         x = vae.post_quant_conv(latent[None] * self.std + self.mean)
@@ -106,7 +106,7 @@ class World:
         return self.cached.forward(self.model, x, t, self.first, self.caches, self.mouse, self.keyboard, self.layer, self.complex)
 
     def next(self):
-        """(seconds until the first frames, seconds)"""
+        """Returns (seconds until the first frames, seconds)."""
         begin, n = time.perf_counter(), self.block
         x = self.random(16, n, self.h, self.w)
         for i, t in enumerate(self.timesteps):
@@ -142,9 +142,9 @@ def run(args, begin):
     fill = -(-world.window // world.block) + 1
     for i in range(fill):
         world.next()
-        if args.compile and i + 2 == fill:  # shapes are those of a full window from here on
+        if args.compile and i + 2 == fill:  # from here on shapes are those of a full window
             world.compile()
-    for _ in range(2):  # what is compiled, or chosen by libraries, is no block's time
+    for _ in range(2):  # compiling, and the choices that libraries make, must not count in a block's time
         world.next()
         if time.time() - begin > args.seconds:
             raise TimeoutError(f"no time left after {time.time() - begin:.0f} s of making ready")

@@ -1,5 +1,6 @@
-// A job inside a C++ program: lists the presets, writes the model's transformer as one file, and makes a video with all that belongs to
-// it: the settings beside it, its state while it grows, and an end that can be asked for.
+// A job inside a C++ program: lists the presets, writes the model's transformer as one file, and makes a
+// video with everything that belongs to it: the settings beside it, its state while it grows, and a way to
+// stop it.
 //   example_embed_job MODEL_FOLDER "a prompt" FOLDER
 
 #include <atomic>
@@ -16,7 +17,7 @@ namespace {
 
 std::atomic<bool> stopped = false;
 
-// Who is told of the job: a server would send this to whoever asked for the video.
+// Receives the job's reports: a server would send them to the user who asked for the video.
 class Console : public tachy::jobs::JobSink {
  public:
   void event(const nlohmann::json&, const std::string& text) override { std::printf("%s\n", text.c_str()); }

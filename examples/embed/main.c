@@ -1,4 +1,4 @@
-/* The same from C: counts the frames and prints the mean brightness of each.
+/* Tachyscope inside a C program: counts the frames and prints the mean brightness of each.
  *   example_embed_c MODEL_FOLDER "a prompt" */
 
 #include <stdio.h>

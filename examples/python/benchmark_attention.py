@@ -1,5 +1,5 @@
-"""Attention from 512 to 16,384 tokens: latency and peak memory of eager attention (scores in memory, as models write it), of PyTorch's
-scaled_dot_product_attention, and of ours.
+"""Attention from 512 to 16,384 tokens: latency and peak memory of eager attention (scores in memory, as models write
+it), of PyTorch's scaled_dot_product_attention, and of ours.
 
     python benchmark_attention.py
     python benchmark_attention.py --heads 40 --causal --dtype float16
@@ -34,7 +34,8 @@ WAYS = {"eager": eager, "torch": torch_attention, "tachyscope": ours}
 
 
 def peak_bytes(call, args):
-    """What a call takes at most beside its inputs, its result included; None on a CPU, where nobody counts."""
+    """Returns the most memory that a call takes in addition to its inputs, including its result; None on a CPU, where
+    it is not counted."""
     if not str(args.device).startswith("cuda"):
         return None
     torch.cuda.synchronize()

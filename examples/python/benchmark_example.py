@@ -1,8 +1,8 @@
-"""The pace of a video model of diffusers as it is, with Tachyscope's kernels, compiled, and with both together.
+"""The speed of a diffusers video model as it is, with Tachyscope's kernels, compiled, and with both together.
 
     python benchmark_example.py                             # the model as it is and with kernels
     python benchmark_example.py --use-optimized-kernels --compile
-    python benchmark_example.py --no-optimized-kernels      # the model as it is, alone
+    python benchmark_example.py --no-optimized-kernels      # only the model as it is
     python benchmark_example.py --batch-size 4              # four videos at once
     python benchmark_example.py --tiny                      # a small random model, in seconds on a CPU
 """
@@ -26,7 +26,7 @@ def arguments():
 
 
 def peak_memory(device):
-    """GiB of a GPU's memory that torch's allocator held at most since the last call; None on a CPU."""
+    """Returns the most GiB of GPU memory that torch's allocator held since the last call; None on a CPU."""
     if not str(device).startswith("cuda"):
         return None
     peak = torch.cuda.max_memory_allocated(device) / 2**30
@@ -35,7 +35,8 @@ def peak_memory(device):
 
 
 def run(kernels, pipe, prompt, args, records):
-    """One measurement. The transformer is compiled after its kernels are in, since a compiled one would keep its old code."""
+    """Makes one measurement. The transformer is compiled after its kernels are in, since a compiled one would keep its
+    old code."""
     transformer, replaced = pipe.transformer, 0
     name = " and ".join(["with kernels"] * kernels + ["compiled"] * args.compile) or "plain"
     if kernels:

@@ -1,5 +1,5 @@
-"""Each op beside the same made of PyTorch's operations: whether they agree in float32 (rtol = atol = 1e-5), and the times of both
-passes.
+"""Compares each op with the same made of PyTorch's operations: whether they agree in float32 (rtol = atol = 1e-5), and
+the times of both passes.
 
     python benchmark_ops.py                          # all ops at sizes of video models
     python benchmark_ops.py --op attention lora --dtype float16
@@ -38,8 +38,8 @@ def adapters(x, a, b, scales):
 
 
 def cases(tokens, heads, dim, hidden):
-    """name: (ours, plain, shapes of the inputs, how many of them are constants at the end). Plain is what models write, or, where
-    it says torch, a function of PyTorch's own."""
+    """Returns name: (ours, plain, shapes of the inputs, number of constants among the last of them). Plain is written
+    as in models or, where it says torch, is one of PyTorch's own functions."""
     c, row, angles = heads * dim, (1, tokens, heads * dim), (tokens, dim // 2)
     split = (1, tokens, heads, dim)
     return {
@@ -84,7 +84,7 @@ def draw(case, dtype, args):
 
 
 def agree(case, args):
-    """Whether both give the same in float32, and the largest difference."""
+    """Says whether both give the same in float32, and returns the largest difference."""
     given = draw(case, torch.float32, args)
     with torch.no_grad():
         ours, plain = case[0](*given), case[1](*given)
@@ -92,7 +92,7 @@ def agree(case, args):
 
 
 def measure(case, args):
-    """Seconds of (ours, plain), forward and both passes together."""
+    """Returns seconds of (ours, plain), for the forward pass and for both passes together."""
     given, times = draw(case, common.DTYPES[args.dtype], args), {}
     recorded = [t.detach().requires_grad_(i < len(given) - case[3]) for i, t in enumerate(given)]
     wanted = [t for t in recorded if t.requires_grad]

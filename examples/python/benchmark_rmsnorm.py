@@ -1,11 +1,11 @@
-"""RMSNorm alone: Tachyscope's kernel beside the same made of torch's operations and beside torch's own.
+"""RMSNorm by itself: Tachyscope's kernel compared with the same made of torch's operations and with torch's own.
 
     python benchmark_rmsnorm.py                 # the shapes of video and language models
     python benchmark_rmsnorm.py --shape 4 4096 3072 --dtype float16
     python benchmark_rmsnorm.py --tiny
 
-A GPU's times are those of calls as Python makes them, on the same tensors again and again: small ones are the host's time, and lie in the
-second-level cache. bench/peers/python_ops.py has the kernel's own time on cold tensors.
+A GPU's times are those of calls from Python, repeated on the same tensors: for small ones this is the host's time, and
+they stay in the second-level cache. bench/peers/python_ops.py measures the kernel's own time on cold tensors.
 """
 
 import time
@@ -20,7 +20,7 @@ SHAPES = [(1, 1024, 2048), (2, 1024, 2048), (4, 1024, 2048), (2, 4096, 3072), (4
 
 
 def composed(x, weight, eps):
-    """As diffusers and transformers write it."""
+    """Computes it as diffusers and transformers do."""
     wide = x.float()
     return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)).to(x.dtype) * weight
 
@@ -39,7 +39,7 @@ def exact(x, weight, eps):
 
 
 def seconds(function, args):
-    """A call's time: on a GPU between two events around many calls, on a CPU the middle of single ones."""
+    """Returns a call's time: on a GPU between two events around many calls, on a CPU the median of single ones."""
     for _ in range(args.warmup_iterations):
         function()
     if str(args.device).startswith("cuda"):

@@ -1,5 +1,5 @@
-"""Wan's video VAE on images of 512x512 (or clips): encoding and decoding in float32 by plain PyTorch, and with our kernels in float32, in
-mixed precision, and with channels last.
+"""Wan's video VAE on images of 512x512 (or clips): encoding and decoding in float32 by plain PyTorch, and with our
+kernels in float32, in mixed precision, and with channels last.
 
     python benchmark_vae.py
     python benchmark_vae.py --num-frames 17 --height 480 --width 832 --version 2.2

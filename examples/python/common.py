@@ -1,4 +1,4 @@
-"""What the examples share: their options, the pipelines (with --tiny small random ones), clocks and records."""
+"""Shared by the examples: their options, the pipelines (with --tiny small random ones), clocks and records."""
 
 import argparse
 import json
@@ -11,7 +11,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 
 def count(text):
-    """A whole number of at least 1, for argparse."""
+    """Reads a whole number of at least 1, for argparse."""
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text}")
     return int(text)
@@ -73,7 +73,7 @@ def tiny_wan():
 
 
 def load(args, tiny):
-    """The pipeline of --model, or a tiny one of random values, and the arguments that stand for its prompt."""
+    """Returns the pipeline of --model, or a tiny one of random values, and the arguments that stand for its prompt."""
     dtype = DTYPES[args.dtype]
     if not args.tiny:
         from diffusers import DiffusionPipeline
@@ -97,7 +97,7 @@ def synchronize(device):
 
 
 def generate(pipe, prompt, args, output_type="latent", steps=None):
-    """The videos, or their latents, and the seconds that a denoising step took (of all but the first)."""
+    """Returns the videos, or their latents, and the seconds per denoising step (over all but the first)."""
     ends = []
 
     def clock(pipe, step, timestep, tensors):
@@ -116,7 +116,7 @@ def generate(pipe, prompt, args, output_type="latent", steps=None):
 
 
 def measure(name, pipe, prompt, args, records):
-    """Warms up, runs once, prints and keeps the pace; returns the latents."""
+    """Warms up, runs once, prints and keeps the speed; returns the latents."""
     for _ in range(args.warmup_iterations):
         generate(pipe, prompt, args, steps=2)
     latents, seconds = generate(pipe, prompt, args)
@@ -126,17 +126,17 @@ def measure(name, pipe, prompt, args, records):
 
 
 def each(seconds, args):
-    """What a step of a batch comes to for one video, to be printed; nothing for a batch of one."""
+    """Returns a text with the share of one video in a step of a batch; empty for a batch of one."""
     return f", {seconds / args.batch_size * 1000:.1f} ms per step for each of {args.batch_size} videos" if args.batch_size > 1 else ""
 
 
 def pace(seconds, args):
-    """A step of the whole batch, for a record."""
+    """Returns the numbers of a step of the whole batch, for a record."""
     return {"seconds_per_step": seconds, "iterations_per_second": 1 / seconds, "seconds_per_step_and_video": seconds / args.batch_size}
 
 
 def difference(one, other):
-    """The relative error of the second, as a root of mean squares."""
+    """Returns the relative error of the second, as a root of mean squares."""
     one, other = one.double(), other.double()
     return ((one - other).square().mean().sqrt() / one.square().mean().sqrt()).item()
 
@@ -152,7 +152,7 @@ def device_name(device):
 
 
 def write(args, records, **more):
-    """--json: the device, the precision, the sizes and what was measured."""
+    """Writes --json: the device, the precision, the sizes and the measurements."""
     if args.json:
         facts = {key: value for key, value in vars(args).items() if key not in ("json", "prompt")}
         facts |= {"device_name": device_name(args.device), "torch": torch.__version__, **more, "runs": records}

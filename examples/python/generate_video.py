@@ -1,10 +1,10 @@
-"""Videos from a prompt by a Wan or LTX-Video pipeline of diffusers with Tachyscope's kernels.
+"""Makes videos from a prompt with a Wan or LTX-Video pipeline of diffusers and Tachyscope's kernels.
 
     python generate_video.py --prompt "A red fox in the snow" --output fox.mp4
     python generate_video.py --batch-size 3 --output fox.mp4    # fox-1.mp4 to fox-3.mp4, made at once
     python generate_video.py --tiny --output tiny.gif       # a small random model: noise, in seconds on a CPU
 
-.mp4 needs what diffusers' export_to_video needs (imageio-ffmpeg or OpenCV); .gif needs Pillow; .npy needs nothing.
+.mp4 needs the packages of diffusers' export_to_video (imageio-ffmpeg or OpenCV); .gif needs Pillow; .npy needs nothing.
 """
 
 import importlib.util
@@ -39,7 +39,7 @@ def arguments():
 
 
 def save(frames, path, fps):
-    """frames [time, height, width, 3], values from 0 to 1."""
+    """Saves frames [time, height, width, 3] with values from 0 to 1."""
     if path.suffix == ".npy":
         numpy.save(path, frames)
         return
@@ -55,14 +55,14 @@ def save(frames, path, fps):
 
 
 def paths(args):
-    """One file, or a number behind the name of each."""
+    """Returns one file name, or one with a number for each video."""
     if args.batch_size == 1:
         return [args.output]
     return [args.output.with_stem(f"{args.output.stem}-{i + 1}") for i in range(args.batch_size)]
 
 
 def run(name, pipe, prompt, args, records):
-    """[batch, frames, height, width, 3], values from 0 to 1."""
+    """Returns [batch, frames, height, width, 3] with values from 0 to 1."""
     start = time.perf_counter()
     videos, step = common.generate(pipe, prompt, args, output_type="np")
     whole = time.perf_counter() - start

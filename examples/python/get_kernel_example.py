@@ -1,16 +1,18 @@
-"""A kernel of Hugging Face's `kernels` (0.17) where there is a build of it for this machine, and PyTorch's own function where there is
-none: has_kernel asks, get_kernel loads.
+"""Uses a kernel of Hugging Face's `kernels` (0.17) if there is a build of it for this machine, and otherwise PyTorch's
+own function: has_kernel asks, get_kernel loads.
 
     pip install kernels==0.17.2
     python get_kernel_example.py                       # a kernel laid out from the package that is installed, for the CPU
     python get_kernel_example.py --local FOLDER        # one that tools/make_hub_kernel has laid out, or a checkout of one
     python get_kernel_example.py --hub --repo OWNER/NAME --trust   # one of the hub
 
-The project has no kernel on the hub. LOCAL_KERNELS=OWNER/NAME=FOLDER in the environment makes `kernels` take a folder in place of
-that name, as --local does here; a program that calls get_kernel can so be tried before anything is published.
+The project has no kernel on the hub. With LOCAL_KERNELS=OWNER/NAME=FOLDER in the environment, `kernels` uses a folder
+in place of that name, as --local does here; so a program that calls get_kernel can be tried before anything is
+published.
 
-has_kernel says False where the repository has no build for this Python's torch, system, backend and GPU. It raises ValueError
-where the version is missing, the publisher is not trusted, or the hub is offline and the kernel is not in its cache.
+has_kernel returns False if the repository has no build for this Python's torch, system, backend and GPU. It raises
+ValueError if the version is missing, the publisher is not trusted, or the hub is offline and the kernel is not in its
+cache.
 """
 
 import os
@@ -32,7 +34,7 @@ def plain_rms_norm(x, weight, eps):
 
 
 def find(args):
-    """(rms_norm, whose it is): the kernel's where there is one for this machine, else PyTorch's."""
+    """Returns (rms_norm, whose it is): the kernel's if there is one for this machine, otherwise PyTorch's."""
     from kernels import get_kernel, has_kernel
 
     which = dict(version=args.version, backend=args.backend, trust_remote_code=args.trust)

@@ -48,8 +48,8 @@ def measure(name, model, tokens, args, records):
 
 
 class Layer:
-    """Where kernelize finds a layer. `kernels` has LocalLayerRepository for this, which asks for the GPU's variant wherever
-    torch was built with CUDA."""
+    """Tells kernelize where to find a layer. `kernels` has LocalLayerRepository for this, which asks for the GPU's
+    variant whenever torch was built with CUDA."""
 
     def __init__(self, kernel, layer_name):
         self.kernel, self.layer_name = kernel, layer_name
@@ -59,8 +59,8 @@ class Layer:
 
 
 def put_in(model, kernel):
-    """Maps every norm that is LLaMA's to the kernel's layer. transformers marks its classes only for the versions of `kernels`
-    that it knows (5.23: from 0.18.2), so the class is marked here where it did not."""
+    """Maps every norm with LLaMA's code to the kernel's layer. transformers marks its classes only for the versions of
+    `kernels` that it knows (5.23: from 0.18.2), so the class is marked here if it did not."""
     from kernels import Mode, kernelize, replace_kernel_forward_from_hub, use_kernel_mapping
     from transformers.models.llama.modeling_llama import LlamaRMSNorm
 

@@ -1,8 +1,9 @@
-"""LTX-Video of diffusers with Tachyscope's kernels: the same seed before and after, both paces and how far the latents differ.
+"""LTX-Video of diffusers with Tachyscope's kernels: runs the same seed before and after, and shows both speeds and how
+far the latents differ.
 
     python ltx_kernel_injection_example.py                  # downloads Lightricks/LTX-Video
     python ltx_kernel_injection_example.py --tiny           # a small random model, in seconds on a CPU
-    python ltx_kernel_injection_example.py --by-hand        # the norms alone, put in by the functions below
+    python ltx_kernel_injection_example.py --by-hand        # only the norms, put in by the functions below
 """
 
 import types
@@ -16,12 +17,13 @@ from tachyscope import ops
 
 
 def inject_rms_norms(model, level):
-    """How to put a kernel into a model by hand, where `tachyscope.optimize` has no rule. Three things are easy to miss:
+    """Shows how to put a kernel into a model by hand, where `tachyscope.optimize` has no rule. Three things are easy to
+    miss:
 
-    - diffusers' RMSNorms have no weight in LTX-Video's blocks; where there is one it is read when the module is called, since
-      offloading moves it. The norms of queries and keys are torch.nn.RMSNorm and stay as they are here.
-    - diffusers rounds the normalised values before it multiplies by the weight; `round_twice` does the same.
-    - A module keeps its class: only `forward` of this one object changes, and `del module.forward` undoes it."""
+        - diffusers' RMSNorms have no weight in LTX-Video's blocks; if there is one it is read when the module is called, since
+          offloading moves it. The norms of queries and keys are torch.nn.RMSNorm and stay as they are here.
+        - diffusers rounds the normalised values before it multiplies by the weight; `round_twice` does the same.
+        - A module keeps its class: only `forward` of this one object changes, and `del module.forward` undoes it."""
 
     def forward(self, x):
         if self.weight is not None and self.weight.dtype != x.dtype:
@@ -43,7 +45,7 @@ def eject_rms_norms(model):
 
 
 def show(model):
-    """What the transformer is made of, as far as the kernels are concerned."""
+    """Shows the transformer's parts, as far as they matter for the kernels."""
     norms = [module for module in model.modules() if type(module) is RMSNorm]
     plain = sum(module.weight is None for module in norms)
     print(f"{type(model).__name__}: {sum(p.numel() for p in model.parameters()) / 1e6:.1f} million parameters, "

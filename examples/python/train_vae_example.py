@@ -1,13 +1,13 @@
-"""Trains a small video VAE of Wan's kind twice, with our kernels and with PyTorch's, from the same weights on the same clips: the
-two loss curves are one, and the times of both are shown.
+"""Trains a small video VAE of Wan's kind twice, with our kernels and with PyTorch's, from the same weights on the same
+clips. The two loss curves coincide, and the times of both are shown.
 
     python train_vae_example.py                          # 200 steps, base 16, clips of 17 frames of 64x64
     python train_vae_example.py --use-amp --compile
     python train_vae_example.py --yardstick          # a third time: PyTorch's kernels, the weights moved by float32's own rounding
     python train_vae_example.py --tiny
 
-The loss is the mean absolute error of the reconstruction and a little of the posterior's KL divergence. The clips are discs that
-move over a plain ground, drawn as they are needed.
+The loss is the mean absolute error of the reconstruction plus a little of the posterior's KL divergence. The clips are
+discs that move over a plain background, drawn as they are needed.
 """
 
 import time
@@ -19,7 +19,7 @@ import tachyscope
 
 
 def clips(count, frames, size, generator, device):
-    """[count, 3, frames, size, size] in −1..1: two discs of a colour each, at a steady speed."""
+    """Returns [count, 3, frames, size, size] in −1..1: two discs, each of one colour, at a steady speed."""
     draw = lambda *shape: torch.rand(shape, generator=generator).to(device)  # noqa: E731
     ground, ink = draw(count, 1, 3, 1, 1, 1) * 2 - 1, draw(count, 2, 3, 1, 1, 1) * 2 - 1
     start, speed, radius = draw(count, 2, 2) * size, (draw(count, 2, 2) - 0.5) * size / 8, (0.1 + 0.2 * draw(count, 2)) * size
@@ -36,7 +36,7 @@ def clips(count, frames, size, generator, device):
 
 
 def train(name, vae, args, records):
-    """Steps of AdamW; the loss of each, and the seconds a step takes behind the first ones."""
+    """Makes steps of AdamW; returns the loss of each, and the seconds per step after the first ones."""
     generator = torch.Generator("cpu").manual_seed(args.seed)
     optimizer = torch.optim.AdamW(vae.parameters(), lr=args.learning_rate)
 
@@ -89,7 +89,7 @@ def main():
         args.num_frames, args.size, args.base, args.batch_size = 5, 16, 4, 1
         args.steps = 6
 
-    # Convolutions in TF32, or summed in another order each time, would take the two curves apart.
+    # Convolutions in TF32, or with sums in a different order each time, would make the two curves diverge.
     torch.backends.cudnn.allow_tf32, torch.backends.cudnn.deterministic = False, True
     records, curves = [], {}
     ways = [("PyTorch's kernels", False), ("our kernels", True)]

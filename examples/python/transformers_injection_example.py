@@ -1,4 +1,5 @@
-"""A language model of transformers with Tachyscope's kernels: prefill and decoding before and after, and the tokens of both.
+"""A language model of transformers with Tachyscope's kernels: prefill and decoding before and after, and the tokens of
+both.
 
     python transformers_injection_example.py --model meta-llama/Llama-3.1-8B
     python transformers_injection_example.py --tiny         # a small random LLaMA, in seconds on a CPU
@@ -22,7 +23,7 @@ def tiny_model():
 
 
 def load(args):
-    """The model and the tokens of its prompt."""
+    """Returns the model and the tokens of its prompt."""
     dtype = common.DTYPES[args.dtype]
     if args.tiny:
         args.prompt_tokens, args.new_tokens, args.repeats = 16, 8, 2
@@ -36,7 +37,7 @@ def load(args):
 
 
 def seconds(function, args):
-    """The best of some calls, after two that warm up."""
+    """Returns the best time of some calls, after two that warm up."""
     best = float("inf")
     for i in range(args.repeats + 2):
         common.synchronize(args.device)
@@ -64,8 +65,9 @@ def measure(name, model, tokens, args, records):
 
 
 def inject_by_hand(model):
-    """How to put a kernel into a model by hand: a forward for each module whose class has the parts that the kernel needs.
-    transformers calls a norm's epsilon `variance_epsilon`; its norms round before the weight, so `round_twice`."""
+    """Shows how to put a kernel into a model by hand: a forward for each module whose class has the parts that the
+    kernel needs. transformers calls a norm's epsilon `variance_epsilon`; its norms round before the weight, so
+    `round_twice`."""
 
     def forward(self, x):
         return ops.rms_norm(x, self.weight, self.variance_epsilon, round_twice=True)

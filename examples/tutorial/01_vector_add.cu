@@ -1,21 +1,22 @@
 // Lesson 1: vector addition, y = a + b, or: how to keep memory busy.
 //
-// A GPU does nothing about an addition that matters: 12 bytes move for one flop. What counts is how many
-// bytes are on their way at once. By Little's law that number is bandwidth times latency: at 4 TB/s and 700
-// ns, 2.8 MB over the whole GPU, about 20 KB for each multiprocessor. Three things get there:
+// For a GPU the arithmetic of an addition does not matter: 12 bytes move for one flop. What counts is how
+// many bytes are on their way at once. By Little's law that number is bandwidth times latency: at 4 TB/s and
+// 700 ns, 2.8 MB over the whole GPU, about 20 KB for each multiprocessor. Three things achieve that:
 //
 //   neighbours    lane i of a warp reads the value next to lane i - 1's, so a warp's request is whole lines
-//   16 bytes      one instruction a thread for four floats: a quarter of the instructions for the same bytes
+//   16 bytes      one instruction per thread for four floats: a quarter of the instructions for the same
+//                 bytes
 //   packs ahead   all loads of a thread are issued before the first result is used
 //
-// The kernel is a template over both numbers, so that what they are worth can be seen. What remains above the
-// floor is the start and the end of the grid, and memory turning round between reads and writes.
+// The kernel is a template over both numbers, so that their effect can be seen. The time above the floor
+// comes from the start and the end of the grid, and from memory switching between reads and writes.
 #include "gauge.cuh"
 
 using namespace tachy;
 
-// N floats a pack, Packs packs a thread. Pack j of a block lies a whole block's width behind pack j - 1:
-// neighbours stay neighbours for every one of them.
+// N floats in a pack, Packs packs for a thread. Pack j of a block lies a whole block's width after pack j -
+// 1: threads that are neighbours read neighbours in each of them.
 template <int N, int Packs>
 __global__ void __launch_bounds__(256) add(const float* a, const float* b, float* y, size_t count) {
   const size_t first = (static_cast<size_t>(blockIdx.x) * Packs * blockDim.x + threadIdx.x) * N;

@@ -2,11 +2,11 @@
 //
 // A transpose only moves bytes, but either its reads or its writes jump by a whole row from lane to lane:
 // every value then costs a request for 32 bytes of which 4 are used. So a block takes a tile of 64 x 64
-// through shared memory and turns it there: rows in, rows out, 16 bytes a lane both ways.
+// through shared memory and transposes it there: rows in, rows out, 16 bytes per lane both ways.
 //
-// Shared memory has 32 banks of 4 bytes; lanes that want different words of one bank wait for each other. A
-// column of the tile lies in a single bank (64 floats a row: the bank repeats with every row). The cure costs
-// nothing: the 16-byte piece `c` of row `r` is kept at place c ^ (r / 4), a permutation within the row.
+// Shared memory has 32 banks of 4 bytes; lanes that need different words of one bank wait for each other. A
+// column of the tile lies in a single bank (64 floats in a row: the bank repeats with every row). The remedy
+// costs nothing: the 16-byte piece `c` of row `r` is kept at place c ^ (r / 4), a permutation within the row.
 //
 //   in    a quarter of a warp stores 8 pieces of one row              8 places of one row: no conflict
 //   out   lane (q = lane % 8, u = lane / 8) gathers rows 4q … 4q + 3 of column j = 4c + u, one word each:
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kThreads) transpose(const float* x, float* y, 
   const int piece = threadIdx.x % 16, row = threadIdx.x / 16;
   const bool whole = row0 + kTile <= rows && column0 + kTile <= columns && rows % 4 == 0 && columns % 4 == 0;
   if (whole) {
-    device::Pack<float, 4> v[4];  // all four loads are under way before the first is stored
+    device::Pack<float, 4> v[4];  // all four loads are issued before the first is stored
 #pragma unroll
     for (int k = 0; k < 4; ++k)
       v[k] = device::load<float, 4>(x + static_cast<int64_t>(row0 + row + 16 * k) * columns + column0 +
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads) transpose(const float* x, float* y, 
   }
 }
 
-// What the tile saves us from: reads in rows, writes a whole row apart.
+// Without the tile: reads are in rows, writes a whole row apart.
 __global__ void transpose_plain(const float* x, float* y, int rows, int columns) {
   const int j = blockIdx.x * 32 + threadIdx.x % 32, i = blockIdx.y * 8 + threadIdx.x / 32;
   if (i < rows && j < columns)
@@ -82,7 +82,7 @@ bool right(const char* what, int rows, int columns) {
   gauge::Error error;
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j) error.add(y[j * rows + i], x[i * columns + j]);
-  return error.within(what, 0, 24);  // moved, not computed: to the bit
+  return error.within(what, 0, 24);  // values are moved, not computed: equal to the bit
 }
 
 int main() {

@@ -1,17 +1,18 @@
 // Lesson 3: the sum of a vector, or: how threads add up together.
 //
-// A sum is a tree. Its wide part is free: each thread adds what it reads, into registers. Where threads must
-// exchange values the means are chosen by distance:
+// A sum is a tree. Its wide part is free: each thread adds the values that it reads in registers. Where
+// threads must exchange values, the means depends on their distance:
 //
-//   within a thread    several partial sums, so that one addition need not wait for the last
+//   within a thread    several partial sums, so that one addition need not wait for the previous one
 //   within a warp      shuffles: a lane reads another lane's register; five steps for 32 lanes, no memory,
 //                      no barrier
-//   within a block     each warp leaves one number in shared memory, the first warp adds those
-//   between blocks     one number a block in memory, added by a second, tiny launch
+//   within a block     each warp leaves one number in shared memory, and the first warp adds those
+//   between blocks     one number per block in memory; a second, tiny launch adds them
 //
-// Atomic additions would save the second launch, but whoever comes first would add first: the last bits would
-// differ from run to run. Here the order follows from the length and the grid alone, so two runs agree to the
-// bit, and the program checks that. (device::block_sum is the middle two steps; src/device/reduce.cuh.)
+// Atomic additions would save the second launch, but their order would depend on which thread comes first:
+// the last bits would differ from run to run. Here the order follows from the length and the grid alone, so
+// two runs agree to the bit, and the program checks that. (device::block_sum is the middle two steps;
+// src/device/reduce.cuh.)
 #include <cstring>
 
 #include "device/reduce.cuh"
@@ -21,7 +22,7 @@ using namespace tachy;
 
 constexpr int kThreads = 512, kPacks = 4;
 
-// Block b adds packs of 16 bytes, kPacks of them ahead, striding over the vector by the whole grid.
+// Block b adds packs of 16 bytes, loads kPacks of them ahead, and strides over the vector by the whole grid.
 __global__ void __launch_bounds__(kThreads) sum_blocks(const float* x, float* partial, size_t count) {
   __shared__ float scratch[33];
   const size_t packs = count / 4, stride = static_cast<size_t>(gridDim.x) * kThreads * kPacks;
@@ -75,8 +76,8 @@ bool right(const char* what, size_t count) {
   double sum = 0, absolute = 0;
   for (const float v : x) sum += v, absolute += std::fabs(v);
   const float a = first.host()[0], b = second.host()[0];
-  // Every partial sum on a value's way is rounded once. On
-  // random data few of the roundings point the same way.
+  // Every partial sum on a value's path is rounded once. With random data few of the roundings have the same
+  // sign.
   const double bound = 0x1p-24 * absolute, error = std::fabs(a - sum);
   const bool same = std::memcmp(&a, &b, 4) == 0, fine = error <= bound && same;
   std::printf("%-28s error %.2e, allowed %.2e, two runs %s: %s\n", what, error, bound,
@@ -93,7 +94,7 @@ int main() {
   const gauge::Array<float> x(gauge::random_values<float>(kCount, 8)), partial(static_cast<size_t>(blocks())),
       out(1);
   const double us = gauge::median_us([&] { launch(x.get(), partial.get(), out.get(), kCount); });
-  // Reads alone: memory need not turn round between reading and writing, so this can exceed a copy's rate.
+  // This only reads: memory need not switch between reading and writing, so it can exceed a copy's rate.
   gauge::report_bytes("both launches", us, 4.0 * kCount, gauge::copy_rate());
   return fine ? 0 : 1;
 }

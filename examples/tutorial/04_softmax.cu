@@ -1,14 +1,14 @@
 // Lesson 4: softmax of rows, y = exp(x - max x) / Σ exp(x - max x), or: one pass over memory.
 //
-// The formula walks over a row three times: maximum, sum, quotient. Written down as three loops over memory
-// it costs four passes (three reads, one write). But a row of 2,048 bf16 values is 4 KB, and a warp has 32 KB
-// of registers: it reads the row once, keeps it as it lies in memory (16-bit values in packs of eight,
-// widened when used) and makes the three walks over registers. Since one warp has the whole row, the exchange
-// is shuffles, and there is no barrier.
+// The formula goes over a row three times: maximum, sum, quotient. Written as three loops over memory it
+// costs four passes (three reads, one write). But a row of 2,048 bf16 values is 4 KB, and a warp has 32 KB of
+// registers: it reads the row once, keeps it as it lies in memory (16-bit values in packs of eight, widened
+// when used) and makes all three passes over registers. Since one warp has the whole row, shuffles exchange
+// the values, and there is no barrier.
 //
-// Two details matter for the numbers. The maximum is subtracted before exp,
-// so that nothing overflows. And exp is a power of two underneath:
-// exp(x - m) = 2^(x·log2 e - m·log2 e), one FMA and one special instruction.
+// Two details matter for the numbers. The maximum is subtracted before exp, so that nothing overflows. And
+// exp is computed as a power of two: exp(x - m) = 2^(x·log2 e - m·log2 e), one FMA and one special
+// instruction.
 #include "device/reduce.cuh"
 #include "gauge.cuh"
 
@@ -17,12 +17,13 @@ using gauge::device_bf16;
 
 constexpr int kWarps = 4, kPack = 8;
 
-// A warp a row of at most 32 · 8 · Chunks values, a multiple of 8. Places past the end count as -infinity.
+// One warp handles a row of at most 32 · 8 · Chunks values, a multiple of 8. Places after the end count as
+// -infinity.
 template <int Chunks>
 __global__ void __launch_bounds__(kWarps * 32)
     softmax(const device_bf16* x, device_bf16* y, int rows, int columns) {
   const int row = blockIdx.x * kWarps + threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (row >= rows) return;  // a whole warp: its shuffles miss nobody
+  if (row >= rows) return;  // a whole warp leaves, so no shuffle misses a lane
   x += static_cast<int64_t>(row) * columns, y += static_cast<int64_t>(row) * columns;
 
   device::Pack<device_bf16, kPack> h[Chunks];
@@ -50,7 +51,7 @@ __global__ void __launch_bounds__(kWarps * 32)
   for (int j = 0; j < Chunks; ++j)
 #pragma unroll
     for (int i = 0; i < kPack; ++i) sum += device::exp2_approx(fmaf(h[j].get(i), kLog2e, minus));
-  // 1 / sum goes into the exponent: the third walk needs no multiplication.
+  // 1 / sum goes into the exponent: the third pass needs no multiplication.
   const float shift = minus - log2f(device::warp_sum(sum));
 
 #pragma unroll
@@ -75,7 +76,8 @@ bool right(const char* what, int rows, int columns) {
   launch(on_x.get(), on_y.get(), rows, columns);
   const std::vector<device_bf16> y = on_y.host();
   gauge::Error error;
-  const int step = std::max(1, rows / 1000);  // every row must be written, each step-th is computed again
+  // Every row must be written, every step-th is also computed again.
+  const int step = std::max(1, rows / 1000);
   for (int64_t i = 0; i < rows; ++i) {
     const device_bf16 *from = &x[i * columns], *got = &y[i * columns];
     if (i % step) {
@@ -88,7 +90,7 @@ bool right(const char* what, int rows, int columns) {
     for (int j = 0; j < columns; ++j)
       error.add(gauge::as_float(got[j]), std::exp(gauge::as_float(from[j]) - high) / sum);
   }
-  return error.within(what, 0.51, 8);  // a rounding to bf16, and float32's errors beside it
+  return error.within(what, 0.51, 8);  // one rounding to bf16, plus float32's errors
 }
 
 int main() {

@@ -1,13 +1,14 @@
 // Lesson 5: RMSNorm of rows, y = x / sqrt(mean(x²) + eps) · w, or: rows wider than a warp.
 //
-// A token of the 14B transformer has 5,120 channels, 10 KB in bf16. One warp could hold it, but 160 values a
-// lane leave registers for few warps, and few warps keep few bytes under way (lesson 1). So `width` threads
-// share a row: a power of two of them, whole warps, which meet in shared memory for the sum
-// (device::group_sum). More threads a row: fewer registers each, more rows at once on a multiprocessor, but
-// one barrier a row that more warps wait for.
+// A token of the 14B transformer has 5,120 channels, 10 KB in bf16. One warp could hold it, but 160 values
+// per lane leave registers for only a few warps, and few warps keep few bytes on their way (lesson 1). So
+// `width` threads share a row: a power of two of them, in whole warps, which exchange the sum through shared
+// memory (device::group_sum). More threads per row mean fewer registers for each and more rows at once on a
+// multiprocessor, but more warps wait at the barrier of each row.
 //
-// What all rows share, the weights, is float32 and read through the caches: after the first rows it costs no
-// memory traffic. What only one row needs, x, bypasses them (device::load). The floor counts x and y alone.
+// The weights, which all rows share, are float32 and read through the caches: after the first rows they cost
+// no memory traffic. x, which only one row needs, bypasses them (device::load). The floor counts only x and
+// y.
 #include "device/reduce.cuh"
 #include "gauge.cuh"
 
@@ -16,14 +17,14 @@ using gauge::device_bf16;
 
 constexpr int kThreads = 256, kPack = 8;
 
-// kWidth threads a row, Chunks packs of 8 values each; kThreads / kWidth rows a block.
+// kWidth threads for a row, Chunks packs of 8 values for each thread; kThreads / kWidth rows in a block.
 template <int kWidth, int Chunks>
 __global__ void __launch_bounds__(kThreads)
     rmsnorm(const device_bf16* x, const float* weight, device_bf16* y, int rows, int columns, float eps) {
   __shared__ float scratch[2 * kThreads / 32];
   const int lane = threadIdx.x % kWidth;
   const int row = blockIdx.x * (kThreads / kWidth) + threadIdx.x / kWidth;
-  const bool mine = row < rows;  // nobody leaves: the barrier in group_sum counts all threads of the block
+  const bool mine = row < rows;  // no thread leaves: the barrier in group_sum counts all threads of the block
   x += static_cast<int64_t>(row) * columns, y += static_cast<int64_t>(row) * columns;
 
   device::Pack<device_bf16, kPack> h[Chunks];

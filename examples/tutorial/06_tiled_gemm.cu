@@ -1,13 +1,13 @@
 // Lesson 6: a linear layer, C = A·Bᵀ with A [M, K], B [N, K] in bf16, or: feeding the tensor cores.
 //
-// One mma.sync multiplies 16 x 16 by 16 x 8 within a warp: 4,096 flops for one instruction. The work is to
-// bring its operands fast enough, and every level of memory does that by reuse:
+// One mma.sync multiplies 16 x 16 by 16 x 8 within a warp: 4,096 flops for one instruction. The difficulty is
+// to bring its operands fast enough, and every level of memory does that by reuse:
 //
 //   block     128 x 256 of C: each value of A loaded from memory serves 256 products, each of B 128
 //   stage     64 values of K in shared memory, 48 KB, filled by cp.async (global → shared without registers),
-//             while earlier stages are multiplied: the copies of the next kStages - 1 stages are always
-//             under way
-//   warp      64 x 64 of C in registers (128 a lane): 4 KB of fragments from shared memory for 32 products of
+//             while earlier stages are multiplied: the copies of the next kStages - 1 stages are always in
+//             progress
+//   warp      64 x 64 of C in registers (128 per lane): 4 KB of fragments from shared memory for 32 products
 //             of 16 x 8 x 16
 //   fragment  ldmatrix: 8 rows of 16 bytes become registers in mma's layout; the next step's are fetched
 //             while this step's are multiplied
@@ -15,9 +15,9 @@
 // A row of a stage is 128 bytes, all 32 banks: eight rows at one column would be an eight-way conflict. Piece
 // `c` of row `r` is kept at place c ^ (r % 8) (lesson 2's idea), so eight rows lie in eight places.
 //
-// How many stages fit is a question to the GPU at run time: 227 KB a block on Hopper, 163 KB on sm_80, 99 KB
-// on sm_89 and sm_120. Blocks walk over C in groups of 8 tile rows, so that those running together share A
-// and B in the L2 cache.
+// The number of stages that fit depends on the GPU and is found out at run time: 227 KB per block on Hopper,
+// 163 KB on sm_80, 99 KB on sm_89 and sm_120. Blocks go over C in groups of 8 tile rows, so that those
+// running together share A and B in the L2 cache.
 #include "device/conv_pack.cuh"
 #include "gauge.cuh"
 
@@ -27,7 +27,8 @@ using gauge::device_bf16;
 constexpr int kM = 128, kN = 256, kK = 64, kThreads = 256, kGroup = 8;
 constexpr int kStageBytes = (kM + kN) * kK * 2;
 
-// kRows rows of a [rows, k] matrix, columns k0 …, to shared memory. What lies outside becomes zero.
+// Loads kRows rows of a [rows, k] matrix, columns k0 …, to shared memory. Values outside the matrix become
+// zero.
 template <int kRows>
 __device__ void load_rows(uint32_t to, const device_bf16* from, int first, int rows, int k0, int k) {
   const int piece = threadIdx.x % 8, column = k0 + piece * 8;
@@ -56,12 +57,12 @@ __global__ void __launch_bounds__(kThreads)
       load_rows<kM>(at, a, row0, m, step * kK, k);
       load_rows<kN>(at + kM * 128, b, column0, n, step * kK, k);
     }
-    device::commit_copies();  // empty groups, too: the count of pending ones stays right at the end
+    device::commit_copies();  // also empty groups: the number of pending ones stays right at the end
   };
   for (int s = 0; s < kStages - 1; ++s) load_stage(s);
 
-  // This warp's 64 x 64, and the rows and pieces that its lanes hand to ldmatrix. Of A: 16 rows, left and
-  // right half; of B: 8 columns, both halves, then the next 8 columns.
+  // This warp's 64 x 64, and the rows and pieces that its lanes give to ldmatrix. For A: 16 rows, left and
+  // right half; for B: 8 columns, both halves, then the next 8 columns.
   const int warp_row = warp / 4 * 64, warp_column = warp % 4 * 64;
   const int row_a = warp_row + lane % 16, half_a = lane / 16;
   const int row_b = warp_column + lane % 8 + lane / 16 * 8, half_b = lane / 8 % 2;
@@ -79,7 +80,7 @@ __global__ void __launch_bounds__(kThreads)
   };
   for (int step = 0; step < steps; ++step) {
     device::wait_copies<kStages - 2>();
-    __syncthreads();  // everybody's part of this stage has come, and everybody is done with the one before
+    __syncthreads();  // all parts of this stage have arrived, and all threads have finished the previous one
     load_stage(step + kStages - 1);
     const uint32_t stage = base + step % kStages * kStageBytes;
     fetch(0, stage, 0);
@@ -95,7 +96,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
 
-  // A lane has pairs of neighbouring columns; four lanes exchange theirs, so that each stores 16 bytes.
+  // Each lane has pairs of neighbouring columns; four lanes exchange theirs, so that each stores 16 bytes.
 #pragma unroll
   for (int i = 0; i < 4; ++i)
 #pragma unroll
@@ -123,7 +124,7 @@ void launch_stages(const device_bf16* a, const device_bf16* b, device_bf16* c, i
   gemm<kStages><<<((m + kM - 1) / kM) * ((n + kN - 1) / kN), kThreads, kBytes>>>(a, b, c, m, n, k);
 }
 
-// K and N in multiples of 8.
+// K and N must be multiples of 8.
 void launch(const device_bf16* a, const device_bf16* b, device_bf16* c, int m, int n, int k) {
   static const int stages = gauge::shared_bytes_limit() / kStageBytes;
   (stages >= 4 ? launch_stages<4> : stages == 3 ? launch_stages<3> : launch_stages<2>)(a, b, c, m, n, k);

@@ -1,23 +1,23 @@
 // Lesson 7: attention, O = softmax(Q·Kᵀ / sqrt(D))·V, or: a softmax that never sees its whole row.
 //
 // At 32,760 tokens the scores of one head are 2 GB in bf16; writing and reading them would cost more than the
-// products. So a block keeps 128 queries, walks over the keys 64 at a time, and scores never leave the
-// registers. The difficulty is the softmax: maximum and sum of a row are known only at its end. The way out
-// is to be wrong and correct oneself:
+// products. So a block keeps 128 queries and goes over the keys 64 at a time, and scores never leave the
+// registers. The difficulty is the softmax: the maximum and sum of a row are known only at its end. The
+// solution is to use provisional values and to correct them later:
 //
 //   m' = max(m, max s)      the maximum so far
-//   f  = 2^(m - m')         what earlier exponentials were too large by
+//   f  = 2^(m - m')         the factor by which earlier exponentials were too large
 //   l  = l·f + Σ 2^(s - m')
 //   O  = O·f + 2^(s - m')·V         and O / l at the end, when m is the true maximum
 //
-// A warp has 16 queries: its Q fragments stay in registers, and the scores that mma leaves there have just
-// the layout that the second product wants of its left operand. K and V pass through two stages of shared
-// memory each (lesson 6's swizzle, rows of 256 bytes here); V is stored as K is, and ldmatrix transposes it
-// on the way to the registers.
+// A warp has 16 queries: its Q fragments stay in registers, and the scores that mma leaves there already have
+// the layout that the second product needs for its left operand. K and V go through two stages of shared
+// memory each (lesson 6's swizzle, with rows of 256 bytes here); V is stored like K, and ldmatrix transposes
+// it on its way to the registers.
 //
-// The engine's own kernel (src/ops/attention/flash_sm80.cuh) goes on from
-// here: 32 queries a warp, so that a fragment from shared memory serves two
-// products, and corrections only when a row outgrows its maximum by 2^8.
+// The engine's own kernel (src/ops/attention/flash_sm80.cuh) goes further: 32 queries per warp, so that a
+// fragment from shared memory serves two products, and corrections only when a row's maximum grows by more
+// than 2^8.
 #include "gauge.cuh"
 
 using namespace tachy;
@@ -59,8 +59,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   device::wait_copies<0>();
   __syncthreads();
 
-  // Rows and pieces this lane hands to ldmatrix: of Q and V
-  // rows lane % 16, piece lane / 16; of K the other way round.
+  // Rows and pieces that this lane gives to ldmatrix: for Q and V row lane % 16, piece lane / 16; for K the
+  // other way round.
   const int row_a = lane % 16, row_b = lane % 8 + lane / 16 * 8;
   const uint32_t offset_a = row_a * kRowBytes + ((lane / 16 ^ (row_a & 7)) << 4);
   const uint32_t offset_b = row_b * kRowBytes + ((lane / 8 % 2 ^ (row_b & 7)) << 4);
@@ -69,11 +69,12 @@ __global__ void __launch_bounds__(kThreads, 1)
   for (int step = 0; step < kD / 16; ++step)
     device::load_tiles(queries[step], (q_shared + warp * 16 * kRowBytes + offset_a) ^ (step << 5));
 
-  float o[kD / 8][4] = {}, top[2] = {-INFINITY, -INFINITY}, sum[2] = {};  // of rows lane / 4 and lane / 4 + 8
+  // For rows lane / 4 and lane / 4 + 8.
+  float o[kD / 8][4] = {}, top[2] = {-INFINITY, -INFINITY}, sum[2] = {};
   for (int block = 0; block < blocks; ++block) {
     if (block > 0) {
       device::wait_copies<0>();
-      __syncthreads();  // this stage has come, and the one before is free
+      __syncthreads();  // this stage has arrived, and the previous one is free
     }
     if (block + 1 < blocks) load_stage(block + 1);
     device::commit_copies();
@@ -90,7 +91,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         device::mma<device_bf16>(s[2 * n], queries[step], b[0], b[1]);
         device::mma<device_bf16>(s[2 * n + 1], queries[step], b[2], b[3]);
       }
-    if (block == blocks - 1)  // keys past the end; there is at least one that is not
+    if (block == blocks - 1)  // keys after the end; at least one is not
 #pragma unroll
       for (int n = 0; n < kKeys / 8; ++n)
 #pragma unroll
@@ -191,8 +192,8 @@ bool right(const char* what, const Case& c) {
     }
     for (int d = 0; d < kD; ++d) error.add(gauge::as_float(got[d]), expected[d] / sum);
   }
-  return error.within(what, 2,
-                      8);  // the weights are rounded to bf16 before the second product, and the result again
+  // The weights are rounded to bf16 before the second product, and the result is rounded again.
+  return error.within(what, 2, 8);
 }
 
 int main() {

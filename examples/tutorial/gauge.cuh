@@ -1,6 +1,5 @@
-// What the lessons share on the host: random data, outputs poisoned before a
-// run, timing, and what the GPU can do at best, measured in the same
-// process: bytes copied a second, and products of the tensor cores a second.
+// Shared by the lessons on the host: random data, outputs poisoned before a run, timing, and the GPU's
+// limits, measured in the same process: bytes copied per second, and products of the tensor cores per second.
 //
 // Nothing is measured on zeros (a GPU draws less power and clocks higher on them), and every array is several
 // times larger than the second-level cache, so that each launch finds its inputs cold.
@@ -28,7 +27,7 @@ inline void check(cudaError_t status, const char* what) {
   std::exit(2);
 }
 
-// Uniform in [-1, 1), a function of the index: any value can be made again without keeping the array.
+// Uniform in [-1, 1) and a function of the index: any value can be made again without keeping the array.
 inline float random_value(uint64_t index, uint64_t seed) {
   uint64_t z = (index + seed * 0x100000001b3u) * 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 29)) * 0xbf58476d1ce4e5b9u;
@@ -45,8 +44,8 @@ std::vector<T> random_values(size_t count, uint64_t seed, float scale = 1) {
   return out;
 }
 
-// Memory of the GPU. A new array holds 0xff bytes, a NaN
-// in every type: what a kernel forgets to write is found.
+// Memory of the GPU. A new array holds 0xff bytes, which are NaN in every type, so that values that a kernel
+// forgets to write are noticed.
 template <class T>
 class Array {
  public:
@@ -74,7 +73,7 @@ class Array {
   size_t count_;
 };
 
-// Median over 21 launches, each between two events, after three that are not counted.
+// The median over 21 launches, each between two events, after three that are not counted.
 template <class Launch>
 double median_us(const Launch& launch) {
   constexpr int kRuns = 21;
@@ -92,7 +91,8 @@ double median_us(const Launch& launch) {
   return ms[kRuns / 2] * 1e3;
 }
 
-// Bytes read and written a second by the best copy we have: the driver's, and one of 16 bytes a thread.
+// Bytes read and written per second by the best copy that we have: the driver's, or one with 16 bytes per
+// thread.
 __global__ void copy_kernel(const float* x, float* y) {
   const size_t at = (static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x) * 4;
   tachy::device::store(y + at, tachy::device::load<float, 4>(x + at));
@@ -106,7 +106,7 @@ inline double copy_rate() {
   return 2.0 * kCount * 4 / (std::min(ours, driver) * 1e-6);
 }
 
-// Flops a second of mma.sync with all operands in registers: no kernel built on it can be faster.
+// Flops per second of mma.sync with all operands in registers: no kernel built on it can be faster.
 __global__ void __launch_bounds__(256) mma_rate_kernel(float* out, int steps) {
   float c[16][4] = {};
   uint32_t a[2][4], b[8];
@@ -133,7 +133,8 @@ inline double mma_rate() {
   return multiprocessors * 8.0 * kSteps * 16 * (16 * 8 * 16 * 2) / (us * 1e-6);
 }
 
-// Largest difference to a float64 reference and largest reference value; a NaN counts as infinitely wrong.
+// The largest difference from a float64 reference, and the largest reference value; a NaN counts as
+// infinitely wrong.
 struct Error {
   double max_error = 0, max_value = 0;
   void add(double got, double expected) {
@@ -144,8 +145,8 @@ struct Error {
   void written(double got) {  // for values that are not compared one by one
     if (!std::isfinite(got)) max_error = INFINITY;
   }
-  // Within `units` of the last place that a value of `bits`
-  // significant bits has at the largest reference value.
+  // Says whether the error is within `units` of the last place that a value with `bits` significant bits has
+  // at the largest reference value.
   bool within(const char* what, double units, int bits) const {
     const double bound = units * std::exp2(std::floor(std::log2(max_value)) - (bits - 1));
     const bool right = max_error <= bound;

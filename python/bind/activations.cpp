@@ -1,7 +1,8 @@
-// Activations alone and as the elementwise part of gated linear units, forward and backward:
+// Activations by themselves and as the elementwise part of gated linear units, forward and backward:
 //   activation: y = act(x);   glu: y = act(gate) · up
-// With round_twice act(gate) is rounded to the tensors' dtype before it is multiplied, as modules do that compute the two in
-// kernels of their own. `kind` is the place in ops::Activation: 1 silu, 2 gelu by tanh, 3 gelu by erf, 4 mish.
+// With round_twice, act(gate) is rounded to the tensors' dtype before it is multiplied, like in modules that
+// compute the two in separate kernels. `kind` is the value in ops::Activation: 1 silu, 2 gelu by tanh, 3 gelu
+// by erf, 4 mish.
 #include "bind/convert.h"
 #include "bind/ops.h"
 #include "bind/rows.h"
@@ -75,7 +76,7 @@ Results glu_results(Inputs in) {
   return {Result::contiguous(gate.dtype, gate.shape())};
 }
 
-// A row of ones, [1, C], which every row may be: its stride is 0.
+// Returns a row of ones, [1, C], that can stand for every row: its stride is 0.
 Tensor ones_like(const Tensor& rows, Context& context) {
   const auto fill = [&](const Tensor& to) {
     for (int64_t i = 0; i < to.numel(); ++i) {

@@ -1,9 +1,9 @@
-// The residual add and the norm behind it in one pass, and the residual add alone:
-//   add_norm: h = x + [gate ·] u;  y = norm(h) [· weight] [+ bias] [· (1 + scale) + shift];  gives y and h
+// The residual add and the norm after it in one pass, and the residual add by itself:
+//   add_norm: h = x + [gate ·] u;  y = norm(h) [· weight] [+ bias] [· (1 + scale) + shift];  returns y and h
 //   gated_residual: y = x + [gate ·] u
-// h is rounded to x's dtype before it is normalised. x and h share a dtype, as do u and y: a residual stream may be float32
-// beside 16-bit branches. The backward pass of add_norm is that of h = x + u and an affine norm; _gradients.py puts the
-// gate's and the modulation's in front of it.
+// h is rounded to x's dtype before it is normalised. x and h share a dtype, and so do u and y: a residual
+// stream may be float32 beside 16-bit branches. The backward pass of add_norm is that of h = x + u and an
+// affine norm; _gradients.py adds those of the gate and the modulation.
 #include "bind/convert.h"
 #include "bind/modulation.h"
 #include "bind/ops.h"
@@ -72,7 +72,7 @@ void run(Inputs in, std::span<const Tensor> out, Context& context) {
                         .shift = modulation_table(a.shift, a.x, context),
                         .eps = a.eps};
   const Tensor rows = modulation_rows(a.gate.defined() ? a.gate : a.scale, a.x, context);
-  // On the CPU h is a float32 number until it is rounded; the norm then reads it beside a branch of zeros.
+  // On the CPU h stays float32 until it is rounded; the norm then reads it beside a branch of zeros.
   const bool twice = a.round_twice && dtype_size(a.u.dtype) == 2;
   args.round_twice = twice;
   const bool round = work_dtype(a.x.dtype, context) != a.x.dtype;
@@ -175,7 +175,7 @@ void run_residual(Inputs in, std::span<const Tensor> out, Context& context) {
   });
 }
 
-// dx is dy itself, which torch hands on.
+// dx is dy itself, which torch passes on.
 Results residual_backward_results(Inputs in) {
   const char* op = "gated_residual_backward";
   const Tensor &dy = in[0].tensor, &u = in[1].tensor, &gate = in[2].tensor;

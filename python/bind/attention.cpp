@@ -1,11 +1,12 @@
-// Attention: softmax(q·kᵀ·scale + mask)·v for q [B, Lq, H, D] and k, v [B, Lk, Hk, D], where Hk divides H: query head h reads
-// head h / (H / Hk). The mask is added to the scores and broadcasts to [B, H, Lq, Lk]; -inf hides a key. With `causal` query i
-// sees keys up to i + causal_offset, with a window only the last so many of these places. A query without a key gives zeros.
+// Attention: softmax(q·kᵀ·scale + mask)·v for q [B, Lq, H, D] and k, v [B, Lk, Hk, D], where Hk divides H:
+// query head h reads head h / (H / Hk). The mask is added to the scores and broadcasts to [B, H, Lq, Lk];
+// -inf hides a key. With `causal`, query i sees keys up to i + causal_offset, and with a window only the last
+// ones of these. A query without a key gives zeros.
 //
-// The op in src/ops takes as many heads of keys as of queries and one bias for all of a batch. So there is one call of it
-// for each query head of a group (whose strides skip the others; nothing is copied), and one for each sample where the mask
-// differs from sample to sample and from query to query. Where there is one query, as when a language model writes, the heads
-// of a group are instead taken for so many queries of one head, and its keys are read once.
+// The op in src/ops takes as many heads of keys as of queries and one bias for a whole batch. So it is called
+// once for each query head of a group (strides skip the others; nothing is copied), and once for each sample
+// if the mask differs between samples and between queries. If there is only one query, as when a language
+// model writes, the heads of a group are treated as so many queries of one head, whose keys are read once.
 #include <algorithm>
 
 #include "bind/convert.h"
@@ -22,7 +23,7 @@ struct Problem {
   bool causal;
   int64_t causal_offset;
   int64_t window = 0;
-  bool open = false;  // causal_offset may lie beyond the last key
+  bool open = false;  // causal_offset may be beyond the last key
   explicit Problem(Inputs in, bool windowed = false)
       : q(in[0].tensor),
         k(in[1].tensor),
@@ -33,7 +34,8 @@ struct Problem {
         causal_offset(in[6].integer),
         window(windowed ? in[7].integer : 0),
         open(windowed) {}
-  // An end beyond all keys (a window without one is given so) brought to the last, the window's beginning where it was.
+  // Moves an end beyond all keys (as for a window without one) to the last key, without moving the window's
+  // beginning.
   void end_at_last_key() {
     const int64_t beyond = std::max<int64_t>(0, causal_offset - k.dim(1));
     causal_offset -= beyond;
@@ -71,7 +73,7 @@ void expect_problem(const char* op, const Problem& p) {
           op, shown(full), dtype_name(p.q.dtype), shown(p.mask), dtype_name(p.mask.dtype));
 }
 
-// The mask as the ops read it, [B, H, Lq, Lk] with strides of 0 where it has one value for all.
+// The mask in the ops' form, [B, H, Lq, Lk] with strides of 0 where one value is for all.
 struct Mask {
   Tensor all;
   bool of_keys = false;     // the same for every head and query
@@ -96,7 +98,7 @@ struct Mask {
   bool sample_by_sample() const { return all.defined() && !of_keys && of_samples; }
 };
 
-// Every second, third … head from `first` on.
+// Returns every `step`-th head, beginning with `first`.
 Tensor heads(const Tensor& t, int axis, int64_t first, int64_t step) {
   if (!t.defined() || step == 1) return t;
   Tensor part = t.slice(axis, first, t.dims[axis]);
@@ -104,7 +106,8 @@ Tensor heads(const Tensor& t, int axis, int64_t first, int64_t step) {
   part.strides[axis] *= step;
   return part;
 }
-// The heads of each group as queries of one head: [.., queries = 1, heads] as [.., group, heads / group].
+// Turns the heads of each group into queries of one head: [.., queries = 1, heads] becomes
+// [.., group, heads / group].
 Tensor folded(Tensor t, int query_axis, int head_axis, int64_t group) {
   if (!t.defined()) return t;
   t.dims[query_axis] = group, t.strides[query_axis] = t.strides[head_axis];
@@ -115,7 +118,7 @@ Tensor samples(const Tensor& t, int64_t begin, int64_t end) {
   return t.defined() ? t.slice(0, begin, end) : t;
 }
 
-// The calls of the op that make up the problem: call(begin, end, first head, the args but for their tensors).
+// Makes the problem's calls of the op: call(begin, end, first head, the args without their tensors).
 template <class Call>
 void for_calls(const Problem& p, const Mask& mask, int64_t group, Call&& call) {
   const int64_t step = mask.sample_by_sample() ? 1 : p.q.dim(0);
@@ -135,7 +138,7 @@ void for_calls(const Problem& p, const Mask& mask, int64_t group, Call&& call) {
   }
 }
 
-// `t` in the dtype that is computed in, its last dim contiguous.
+// Returns `t` in the dtype that is computed in, with its last dim contiguous.
 Tensor operand(const Tensor& t, Context& context) {
   const DType work = work_dtype(t.dtype, context);
   return t.dtype == work && t.inner_contiguous() ? t : contiguous_as(t, work, context);
@@ -240,8 +243,7 @@ const Op kAttentionLse{"attention_lse",
                        lse_results, run_lse};
 const Op kAttentionBackward{"attention_backward",
                             "(Tensor q, Tensor k, Tensor v, Tensor? mask, float scale, bool causal, int "
-                            "causal_offset, Tensor dout, Tensor "
-                            "out, Tensor lse) -> (Tensor, Tensor, Tensor)",
+                            "causal_offset, Tensor dout, Tensor out, Tensor lse) -> (Tensor, Tensor, Tensor)",
                             backward_results, run_backward};
 
 }  // namespace tachy::python

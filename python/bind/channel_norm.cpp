@@ -1,6 +1,7 @@
-// The video VAE's norm with SiLU behind it or not, forward and backward: each position of x [N, C, ...] over its channels,
+// The video VAE's norm, with or without SiLU after it, forward and backward: each position of x [N, C, ...]
+// over its channels,
 //   n = x · gamma·√C / max(‖x‖₂, 1e-12);  y = silu(n) or n.
-// Rounded once. Layouts are as in group_norm.cpp.
+// It is rounded once. Layouts are as in group_norm.cpp.
 #include "bind/channels.h"
 #include "bind/convert.h"
 #include "bind/ops.h"

@@ -1,4 +1,5 @@
-// What the norms of images and clips share: x [N, C, ...] as torch lays it out, of which the ops take channels last.
+// Shared by the norms of images and clips: x is [N, C, ...] as torch stores it, while the ops take channels
+// last.
 #pragma once
 
 #include "bind/convert.h"
@@ -6,7 +7,7 @@
 
 namespace tachy::python {
 
-// x with its channels last, in the same memory: [N, ..., C].
+// Views x with its channels last, in the same memory: [N, ..., C].
 inline Tensor channels_last(const Tensor& x) {
   Tensor t = x;
   for (int i = 1; i + 1 < x.rank; ++i) t.dims[i] = x.dims[i + 1], t.strides[i] = x.strides[i + 1];
@@ -16,7 +17,7 @@ inline Tensor channels_last(const Tensor& x) {
 
 inline Tensor three_dims(const Tensor& last) { return last.view({last.dim(0), -1, last.dim(-1)}); }
 
-// As x: contiguous, or its channels last where x has them so and in no other way.
+// A result laid out like x: contiguous, or with channels last if x is stored that way only.
 inline Result like_channels(const Tensor& x) {
   const Tensor last = channels_last(x);
   if (x.contiguous() || !last.contiguous()) return Result::contiguous(x.dtype, x.shape());
@@ -27,8 +28,9 @@ inline Result like_channels(const Tensor& x) {
   return r;
 }
 
-// body(x, y): on the tensors where `direct` says that the op takes them as they lie, otherwise a sample at a time, on scratch
-// of the dtype that is computed in, which holds it before and the result after.
+// Runs body(x, y) on the tensors if `direct` says that the op takes them as they are. Otherwise runs it on
+// one sample at a time, in scratch of the dtype that is computed in; the scratch holds the sample before and
+// the result after.
 template <class Body>
 void sample_by_sample(const Tensor& x, const Tensor& y, bool direct, Context& context, Body&& body) {
   if (direct) return body(x, y);

@@ -10,8 +10,8 @@
 #include "cuda/current_device.h"
 #include "cuda/gpu.h"
 
-// The pool has no OpenMP team start on a thread that calls it. Torch may share that runtime, and its own ops are to run as
-// before: a call leaves the setting as it found it.
+// The pool allows no OpenMP team on a thread that calls it. Torch may share that runtime, and its own ops
+// must run as before: a call restores the setting that it found.
 extern "C" int omp_get_max_threads();
 extern "C" void omp_set_num_threads(int);
 
@@ -25,7 +25,8 @@ struct Threads {
 };
 Threads* g_threads = new Threads;  // never destroyed: calls may come until the process ends
 
-// The child of a fork has none of its parent's threads, and a mutex may be held by one of them for ever.
+// The child of a fork has none of its parent's threads, and one of them may have held a mutex, which stays
+// locked for ever.
 void forget_threads() {
   const int wanted = g_threads->wanted;
   g_threads = new Threads;
@@ -42,12 +43,12 @@ std::shared_ptr<ThreadPool> the_pool() {
   return g_threads->pool;
 }
 
-// This thread's blocks, taken in order by each call. What a call leaves beyond this is given back.
+// This thread's blocks, which each call takes in order. Memory beyond this limit is freed after a call.
 constexpr size_t kKeptBytes = size_t{16} << 20;
 thread_local std::deque<Buffer> t_blocks;
 
-constexpr size_t kTableBytes = size_t{64}
-                               << 20;  // of a thread on the CPU; beyond it the least recently used go
+// For a thread on the CPU; beyond it the least recently used tables are dropped.
+constexpr size_t kTableBytes = size_t{64} << 20;
 
 }  // namespace
 
@@ -56,13 +57,13 @@ class Queue {
  public:
   explicit Queue(std::unique_ptr<cuda::Gpu> gpu) : gpu(std::move(gpu)) {}
   std::unique_ptr<cuda::Gpu> gpu;
-  std::unique_ptr<DeviceMemory> memory;  // of the caller's framework, once somebody came with one
+  std::unique_ptr<DeviceMemory> memory;  // from the caller's framework, once a caller has given one
   std::mutex mutex;
 };
 
 namespace {
 
-// Tables of a thread on the CPU, or of a GPU, where they stay: a graph that somebody captured may read them at any time.
+// Tables of a thread on the CPU, or of a GPU. The latter stay: a captured graph may read them at any time.
 class Tables {
  public:
   void* find(const std::string& words) {
@@ -72,7 +73,7 @@ class Tables {
     return found->second.buffer.data();
   }
   void keep(const std::string& words, Buffer buffer) { tables_[words] = {std::move(buffer), ++clock_}; }
-  // Lets the least recently used go until as many bytes are left.
+  // Drops the least recently used tables until at most this many bytes are left.
   void shrink(size_t most) {
     size_t bytes = 0;
     for (const auto& [name, table] : tables_) bytes += table.buffer.size();
@@ -92,7 +93,7 @@ class Tables {
   uint64_t clock_ = 0;
 };
 
-// A GPU's own queue, which nobody captures, and its tables.
+// A GPU's own queue, which is never captured, and its tables.
 struct Home {
   explicit Home(int index) : gpu(cuda::open_gpu(index)) {}
   std::unique_ptr<cuda::Gpu> gpu;
@@ -110,7 +111,7 @@ Home& home_of(int index) {
   return *home;
 }
 
-// A thread's last one is found without looking for it: queues stay for as long as the process lives.
+// A thread's most recent queue is found without a search: queues stay as long as the process lives.
 Queue& queue_of(const Place& place) {
   static std::mutex mutex;
   static auto* queues = new std::map<std::pair<int, void*>, std::unique_ptr<Queue>>;
@@ -169,7 +170,7 @@ Tensor Context::scratch(DType dtype, std::span<const int64_t> dims) {
   return {block.data(), dtype, dims};
 }
 
-// Small pieces of one call share an allocation, which costs a microsecond.
+// Small pieces of one call share an allocation, because that costs a microsecond.
 void* Context::piece(size_t bytes) {
   constexpr size_t kShared = size_t{64} << 10;
   const size_t size = align_up(std::max<size_t>(1, bytes));

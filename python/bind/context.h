@@ -1,13 +1,15 @@
-// What one call of an op runs with: the threads of this process or a queue of a GPU, and memory that lasts as long as
-// the call.
+// The resources of one call of an op: the threads of this process or a queue of a GPU, and memory that lasts
+// as long as the call.
 //
-// CPU: one pool of threads for all calls; a forked process gets a new one. Scratch is kept by the thread that calls, so
-//      that the next call finds its pages.
-// GPU: the caller's own queue (PyTorch's current stream, say) is adopted, so that nobody waits for anybody. There is one
-//      Gpu for each queue, for a Gpu serves one queue, and its board (group norm) must not be shared by two. A Gpu is used
-//      by one call at a time and never closed, since its queue belongs to somebody else. Scratch comes from the caller's
-//      allocator, in the order of the queue, so that a call can be captured in a graph; even the first one on a queue, for
-//      tables are uploaded on a queue of the device's own.
+// CPU: one pool of threads for all calls; a forked process gets a new one. The calling thread keeps its
+// scratch, so that the next call finds its pages.
+//
+// GPU: the caller's own queue (for example PyTorch's current stream) is adopted, so that neither waits for
+// the other. There is one Gpu for each queue, because a Gpu serves only one queue, and two must not share its
+// board (group norm). A Gpu is used by one call at a time and never closed, since its queue has another
+// owner. Scratch comes from the caller's allocator, in the order of the queue, so that a call can be captured
+// in a graph. This is also true of the first call on a queue, because tables are uploaded on a queue of the
+// device's own.
 #pragma once
 
 #include <initializer_list>
@@ -23,11 +25,12 @@
 
 namespace tachy::python {
 
-// Where a caller's tensors lie: on the CPU, or on a GPU with the queue that the caller works on.
+// The place of a caller's tensors: the CPU, or a GPU with the queue that the caller works on.
 struct Place {
   Device device = Device::cpu;
   void* queue = nullptr;  // a cudaStream_t
-  // Makes memory of the caller's framework on that device, once a queue; without it the Gpu's own is taken.
+  // Makes an allocator of the caller's framework on that device, once for each queue; without it the Gpu's
+  // own is used.
   std::unique_ptr<DeviceMemory> (*memory)(cuda::Gpu& gpu) = nullptr;
 };
 
@@ -43,17 +46,17 @@ class Context {
   bool on_gpu() const { return queue_ != nullptr; }
   Stream& stream() { return stream_; }
 
-  // Contiguous memory until the call ends.
+  // Returns contiguous memory that lasts until the call ends.
   Tensor scratch(DType dtype, std::span<const int64_t> dims);
   Tensor scratch(DType dtype, std::initializer_list<int64_t> dims) {
     return scratch(dtype, std::span<const int64_t>(dims.begin(), dims.size()));
   }
 
-  // body(stream) with an arena as large as a measure run of it says: for ops that take scratch of their own. The
-  // others run with stream(), whose arena is empty.
+  // Calls body(stream) with an arena of the size that a measure run of it needs: for ops that take scratch of
+  // their own. Other ops use stream(), whose arena is empty.
   void compute(FunctionRef<void(Stream&)> body);
 
-  // A table that `make` fills on the host, kept for later calls on the same device with the same words.
+  // A table that `make` fills on the host. It is kept for later calls on the same device with the same words.
   Tensor table(const std::string& words, DType dtype, std::initializer_list<int64_t> dims,
                FunctionRef<void(const Tensor&)> make);
 
@@ -61,18 +64,19 @@ class Context {
   void* piece(size_t bytes);  // on a GPU
 
   std::shared_ptr<ThreadPool> pool_;
-  std::optional<cuda::CaptureLeave> leave_;  // on a GPU: a first call opens and allocates
+  std::optional<cuda::CaptureLeave> leave_;  // on a GPU: a first call opens it and allocates
   std::unique_lock<std::mutex> turn_;
   Queue* queue_ = nullptr;
-  int team_;  // of the caller's OpenMP, see context.cpp
+  int team_;  // team size of the caller's OpenMP, see context.cpp
   Arena none_{0};
   Stream stream_;
   std::vector<Buffer> held_;  // on a GPU
-  size_t free_ = 0;           // on a GPU: bytes at the end of the last of them that nobody has
-  size_t taken_ = 0;          // on the CPU: blocks of this thread's shelf in use by this call
+  size_t free_ = 0;           // on a GPU: unused bytes at the end of the last of them
+  size_t taken_ = 0;          // on the CPU: blocks of this thread's shelf that this call uses
 };
 
-// How many threads calls use on the CPU, the calling one included; 0: as many as there are processors for us.
+// Sets the number of threads that calls use on the CPU, including the calling one; 0: as many as there are
+// processors for us.
 void set_threads(int threads);
 int threads();
 

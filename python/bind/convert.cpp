@@ -28,14 +28,14 @@ float load(From v) {
 
 template <class From, class To>
 void convert_row(const From* from, int64_t from_step, To* to, int64_t to_step, int64_t count) {
-  if (from_step == 1 && to_step == 1) {  // what compilers make vectors of
+  if (from_step == 1 && to_step == 1) {  // compilers vectorise this loop
     for (int64_t i = 0; i < count; ++i) store(load(from[i]), to[i]);
     return;
   }
   for (int64_t i = 0; i < count; ++i) store(load(from[i * from_step]), to[i * to_step]);
 }
 
-// Where row `row` of all but the last dim begins.
+// Returns the offset at which row `row` of all but the last dim begins.
 int64_t row_offset(const Tensor& t, int64_t row) {
   int64_t offset = 0;
   for (int i = t.rank - 2; i >= 0; --i) {
@@ -74,7 +74,7 @@ void switch_value(DType dtype, Body&& body) {
   }
 }
 
-// The GPU's copies keep the dtype and walk strides; widening takes contiguous tensors.
+// The GPU's copies keep the dtype and follow strides; widening takes contiguous tensors.
 void convert_gpu(const Tensor& from, const Tensor& to, Context& context) {
   if (from.dtype == to.dtype) return ops::copy({.x = from, .y = to}, context.stream());
   const Tensor packed = contiguous_as(from, from.dtype, context);
@@ -119,7 +119,7 @@ Tensor as_rows(const Tensor& t) {
   rows.rank = 2;
   rows.dims[0] = 1, rows.dims[1] = t.dims[last];
   rows.strides[0] = t.dims[last], rows.strides[1] = 1;
-  bool first = true;  // of the dims that have more than one index, from the innermost
+  bool first = true;  // of the dims with more than one index, beginning with the innermost
   for (int i = last - 1; i >= 0; --i) {
     if (t.dims[i] == 1) continue;
     if (first)

@@ -1,6 +1,6 @@
-// Values between tensors of any strides and float dtypes: what the ops take no other way is brought into contiguous
-// scratch and back. On the CPU the ops compute in f32 (definitions in f64), so 16-bit values pass through here; on a GPU
-// only layouts do, and parameters, which the kernels read as f32.
+// Moves values between tensors of any strides and float dtypes: if an op cannot take a tensor, it is copied
+// to contiguous scratch and back. On the CPU the ops compute in f32 (definitions in f64), so 16-bit values
+// are converted here. On a GPU only layouts are, and parameters, which the kernels read as f32.
 #pragma once
 
 #include "bind/context.h"
@@ -8,27 +8,29 @@
 
 namespace tachy::python {
 
-// to = from, of one shape; widens and rounds (to nearest even) as the dtypes say.
+// Sets to = from, for equal shapes; widens or rounds (to nearest even) according to the dtypes.
 void convert(const Tensor& from, const Tensor& to, Context& context);
 void zero(const Tensor& to, Context& context);
 
-// `t` itself where it is contiguous and of this dtype, otherwise a copy in scratch.
+// Returns `t` itself if it is contiguous and has this dtype, otherwise a copy in scratch.
 Tensor contiguous_as(const Tensor& t, DType dtype, Context& context);
 
-// In which dtype an op computes on values of this one: on the CPU f32 for 16-bit ones, otherwise their own.
+// The dtype in which an op computes on values of this dtype: on the CPU f32 for 16-bit values, otherwise
+// their own.
 inline DType work_dtype(DType dtype, const Context& context) {
   return !context.on_gpu() && (dtype == DType::bf16 || dtype == DType::f16) ? DType::f32 : dtype;
 }
-// Of parameters and tables beside such values: f32, for definitions f64.
+// The dtype of parameters and tables beside such values: f32, or f64 for definitions.
 inline DType parameter_dtype(DType dtype) { return dtype == DType::f64 ? dtype : DType::f32; }
 
-// A parameter as the ops read it: contiguous, f32 or f64. Not given stays not given.
+// Returns a parameter in the form that the ops read: contiguous, f32 or f64. An undefined one stays
+// undefined.
 inline Tensor parameter(const Tensor& t, DType value, Context& context) {
   return t.defined() ? contiguous_as(t, parameter_dtype(value), context) : t;
 }
 
-// The weight and bias of a norm as the kernels over rows read them: as they lie where they are contiguous and of the dtype
-// that x and y share, on a GPU; otherwise as `parameter`.
+// The weight and bias of a norm in the form that the kernels over rows read: unchanged if they are on a GPU,
+// contiguous, and of the dtype that x and y share; otherwise as by `parameter`.
 struct Affine {
   Tensor weight, bias;
   Affine(const Tensor& w, const Tensor& b, const Tensor& x, const Tensor& y, Context& context) {
@@ -38,13 +40,15 @@ struct Affine {
   }
 };
 
-// The tensor as [M, C] with one stride between rows and none within; not defined where its strides do not allow it.
+// Returns the tensor as [M, C] with one stride between rows and contiguous rows; undefined if its strides do
+// not allow it.
 Tensor as_rows(const Tensor& t);
 
-// Values rounded to `dtype` and back, in place: where a module stores an intermediate result that we keep in f32. The
-// tensor is [M, C] f32 on the CPU.
+// Rounds values to `dtype` and back, in place: for an intermediate result that a module stores in `dtype` and
+// we keep in f32. The tensor is [M, C] f32 on the CPU.
 void round_through(const Tensor& t, DType dtype, Context& context);
-// The same, and each row times `weight` behind it: the end of a norm whose module rounds before its weight.
+// Does the same and then multiplies each row by `weight`: the end of a norm whose module rounds before its
+// weight.
 void round_and_weigh(const Tensor& t, DType dtype, const Tensor& weight, Context& context);
 
 }  // namespace tachy::python

@@ -1,6 +1,6 @@
-// tachyscope._core: the ops for tensors of any framework, without torch. A function an op, its arguments by place as in
-// its signature, and behind them, if the caller has made them, the results. tachyscope/ops.py puts names, defaults and
-// help in front of it.
+// tachyscope._core: the ops for tensors of any framework, without torch. There is one function for each op.
+// Its arguments have the order of the signature, followed by the results if the caller has made them.
+// tachyscope/ops.py adds names, defaults and help.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
@@ -19,7 +19,7 @@ struct Bound {
 
 std::string words_of(const Bound& bound) { return std::string(bound.op->name) + bound.op->signature; }
 
-// The scalar of an argument; a tensor's place is filled elsewhere.
+// Reads the scalar of an argument; tensors are filled in elsewhere.
 void read_scalar(const Bound& bound, const Argument& argument, nb::handle given, Value& value) {
   try {
     if (argument.kind == Kind::number) value.number = nb::cast<double>(given);
@@ -45,7 +45,7 @@ nb::object call(const Bound& bound, const nb::args& args) {
                           std::to_string(args.size()))
                              .c_str());
   std::vector<Value> in(count);
-  std::deque<Borrowed> borrowed;  // a deque, whose elements stay where they are
+  std::deque<Borrowed> borrowed;  // elements of a deque do not move
   for (size_t i = 0; i < count; ++i) {
     const nb::handle given = args[i];
     const Argument& a = arguments[i];
@@ -98,7 +98,7 @@ NB_MODULE(_core, m) {
   nb::register_exception_translator(translate);
   nb::dict signatures;
   for (const Op& op : op_table()) {
-    auto* bound = new Bound{&op, parse_signature(op)};  // lives as the module does
+    auto* bound = new Bound{&op, parse_signature(op)};  // lives as long as the module
     m.attr(op.name) = nb::cpp_function([bound](const nb::args& args) { return call(*bound, args); },
                                        nb::name(op.name), nb::scope(m), op.signature);
     signatures[op.name] = op.signature;

@@ -1,6 +1,6 @@
-// The parts of DLPack that tensors come in by, declared here as the standard lays them out (version 1.3): the managed
-// tensors that `__dlpack__` hands out in capsules, old and versioned, and the table of functions behind a type's
-// `__dlpack_c_exchange_api__`, which fills a tensor's description without making an object.
+// The parts of DLPack through which tensors come in, declared here in the standard's layout (version 1.3):
+// the managed tensors that `__dlpack__` returns in capsules, old and versioned, and the table of functions
+// behind a type's `__dlpack_c_exchange_api__`, which describes a tensor without making an object.
 #pragma once
 
 #include <cstdint>

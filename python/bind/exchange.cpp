@@ -77,7 +77,8 @@ const dlpack::Exchange* exchange_of(nb::handle object) {
 }
 
 const dlpack::Exchange* exchange_of_type(nb::handle given) {
-  static auto* known = new std::unordered_map<PyObject*, const dlpack::Exchange*>;  // by type; under the GIL
+  // By type; protected by the GIL.
+  static auto* known = new std::unordered_map<PyObject*, const dlpack::Exchange*>;
   PyObject* const type = given.ptr();
   const auto found = known->find(type);
   if (found != known->end()) return found->second;
@@ -90,7 +91,7 @@ const dlpack::Exchange* exchange_of_type(nb::handle given) {
     table = reinterpret_cast<const dlpack::Exchange*>(header);
     if (table && !table->view_object) table = nullptr;
   }
-  Py_INCREF(type);  // so that no other type comes to lie here
+  Py_INCREF(type);  // so that no other type gets this address
   known->emplace(type, table);
   return table;
 }
@@ -139,7 +140,7 @@ void Borrowed::take_capsule(nb::handle object, const char* op, const char* name,
   nb::object capsule;
   try {
     capsule = method(nb::arg("max_version") = nb::make_tuple(1, 1));
-  } catch (nb::python_error& e) {  // older producers know no such argument
+  } catch (nb::python_error& e) {  // older producers do not have this argument
     if (!e.matches(PyExc_TypeError)) throw;
     capsule = method();
   }
@@ -201,7 +202,7 @@ Place place_of(nb::handle like, const Tensor& first, const char* op) {
   Place place{.device = first.device};
   if (first.device.type == DeviceType::cpu) return place;
   const dlpack::Exchange* table = exchange_of(like);
-  if (!table) return place;  // `__dlpack__` without a stream: ordered with CUDA's default one
+  if (!table) return place;  // `__dlpack__` without a stream is ordered with CUDA's default one
   if (table->current_stream(dlpack::kCuda, first.device.index, &place.queue) != 0) throw nb::python_error();
   return place;
 }

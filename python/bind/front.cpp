@@ -13,19 +13,19 @@ namespace {
 struct Front {
   const Op* op;
   Signature signature;
-  PyObject* slow;  // takes what this one leaves
-  PyObject*
-      recorded;  // takes calls whose gradients are recorded; null: nothing but the arguments is looked at
+  PyObject* slow;  // takes the calls that this one leaves
+  // Takes calls whose gradients are recorded; null: only the arguments are checked.
+  PyObject* recorded;
   PyMethodDef definition;
 };
 constexpr size_t kMostArguments = 12;
 
-// One call: what its arguments are, and its results.
+// One call: its arguments and its results.
 class Call {
  public:
   Call(const Front& front, PyObject* const* args) : front_(front), args_(args) {}
 
-  // Whether all arguments are what this way takes.
+  // Says whether this path can take all arguments.
   bool take() {
     for (size_t i = 0; i < count(); ++i)
       if (!take(front_.signature.arguments[i].kind, args_[i], in_[i])) return false;
@@ -77,7 +77,7 @@ class Call {
     return false;
   }
 
-  // Numbers are taken by their exact types: what else torch takes for one is for torch to say.
+  // Only numbers of the exact types are accepted: torch decides what else counts as a number.
   static bool take(Kind kind, PyObject* given, Value& value) {
     PyTypeObject* const type = Py_TYPE(given);
     switch (kind) {
@@ -187,11 +187,9 @@ PyObject* call(PyObject* self, PyObject* const* args, Py_ssize_t count) {
 nb::object torch_front(const std::string& name, const nb::object& slow, const nb::object& recorded) {
   for (const Op& op : op_table()) {
     if (name != op.name) continue;
-    auto* const front = new Front{&op,
-                                  parse_signature(op),
-                                  kept(slow),
-                                  recorded.is_none() ? nullptr : kept(recorded),
-                                  {}};  // lives as the module does
+    // It lives as long as the module.
+    auto* const front =
+        new Front{&op, parse_signature(op), kept(slow), recorded.is_none() ? nullptr : kept(recorded), {}};
     check(front->signature.arguments.size() <= kMostArguments, ErrorCode::internal, "{}: too many arguments",
           name);
     front->definition = {op.name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)),

@@ -1,5 +1,6 @@
-// What the backward ops share. On the CPU they are definitions in f32 (or f64), so 16-bit operands are converted as a
-// whole; on a GPU they take 16-bit activations as rows, with parameters and their gradients in f32.
+// Shared by the backward ops. On the CPU these are definitions in f32 (or f64), so 16-bit operands are
+// converted as a whole; on a GPU they take 16-bit activations as rows, with parameters and their gradients in
+// f32.
 #pragma once
 
 #include <vector>
@@ -9,21 +10,21 @@
 
 namespace tachy::python {
 
-// The gradient of a parameter: as the parameter, or of no values where there is none.
+// The gradient of a parameter: like the parameter, or without values if there is none.
 Result gradient_result(const Tensor& parameter);
 
 class GradientPass {
  public:
   GradientPass(Context& context, DType dtype);
 
-  // An operand as [M, C]; one that was not given stays so.
+  // Returns an operand as [M, C]; an undefined one stays undefined.
   Tensor rows(const Tensor& t);
-  // An operand of its own shape, contiguous.
+  // Returns an operand in its own shape, contiguous.
   Tensor whole(const Tensor& t);
-  // Where the backward op writes what `to` is to hold; finish() brings it there.
+  // Returns the tensor to which the backward op writes the values for `to`; finish() copies them there.
   Tensor result_rows(const Tensor& to);
   Tensor result(const Tensor& to);
-  // The same of a parameter's gradient: not defined where `parameter` is not.
+  // The same for a parameter's gradient: undefined if `parameter` is undefined.
   Tensor parameter_result(const Tensor& parameter, const Tensor& to);
   void finish();
 

@@ -1,6 +1,6 @@
-// GroupNorm with the activation behind it, forward and backward, of x [N, C, ...] as torch lays images and clips out.
-// Contiguous tensors and those with their channels last (torch.channels_last and its like) are used as they lie, others
-// are turned into scratch and back a sample at a time. The result lies as x does.
+// GroupNorm with the activation after it, forward and backward, for x [N, C, ...] as torch stores images and
+// clips. Contiguous tensors and those with channels last (torch.channels_last and the like) are used as they
+// are. Others are converted to scratch and back one sample at a time. The result is laid out like x.
 #include "bind/channels.h"
 #include "bind/convert.h"
 #include "bind/ops.h"
@@ -41,8 +41,8 @@ void run(Inputs in, std::span<const Tensor> out, Context& context) {
     });
   };
   const Tensor& first = in[0].tensor;
-  args.channels_first =
-      first.contiguous() && !x.contiguous() && first.numel() > 0;  // a group's values are neighbours
+  // The values of a group are neighbours.
+  args.channels_first = first.contiguous() && !x.contiguous() && first.numel() > 0;
   if (args.channels_first) {
     const auto planes = [](const Tensor& t) { return t.view({t.dim(0), t.dim(1), -1}); };
     return sample_by_sample(first, out[0], first.dtype == work && out[0].contiguous(), context,

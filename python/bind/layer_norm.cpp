@@ -1,6 +1,6 @@
 // LayerNorm over the last dim with its affine map, a modulation or both, forward and backward:
 //   n = (x − mean) / sqrt(var + eps) [· weight] [+ bias];   y = n [· (1 + scale) + shift]
-// One pass, rounded once.
+// It is done in one pass and rounded once.
 #include "bind/convert.h"
 #include "bind/modulation.h"
 #include "bind/ops.h"
@@ -60,7 +60,7 @@ struct Backward {
         eps(static_cast<float>(in[5].number)) {}
 };
 
-// dshift is as dscale.
+// dshift has the same form as dscale.
 Results backward_results(Inputs in) {
   const char* op = "layer_norm_backward";
   const Backward a(in);

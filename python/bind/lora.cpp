@@ -1,6 +1,8 @@
-// Low-rank adapters beside a linear layer: y = Σ_i scale_i · (x · A_iᵀ) · B_iᵀ, the sum of all or, with an index, each row's own.
-// x [..., K], a [n, r, K], b [n, N, r] give y [..., N]; one adapter may come as a [r, K] and b [N, r]. On the CPU a and b may be 16-bit as they lie; on a GPU they have x's
-// dtype. Gradients are products of torch (_gradients.py): the op in src/ops has a definition of its backward pass only.
+// Low-rank adapters beside a linear layer: y = Σ_i scale_i · (x · A_iᵀ) · B_iᵀ, the sum of all or, with an
+// index, each row's own. x [..., K], a [n, r, K], b [n, N, r] give y [..., N]; a single adapter may be given
+// as a [r, K] and b [N, r]. On the CPU a and b may be 16-bit as they are; on a GPU they have x's dtype.
+// Gradients are products of torch (_gradients.py): the op in src/ops has only a definition of its backward
+// pass.
 #include <algorithm>
 
 #include "bind/convert.h"
@@ -11,7 +13,7 @@
 namespace tachy::python {
 namespace {
 
-// A matrix as a group of one.
+// Returns a matrix as a group of one.
 Tensor group(const Tensor& t) {
   if (t.rank != 2) return t;
   Tensor one = t;
@@ -66,7 +68,7 @@ Results results(Inputs in) {
   return {Result::contiguous(c.x.dtype, dims)};
 }
 
-// Adapters as the op takes them: their last dim contiguous, on a GPU of x's dtype.
+// Returns adapters in the op's form: with a contiguous last dim, and on a GPU in x's dtype.
 Tensor adapters(const Tensor& t, const Tensor& x, Context& context) {
   const DType dtype = context.on_gpu() ? x.dtype : t.dtype;
   return t.dtype == dtype && t.inner_contiguous() ? t : contiguous_as(t, dtype, context);
@@ -74,7 +76,7 @@ Tensor adapters(const Tensor& t, const Tensor& x, Context& context) {
 
 void run(Inputs in, std::span<const Tensor> out, Context& context) {
   const Call c(in);
-  GradientPass pass(context, c.x.dtype);  // whole operands, as a backward pass has them
+  GradientPass pass(context, c.x.dtype);  // takes operands as a whole, as in a backward pass
   Tensor index = c.index;
   if (index.defined()) index = Tensor(index.data, index.dtype, {c.rows()}, index.device);
   const ops::LoraArgs args{.x = pass.rows(c.x),

@@ -46,7 +46,7 @@ Signature parse_signature(const Op& op) {
 
 namespace {
 
-// The bytes that a view may touch, as [first, last).
+// Returns the bytes that a view may touch, as [first, last).
 std::pair<uintptr_t, uintptr_t> extent(const Tensor& t) {
   int64_t low = 0, high = 0;
   for (int i = 0; i < t.rank; ++i) {
@@ -106,7 +106,7 @@ void run_op(const Op& op, const Signature& signature, Inputs in, std::span<const
             signature.arguments[i].name, shown(first.device), signature.arguments[0].name, shown(t.device));
   }
   expect_apart(op, signature, in, out);
-  if (first.numel() == 0) {  // of nothing: sums over it are zeros
+  if (first.numel() == 0) {  // there are no values: sums over them are zero
     for (const Tensor& t : out) zero(t, context);
     return;
   }

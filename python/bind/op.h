@@ -1,8 +1,8 @@
-// The ops as Python sees them: one table, from which the module without torch (core.cpp) and the registration with
-// torch (torch_ops.cpp) are both made. An op is its signature, written as torch writes one, a function that checks the
-// arguments and says what the results are, and a function that computes.
+// The ops as Python sees them: a single table, from which both the module without torch (core.cpp) and the
+// registration with torch (torch_ops.cpp) are made. An op consists of its signature, written in torch's form,
+// a function that checks the arguments and describes the results, and a function that computes.
 //
-// Tensors come as views of what the caller holds, of any rank up to 6, any strides, and f32, f16 or bf16; on the CPU
+// Tensors come as views of the caller's, of any rank up to 6, any strides, and f32, f16 or bf16; on the CPU
 // also f64, which runs the definitions (gradients are checked there).
 #pragma once
 
@@ -18,21 +18,21 @@
 
 namespace tachy::python {
 
-// One argument. Which member counts is said by the signature.
+// One argument. The signature tells which member is used.
 struct Value {
-  Tensor tensor;  // not defined where an optional tensor was left out
+  Tensor tensor;  // undefined if an optional tensor was left out
   double number = 0;
-  int64_t integer = 0;  // also of a bool
+  int64_t integer = 0;  // also holds a bool
 };
 using Inputs = std::span<const Value>;
 
-// What a result is to be; a fresh one is made by whoever calls, with memory of the caller's framework.
+// Describes a result. The caller makes a new one, with memory of its framework.
 struct Result {
   DType dtype = DType::f32;
   int rank = 0;
   int64_t dims[kMaxDims] = {};
   int64_t strides[kMaxDims] = {};  // in elements
-  bool absent = false;             // the gradient of what was not given: a tensor of no values, or none
+  bool absent = false;  // the gradient of an argument that was not given: a tensor without values, or none
 
   static Result contiguous(DType dtype, std::span<const int64_t> dims);
   static Result contiguous(DType dtype, std::initializer_list<int64_t> dims) {
@@ -40,7 +40,7 @@ struct Result {
   }
 };
 
-// What an op gives, in its order.
+// The results of an op, in order.
 class Results {
  public:
   static constexpr size_t kMost = 5;
@@ -63,10 +63,10 @@ struct Op {
   const char* signature;  // "(Tensor x, Tensor? weight, float eps) -> Tensor"
   Results (*results)(Inputs in);
   void (*run)(Inputs in, std::span<const Tensor> out, Context& context);
-  bool in_place = false;  // a result given by the caller may be the first argument itself
+  bool in_place = false;  // the caller may give the first argument itself as a result
 };
 
-// All of them; an op's place in it is fixed while the library is loaded.
+// All ops; an op's index is fixed while the library is loaded.
 std::span<const Op> op_table();
 
 enum class Kind { tensor, optional_tensor, number, integer, flag };
@@ -74,18 +74,19 @@ struct Argument {
   Kind kind;
   std::string name;
 };
-// The signature taken apart. The last arguments may be left out where they have a default in Python only.
+// A parsed signature. The last arguments may only be left out if they have a default in Python.
 struct Signature {
   std::vector<Argument> arguments;
   int results = 0;
 };
 Signature parse_signature(const Op& op);
 
-// Runs the op: `out` are its results, of the shapes that `results` told; those that are absent may be undefined. Checks what no op checks itself: one device
-// for all tensors, results in places of their own.
+// Runs the op. `out` has the results, with the shapes that `results` gave; absent ones may be undefined. It
+// also makes the checks that the ops themselves do not make: one device for all tensors, and results that do
+// not overlap.
 void run_op(const Op& op, const Signature& signature, Inputs in, std::span<const Tensor> out,
             Context& context);
-// Throws unless a result that the caller gives is as the op would make it (strides are free).
+// Throws unless a result from the caller is like the one that the op would make (strides are free).
 void expect_result(const Op& op, const Tensor& given, const Result& expected, const Tensor& first);
 
 }  // namespace tachy::python

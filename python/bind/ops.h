@@ -1,4 +1,4 @@
-// The ops of the table, each from the file of its subject, and what their files share.
+// The ops of the table, each from the file of its subject, and a function that these files share.
 #pragma once
 
 #include "bind/gradients.h"
@@ -19,7 +19,7 @@ extern const Op kAttention, kAttentionLse, kAttentionBackward;                  
 extern const Op kLora;                                                               // lora.cpp
 extern const Op kReparameterize, kReparameterizeBackward;                            // reparameterize.cpp
 
-// The activation of this number, or a throw; `first` is 0 where none is a choice, otherwise 1.
+// Returns the activation with this number, or throws; `first` is 0 if "none" is a choice, otherwise 1.
 ops::Activation activation_kind(const char* op, int64_t kind, int64_t first);
 
 }  // namespace tachy::python

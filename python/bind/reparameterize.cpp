@@ -1,5 +1,5 @@
-// A draw from a VAE's posterior, forward and backward: z = mean + exp(clamp(logvar, −30, 20) / 2) · noise. The noise comes from
-// the caller.
+// A draw from a VAE's posterior, forward and backward: z = mean + exp(clamp(logvar, −30, 20) / 2) · noise.
+// The caller supplies the noise.
 #include "bind/ops.h"
 #include "bind/rows.h"
 #include "ops/reparameterize/reparameterize_impl.h"

@@ -1,9 +1,10 @@
-// Rotary positions: (a, b) → (a·cos − b·sin, a·sin + b·cos) for pairs of channels of each head of x [B, L, H, D], which are
-// (2p, 2p + 1), or with `halves` (p, p + D/2).
-//   rope      by tables cos and sin [L, D/2] of the caller's
+// Rotary positions: (a, b) → (a·cos − b·sin, a·sin + b·cos) for pairs of channels of each head of x
+// [B, L, H, D]. The pairs are (2p, 2p + 1), or with `halves` (p, p + D/2).
+//   rope      by the caller's tables cos and sin [L, D/2]
 //   rope_1d   by angles (first + i) · theta^(−2p/D) of token i
 //   rope_3d   by frame, row and column of a video's grid, as Wan splits D (ops/rope/rope.h)
-// `back` rotates the other way, which is the backward pass. Tables that are made here are kept for later calls.
+// `back` rotates the other way, which is the backward pass. Tables that are made here are kept for later
+// calls.
 #include "bind/convert.h"
 #include "bind/ops.h"
 #include "bind/rows.h"
@@ -33,7 +34,8 @@ void rotate(const Rotation& r, const Tensor& x, const Tensor& y, Stream& stream)
   x.dtype == DType::f64 ? ops::rope_ref(args, stream) : ops::rope(args, stream);
 }
 
-// The whole tensor where the op takes it; otherwise on a GPU a copy of it, on the CPU a slab of tokens at a time.
+// Uses the whole tensor if the op takes it; otherwise a copy of it on a GPU, and a slab of tokens at a time
+// on the CPU.
 void run_rotation(const Rotation& r, const Tensor& x, const Tensor& y, Context& context) {
   Stream& stream = context.stream();
   const DType work = work_dtype(x.dtype, context);
@@ -79,7 +81,7 @@ void run(Inputs in, std::span<const Tensor> out, Context& context) {
   run_rotation(r, x, out[0], context);
 }
 
-// Cosines and sines [L, D/2] that `make` fills, kept under these words.
+// Returns cosines and sines [L, D/2] that `make` fills in; they are kept under these words.
 template <class Make>
 Rotation kept_rotation(const std::string& words, const Tensor& x, const Value& halves, const Value& back,
                        Context& context, Make&& make) {

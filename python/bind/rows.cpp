@@ -9,9 +9,9 @@ namespace {
 
 constexpr int64_t kSlabValues = int64_t{1} << 18;
 
-// Rows [begin, end) of a tensor seen as [M, C], where they have no common stride: one row at a time would do, but dims
-// are cut so that convert walks what it can. Here a view of rank 2 is made for each run of rows along the last of the
-// leading dims.
+// Visits rows [begin, end) of a tensor seen as [M, C] that have no common stride. Single rows would do, but
+// longer pieces let convert copy more at once: this makes a view of rank 2 for each run of rows along the
+// last of the leading dims.
 template <class Body>
 void for_row_runs(const Tensor& t, int64_t begin, int64_t end, Body&& body) {
   const int inner = t.rank - 2;

@@ -1,5 +1,6 @@
-// Shapes and devices in the texts of errors: made into words only where the text is, since the arguments of `require` are
-// evaluated always and words of a shape cost as much as a small check of everything else.
+// Shapes and devices for the texts of errors. They are turned into words only when the text is made: the
+// arguments of `require` are always evaluated, and the words for a shape cost as much as a small check of
+// everything else.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-// What is used of torch's stable C interface, declared by hand: these functions have kept their meaning since torch 2.10
-// and are found in the libtorch that the process has loaded, so that this library is built without torch and serves
-// every later version. Each returns 0 where all went well.
+// The parts of torch's stable C interface that are used, declared by hand. These functions have kept their
+// meaning since torch 2.10 and are looked up in the libtorch that the process has loaded, so that this
+// library is built without torch and works with every later version. Each returns 0 on success.
 #pragma once
 
 #include <cstdint>
@@ -33,16 +33,16 @@ struct Functions {
   int32_t (*empty_strided)(int64_t rank, const int64_t* sizes, const int64_t* strides, int32_t dtype,
                            int32_t device_type, int32_t device_index, Handle* out);
 
-  // Of libtorch_cuda; null where there is none.
+  // From libtorch_cuda; null if there is none.
   int32_t (*current_cuda_stream)(int32_t device_index, void** out) = nullptr;
   int32_t (*cuda_alloc)(uint64_t bytes, void** out) = nullptr;
   int32_t (*cuda_free)(void* p) = nullptr;
 
-  // What torch calls these.
+  // torch's codes for these.
   int32_t f32, f64, f16, bf16, i32, i64, boolean, cpu, cuda;
 };
 
-// Throws unsupported with the name of what is missing: torch is not loaded, or older than 2.10.
+// Throws unsupported, naming what is missing, if torch is not loaded or older than 2.10.
 const Functions& functions();
 
 }  // namespace tachy::python::torch_abi

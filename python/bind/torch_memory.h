@@ -1,5 +1,6 @@
-// A GPU's memory from torch's caching allocator, in the order of torch's current stream: what an op takes as scratch is
-// then torch's to count and to give to the next, and belongs to the pool of a graph that is being captured.
+// A GPU's memory from torch's caching allocator, in the order of torch's current stream: torch counts an op's
+// scratch and gives it to the next user, and the scratch belongs to the pool of a graph that is being
+// captured.
 #pragma once
 
 #include <memory>

@@ -1,11 +1,11 @@
-// libtachyscope_torch.so: the ops of the table registered with torch, in a namespace of torch that Python names
-// (tachyscope/_ops.py), for tensors on the CPU and on CUDA devices. Each is there three times, with one boxed function
-// behind all: `NAME` (public: tachyscope/_torch.py gives it a fake function and gradients, torch.compile sees it),
-// `_NAME` (private: what eager code without gradients calls) and, with a single result, `_NAME_out`, which writes where
-// the caller says.
+// libtachyscope_torch.so: registers the table's ops with torch, in a namespace of torch that Python names
+// (tachyscope/_ops.py), for tensors on the CPU and on CUDA devices. Each op is there three times, with one
+// boxed function behind all: `NAME` (public: tachyscope/_torch.py gives it a fake function and gradients, and
+// torch.compile sees it), `_NAME` (private: eager code without gradients calls it) and, for a single result,
+// `_NAME_out`, which writes to a result of the caller's.
 //
-// A boxed function is a plain pointer that is handed nothing but the arguments: so there is one for each place in the
-// table, made of a template.
+// A boxed function is a plain pointer that gets nothing but the arguments: so a template makes one for each
+// entry of the table.
 #include <array>
 #include <cstring>
 #include <stdexcept>
@@ -25,7 +25,7 @@ void torch_check(int32_t failed, const Op& op, const char* what) {
   check(failed == 0, ErrorCode::internal, "{}: torch could not {}", op.name, what);
 }
 
-class Owned {  // a tensor that is ours to let go of
+class Owned {  // an owned tensor
  public:
   explicit Owned(Handle handle = nullptr) : handle_(handle) {}
   Owned(Owned&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
@@ -84,7 +84,7 @@ struct Call {
   std::vector<Value> in;
 };
 
-// Takes the arguments off torch's stack, whose tensors and boxes of optional ones become ours.
+// Takes the arguments off torch's stack; its tensors and the boxes of optional ones become ours.
 Call unbox(const Op& op, const Signature& signature, Slot* stack) {
   Call call;
   call.in.resize(signature.arguments.size());
@@ -157,7 +157,8 @@ const Signature& signature_at(size_t index) {
   return (*all)[index];
 }
 
-// Of this thread's last wrong argument: by it Python makes a ValueError where torch (after 2.11) does not.
+// The text of this thread's last wrong argument: Python uses it to raise a ValueError where torch (after
+// 2.11) does not.
 thread_local std::string last_refusal;
 template <size_t kIndex, bool kOut>
 void boxed(Slot* stack, uint64_t, uint64_t) {
@@ -190,7 +191,7 @@ void register_all(const char* space) {
   const auto done = [](int32_t failed) {
     check(failed == 0, ErrorCode::internal, "torch refused the ops of tachyscope");
   };
-  torch_abi::Library names = nullptr;  // torch's, for as long as the process lives
+  torch_abi::Library names = nullptr;  // belongs to torch, as long as the process lives
   done(f.library_init_fragment(space, __FILE__, __LINE__, &names));
   torch_abi::Library devices[2] = {};
   done(f.library_init_impl(space, "CPU", __FILE__, __LINE__, &devices[0]));
@@ -214,12 +215,12 @@ void register_all(const char* space) {
 }  // namespace
 }  // namespace tachy::python
 
-// What Python calls by ctypes. The texts are why it failed, or null.
+// The functions that Python calls through ctypes. The texts say why they failed, or are null.
 #define TACHYSCOPE_C extern "C" __attribute__((visibility("default")))
 
 TACHYSCOPE_C const char* tachyscope_last_refusal() { return tachy::python::last_refusal.c_str(); }
 
-// Registers the ops with the torch of this process in the namespace, once.
+// Registers the ops in the namespace with this process's torch, once.
 TACHYSCOPE_C const char* tachyscope_register_torch(const char* space) {
   static std::string why;
   static const bool registered = [space] {
@@ -234,7 +235,7 @@ TACHYSCOPE_C const char* tachyscope_register_torch(const char* space) {
   return registered ? nullptr : why.c_str();
 }
 
-// For a package that has no _core, which is a kernel laid out for the Hugging Face hub.
+// For a package that has no _core: a kernel laid out for the Hugging Face hub.
 TACHYSCOPE_C const char* tachyscope_set_threads(int threads) {
   static thread_local std::string why;
   try {

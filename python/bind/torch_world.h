@@ -1,5 +1,5 @@
-// What the functions in C in front of eager calls (front.cpp) use of torch's Python side, given once by tachyscope/_torch.py, and the
-// few words of Python's C interface that they say it in.
+// The objects of torch's Python side that the C functions for eager calls (front.cpp) use, given once by
+// tachyscope/_torch.py, and small helpers around Python's C interface.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -15,23 +15,24 @@ namespace tachy::python {
 struct World {
   PyObject *tensor = nullptr, *parameter = nullptr;  // the two types whose objects are plain tensors
   const dlpack::Exchange* exchange = nullptr;
-  std::vector<PyObject*> watchers;    // functions without arguments: where one is not false, no call is plain
-  PyObject* forward_ad = nullptr;     // a module, whose _current_level is −1 where nobody asks for tangents
-  PyObject* profiler = nullptr;       // a module, whose _is_profiler_enabled is kept for fast questions
+  // Functions without arguments: if one returns anything but false, no call is plain.
+  std::vector<PyObject*> watchers;
+  PyObject* forward_ad = nullptr;     // a module whose _current_level is −1 if nothing asks for tangents
+  PyObject* profiler = nullptr;       // a module whose _is_profiler_enabled answers quickly
   PyObject* grad_enabled = nullptr;   // a function without arguments
-  PyObject* is_negated = nullptr;     // of a tensor: its values are those in memory times −1
-  PyObject* empty_like = nullptr;     // of a tensor
-  PyObject* empty_strided = nullptr;  // of a tensor, dims, strides
+  PyObject* is_negated = nullptr;     // takes a tensor: its values are those in memory times −1
+  PyObject* empty_like = nullptr;     // takes a tensor
+  PyObject* empty_strided = nullptr;  // takes a tensor, dims, strides
   PyObject* dtypes[4] = {};           // f32, f16, bf16, f64
   PyObject *level_word = nullptr, *profiled_word = nullptr, *requires_word = nullptr, *dtype_words = nullptr;
 };
 
-// Throws Error where torch has not been given.
+// Throws Error if torch has not been given.
 const World& world();
-// `torch`: what of it is used, by names of our own.
+// `torch`: the objects that are used, under names of our own.
 void use_torch(const nanobind::dict& torch);
 
-class Reference {  // to an object, ours to let go of
+class Reference {  // an owned reference to an object
  public:
   explicit Reference(PyObject* object = nullptr) : object_(object) {}
   Reference(Reference&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
@@ -48,13 +49,13 @@ class Reference {  // to an object, ours to let go of
   PyObject* object_;
 };
 
-// Python has an exception; it goes on as that one.
+// Python has raised an exception, which is passed on unchanged.
 struct Raised {};
 
-// Whether an answer, which is let go of, is true. Throws Raised where there is none.
+// Says whether an answer is true, and releases it. Throws Raised if there is none.
 bool truth(PyObject* answer);
 
-// Whether somebody watches or changes what is called: then only torch's dispatcher knows what is to happen.
+// Says whether anything watches or changes calls: then only torch's dispatcher knows what should happen.
 bool watched();
 
 PyObject* kept(nanobind::handle object);

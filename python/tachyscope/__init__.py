@@ -1,17 +1,17 @@
-"""Kernels of video transformers for PyTorch, NumPy and everything that speaks DLPack.
+"""Kernels of video transformers for PyTorch, NumPy and everything that supports DLPack.
 
     import torch, tachyscope
     y = tachyscope.ops.rms_norm(x, weight, eps=1e-6)
 
-`tachyscope.ops` has the functions. Importing this package imports no torch; once torch is there, its tensors go through
-ops registered with it (`torch.ops.tachyscope`), which have gradients and work under torch.compile.
+`tachyscope.ops` has the functions. Importing this package does not import torch; once torch has been imported, its
+tensors go through ops registered with it (`torch.ops.tachyscope`), which have gradients and work under torch.compile.
 
     report = tachyscope.optimize(pipe)   # a model or pipeline of diffusers or transformers
     tachyscope.restore(pipe)
     step = tachyscope.graph(model, *inputs)   # one CUDA graph, replayed with other inputs
     cache = tachyscope.ring_kv_cache(layers, window, frame_tokens, heads, head_dim)
     vae = tachyscope.vae.create_wan2_1_vae(z_channels=16)   # a module to train
-    world = tachyscope.World("Matrix-Game-2.0")   # a video that answers to keys; in a wheel with the engine
+    world = tachyscope.World("Matrix-Game-2.0")   # a video that responds to keys; in a wheel with the engine
 """
 
 import importlib
@@ -27,7 +27,7 @@ __all__ = ["enable_torch", "ops", "set_threads", "threads", *_WITH_TORCH, *_OF_E
 
 
 def __getattr__(name):
-    """What needs torch, which this package does not import by itself."""
+    """Loads the names that need torch, which this package does not import by itself."""
     if name in _WITH_TORCH:
         enable_torch()
         module = importlib.import_module("." + _WITH_TORCH[name], __name__)

@@ -1,8 +1,9 @@
 """Norms modulated by the time, gated residual adds, and diffusers' modules of adaptive norms.
 
-A block rounds a norm, its product with 1 + scale and the sum with shift one by one, and gate · u before it is added. In
-float32 one pass for all is as exact; in 16 bits it rounds once and is left to levels above safe. At safe the add and the norm
-behind it are still one pass, since that rounds where the block does, and the modulation is torch's."""
+A block separately rounds a norm, its product with 1 + scale and the sum with shift, and gate · u before it is added. In
+float32 one pass for all of these is as exact. In 16 bits one pass rounds once, so it is left to levels above safe. At
+safe the add and the norm after it are still one pass, since that rounds where the block does, and torch does the
+modulation."""
 
 from diffusers.models import normalization
 from torch import nn
@@ -10,16 +11,16 @@ from torch import nn
 from . import ops
 from ._rules import IN_FLOAT32, Rule, _plain, _usual, fuses, unhooked
 
-GATES_IN_FLOAT32 = " (its gates and scales fused where it is float32)"  # what the report adds at level safe
+GATES_IN_FLOAT32 = " (its gates and scales fused where it is float32)"  # added to the report at level safe
 
 
 def idle(*norms):
-    """Those of the norms that are never called here: they have no parameters, so no hook has to bring them."""
+    """Returns those of the norms that are never called here: they have no parameters, so no hook has to load them."""
     return [norm for norm in norms if next(norm.parameters(), None) is None]
 
 
 def _kind(norm, x):
-    """"layer" or "rms" where our ops give the norm's values by its parameters, None where the norm is to be called."""
+    """Returns "layer" or "rms" if our ops give the norm's values from its parameters, None if the norm must be called."""
     if not unhooked(norm):
         return None
     if type(norm) is nn.LayerNorm:
@@ -32,7 +33,7 @@ def _kind(norm, x):
 
 
 def modulated(x, norm, scale, shift, twice):
-    """norm(x) · (1 + scale) + shift. One pass for LayerNorm; behind an RMSNorm torch modulates."""
+    """norm(x) · (1 + scale) + shift. One pass for LayerNorm; after an RMSNorm torch does the modulation."""
     kind = _kind(norm, x)
     if kind == "layer" and fuses(twice, x) and x.dtype == scale.dtype == shift.dtype:
         return ops.ada_layer_norm(x, scale, shift, norm.weight, norm.bias, norm.eps)
@@ -51,7 +52,7 @@ def gated(x, u, gate, twice):
 
 
 def added_norm(x, u, norm, twice, gate=None, scale=None, shift=None):
-    """(norm(h) · (1 + scale) + shift, h) with h = x + gate · u; the norm alone where there is no scale."""
+    """(norm(h) · (1 + scale) + shift, h) with h = x + gate · u; only the norm if there is no scale."""
     alike = all(t is None or t.dtype == x.dtype for t in (u, gate, scale, shift))
     kind = _kind(norm, x) if alike else None
     if kind is None:
@@ -61,7 +62,7 @@ def added_norm(x, u, norm, twice, gate=None, scale=None, shift=None):
         return ops.add_norm(x, u, norm.weight, norm.bias, norm=kind, gate=gate, scale=scale, shift=shift, eps=norm.eps)
     else:
         u = u if gate is None else gate * u
-        weighted = kind == "rms" and norm.weight is not None  # diffusers' RMSNorm rounds before its weight, too
+        weighted = kind == "rms" and norm.weight is not None  # diffusers' RMSNorm also rounds before its weight
         y, h = ops.add_norm(x, u, norm.weight, norm.bias, norm=kind, eps=norm.eps, round_twice=weighted)
     return (y if scale is None else y * (1 + scale) + shift), h
 
@@ -72,7 +73,7 @@ def _norm_check(module):
     return None if len(module.norm.normalized_shape) == 1 else "it normalises over several dims"
 
 
-# The modules of adaptive norms: an embedding through SiLU and a linear layer, both called, whose parts modulate the norm.
+# Modules of adaptive norms: an embedding goes through SiLU and a linear layer, both called; its parts modulate the norm.
 
 
 def _zero(module, twice, x, timestep=None, class_labels=None, hidden_dtype=None, emb=None):

@@ -1,5 +1,5 @@
-"""All rules there are, for what the process has imported: those of torch and diffusers, and those of the files that know a model's blocks
-or a library. How one module is computed stands in `_rules.py` and in those files."""
+"""All rules for what the process has imported: those for torch and diffusers, and those in the files that know a
+model's blocks or a library. `_rules.py` and those files say how a single module is computed."""
 
 import importlib
 import sys
@@ -12,7 +12,7 @@ from ._rules import (Rule, _activation, _diffusers_rms, _diffusers_rms_check, _f
 
 
 def torch_rules():
-    """By the class whose forward a module runs."""
+    """Returns the rules by the class whose forward a module runs."""
     return _norm_act.rules() | {
         nn.RMSNorm: Rule("rms_norm", _torch_rms, _torch_rms_check),
         nn.LayerNorm: Rule("layer_norm", _layer_norm, lambda m: _one_dim(m, m.normalized_shape)),
@@ -23,7 +23,7 @@ def torch_rules():
     }
 
 
-# Modules of diffusers.models, and which file of ours has the rules for their blocks and attention once they are imported.
+# Modules of diffusers.models, and our file that has the rules for their blocks and attention once they are imported.
 _BLOCKS = (("normalization", "_adaptive"), ("attention_processor", "_processors"), ("attention", "_sd3"), ("attention", "_unet"),
            ("resnet", "_resnet"), ("transformers.transformer_flux", "_flux"), ("transformers.transformer_ltx", "_ltx"),
            ("transformers.transformer_wan", "_wan"))
@@ -47,7 +47,7 @@ def diffusers_rules():
 
 
 def known():
-    """The rules for what is imported; a model of a library that is not cannot be here."""
+    """Returns the rules for what is imported; if a library is not imported, there can be no model of it here."""
     rules, codes = torch_rules(), {}
     if "diffusers" in sys.modules:
         rules |= diffusers_rules()

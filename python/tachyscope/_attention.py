@@ -1,5 +1,6 @@
-"""`ops.attention`: what is decided in Python. Windows on both sides become causal ones, masks of bools added ones, and calls
-whose gradients are recorded go to torch's scaled_dot_product_attention, unless our backward pass was asked for."""
+"""The part of `ops.attention` that is decided in Python. Windows on both sides become causal ones, masks of bools
+become added ones, and calls whose gradients are recorded go to torch's scaled_dot_product_attention, unless our
+backward pass was requested."""
 
 import operator
 import sys
@@ -7,16 +8,17 @@ import sys
 from . import _op as way
 
 
-_NO_END = 1 << 40  # more keys than there are; what reads it keeps to those there
+_NO_END = 1 << 40  # more keys than there are; its readers limit it to those that exist
 
 
 class Seen:
-    """Which keys a query sees, as the op takes it: all, or with `causal` keys up to i + offset, of these the last `window`."""
+    """The keys that a query sees, in the op's form: all, or with `causal` keys up to i + offset, and of these the last
+    `window`."""
 
     def __init__(self, causal, offset, window, q, k):
         self.causal, self.offset, self.window = causal, offset, 0
         if not (hasattr(q, "shape") and hasattr(k, "shape")):
-            return  # no tensors: the op says so
+            return  # there are no tensors: the op reports that
         for name, t in (("q", q), ("k", k)):
             if len(t.shape) != 4:
                 raise ValueError(f"attention: expected {name} [batch, tokens, heads, head dim], got {way.shape_of(t)}")
@@ -47,7 +49,7 @@ class Seen:
         return sides
 
     def mask(self, q, k):
-        """As bools [queries, keys], of torch."""
+        """As bools [queries, keys], a tensor of torch."""
         import torch
 
         last = torch.arange(q.shape[1], device=q.device)[:, None] + self.offset
@@ -69,13 +71,13 @@ def run(ops, q, k, v, mask, scale, seen, own_backward, out):
         return _by_torch(q, k, v, mask, scale, seen)
     if seen.window:
         raise ValueError("attention: expected no window with own_backward, which does not support one; torch's backward pass does")
-    if k.shape[2] and q.shape[2] > k.shape[2]:  # the sum over a group's heads is torch's
+    if k.shape[2] and q.shape[2] > k.shape[2]:  # torch makes the sum over a group's heads
         k, v = (t.repeat_interleave(q.shape[2] // k.shape[2], dim=2) for t in (k, v))
     return ops["attention_lse"](q, k, v, *args[3:7])[0]
 
 
 def _expect_heads(q, k, v):
-    """What the op checks itself, where torch computes."""
+    """Makes the op's own checks for calls that torch computes."""
     if (k.shape[0], k.shape[3]) != (q.shape[0], q.shape[3]) or not k.shape[2] or q.shape[2] % k.shape[2]:
         raise ValueError(f"attention: expected k with q's batch and head dim and heads that divide q's {way.shape_of(q)}, got {way.shape_of(k)}")
     if way.shape_of(v) != way.shape_of(k):
@@ -83,7 +85,7 @@ def _expect_heads(q, k, v):
 
 
 def _added(mask, q):
-    """A mask of bools as numbers to add: 0 where it is True, -inf elsewhere."""
+    """Turns a mask of bools into numbers to add: 0 where it is True, -inf elsewhere."""
     if mask is None or str(getattr(mask, "dtype", "")) not in ("bool", "torch.bool"):
         return mask
     if type(mask).__module__ == "numpy":

@@ -1,14 +1,15 @@
-"""What torch.autocast does to the arguments of the ops: what it does to those of torch's own functions.
+"""Applies torch.autocast to the arguments of the ops, as torch does to those of its own functions.
 
-Norms take float32 where torch's do on that device: LayerNorm and GroupNorm on CUDA devices, in newer versions RMSNorm too.
-Attention and adapters take the dtype of the region, gated products and a posterior's draw the widest of their inputs. Everything else
-keeps its dtypes: the kernels compute in float32 anyway. float64 and what is no tensor of floats is left alone, as by torch."""
+Norms take float32 where torch's do on that device: LayerNorm and GroupNorm on CUDA devices, in newer versions also
+RMSNorm. Attention and adapters take the dtype of the region; gated products and a draw from a posterior take the widest
+dtype of their inputs. Everything else keeps its dtypes, because the kernels compute in float32 anyway. float64, and
+anything that is not a tensor of floats, is left alone, as in torch."""
 
 import torch
 
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 _NORMS = {"layer_norm": ("layer_norm", 5), "group_norm": ("group_norm", 4), "rms_norm": ("rms_norm", 2),
-          "rms_modulate": ("rms_norm", 4)}  # torch's name; the first so many arguments
+          "rms_modulate": ("rms_norm", 4)}  # torch's name, and how many of the first arguments
 _NARROW = {"attention": 3, "attention_lse": 3, "lora": 3}
 _WIDEST = {"glu": 2, "reparameterize": 3}
 
@@ -25,12 +26,12 @@ def _widened(key):
     return {name: count for name, (theirs, count) in _NORMS.items() if has("aten::" + theirs, key)}
 
 
-# Which norms torch computes in float32 in a region of a device, as its dispatcher knows: name -> how many arguments.
+# The norms that torch computes in float32 in a region of a device, as its dispatcher knows: name -> number of arguments.
 WIDENED = {"cuda": _widened("AutocastCUDA"), "cpu": _widened("AutocastCPU")}
 
 
 def cast(name, args):
-    """The arguments of the op as they are in the region of torch.autocast that is active for their device, if one is."""
+    """Returns the op's arguments as the active torch.autocast region for their device changes them, if there is one."""
     kind = args[0].device.type
     if kind not in ("cpu", "cuda") or not torch.is_autocast_enabled(kind):
         return args

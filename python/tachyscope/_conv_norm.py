@@ -1,4 +1,5 @@
-"""`ops.conv1d_group_norm`: torch's convolution over one axis, and GroupNorm with its activation in one pass of ours behind it."""
+"""`ops.conv1d_group_norm`: torch's convolution over one axis, followed by GroupNorm with its activation in one pass of
+ours."""
 
 from . import _op as way
 
@@ -20,5 +21,5 @@ def run(group_norm, x, weight, bias, groups, norm_weight, norm_bias, eps, option
 
     h = torch.nn.functional.conv1d(x, weight, bias, **options)
     free = type(h) is torch.Tensor and not way.records(h, norm_weight, norm_bias) and not torch.compiler.is_compiling()
-    in_place = free and not torch._C._is_any_autocast_enabled()  # autocast may ask for the norm in another dtype
+    in_place = free and not torch._C._is_any_autocast_enabled()  # autocast may want another dtype for the norm
     return group_norm(h, groups, norm_weight, norm_bias, eps, activation=activation, out=h if in_place else None)

@@ -1,5 +1,5 @@
-"""The engine's C interface (src/api/tachyscope_c.h) by ctypes, from the library beside this file. Calls leave Python's lock alone, so
-that other threads go on."""
+"""The engine's C interface (src/api/tachyscope_c.h) through ctypes, from the library beside this file. Calls release
+Python's lock, so that other threads continue."""
 
 import ctypes
 import functools
@@ -12,7 +12,7 @@ FRAME = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_
 
 
 class EngineError(RuntimeError):
-    """What the engine refused or what went wrong in it; `code` is one of the program's exit codes."""
+    """An error of the engine, or a refusal; `code` is one of the program's exit codes."""
 
     def __init__(self, code, text):
         super().__init__(text)
@@ -24,11 +24,11 @@ class ArgumentError(EngineError, ValueError):
 
 
 class ModelNotFound(EngineError, FileNotFoundError):
-    """A file or a part of a model that is not there."""
+    """A missing file, or a missing part of a model."""
 
 
 class OutOfMemory(EngineError, MemoryError):
-    """More memory than there is; nothing was begun."""
+    """More memory is needed than there is; nothing was begun."""
 
 
 class NotFinite(EngineError, ArithmeticError):
@@ -36,7 +36,7 @@ class NotFinite(EngineError, ArithmeticError):
 
 
 class Cancelled(EngineError):
-    """It was stopped."""
+    """The call was stopped."""
 
 
 _KINDS = {2: ArgumentError, 3: ModelNotFound, 7: OutOfMemory, 8: NotFinite, CANCELLED: Cancelled}
@@ -66,7 +66,7 @@ class WorldBlock(ctypes.Structure):
 
 @functools.cache
 def library():
-    """The engine, loaded when it is first asked for."""
+    """Returns the engine, which is loaded when it is first needed."""
     if not os.path.exists(LIBRARY):
         raise ImportError("tachyscope was built without the engine, which worlds need: install a wheel of tools/make_wheel, or build "
                           "with -DTACHY_PYTHON_ENGINE=ON")
@@ -89,6 +89,6 @@ def library():
 
 
 def check(code):
-    """Raises what a call's code says, with the engine's own text."""
+    """Raises the error for a call's code, with the engine's own text."""
     if code:
         raise _KINDS.get(code, EngineError)(code, library().tachyscope_last_error().decode())

@@ -1,4 +1,4 @@
-"""What the results of each op look like, told from its arguments alone: one function an op, of the op's name."""
+"""Describes the results of each op from its arguments alone: one function for each op, with the op's name."""
 
 import torch
 
@@ -8,12 +8,12 @@ def _like(t):
 
 
 def _gradient(t, like):
-    """The gradient of a parameter; of no values where there is none."""
+    """The gradient of a parameter; without values if there is no parameter."""
     return like.new_empty((0,), dtype=torch.float32) if t is None else _like(t)
 
 
 def _channels(x):
-    """As x: contiguous, or its channels last where x has them so and in no other way."""
+    """Laid out like x: contiguous, or with channels last if x is stored that way only."""
     last = [0, *range(2, x.dim()), 1]
     if x.is_contiguous() or not x.permute(last).is_contiguous():
         return _like(x)

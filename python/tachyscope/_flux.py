@@ -1,8 +1,9 @@
 """Whole blocks and attention of diffusers' FLUX transformer.
 
-A double block is, for text and image alike: an adaptive norm, joint attention, the gated residual add with the modulated norm
-behind it, feed-forward and the last gated residual add. A single block has attention and feed-forward side by side and one
-gated residual add. Positions turn pairs of neighbours in each head, of the text's tokens and then the image's."""
+A double block does the same for text and image: an adaptive norm, joint attention, the gated residual add with the
+modulated norm after it, feed-forward and the last gated residual add. A single block has attention and feed-forward
+side by side and one gated residual add. Positions rotate pairs of neighbours in each head, first for the text's tokens
+and then for the image's."""
 
 import torch
 from diffusers.models.transformers import transformer_flux
@@ -14,7 +15,7 @@ from ._rules import Rule, _plain, _usual
 
 
 def _clipped(x):
-    """What float16 can hold, as the blocks see to."""
+    """Limits values to the range of float16, as the blocks do."""
     return x.clip(-65504, 65504) if x.dtype == torch.float16 else x
 
 
@@ -34,7 +35,8 @@ def _double(block, twice, hidden_states, encoder_hidden_states, temb, image_rota
 
 
 def _half(x, attended, norm, ffn, parts, twice):
-    """What follows attention, of the image or of the text. `parts`: gate, shift, scale and the last gate, of each sample."""
+    """The part after attention, for the image or the text. `parts`: gate, shift, scale and the last gate for each
+    sample."""
     gate, shift, scale, ffn_gate = (t[:, None] for t in parts)
     normed, x = added_norm(x, attended, norm, twice, gate, scale, shift)
     return gated(x, ffn(normed), ffn_gate, twice)

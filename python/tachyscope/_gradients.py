@@ -1,7 +1,8 @@
-"""The gradients of the ops: for each one what its backward pass keeps, and that pass. From the two are made the
-autograd.Function of eager code and the registration of the public op (torch.library.register_autograd).
+"""The gradients of the ops: for each op the tensors that its backward pass keeps, and that pass. From these two come
+the autograd.Function of eager code and the registration of the public op (torch.library.register_autograd).
 
-A parameter's gradient that the backward op was not asked for comes as a tensor without values; `_given` makes None of it."""
+A parameter's gradient that was not requested from the backward op comes as a tensor without values; `_given` turns it
+into None."""
 
 import torch
 
@@ -9,7 +10,7 @@ from . import _gradients_torch
 from ._ops import add_op_namespace_prefix
 
 _rules = {}
-direct = {}  # name of an op -> what backward passes call: the public op, or where it is there the function in C in front of it
+direct = {}  # name of an op -> what backward passes call: the public op, or the C function in front of it if there is one
 
 
 def _rule(cls):
@@ -32,9 +33,9 @@ def _sum_to(gradient, like):
 
 
 def _pass(name, dy, x=None):
-    """The backward pass for gradients like `dy`: the op, or torch's operations on the CPU, where ours are definitions, where `x`
-    is given and has its channels first, since ours take them last, and under torch.func, which takes no op whose autograd is
-    registered in Python."""
+    """Returns the backward pass for gradients like `dy`. This is the op, or torch's operations in three cases: on the
+    CPU, where ours are definitions; for a given `x` with channels first, since ours take them last; and under
+    torch.func, which takes no op whose autograd is registered in Python."""
     if torch._C._are_functorch_transforms_active():
         return _gradients_torch.passes(name)
     first = x is not None and x.dim() > 2 and x.is_contiguous() and x.numel() > x.shape[0] * x.shape[1]
@@ -94,7 +95,7 @@ class add_norm:
 
     @staticmethod
     def backward(ctx, dy, dsum):
-        """The modulation's and the gate's parts here, the norm's and the residual add's in the op."""
+        """Computes the modulation's and the gate's parts here; the op computes the norm's and the residual add's."""
         u, gate, weight, bias, scale, h = ctx.saved_tensors
         dy = dy.to(h.dtype)
         dscale = dshift = dgate = None
@@ -255,7 +256,7 @@ class lora:
 
     @staticmethod
     def backward(ctx, dy):
-        """Products of torch."""
+        """Computes the products with torch."""
         if not torch._C._is_any_autocast_enabled():
             return lora.products(dy, *ctx.saved_tensors)
         with torch.autocast(dy.device.type, enabled=False):
@@ -279,7 +280,7 @@ class lora:
 
     @staticmethod
     def of_all(dy, x, a, b, scales, index):
-        """Over rows [m] and adapters [n] with the weight that each adapter has in each row."""
+        """Sums over rows [m] and adapters [n] with the weight of each adapter in each row."""
         rows, dy = x.flatten(0, -2), dy.flatten(0, -2)
         wide = torch.promote_types(x.dtype, torch.float32)
         weights = rows.new_ones((1, a.shape[0]), dtype=wide) if scales is None else scales.to(wide)[None]
@@ -313,7 +314,8 @@ class reparameterize:
 
 
 def _nothing(name):
-    """The rule of an op that has no gradient, such as a backward op: asking for it is an error and no wrong number."""
+    """The rule of an op that has no gradient, such as a backward op: asking for it is an error rather than a wrong
+    number."""
 
     def backward(ctx, *grads):
         raise NotImplementedError(f"{name}: this op has no gradient of its own")
@@ -334,8 +336,8 @@ def register(op):
 
 
 def recorder(op, compute):
-    """What records the gradients of a plain eager call, whose results `compute` makes. torch's own `Function.apply` looks at
-    signatures and transforms, which takes three times as long as the rest; where there are transforms, nobody comes here."""
+    """Records the gradients of a plain eager call, whose results `compute` makes. torch's own `Function.apply` inspects
+    signatures and transforms, which takes three times as long as the rest; calls inside transforms do not come here."""
     rule = _rules.get(op.name)
     if rule is None:
         return op.any_eager

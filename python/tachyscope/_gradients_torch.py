@@ -1,13 +1,14 @@
-"""Backward passes in float32 by torch's operations: on the CPU, where our own are definitions, in plain loops, which are for
-float64 and for comparison, and of norms over channels that lie first, which ours would turn and turn back. Each function has
-the name, the arguments and the results of the op that it stands for, except that what was not asked for comes as None.
+"""Backward passes in float32 by torch's operations. They are used on the CPU, where our own are definitions in plain
+loops for float64 and for comparison, and for norms over channels that come first, which ours would convert back and
+forth. Each function has the name, the arguments and the results of the op that it replaces, except that results that
+were not requested are None.
 
-They are not meant to be differentiated again, like the ops: asking for it is an error."""
+Like the ops, they cannot be differentiated again: asking for that is an error."""
 
 import torch
 
 _RMS = 0  # add_norm's kinds
-_ACTIVATIONS = {1: "silu", 2: "tanh", 3: "none", 4: "mish"}  # as ops.py counts them
+_ACTIVATIONS = {1: "silu", 2: "tanh", 3: "none", 4: "mish"}  # the numbers that ops.py uses
 
 
 def _wide(t):
@@ -20,7 +21,8 @@ def _to(gradient, like):
 
 
 def _norm(dy, x, weight, bias, scale, eps, centred):
-    """Gradients of norm(x) · weight + bias, then · (1 + scale) + shift: (x's in float32, weight's, bias's, scale's, shift's)."""
+    """Gradients of norm(x) · weight + bias, then · (1 + scale) + shift: (x's in float32, weight's, bias's, scale's,
+    shift's)."""
     dy, x = dy.float(), x.float()
     s = dy if scale is None else dy * (1 + scale.float())
     if centred:
@@ -113,7 +115,7 @@ def channel_norm_backward(dy, x, gamma, silu):
     n = wide * factor
     s = torch.ops.aten.silu_backward(dy, n * scale) if silu else dy
     g = s * scale
-    tangent = torch.where(length > 1e-12, (g * n).mean(1, keepdim=True), 0)  # below it the factor is a constant
+    tangent = torch.where(length > 1e-12, (g * n).mean(1, keepdim=True), 0)  # below this length the factor is a constant
     dgamma = (s * n).transpose(0, 1).flatten(1).sum(1).to(gamma.dtype)
     return (factor * (g - n * tangent)).to(x.dtype), dgamma
 
@@ -140,7 +142,7 @@ def reparameterize_backward(dz, logvar, noise):
 
 
 class _Once(torch.autograd.Function):
-    """A pass whose own gradient is refused."""
+    """A pass that refuses its own gradient."""
 
     @staticmethod
     def forward(function, *args):
@@ -156,7 +158,7 @@ class _Once(torch.autograd.Function):
 
 
 def passes(name):
-    """The pass of that name, as a function of its arguments."""
+    """Returns the pass with that name, as a function of its arguments."""
     function = globals()[name]
     if not torch.is_grad_enabled():
         return function

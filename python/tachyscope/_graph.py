@@ -5,16 +5,18 @@ from torch.utils import _pytree
 
 
 def graph(module, *example, warmup=3, **example_keywords):
-    """Captures a call of `module` (a module or any function) with the example inputs as a CUDA graph, and returns a callable
-    that takes inputs of the same structure, shapes, dtypes and devices, copies their tensors to where the graph reads
-    them, and replays it on the current stream. What is no tensor is part of the graph and must stay equal.
+    """Captures a call of `module` (a module or any function) with the example inputs as a CUDA graph. Returns a
+    callable that takes inputs of the same structure, shapes, dtypes and devices, copies their tensors to where the
+    graph reads them, and replays it on the current stream. Inputs that are not tensors become part of the graph and
+    must stay equal.
 
-    The results lie at fixed addresses, too: the next call writes over them, so clone what is to be kept. Memory comes from a
-    pool that the graph keeps for its lifetime. The module is called `warmup` times before, on the stream that captures. There
-    are no gradients. What happens on the host inside the module (random choices, printing, counting) happens at the
-    capture only; weights are read where they lay then, so a module that is moved or offloaded needs a new graph.
+    The results are also at fixed addresses: the next call overwrites them, so clone results that you want to keep.
+    Memory comes from a pool that the graph keeps for its lifetime. Before capturing, the module is called `warmup`
+    times on the capturing stream. There are no gradients. Everything that happens on the host inside the module (random
+    choices, printing, counting) happens only at the capture. Weights are read at their addresses at that time, so a
+    module that is moved or offloaded needs a new graph.
 
-    On the CPU, where no tensor of the example is on a GPU, there is no graph: each call checks its inputs in the same
+    On the CPU, when no tensor of the example is on a GPU, there is no graph: each call checks its inputs in the same
     way and runs the module as it is, without gradients, into memory of its own."""
     leaves, structure = _pytree.tree_flatten((example, example_keywords))
     devices = {leaf.device for leaf in leaves if isinstance(leaf, torch.Tensor)}
@@ -31,7 +33,7 @@ def graph(module, *example, warmup=3, **example_keywords):
 
 
 class Graph:
-    """What `graph` gives on the CPU: the module itself behind the checks of the inputs."""
+    """The result of `graph` on the CPU: the module itself after the checks of the inputs."""
 
     captured = False
 
@@ -59,7 +61,7 @@ class Graph:
 
 
 class CapturedGraph(Graph):
-    """What `graph` gives on a GPU. `graph` is the torch.cuda.CUDAGraph."""
+    """The result of `graph` on a GPU. `graph` is the torch.cuda.CUDAGraph."""
 
     captured = True
 
@@ -71,7 +73,7 @@ class CapturedGraph(Graph):
             stream = torch.cuda.Stream()
             stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(stream):
-                for _ in range(max(1, warmup)):  # what allocates or chooses at a first call does so on this very stream
+                for _ in range(max(1, warmup)):  # allocations and choices of a first call must happen on this very stream
                     self._run(self._inputs)
             torch.cuda.synchronize()
             with torch.cuda.graph(self.graph, stream=stream):

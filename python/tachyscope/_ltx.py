@@ -1,9 +1,9 @@
 """Whole blocks and attention of diffusers' LTX-Video transformer.
 
-A block is a modulated RMSNorm, attention, the gated residual add, attention over the text, the residual add with the next
-modulated RMSNorm, feed-forward and the last gated residual add. Positions turn pairs of neighbours over the width of all heads
-together, with tables of their own for each sample: for the ops one head as wide as that. Norms of queries and keys are one
-pass with them where that may round once, otherwise they are called as modules."""
+A block is a modulated RMSNorm, attention, the gated residual add, attention over the text, the residual add with the
+next modulated RMSNorm, feed-forward and the last gated residual add. Positions rotate pairs of neighbours over the
+width of all heads together, with separate tables for each sample: for the ops this is one head of that width. Norms of
+queries and keys share a pass with the positions if one rounding is allowed; otherwise they are called as modules."""
 
 import torch
 from diffusers.models.transformers import transformer_ltx
@@ -31,15 +31,16 @@ def _block(block, twice, hidden_states, encoder_hidden_states, temb, image_rotar
 
 
 def _one_pass(attention, q, k, twice):
-    """Whether norms of queries and keys may be one pass with the positions, which rounds once."""
+    """Says whether norms of queries and keys may share a pass with the positions, which rounds once."""
     norms = attention.norm_q, attention.norm_k
     return (fuses(twice, q) and all(type(norm) is nn.RMSNorm and norm.eps is not None and unhooked(norm) for norm in norms)
             and norms[0].eps == norms[1].eps and q.shape == k.shape and _usual(q, k, norms[0].weight, norms[1].weight))
 
 
 def _turned(attention, q, k, rotary, twice):
-    """Queries and keys [batch, tokens, channels], normalised, their pairs of neighbours turned by tables [batch or 1, tokens,
-    channels], where neighbours have one value. Samples with tables of their own are taken as one long sample."""
+    """Returns queries and keys [batch, tokens, channels], normalised, with pairs of neighbours rotated by tables [batch
+    or 1, tokens, channels], in which neighbours have the same value. Samples with separate tables are treated as one
+    long sample."""
     shape = q.shape
     cos, sin = (table[..., ::2].float().flatten(0, 1) for table in rotary)
     if cos.shape[0] != shape[1]:

@@ -1,11 +1,12 @@
-"""`ops.mlp`: two linear layers of the framework with our GELU between them, or in the first one's epilogue."""
+"""`ops.mlp`: two linear layers of the framework with our GELU between them, or in the epilogue of the first one."""
 
 from . import _op as way
 
 
 def gelu_in_product(x, weight, bias):
-    """Whether torch's product of x, on a GPU, with GELU by its tanh approximation as it is stored, may stand for both: nothing is
-    recorded, compiled or cast, and the weight is a plain tensor there. The result is rounded once, not twice."""
+    """Says whether torch's product of x on a GPU, which applies GELU by its tanh approximation as it stores, may
+    replace both steps: nothing is recorded, compiled or cast, and the weight is a plain tensor on the GPU. The
+    result is rounded once, not twice."""
     import torch
 
     return (x.is_cuda and bias is not None and type(weight) in (torch.Tensor, torch.nn.Parameter) and weight.device == x.device

@@ -1,7 +1,7 @@
-"""GroupNorm and the activation behind it in one pass, and torch.nn.Sequential, where the two often follow a convolution.
+"""GroupNorm and the activation after it in one pass, and torch.nn.Sequential, where the two often follow a convolution.
 
-What GroupNorm gives is rounded before the activation reads it, where both are modules. In float32 one pass for both is as exact,
-in 16 bits it rounds once and is left to levels above safe, where the two run one after the other."""
+If both are modules, GroupNorm's result is rounded before the activation reads it. In float32 one pass for both is as
+exact. In 16 bits it rounds once, so it is left to levels above safe; at safe the two run one after the other."""
 
 from torch import nn
 
@@ -10,21 +10,22 @@ from ._rules import IN_FLOAT32, Rule, _usual, fuses, unhooked
 
 
 def activation_name(act):
-    """What `ops.group_norm` calls the module's activation; None where it has none for it."""
+    """Returns the name of the module's activation in `ops.group_norm`; None if that does not have it."""
     if type(act) is nn.GELU:
         return "gelu" if act.approximate == "none" else "gelu_tanh"
     return {nn.SiLU: "silu", nn.Mish: "mish"}.get(type(act))
 
 
 def joins(norm, act, x, twice):
-    """Whether `norm_act` stands for act(norm(x)). It does not where one of the two has a hook, which wants to see its result."""
+    """Says whether `norm_act` may replace act(norm(x)). It may not if one of the two has a hook, which needs to see its
+    result."""
     fits = type(norm) is nn.GroupNorm and activation_name(act) is not None and unhooked(norm) and unhooked(act)
     return fits and fuses(twice, x) and _usual(x, norm.weight, norm.bias) and x.dim() > 1
 
 
 def norm_act(norm, act, x):
     y = ops.group_norm(x, norm.num_groups, norm.weight, norm.bias, norm.eps, activation=activation_name(act))
-    return y if x.dim() > 3 else y.contiguous()  # the norm keeps channels last of images and clips alone
+    return y if x.dim() > 3 else y.contiguous()  # the norm keeps channels last only for images and clips
 
 
 def _sequence(sequence, twice, x):
@@ -38,7 +39,7 @@ def _sequence(sequence, twice, x):
 
 
 def _activations(sequence):
-    """The names of the activations that stand directly behind a GroupNorm."""
+    """Returns the names of the activations that come directly after a GroupNorm."""
     parts = list(sequence)
     pairs = [activation_name(act) for norm, act in zip(parts, parts[1:]) if type(norm) is nn.GroupNorm]
     return sorted({name for name in pairs if name is not None})

@@ -1,10 +1,11 @@
-"""How a function of `tachyscope.ops` finds what computes: one `Op` object for each op of the table in python/bind.
+"""How a function of `tachyscope.ops` finds the code that computes it: one `Op` object for each op of the table in
+python/bind.
 
-A tensor of torch takes one of four ways, since what torch.compile, autograd and torch's dispatcher need costs more than the kernel of
-a small tensor: while torch.compile looks, the public op (which has a fake function and gradients); a plain eager call the
-function in C of python/bind/front.cpp, behind an autograd.Function where gradients are recorded; any other eager call (under
-autocast, a profiler, a mode or a transform, of a subclass of tensors) the private op, behind an autograd.Function or alone.
-Everything else goes to `_core`.
+A tensor of torch takes one of four paths, since the overhead of torch.compile, autograd and torch's dispatcher is
+larger than the kernel's time for a small tensor. Under torch.compile it takes the public op (which has a fake function
+and gradients). A plain eager call takes the C function of python/bind/front.cpp, inside an autograd.Function if
+gradients are recorded. Any other eager call (under autocast, a profiler, a mode or a transform, or for a subclass of
+tensors) takes the private op, with or without an autograd.Function. Everything else goes to `_core`.
 """
 
 import sys
@@ -17,18 +18,18 @@ _all = []
 
 
 def _is_compiling():
-    """torch's own once it is there."""
+    """torch's own function once torch has been imported."""
     return False
 
 
 class Op:
-    """One op of the table, called with all arguments by place; `out` with the result's tensor behind them."""
+    """One op of the table, called with all arguments by position; `out` takes the result's tensor after them."""
 
     def __init__(self, name):
         self.name = name
         self.core = getattr(_core, name)
         self.public = self.private = self.into = self.function = None  # _torch.register fills these in
-        self.eager = self.any_eager  # and puts the function in C here, where there is one
+        self.eager = self.any_eager  # and puts the C function here, if there is one
         _all.append(self)
 
     def __call__(self, *args):
@@ -37,7 +38,7 @@ class Op:
         return self.eager(*args)
 
     def any_eager(self, *args):
-        """Any call that torch.compile does not look at."""
+        """Handles any call that torch.compile does not trace."""
         if isinstance(args[0], _Tensor):
             if _any_autocast():
                 args = _cast(self.name, args)
@@ -56,7 +57,7 @@ class Op:
         return self.core(*args)
 
     def out(self, out, *args):
-        """Writes the result into `out` and returns it. Gradients cannot flow through memory that is written over."""
+        """Writes the result into `out` and returns it. Gradients cannot flow through overwritten memory."""
         if isinstance(args[0], _Tensor):
             if _is_grad_enabled():
                 for arg in (*args, out):
@@ -74,38 +75,38 @@ class Op:
 
 
 def _raise(error):
-    """Raises what an op threw: wrong arguments as the ValueError that newer versions of torch do not make of them."""
+    """Raises the error that an op threw: for wrong arguments a ValueError, which newer versions of torch do not raise."""
     if type(error) is RuntimeError and str(error) == _last_refusal():
         raise ValueError(str(error)) from None
     raise error
 
 
 def _refuse_tangents(name, args):
-    """Without a rule for them, torch would drop the tangents of forward-mode derivatives and say nothing."""
+    """Refuses forward-mode derivatives: without a rule for them, torch would silently drop the tangents."""
     for arg in args:
         if isinstance(arg, _Tensor) and _forward_ad.unpack_dual(arg).tangent is not None:
             raise NotImplementedError(f"{name}: forward-mode derivatives (torch.func.jvp, forward_ad) are not supported")
 
 
 def shape_of(t):
-    """A tensor's shape for the text of an error, or what it is instead."""
+    """Returns a tensor's shape for the text of an error, or what the object is instead."""
     return list(t.shape) if hasattr(t, "shape") else type(t).__name__
 
 
 def is_torch(x):
-    """Whether it is a tensor of torch."""
+    """Says whether it is a tensor of torch."""
     return isinstance(x, _Tensor) or (_torch_came() and isinstance(x, _Tensor))
 
 
 def records(*args):
-    """Whether a call with these arguments is one whose gradients torch records."""
+    """Says whether torch records the gradients of a call with these arguments."""
     if _Tensor == () and not _torch_came():
         return False
     return _is_grad_enabled() and any(isinstance(arg, _Tensor) and arg.requires_grad for arg in args)
 
 
 def _torch_came():
-    """Whether torch has been imported since the last look and the ops are now registered with it."""
+    """Says whether torch has been imported since the last check, so that the ops are now registered with it."""
     if _Tensor != () or "torch" not in sys.modules:
         return False
     enable_torch()
@@ -113,8 +114,8 @@ def _torch_came():
 
 
 def enable_torch():
-    """Registers the ops with torch. The first call with one of its tensors does this by itself; code that is compiled by
-    torch.compile before any such call (and before torch was imported when this package was) calls it first."""
+    """Registers the ops with torch. The first call with one of its tensors does this by itself. Call it first in code
+    that torch.compile compiles before any such call, if torch was not yet imported when this package was."""
     global _Tensor, _is_grad_enabled, _is_compiling, _any_autocast, _cast, _forward_ad, _last_refusal
     if _Tensor != ():
         return

@@ -1,5 +1,5 @@
-"""Where torch has the ops of this package: torch.ops.tachyscope. A kernel for the Hugging Face hub has a file of its own in the
-place of this one, with a namespace that no other build has (tools/make_hub_kernel), so that both may be in one process."""
+"""The place of this package's ops in torch: torch.ops.tachyscope. A kernel for the Hugging Face hub replaces this file
+by its own, with a namespace that no other build has (tools/make_hub_kernel), so that both may be in one process."""
 
 import torch
 

@@ -1,7 +1,8 @@
-"""`tachyscope.optimize` and `tachyscope.restore`: our kernels in place of a model's norms, activations, attention and blocks.
+"""`tachyscope.optimize` and `tachyscope.restore`: our kernels in place of a model's norms, activations, attention and
+blocks.
 
-A module keeps its class, its parameters and its place; it gets a forward of its own, which stands before that of its class. Where
-accelerate or diffusers have put hooks in front (offloading), the forward behind the hooks is the one that is exchanged."""
+A module keeps its class, its parameters and its place. It gets its own forward, which takes precedence over that of its
+class. If accelerate or diffusers have put hooks in front (offloading), the forward behind the hooks is exchanged."""
 
 import collections
 import dataclasses
@@ -20,14 +21,15 @@ _NAMES = re.compile(r"Norm|GELU|Gelu|GLU|SiLU|Silu|Mish")
 
 @dataclasses.dataclass
 class Report:
-    """What `optimize` did: (name, class, op) of each module that it replaced, (name, class, why) of each that it left."""
+    """The work of `optimize`: (name, class, op) for each module that it replaced, (name, class, why) for each that it
+    left."""
 
     level: str
     replaced: list = dataclasses.field(default_factory=list)
     left: list = dataclasses.field(default_factory=list)
 
     def counts(self):
-        """How many modules of each class were replaced."""
+        """Returns how many modules of each class were replaced."""
         return dict(collections.Counter(kind for _, kind, _ in self.replaced))
 
     def __str__(self):
@@ -39,11 +41,11 @@ class Report:
 
 
 def optimize(thing, level="safe", *, verbose=True):
-    """Puts our kernels in the place of what they stand for in a model of diffusers or transformers, any torch module, or a
-    pipeline (all its modules), and returns a `Report`, which it prints unless `verbose` is False.
+    """Puts our kernels in place of the modules that they can replace in a model of diffusers or transformers, any torch
+    module, or a pipeline (all its modules). Returns a `Report`, which it prints unless `verbose` is False.
 
-    level "none": as `restore`. "safe": values are rounded where the modules round them. "aggressive": fused ones
-    round once. "extreme": as aggressive so far. What was replaced before is replaced again at the new level."""
+    level "none": as `restore`. "safe": values are rounded where the modules round them. "aggressive": fused modules
+    round once. "extreme": so far as aggressive. Modules that were replaced before are replaced again at the new level."""
     report = run(thing, level)
     if verbose:
         print(report)
@@ -51,7 +53,8 @@ def optimize(thing, level="safe", *, verbose=True):
 
 
 def run(thing, level, wanted=lambda op: True, anew=True):
-    """`optimize` for the rules whose op is wanted. Without `anew` what was replaced before stays as it is."""
+    """Does the work of `optimize` for the rules whose op is wanted. Without `anew`, modules that were replaced before
+    stay as they are."""
     level = str(getattr(level, "value", level)).lower()
     if level not in LEVELS:
         raise ValueError(f"optimize: expected level to be one of {', '.join(LEVELS)}, got {level!r}")
@@ -61,7 +64,7 @@ def run(thing, level, wanted=lambda op: True, anew=True):
         restore(thing)
     if level != "none":
         rules, codes = (_asked(known, wanted) for known in _all_rules.known())
-        inside = set()  # what a replaced module stands for as well
+        inside = set()  # modules inside a replaced module, which it also replaces
         for name, module in modules:
             if id(module) not in inside:
                 inside |= _consider(name, module, rules, codes, level, report)
@@ -69,7 +72,8 @@ def run(thing, level, wanted=lambda op: True, anew=True):
 
 
 def restore(thing):
-    """Gives every module that `optimize` replaced its own forward again; the same bits as before. Returns their number."""
+    """Gives every module that `optimize` replaced its own forward again, with the same bits as before. Returns their
+    number."""
     count, attention = 0, sys.modules.get(f"{__package__}._transformers_attention")
     for _, module in _modules(thing):
         ours = module.__dict__.pop(_MARK, None)
@@ -80,7 +84,7 @@ def restore(thing):
         if holder.__dict__.get(name) is ours:
             if name == "forward" and holder is module:
                 del module.forward
-            else:  # behind a hook
+            else:  # the forward is behind a hook
                 setattr(holder, name, types.MethodType(type(module).forward, module))
         if attention is not None:
             attention.end(module)
@@ -88,7 +92,8 @@ def restore(thing):
 
 
 def _place(module):
-    """The object and the name of its attribute that hold the module's forward behind all hooks, accelerate's or diffusers'."""
+    """Returns the object and the name of its attribute that hold the module's forward behind all hooks, accelerate's or
+    diffusers'."""
     own = module.__dict__
     if "_hf_hook" in own and "_old_forward" in own:
         return module, "_old_forward"
@@ -99,7 +104,7 @@ def _place(module):
 
 
 def _modules(thing):
-    """(name, module) of all modules in a module or a pipeline, once each."""
+    """Yields (name, module) for all modules in a module or a pipeline, once each."""
     if isinstance(thing, torch.nn.Module):
         yield from thing.named_modules()
         return
@@ -115,7 +120,7 @@ def _modules(thing):
 
 
 def _asked(rules, wanted):
-    """The rules, of which those that are not wanted leave every module."""
+    """Returns the rules; those that are not wanted leave every module."""
     return {key: rule if wanted(rule.op) else _rules.Rule(rule.op, rule.call, lambda module: "it was not asked for", about=rule.about)
             for key, rule in rules.items()}
 
@@ -129,7 +134,7 @@ def _rule_of(module, rules, codes):
 
 
 def _consider(name, module, rules, codes, level, report):
-    """Replaces the module if a rule fits. Returns the ids of modules inside that it stands for as well."""
+    """Replaces the module if a rule fits. Returns the ids of modules inside that it also replaces."""
     kind = type(module).__name__
     rule = _rule_of(module, rules, codes)
     holder, place = _place(module)
@@ -159,7 +164,7 @@ def _replace(module, rule, level):
     def forward(self, *args, **kwargs):
         return call(self, twice, *args, **kwargs)
 
-    ours = types.MethodType(forward, module)  # which deepcopy binds to the copy
+    ours = types.MethodType(forward, module)  # deepcopy then binds it to the copy
     module.__dict__[_MARK] = ours
     holder, name = _place(module)
     setattr(holder, name, ours)

@@ -1,8 +1,9 @@
-"""Attention of diffusers' class Attention (SD3, SDXL, PixArt, DiT, VAEs), and what all rules for attention ask first.
+"""Attention of diffusers' class Attention (SD3, SDXL, PixArt, DiT, VAEs), and the checks that all rules for attention
+make first.
 
-Linear layers and norms of queries and keys are called as modules. What a module computes is decided by its processor: the rule
-knows two of diffusers' own, and every other one (the user's, IP adapters', perturbed guidance's, fused projections') runs as
-it is, whether it was there when `optimize` was called or came later."""
+Linear layers and norms of queries and keys are called as modules. A module's processor decides what it computes. The
+rule knows two of diffusers' own; every other one (the user's, or those of IP adapters, perturbed guidance, fused
+projections) runs as it is, whether it was there when `optimize` was called or came later."""
 
 import torch
 from diffusers.models import attention_dispatch, attention_processor
@@ -18,7 +19,7 @@ def _other_backend():
 
 
 def dispatched_check(cls):
-    """The check of attention whose processor `cls` leaves the choice of a kernel to diffusers' dispatcher."""
+    """Returns the check for attention whose processor `cls` lets diffusers' dispatcher choose a kernel."""
 
     def check(attention):
         if type(attention.processor) is not cls:
@@ -29,18 +30,19 @@ def dispatched_check(cls):
 
 
 def chosen(processor, cls):
-    """Whether the user has chosen what computes since the module was replaced."""
+    """Says whether the user has chosen another computation since the module was replaced."""
     return (type(processor) is not cls or processor._attention_backend is not None or processor._parallel_config is not None
             or _other_backend())
 
 
 def projected_out(attention, x):
-    """The layers behind attention, of heads [batch, tokens, heads, head dim]."""
+    """Applies the layers after attention to heads [batch, tokens, heads, head dim]."""
     return attention.to_out[1](attention.to_out[0](x.flatten(2, 3)))
 
 
 def mask_of_heads(attention, mask, batch, keys):
-    """A mask [batch, queries or 1, keys] as it broadcasts to the scores; others as the module prepares them."""
+    """Returns a mask [batch, queries or 1, keys] in a form that broadcasts to the scores; other masks as the module
+    prepares them."""
     if mask is None:
         return None
     if mask.dim() == 3 and mask.shape[0] == batch and mask.shape[-1] == keys:
@@ -54,7 +56,8 @@ def fits_mask(mask, x):
 
 
 def _heads(attention, x, text):
-    """Queries of x, keys and values of the text: [batch, tokens, heads, head dim], the first two normalised."""
+    """Returns queries of x, and keys and values of the text: [batch, tokens, heads, head dim], the first two
+    normalised."""
     parts = attention.to_q(x), attention.to_k(text), attention.to_v(text)
     return _normed(attention, parts, attention.norm_q, attention.norm_k)
 
@@ -77,7 +80,7 @@ def _joint(attention, x, text):
 
 
 def _normed_image(attention, x):
-    """GroupNorm of tokens [batch, tokens, channels], which are channels last."""
+    """Applies GroupNorm to tokens [batch, tokens, channels], which have channels last."""
     norm = attention.group_norm
     if unhooked(norm) and _usual(x, norm.weight, norm.bias):
         return ops.group_norm(x.transpose(1, 2), norm.num_groups, norm.weight, norm.bias, norm.eps).transpose(1, 2)
@@ -107,7 +110,7 @@ def _single(attention, x, text, mask):
 def _attention(attention, twice, hidden_states, encoder_hidden_states=None, attention_mask=None, **kwargs):
     x, text, mask = hidden_states, encoder_hidden_states, attention_mask
     joint = type(attention.processor) is attention_processor.JointAttnProcessor2_0
-    # The time is for spatial norms, which the check leaves; everything else is said or refused by the module itself.
+    # Only spatial norms need the time, and the check excludes those; the module itself reports or refuses everything else.
     known = type(attention.processor) in _OWN and not kwargs.keys() - (set() if joint else {"temb"})
     fits = _usual(x) and fits_mask(mask, x) and (x.dim() == 3 or (x.dim() == 4 and not joint))
     if not known or not fits or (joint and mask is not None):

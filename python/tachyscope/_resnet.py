@@ -1,8 +1,8 @@
-"""GroupNorm with the activation behind it in diffusers' residual blocks of images, its Conv1dBlock, and the tails of AutoencoderKL's
-two halves.
+"""GroupNorm with the activation after it in diffusers' residual blocks for images, in its Conv1dBlock, and at the ends
+of AutoencoderKL's encoder and decoder.
 
-Convolutions and linear layers are called as modules, and norms too where a hook brings their parameters. The results lie as
-the inputs do (channels last or not)."""
+Convolutions and linear layers are called as modules, and so are norms if a hook loads their parameters. The results are
+laid out like the inputs (channels last or not)."""
 
 import sys
 
@@ -39,7 +39,7 @@ def _residual(block, twice, input_tensor, temb, *args, **kwargs):
         h = h + temb
     h = block.conv2(block.dropout(_norm_silu(block.norm2, block.nonlinearity, h, twice)))
     if block.conv_shortcut is not None:
-        # A training step of DistributedDataParallel wants contiguous operands, as the block itself sees to.
+        # A training step of DistributedDataParallel needs contiguous operands; the block itself makes sure of that, too.
         input_tensor = block.conv_shortcut(input_tensor.contiguous() if block.training else input_tensor)
     h = input_tensor + h
     return h if block.output_scale_factor == 1 else h / block.output_scale_factor

@@ -1,11 +1,11 @@
-"""`tachyscope.ring_kv_cache`: the keys and values of the last frames of a stream, at fixed addresses."""
+"""`tachyscope.ring_kv_cache`: the keys and values of a stream's last frames, at fixed addresses."""
 
 import torch
 
 
 def ring_kv_cache(layers, window, frame_tokens, heads, head_dim, *, dtype=torch.bfloat16, device=None):
-    """A `RingKVCache` for a causal video model: `window` frames of `frame_tokens` tokens in each of `layers`. Its memory,
-    2 · layers · window · frame_tokens · heads · head_dim values, is taken here and once."""
+    """Returns a `RingKVCache` for a causal video model: `window` frames of `frame_tokens` tokens in each of `layers`.
+    Its memory, 2 · layers · window · frame_tokens · heads · head_dim values, is allocated once, by this call."""
     sizes = dict(layers=layers, window=window, frame_tokens=frame_tokens, heads=heads, head_dim=head_dim)
     for name, value in sizes.items():
         if not isinstance(value, int) or value < 1:
@@ -14,22 +14,22 @@ def ring_kv_cache(layers, window, frame_tokens, heads, head_dim, *, dtype=torch.
 
 
 class RingKVCache:
-    """keys and values: [layers][W · Lf, H, D] with W frames of Lf tokens. Frame f lies in slot f % W, whichever frame was
-    there before is written over, and a block of frames may wrap around the end. The addresses never change.
+    """keys and values: [layers][W · Lf, H, D] with W frames of Lf tokens. Frame f is in slot f % W and overwrites the
+    frame that was there before; a block of frames may wrap around the end. The addresses never change.
 
-    Attention does not mind the order of keys, whose positions are turned into them before they are written: a full ring is
-    plain keys and values, and while it fills its prefix is. There are no gradients through it."""
+    Attention does not depend on the order of keys, whose positions are applied before they are written. So a full ring
+    is plain keys and values, and so is its prefix while it fills. There are no gradients through it."""
 
     def __init__(self, sizes, dtype, device):
         self.window, self.frame_tokens = sizes["window"], sizes["frame_tokens"]
         shape = (sizes["layers"], self.window * self.frame_tokens, sizes["heads"], sizes["head_dim"])
         self.keys, self.values = (torch.zeros(shape, dtype=dtype, device=device) for _ in range(2))
-        self._frames = [0] * sizes["layers"]  # how many have been written, in each layer
+        self._frames = [0] * sizes["layers"]  # how many have been written in each layer
 
     def write(self, layer, frame, k, v):
-        """Writes a block of whole frames, whose first has the absolute number `frame`: k and v [n · Lf, H, D], or with one
-        sample before. A block that is in the window may be written again, as each step of denoising does; frames
-        may neither be left out nor be older than the window."""
+        """Writes a block of whole frames, the first of which has the absolute number `frame`: k and v [n · Lf, H, D],
+        optionally with a leading dim of one sample. A block that is in the window may be written again, as each
+        denoising step does. Frames may not be skipped, and they may not be older than the window."""
         k, v = (self._block(name, t) for name, t in (("k", k), ("v", v)))
         count = len(k) // self.frame_tokens
         if len(k) != len(v):
@@ -46,28 +46,28 @@ class RingKVCache:
         self._frames[layer] = max(seen, frame + count)
 
     def read(self, layer):
-        """Keys and values of all frames in the window, [1, tokens, H, D] for `ops.attention`: views, no copies. In slots'
-        order, which is that of time until the ring is full."""
+        """Returns keys and values of all frames in the window, [1, tokens, H, D] for `ops.attention`, as views without
+        copies. They are in the order of slots, which is that of time until the ring is full."""
         tokens = self.frames(layer) * self.frame_tokens
         return self.keys[layer, :tokens].unsqueeze(0), self.values[layer, :tokens].unsqueeze(0)
 
     def frames(self, layer=0):
-        """How many frames the window holds: at most W."""
+        """Returns how many frames the window holds: at most W."""
         return min(self._frames[layer], self.window)
 
     def next_frame(self, layer=0):
-        """The number of the first frame that has not been written."""
+        """Returns the number of the first frame that has not been written."""
         return self._frames[layer]
 
     def reset(self):
-        """Forgets all frames. The memory stays."""
+        """Forgets all frames. The memory stays allocated."""
         self._frames = [0] * len(self._frames)
 
     def bytes(self):
         return 2 * self.keys.numel() * self.keys.element_size()
 
     def _block(self, name, t):
-        """The tokens [n, H, D] of a block, checked."""
+        """Returns the tokens [n, H, D] of a block, after checks."""
         ring = self.keys
         tokens = t[0] if t.dim() == 4 and len(t) == 1 else t
         good = tokens.dim() == 3 and tokens.shape[1:] == ring.shape[2:] and len(tokens) and len(tokens) % self.frame_tokens == 0

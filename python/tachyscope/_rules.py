@@ -1,13 +1,14 @@
-"""Which modules of diffusers and transformers our kernels stand for, and how each is then computed.
+"""The modules of diffusers and transformers that our kernels can replace, and how each is then computed.
 
-A rule belongs to a class by what its forward does, not by its name: a class of torch or diffusers itself (or one that
-inherits its forward), or, in transformers, where every model has its own copy of the same lines, a class whose forward has
-the same code as the one the rule was written for (`_transformers.py`). Parameters are read when the module is called and
-nothing is kept of them, so the rules hold before and after offloading, with adapters and under hooks. Heads are taken apart by
-`torch.unflatten`: while the user has set a default device, torch.compile cannot trace the tensor's own method of that name.
+A rule belongs to a class by what its forward does, not by its name. That is a class of torch or diffusers itself (or
+one that inherits its forward). In transformers, where every model has its own copy of the same lines, it is a class
+whose forward has the same code as the one that the rule was written for (`_transformers.py`). Parameters are read when
+the module is called and nothing of them is kept, so the rules hold before and after offloading, with adapters and under
+hooks. Heads are separated by `torch.unflatten`: if the user has set a default device, torch.compile cannot trace the
+tensor's own method of that name.
 
-A rule's `check` tells why this one module is to be left (or None). Its `call` computes; it takes the plain forward where the
-tensors of a call are such that the module itself would convert them (`_plain`).
+A rule's `check` tells why this particular module should be left alone (or None). Its `call` computes; it uses the plain
+forward for tensors that the module itself would convert (`_plain`).
 """
 
 import importlib
@@ -20,12 +21,13 @@ from torch.autograd import forward_ad
 from . import ops
 from ._mlp import gelu_in_product, product_with_gelu
 
-MARK = "_tachyscope_forward"  # where a module keeps the forward that we gave it
-IN_FLOAT32 = " where it is float32"  # what the report adds at level safe
+MARK = "_tachyscope_forward"  # the attribute in which a module keeps the forward that we gave it
+IN_FLOAT32 = " where it is float32"  # added to the report at level safe
 
 
 def _usual(x, *parameters):
-    """Whether our op gives what the module would: 16- or 32-bit floats of one dtype, and no autocast, which would choose."""
+    """Says whether our op gives the module's result: 16- or 32-bit floats of one dtype, and no autocast, which would
+    choose a dtype."""
     if x.dtype not in (torch.float32, torch.bfloat16, torch.float16) or not 1 <= x.dim() <= 6:
         return False
     if x.device.type not in ("cpu", "cuda") or torch.is_autocast_enabled(x.device.type):
@@ -36,7 +38,8 @@ def _usual(x, *parameters):
 
 
 def unhooked(module):
-    """Whether the module may be computed without being called: it has no hooks of any kind, and no forward of somebody else's."""
+    """Says whether the module may be computed without being called: it has no hooks of any kind, and no other replaced
+    forward."""
     own = module.__dict__.get("forward")
     if own is not None and own is not module.__dict__.get(MARK):
         return False
@@ -45,7 +48,7 @@ def unhooked(module):
 
 
 def fuses(twice, x):
-    """Whether values that a module rounds several times may be rounded once."""
+    """Says whether values that a module rounds several times may be rounded once."""
     return not twice or x.dtype == torch.float32
 
 
@@ -57,7 +60,7 @@ def _one_dim(module, shape):
     return None if len(shape) == 1 else f"it normalises over {len(shape)} dims"
 
 
-# Norms. `twice`: level safe keeps a module's two roundings.
+# Norms. With `twice`, level safe keeps a module's two roundings.
 
 
 def _torch_rms(module, twice, x):
@@ -98,14 +101,14 @@ def _group_norm(module, twice, x):
     if not _usual(x, module.weight, module.bias) or x.dim() < 2:
         return _plain(module, x)
     y = ops.group_norm(x, module.num_groups, module.weight, module.bias, module.eps)
-    return y if x.dim() > 3 else y.contiguous()  # the module keeps channels last of images and clips alone
+    return y if x.dim() > 3 else y.contiguous()  # the module keeps channels last only for images and clips
 
 
 # Activations.
 
 
 def _lying(function, x, **options):
-    """The function of each value, which lies as x does where x is an image with its channels last."""
+    """Applies the function to each value. The result is laid out like x if that is an image with channels last."""
     if x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last):
         return function(x.movedim(1, -1), **options).movedim(-1, 1)
     return function(x, **options)
@@ -126,7 +129,7 @@ def _silu_check(module):
     return "it works in place" if getattr(module, "inplace", False) else None
 
 
-# Linear layers with an activation: the layer itself is called as ever.
+# Linear layers with an activation: the layer itself is called as usual.
 
 
 def _projected_gelu(module, twice, x):
@@ -153,36 +156,37 @@ def _projected_glu(function):
 
 class Rule:
     """How modules of a class are computed: `op` for the report, `check(module)`, `call(module, twice, *args)`, and
-    `inside(module)`: the modules in it that are not called any more. `safe` is what the report adds at level safe. A module
-    that the rule is not `about` is one without a rule."""
+    `inside(module)`: the modules inside that are no longer called. `safe` is added to the report at level safe. A
+    module that the rule is not `about` counts as one without a rule."""
 
     def __init__(self, op, call, check=lambda module: None, inside=lambda module: [], safe="", about=lambda module: True):
         self.op, self.call, self.check, self.inside, self.safe, self.about = op, call, check, inside, safe, about
 
     def begin(self, module):
-        """What computes this one module; it is about to be replaced."""
+        """Returns the function that computes this module, which is about to be replaced."""
         return self.call
 
     def words(self, module):
-        """What the report says of it."""
+        """Returns the words of the report for the module."""
         return self.op
 
 
 def _code(forward):
-    """What a function does, without its name, its lines and its help."""
+    """Returns a function's code, without its name, its lines and its help."""
     code = getattr(forward, "__wrapped__", forward).__code__
     constants = tuple(c for c in code.co_consts if not isinstance(c, str))
     return code.co_code, code.co_names, code.co_varnames, constants
 
 
 def code_of(module):
-    """As `_code`, of the forward that the module's class has; None where it is not a Python function."""
+    """Returns `_code` of the forward in the module's class; None if that is not a Python function."""
     forward = type(module).forward
     return _code(forward) if hasattr(getattr(forward, "__wrapped__", forward), "__code__") else None
 
 
 def forwards(entries):
-    """{code of the forward of each class that this transformers has: value}, of (model, class, value)."""
+    """Returns {code of the forward: value} for each (model, class, value) whose class exists in this version of
+    transformers."""
     found = {}
     for model, name, value in entries:
         try:
@@ -194,5 +198,5 @@ def forwards(entries):
 
 
 def replaced(module):
-    """Whether the module runs a forward of ours."""
+    """Says whether the module runs one of our forwards."""
     return MARK in getattr(module, "__dict__", {})

@@ -1,6 +1,6 @@
-"""Whole blocks of diffusers' SD3 transformer (JointTransformerBlock, with a second attention in SD3.5), as FLUX's double ones:
-for text and image adaptive norm, joint attention, gated residual add with the modulated norm behind it, feed-forward, gated
-residual add. The last block's text ends at attention."""
+"""Whole blocks of diffusers' SD3 transformer (JointTransformerBlock, with a second attention in SD3.5), like FLUX's
+double ones. For text and image: adaptive norm, joint attention, gated residual add with the modulated norm after it,
+feed-forward, gated residual add. In the last block the text ends at attention."""
 
 from diffusers.models import attention
 
@@ -9,7 +9,7 @@ from ._rules import Rule, _plain, _usual
 
 
 def _half(x, attended, gate, norm, ffn, parts, twice):
-    """What follows attention, of the image or of the text. `parts`: shift, scale and the last gate."""
+    """The part after attention, for the image or the text. `parts`: shift, scale and the last gate."""
     shift, scale, ffn_gate = parts
     normed, x = added_norm(x, attended, norm, twice, gate, scale, shift)
     return gated(x, ffn(normed), ffn_gate, twice)

@@ -1,5 +1,5 @@
-"""The ops in torch: loads libtachyscope_torch.so, which registers their kernels, and gives the public ones a fake function
-(shapes without values, for torch.compile) and gradients (`_gradients.py`)."""
+"""The ops in torch: loads libtachyscope_torch.so, which registers their kernels, and gives the public ones a fake
+function (shapes without values, for torch.compile) and gradients (`_gradients.py`)."""
 
 import ctypes
 import pathlib
@@ -12,7 +12,8 @@ from ._ops import ops as space
 
 
 def _on_one_device(name, fake):
-    """The fake function, for tensors of one device only: what the kernels check, which never see tensors without values."""
+    """Wraps the fake function so that all tensors must be on one device. The kernels check this, too, but they never
+    see tensors without values."""
 
     def checked(*args):
         for arg in args:
@@ -24,7 +25,7 @@ def _on_one_device(name, fake):
 
 
 def register(ops):
-    """Registers all, and returns a function that tells the text of this thread's last error of a wrong argument."""
+    """Registers all ops. Returns a function that returns the text of this thread's last error about a wrong argument."""
     library = ctypes.CDLL(str(pathlib.Path(__file__).parent / "libtachyscope_torch.so"))
     library.tachyscope_register_torch.restype = ctypes.c_char_p
     why = library.tachyscope_register_torch(space.name.encode())
@@ -48,10 +49,10 @@ def register(ops):
 
 
 def _in_front(ops):
-    """Puts functions in C in front of the eager ways, for calls whose tensors are plain and that nobody watches."""
+    """Puts C functions in front of the eager paths, for calls with plain tensors that nothing watches."""
     _core._use_torch({
         "tensor": torch.Tensor, "parameter": torch.nn.Parameter,
-        # Modes and tracers see ops only; a profiler shows them by name; autocast changes arguments, functorch what a tensor is.
+        # Modes and tracers see only ops; profilers name them; autocast changes arguments, functorch what a tensor is.
         "watchers": (torch._C._is_torch_function_mode_enabled, torch._C._len_torch_dispatch_stack, torch._C._is_any_autocast_enabled,
                      torch._C._are_functorch_transforms_active, torch._C._is_tracing),
         "forward_ad": torch.autograd.forward_ad, "profiler": torch.autograd.profiler, "grad_enabled": torch.is_grad_enabled, "is_negated": torch.Tensor.is_neg,

@@ -1,9 +1,10 @@
 """Modules of transformers: norms, activations, gated products and whole decoder layers.
 
-Every model of transformers has its own copy of the same few classes, so a class is known by the code of its forward: one that
-has the code of LLaMA's MLP is computed as that. A decoder layer calls its parts as modules, whatever adapters or hooks they
-have, but for the residual add and the norm behind it, which are one pass where that norm runs our forward and nothing
-stands before it. The layer's second residual add stays an add of its own, since the norm behind it is the next layer's.
+Every model of transformers has its own copy of the same few classes, so a class is recognised by the code of its
+forward: one with the code of LLaMA's MLP is computed as that. A decoder layer calls its parts as modules, whatever
+adapters or hooks they have, except for the residual add and the norm after it. These two are one pass if that norm runs
+our forward and nothing is hooked in before it. The layer's second residual add stays a separate add, since the norm
+after it belongs to the next layer.
 
 Attention is in `_transformers_attention.py`."""
 
@@ -28,13 +29,13 @@ def _gemma_rms(module, twice, x):
     return ops.rms_norm(x, 1.0 + module.weight.float(), module.eps)
 
 
-# The same behind a residual add: (the norm's result, the sum), or None where the norm is to be called.
+# The same norms after a residual add: (the norm's result, the sum), or None if the norm must be called.
 
 
 def _llama_sum(norm, twice, x, u):
     if not _usual(x, u, norm.weight):
         return None
-    if twice and x.dtype != torch.float32:  # rounded before it is multiplied, as the module does
+    if twice and x.dtype != torch.float32:  # rounded before it is multiplied, as in the module
         normed, h = ops.add_norm(x, u, eps=norm.variance_epsilon)
         return norm.weight * normed, h
     return ops.add_norm(x, u, norm.weight, eps=norm.variance_epsilon)
@@ -49,7 +50,7 @@ def _layer_sum(norm, twice, x, u):
 
 
 def _alone(norm):
-    """Whether the norm runs our forward and nothing else runs with it, such as a hook that brings its weights."""
+    """Says whether the norm runs our forward and nothing else runs with it, such as a hook that loads its weights."""
     return replaced(norm) and unhooked(norm)
 
 
@@ -57,8 +58,8 @@ def _alone(norm):
 
 
 class _Layer(Rule):
-    """A layer whose residual add behind the attention comes before the norm of the name `second`; `call(layer, both, twice,
-    hidden_states, kwargs)` computes it, where both(x, u) is that norm of x + u, and x + u."""
+    """A layer whose residual add after attention comes before the norm named `second`. `call(layer, both, twice,
+    hidden_states, kwargs)` computes it, where both(x, u) returns that norm of x + u, and x + u."""
 
     def __init__(self, second, call):
         super().__init__("add_norm", call, self._check)
@@ -100,14 +101,14 @@ def _llama_layer(layer, both, x, kwargs):
 
 
 def _gemma_layer(layer, both, x, kwargs):
-    """Of Gemma 2 and 3, whose branches are normalised at their ends as well."""
+    """The layer of Gemma 2 and 3, whose branches also end in a norm."""
     attended, _ = layer.self_attn(hidden_states=layer.input_layernorm(x), **kwargs)
     normed, h = both(x, layer.post_attention_layernorm(attended))
     return h + layer.post_feedforward_layernorm(layer.mlp(normed))
 
 
 def _falcon_layer(layer, both, x, kwargs):
-    """Of Falcon, where its branches come one after the other. The dropouts are those that it asks its config for."""
+    """The layer of Falcon, if its branches come one after the other. The dropouts are those in its config."""
     dropout, config = functools.partial(F.dropout, training=layer.training), layer.config
     attended, weights = layer.self_attention(layer.input_layernorm(x), **kwargs)
     normed, h = both(x, dropout(attended, config.attention_dropout))
@@ -149,7 +150,7 @@ def _gelu_tanh_check(module):
 
 
 def rules():
-    """By the class whose forward a module runs."""
+    """Returns the rules by the class whose forward a module runs."""
     from transformers import activations
 
     return {
@@ -168,7 +169,7 @@ def _sums():
 
 @functools.cache
 def codes():
-    """By what the forward does, for classes that every model of transformers has a copy of."""
+    """Returns the rules by the code of the forward, for classes that every model of transformers copies."""
     known = forwards([
         ("llama", "LlamaRMSNorm", Rule("rms_norm", _llama_rms)),
         ("t5", "T5LayerNorm", Rule("rms_norm", _llama_rms)),
@@ -180,6 +181,6 @@ def codes():
     ])
     try:
         from . import _transformers_attention
-    except ImportError:  # a transformers before its interface of attention
+    except ImportError:  # a version of transformers before its attention interface
         return known
     return known | _transformers_attention.codes()

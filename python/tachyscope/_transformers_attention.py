@@ -1,15 +1,15 @@
 """Attention of transformers, in two parts that work without each other.
 
-The interface: an attention function and a mask function are registered with transformers under the name "tachyscope", and
-where a model's config says "sdpa" (which is what transformers sets where nobody chose), `optimize` writes that name
-instead, `restore` puts "sdpa" back. The config keeps it in a field that is never saved. It is looked up at each call, so
-a later choice of the user's counts. What our kernels cannot do (dropout, soft-capped scores, biases by position, a paged
-cache) goes to transformers' own functions. A config that caps scores keeps what it says: where that is "sdpa" (transformers
-5.17), its function passes over the caps, and a model that is optimized computes what it did.
+The interface: an attention function and a mask function are registered with transformers under the name "tachyscope".
+If a model's config says "sdpa" (which transformers sets if nobody chose), `optimize` writes that name instead, and
+`restore` puts "sdpa" back. The config keeps it in a field that is never saved. It is looked up at each call, so a later
+choice of the user's counts. Calls that our kernels do not support (dropout, soft-capped scores, biases by position, a
+paged cache) go to transformers' own functions. A config that caps scores keeps its setting: if that is "sdpa"
+(transformers 5.17), its function ignores the caps, and a model that is optimized gives the same results as before.
 
-The modules: attention whose forward has the code of LLaMA's (or of a variant below) runs a forward of ours, which turns
-queries and keys by `ops.rope` and calls whatever attention function the config names. At level safe 16-bit values are
-turned by the model's own function, which rounds each product."""
+The modules: attention whose forward has the code of LLaMA's (or of a variant below) runs a forward of ours, which
+rotates queries and keys by `ops.rope` and calls whatever attention function the config names. At level safe 16-bit
+values are rotated by the model's own function, which rounds each product."""
 
 import copy
 
@@ -21,9 +21,9 @@ from . import ops
 from ._rules import Rule, _code, _plain, _usual, forwards
 
 NAME = "tachyscope"
-_OURS = "_tachyscope_attention"  # on the module whose config had the name written into it
+_OURS = "_tachyscope_attention"  # set on the module whose config had the name written into it
 _SAFE = " (rope where it is float32)"
-_THEIRS = ("softcap", "position_bias", "cache")  # what sdpa's function takes besides, and we do not
+_THEIRS = ("softcap", "position_bias", "cache")  # further arguments that sdpa's function takes and ours does not
 
 
 def attend(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, **kwargs):
@@ -35,7 +35,7 @@ def attend(module, query, key, value, attention_mask, dropout=0.0, scaling=None,
         is_causal = getattr(module, "is_causal", True)
     queries = query.shape[2]
     causal = queries > 1 and attention_mask is None and is_causal
-    if causal and key.shape[2] > queries:  # a static cache that was empty: what lies behind is not filled yet
+    if causal and key.shape[2] > queries:  # a static cache that was empty: the places after these tokens are not filled yet
         key, value = key[:, :, :queries], value[:, :, :queries]
     q, k, v = (t.transpose(1, 2) for t in (query, key, value))
     return ops.attention(q, k, v, _once(attention_mask), scale=scaling, causal=causal), None
@@ -50,7 +50,7 @@ def _fits(query, key, value, mask):
 
 
 def _once(mask):
-    """The mask without the dims along which it was expanded, whose values would be copied."""
+    """Returns the mask without the dims along which it was expanded, whose values would otherwise be copied."""
     for dim in range(0 if mask is None else mask.dim() - 1):
         if mask.shape[dim] > 1 and mask.stride(dim) == 0:
             mask = mask.narrow(dim, 0, 1)
@@ -58,7 +58,7 @@ def _once(mask):
 
 
 def _by_transformers(module, query, key, value, mask, softcap=None, **kwargs):
-    if mask is not None and mask.dtype != torch.bool:  # nothing is infinite in what their functions add
+    if mask is not None and mask.dtype != torch.bool:  # their functions add masks without infinities
         mask = mask.to(query.dtype).clamp(min=torch.finfo(query.dtype).min)
     if softcap is None:
         return sdpa_attention_forward(module, query, key, value, mask, **kwargs)
@@ -66,8 +66,8 @@ def _by_transformers(module, query, key, value, mask, softcap=None, **kwargs):
 
 
 def make_mask(*, config=None, dtype=torch.float32, **kwargs):
-    """As sdpa's mask, None where `is_causal` says it all, but of what is added to the scores: made once for all layers and in
-    float32, which the kernels read as it is."""
+    """Like sdpa's mask, None if `is_causal` is enough. Otherwise it is a mask that is added to the scores, made once
+    for all layers and in float32, which the kernels read directly."""
     if getattr(config, "attn_logit_softcapping", None) is not None:
         return masking_utils.eager_mask(dtype=dtype, **kwargs)
     seen = masking_utils.sdpa_mask(**kwargs)
@@ -86,9 +86,9 @@ masking_utils.AttentionMaskInterface.register(NAME, make_mask)
 
 
 def _turned(own, twice, q, k, cos, sin):
-    """q and k [batch, tokens, heads, head dim] with their positions turned in, as [batch, heads, tokens, head dim]. The tables
-    are [batch or 1, tokens, head dim], whose halves are equal; where rows of a batch differ in their positions, they are
-    one row of tokens."""
+    """Returns q and k [batch, tokens, heads, head dim] with their positions applied, as [batch, heads, tokens, head
+    dim]. The tables are [batch or 1, tokens, head dim], and their halves are equal. If rows of a batch differ in
+    their positions, they are treated as one row of tokens."""
     if not _usual(q, k, cos, sin) or cos.dim() != 3 or cos.shape[-1] != q.shape[-1] or (twice and q.dtype != torch.float32):
         return own(q.transpose(1, 2), k.transpose(1, 2), cos, sin)
     half = q.shape[-1] // 2
@@ -99,13 +99,13 @@ def _turned(own, twice, q, k, cos, sin):
 
 
 def _names(module):
-    """The names that the module's forward looks up in its file."""
+    """Returns the names that the module's forward looks up in its file."""
     forward = type(module).forward
     return getattr(forward, "__wrapped__", forward).__globals__
 
 
 class _Attention(Rule):
-    """`more(module)`: what the forward hands to the attention function besides; `norms`: q_norm and k_norm."""
+    """`more(module)`: further arguments that the forward passes to the attention function; `norms`: q_norm and k_norm."""
 
     def __init__(self, more=lambda module: {}, norms=False):
         super().__init__("rope and attention", None, _rope_check, safe=_SAFE)
@@ -138,8 +138,8 @@ class _Attention(Rule):
 
 
 class _Switched:
-    """Says that this config had the name written into it. A model that is pickled as a whole has its own forwards again where
-    it is loaded, perhaps without this package; loading this puts "sdpa" back there."""
+    """Notes that this config had the name written into it. A model that is pickled as a whole has its own forwards
+    again when it is loaded, perhaps without this package; loading this object puts "sdpa" back there."""
 
     def __init__(self, config):
         self.config = config
@@ -158,7 +158,7 @@ def _switch(module):
 
 
 def end(module):
-    """What `restore` undoes besides a forward. Leaves what somebody else has chosen since."""
+    """Undoes what `restore` must undo besides a forward. It leaves settings that were changed by others since."""
     if module.__dict__.pop(_OURS, None) is not None and module.config._attn_implementation == NAME:
         module.config._attn_implementation_internal = "sdpa"
 
@@ -174,7 +174,8 @@ def _rope_check(module):
 
 
 class _Falcon(Rule):
-    """Falcon's attention, which asks its config for "sdpa" itself and takes no other name, so its config stays as it is."""
+    """Falcon's attention, which itself checks its config for "sdpa" and accepts no other name, so its config stays as
+    it is."""
 
     def __init__(self):
         super().__init__("rope and attention", None, self._check, safe=_SAFE)
@@ -194,7 +195,7 @@ class _Falcon(Rule):
             q, k, v = module._split_heads(module.query_key_value(hidden_states))
             if alibi is None:
                 q, k = _turned(own, twice, q, k, *position_embeddings)
-            else:  # which the mask has
+            else:  # these are in the mask
                 q, k = q.transpose(1, 2), k.transpose(1, 2)
             v = v.transpose(1, 2)
             if layer_past is not None:

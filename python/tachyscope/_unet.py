@@ -1,8 +1,9 @@
-"""diffusers' BasicTransformerBlock: the blocks of SDXL's UNet (LayerNorm), DiT (AdaLayerNormZero) and PixArt (one table of
-shifts, scales and gates in each block, added to what the time gives).
+"""diffusers' BasicTransformerBlock: the blocks of SDXL's UNet (LayerNorm), DiT (AdaLayerNormZero) and PixArt (one table
+of shifts, scales and gates in each block, added to those from the time).
 
-Norm, attention, residual add with the norm behind it, attention over the text, residual add with the norm behind it,
-feed-forward and the last residual add. With plain LayerNorms this rounds where the block does at every level."""
+It consists of a norm, attention, the residual add with the norm after it, attention over the text, the residual add
+with the norm after it, feed-forward and the last residual add. With plain LayerNorms this rounds where the block does
+at every level."""
 
 import torch
 from diffusers.models import attention
@@ -22,7 +23,8 @@ def _check(block):
 
 
 def _first(block, x, timestep, class_labels, twice):
-    """The first norm and (gate, shift, scale, last gate) of what is modulated behind it, None where nothing is."""
+    """Returns the first norm and (gate, shift, scale, last gate) for the parts that are modulated after it, None if
+    none are."""
     if block.norm_type == "layer_norm":
         return block.norm1(x), (None,) * 4
     if block.norm_type == "ada_norm_zero":

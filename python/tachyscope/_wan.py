@@ -1,13 +1,13 @@
 """Whole blocks and attention of diffusers' Wan transformer.
 
-A block is adaptive LayerNorm, attention, the gated residual add with the norm behind it, attention over the text, the
-residual add with the adaptive norm behind it, feed-forward and the last gated residual add: three passes over the hidden
-states where its own code has about fifteen. Values are rounded where the block rounds them, since it computes these parts in
-float32. Linear layers are called as modules, whatever adapters or hooks they have, and so are norms of queries and keys at
-level safe; at the others these are one pass with the rotary positions.
+A block is adaptive LayerNorm, attention, the gated residual add with the norm after it, attention over the text, the
+residual add with the adaptive norm after it, feed-forward and the last gated residual add: three passes over the hidden
+states, where its own code makes about fifteen. Values are rounded where the block rounds them, since it computes these
+parts in float32. Linear layers are called as modules, whatever adapters or hooks they have, and at level safe so are
+norms of queries and keys; at the other levels these share one pass with the rotary positions.
 
-Attention is replaced where the module has diffusers' own processor for it, no backend of the user's choice and no
-parallel config; where gradients are recorded, `ops.attention` is torch's."""
+Attention is replaced if the module has diffusers' own processor for it, no backend chosen by the user, and no parallel
+config; if gradients are recorded, `ops.attention` is torch's."""
 
 import torch
 from diffusers.models.transformers import transformer_wan
@@ -18,7 +18,7 @@ from ._rules import Rule, _plain, _usual, unhooked
 
 
 def _affine(norm):
-    """Whether it is a norm whose parameters can be read here: no hook brings them first. Otherwise it is called."""
+    """Says whether the parameters of this norm can be read here: no hook loads them first. Otherwise it is called."""
     return type(norm) is transformer_wan.FP32LayerNorm and unhooked(norm)
 
 
@@ -56,7 +56,8 @@ def _bare(norm):
 
 
 def _with_positions(attention, q, k, rotary, twice):
-    """Normalised and turned, as [batch, tokens, heads, head dim]: in one pass that rounds once where the level allows."""
+    """Returns q and k, normalised and rotated, as [batch, tokens, heads, head dim]: in one pass that rounds once, if
+    the level allows."""
     cos, sin = (table[0, :, 0, start::2].float().contiguous() for start, table in enumerate(rotary))
     norms = attention.norm_q, attention.norm_k
     if not twice and all(map(_bare, norms)) and norms[0].eps == norms[1].eps and q.shape == k.shape:
@@ -69,7 +70,7 @@ def _attention(attention, twice, x, text=None, mask=None, rotary=None, **kwargs)
     if not _usual(x) or kwargs or chosen(attention.processor, transformer_wan.WanAttnProcessor):
         return _plain(attention, x, text, mask, rotary, **kwargs)
     image = None
-    if attention.add_k_proj is not None:  # tokens of an image before 512 of text, as diffusers counts them
+    if attention.add_k_proj is not None:  # an image's tokens come before 512 of text, as in diffusers
         count = text.shape[1] - 512
         image, text = text[:, :count], text[:, count:]
     q, k, v = transformer_wan._get_qkv_projections(attention, x, text)

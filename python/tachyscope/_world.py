@@ -1,4 +1,5 @@
-"""A world that answers to keys and mouse, block by block, as arrays of NumPy. See docs/worlds.md for models and docs/api.md."""
+"""A world that responds to keys and mouse, block by block, as arrays of NumPy. docs/worlds.md describes models, and
+docs/api.md the interface."""
 
 import ctypes
 import dataclasses
@@ -10,7 +11,8 @@ from . import _engine
 
 @dataclasses.dataclass(frozen=True)
 class WorldInfo:
-    """What a world is: `keys` names each value of the keyboard, `mouse_step` what holding an arrow key amounts to."""
+    """Properties of a world: `keys` names each value of the keyboard, `mouse_step` is the effect of holding an arrow
+    key."""
     kind: str
     width: int
     height: int
@@ -27,8 +29,9 @@ class WorldInfo:
 
 @dataclasses.dataclass(frozen=True)
 class WorldBlock:
-    """A block of a video: `frames` [n, height, width, 3] of uint8 (None where a function took them one by one), the number of the
-    first of them in the video, the stamp of the action that it followed, and seconds from its begin to its first frame and its end."""
+    """A block of a video: `frames` [n, height, width, 3] of uint8 (None if a function took them one by one), the number
+    of the first of them in the video, the stamp of the action that the block followed, and the seconds from its
+    beginning to its first frame and to its end."""
     index: int
     first_frame: int
     count: int
@@ -46,12 +49,13 @@ class World:
             world.act({"W"}, mouse=(0, 0.1))
             frames = world.next_block().frames
 
-    start, next_block, reset and close belong to one thread, act and stop to any; a function that next_block calls may act and stop, and
-    no more. What does not fit raises ValueError and changes nothing; after an error of next_block only start and reset go on."""
+    start, next_block, reset and close belong to one thread; any thread may call act and stop. A function that
+    next_block calls may only call act and stop. A value that does not fit raises ValueError and changes nothing; after
+    an error of next_block only start and reset work."""
 
     def __init__(self, model, device="auto", *, width=0, height=0, steps=None, window=None, shift=None, threads=0, max_vram=0):
-        """model: as for `tachyscope world`. device: "cpu", "cuda", "cuda:1" or "auto". width, height, steps, window and shift are the
-        model's where they are left out; max_vram: bytes of a GPU's memory, 0: what is free."""
+        """model: as for `tachyscope world`. device: "cpu", "cuda", "cuda:1" or "auto". width, height, steps, window and
+        shift are the model's if they are left out; max_vram: bytes of a GPU's memory, 0: all that is free."""
         self._world, self._making = None, False
         if steps is not None and steps < 1 or window is not None and window < 1 or shift is not None and shift <= 0:
             raise ValueError(f"expected steps and window of at least 1 and a shift above 0, got {steps}, {window} and {shift}")
@@ -59,7 +63,7 @@ class World:
         self._library, made = _engine.library(), ctypes.c_void_p()
         _engine.check(self._library.tachyscope_world_open(os.fsencode(model), device.encode(), ctypes.byref(options), ctypes.byref(made)))
         self._world = made
-        self._acting = threading.Lock()  # close must not come while another thread acts
+        self._acting = threading.Lock()  # close must not run while another thread acts
         about = _engine.WorldAbout()
         _engine.check(self._library.tachyscope_world_about(made, ctypes.byref(about)))
         self.info = WorldInfo(about.kind.decode(), about.width, about.height, about.fps,
@@ -73,8 +77,9 @@ class World:
         return self._world
 
     def start(self, image=None, prompt="", seed=0):
-        """A new session from its first block: from `image` [height, width, 3] of uint8 and of any size (an array, or what NumPy makes
-        one of, such as a picture of Pillow), or from `prompt`, as info says."""
+        """Begins a new session from its first block: from `image` [height, width, 3] of uint8 and of any size (an
+        array, or something that NumPy can turn into one, such as a Pillow picture), or from `prompt`, depending on
+        info."""
         import numpy as np
         with_ = _engine.WorldStart(None, 0, 0, prompt.encode(), seed)
         if image is not None:
@@ -85,8 +90,8 @@ class World:
         _engine.check(self._library.tachyscope_world_start(self._open(), ctypes.byref(with_)))
 
     def act(self, keys=(), mouse=None, stamp=0):
-        """What is held down from the next block on. keys: names of info.keys, or a mapping of names to values from -1 to 1. mouse: (pitch,
-        yaw) from -1 to 1. Any thread."""
+        """Sets what is held from the next block on. keys: names from info.keys, or a mapping of names to values from -1
+        to 1. mouse: (pitch, yaw) from -1 to 1. May be called from any thread."""
         held = dict(keys) if hasattr(keys, "keys") else dict.fromkeys(keys, 1.0)
         unknown = [k for k in held if k not in self.info.keys]
         if unknown:
@@ -99,8 +104,8 @@ class World:
             _engine.check(self._library.tachyscope_world_act(self._open(), keyboard, len(keyboard), moved, stamp))
 
     def next_block(self, frame=None):
-        """Makes the block that follows. With `frame`, frame(array, index) is called for each frame [height, width, 3] as soon as it is
-        there, with memory of its own; without, the block has all of them."""
+        """Makes the next block. With `frame`, frame(array, index) is called for each frame [height, width, 3] as soon
+        as it is there, with memory of its own; without it, the returned block has all frames."""
         import numpy as np
         info, made, failed = self.info, _engine.WorldBlock(), []
         most = max(info.first_block_frames, info.block_frames)
@@ -117,7 +122,7 @@ class World:
                     all_[count] = pixels
                 count += 1
                 return 0
-            except BaseException as error:  # of the caller's function: it ends the block, and is raised where this returns
+            except BaseException as error:  # from the caller's function: it ends the block, and is raised again afterwards
                 failed.append(error)
                 return 1
 
@@ -134,13 +139,13 @@ class World:
                           None if frame else all_[:count])
 
     def stop(self):
-        """next_block, in whatever thread, ends soon by Cancelled; start and reset go on."""
+        """Makes next_block end soon with Cancelled, in whatever thread it runs; start and reset still work."""
         with self._acting:
             if self._world is not None:
                 self._library.tachyscope_world_stop(self._world)
 
     def reset(self):
-        """The same start again, from its first block: the same actions give the same bits."""
+        """Begins the same start again, from its first block: the same actions give the same bits."""
         _engine.check(self._library.tachyscope_world_reset(self._open()))
 
     def close(self):

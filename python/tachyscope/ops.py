@@ -1,15 +1,14 @@
-"""The ops, for tensors of torch and arrays of any framework that speaks DLPack (NumPy, CuPy, …).
+"""The ops, for tensors of torch and arrays of any framework that supports DLPack (NumPy, CuPy, …).
 
-Of torch every function has gradients, composes with torch.compile(fullgraph=True) and runs on its current CUDA stream.
-Values are float32, float16 or bfloat16, on the CPU also float64 (slow definitions, for gradcheck); parameters may have
-another of the first three. On the CPU the kernels compute in float32: 16-bit values and strides that no kernel takes
-pass through scratch about 1 MiB at a time (attention's operands as a whole, those of group_norm and channel_norm a sample at a
-time). Results are contiguous and rounded once,
-unless a function says otherwise. Every wrong argument raises ValueError or TypeError with its name, what was expected and
-what came.
+With torch every function has gradients, composes with torch.compile(fullgraph=True) and runs on its current CUDA
+stream. Values are float32, float16 or bfloat16, on the CPU also float64 (slow definitions, for gradcheck); parameters
+may have another of the first three dtypes. On the CPU the kernels compute in float32: 16-bit values, and strides that
+no kernel takes, go through scratch about 1 MiB at a time (attention's operands as a whole, those of group_norm and
+channel_norm one sample at a time). Results are contiguous and rounded once, unless a function says otherwise. Every
+wrong argument raises ValueError or TypeError with its name, what was expected and what was given.
 
-`out=` takes the result's tensor: of the same shape and dtype, any strides, in memory of its own or (where a function says
-so) the first argument itself. It works without gradients only.
+`out=` takes the result's tensor: it has the same shape and dtype and any strides, and is in separate memory or (if a
+function says so) the first argument itself. It works only without gradients.
 """
 
 from . import _attention, _conv_norm, _mlp
@@ -39,7 +38,7 @@ def _choice(function, name, value, table):
 
 
 def _one_scale(scale, x):
-    """A scale as the op takes them, [1] in float32 (float64 beside it)."""
+    """Returns a scale in the op's form, [1] in float32 (float64 if x is float64)."""
     if hasattr(scale, "reshape"):
         return scale.reshape(1)
     if type(x).__module__ == "numpy":
@@ -63,7 +62,7 @@ def rms_norm(x, weight=None, eps=1e-6, *, round_twice=False, out=None):
 
 
 def rms_modulate(x, scale, shift, weight=None, eps=1e-6, *, out=None):
-    """rms_norm(x, weight, eps) · (1 + scale) + shift in one pass, rounded once; otherwise as `ada_layer_norm`."""
+    """rms_norm(x, weight, eps) · (1 + scale) + shift in one pass, rounded once; otherwise like `ada_layer_norm`."""
     if out is not None:
         return _op["rms_modulate"].out(out, x, scale, shift, weight, eps)
     return _op["rms_modulate"](x, scale, shift, weight, eps)
@@ -87,25 +86,25 @@ def ada_layer_norm(x, scale, shift, weight=None, bias=None, eps=1e-6, *, out=Non
 
 
 def layernorm_modulate(x, scale, shift, weight=None, bias=None, eps=1e-6, *, out=None):
-    """Another name of `ada_layer_norm`."""
+    """Another name for `ada_layer_norm`."""
     return ada_layer_norm(x, scale, shift, weight, bias, eps, out=out)
 
 
 def add_norm(x, u, weight=None, bias=None, *, norm="rms", gate=None, scale=None, shift=None, eps=1e-6,
              round_twice=False):
-    """The residual add and the norm behind it in one pass: (y, h) with h = x + gate · u and
-    y = norm(h) · weight + bias, with scale and shift then y · (1 + scale) + shift.
+    """The residual add and the norm after it in one pass: (y, h) with h = x + gate · u and y = norm(h) · weight + bias;
+    with scale and shift, y is then multiplied by (1 + scale) and shift is added.
 
-    x and u [..., C]; h has x's dtype (the residual stream's), y has u's. What is normalised is h as rounded to its dtype.
-    `norm` is "rms" or "layer"; weight and bias [C]; gate, scale and shift have one shape, as in `ada_layer_norm`. `round_twice` as in
-    `rms_norm`, for an RMSNorm with a weight alone."""
+    x and u [..., C]; h has x's dtype (the residual stream's), y has u's. The norm sees h as rounded to its dtype.
+    `norm` is "rms" or "layer"; weight and bias [C]; gate, scale and shift have one shape, as in `ada_layer_norm`.
+    `round_twice` is as in `rms_norm`, only for an RMSNorm with a weight."""
     kind = _choice("add_norm", "norm", norm, _NORMS)
     return _add_norm(x, u, gate, weight, bias, scale, shift, kind, eps, round_twice)
 
 
 def gated_residual(x, u, gate=None, *, out=None):
-    """x + gate · u. x and u [..., C]; gate broadcasts to them with its last dim, or None. The result has x's dtype. `out` may
-    be x."""
+    """x + gate · u. x and u [..., C]; gate is None or broadcasts to them with its last dim. The result has x's dtype.
+    `out` may be x."""
     if out is not None:
         return _gated_residual.out(out, x, u, gate)
     return _gated_residual(x, u, gate)
@@ -128,31 +127,32 @@ def mish(x, *, out=None):
 
 
 def geglu(gate, up, approximate="none", *, round_twice=False, out=None):
-    """gelu(gate) · up. Both [..., C] of one dtype, any strides: halves of one product need no copies
-    (`up, gate = h.chunk(2, -1)` is diffusers' order). `round_twice` rounds gelu(gate) to that dtype first, as modules do that
-    compute it alone. `out` may be gate."""
+    """gelu(gate) · up. Both are [..., C] of one dtype, with any strides: halves of one product need no copies (`up,
+    gate = h.chunk(2, -1)` is diffusers' order). `round_twice` rounds gelu(gate) to that dtype first, like modules
+    that compute it separately. `out` may be gate."""
     kind = _choice("geglu", "approximate", approximate, _GELU)
     return _glu(gate, up, kind, round_twice) if out is None else _glu.out(out, gate, up, kind, round_twice)
 
 
 def swiglu(gate, up, *, round_twice=False, out=None):
-    """silu(gate) · up, otherwise as `geglu`."""
+    """silu(gate) · up, otherwise like `geglu`."""
     return _glu(gate, up, _SILU, round_twice) if out is None else _glu.out(out, gate, up, _SILU, round_twice)
 
 
 def rope(x, cos, sin, *, halves=False, out=None):
     """Rotary positions by tables: pairs (a, b) of each head become (a·cos − b·sin, a·sin + b·cos).
 
-    x [batch, tokens, heads, head dim]; cos and sin [tokens, head dim / 2], constants. Pairs are neighbours (Wan, LTX), with
-    `halves` channels p and p + head dim / 2 (LLaMA). Computed in float32, rounded once. `out` may be x."""
+    x [batch, tokens, heads, head dim]; cos and sin [tokens, head dim / 2], constants. Pairs are neighbours (Wan, LTX),
+    or with `halves` channels p and p + head dim / 2 (LLaMA). It is computed in float32 and rounded once. `out` may be
+    x."""
     if out is not None:
         return _rope.out(out, x, cos, sin, halves, False)
     return _rope(x, cos, sin, halves, False)
 
 
 def rope_1d(x, theta=10000.0, *, first=0, reverse_time=False, halves=False, out=None):
-    """`rope` with token i at position first + i: angles position · theta^(−2p / head dim), whose tables are made in float64
-    and kept. `reverse_time` counts positions down. `out` may be x."""
+    """`rope` with token i at position first + i: the angles are position · theta^(−2p / head dim); their tables are
+    made in float64 and kept. `reverse_time` counts positions down. `out` may be x."""
     if out is not None:
         return _rope_1d.out(out, x, theta, first, reverse_time, halves, False)
     return _rope_1d(x, theta, first, reverse_time, halves, False)
@@ -170,19 +170,20 @@ def rope_3d(x, grid, theta=10000.0, *, reverse_time=False, halves=False, out=Non
 
 
 def qk_norm_rope(q, k, q_weight, k_weight, cos, sin, heads, eps=1e-6):
-    """Queries and keys of a self-attention in one pass: RMSNorm over all channels, then `rope` of each head's neighbours.
+    """Queries and keys of a self-attention in one pass: RMSNorm over all channels, then `rope` on each head's
+    neighbours.
 
-    q and k [batch, tokens, channels], which may be parts of one projection; q_weight and k_weight [channels] or None; cos and
-    sin [tokens, head dim / 2], constants. Gives q and k as [batch, tokens, heads, head dim], rounded once."""
+    q and k [batch, tokens, channels], which may be parts of one projection; q_weight and k_weight [channels] or None;
+    cos and sin [tokens, head dim / 2], constants. Returns q and k as [batch, tokens, heads, head dim], rounded once."""
     return _op["qk_norm_rope"](q, k, q_weight, k_weight, cos, sin, heads, eps)
 
 
 def qkv_rope(qkv, cos, sin, heads):
-    """A joined projection apart, with positions: q, k and v as [batch, tokens, heads, head dim], q and k turned by `rope`, v
-    a view.
+    """Splits a joined projection and applies positions: q, k and v as [batch, tokens, heads, head dim], where q and k
+    are rotated by `rope` and v is a view.
 
     qkv [batch, tokens, 3 · heads · head dim]; cos and sin [tokens, head dim / 2], for neighbouring pairs. Models that
-    normalise q and k between the two call `qk_norm_rope`."""
+    normalise q and k between the two use `qk_norm_rope`."""
     shape = _shape(qkv)
     if not isinstance(shape, list) or len(shape) != 3 or heads < 1 or shape[2] % (3 * heads):
         raise ValueError(f"qkv_rope: expected qkv [batch, tokens, 3 · {heads} · head dim], got {shape}")
@@ -194,18 +195,18 @@ def qkv_rope(qkv, cos, sin, heads):
 def mlp(x, weight, bias, weight2, bias2, approximate="none"):
     """The feed-forward part of a transformer: gelu(x·weightᵀ + bias)·weight2ᵀ + bias2.
 
-    x [..., in], weight [hidden, in], weight2 [out, hidden], bias [hidden] and bias2 [out] or None, of one dtype. The products
-    are those of the framework (torch's linear layers or NumPy's); GELU is ours and, where no gradients are recorded, in place.
-    On a CUDA device with approximate="tanh" and a bias it is part of the product then, and rounded once with it (not under
-    torch.compile and autocast)."""
+    x [..., in], weight [hidden, in], weight2 [out, hidden], bias [hidden] and bias2 [out] or None, of one dtype. The
+    framework makes the products (torch's linear layers or NumPy's); GELU is ours and, if no gradients are recorded, in
+    place. In that case, on a CUDA device with approximate="tanh" and a bias, it is part of the product and rounded once
+    with it (except under torch.compile and autocast)."""
     return _mlp.run(gelu, x, weight, bias, weight2, bias2, approximate)
 
 
 def group_norm(x, groups, weight=None, bias=None, eps=1e-5, *, activation=None, out=None):
-    """GroupNorm of x [samples, channels, ...] with an activation behind it: None, "silu", "mish", "gelu" or "gelu_tanh".
+    """GroupNorm of x [samples, channels, ...] followed by an activation: None, "silu", "mish", "gelu" or "gelu_tanh".
 
-    weight and bias [channels] or None. Contiguous tensors and torch.channels_last ones are used as they lie, others are turned
-    on the way, a sample at a time. The result lies as x does. `out` may be x."""
+    weight and bias [channels] or None. Contiguous tensors and torch.channels_last ones are used as they are; others are
+    converted one sample at a time. The result is laid out like x. `out` may be x."""
     act = _choice("group_norm", "activation", activation, _ACTIVATIONS)
     if out is not None:
         return _group_norm.out(out, x, groups, weight, bias, eps, act)
@@ -224,45 +225,47 @@ def group_norm_mish(x, groups, weight=None, bias=None, eps=1e-5, *, out=None):
 
 def conv1d_group_norm(x, weight, bias, groups, norm_weight=None, norm_bias=None, eps=1e-5, *, stride=1, padding=0, dilation=1,
                       conv_groups=1, activation="mish"):
-    """A convolution over one axis, GroupNorm and an activation, as diffusers' Conv1dBlock: mish(group_norm(conv1d(x))).
+    """A convolution over one axis, GroupNorm and an activation, as in diffusers' Conv1dBlock:
+    mish(group_norm(conv1d(x))).
 
-    x [samples, in, length], weight [out, in / conv_groups, kernel], bias [out] or None, norm_weight and norm_bias [out] or None.
-    stride, padding (a number, "same" or "valid"), dilation and conv_groups are those of torch's conv1d, which computes the
-    convolution: x is a tensor of torch. `groups` are the norm's. Norm and activation (as those of `group_norm`) are one pass of
-    ours, in place where no gradients are recorded, and rounded once."""
+    x [samples, in, length], weight [out, in / conv_groups, kernel], bias [out] or None, norm_weight and norm_bias [out]
+    or None. stride, padding (a number, "same" or "valid"), dilation and conv_groups are those of torch's conv1d, which
+    computes the convolution: x is a tensor of torch. `groups` are the norm's. Norm and activation (as in `group_norm`)
+    are one pass of ours, in place if no gradients are recorded, and rounded once."""
     options = dict(stride=stride, padding=padding, dilation=dilation, groups=conv_groups)
     return _conv_norm.run(group_norm, x, weight, bias, groups, norm_weight, norm_bias, eps, options, activation)
 
 
 def channel_norm(x, gamma, *, silu=False, out=None):
-    """The norm of Wan's video VAE, of each position over its channels: x · gamma · sqrt(C) / max(|x|, 1e-12), with SiLU behind
-    it if asked for. x [samples, C, ...], gamma [C]. torch.channels_last tensors are used as they lie, others are turned on the way, a
-    sample at a time; rounded once. `out` may be x."""
+    """The norm of Wan's video VAE, of each position over its channels: x · gamma · sqrt(C) / max(|x|, 1e-12), followed
+    by SiLU on request. x [samples, C, ...], gamma [C]. torch.channels_last tensors are used as they are; others are
+    converted one sample at a time. The result is rounded once. `out` may be x."""
     if out is not None:
         return _op["channel_norm"].out(out, x, gamma, silu)
     return _op["channel_norm"](x, gamma, silu)
 
 
 def attention(q, k, v, mask=None, *, scale=None, causal=False, causal_offset=0, window=None, own_backward=False, out=None):
-    """softmax(q·kᵀ·scale + mask)·v, softmax in float32.
+    """softmax(q·kᵀ·scale + mask)·v, with softmax in float32.
 
-    q [batch, queries, heads, head dim]; k and v [batch, keys, key heads, head dim], whose heads divide q's (query head h
-    reads h // (heads / key heads)). scale: head dim ** -0.5. mask: bool (True: seen) or added to the scores; it broadcasts to
-    [batch, heads, queries, keys] with its last dim. causal: query i sees keys up to i + causal_offset, which is
-    keys − queries where the queries are the last ones. window: of n, only the last n of the keys that causal shows (a sliding
-    window); of (left, right), keys from i + causal_offset − left to i + causal_offset + right, where None has no end and causal
-    allows no key to the right. A query that sees no key gives zeros.
+    q [batch, queries, heads, head dim]; k and v [batch, keys, key heads, head dim], whose heads divide q's (query head
+    h reads h // (heads / key heads)). scale: by default head dim ** -0.5. mask: bool (True: seen) or added to the
+    scores; it broadcasts to [batch, heads, queries, keys] with its last dim. causal: query i sees keys up to i +
+    causal_offset, which is keys − queries if the queries are the last ones. window: a number n shows only the last n of
+    the keys that causal shows (a sliding window); (left, right) shows keys from i + causal_offset − left to i +
+    causal_offset + right, where None means no limit and causal allows no key to the right. A query that sees no key
+    gives zeros.
 
-    Where gradients are recorded, torch's scaled_dot_product_attention computes both passes; with own_backward ours do,
-    which give the same bits in each run, and the mask is then a constant."""
+    If gradients are recorded, torch's scaled_dot_product_attention computes both passes. With own_backward ours do,
+    which give the same bits in each run; the mask is then a constant."""
     return _attention.run(_op, q, k, v, mask, scale, _attention.Seen(causal, causal_offset, window, q, k), own_backward, out)
 
 
 def lora(x, a, b, scale=1.0, *, out=None):
-    """The low-rank adapter of a linear layer: scale · (x·aᵀ)·bᵀ, to be added to what the layer gives.
+    """The low-rank adapter of a linear layer: scale · (x·aᵀ)·bᵀ, to be added to the layer's result.
 
-    x [..., in], a [rank, in], b [out, rank] of one dtype; a and b may be 16-bit beside float32 and the reverse, and are then
-    rounded to x's dtype on a GPU. What x·aᵀ gives stays in float32."""
+    x [..., in], a [rank, in], b [out, rank] of one dtype; a and b may also be 16-bit beside float32 and the reverse,
+    and are then rounded to x's dtype on a GPU. The result of x·aᵀ stays in float32."""
     if len(getattr(a, "shape", ())) != 2 or len(getattr(b, "shape", ())) != 2:
         raise ValueError(f"lora: expected a [rank, in] and b [out, rank], got {_shape(a)} and {_shape(b)}")
     scales = None if type(scale) in (int, float) and scale == 1 else _one_scale(scale, x)
@@ -272,10 +275,11 @@ def lora(x, a, b, scale=1.0, *, out=None):
 
 
 def grouped_lora(x, a, b, scales=None, index=None, *, out=None):
-    """Several adapters at once: the sum over i of scales[i] · (x·a[i]ᵀ)·b[i]ᵀ, or of each row the one that `index` names.
+    """Several adapters at once: the sum over i of scales[i] · (x·a[i]ᵀ)·b[i]ᵀ, or for each row the one that `index`
+    names.
 
-    x [..., in], a [n, rank, in], b [n, out, rank], scales [n] or None for ones. index has x's dims but the last, int32 or int64
-    (as int32), values from −1 (none) to n − 1; on a GPU any other value means none."""
+    x [..., in], a [n, rank, in], b [n, out, rank], scales [n] or None for ones. index has x's dims without the last,
+    int32 or int64 (used as int32), with values from −1 (none) to n − 1; on a GPU any other value means none."""
     if len(getattr(a, "shape", ())) == 2:
         raise ValueError(f"lora: expected a [n, rank, in], got {_shape(a)}")
     kind = "" if index is None else str(getattr(index, "dtype", ""))
@@ -291,7 +295,8 @@ def grouped_lora(x, a, b, scales=None, index=None, *, out=None):
 def reparameterize(mean, logvar, noise, *, out=None):
     """A draw from a VAE's posterior: mean + exp(clamp(logvar, −30, 20) / 2) · noise.
 
-    All of one shape [..., C] and dtype, any strides; noise is a constant, drawn by the caller. `out` may be mean."""
+    All have one shape [..., C] and dtype, and any strides; noise is a constant that the caller draws. `out` may be
+    mean."""
     if out is not None:
         return _op["reparameterize"].out(out, mean, logvar, noise)
     return _op["reparameterize"](mean, logvar, noise)

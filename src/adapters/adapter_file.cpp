@@ -24,8 +24,8 @@ fs::path adapter_file_of(const fs::path& path) {
   return path;  // the only weights file there, if there is one
 }
 
-// Trainers that make a tensor of a Python number keep it as a whole number or in double precision. The bytes may be
-// unaligned.
+// Trainers that make a tensor from a Python number store it as an integer or in double precision. The bytes
+// may be unaligned.
 double number_in(const TensorSource::Entry& entry) {
   int64_t whole = 0;
   int32_t half = 0;
@@ -56,8 +56,9 @@ AdapterScale from_alpha(double alpha, double rank, bool rslora, const std::strin
 
 using Layers = std::map<std::string, AdapterLayer, std::less<>>;
 
-// A tensor of an unknown name whose layer is known: what it may do to a pair is not left out. A scale is an error, other
-// parts of adapters make the layer one that is not supported. Trained biases and the like stand for themselves.
+// Handles a tensor of an unknown name whose layer is known: it may affect a pair, so it is not ignored. A
+// scale is an error; other adapter tensors make the layer an unsupported one. Trained biases and the like are
+// handled by themselves.
 bool take_beside(const TensorSource& source, const TensorSource::Entry& entry, Layers& layers) {
   const std::string name = without_wrappers(entry.name);
   for (size_t dot = name.rfind('.'); dot != std::string::npos && dot > 0; dot = name.rfind('.', dot - 1)) {
@@ -88,7 +89,7 @@ AdapterFile open_adapter(const fs::path& path) {
 AdapterFile read_adapter(const fs::path& path, std::shared_ptr<TensorSource> source) {
   AdapterFile file;
   file.path = path;
-  file.source = dequantized(source);  // 8-bit values with the scales beside them
+  file.source = dequantized(source);  // joins 8-bit values and their scales
   Layers layers;
   std::vector<const TensorSource::Entry*> others;
   for (const TensorSource::Entry& entry : file.source->entries()) {

@@ -1,5 +1,5 @@
-// A file of adapters (LoRA and its relatives) as its trainer wrote it: tensors gathered by layer, and what
-// metadata says of their scales. Nothing here knows a model.
+// A file of adapters (LoRA and related kinds) as its trainer wrote it: tensors grouped by layer, and what its
+// metadata says about their scales. Nothing here knows a model.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +18,7 @@ namespace tachy {
 struct AdapterLayer {
   std::string stem;  // as the file spells it, without wrappers (weights/names/wrapper_names.h)
   std::map<AdapterRole, const TensorSource::Entry*> tensors;
-  std::string suffix;  // of one of them, for reports: ".lora_down.weight"
+  std::string suffix;  // that of one of the tensors, for reports: ".lora_down.weight"
   std::optional<PeftScale> peft;
 };
 
@@ -26,17 +26,17 @@ struct AdapterFile {
   std::filesystem::path path;
   std::shared_ptr<TensorSource> source;
   std::vector<AdapterLayer> layers;  // in the order of their names
-  std::vector<std::string> unknown;  // keys of tensors that are no adapter's
+  std::vector<std::string> unknown;  // keys of tensors that belong to no adapter
 };
 
-// A weights file of any format, or a folder with one (adapter_model, pytorch_lora_weights or alone). Throws
-// what open_weights throws; corrupt when a layer has two tensors of one role.
+// Opens a weights file of any format, or a folder with one (adapter_model, pytorch_lora_weights, or the only
+// file). Throws what open_weights throws, and corrupt when a layer has two tensors with the same role.
 AdapterFile open_adapter(const std::filesystem::path& path);
-// The same of tensors that are open already.
+// Does the same for tensors that are already open.
 AdapterFile read_adapter(const std::filesystem::path& path, std::shared_ptr<TensorSource> source);
 
-// The factor of B·A of a layer of this rank (0: its tensors have none), strength aside, and what says so:
-// "alpha of the file", "adapter_config.json", "no alpha".
+// The factor of B·A in a layer of this rank (0: its tensors state none), without the strength, and where it
+// comes from: "alpha of the file", "adapter_config.json", "no alpha".
 struct AdapterScale {
   double value = 1;
   std::string from;

@@ -64,7 +64,7 @@ constexpr Suffix kSuffixes[] = {
     {".lora_embedding_B", Role::unsupported},
 };
 
-// PEFT puts an adapter's name between: .lora_A.default.weight. The key without it.
+// PEFT inserts an adapter's name: .lora_A.default.weight. This is the key without it.
 struct Named {
   std::string_view part;
   Role weight, bias;
@@ -79,7 +79,7 @@ AdapterKey parse_named(std::string_view key) {
   for (const auto& [part, weight, bias] : kNamed) {
     const size_t at = key.rfind(part);
     if (at == std::string_view::npos || at == 0) continue;
-    const std::string_view rest = key.substr(at + part.size());  // default.weight, or default alone
+    const std::string_view rest = key.substr(at + part.size());  // "default.weight", or only "default"
     const size_t dot = rest.find('.');
     const std::string_view last = dot == std::string_view::npos ? "weight" : rest.substr(dot + 1);
     if (rest.empty() || dot == 0 || (last != "weight" && last != "bias")) continue;

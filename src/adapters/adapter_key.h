@@ -1,5 +1,5 @@
-// What the tensors of an adapter's file are called. Every trainer has a spelling of its own, but all of them
-// put the name of a layer first and the tensor's role last:
+// The names of the tensors in an adapter's file. Every trainer has its own spelling, but all of them put the
+// name of a layer first and the tensor's role last:
 //
 //   diffusion_model.blocks.0.self_attn.q.lora_down.weight   layer …blocks.0.self_attn.q   role down
 //   transformer.blocks.0.attn1.to_q.lora_B.default.weight   layer …blocks.0.attn1.to_q    role up
@@ -12,7 +12,7 @@
 namespace tachy {
 
 enum class AdapterRole {
-  none,  // not a name of an adapter's tensor
+  none,  // the tensor is not part of an adapter
   down,
   up,
   mid,
@@ -37,11 +37,11 @@ enum class AdapterRole {
   glora_a2,
   glora_b1,
   glora_b2,
-  unsupported,  // known, and not built here
+  unsupported,  // known, but not supported here
 };
 
 struct AdapterKey {
-  std::string_view stem;  // of the key: the layer, with whatever the trainer puts before its name
+  std::string_view stem;  // the key's part for the layer, with whatever the trainer puts before its name
   AdapterRole role = AdapterRole::none;
   std::string_view suffix;  // the rest, as the file spells it: ".lora_down.weight"
 };

@@ -55,7 +55,7 @@ class LayerReader {
   const AdapterTarget& target_;
   LayerChanges out_;
   std::set<Role> used_ = {Role::alpha};
-  // Holds the values that are not a view of the file; all changes of the layer keep it.
+  // Holds the values that are not views of the file; all changes of the layer keep it alive.
   std::shared_ptr<std::deque<std::vector<float>>> made_ = std::make_shared<std::deque<std::vector<float>>>();
 };
 
@@ -73,7 +73,7 @@ Tensor LayerReader::matrix(Role role, const char* missing) {
   return all.view({all.dim(0), -1});
 }
 
-// As [dims[0], everything else] of the target, which has as many values.
+// Returns the tensor as [dims[0], everything else] of the target, which must have as many values.
 Tensor LayerReader::like(Role role, const Entry& target) {
   const Tensor all = values(role, "change");
   const auto without_ones = [](std::span<const int64_t> dims) {
@@ -104,7 +104,7 @@ void expect_shape(const Tensor& up, const Tensor& down, const Entry& target) {
     misfit("its pair is {} · {}, the model's weight [{}, {}]", shape_string(up), shape_string(down), out, in);
 }
 
-// One length a row: LyCORIS' are [rows, 1, …], an older kind [1, columns]; PEFT's are [rows] or [1, rows, 1, …].
+// One length per row: LyCORIS stores [rows, 1, …], an older kind [1, columns], PEFT [rows] or [1, rows, 1, …].
 void LayerReader::take_magnitude(WeightChange& c) {
   if (!has(Role::magnitude)) return;
   const Tensor m = values(Role::magnitude, "magnitudes");
@@ -124,7 +124,7 @@ void LayerReader::low_rank() {
     const Tensor mid = values(Role::mid, "lora_mid");
     if (mid.rank < 2 || mid.numel() == 0 || mid.dim(0) != c.up.dim(1) || mid.dim(1) != c.down.dim(0))
       misfit("its lora_mid is {}, expected [{}, {}, …]", shape_string(mid), c.up.dim(1), c.down.dim(0));
-    // Before anything is made of it: the product of two short tensors may be as large as a file likes.
+    // Check this before computing anything: the product of two short tensors may be as large as a file likes.
     const int64_t taps = mid.numel() / (mid.dim(0) * mid.dim(1));
     const auto [out, in] = Extents(*target_.weight);
     if (c.up.dim(0) != out || in % taps != 0 || c.down.dim(1) != in / taps)
@@ -196,7 +196,7 @@ void LayerReader::product() {
   keep(std::move(c));
 }
 
-// Files that carry deltas of all norms often have zeros in them.
+// Files that have deltas for all norms often have zeros in them.
 void LayerReader::keep_delta(WeightChange c) {
   const auto* bytes = static_cast<const char*>(c.up.data);
   const auto size = static_cast<size_t>(c.up.bytes());
@@ -231,7 +231,7 @@ LayerChanges LayerReader::read() {
     if (has(Role::lokr_w1) || has(Role::lokr_w1_a) || has(Role::lokr_w2) || has(Role::lokr_w2_a)) kronecker();
     if (has(Role::glora_a1) || has(Role::glora_b1)) product();
     deltas();
-    for (const auto& [role, tensor] : layer_.tensors)  // dropping one would change what the others mean
+    for (const auto& [role, tensor] : layer_.tensors)  // dropping one would change the meaning of the others
       if (!used_.contains(role))
         misfit("its tensor {} has no meaning beside the others", in_quotes(tensor->name_in_file));
     if (out_.changes.empty() && out_.zero == 0) misfit("it has nothing to add (only {})", layer_.suffix);

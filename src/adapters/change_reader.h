@@ -1,4 +1,4 @@
-// One layer of an adapter's file into the changes it makes to a target's tensors.
+// Turns one layer of an adapter's file into the changes that it makes to a target's tensors.
 #pragma once
 
 #include "adapters/match.h"
@@ -8,7 +8,7 @@ namespace tachy {
 struct LayerChanges {
   std::vector<std::shared_ptr<const WeightChange>> changes;
   int64_t zero = 0;
-  std::string reason;  // why the layer does not fit; then there are no changes
+  std::string reason;  // the reason why the layer does not fit; there are then no changes
 };
 
 LayerChanges read_layer(const AdapterFile& file, const AdapterLayer& layer, const AdapterTarget& target);

@@ -1,5 +1,5 @@
-// Files are looked through for values that are no numbers: merged or added, one of them would spoil every value of the
-// video, and the error would name the transformer.
+// Files are searched for values that are not numbers: once merged or added, a single one would spoil every
+// value of the video, and the error would name the transformer.
 #include "adapters/layer_values.h"
 
 #include <cmath>
@@ -15,10 +15,10 @@ namespace {
 
 constexpr int64_t kNone = -1;
 
-// The place of the first value whose exponent's bits are all set: NaN and infinity.
+// The place of the first value whose exponent bits are all set: NaN or infinity.
 template <class Bits, Bits Exponent>
 int64_t first_odd(const void* data, int64_t count) {
-  constexpr int64_t kBlock = 4096;  // a block without one is the usual case, and takes no branches
+  constexpr int64_t kBlock = 4096;  // a block without such a value is the usual case, and needs no branches
   const auto at = [&](int64_t i) {
     Bits bits;
     std::memcpy(&bits, static_cast<const char*>(data) + i * static_cast<int64_t>(sizeof bits), sizeof bits);
@@ -44,7 +44,7 @@ int64_t first_odd_of(const void* data, DType dtype, int64_t count) {
       return first_odd<uint16_t, 0x7c00>(data, count);
     case DType::f8_e5m2:
       return first_odd<uint8_t, 0x7c>(data, count);
-    case DType::f8_e4m3:  // without infinities: 480 is NaN
+    case DType::f8_e4m3:  // has no infinities: 480 is NaN
       return first_odd<uint8_t, 0x7f>(data, count);
     default:
       return kNone;

@@ -8,9 +8,9 @@
 
 namespace tachy {
 
-// Where the file has them, if their dtype is one that is widened exactly when it is used; otherwise (float64, codes with
-// scales, blocks of GGUF) float32 values in `made`, each rounded once. Throws, naming file and tensor: corrupt for NaN and
-// infinity, unsupported for whole numbers.
+// Returns a view of the file if the dtype is one that is widened exactly when it is used. Otherwise (float64,
+// codes with scales, blocks of GGUF) returns float32 values that are kept in `made`, each rounded once.
+// Throws corrupt for NaN and infinity and unsupported for whole numbers, naming file and tensor.
 Tensor layer_values(const TensorSource& source, const TensorSource::Entry& entry,
                     std::deque<std::vector<float>>& made);
 

@@ -4,17 +4,18 @@
 #define HWY_TARGET_INCLUDE "adapters/low_rank.cpp"
 #include <hwy/foreach_target.h>
 
+#include "cpu/isa.h"
 #include "cpu/simd_rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tachy::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// What is summed in registers at once: one row's four sums alone would wait for one another.
-// 16 sums where there are 32 registers, otherwise 8 of 16.
+// The rows summed in registers at once: the four sums of a single row would wait for one another. This makes
+// 16 sums with 32 registers, otherwise 8 with 16.
 inline constexpr int64_t kRows = HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64 ? 4 : 2;
 
-// Four vectors of columns of some rows.
+// Four vectors of columns for some rows.
 template <int64_t Rows, class D>
 HWY_INLINE void add_tile(D d, const float* b, const float* a, int64_t rank, int64_t columns,
                          hn::Vec<D> factor, float* out) {
@@ -38,7 +39,7 @@ HWY_INLINE void add_tile(D d, const float* b, const float* a, int64_t rank, int6
     }
 }
 
-// Four vectors of columns, all rows: that part of A stays in the first-level cache.
+// Four vectors of columns for all rows: that part of A stays in the first-level cache.
 template <class D>
 HWY_INLINE void add_columns(D d, const float* b, const float* a, int64_t rows, int64_t rank, int64_t columns,
                             float scale, float* out) {
@@ -79,6 +80,7 @@ HWY_EXPORT(add_low_rank_all);
 
 void add_low_rank(const float* b, const float* a, int64_t rows, int64_t rank, int64_t columns, float scale,
                   float* out) {
+  cpu::isa();  // no op asks before this runs
   HWY_DYNAMIC_DISPATCH(add_low_rank_all)(b, a, rows, rank, columns, scale, out);
 }
 

@@ -1,5 +1,5 @@
-// An adapter's file held against a model: which of the model's tensors it changes and how, and what of it fits
-// nothing.
+// Compares an adapter's file with a model: finds which of the model's tensors it changes and how, and which
+// of its layers fit nothing.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@
 
 namespace tachy {
 
-// A part of a model, and what is found for it.
+// A part of a model, and the names in it.
 struct AdapterPart {
   std::string name;          // "transformer", "transformer_2", "text encoder"
-  const TargetNames* names;  // of its tensors
+  const TargetNames* names;  // the names of its tensors
 };
 
 struct Unmatched {
-  std::string key;     // the layer as the file spells it
+  std::string key;     // the layer's name as in the file
   std::string reason;  // "the model has no layer of this name"
 };
 
@@ -29,17 +29,18 @@ struct AdapterMatch {
     std::string name;
     std::vector<std::shared_ptr<const WeightChange>> changes;
   };
-  std::vector<Part> parts;  // as asked for
+  std::vector<Part> parts;  // in the order in which they were asked for
   std::vector<Unmatched> unmatched;
-  int64_t layers = 0;                           // of the file
-  int64_t matched = 0;                          // of them
-  int64_t zero = 0;                             // deltas that hold nothing but zeros: matched, no change
-  std::vector<std::string> prefixes, suffixes;  // as met in the file, for reports
+  int64_t layers = 0;                           // layers in the file
+  int64_t matched = 0;                          // those that fit the model
+  int64_t zero = 0;                             // deltas of nothing but zeros: they match, but change nothing
+  std::vector<std::string> prefixes, suffixes;  // as found in the file, for reports
   bool original_names = false, underscores = false;
-  // For a model with two experts: which one the file went to, and what said so: "the word 'HIGH' in its name".
+  // For a model with two experts: the one that the file was used for, and what decided that: "the word 'HIGH'
+  // in its name".
   AdapterExpert expert = AdapterExpert::unsaid;
   std::string expert_from;
-  std::string hint;  // which model the file seems to be made for, where shapes do not fit; or empty
+  std::string hint;  // the model that the file seems to be made for, if shapes do not fit; or empty
 };
 
 struct AdapterTargets {
@@ -48,8 +49,8 @@ struct AdapterTargets {
   AdapterExpert expert = AdapterExpert::unsaid;
 };
 
-// Throws invalid_argument when the model has two experts and neither the caller nor the file says which one is
-// meant; corrupt for a file whose numbers are none.
+// Throws invalid_argument when the model has two experts and neither the caller nor the file says which one
+// is meant, and corrupt for a file with values that are not numbers.
 AdapterMatch match_adapter(const AdapterFile& file, const AdapterTargets& targets);
 
 }  // namespace tachy

@@ -33,8 +33,9 @@ class MergedTensor final : public DerivedTensor {
   std::vector<WeightedChange> changes_;
 };
 
-// Returns the dtype that a merged tensor is kept in. A file's 16 bits are kept, since whoever merges into such a file has
-// them, too; 8 bits, with scales or without, say nothing of the kind, so that the sum stays as it is.
+// Returns the dtype that a merged tensor is kept in. A file's 16 bits are kept, since merging into such a
+// file by other means gives 16 bits, too. 8 bits, with or without scales, do not suggest a dtype, so the sum
+// stays float32.
 DType kept_in(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16 ? dtype : DType::f32; }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Why a layer of an adapter does not fit its target: thrown while it is read, and the layer is left out.
+// The reason why a layer of an adapter does not fit its target. It is thrown while the layer is read, and the
+// layer is then left out.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,7 +18,7 @@ template <class... Args>
   throw Misfit{fmt::format(format, std::forward<Args>(args)...)};
 }
 
-// A weight as a matrix.
+// The size of a weight as a matrix.
 struct Extents {
   int64_t out, in;
   explicit Extents(const TensorSource::Entry& weight)

@@ -1,5 +1,5 @@
-// A key is put into PEFT's expression as it stands, and the whole is matched, so that groups, alternatives and anchors
-// mean what they mean there.
+// A key is inserted into PEFT's expression unchanged, and the whole is matched, so that groups, alternatives
+// and anchors have the same meaning as there.
 #include "adapters/peft_config.h"
 
 #include <fmt/format.h>
@@ -24,20 +24,22 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr size_t kMostPatterns = 4096;
-constexpr size_t kMostMatches = 2u << 20;  // patterns times layers, of one file
+constexpr size_t kMostMatches = 2u << 20;  // patterns times layers, for one file
 constexpr double kMostAlpha = 1e6, kMostRank = 1 << 20, kDefault = 8;
-// A usual match goes back some dozens of times. The whole work for one file is bounded by these: about two seconds.
+// A usual match backtracks some dozens of times. These limits bound the whole work for one file to about two
+// seconds.
 constexpr unsigned long kUsualRetries = 500, kMostRetries = 100'000;
 constexpr int kMostSlowMatches = 200;
-// Prefixes of the model's parts as diffusers names them; each stands before one that it begins with.
+// Prefixes of the model's parts in diffusers' names; each comes before any other that it begins with.
 constexpr const char* kParts[] = {"transformer_2.", "transformer.", "text_encoder.", ""};
 
-// The keys of objects of patterns, in the file's order; of a key that is there twice Python keeps the first place.
+// The keys of pattern objects, in the file's order; for a key that occurs twice, Python keeps the first
+// place.
 using KeyOrder = std::map<std::string, std::vector<std::string>, std::less<>>;
 
 struct Document {
   json values;
-  KeyOrder order;  // by the key of the top object
+  KeyOrder order;  // by key of the top object
   std::string where;
 };
 
@@ -82,16 +84,16 @@ class Patterns {
 
   size_t size() const { return patterns_.size(); }
 
-  // The value for a layer of this name.
+  // Returns the value for a layer of this name.
   std::optional<double> value(const std::string& name) {
     for (Pattern& p : patterns_)
       if (matches(p, name)) return p.value;
-    const auto same =
-        std::ranges::find(patterns_, name, &Pattern::key);  // PEFT looks the name itself up, then
+    // PEFT then looks up the name itself.
+    const auto same = std::ranges::find(patterns_, name, &Pattern::key);
     return same == patterns_.end() ? std::nullopt : std::optional(same->value);
   }
 
-  // Names those that fit none of the layers.
+  // Warns of patterns that fit none of the layers.
   void warn_of_unused(std::span<const std::string> names) {
     for (Pattern& p : patterns_)
       if (!p.used && std::ranges::none_of(names, [&](const std::string& name) { return matches(p, name); }))
@@ -122,7 +124,8 @@ class Patterns {
   int slow_ = 0;
 };
 
-// Refuses settings by which the pair belongs to a model that PEFT has changed before, or means something else than B·A.
+// Refuses settings that mean that the pair is for a model that PEFT changed before, or is something other
+// than B·A.
 void refuse_changed_model(const Document& document, const std::string& part) {
   const std::string field = part + "init_lora_weights";
   const json none, &values = document.values;
@@ -144,7 +147,7 @@ void refuse_changed_model(const Document& document, const std::string& part) {
   }
 }
 
-// The configuration of one part of the model.
+// The configuration for one part of the model.
 class Config {
  public:
   Config(const Document& document, const std::string& part, const std::string& from)
@@ -167,7 +170,7 @@ class Config {
   }
 
   size_t patterns() const { return alphas_.size() + ranks_.size(); }
-  // The name that PEFT matches: without what it and diffusers put in front of a model's own names.
+  // The name that PEFT matches, without the prefixes that it and diffusers put before a model's own names.
   std::optional<std::string> own_name(std::string_view layer) const {
     if (!layer.starts_with(part_)) return std::nullopt;
     layer.remove_prefix(part_.size());

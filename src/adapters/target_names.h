@@ -1,6 +1,6 @@
-// A model's tensors by all the names that adapters give them: in diffusers' spelling and in the original's,
-// with dots or underscores between the pieces, behind any of the prefixes that trainers put in front. There is
-// no pattern per trainer: a name is looked up among those that the model really has.
+// Finds a model's tensors by all the names that adapters give them: in diffusers' spelling and in the
+// original's, with dots or underscores between the pieces, and with any of the prefixes that trainers add.
+// There is no pattern for each trainer: a name is looked up among those that the model really has.
 #pragma once
 
 #include <map>
@@ -12,27 +12,27 @@
 
 namespace tachy {
 
-// Something that an adapter may change: a layer, or a vector or table by itself. Tensors of the source.
+// Something that an adapter may change: a layer, or a single vector or table. Holds tensors of the source.
 struct AdapterTarget {
   std::string name;  // in the model's spelling: blocks.0.attn1.to_q
   const TensorSource::Entry* weight = nullptr;
   const TensorSource::Entry* bias = nullptr;
-  const TensorSource::Entry* modulation = nullptr;  // of a block, or of the head
+  const TensorSource::Entry* modulation = nullptr;  // belongs to a block, or to the head
 };
 
 class TargetNames {
  public:
   using Respell = std::string (*)(std::string_view name);
 
-  // respell: a tensor's name of the source in the other spelling.
+  // respell: returns the other spelling of a tensor's name in the source.
   TargetNames(const TensorSource& source, Respell respell);
 
   struct Found {
     const AdapterTarget* target = nullptr;  // null: no such name
-    bool ambiguous = false;                 // two targets have this name once dots are underscores
-    std::string_view prefix;                // what stood before it
+    bool ambiguous = false;                 // two targets have this name if dots become underscores
+    std::string_view prefix;                // the text before the name
   };
-  // `stem`: of an adapter's key, with its prefix.
+  // `stem` is that of an adapter's key, with its prefix.
   Found find(std::string_view stem) const;
 
  private:

@@ -13,7 +13,7 @@ namespace {
 using Kind = WeightChange::Kind;
 using Values = std::vector<float>;
 
-// Rows [first, first + count) of a matrix of the file.
+// Rows [first, first + count) of one of the file's matrices.
 Values wide_rows(const Tensor& m, int64_t first, int64_t count) {
   const int64_t width = m.dim(1);
   Values out(static_cast<size_t>(count * width));
@@ -69,7 +69,7 @@ void apply_kronecker(const WeightChange& c, double factor, int64_t first, const 
   }
 }
 
-// W·A1·A2 is of W as it was, so that it is made before B1·B2 is added.
+// W·A1·A2 refers to the unchanged W, so it is computed before B1·B2 is added.
 void apply_product(const WeightChange& c, double factor, int64_t first, const Tensor& rows) {
   const int64_t n = rows.dim(0), in = c.up_2.dim(0), rank = c.up_2.dim(1);
   Values through(static_cast<size_t>(n * rank), 0.0f);
@@ -79,7 +79,7 @@ void apply_product(const WeightChange& c, double factor, int64_t first, const Te
   apply_low_rank(c, factor, first, rows);
 }
 
-// Adds to `rows` what a change adds to W with this factor.
+// Adds to `rows` the difference that a change makes to W with this factor.
 void add_change(const WeightChange& c, double factor, int64_t first, const Tensor& rows) {
   switch (c.kind) {
     case Kind::low_rank:

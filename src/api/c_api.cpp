@@ -3,7 +3,7 @@
 
 namespace {
 
-// A run in progress, which tachyscope_cancel finds.
+// A run in progress, which tachyscope_cancel can find.
 class Running {
  public:
   explicit Running(tachyscope_engine& engine) : engine_(engine) {

@@ -11,7 +11,7 @@
 struct tachyscope_engine {
   tachy::Engine engine;
   std::mutex mutex{};
-  std::set<std::atomic<bool>*> runs{};  // of each run in progress, what cancels it
+  std::set<std::atomic<bool>*> runs{};  // the flag that cancels each run in progress
 
   void cancel_all() {
     const std::lock_guard lock(mutex);

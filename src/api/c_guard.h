@@ -1,4 +1,4 @@
-// Errors of the C interface: a call's code, and the text of the thread's last one.
+// Errors of the C interface: the code that a call returns, and the text of the thread's last error.
 #pragma once
 
 #include <new>

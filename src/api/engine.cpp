@@ -36,15 +36,15 @@ struct Engine::State {
     const VideoRequest& q = r.request;
     MadeInputs out;
     if (q.speech) hear(r, out);
-    out.clip_pixels =
-        pixels_for_clip(r);  // CLIP looks at whole pictures, before they are fitted to the video
+    // CLIP looks at whole pictures, before they are fitted to the video.
+    out.clip_pixels = pixels_for_clip(r);
     out.image = fit_picture(q.image, q.image_fit, *q.width, *q.height);
     out.last_image = fit_picture(q.last_image, q.image_fit, *q.width, *q.height);
     return out;
   }
 
-  // Each sound as loud as InfiniteTalk makes it, then both laid in time, and as the encoder's own preparation has them; and
-  // where the speakers are in the whole picture.
+  // Makes each sound as loud as InfiniteTalk does, places both in time, and prepares them as the encoder
+  // does. Also finds the speakers in the whole picture.
   void hear(const Resolved& r, MadeInputs& out) const {
     const VideoRequest& q = r.request;
     const ModelBundle& model = pipeline.model();

@@ -1,4 +1,5 @@
-// This makes what EngineOptions come to: a Model, open on its device, for an Engine or a World alone or for several of them.
+// Turns EngineOptions into a Model that is open on its device, for one Engine or World or for several of
+// them.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +10,7 @@
 
 namespace tachy {
 
-// Throws invalid_argument for options that may not be, before anything is opened.
+// Throws invalid_argument for options that are not allowed, before anything is opened.
 std::shared_ptr<Model> open_model(const std::filesystem::path& model, const EngineOptions& options);
 
 }  // namespace tachy

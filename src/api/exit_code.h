@@ -1,11 +1,12 @@
-// Error codes as the outside sees them: the command line's exit codes and the C interface's return values.
+// Error codes as callers see them: the command line's exit codes and the C interface's return values.
 #pragma once
 
 #include "base/error.h"
 
 namespace tachy {
 
-constexpr int kExitMiss = 10;  // validate found a miss, doctor a failed op, compare a slower line (--strict)
+// Validate found a miss, doctor a failed op, or compare a slower line (--strict).
+constexpr int kExitMiss = 10;
 
 constexpr int exit_code(ErrorCode code) {
   switch (code) {

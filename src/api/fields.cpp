@@ -10,8 +10,7 @@ const std::vector<EngineField>& engine_fields() {
        kThreadsRange},
       {"ranks", &E::ranks,
        "on the CPU: divide each denoising pass among so many ranks, as several devices would (1 to 16); "
-       "`threads` is of "
-       "all of them together; the frames are the same",
+       "`threads` is of all of them together; the frames are the same",
        kRanksRange},
       {"weights", &E::weights,
        "how weights are held in memory: packed (float32 copies: faster), mapped (less memory), read (the "

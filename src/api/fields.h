@@ -1,5 +1,5 @@
-// Front ends are made of these: the tables of a request's fields (request/request_fields.h) and of an
-// engine's, here. The command line is one, and shows how.
+// The tables from which front ends are made: those of a request's fields (request/request_fields.h) and,
+// here, those of an engine's. The command line is one such front end and shows how it is done.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +18,7 @@ struct EngineField {
   using Member = std::variant<int EngineOptions::*, uint64_t EngineOptions::*, bool EngineOptions::*,
                               std::string EngineOptions::*>;
 
-  const char* name;  // of the member, and in messages
+  const char* name;  // the member's name, also in messages
   Member member;
   const char* help;
   Allowed allowed = {};
@@ -26,17 +26,17 @@ struct EngineField {
 
 const std::vector<EngineField>& engine_fields();
 
-// The fields among them that say where a part of the model lies.
+// Those of the fields that say where a part of the model lies.
 struct ModelPart {
-  const char* name;  // of all three: the member, the path, and the key in a run's settings
+  const char* name;  // names the member, the path, and the key in a run's settings
   std::string EngineOptions::*option;
   std::filesystem::path PartPaths::*path;
 };
 std::span<const ModelPart> model_parts();
 
-// Throws invalid_argument for the first value that its field may not hold.
+// Throws invalid_argument for the first field whose value is not allowed.
 void check_fields(const EngineOptions& options);
-// Throws invalid_argument where a GPU is asked for by name and several ranks, which only the CPU has.
+// Throws invalid_argument if a GPU is named and several ranks are asked for, which only the CPU has.
 void check_ranks(const EngineOptions& options);
 
 }  // namespace tachy

@@ -1,4 +1,5 @@
-// Files that a request refers to (pictures, embeddings, latents) and the state that a run goes on from.
+// Files that a request refers to (pictures, embeddings, latents), and the state that a resumed run starts
+// from.
 #include <nlohmann/json.hpp>
 
 #include "api/tachyscope.h"

@@ -1,6 +1,6 @@
-// This predicts what a run would take on a GPU that is not here: the plan of its memory, and a time for each stage, from the least to the
-// most, by rates that are kept for that kind of GPU. Nothing is loaded and no GPU is needed. Loading the model and encoding
-// the file are not included; memory is that of weights and activations.
+// Predicts a run on a GPU that is not here: its memory plan, and for each stage the least and the most time,
+// from rates that are kept for that kind of GPU. Nothing is loaded and no GPU is needed. The times do not
+// include loading the model and encoding the file; memory is that of weights and activations.
 #pragma once
 
 #include <cstdint>
@@ -15,37 +15,38 @@ namespace tachy {
 
 struct AbsentGpu {
   std::string name;       // "a100", "h100", "h200" …
-  uint64_t max_vram = 0;  // bytes that the run may take there; 0: all that it has
+  uint64_t max_vram = 0;  // bytes that the run may take there; 0: all of its memory
 };
 
-// In seconds.
+// Times in seconds.
 struct PredictedTime {
   double least = 0, most = 0;
 };
 
 struct PredictedRun {
   std::string gpu;         // "NVIDIA A100, 80 GB"
-  bool ran_there = false;  // whether the rates were measured on one
-  VideoPlan plan;          // its seconds are the least
+  bool ran_there = false;  // whether the rates were measured on such a GPU
+  VideoPlan plan;          // its seconds are the least ones
   VideoRequest request;    // with every default filled in
 
-  // The work that a stage does of one kind ("products", "attention", "convolutions", "passes", "transfers") in one dtype ("bf16").
+  // A stage's work of one kind ("products", "attention", "convolutions", "passes", "transfers") in one dtype
+  // ("bf16").
   struct Work {
     std::string kind, numbers;
-    double flops = 0, bytes = 0;  // of all calls
+    double flops = 0, bytes = 0;  // of all calls together
     int64_t calls = 0;
   };
   struct Stage {
     std::string name;  // as in VideoPlan::stages
     PredictedTime seconds;
-    std::vector<Work> work;  // by kind, then dtype
+    std::vector<Work> work;  // ordered by kind, then by dtype
   };
   std::vector<Stage> stages;
   PredictedTime seconds;
 };
 
-// Throws invalid_argument for another GPU's name, with those that are known, unsupported where a rate that the run depends on
-// is not known, and what Engine::plan throws.
+// Throws invalid_argument for an unknown GPU, listing those that are known, and unsupported if a rate that
+// the run depends on is not known. It also throws what Engine::plan throws.
 PredictedRun predict(const std::filesystem::path& model, const PartPaths& parts, const AbsentGpu& gpu,
                      const VideoRequest& request);
 

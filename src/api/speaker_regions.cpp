@@ -9,7 +9,8 @@
 namespace tachy {
 namespace {
 
-// Which of `in` pixels lies nearest to one of `out`, as PyTorch's nearest resize has it: in float32.
+// The one of `in` pixels that is nearest to one of `out`, as in PyTorch's nearest resize, which computes in
+// float32.
 int64_t nearest(int64_t at, int64_t in, int64_t out) {
   const float scale = static_cast<float>(in) / static_cast<float>(out);
   return std::clamp(static_cast<int64_t>(static_cast<float>(at) * scale), int64_t{0}, in - 1);

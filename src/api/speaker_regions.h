@@ -1,4 +1,4 @@
-// From where two speakers are in a picture to which tokens of a latent frame show them.
+// Converts the places of two speakers in a picture into masks of the tokens that show them in a latent frame.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,11 @@
 
 namespace tachy {
 
-// rows x columns: the grid of tokens. The request is resolved, with the whole picture and the video's size. A token is what the
-// picture shows at its first pixel, as InfiniteTalk comes to it by nearest resizing (to the video's size, fitted as the picture
-// is, to latents, to tokens). Returns three masks one after the other: first speaker, second, background. Throws
-// invalid_argument where a speaker has no token.
+// rows x columns is the grid of tokens. The request is resolved and holds the whole picture and the video's
+// size. A token counts as what the picture shows at its first pixel. InfiniteTalk finds that by nearest
+// resizing, first to the video's size, fitted like the picture, then to latents, then to tokens. Returns
+// three masks one after the other: first speaker, second speaker, background. Throws invalid_argument if a
+// speaker has no token.
 std::vector<uint8_t> speaker_regions(const VideoRequest& request, int64_t rows, int64_t columns);
 
 }  // namespace tachy

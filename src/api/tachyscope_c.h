@@ -1,9 +1,9 @@
 /* The C interface of Tachyscope, for other languages. Every call returns 0 or an error code (the numbers of
  * `tachyscope`'s exit codes); tachyscope_last_error() has the text of the calling thread's last failure.
  *
- * An engine is a model, and any number of threads may use it at once, each for a run of its own; a run whose
- * memory does not fit beside the others' on the device, whichever engine's they are, waits for them, first come,
- * first served. Only tachyscope_free must be the last call. */
+ * An engine is a model, and any number of threads may use it at once, each for a run of its own. If the memory
+ * of a run does not fit on the device beside that of other runs, of this engine or another one, it waits for
+ * them; runs are served in the order in which they came. Only tachyscope_free must be the last call. */
 #ifndef TACHYSCOPE_C_H
 #define TACHYSCOPE_C_H
 
@@ -23,9 +23,9 @@ typedef struct {
   int32_t width, height, frames, steps;
   double guidance, shift;
   uint64_t seed;
-  double guidance_2; /* of the low-noise expert, in models of two; not above 0: as guidance. 1: none */
-  /* Adapters, lora_count of them: "FILE[:strength][@high|@low|@both]" each. lora_mode: merge, runtime, or null: by
-   * whether the model stays loaded. */
+  double guidance_2; /* for the low-noise expert of a model with two; 0 or less: as guidance; 1: none */
+  /* lora_count adapters: "FILE[:strength][@high|@low|@both]" each. lora_mode: merge, runtime, or null, which
+   * decides by whether the model stays loaded. */
   const char* const* loras;
   int32_t lora_count;
   const char* lora_mode;
@@ -45,12 +45,13 @@ typedef struct {
 const char* tachyscope_version(void);
 const char* tachyscope_last_error(void);
 int tachyscope_load(const char* model_folder, int32_t threads, tachyscope_engine** out);
-/* The same on a device: "cpu", "cuda", "cuda:1" or "auto"; max_vram_bytes: GPU memory a run may take, 0: what
- * is free. */
+/* Loads onto a device: "cpu", "cuda", "cuda:1" or "auto". max_vram_bytes: GPU memory that all runs together
+ * may take; 0: all that is free. */
 int tachyscope_load_on(const char* model_folder, const char* device, uint64_t max_vram_bytes, int32_t threads,
                        tachyscope_engine** out);
-/* Files of a model, each by itself: null pointers mean the model's own parts. `model` is a folder or a transformer's
- * file; the others a file, a component's folder, or a model's folder whose part it is. */
+/* The files of a model, given separately: null pointers mean the model's own parts. `model` is a folder or a
+ * transformer's file; each of the others is a file, a component's folder, or the folder of a model that has
+ * this part. */
 typedef struct {
   const char *model, *transformer_2, *text_encoder, *vae, *tokenizer;
 } tachyscope_model_files;
@@ -61,14 +62,14 @@ int tachyscope_plan(tachyscope_engine* engine, const tachyscope_request* request
                     tachyscope_plan_result* out);
 int tachyscope_generate(tachyscope_engine* engine, const tachyscope_request* request,
                         tachyscope_frame_fn frame, tachyscope_progress_fn progress, void* user);
-/* From any thread: every generate that is running on the engine now returns 130. */
+/* May be called from any thread: every generate that is running on the engine returns 130. */
 void tachyscope_cancel(tachyscope_engine* engine);
 
-/* A world that answers (api/world.h): one session on one device. start, next_block and reset belong to one thread, act and
- * stop to any; close must be the last call. */
+/* A world that answers (api/world.h): one session on one device. start, next_block and reset belong to one
+ * thread; any thread may call act and stop; close must be the last call. */
 typedef struct tachyscope_world tachyscope_world;
 
-/* Zero: the model's own; shift: not above 0. Fields are only ever added at the end. */
+/* Zero means the model's own value; so does a shift of 0 or less. Fields are only ever added at the end. */
 typedef struct {
   int32_t width, height, steps, window;
   double shift;
@@ -77,17 +78,17 @@ typedef struct {
 } tachyscope_world_options;
 
 typedef struct {
-  const char*
-      kind; /* "universal", "gta", "templerun", "self-forcing" …; valid until close, as are the keys */
-  const char* const* keys;  /* what each value of the keyboard means, key_count of them */
-  int32_t key_count, mouse; /* mouse: 1 where there is one */
+  /* kind: "universal", "gta", "templerun", "self-forcing" …; valid until close, as are the keys */
+  const char* kind;
+  const char* const* keys;  /* key_count names, one for each value of the keyboard */
+  int32_t key_count, mouse; /* mouse: 1 if there is one */
   double mouse_step, fps;
   int32_t width, height, takes_image, takes_prompt;
   int64_t first_block_frames, block_frames;
   uint64_t peak_bytes;
 } tachyscope_world_info;
 
-/* rgb: a picture of any size, [height, width, 3], for worlds that take one; prompt for those that take that. */
+/* rgb: a picture of any size, [height, width, 3], for worlds that take one; prompt: likewise. */
 typedef struct {
   const uint8_t* rgb;
   int32_t width, height;
@@ -97,28 +98,30 @@ typedef struct {
 
 typedef struct {
   int64_t index, first_frame, frames;
-  uint64_t stamp;             /* of the action that the block followed */
-  double first_frame_seconds; /* from the taking of that action until the first frame was there */
-  double seconds;             /* all of the call */
+  uint64_t stamp;             /* the stamp of the action that the block followed */
+  double first_frame_seconds; /* from taking that action until the first frame was there */
+  double seconds;             /* time of the whole call */
 } tachyscope_world_block;
 
 /* device: as in tachyscope_load_on; options may be null. */
 int tachyscope_world_open(const char* model, const char* device, const tachyscope_world_options* options,
                           tachyscope_world** out);
-/* On the model, the device and the threads of an engine, which it shares with the engine's runs and other worlds: the weights
- * are in memory once, and worlds may be played at the same time, each in a thread of its own. options: null, or with zero
- * threads and max_vram_bytes. The world may outlive the engine. */
+/* Opens a world on an engine's model, device and threads, which it shares with the engine's runs and other
+ * worlds: the weights are in memory once, and several worlds may be played at the same time, each in a thread
+ * of its own. options: null, or with zero threads and max_vram_bytes. The world may outlive the engine. */
 int tachyscope_world_open_on(tachyscope_engine* engine, const tachyscope_world_options* options,
                              tachyscope_world** out);
 int tachyscope_world_about(const tachyscope_world* world, tachyscope_world_info* out);
 int tachyscope_world_start(tachyscope_world* world, const tachyscope_world_start_with* with);
-/* keyboard: a value for each key, from -1 to 1; mouse: [pitch, yaw]; null: nothing is held. It counts from the next block on. */
+/* keyboard: a value for each key, from -1 to 1; mouse: [pitch, yaw]; null: nothing is held. The action holds
+ * from the next block on. */
 int tachyscope_world_act(tachyscope_world* world, const float* keyboard, int32_t key_count,
                          const float* mouse, uint64_t stamp);
-/* block may be null. What the callback asks for by a value that is not zero is tachyscope_world_stop. */
+/* block may be null. If the callback returns a value other than zero, that acts like tachyscope_world_stop. */
 int tachyscope_world_next_block(tachyscope_world* world, tachyscope_frame_fn frame, void* user,
                                 tachyscope_world_block* block);
-void tachyscope_world_stop(tachyscope_world* world); /* next_block returns 130 soon; start and reset go on */
+void tachyscope_world_stop(
+    tachyscope_world* world); /* next_block returns 130 soon; start and reset continue */
 int tachyscope_world_reset(tachyscope_world* world);
 void tachyscope_world_close(tachyscope_world* world);
 

@@ -93,14 +93,14 @@ struct World::State {
       check(m.image_encoder != nullptr, ErrorCode::not_found,
             "{}; or give `image_embeds`, the embeddings of the picture", m.no_image_encoder);
       ClipPreparation how = m.clip_preparation;
-      how.original = true;  // of the fitted picture, as the original program has it
+      how.original = true;  // of the fitted picture, as the original program does it
       in.clip_pixels = clip_pixels(fitted.view(), how);
     }
     in.picture = pixels_of(Picture{fitted.width, fitted.height, std::move(fitted.rgb)});
     return in;
   }
 
-  // What counts now, with values for all keys.
+  // Returns the action that is set now, with values for all keys.
   WorldSession::Action take(WorldBlock& block) {
     const std::lock_guard lock(mutex);
     block.action = action, block.stamp = stamp;
@@ -110,7 +110,7 @@ struct World::State {
     return out;
   }
 
-  // A frame's callback would pull the session from under its own block.
+  // The frames' callback must not destroy the session that is making the block.
   void expect_no_block() const {
     require(!in_block,
             "world: a block is being made: start, reset and next_block cannot be called from the callback "
@@ -122,8 +122,8 @@ struct World::State {
   std::atomic<Phase> phase{Phase::none};
   WorldInfo info;
   WorldSession session;
-  bool startable = false;  // reset has something to begin again
-  bool in_block = false;   // next_block is under way
+  bool startable = false;  // whether reset has something to begin again
+  bool in_block = false;   // while next_block runs
   int64_t blocks = 0;
   std::mutex mutex;
   WorldAction action;
@@ -164,7 +164,7 @@ void World::verify(const WorldStart& start) {
 
 void World::start(const WorldStart& start) {
   state_->expect_no_block();
-  const WorldInput input = state_->prepare(start);  // what does not fit leaves the session as it is
+  const WorldInput input = state_->prepare(start);  // an input that does not fit leaves the session as it is
   state_->startable = false;
   state_->begin([&] { state_->session.start(input, start.seed); });
   state_->startable = true;

@@ -1,6 +1,6 @@
-// A checksum of bytes that any number of threads may add up in any order, on the host and on a GPU alike: the
-// sum of every 32-bit word mixed with its place. It finds what fails in memory and on the way (bits, words,
-// pages, pieces left out or swapped), it is no protection against anybody.
+// A checksum of bytes that any number of threads can add up in any order, with the same result on the host
+// and on a GPU: the sum of every 32-bit word mixed with its place. It detects errors in memory and in
+// transfers (bits, words, pages, pieces left out or swapped), but protects against no attacker.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace tachy {
 
-// Word `at` of what is summed.
+// The contribution of word `at`.
 constexpr uint64_t mixed_word(uint32_t word, uint64_t at) {
   uint64_t v = (word ^ (at << 32)) + 0x9e3779b97f4a7c15u * (at + 1);
   v = (v ^ (v >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -17,8 +17,8 @@ constexpr uint64_t mixed_word(uint32_t word, uint64_t at) {
   return v ^ (v >> 31);
 }
 
-// Of `bytes` bytes that begin at word `first` of a whole;
-// a last word is filled with zeros. Sums of parts add up.
+// Sums `bytes` bytes that begin at word `first` of a whole; the last word is filled up with zeros. Sums of
+// parts add up to the sum of the whole.
 inline uint64_t checksum_of(const void* data, size_t bytes, uint64_t first = 0) {
   const auto* at = static_cast<const unsigned char*>(data);
   uint64_t sum = 0;

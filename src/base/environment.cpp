@@ -10,27 +10,27 @@ namespace {
 constexpr Effect kSame = Effect::same_bits, kRecorded = Effect::recorded;
 
 constexpr EnvironmentVariable kVariables[] = {
-    // Where a run computes and what it reads.
+    // Variables that decide where a run computes and what it reads.
     {"TACHY_DEVICE", kRecorded, "device"},
-    {"TACHY_MODEL_DIR", kRecorded},       // other weights for a run that names no model
+    {"TACHY_MODEL_DIR", kRecorded},       // gives other weights to a run that names no model
     {"TACHY_CUDA_LIBRARIES", kRecorded},  // another version of a library has other kernels
 
-    // Who multiplies, in which order.
+    // Variables that decide what multiplies, and in which order.
     {"TACHY_FORCE", kRecorded},
     {"TACHY_ISA", kRecorded},
     {"TACHY_BF16", kRecorded},
     {"TACHY_CONV", kRecorded},
     {"TACHY_TUNE", kRecorded},
     {"TACHY_CUDA_CAPABILITY", kRecorded},
-    {"TACHY_PACE", kRecorded},       // how many heads a call has decides how flash_sm90 shares out their keys
-    {"TACHY_CONV_NORM", kRecorded},  // a norm reads sums of float32, or what was rounded of them
-    {"TACHY_CONV8_TILE", kRecorded},  // a tile's channels decide in which order a sum is added up
+    {"TACHY_PACE", kRecorded},  // the number of heads in a call decides how flash_sm90 divides their keys
+    {"TACHY_CONV_NORM", kRecorded},   // a norm reads sums of float32, or their rounded values
+    {"TACHY_CONV8_TILE", kRecorded},  // a tile's channels determine the order of a sum
     {"TACHY_RESIDUAL", kRecorded, "residual"},
-    // Where the algorithms lie that TACHY_TUNE measured; later runs take them (cuda/vendor/kept_choices.h).
+    // The place of the algorithms that TACHY_TUNE measured, which later runs use (cuda/vendor/kept_choices.h).
     {"XDG_CACHE_HOME", kRecorded, "kept_choices"},
     {"HOME", kRecorded, "kept_choices"},
 
-    // How work is queued, copied and kept.
+    // Variables that decide how work is queued, copied and kept.
     {"TACHY_GRAPHS", kSame},
     {"TACHY_CUDA_OVERLAP", kSame},
     {"TACHY_HUGE_PAGES", kSame},
@@ -38,7 +38,7 @@ constexpr EnvironmentVariable kVariables[] = {
     {"TACHY_ROUND_WEIGHTS", kSame},
     {"TACHY_STRESS", kSame},
     {"TACHY_LOG", kSame},
-    // These are for the Python package alone, whose tensors are no run's.
+    // These are only for the Python package, whose tensors belong to no run.
     {"WAN_ENABLE_FUSED_BLOCK", kSame},
     {"WAN_FORCE_SDPA", kSame},
     {"WAN_TORCH_COMPILE", kSame},
@@ -55,10 +55,8 @@ constexpr EnvironmentVariable kVariables[] = {
     {"CUBLASLT_WORKSPACE_SIZE", kRecorded, {}, "cuBLASLt"},
     {"CUBLAS_EMULATE_SINGLE_PRECISION", kRecorded, {}, "cuBLASLt"},
     {"CUBLAS_EMULATION_STRATEGY", kRecorded, {}, "cuBLASLt"},
-    {"GLIBC_TUNABLES",
-     kRecorded,
-     {},
-     "the C library"},  // with or without FMA its functions round differently
+    // Its functions round differently with and without FMA.
+    {"GLIBC_TUNABLES", kRecorded, {}, "the C library"},
 };
 
 std::string told(const Environment& all, const std::string& name) {

@@ -1,7 +1,7 @@
-// The variables of the environment that a run may depend on, as one list: those that this program reads, and those by which
-// libraries compute otherwise. env_string (base/env.h) is the only function that reads the environment. A variable that is
-// read and not listed fails tests/unit/base/environment_test.cpp, as does one that is listed and not read; docs/options.md says
-// the same of each.
+// A list of all environment variables that a run may depend on: those that this program reads, and those that
+// change what libraries compute. env_string (base/env.h) is the only function that reads the environment.
+// tests/unit/base/environment_test.cpp fails for a variable that is read but not listed, and for one that is
+// listed but not read; docs/options.md gives the same effect for each.
 #pragma once
 
 #include <map>
@@ -12,26 +12,27 @@
 namespace tachy {
 
 enum class Effect {
-  same_bits,  // no value of it changes a number of a result
-  recorded,   // some value of it does: the settings of a run say what it was
+  same_bits,  // no value of it changes a number in a result
+  recorded,   // some values do: the settings of a run record it
 };
 
 struct EnvironmentVariable {
   std::string_view name;
   Effect effect;
-  std::string_view field =
-      {};  // of the settings, which says what it came to; empty: `environment` has its value
-  std::string_view reader = {};  // a library; empty: this program
+  // The field of the settings that shows its effect; empty: `environment` has its value.
+  std::string_view field = {};
+  std::string_view reader = {};  // the library that reads it; empty: this program
 };
 
 std::span<const EnvironmentVariable> environment_variables();
 
 using Environment = std::map<std::string, std::string>;  // values by name
 
-// The recorded variables that are set now and that no field of the settings speaks for.
+// The recorded variables that are set now and that no field of the settings covers.
 Environment recorded_environment();
 
-// "TACHY_ISA was avx2 and is not set now, TACHY_BF16 was not set and is portable now"; empty where the two agree.
+// "TACHY_ISA was avx2 and is not set now, TACHY_BF16 was not set and is portable now"; empty if the two
+// agree.
 std::string environment_difference(const Environment& then, const Environment& now);
 
 }  // namespace tachy

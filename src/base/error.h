@@ -1,8 +1,8 @@
 // The one error type of the engine.
 //
-// Library code throws Error; nothing exits, aborts or prints. The edges translate once: the command line to
-// an exit code, a server to an HTTP status, Python to an exception. Texts read "op: expected X, got Y" and
-// name the file and the fix where there is one.
+// Library code throws Error; nothing in it exits, aborts or prints. The outermost layers translate it once:
+// the command line to an exit code, a server to an HTTP status, Python to an exception. Texts read "op:
+// expected X, got Y" and name the file, and the remedy if there is one.
 #pragma once
 
 #ifndef __CUDACC__
@@ -46,7 +46,7 @@ class Error : public std::exception {
   std::source_location where_;
 };
 
-// Replaces each "{}" of the text by the next field; what files compiled by nvcc fail with.
+// Replaces each "{}" in the text by the next field; files compiled by nvcc fail through this.
 [[noreturn]] void fail_filled(ErrorCode code, const char* text, const std::string* fields, size_t count);
 
 #ifndef __CUDACC__
@@ -66,7 +66,7 @@ template <class... Args>
   throw Error(code, fmt::format(f.text, std::forward<Args>(args)...), f.where);
 }
 
-// Throws Error{code} unless `ok`. Arguments are evaluated always: keep them cheap.
+// Throws Error{code} unless `ok`. The arguments are always evaluated: keep them cheap.
 template <class... Args>
 void check(bool ok, ErrorCode code, LocatedFormat<std::type_identity_t<Args>...> f, Args&&... args) {
   if (!ok) [[unlikely]]
@@ -80,7 +80,7 @@ void require(bool ok, LocatedFormat<std::type_identity_t<Args>...> f, Args&&... 
     throw Error(ErrorCode::invalid_argument, fmt::format(f.text, std::forward<Args>(args)...), f.where);
 }
 
-#else  // nvcc takes neither fmt 9 nor its compile-time checks: plain "{}" only, filled at run time
+#else  // nvcc takes neither fmt 9 nor its compile-time checks: only plain "{}", filled in at run time
 
 struct ErrorField {
   std::string text;
@@ -107,8 +107,8 @@ void require(bool ok, const char* text, const Args&... args) {
 
 #endif
 
-// Runs `body`; an Error that names no field or option of its own and comes out of it says whose value was
-// wrong. `whose` begins the text: "`model`: no/such/folder: no such folder".
+// Runs `body`. If it throws an Error that names no field or option, the text is extended to say whose value
+// was wrong. `whose` begins the text: "`model`: no/such/folder: no such folder".
 template <class F>
 decltype(auto) naming(std::string_view whose, F&& body) {
   try {

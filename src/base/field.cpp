@@ -37,7 +37,7 @@ std::string spelled(std::string_view text) {
     if (close == text.npos) break;
     const std::string_view own = g_spelling(text.substr(open + 1, close - open - 1));
     out += text.substr(0, open);
-    // A backtick that closes nothing known may open what comes next.
+    // A backtick that closes no known field may open the next one.
     out += own.empty() ? text.substr(open, 1) : own;
     text.remove_prefix(own.empty() ? open + 1 : close + 1);
   }

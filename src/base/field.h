@@ -1,6 +1,7 @@
-// What a field of a request or of an engine's options may hold, and the one wording for a value that it may
-// not. A message names a field in backticks, as its struct does (`steps`), for callers of the library, of a
-// server and of the command line alike; a front end puts its own spelling there (set_spelling: --steps).
+// The values that a field of a request or of an engine's options may hold, and a single wording for values
+// that are not allowed. A message names a field in backticks, as its struct does (`steps`), for all callers:
+// of the library, of a server, and of the command line. A front end replaces it by its own spelling
+// (set_spelling: --steps).
 #pragma once
 
 #include <optional>
@@ -17,15 +18,15 @@ namespace tachy {
 // Numbers from least to most.
 struct Range {
   double least = 0, most = 0;
-  bool above = false;     // least itself is not among them
-  const char* zero = "";  // what 0 means, where it is more than a number: "off"
+  bool above = false;     // `least` itself is not allowed
+  const char* zero = "";  // the meaning of 0, if it is more than a number: "off"
 
   bool holds(double value) const { return (above ? value > least : value >= least) && value <= most; }
   std::string text() const;  // "1 to 1000", "above 0 to 100", "0 (off) to 1"
 };
 
-inline constexpr Range kThreadsRange{.least = 0, .most = 1024, .zero = "all"};  // of every `threads`
-inline constexpr Range kRanksRange{.least = 1, .most = 16};                     // of `ranks`
+inline constexpr Range kThreadsRange{.least = 0, .most = 1024, .zero = "all"};  // for every `threads`
+inline constexpr Range kRanksRange{.least = 1, .most = 16};                     // for `ranks`
 
 using Choices = std::vector<std::string_view>;
 
@@ -40,7 +41,7 @@ void check_range(std::string_view field, Number value, const Range& range) {
 // Throws invalid_argument: "`rng`: expected cpu or cuda, got 'tpu'".
 void check_choice(std::string_view field, std::string_view value, const Choices& choices);
 
-// What a field may hold; nothing: any value, or its owner checks it elsewhere.
+// The values that a field may hold; monostate: any value, or its owner checks it elsewhere.
 using Allowed = std::variant<std::monostate, Range, Choices>;
 
 inline void check_allowed(std::string_view field, const std::string& value, const Allowed& allowed) {
@@ -51,7 +52,7 @@ void check_allowed(std::string_view field, Number value, const Allowed& allowed)
   if (const auto* range = std::get_if<Range>(&allowed)) check_range(field, value, *range);
 }
 
-// The entry of that name in a table of fields, or null.
+// Returns the entry with that name in a table of fields, or null.
 template <class Entry>
 const Entry* find_field(const std::vector<Entry>& table, std::string_view name) {
   for (const Entry& entry : table)
@@ -59,7 +60,7 @@ const Entry* find_field(const std::vector<Entry>& table, std::string_view name) 
   return nullptr;
 }
 
-// The value that a member holds, or null where it is an optional without one.
+// Returns the value that a member holds, or null for an optional without one.
 template <class T>
 const T* value_in(const T& member) {
   return &member;
@@ -69,7 +70,8 @@ const T* value_in(const std::optional<T>& member) {
   return member ? &*member : nullptr;
 }
 
-// Throws invalid_argument for the first member of the struct that holds what its entry in the table does not allow.
+// Throws invalid_argument for the first member of the struct whose value its entry in the table does not
+// allow.
 template <class Entry, class Struct>
 void check_members(const std::vector<Entry>& table, const Struct& values) {
   for (const Entry& entry : table)
@@ -82,12 +84,13 @@ void check_members(const std::vector<Entry>& table, const Struct& values) {
         entry.member);
 }
 
-// A front end's word for a field, or "" for what it does not know. It is set once, before anything else runs;
-// lines on stderr (base/log.h) are spelled by it, and what else a front end prints it passes to spelled().
+// A front end's word for a field, or "" for a field that it does not know. It is set once, before anything
+// else runs. Lines on stderr (base/log.h) use it; for everything else that it prints, a front end calls
+// spelled().
 using Spelling = std::string_view (*)(std::string_view field);
 void set_spelling(Spelling spelling);
 
-// The text with that word in place of each field in backticks; as it is where none was set.
+// Returns the text with that word in place of each field in backticks; unchanged if none was set.
 std::string spelled(std::string_view text);
 
 }  // namespace tachy

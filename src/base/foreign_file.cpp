@@ -48,14 +48,14 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// Without what may stand before a text's first word.
+// Removes what may stand before a text's first word.
 std::string_view trimmed(std::string_view text) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   const size_t first = text.find_first_not_of(" \t\r\n");
   return first == text.npos ? std::string_view() : text.substr(first);
 }
 
-// The first line of a file that is a text; "" for anything else.
+// The first line of a file that is text; "" for anything else.
 std::string first_line(std::string_view head) {
   const std::string_view text = trimmed(head),
                          line = text.substr(0, std::min<size_t>(text.find_first_of("\r\n"), 80));

@@ -1,5 +1,6 @@
-// A function that is called before the call that took it returns: two words, where std::function may allocate. What it names
-// must outlive it, as a temporary of the calling expression does.
+// Refers to a function that is only called before the call that took it returns. It has the size of two
+// words, where std::function may allocate. The function must outlive it; a temporary of the calling
+// expression does.
 #pragma once
 
 #include <memory>

@@ -11,7 +11,7 @@ constexpr std::string_view kSpaces = " \t\r\n";
 
 bool is_letter(char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || c == '-'; }
 
-// The word of letters that this byte belongs to.
+// The word of letters that contains this byte.
 std::string_view word_at(std::string_view text, size_t at) {
   size_t begin = at, end = at;
   while (begin > 0 && is_letter(text[begin - 1])) --begin;
@@ -24,14 +24,14 @@ char last_before(std::string_view text, size_t at) {
   return found == std::string_view::npos ? '\0' : text[found];
 }
 
-// Returns what the parser says that it expected, or nothing.
+// Returns what the parser says it expected, or nothing.
 std::string_view expected_of(std::string_view words) {
   constexpr std::string_view kBefore = "; expected ";
   const size_t at = words.rfind(kBefore);
   return at == std::string_view::npos ? std::string_view() : words.substr(at + kBefore.size());
 }
 
-// Describes a mistake in a text in quotes.
+// Describes a mistake inside a text in quotes.
 std::string in_text(std::string_view core, char c) {
   if (c == '\n' || core.find("missing closing quote") != std::string_view::npos)
     return "a text has no closing quote on its line; write a line break inside a text as \\n";
@@ -41,7 +41,7 @@ std::string in_text(std::string_view core, char c) {
   return std::string(core);
 }
 
-// Describes a character or word that begins nothing.
+// Describes a character or word that cannot begin a value.
 std::string of_literal(std::string_view text, size_t at) {
   if (is_letter(text[at]))
     return fmt::format("'{}' is not a value: JSON has numbers, texts in double quotes, true, false and null",

@@ -1,5 +1,6 @@
-// Tells what is wrong with a JSON text that a person wrote, in words that say what to change; and how deep one is
-// nested, which is measured before it is parsed: the tree of a file of brackets would cost far more than the file.
+// Tells what is wrong with a JSON text that a person wrote, in words that say what to change. Also measures
+// how deeply a text is nested before it is parsed: the tree for a file of brackets would take far more memory
+// than the file.
 #pragma once
 
 #include <string>
@@ -10,10 +11,10 @@ namespace tachy {
 inline constexpr int kMostJsonNesting = 64;
 int json_nesting(std::string_view text);
 
-// `byte`: the last one that nlohmann's parser read, from 0; `words`: what it says of it. The result is such as
-// "a comma stands before this closing bracket, and nothing follows it".
+// `byte`: the last byte that nlohmann's parser read, counted from 0; `words`: its message. The result is, for
+// example, "a comma stands before this closing bracket, and nothing follows it".
 std::string json_mistake(std::string_view text, size_t byte, std::string_view words);
-// Its words without its own names for errors and places.
+// The parser's words, without its own names for errors and places.
 std::string_view json_words(std::string_view words);
 
 }  // namespace tachy

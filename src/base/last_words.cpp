@@ -13,8 +13,8 @@ struct Slot {
   std::atomic<int> state{kFree};
   std::atomic<uintptr_t> begin{0};
   std::atomic<uint64_t> bytes{0};
-  char text[1024];  // never freed: a handler that reads a slot as it changes
-                    // sees a wrong name, not a wild pointer
+  // Never freed: a handler that reads a slot while it changes sees a wrong name, not a wild pointer.
+  char text[1024];
 };
 
 constexpr int kSlots = 256;
@@ -68,7 +68,7 @@ const char* file_mapped_at(const void* address, uint64_t* offset) noexcept {
 }
 
 void remove_temporaries() noexcept {
-  for (const auto remove : {os::remove_file, os::remove_empty_folder})  // folders when they are empty
+  for (const auto remove : {os::remove_file, os::remove_empty_folder})  // only empty folders can be removed
     for (const Slot& slot : g_temporaries)
       if (slot.state.load(std::memory_order_acquire) == Slot::kValid) remove(slot.text);
 }

@@ -1,7 +1,8 @@
 // Logging to stderr through spdlog, and the TACHY_LOG switch.
 //
-// TACHY_LOG is a comma-separated list of topics: "dispatch" prints each op's pick once, "plan" the memory
-// plan, "load" what is opened; "debug" is all of them. Warnings are always printed, each text once.
+// TACHY_LOG is a comma-separated list of topics: "dispatch" prints each op's choice once, "plan" the memory
+// plan, "load" the files that are opened; "debug" stands for all of them. Warnings are always printed, each
+// text once.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,11 +11,11 @@
 
 namespace tachy {
 
-// Whether a topic is switched on by TACHY_LOG. Cheap after the first call.
+// Says whether TACHY_LOG switches a topic on. It is cheap after the first call.
 bool log_enabled(std::string_view topic);
 
 void log_line(std::string_view topic, std::string_view text);
-void warn_line(std::string_view text);  // once per distinct text
+void warn_line(std::string_view text);  // once for each distinct text
 void set_quiet(bool quiet);             // drops warnings (tests, --quiet)
 
 template <class... Args>

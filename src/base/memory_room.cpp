@@ -27,7 +27,7 @@ MemoryRoom memory_room(int threads) {
   }
   for (const os::ContainerMemory& container : os::container_memory()) {
     if (!container.used) continue;
-    // File pages can be dropped: they do not count as taken.
+    // File pages can be dropped, so they do not count as used.
     tighten(room, left(container.limit, left(*container.used, container.dropped_if_needed)),
             fmt::format("the container's limit of {}", human_bytes(container.limit)));
   }

@@ -1,4 +1,4 @@
-// Names that may have been meant by one that there is not.
+// Suggests names that may have been meant by one that does not exist.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace tachy {
 
-// At most `count` of them, by how many letters must be put in, left out or changed (Levenshtein), those that come
-// first before others. Nothing for a name of more than 256 bytes.
+// Returns at most `count` of them, ordered by the number of letters to insert, remove or change
+// (Levenshtein), then by their order in `names`. Returns nothing for a name of more than 256 bytes.
 std::vector<std::string> near_names(std::string_view name, const std::vector<std::string>& names,
                                     size_t count = 4);
 

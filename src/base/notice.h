@@ -1,4 +1,5 @@
-// A line on stderr that is no warning, such as which GPU a run takes. Once for each text; --quiet drops it.
+// Prints a line on stderr that is not a warning, such as which GPU a run takes. Each text is printed once;
+// --quiet drops it.
 #pragma once
 
 #include <functional>
@@ -13,9 +14,9 @@ void say_line(std::string_view text);
 // says them when they are done (base/thread_pool.h).
 bool lines_are_taken();
 
-// While it lives, the warnings and notices of this thread are told to `take` and not printed, each text once: those of a job belong to
-// whoever asked for it. Texts name fields in backticks; how these are spelled is for `take` to say. Scopes nest; a line that is said
-// inside `take` goes to the scope around this one.
+// While it lives, this thread's warnings and notices go to `take` instead of being printed, each text once:
+// those of a job belong to the caller that asked for it. Texts name fields in backticks, which `take` may
+// spell in its own way. Scopes nest; a line that is logged inside `take` goes to the scope around this one.
 class LineScope {
  public:
   explicit LineScope(std::function<void(std::string_view text)> take);

@@ -20,9 +20,10 @@ namespace {
 
 constexpr size_t kLongestName = 255, kShortened = 150;
 
-// "process (4711)"; without a number where the system has none: of another machine, another container or this very process.
+// "process (4711)"; without a number if the system has none: the holder is on another machine, in another
+// container or this very process.
 std::string holder(const os::File& file) {
-  for (int tries = 0; tries < 10; ++tries) {  // it may have got only as far as the lock
+  for (int tries = 0; tries < 10; ++tries) {  // the holder may not have got any further than the lock
     if (tries > 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     std::error_code error;
     const std::optional<os::ProcessId> process = os::told_holder(file, error);
@@ -79,7 +80,7 @@ std::string OutputLock::take(const fs::path& output, bool told) {
     if (!locked)
       warn("{}: its file system has no locks, so nothing keeps a second run from writing the same file",
            output.string());
-    if (locked && !file.is_at(path)) continue;  // its last owner has removed it between the two calls
+    if (locked && !file.is_at(path)) continue;  // its last owner removed it between the two calls
     std::error_code error;
     const os::FileFacts facts = file.facts(error);
     check(error || (facts.bytes == 0 && facts.regular), ErrorCode::io,
@@ -94,7 +95,8 @@ std::string OutputLock::take(const fs::path& output, bool told) {
 
 void OutputLock::release() {
   if (!file_) return;
-  // While it is locked: another process that opens it now finds that the name is gone, or another file's.
+  // This happens while it is locked: another process that opens it now finds that the name is gone, or
+  // belongs to another file.
   if (file_.is_at(path_)) os::remove_file(path_.c_str());
   forget_temporary(path_);
   file_.close();

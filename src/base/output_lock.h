@@ -1,10 +1,11 @@
-// Keeps a second process from writing the same output: a lock on the empty file .NAME.tachyscope.lock in the output's folder.
+// Keeps a second process from writing the same output: a lock on the empty file .NAME.tachyscope.lock in the
+// output's folder.
 //
-// The system gives the lock back when the process ends, however it ends. What a killed process leaves is a file
-// that nobody has locked; the next run of the same output takes it over and removes it. Since it lies in the output's own folder,
-// it does not matter how the folder is spelled, nor whether links lead there. The name itself is taken as it is given: a link in its
-// place is another output than what it leads to, since a finished file replaces the link. A file system without locks (some
-// network mounts) locks nothing, which is said once.
+// The system releases the lock when the process ends, in whatever way. A killed process leaves a file that
+// nobody has locked; the next run of the same output takes it over and removes it. Since it is in the
+// output's own folder, it does not matter how the folder is spelled, or whether links lead there. The name
+// itself is taken as given: a link is not the same output as the file that it leads to, since a finished file
+// replaces the link. A file system without locks (some network mounts) locks nothing, which is reported once.
 #pragma once
 
 #include <filesystem>
@@ -17,10 +18,10 @@ namespace tachy {
 
 class OutputLock {
  public:
-  OutputLock() = default;  // of nothing
-  // Throws io with the other process's number while it is locked, and where nothing can be written there.
+  OutputLock() = default;  // locks nothing
+  // Throws io with the other process's number while it is locked, and if nothing can be written there.
   explicit OutputLock(const std::filesystem::path& output);
-  // The same, or nothing while it is locked.
+  // Does the same, but returns nothing while it is locked.
   static std::optional<OutputLock> attempt(const std::filesystem::path& output);
   ~OutputLock() { release(); }
   OutputLock(OutputLock&& other) noexcept = default;
@@ -29,11 +30,11 @@ class OutputLock {
   static std::filesystem::path file_of(const std::filesystem::path& output);
 
  private:
-  // Empty, or who has it: "process (4711)"; without the number unless it is to be told.
+  // Returns "" or the holder: "process (4711)"; without the number unless it is wanted.
   std::string take(const std::filesystem::path& output, bool told);
   void release();
 
-  std::string path_;  // of the lock's file
+  std::string path_;  // path of the lock's file
   os::File file_;
 };
 

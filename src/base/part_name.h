@@ -1,7 +1,8 @@
-// The name under which a file is written until it is whole: `.STEM.PID-N.part` in the folder of its final name.
+// The name under which a file is written until it is complete: `.STEM.PID-N.part` in the folder of its final
+// name.
 //
-// It is created exclusively, so that nobody's file or link is followed or lost. A signal handler removes it
-// (last_words.h). What a killed process left of a final name is removed when the next one writes that name.
+// It is created exclusively, so that no other file or link is followed or lost. A signal handler removes it
+// (last_words.h). When the next process writes the same final name, it removes what a killed process left.
 #pragma once
 
 #include <filesystem>
@@ -11,12 +12,12 @@
 
 namespace tachy {
 
-// Creates the file, for reading and writing; `part` is its path then. `error` says why the system does not let it. The caller
-// calls forget_temporary(part) once it is renamed or removed.
+// Creates the file for reading and writing; `part` is then its path. `error` says why the system does not
+// allow it. The caller calls forget_temporary(part) once it is renamed or removed.
 os::File create_part(const std::filesystem::path& final_path, std::filesystem::path& part,
                      std::error_code& error);
 
-// Removes what killed processes left of this final name.
+// Removes the files that killed processes left for this final name.
 void remove_left_parts(const std::filesystem::path& final_path);
 
 // The folder that holds `path`: "." for a bare name.

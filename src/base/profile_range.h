@@ -1,18 +1,19 @@
-// Ranges of time, named as the modules of a model: where a generation's seconds go.
+// Ranges of time, named like the modules of a model: they show where a generation's seconds go.
 //
-// Code marks a range by a ProfileRange on the stack; without a Profiler that costs
-// one comparison with null. Ranges nest by time within a thread. HostProfiler reads
-// the clock (base/profiler.h); a device backend implements the same two calls by recording an event on
-// its stream in begin() and end(), and resolves them when it is asked for the events.
+// Code marks a range by a ProfileRange on the stack; without a Profiler that costs one comparison with null.
+// Ranges nest by time within a thread. HostProfiler reads the clock (base/profiler.h); a device backend
+// implements the same two calls by recording an event on its stream in begin() and end(), and resolves them
+// when it is asked for the events.
 //
-// Apart from profiler.h because every kernel's file includes it (tensor/stream.h), and nvcc reads headers three times.
+// This is separate from profiler.h because every kernel's file includes it (tensor/stream.h), and nvcc reads
+// headers three times.
 #pragma once
 
 #include <cstdint>
 
 namespace tachy {
 
-// What kind of work a range holds, for the summary by kind.
+// The kind of work in a range, for the summary by kind.
 enum class ProfileKind {
   group,
   attention,
@@ -30,14 +31,15 @@ const char* profile_kind_name(ProfileKind kind);
 class Profiler {
  public:
   virtual ~Profiler() = default;
-  // `name` is a literal; `index` tells repeated ranges apart (block 3), or is -1. Callable from any thread.
+  // `name` is a literal; `index` tells repeated ranges apart (block 3), or is -1. May be called from any
+  // thread.
   virtual uint64_t begin(const char* name, ProfileKind kind, int64_t index) = 0;
   virtual void end(uint64_t token) = 0;
-  // Whether a recorded step may be replayed while it watches: then nobody tells it of the ranges inside.
+  // Says whether a recorded step may be replayed while it watches: then it is not told of the ranges inside.
   virtual bool keeps_graphs() const { return false; }
 };
 
-// Tells whether each range's work must be queued inside the range.
+// Says whether each range's work must be queued inside the range.
 inline bool forbids_graphs(const Profiler* profiler) { return profiler && !profiler->keeps_graphs(); }
 
 class ProfileRange {
@@ -51,7 +53,7 @@ class ProfileRange {
   ProfileRange(const ProfileRange&) = delete;
   ProfileRange& operator=(const ProfileRange&) = delete;
 
-  // Ends the range under way, if any, and begins another.
+  // Ends the current range, if any, and begins another.
   void next(const char* name, ProfileKind kind, int64_t index = -1) {
     if (!profiler_) return;
     done();

@@ -1,4 +1,4 @@
-// The profiler that reads the host's clock, and what it knows of a run.
+// The profiler that reads the host's clock, and the events of a run that it records.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@ class HostProfiler : public Profiler {
   uint64_t begin(const char* name, ProfileKind kind, int64_t index) override;
   void end(uint64_t token) override;
 
-  std::vector<ProfileEvent> events() const;  // closed ones, by lane and start
+  std::vector<ProfileEvent> events() const;  // closed ranges, by lane and start
 
  private:
   double now_us() const;

@@ -1,5 +1,5 @@
-// A profile of a run that may use a GPU: the host's ranges, and the same ranges by the GPU's clock, which a
-// cuda::EventProfiler (cuda/event_profiler.h) adds once it has read its events.
+// A profile of a run that may use a GPU: the host's ranges, and the same ranges by the GPU's clock. A
+// cuda::EventProfiler (cuda/event_profiler.h) adds the latter once it has read its events.
 #pragma once
 
 #include "base/profiler.h"
@@ -10,11 +10,11 @@ namespace tachy {
 inline constexpr int kDeviceLane = 1 << 20;
 inline bool on_device(const ProfileEvent& event) { return event.lane >= kDeviceLane; }
 
-// What takes a device's times.
+// Receives the times of a device.
 class DeviceTimes {
  public:
   virtual ~DeviceTimes() = default;
-  virtual double now_us() const = 0;  // the clock that the events' times are on
+  virtual double now_us() const = 0;  // the clock of the events' times
   virtual void add_device_event(const ProfileEvent& event) = 0;
 };
 
@@ -22,11 +22,11 @@ class RunProfiler final : public HostProfiler, public DeviceTimes {
  public:
   double now_us() const override;
   void add_device_event(const ProfileEvent& event) override;
-  // The host's, then the devices', each by lane and start.
+  // The host's events, then the devices', each by lane and start.
   std::vector<ProfileEvent> all_events() const;
 
  private:
-  // HostProfiler's beginning to within the nanoseconds between the two constructors.
+  // Equals HostProfiler's start, except for the nanoseconds between the two constructors.
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   mutable std::mutex mutex_;
   std::vector<ProfileEvent> device_;

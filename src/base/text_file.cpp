@@ -21,7 +21,7 @@ constexpr std::string_view kUtf32Little("\xFF\xFE\0\0", 4), kUtf32Big("\0\0\xFE\
                                             : error.message());
 }
 
-// The line of a byte of a file whose lines end in any of the three ways, and where it begins.
+// The line of a byte in a file whose lines end in any of the three ways, and where that line begins.
 struct RawPlace {
   size_t line = 1, begin = 0;
 };
@@ -35,7 +35,8 @@ RawPlace raw_place(std::string_view bytes, size_t at) {
   return place;
 }
 
-// Guesses the encoding of bytes with zeros among them: those of ASCII's characters lie apart in wider encodings.
+// Guesses the encoding of bytes that include zeros: in wider encodings, the bytes of ASCII characters are
+// further apart.
 const char* wider_encoding(std::string_view bytes) {
   const std::string_view some = bytes.substr(0, 4096);
   size_t zeros[4] = {};
@@ -58,7 +59,7 @@ const char* wider_encoding(std::string_view bytes) {
        byte, encoding ? fmt::format(" (the file seems to be {})", encoding) : std::string());
 }
 
-// UTF-16 behind its byte order mark.
+// Decodes UTF-16 after its byte order mark.
 std::string from_utf16(std::string_view bytes, bool big, std::string_view name) {
   std::string out;
   out.reserve(bytes.size());

@@ -18,19 +18,19 @@
 #include "base/notice.h"
 #include "base/os/processors.h"
 
-// Of whatever OpenMP runtime oneDNN uses; omp.h belongs to a compiler, not to the runtime.
+// Belongs to whatever OpenMP runtime oneDNN uses; omp.h belongs to a compiler, not to the runtime.
 extern "C" void omp_set_num_threads(int);
 
 namespace tachy {
 namespace {
 
-// Between two ops of a step lie microseconds, and waking a sleeper takes 50 or more: whoever waits looks for
-// this long before it sleeps.
+// Two ops of a step are microseconds apart, and waking a sleeping thread takes 50 or more: a waiting thread
+// polls for this long before it sleeps.
 constexpr std::chrono::microseconds kLook{100};
 
-constexpr size_t kOpenMpSettings = 216;  // bytes, of libgomp's record of a thread
+constexpr size_t kOpenMpSettings = 216;  // bytes of libgomp's record for a thread
 
-// Whether `ready` came true while looking.
+// Polls, and says whether `ready` became true.
 template <class Ready>
 bool look_for(Ready&& ready) {
   const auto end = std::chrono::steady_clock::now() + kLook;
@@ -50,9 +50,9 @@ bool look_for(Ready&& ready) {
 struct ThreadPool::State {
   std::vector<std::thread> workers;
   int threads = 1;
-  bool looks = false;  // not where threads share processors: looking would keep others from working
+  bool looks = false;  // not if threads share processors: polling would keep others from working
 
-  std::mutex turn;  // held by the caller whom the workers serve
+  std::mutex turn;  // held by the caller that the workers serve
   std::mutex mutex;
   std::condition_variable wake, done;
   std::atomic<uint64_t> generation{0};
@@ -86,6 +86,8 @@ struct ThreadPool::State {
     current_worker = -1;
   }
 
+  // Does a worker's share of a call. What it warns of is kept for the caller, if somebody takes the caller's
+  // lines.
   void serve(int worker) {
     if (!collects) return drain(worker);
     const LineScope told([this](std::string_view text) {
@@ -95,7 +97,7 @@ struct ThreadPool::State {
     drain(worker);
   }
 
-  // One tile on the calling thread.
+  // Runs one tile on the calling thread.
   static void alone(const std::function<void(int64_t, int)>& tile_body, int64_t tile) {
     struct Inside {
       Inside() { current_worker = 0; }
@@ -113,8 +115,8 @@ struct ThreadPool::State {
     for (auto& worker : workers) worker.join();
   }
 
-  // The OpenMP runtimes end the process where a thread's first settings find no memory. A block of their size
-  // that this thread has just freed lies in its own cache, so that theirs is this one.
+  // OpenMP runtimes end the process if there is no memory for a thread's first settings. A block of their
+  // size that this thread has just freed is in its own cache, so that they get this one.
   bool begin() {
     void* volatile settings = std::malloc(kOpenMpSettings);
     if (settings) {
@@ -141,7 +143,7 @@ struct ThreadPool::State {
       seen = generation;
       serve(worker);
       if (running.fetch_sub(1) != 1) continue;
-      std::lock_guard lock(mutex);  // the caller may be between its look and its sleep
+      std::lock_guard lock(mutex);  // the caller may be between its check and its sleep
       done.notify_one();
     }
   }
@@ -158,7 +160,7 @@ ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
     for (int begun = 0; (begun = state_->ready) < threads - 1;) state_->ready.wait(begun);
   } catch (const std::system_error& e) {
     const size_t started = state_->workers.size();
-    state_->end();  // the destructor does not run
+    state_->end();  // the destructor does not run then
     fail(ErrorCode::out_of_memory, "`threads`: cannot start thread {} of {}: {}; fewer may work", started + 2,
          threads, e.code().message());
   }
@@ -173,7 +175,7 @@ int ThreadPool::threads() const { return state_->threads; }
 
 void ThreadPool::run(int64_t tiles, const std::function<void(int64_t, int)>& body) {
   if (tiles <= 0) return;
-  // The calling thread works too; the team size is per thread, so it is pinned here as well.
+  // The calling thread also works; the team size is set per thread, so it is set here as well.
   omp_set_num_threads(1);
   if (State::current_worker >= 0 || state_->threads == 1 || tiles == 1) {
     const int worker = std::max(0, State::current_worker);
@@ -181,7 +183,7 @@ void ThreadPool::run(int64_t tiles, const std::function<void(int64_t, int)>& bod
     return;
   }
   State& s = *state_;
-  // While the workers are another caller's, this one takes its tiles alone, until they are free.
+  // While the workers serve another caller, this one runs its tiles alone, until they are free.
   std::unique_lock turn(s.turn, std::try_to_lock);
   int64_t first = 0;
   for (; !turn.owns_lock() && first < tiles; ++first) {

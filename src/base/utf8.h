@@ -1,4 +1,5 @@
-// Whether bytes are UTF-8, and characters as UTF-8. What needs Unicode's tables is in text/utf8.h.
+// Checks whether bytes are UTF-8, and writes characters as UTF-8. Functions that need Unicode's tables are in
+// text/utf8.h.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,8 @@ namespace tachy {
 
 inline constexpr size_t kValidUtf8 = static_cast<size_t>(-1);
 
-// Byte offset of the first byte that is not part of valid UTF-8 (shortest form, no surrogates), or kValidUtf8.
+// Returns the offset of the first byte that is not part of valid UTF-8 (shortest form, no surrogates), or
+// kValidUtf8.
 size_t find_invalid_utf8(std::string_view bytes);
 
 void append_utf8(std::string& out, char32_t c);

@@ -1,5 +1,5 @@
-// The vocabulary of a SentencePiece unigram model in plain values, as files other than spiece.model hold it:
-// what weights/ finds in a file's header and text/ makes a tokenizer of. Unchecked.
+// The vocabulary of a SentencePiece unigram model as plain values, for files other than spiece.model that
+// contain one: weights/ finds it in a file's header, and text/ makes a tokenizer from it. It is not checked.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 namespace tachy {
 
 struct Vocabulary {
-  std::vector<std::string_view> pieces;  // of whoever holds the file
-  std::vector<float> scores;             // one a piece
-  std::vector<int64_t> types;            // likewise, in SentencePiece's numbers
-  std::string_view charsmap;             // precompiled; empty: none
+  std::vector<std::string_view> pieces;  // views into the file
+  std::vector<float> scores;             // one for each piece
+  std::vector<int64_t> types;            // one for each piece, in SentencePiece's numbers
+  std::string_view charsmap;             // in precompiled form; empty: none
   bool add_space_prefix = true, remove_extra_whitespaces = true;
-  std::optional<int64_t> eos_id, pad_id;  // of control pieces; otherwise </s> and <pad>
+  std::optional<int64_t> eos_id, pad_id;  // ids of control pieces; otherwise </s> and <pad>
 };
 
 }  // namespace tachy

@@ -1,4 +1,4 @@
-// Cutting UTF-8 between characters. Some file systems take no name with half a character.
+// Cuts UTF-8 between characters. Some file systems accept no name with half a character.
 #pragma once
 
 #include <cstddef>

@@ -11,9 +11,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kDiffusersVersion = "0.42.1";  // whose keys these are
+constexpr const char* kDiffusersVersion = "0.42.1";  // the version whose keys these are
 
-// As people write it: 1e-06 for 1e-6f.
+// Writes a number as people do: 1e-06 for 1e-6f.
 json number(float value) { return parse_json_line(fmt::format("{}", value)); }
 
 json numbers(const std::vector<float>& values) {
@@ -24,7 +24,8 @@ json numbers(const std::vector<float>& values) {
 
 json or_null(int64_t value) { return value > 0 ? json(value) : json(); }
 
-// A part's config.json, if it has `key`, without what says how its weights were quantised: they are no more.
+// Returns a part's config.json if it has `key`. The description of how its weights were quantised is removed,
+// because they no longer are.
 json own(const ComponentFiles& files, const char* key) {
   if (!files.config || !files.config->contains(key)) return {};
   json out = *files.config;

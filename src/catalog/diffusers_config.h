@@ -1,5 +1,5 @@
-// The JSON files of a model folder in diffusers' layout: a part's own where it has one in that dialect, otherwise made of
-// its options.
+// The JSON files of a model folder in diffusers' layout: a part's own file if it has one in that dialect,
+// otherwise one made from the part's options.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -15,7 +15,7 @@ nlohmann::json image_processor_json(const ClipPreparation& preparation);
 nlohmann::json vae_json(const ComponentFiles& files, const VaeConfig& config);
 nlohmann::json scheduler_json(const ModelBundle& model);
 
-// Names the parts that are there; [null, null] are those that are not.
+// Names the parts that are there; [null, null] stands for missing ones.
 nlohmann::json model_index_json(const ModelBundle& model, bool tokenizer);
 
 }  // namespace tachy

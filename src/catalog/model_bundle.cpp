@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where a part was named by itself, errors about it say so.
+// If a part was named by itself, errors about it say so.
 ComponentFiles named_part(const char* field, const fs::path& path,
                           ComponentFiles (*part_at)(const fs::path&)) {
   ComponentFiles files = naming(field, [&] { return part_at(path); });
@@ -52,7 +52,7 @@ ModelFiles model_files(const fs::path& path, const PartPaths& parts) {
   return files;
 }
 
-// Whose tokenizer: the one that was named, that of a text encoder that was named, the folder's.
+// Chooses the tokenizer: the one that was named, else that of a named text encoder, else the folder's.
 void choose_tokenizer(ModelBundle& m, const PartPaths& parts) {
   fs::path& tokenizer = m.files.tokenizer;
   if (!parts.tokenizer.empty()) {
@@ -74,7 +74,7 @@ void choose_tokenizer(ModelBundle& m, const PartPaths& parts) {
         m.text_encoder->files_text());
 }
 
-// Opens the text encoder and finds its tokenizer; a model that follows actions has none.
+// Opens the text encoder and finds its tokenizer; a model that follows actions has neither.
 void open_text_encoder_of(ModelBundle& m, const PartPaths& parts, FileAccess access) {
   if (!m.reads_text()) {
     const char* const named = !parts.text_encoder.empty() ? "`text_encoder`" : "`tokenizer`";
@@ -88,7 +88,7 @@ void open_text_encoder_of(ModelBundle& m, const PartPaths& parts, FileAccess acc
   choose_tokenizer(m, parts);
 }
 
-// Opens CLIP's vision model, if the transformer looks at its results and it is there.
+// Opens CLIP's vision model, if the transformer uses its results and it is there.
 void open_image_encoder_of(ModelBundle& m, const fs::path& path, const PartPaths& parts, FileAccess access) {
   ComponentFiles& files = m.files.image_encoder;
   if (m.dit.image_dim == 0) {
@@ -136,7 +136,7 @@ void open_second_expert(ModelBundle& m, FileAccess access) {
         m.files.root.string());
   const bool diffusers = m.files.layout == ModelFiles::Layout::diffusers;
   m.boundary = diffusers ? json_double(*m.files.model_index, "boundary_ratio", -1, 0, 1) : -1;
-  if (m.boundary < 0 && (!diffusers || files.alone))  // wan/configs of the original repository
+  if (m.boundary < 0 && (!diffusers || files.alone))  // see wan/configs in the original repository
     m.boundary = m.image_input == ImageInput::channels ? 0.9 : 0.875;
   check(m.boundary >= 0, ErrorCode::not_found,
         "{}: model_index.json lists transformer_2 but no boundary_ratio (0.875 in Wan2.2-T2V-A14B, 0.9 in "
@@ -168,7 +168,8 @@ void open_audio_encoder_of(ModelBundle& m, const PartPaths& parts) {
         m.audio.hidden_size);
 }
 
-// InfiniteTalk's file: the one that was named, or the one of its folder that a model names itself.
+// Finds InfiniteTalk's file: the one that was named, or the one in the model's folder that the model itself
+// names.
 fs::path infinitetalk_of(const ModelFiles& files, const PartPaths& parts) {
   if (!parts.infinitetalk.empty() || !files.generation_config) return parts.infinitetalk;
   const std::string name = json_string(*files.generation_config, "infinitetalk", "");
@@ -192,7 +193,8 @@ ModelBundle ModelBundle::open(const fs::path& named, FileAccess access, const Pa
   m.transformer = transformer.source, m.dit = transformer.config;
   refuse_other_inputs(m.dit, m.transformer->files_text());
   m.original = m.files.layout == ModelFiles::Layout::original || (single && transformer.original);
-  // Matrix-Game 2's files lie so, each by itself; those of other models may be named, or stand in ComfyUI's folders.
+  // Matrix-Game 2's files lie in this way, each by itself; those of other models may be named, or be in
+  // ComfyUI's folders.
   if (m.dit.actions.present() && single)
     find_original_parts(m.files, m.files.transformer.weights.parent_path());
   if (m.reads_text() && !m.files.text_encoder.present())

@@ -1,5 +1,6 @@
-// A model opened for a pipeline, a folder or a file: its parts, the config of each and the defaults a user may
-// leave out. Nothing large is read here; component sources are mapped when asked for.
+// A model opened for a pipeline, from a folder or a file: its parts, the config of each, and defaults for
+// everything that a user may leave out. Nothing large is read here; component sources are mapped when they
+// are needed.
 #pragma once
 
 #include <filesystem>
@@ -14,42 +15,45 @@
 
 namespace tachy {
 
-// How a model takes a picture: as the first latent frame, kept while the others are denoised (2.2 TI2V), or
-// as mask and encoded video in channels of their own (2.1 and 2.2 image-to-video, first-last-frame).
+// How a model takes a picture: as the first latent frame, which stays while the others are denoised (2.2
+// TI2V), or as mask and encoded video in channels of their own (2.1 and 2.2 image-to-video,
+// first-last-frame).
 enum class ImageInput { none, first_frame, channels };
 
 struct ModelBundle {
   ModelFiles files;
-  // Under diffusers' and HF's names. The text encoder is null where the transformer reads no text (Matrix-Game 2).
+  // Under diffusers' and Hugging Face's names. The text encoder is null if the transformer reads no text
+  // (Matrix-Game 2).
   std::shared_ptr<TensorSource> transformer, text_encoder, vae;
-  // Of two experts (2.2 A14B) the low-noise one; `transformer` is then the high-noise one, which predicts at
-  // timesteps from 1000 · boundary on. Null for models of one transformer.
+  // The low-noise expert of a model with two (2.2 A14B); `transformer` is then the high-noise one, which
+  // predicts at timesteps from 1000 · boundary on. Null for models with one transformer.
   std::shared_ptr<TensorSource> transformer_2;
   double boundary = 0;
-  // CLIP's vision model, for transformers with an image branch; null: the pictures' embeddings must be given, and
-  // no_image_encoder says what is missing.
+  // CLIP's vision model, for transformers with an image branch. If it is null, the pictures' embeddings must
+  // be given, and no_image_encoder says what is missing.
   std::shared_ptr<TensorSource> image_encoder;
   std::string no_image_encoder;
   ClipVisionConfig clip;
   ClipPreparation clip_preparation;
-  // What hears speech, for transformers with InfiniteTalk's audio branch; null: none was named. audio_standardised: whether it
-  // wants sounds of mean 0 and variance 1.
+  // The encoder of speech, for transformers with InfiniteTalk's audio branch; null if none was named.
+  // audio_standardised: whether it wants sounds with mean 0 and variance 1.
   std::shared_ptr<TensorSource> audio_encoder;
   Wav2Vec2Config audio;
   bool audio_standardised = false;
-  WanConfig dit;  // of both
+  WanConfig dit;  // for both transformers
   Umt5Config text;
   VaeConfig vae_config;
-  VideoRequest defaults;  // every optional filled
+  VideoRequest defaults;  // with every optional filled in
   ImageInput image_input = ImageInput::none;
   std::string kind;                    // "text-to-video", "image-to-video", "text-and-image-to-video", …
   std::vector<float> preview_factors;  // [z + 1, 3]: latents to RGB (last row: offset), or empty
 
-  // path: a model's folder, or a transformer's file. parts: what takes the place of the model's own.
+  // path: a model's folder, or a transformer's file. parts: replacements for the model's own parts.
   static ModelBundle open(const std::filesystem::path& path, FileAccess access = FileAccess::map,
                           const PartPaths& parts = {});
 
-  // Whether the original repository's defaults count: its layout, or a single file with its names.
+  // Whether the original repository's defaults apply: the model has its layout, or is a single file with its
+  // names.
   bool original = false;
   bool reads_text() const { return dit.text_dim > 0; }
   int experts() const { return transformer_2 ? 2 : 1; }
@@ -58,7 +62,7 @@ struct ModelBundle {
   }
   static const char* transformer_name(int part) { return part == 0 ? "transformer" : "transformer_2"; }
   uint64_t mapped_transformer_bytes() const;
-  uint64_t read_bytes() const;  // of files that were read into memory instead of mapped
+  uint64_t read_bytes() const;  // size of the files that were read into memory instead of mapped
 
   int64_t size_multiple() const;  // pixel sizes must be multiples of this
 };

@@ -1,5 +1,5 @@
-// What a user may leave out: a model's own settings, those of its scheduler, or what the repositories' pipelines use
-// for its kind.
+// Defaults for what a user may leave out: a model's own settings, those of its scheduler, or those that the
+// repositories' pipelines use for its kind.
 #include "catalog/model_defaults.h"
 
 #include "base/error.h"
@@ -9,12 +9,11 @@
 namespace tachy {
 namespace {
 
-// The negative prompt of the original repository, used by its pipelines when the caller gives none.
+// The negative prompt of the original repository, which its pipelines use when the caller gives none.
 constexpr const char* kOriginalNegativePrompt =
     "色调艳丽，过曝，静态，细节模糊不清，字幕，风格，作品，画作，画面，静止，整体发灰，最差质量，低质量，"
     "JPEG压缩残留，丑陋的，残缺的，多余的手指，画得不好的手部，画得不好的脸部，畸形的，毁容的，形态畸形的肢体"
-    "，"
-    "手指融合，静止不动的画面，杂乱的背景，三条腿，背景人很多，倒着走";
+    "，手指融合，静止不动的画面，杂乱的背景，三条腿，背景人很多，倒着走";
 
 template <class T>
 void fill(std::optional<T>& target, T value) {
@@ -25,8 +24,8 @@ void fill(std::optional<T>& target, T value) {
 
 ImageInput detect_image_input(const ModelFiles& files, const WanConfig& c) {
   if (c.image_branch() || c.in_channels > c.out_channels) return ImageInput::channels;
-  const bool expands = files.model_index &&
-                       json_bool(*files.model_index, "expand_timesteps", false);  // diffusers' name for it
+  // The name that diffusers uses.
+  const bool expands = files.model_index && json_bool(*files.model_index, "expand_timesteps", false);
   return expands || c.in_channels == 48 ? ImageInput::first_frame : ImageInput::none;
 }
 
@@ -61,7 +60,8 @@ VideoRequest default_request(const ModelBundle& m) {
     if (j.contains("guidance_scale_2")) d.guidance_2 = json_double(j, "guidance_scale_2", 5, 0, 100);
     if (j.contains("flow_shift")) d.shift = json_double(j, "flow_shift", 5, 0.01, 100);
     if (j.contains("negative_prompt")) d.negative_prompt = json_string(j, "negative_prompt", "");
-    // What diffusers keeps in the scheduler's config; distilled models need it as they were distilled.
+    // diffusers keeps these in the scheduler's config; distilled models need the values that they were
+    // distilled with.
     if (j.contains("sampler"))
       d.sampler = std::string(to_string(
           naming("generation_config.json", [&] { return parse_sampler(json_string(j, "sampler", "")); })));
@@ -70,8 +70,8 @@ VideoRequest default_request(const ModelBundle& m) {
       d.audio_guidance = json_double(j, "audio_guidance_scale", 4, 0, 100);
     if (j.contains("color_correction")) d.color_correction = json_double(j, "color_correction", 1, 0, 1);
   }
-  if (m.dit
-          .audio_branch()) {  // InfiniteTalk's own program; a scheduler's config is that of the model below it
+  // From InfiniteTalk's own program, since a scheduler's config would be that of the base model.
+  if (m.dit.audio_branch()) {
     fill(d.sampler, std::string("euler")), fill(d.grid, std::string("multitalk"));
     fill(d.shift, 7.0), fill(d.steps, 40), fill(d.audio_guidance, 4.0), fill(d.fps, 25.0);
   }
@@ -90,7 +90,7 @@ VideoRequest default_request(const ModelBundle& m) {
   const bool experts = m.experts() == 2, channels = m.image_input == ImageInput::channels;
   fill(d.shift, flf2v ? 16.0 : experts && !channels ? 12.0 : 5.0);
   fill(d.steps, experts || (m.dit.image_branch() && !flf2v) ? 40 : 50);
-  if (experts) {  // where only the first is known, it stands for both, as in diffusers
+  if (experts) {  // if only the first is known, it is used for both, as in diffusers
     fill(d.guidance_2, d.guidance.value_or(channels ? 3.5 : 3.0));
     fill(d.guidance, channels ? 3.5 : 4.0);
   }
@@ -100,7 +100,7 @@ VideoRequest default_request(const ModelBundle& m) {
   fill(d.frames, ti2v ? 121 : 81);
   fill(d.fps, ti2v ? 24.0 : 16.0);
   fill(d.window_frames, 81);
-  // 2.1's image-to-video models were given a longer one: no shaking camera, and no cuts.
+  // 2.1's image-to-video models use a longer one: no shaking camera and no cuts.
   const std::string shots = flf2v ? "镜头切换，镜头晃动，" : m.dit.image_branch() ? "镜头晃动，" : "";
   fill(d.negative_prompt, original ? shots + kOriginalNegativePrompt : std::string());
   return d;

@@ -1,4 +1,5 @@
-// What follows from the kind of a model: how it takes a picture, what it is called, what a user may leave out.
+// Properties that follow from a model's kind: how it takes a picture, what it is called, and defaults for
+// everything that a user may leave out.
 #pragma once
 
 #include <string>
@@ -10,9 +11,9 @@ namespace tachy {
 
 ImageInput detect_image_input(const ModelFiles& files, const WanConfig& config);
 std::string model_kind(const ModelBundle& model);
-std::vector<float> preview_factors(
-    const ModelBundle& model);  // of the model's generation_config.json, or none
-// Every optional of a request filled in.
+// From the model's generation_config.json, or empty.
+std::vector<float> preview_factors(const ModelBundle& model);
+// Returns a request with every optional filled in.
 VideoRequest default_request(const ModelBundle& model);
 
 }  // namespace tachy

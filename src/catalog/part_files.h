@@ -1,8 +1,8 @@
-// One part of a model, opened: its tensors under the names that models read, and its config. A part is a
-// component's folder, a file by itself, or the part of a whole model's folder.
+// Opens one part of a model: its tensors under the names that models read, and its config. A part is a
+// component's folder, a file by itself, or a part of a whole model's folder.
 //
-// A file by itself has its config, in this order: beside it, under its own name with the ending .json or as
-// config.json; in its header's metadata, as "config"; in the shapes of its tensors.
+// The config of a file by itself is searched in this order: beside it, under its own name with the ending
+// .json or as config.json; in its header's metadata, as "config"; in the shapes of its tensors.
 #pragma once
 
 #include <filesystem>
@@ -27,7 +27,7 @@ struct TransformerFiles {
 };
 TransformerFiles read_transformer(const ComponentFiles& files, FileAccess access = FileAccess::map);
 TransformerFiles open_transformer(const std::filesystem::path& path);
-// Lays InfiniteTalk's file over a transformer that has no audio branch of its own.
+// Adds the tensors of InfiniteTalk's file to a transformer that has no audio branch of its own.
 void add_infinitetalk(TransformerFiles& transformer, const std::filesystem::path& path,
                       FileAccess access = FileAccess::map);
 
@@ -48,7 +48,8 @@ VaeFiles open_vae(const std::filesystem::path& path);
 struct ImageEncoderFiles {
   std::shared_ptr<TensorSource> source;
   ClipVisionConfig config;
-  ClipPreparation preparation;  // as its image processor's config says, beside it or beside image_encoder/
+  // From its image processor's config, which lies beside it or beside image_encoder/.
+  ClipPreparation preparation;
 };
 ImageEncoderFiles read_image_encoder(const ComponentFiles& files, FileAccess access = FileAccess::map);
 ImageEncoderFiles open_image_encoder(const std::filesystem::path& path);
@@ -56,13 +57,14 @@ ImageEncoderFiles open_image_encoder(const std::filesystem::path& path);
 struct AudioEncoderFiles {
   std::shared_ptr<TensorSource> source;
   Wav2Vec2Config config;
-  // Whether its preprocessor_config.json wants a clip of mean 0 and variance 1; nothing where it has none.
+  // Whether its preprocessor_config.json wants a clip with mean 0 and variance 1; empty if there is no such
+  // file.
   std::optional<bool> normalise;
 };
-// A component's folder or a file by itself.
+// Opens a component's folder or a file by itself.
 AudioEncoderFiles open_audio_encoder(const std::filesystem::path& path);
 
-// Where a part lies that was named by itself.
+// Finds a part that was named by itself.
 ComponentFiles transformer_at(const std::filesystem::path& path);
 ComponentFiles text_encoder_at(const std::filesystem::path& path);
 ComponentFiles vae_at(const std::filesystem::path& path);

@@ -1,4 +1,4 @@
-// Where the parts of a model lie that are named by themselves. Standard types only: this header is part of the
+// Paths of a model's parts that are named separately. Uses standard types only: this header is part of the
 // public interface (api/tachyscope.h).
 #pragma once
 
@@ -6,12 +6,12 @@
 
 namespace tachy {
 
-// A file, a component's folder, or a model's folder whose part it is (the tokenizer: its file, or a folder that
-// holds it). Empty: the model's own.
+// A file, a component's folder, or the folder of a model that has this part (for the tokenizer: its file, or
+// a folder that holds it). Empty means the model's own part.
 struct PartPaths {
   std::filesystem::path transformer_2, text_encoder, vae, tokenizer, image_encoder;
-  std::filesystem::path infinitetalk,
-      audio_encoder;  // of a talking photo: a file each, or the encoder's folder
+  // For talking photos: a file for each, or the encoder's folder.
+  std::filesystem::path infinitetalk, audio_encoder;
   bool operator==(const PartPaths&) const = default;
 };
 

@@ -12,9 +12,9 @@ std::vector<std::filesystem::path> model_places() {
   const auto executable = os::executable_path(ec);
   if (ec) return places;
   const auto folder = executable.parent_path();
-  places.push_back(folder / "../models");                   // a build folder inside the source tree
-  places.push_back(folder / "../share/tachyscope/models");  // installed
-  places.push_back(folder / "models");                      // a relocatable package
+  places.push_back(folder / "../models");                   // for a build folder inside the source tree
+  places.push_back(folder / "../share/tachyscope/models");  // for an installation
+  places.push_back(folder / "models");                      // for a relocatable package
   return places;
 }
 

@@ -1,5 +1,5 @@
-// Where the models that ship with the project may lie: $TACHY_MODEL_DIR, then beside the executable (a build
-// folder in the source tree, an installation, a relocatable package).
+// The places where the models that ship with the project may be: $TACHY_MODEL_DIR, then beside the executable
+// (a build folder in the source tree, an installation, a relocatable package).
 #pragma once
 
 #include <filesystem>

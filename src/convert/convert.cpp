@@ -18,7 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a model's folder holds, and what each folder of it. A folder with anything else is not replaced: it would be lost.
+// The files and folders in a model's folder, and the files in each of those. A folder that holds anything
+// else is not replaced, because that would be lost.
 const std::set<std::string> kFiles = {"model_index.json", "generation_config.json"};
 const std::set<std::string> kFolders = {"transformer", "transformer_2", "text_encoder",  "tokenizer",
                                         "vae",         "scheduler",     "image_encoder", "image_processor"};
@@ -58,7 +59,8 @@ void check_folder(const fs::path& out, bool overwrite) {
             out.string(), item.lexically_relative(out).string());
   };
   for (const fs::path& item : items) {
-    const fs::file_status status = fs::symlink_status(item, ignored);  // behind a link nothing is lost
+    // If a link is removed, nothing behind it is lost.
+    const fs::file_status status = fs::symlink_status(item, ignored);
     const bool part = kFolders.contains(item.filename().string());
     require_known(item, fs::is_directory(status) ? part : part || kFiles.contains(item.filename().string()));
     if (!fs::is_directory(status)) continue;
@@ -70,7 +72,7 @@ void check_folder(const fs::path& out, bool overwrite) {
   }
 }
 
-// Before anything is read: hours of work must not end in a name that cannot be written.
+// Runs before anything is read: hours of work must not end with a name that cannot be written.
 void check_output(const fs::path& out, const ConvertForm& form, bool overwrite) {
   std::error_code ignored;
   require(!out.empty(), "the output's name is empty");
@@ -96,7 +98,7 @@ void check_output(const fs::path& out, const ConvertForm& form, bool overwrite) 
         "{}: cannot write: the name belongs to something that is not a plain file", out.string());
 }
 
-// Of `path`, or of the folder that will hold it.
+// The real path of `path`, or of the folder that will hold it.
 fs::path resolved(const fs::path& path) {
   std::error_code error;
   const fs::path found = fs::weakly_canonical(path, error);
@@ -106,9 +108,9 @@ fs::path resolved(const fs::path& path) {
 
 void refuse_own_input(const ConvertPlan& plan, const fs::path& out) {
   const fs::path target = resolved(out), name = out.filename();
-  // The output, and where it is written before it is whole.
+  // The output, and the place where it is written until it is complete.
   const fs::path ours[] = {target, resolved(folder_of(out)) / ("." + name.string() + ".convert.part")};
-  // By the name that was given and by what it leads to: folders of models often hold links.
+  // Compares both the given name and the file that it leads to: folders of models often hold links.
   const auto check_file = [&](const fs::path& file) {
     for (const fs::path& read : {resolved(file), resolved(folder_of(file)) / file.filename()})
       for (fs::path place = read; place.has_relative_path(); place = place.parent_path())
@@ -159,7 +161,7 @@ void write_folder(const ConvertPlan& plan, const fs::path& out, const ConvertOpt
     run.write(file, part);
   }
   run.check_cancelled();
-  if (options.overwrite) check_folder(out, true);  // it may have got more since
+  if (options.overwrite) check_folder(out, true);  // files may have been added since
   folder.commit(options.overwrite);
 }
 

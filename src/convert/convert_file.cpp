@@ -1,8 +1,8 @@
-// The transformer as one file. Which tensors are quantised, and what the others are kept in:
+// Writes the transformer as one file. These tensors are quantised, and the others are kept as follows:
 //
 //   fp8, int8       the matrices of the blocks; all others as they are
-//   gguf, quantised the same; vectors, small tensors, modulation and kernels in F32; the embedders and the head in
-//                   BF16 if they are that, otherwise F16, as the converter of ComfyUI-GGUF has them
+//   gguf, quantised the same; vectors, small tensors, modulation and kernels in F32; the embedders and the
+//                   head in BF16 if they are that, otherwise F16, like ComfyUI-GGUF's converter
 //   gguf, plain     everything but those that are F32 above
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -25,7 +25,7 @@ using Entry = TensorSource::Entry;
 using Kind = ConvertForm::Kind;
 
 constexpr const char* kComfyPrefix = "model.diffusion_model.";
-constexpr int64_t kSmall = 1024;  // values
+constexpr int64_t kSmall = 1024;  // in values
 
 bool is_block_matrix(const Entry& entry) {
   return entry.name.starts_with("blocks.") && entry.name.ends_with(".weight") && entry.dims.size() == 2 &&
@@ -42,7 +42,7 @@ class FilePlanner {
       const Entry whole = restored(source_, entry);
       form_.type ? add_gguf(whole) : add(whole);
     }
-    if (form_.kind == Kind::fp8)  // its two values tell ComfyUI not to multiply in 8 bits
+    if (form_.kind == Kind::fp8)  // two values in it tell ComfyUI not to multiply in 8 bits
       file_.tensors.push_back(
           {.name = std::string(kComfyPrefix) + "scaled_fp8", .dims = {2}, .dtype = DType::f8_e4m3});
     if (form_.type)
@@ -138,7 +138,7 @@ ComponentFiles find_transformer(const std::filesystem::path& in, const std::stri
   return transformer_at(in);
 }
 
-// What one should know of a source that is quantised, or is such a file already.
+// Notes what is worth knowing about a source that is quantised, or is already such a file.
 void note_source(const std::filesystem::path& in, const ConvertForm& form, const TensorSource& source,
                  std::vector<std::string>& notes) {
   static const std::map<Kind, std::string_view> marks = {{Kind::fp8, "f8_e4m3 with scales"},

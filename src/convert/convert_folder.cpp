@@ -1,4 +1,4 @@
-// A model as a folder in diffusers' layout: the parts that are there, in shards, with their configs.
+// Writes a model as a folder in diffusers' layout: the parts that are there, in shards, with their configs.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -20,13 +20,14 @@ using Entry = TensorSource::Entry;
 constexpr const char* kTokenizerFiles[] = {"tokenizer.json", "tokenizer_config.json", "spiece.model",
                                            "special_tokens_map.json", "added_tokens.json"};
 
-// What diffusers can load: 8-bit floats and quantised weights become bfloat16, float64 becomes float32.
+// The dtype that diffusers can load: 8-bit floats and quantised weights become bfloat16, float64 becomes
+// float32.
 DType loadable(const Entry& entry) {
   const bool small = entry.dtype == DType::f8_e4m3 || entry.dtype == DType::f8_e5m2;
   return small ? DType::bf16 : entry.dtype == DType::f64 ? DType::f32 : kept_dtype(entry);
 }
 
-// A component's tensors in shards of at most `most` bytes, or one larger tensor each.
+// A component's tensors in shards of at most `most` bytes; a larger tensor gets a shard of its own.
 class Shards {
  public:
   Shards(ConvertPlan& plan, fs::path folder, std::string stem, uint64_t most)
@@ -126,7 +127,7 @@ class FolderPlanner {
     if (plan_.copies.size() > before) return true;
     const Entry* carried = m_.text_encoder ? carried_tokenizer(*m_.text_encoder) : nullptr;
     if (carried) {
-      read_carried_tokenizer(*m_.text_encoder);  // throws where it is none
+      read_carried_tokenizer(*m_.text_encoder);  // throws if it is not one
       plan_.texts.emplace_back(to / "spiece.model", std::string(static_cast<const char*>(carried->data),
                                                                 static_cast<size_t>(carried->bytes)));
     } else if (m_.text_encoder) {
@@ -136,8 +137,8 @@ class FolderPlanner {
     return carried != nullptr;
   }
 
-  // A folder of diffusers' is copied as it is. Of others the vision model is written, without the text model that
-  // may lie in the same file.
+  // A folder in diffusers' layout is copied as it is. From other sources only the vision model is written,
+  // without the text model that may lie in the same file.
   void add_image_encoder() {
     const bool copied = m_.files.image_encoder.weights.parent_path() == m_.files.root / "image_encoder";
     if (m_.image_encoder && !copied) {

@@ -50,7 +50,7 @@ TensorSource::Entry restored(const TensorSource& source, const TensorSource::Ent
         in_quotes(entry.name_in_file), entry.unusable);
   TensorSource::Entry out = entry;
   const bool table = entry.name.ends_with("scale_shift_table") || entry.name.ends_with(".pos_embed");
-  // Rows of what is made when it is read are those of the file's shape, which must stay then.
+  // A derived tensor is made in rows of the file's shape, which must then stay.
   while (table && !entry.derived && out.dims.size() < 3) out.dims.insert(out.dims.begin(), 1);
   return out;
 }

@@ -1,4 +1,5 @@
-// What a conversion writes, before it writes anything: the files with their layouts, and how each tensor is made.
+// The plan of a conversion, made before anything is written: the files with their layouts, and how each
+// tensor is made.
 #pragma once
 
 #include <filesystem>
@@ -13,19 +14,19 @@
 
 namespace tachy {
 
-enum class Making { copy, values, e4m3, int8 };  // values: rounded to what the stored tensor is
+enum class Making { copy, values, e4m3, int8 };  // values: rounded to the stored tensor's type
 
 struct ConvertJob {
   TensorSource::Entry entry;
   Making making = Making::copy;
-  size_t tensor = 0;  // of the file's list
-  size_t scale = 0;   // of e4m3 and int8: the tensor that takes their scales
+  size_t tensor = 0;  // index in the file's list
+  size_t scale = 0;   // for e4m3 and int8: the tensor that gets their scales
 };
 
 struct ConvertFile {
-  std::filesystem::path path;  // within the output; empty where the output is the file
+  std::filesystem::path path;  // inside the output; empty if the output is the file
   std::vector<StoredTensor> tensors;
-  std::vector<ConvertJob> jobs;  // a tensor of no job is zeros
+  std::vector<ConvertJob> jobs;  // a tensor without a job is zeros
   FileLayout layout;
 };
 
@@ -33,12 +34,12 @@ struct ConvertPlan {
   std::vector<ConvertFile> files;
   std::vector<std::pair<std::filesystem::path, std::string>> texts;             // small files
   std::vector<std::pair<std::filesystem::path, std::filesystem::path>> copies;  // from, to
-  std::vector<std::shared_ptr<TensorSource>> sources;                           // hold the mappings
+  std::vector<std::shared_ptr<TensorSource>> sources;                           // keep the mappings
   std::vector<std::string> notes;
   uint64_t bytes() const;
 };
 
-// `to`, understood. Throws invalid_argument, naming the forms.
+// Parses `to`. Throws invalid_argument, naming the forms.
 struct ConvertForm {
   enum class Kind { diffusers, single, fp8, int8, gguf };
   Kind kind = Kind::diffusers;
@@ -46,24 +47,26 @@ struct ConvertForm {
 };
 ConvertForm parse_form(const std::string& to);
 
-// What goes into a folder; the other parts of a transformer by itself may be absent, which the notes say.
+// Opens the parts that go into a folder. If the transformer was given by itself, other parts may be missing,
+// which the notes say.
 ModelBundle open_model_for(const std::filesystem::path& in, const PartPaths& parts,
                            std::vector<std::string>& notes);
 
 ConvertPlan plan_file(const std::filesystem::path& in, const ConvertForm& form, const std::string& part);
 ConvertPlan plan_folder(const std::filesystem::path& in, const PartPaths& parts, uint64_t max_shard_bytes);
 
-// The entry with the shape that models read: tools of GGUF drop leading dimensions of 1. Throws unsupported for a
-// tensor that cannot be read.
+// Returns the entry with the shape that models read: GGUF tools drop leading dimensions of 1. Throws
+// unsupported for a tensor that cannot be read.
 TensorSource::Entry restored(const TensorSource& source, const TensorSource::Entry& entry);
 
-// The dtype a tensor is kept in where it is not quantised anew: its own, bfloat16 where it is quantised, float32 for float64.
+// The dtype in which a tensor is kept unless it is newly quantised: its own, but bfloat16 if it is quantised
+// and float32 for float64.
 DType kept_dtype(const TensorSource::Entry& entry);
 
-// Whether a tensor that cannot be read is no weight and may stay behind, which `notes` says.
+// Says whether a tensor that cannot be read is not a weight and may be left out, which `notes` then says.
 bool is_left_out(const TensorSource::Entry& entry, std::vector<std::string>& notes);
 
-// "q4_k, q6_k" where weights are quantised, or "".
+// "q4_k, q6_k" if weights are quantised, or "".
 std::string encodings_of(const TensorSource& source);
 
 }  // namespace tachy

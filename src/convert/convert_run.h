@@ -1,4 +1,4 @@
-// Carries a plan out: makes and writes each tensor a few MiB at a time, with all threads.
+// Carries out a plan: makes and writes each tensor a few MiB at a time, with all threads.
 #pragma once
 
 #include <functional>

@@ -43,7 +43,7 @@ void OutputFolder::make(const std::set<fs::path>& subfolders) {
     check(!error, ErrorCode::io, "{}: cannot create: {}", (part_ / folder).string(), error.message());
     noted_.push_back((part_ / folder).string());
   }
-  noted_.push_back(part_.string());  // after what it holds, as they are removed in this order
+  noted_.push_back(part_.string());  // noted after its contents, because they are removed in this order
   for (const std::string& folder : noted_) note_temporary(folder);
 }
 
@@ -84,16 +84,17 @@ void OutputFolder::commit(bool replace) {
     fs::rename(part_, path_, error);
     if (error) kept(error.message());
     part_.clear();
-    sync_to_disk(beside);  // of the name alone: what has it is there already
+    sync_to_disk(beside);  // only for the name: the contents are on the disk already
     return;
   }
   if (!replace) kept("it has been created in the meantime");
-  // In one step, so that there is always one of the two; what is removed then is the old one.
+  // One step exchanges both, so that there is always one of them; the folder that is removed afterwards is
+  // the old one.
   if (!os::exchange_names(part_, path_)) {
     sync_to_disk(beside);
     return;
   }
-  // Some file systems cannot: the old one steps aside first.
+  // Some file systems cannot do that: the old one is moved aside first.
   const fs::path old = path_.parent_path() / ("." + path_.filename().string() + ".convert.old");
   fs::rename(path_, old, error);
   if (error) kept(error.message());

@@ -1,5 +1,5 @@
-// A folder that appears under its name whole or not at all: it is filled as .NAME.convert.part beside it, and renamed.
-// What a killed process left of it is removed by the next one.
+// A folder that appears under its name whole or not at all: it is filled as .NAME.convert.part beside it, and
+// then renamed. If a process was killed, the next one removes what it left.
 #pragma once
 
 #include <filesystem>
@@ -13,18 +13,19 @@ namespace tachy {
 
 class OutputFolder {
  public:
-  // subfolders: of the folder, one level. Throws io and leaves nothing, also while another process fills the same
-  // folder, whose files stay.
+  // subfolders: one level of them inside the folder. Throws io and leaves nothing behind, also while another
+  // process fills the same folder, whose files stay.
   OutputFolder(std::filesystem::path path, const std::set<std::filesystem::path>& subfolders);
   ~OutputFolder();  // removes what was written, unless commit() has run
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
 
-  // Where a file of the folder is written for now. It is removed, too, if the process is ended by a signal.
+  // Returns the place where a file of the folder is written for now. It is removed, too, if a signal ends the
+  // process.
   std::filesystem::path place(const std::filesystem::path& file);
-  // Everything is on the disk before it has the name. replace: takes the place of a folder of that name, which is
-  // removed. Without it, or where the name cannot be taken, it throws io and leaves what is finished where the
-  // message says.
+  // Everything is on the disk before it gets its name. replace: replaces a folder of that name, which is
+  // removed. Without it, or if the name cannot be taken, throws io and leaves the finished files in the place
+  // that the message names.
   void commit(bool replace);
 
  private:

@@ -1,11 +1,12 @@
-// The tiles of AMX, eight registers of 16 rows of 64 bytes, and every instruction of theirs that this project uses.
-// A kernel on tiles is a template of whose tiles they are:
+// AMX's tiles, eight registers of 16 rows of 64 bytes, and all of their instructions that this project uses.
+// A kernel on tiles is a template over the kind of tiles:
 //
 //   HardwareTiles  the CPU's own instructions, written in assembly, so that a kernel needs no target of its own
 //   PlainTiles     the same arithmetic in memory, on any CPU (amx_plain.cpp): TACHY_BF16=amx-emulated
 //
-// Both give the same bits (amx_test.cpp compares them where the CPU has AMX), so that whatever is chosen, cut
-// and added up on a machine with AMX can be tested on one without. A kernel makes one object for all its work.
+// Both give the same bits (amx_test.cpp compares them if the CPU has AMX), so that whatever is
+// chosen, divided and added up on a machine with AMX can be tested on one without. A kernel makes
+// one object for all its work.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +14,17 @@
 
 namespace tachy::cpu {
 
-bool tiles_emulated();  // TACHY_BF16=amx-emulated: PlainTiles stand in for the CPU's own
+bool tiles_emulated();  // TACHY_BF16=amx-emulated: PlainTiles replace the CPU's own
 
 inline constexpr int kAmxRows = 16, kAmxRowBytes = 64;
 
-// PlainTiles do this in TDPBF16PS and TDPBUSD: sums [16][16] += left [16][64 bytes] · right, whose rows hold 16
-// columns' pairs of bf16, or groups of four bytes.
+// The effect of TDPBF16PS and TDPBUSD, for PlainTiles: sums [16][16] += left [16][64 bytes] · right, whose
+// rows hold the pairs of bf16, or the groups of four bytes, of 16 columns.
 //
-// TDPBF16PS adds up the products of even places in one float32 chain of fused multiply-adds and those of odd
-// places in another, from zero; then both together, and then that to the sum. Subnormal operands count as zero,
-// and subnormal results become zero. A CPU without fused multiply-adds rounds products below 2^-126 first.
+// TDPBF16PS adds up the products at even places in one float32 chain of fused multiply-adds, starting from
+// zero, and those at odd places in another. Then it adds both together, and their sum to the result.
+// Subnormal operands count as zero, and subnormal results become zero. A CPU without fused multiply-adds
+// rounds products below 2^-126 first.
 void plain_multiply_bf16(float* sums, const uint16_t* left, const uint16_t* right);
 void plain_multiply_bytes(int32_t* sums, const uint8_t* left, const int8_t* right);
 
@@ -42,7 +44,7 @@ class PlainTiles {
     for (int row = 0; row < kAmxRows; ++row)
       std::memcpy(static_cast<char*>(to) + row * stride_bytes, tile_[kTile][row], kAmxRowBytes);
   }
-  // Pairs of bf16 to float32; bytes, unsigned on the left and signed on the right, to int32.
+  // Multiplies pairs of bf16 into float32, and bytes (unsigned on the left, signed on the right) into int32.
   template <int kSum, int kLeft, int kRight>
   void multiply_bf16() {
     plain_multiply_bf16(as<float>(kSum), as<uint16_t>(kLeft), as<uint16_t>(kRight));
@@ -63,12 +65,12 @@ class PlainTiles {
 
 #if defined(__x86_64__)
 
-// Whether this CPU has the tiles and their products of bf16, or of bytes, and the system keeps their state; Linux
-// hands out the 8 KiB of it only when asked. Which limit TACHY_ISA sets is not looked at.
+// Whether this CPU has the tiles and their products of bf16, or of bytes, and the system saves their state;
+// Linux provides the 8 KiB for it only on request. TACHY_ISA's limit is not considered.
 bool has_tiles_of_bf16();
 bool has_tiles_of_bytes();
 
-// Which registers the system saves (XCR0); only to be asked where CPUID has OSXSAVE.
+// Which registers the system saves (XCR0); may only be called if CPUID has OSXSAVE.
 inline uint64_t enabled_state() {
   uint32_t low, high;
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));

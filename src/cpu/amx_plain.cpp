@@ -1,4 +1,4 @@
-// The plain twin of AMX's products (amx.h), vectors of one row's 16 columns at a time.
+// The plain replacement of AMX's products (amx.h), with vectors of one row's 16 columns at a time.
 #include "base/env.h"
 #include "base/os/processors.h"
 #include "cpu/amx.h"
@@ -16,7 +16,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Rows in flight: two chains each hide a multiply-add's latency.
 inline constexpr int kRowsAtOnce = 4;
 
-// One vector of columns of four rows. right: float32, its even places [16][16] and behind them its odd ones.
+// One vector of columns of four rows. `right` is float32: its even places [16][16], and
+// after them its odd ones.
 template <class D>
 HWY_INLINE void multiply_columns(D d, float* HWY_RESTRICT sums, const float* HWY_RESTRICT even_left,
                                  const float* HWY_RESTRICT odd_left, const float* HWY_RESTRICT right) {
@@ -36,7 +37,7 @@ HWY_INLINE void multiply_columns(D d, float* HWY_RESTRICT sums, const float* HWY
     hn::StoreU(hn::Add(hn::LoadU(d, sums + r * 16), hn::Add(even[r], odd[r])), d, sums + r * 16);
 }
 
-// Of [16][16] pairs the even places, then the odd ones, as float32.
+// Widens [16][16] pairs to float32: first the even places, then the odd ones.
 HWY_INLINE void widen_pairs(const uint16_t* pairs, float* to) {
   const hn::CappedTag<float, 16> d;
   const hn::RebindToUnsigned<decltype(d)> du;
@@ -91,7 +92,7 @@ HWY_EXPORT(multiply_bytes);
 
 namespace {
 
-// While it lives, subnormal numbers are zeros to this thread, as they are to AMX: operands and results.
+// While it lives, subnormal numbers are zeros to this thread, as in AMX: operands and results.
 #if defined(__x86_64__)
 class WithoutSubnormals {
  public:

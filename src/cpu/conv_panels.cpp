@@ -10,7 +10,8 @@ namespace tachy::cpu {
 namespace {
 
 constexpr int64_t kStripeValues = int64_t{8} << 20;
-constexpr int64_t kTilePixels = 256;  // of a tile: its sums for all channels stay in the second-level cache
+// Pixels of a tile: its sums for all channels stay in the second-level cache.
+constexpr int64_t kTilePixels = 256;
 
 int64_t segment_depth(int64_t ci, int64_t kernel_w, Compute compute) {
   return panel_depth(kernel_w * ci, compute);
@@ -21,7 +22,7 @@ int64_t value_bytes(Compute compute) { return compute == Compute::bf16 ? 2 : 4; 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
 struct Cut {
-  int64_t out_h, out_w, depth, row;  // row: values of a padded input row
+  int64_t out_h, out_w, depth, row;  // row: length of a padded input row, in values
   int64_t taps, k, phases, block;    // k: depth of the matrix; block: bytes of a phase's weights
   int64_t padded_co, stripe_rows, stripe_inputs, tile_rows;
   int64_t stripe_bytes, tile_bytes;
@@ -42,7 +43,8 @@ struct Cut {
     const int64_t fit = kStripeValues / (frames * row * c.stride) - halo / c.stride;
     stripe_rows = std::min(out_h, round_up(std::max<int64_t>(1, fit), tile_rows));
     stripe_inputs = stripe_rows * c.stride + std::max<int64_t>(0, halo);
-    const int64_t slack = 16 * c.stride * c.ci + depth;  // rows and depths that tiles read beyond the last
+    // Rows and depths that tiles read beyond the last one.
+    const int64_t slack = 16 * c.stride * c.ci + depth;
     stripe_bytes = static_cast<int64_t>(
         align_up(static_cast<size_t>((frames * stripe_inputs * row + slack) * value_bytes(c.compute))));
     tile_bytes = static_cast<int64_t>(
@@ -50,7 +52,7 @@ struct Cut {
   }
 };
 
-// `count` values of an input → the stripe's kind of values.
+// Converts `count` values of an input to the stripe's kind of values.
 void place_values(const PanelConv& c, const char* from, int64_t count, char* to) {
   if (c.compute == Compute::f32) return widen(from, c.x, count, reinterpret_cast<float*>(to));
   auto* narrow = reinterpret_cast<uint16_t*>(to);
@@ -63,7 +65,7 @@ void place_values(const PanelConv& c, const char* from, int64_t count, char* to)
   }
 }
 
-// Padded input row `index` (0: pad_top rows above the frame) of a frame.
+// Copies padded input row `index` of a frame (0: pad_top rows above the frame).
 void place_row(const PanelConv& c, const void* frame, int64_t index, char* to) {
   const int64_t size = value_bytes(c.compute), middle = c.w * c.ci;
   const int64_t left = c.pad_left * c.ci * size, right = c.pad_right * c.ci * size, from = index - c.pad_top;
@@ -76,7 +78,7 @@ void place_row(const PanelConv& c, const void* frame, int64_t index, char* to) {
   std::memset(to + left + middle * size, 0, static_cast<size_t>(right));
 }
 
-// Rows [first, last) of output frame t, one phase.
+// Computes rows [first, last) of output frame t, for one phase.
 void run_tile(const PanelConv& c, const Cut& cut, const char* stripe, int64_t stripe_first, int64_t t,
               int64_t phase, int64_t first, int64_t last, float* sums) {
   const int64_t down = phase / 2, right = phase % 2,

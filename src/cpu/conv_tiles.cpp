@@ -7,8 +7,8 @@
 namespace tachy::cpu {
 namespace {
 
-// About this many output pixels a band: enough to keep the library's call below 1 % of the work, few enough
-// that a band's input, output and weights stay in a core's second-level cache.
+// About this many output pixels per band: enough to keep the library's call below 1 % of the work, and few
+// enough that a band's input, output and weights stay in a core's second-level cache.
 constexpr int64_t kBandPixels = 512;
 
 }  // namespace
@@ -16,8 +16,8 @@ constexpr int64_t kBandPixels = 512;
 ConvTiles::ConvTiles(const ConvShape& frame) : frame_(frame) {
   const int64_t out_h = frame.out_h();
   int64_t rows = std::max<int64_t>(1, kBandPixels / frame.out_w());
-  rows =
-      std::min(rows, (out_h + 1) / 2);  // at least two bands a frame, so that one frame keeps two cores busy
+  // At least two bands per frame, so that one frame keeps two cores busy.
+  rows = std::min(rows, (out_h + 1) / 2);
   const int64_t count = (out_h + rows - 1) / rows;
   rows = (out_h + count - 1) / count;
   for (int64_t first = 0; first < out_h; first += rows) {

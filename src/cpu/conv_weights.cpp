@@ -21,7 +21,7 @@ struct Float32Form {
     form = panels ? ConvForm::f32 : ConvForm::onednn;
   }
 
-  // Whether the library has a kernel of its own for what every decoder has.
+  // Whether the library has a real kernel for the convolution that every decoder has.
   static bool library_convolves() {
     return conv_kernel({.h = 10, .w = 34, .ci = 16, .co = 16, .kernel_h = 3, .kernel_w = 3, .stride = 1})
         .fast();

@@ -11,8 +11,11 @@
 namespace tachy::cpu {
 namespace {
 
+constexpr const char* kBuildAll =
+    "make build, or CMake with TACHY_CPU_TARGETS=all, makes a program for any CPU";
+
 #if defined(__x86_64__)
-// A better target is a lower bit: all below the limit's go.
+// A better target has a lower bit; the result has all that are better than the limit.
 int64_t better_targets(Isa limit) {
   return limit == Isa::sse4 ? HWY_SSE4 - 1 : limit == Isa::avx2 ? HWY_AVX2 - 1 : 0;
 }
@@ -25,6 +28,9 @@ dnnl_cpu_isa_t onednn_limit(Isa limit) {
 
 void apply(Isa limit) {
   if (limit == Isa::native) return;
+  check((HWY_TARGETS & ~better_targets(limit)) != 0, ErrorCode::unsupported,
+        "TACHY_ISA: '{}' is less than {}, and this program has kernels for nothing else: {}", isa_name(limit),
+        compiled_for(), kBuildAll);
   hwy::DisableTargets(better_targets(limit));
   const dnnl_status_t status = dnnl_set_max_cpu_isa(onednn_limit(limit));
   check(status == dnnl_success, ErrorCode::unsupported,
@@ -33,14 +39,22 @@ void apply(Isa limit) {
         isa_name(limit), static_cast<int>(status));
 }
 #else
-void apply(Isa) {}  // there is native alone
+void apply(Isa) {}  // there is only the native one
 #endif
+
+// A program that was built for the CPU beside it and then taken to a lesser one.
+void check_cpu() {
+  check((hwy::SupportedTargets() & HWY_TARGETS) != 0, ErrorCode::unsupported,
+        "this program was built for CPUs with {} alone, which this one does not have: {}", compiled_for(),
+        kBuildAll);
+}
 
 struct Limit {
   Isa isa = Isa::native;
   std::optional<Error> wrong;
   Limit() {
     try {
+      check_cpu();
       isa = isa_asked();
       apply(isa);
     } catch (const Error& error) {
@@ -54,8 +68,8 @@ Limit& limit() {
   return limit;
 }
 
-// Before main, and so before any kernel is chosen. This unit is part of every program that has an op, because
-// the ops' dispatch asks isa().
+// This happens before main, and so before any kernel is chosen. This file is part of every program that has
+// an op, because the ops' dispatch calls isa().
 [[maybe_unused]] const Limit& applied = limit();
 
 }  // namespace
@@ -69,6 +83,12 @@ void limit_isa(Isa wanted) {
   if (wanted >= isa()) return;
   apply(wanted);
   limit().isa = wanted;
+}
+
+std::string compiled_for() {
+  if constexpr ((HWY_TARGETS & (HWY_TARGETS - 1)) != 0) return "";
+  const std::string name = hwy::TargetName(HWY_STATIC_TARGET);
+  return name.starts_with("AVX3") ? "AVX-512" : name;
 }
 
 }  // namespace tachy::cpu

@@ -10,6 +10,7 @@
 #include "base/os/memory.h"
 #include "base/os/processors.h"
 #include "base/thread_pool.h"
+#include "cpu/isa.h"
 
 namespace tachy::cpu {
 
@@ -27,6 +28,7 @@ Machine describe_machine() {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets())  // the best one is the lowest bit
     if (best == 0 || target < best) best = target;
   m.simd_target = best ? hwy::TargetName(best) : "none";
+  m.compiled_for = compiled_for();
   for (const auto& cache : facts.caches) m.caches.emplace_back("L" + cache.level, cache.size);
   m.processors = os::online_processors();
   m.usable = available_processors();

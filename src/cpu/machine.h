@@ -1,4 +1,4 @@
-// Facts about the CPU, the memory and the container this process runs in, as the system states them.
+// Facts about the CPU, the memory and the container in which this process runs, as the system reports them.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,15 @@ namespace tachy::cpu {
 
 struct Machine {
   std::string cpu;               // "Intel(R) Xeon(R) Processor"
-  std::vector<std::string> isa;  // of the kind that matters here: "avx2", "amx_bf16", …
-  std::string simd_target;       // what Highway picks: "AVX3"
+  std::vector<std::string> isa;  // those that matter here: "avx2", "amx_bf16", …
+  std::string simd_target;       // Highway's choice: "AVX3"
+  std::string compiled_for;  // the only instruction set (TACHY_CPU_TARGETS=native); "" where there are all
   std::vector<std::pair<std::string, std::string>> caches;  // "L2" and "2048K"
-  int processors = 0, usable = 0;                           // online; after affinity mask and CPU quota
+  // Those online; those left by affinity mask and CPU quota.
+  int processors = 0, usable = 0;
   uint64_t memory_bytes = 0, available_bytes = 0;
-  uint64_t memory_limit_bytes = 0;                             // of the container; 0: none
-  std::vector<std::pair<std::string, std::string>> libraries;  // of the ops: oneDNN, Highway
+  uint64_t memory_limit_bytes = 0;                             // the container's; 0: none
+  std::vector<std::pair<std::string, std::string>> libraries;  // libraries of the ops: oneDNN, Highway
 };
 
 Machine describe_machine();

@@ -24,14 +24,14 @@ using Dims = memory::dims;
 using Tag = memory::format_tag;
 
 const dnnl::engine& engine() {
-  isa();  // says so if the library could not be limited
+  isa();  // throws if the library could not be limited
   static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   return engine;
 }
 
 dnnl::stream& stream() {
   thread_local dnnl::stream stream = [] {
-    omp_set_num_threads(1);  // whoever calls outside the pool must not start a team either
+    omp_set_num_threads(1);  // calls from outside the pool must not start a team either
     return dnnl::stream(engine());
   }();
   return stream;
@@ -43,10 +43,10 @@ memory view(const memory::desc& desc, const void* data) {
   return memory(desc, engine(), const_cast<void*>(data));
 }
 
-// The library's exceptions never leave this file.
+// Keeps the library's exceptions inside this file.
 template <class F>
 auto guarded(const char* what, F&& f) {
-  // A primitive remembers how many threads it was made for: a plan makes them before the pool has run.
+  // A primitive remembers how many threads it was made for, and a plan makes them before the pool has run.
   omp_set_num_threads(1);
   try {
     return f();
@@ -82,7 +82,8 @@ dnnl::convolution_forward::primitive_desc make_conv(const ConvShape& s, const me
              : dnnl::convolution_forward::desc(kind, algorithm, x, weights, y, strides, before, after);
   dnnl::convolution_forward::primitive_desc pd(desc, attributes(s.accumulate), engine());
 #endif
-  // 2.6's SSE4.1 code faults on outputs that are not 16-byte aligned; what comes after it (im2col) does not.
+  // 2.6's SSE4.1 code faults on outputs that are not 16-byte aligned; the next
+  // implementation (im2col) does not.
   while (std::string_view(pd.impl_info_str()).find("sse41") != std::string_view::npos && pd.next_impl()) {
   }
   return pd;
@@ -98,7 +99,7 @@ void reorder(const memory::desc& from, const void* source, const memory::desc& t
 
 class Kernel final : public TileKernel {
  public:
-  // `stored` is the format the caller's weights have; where the primitive wants another, they are reordered.
+  // `stored` is the format of the caller's weights; if the primitive needs another, they are reordered.
   template <class PrimitiveDesc>
   Kernel(const PrimitiveDesc& pd, const memory::desc& stored, int64_t bias_size)
       : primitive_(pd),
@@ -145,7 +146,7 @@ class Kernel final : public TileKernel {
   bool has_bias_, reorders_;
 };
 
-// One shared map from shape to a value that is made on first use.
+// A shared map from a shape to a value that is made on first use.
 template <class Key, class Value>
 class Cache {
  public:
@@ -165,7 +166,7 @@ class Cache {
   std::map<Key, std::unique_ptr<Value>> map_;
 };
 
-// The format is asked for with a typical tile: a band of 8 rows of 32 pixels.
+// The format is determined with a typical tile: a band of 8 rows of 32 pixels.
 const memory::desc& conv_format(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w) {
   static Cache<std::array<int64_t, 4>, memory::desc> cache;
   return cache.get({co, ci, kernel_h, kernel_w}, [&] {

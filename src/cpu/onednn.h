@@ -1,9 +1,10 @@
-// The one door to oneDNN (2.6 in Debian 12, 3.x elsewhere): single-threaded kernels for one tile, made once
+// Our interface to oneDNN (2.6 in Debian 12, 3.x elsewhere): single-threaded kernels for one tile, made once
 // per shape and kept, and the blocked weight formats that they read.
 //
-// A kernel runs on the calling thread, reads dense channels-last tiles and takes its scratch from the caller,
-// so that many workers may run the same kernel at once. The weight format is fixed by (Co, Ci, kh, kw)
-// alone; a tile shape for which the library wants another one reorders the weights into its scratch first.
+// A kernel runs on the calling thread, reads dense channels-last tiles and takes its scratch from the
+// caller, so that many workers may run the same kernel at once. The weight format depends only on (Co,
+// Ci, kh, kw). If the library prefers another one for a tile shape, the kernel first reorders the
+// weights into its scratch.
 #pragma once
 
 #include <cstdint>
@@ -28,15 +29,15 @@ class TileKernel {
   virtual const std::string& impl() const = 0;  // the library's name of the implementation
   virtual int64_t scratch_bytes() const = 0;    // per call in flight, 256-byte aligned
   virtual void run(const float* x, const void* weights, const float* bias, float* y, void* scratch) const = 0;
-  // False where the library would run its scalar fallback code.
+  // False if the library would run its scalar fallback code.
   bool fast() const { return impl().rfind("ref", 0) != 0 && impl().find(":ref") == std::string::npos; }
 };
 
 // Made on first use and kept for the life of the process; thread-safe.
 const TileKernel& conv_kernel(const ConvShape& shape);
 
-// weights [co, ci, kernel_h, kernel_w] f32 → the packed format (its size is a multiple of 256 bytes);
-// unpacking gives [kernel_h, kernel_w, ci, co].
+// Packs weights [co, ci, kernel_h, kernel_w] f32 (the packed size is a multiple of 256 bytes); unpacking
+// gives [kernel_h, kernel_w, ci, co].
 int64_t packed_conv_bytes(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w);
 void pack_conv(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w, const float* weights,
                void* packed);

@@ -2,13 +2,13 @@
 //
 //   AMX          C 32 x 32 in four tiles, two of X (16 rows of 32 values), two of B (16 pairs by 16 columns):
 //                four loads for four products of 16 cycles. Rows come from memory 16 at a time, hence
-//                panel_row_step. On the plain twin of the tiles (amx.h) only when asked for, for tests
+//                panel_row_step. On the plain replacement of tiles (amx.h) only when asked for, for tests
 //   AVX-512 BF16 8 rows by 2 vectors
 //   Arm's BF16   8 rows by 2 vectors (panels_neon.cpp)
 //   portable     plain loops; only when asked for (TACHY_BF16=portable), for tests on other machines
 //
-// TACHY_BF16 = amx, avx512, neon, portable or amx-emulated picks by hand, TACHY_ISA below native leaves out AMX, below
-// avx512 the other, too.
+// TACHY_BF16 = amx, avx512, neon, portable or amx-emulated chooses explicitly. A TACHY_ISA below native
+// excludes AMX; below avx512 it excludes the other one, too.
 #include <cstring>
 
 #include "base/env.h"
@@ -34,7 +34,7 @@ float widen_one(uint16_t bits) {
   return value;
 }
 
-// body(p) for each of the panels alone.
+// Calls body(p) for each of the panels separately.
 template <class Body>
 void each_panel(PanelProduct p, Body&& body) {
   for (int64_t i = 0; i < p.panels; ++i) {

@@ -1,11 +1,12 @@
-// The float32 tile of panels.h in Highway, and what follows a product of either kind.
+// The float32 tile of panels.h in Highway, and the last step of a product of either kind.
 //
-// With 32 registers a tile is 8 rows by 3 vectors: 24 sums, 3 of B, the value of X as a broadcast; 11 loads
-// for 24 multiply-adds, so two loads and two multiply-adds a cycle are not far from balance. With 16 it is 6
-// rows by 2. Panels are 48 columns wide on every instruction set: shorter vectors walk them in groups.
+// With 32 registers a tile is 8 rows by 3 vectors: 24 sums, 3 vectors of B, the value of X as a broadcast. It
+// needs 11 loads for 24 multiply-adds, so two loads and two multiply-adds per cycle are nearly balanced. With
+// 16 registers it is 6 rows by 2. Panels are 48 columns wide on every instruction set; shorter vectors take
+// them in groups.
 //
-// Arm multiplies by one value of a register, so four values of a row are one load: 6 rows by 3 vectors are 18 sums,
-// 3 of B and 6 of X; 18 loads for 72 multiply-adds.
+// Arm multiplies by one value of a register, so four values of a row are one load: 6 rows by 3 vectors are 18
+// sums, 3 vectors of B and 6 of X, with 18 loads for 72 multiply-adds.
 #include "cpu/panels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -29,7 +30,7 @@ inline constexpr int kRows = 6, kVectors = 3;
 inline constexpr int kRows = 8, kVectors = 3;
 #endif
 
-// Rows of the tallest tile of that many vectors.
+// Rows of the tallest tile with that many vectors.
 constexpr int tallest(int vectors) {
   if (HWY_ARCH_ARM) return vectors < 3 ? 8 : kRows;
   return vectors == 1 && kRows == 8 ? 16 : kRows;

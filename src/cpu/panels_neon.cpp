@@ -1,6 +1,6 @@
-// The tile of 64-bit Arm for panels of bf16: 8 rows by 2 vectors of 4 columns. BFDOT multiplies pairs of k by one pair of
-// a register that holds four, so that 16 loads serve 64 products. BFMMLA does
-// twice as much an instruction on some CPUs, and wants panels of four k side by side, a layout of its own.
+// The tile of 64-bit Arm for panels of bf16: 8 rows by 2 vectors of 4 columns. BFDOT multiplies pairs of k by
+// one pair of a register that holds four, so that 16 loads serve 64 products. BFMMLA does twice as much per
+// instruction on some CPUs, but needs panels with four k side by side, which is another layout.
 #include "cpu/panels_neon.h"
 
 #ifdef TACHY_NEON_BF16
@@ -13,7 +13,7 @@ namespace {
 
 #define TACHY_TARGET_ARM_BF16 __attribute__((target("arch=armv8.2-a+bf16")))
 
-// Pair kPair of the four that left[r] holds, times the pairs of kVectors times four columns at b.
+// Multiplies pair kPair of the four that left[r] holds by the pairs of kVectors times four columns at b.
 template <int kPair, int kRows, int kVectors>
 TACHY_TARGET_ARM_BF16 __attribute__((always_inline)) inline void neon_pair(
     const bfloat16x8_t (&left)[kRows], const uint16_t* b, float32x4_t (&sum)[kRows][kVectors]) {
@@ -36,7 +36,7 @@ TACHY_TARGET_ARM_BF16 inline void neon_tile(const PanelProduct& p, int64_t row, 
     for (int v = 0; v < kVectors; ++v)
       sum[r][v] = p.add ? vld1q_f32(c + r * p.c_stride + 4 * v) : vdupq_n_f32(0);
   const auto* b = static_cast<const uint16_t*>(p.panel) + 2 * column;
-  const int64_t step = 2 * p.width;  // of B, a pair of k on
+  const int64_t step = 2 * p.width;  // distance in B from one pair of k to the next
   for (int64_t s = 0; s < p.segments; ++s) {
     const auto* x = static_cast<const uint16_t*>(p.x[s]) + row * p.x_stride;
     for (int64_t k = 0; k < p.depth; k += 8, b += 4 * step) {

@@ -9,7 +9,7 @@
 namespace tachy::cpu {
 
 bool has_neon_bf16();
-void product_neon_bf16(const PanelProduct& p);  // of one panel
+void product_neon_bf16(const PanelProduct& p);  // for one panel
 
 }  // namespace tachy::cpu
 #endif

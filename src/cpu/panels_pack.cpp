@@ -1,5 +1,6 @@
-// Packing of panels of both kinds (panels.h), and narrowing to bf16. A panel is the weight's rows transposed:
-// pieces of them that fit the first-level cache are widened or narrowed, then turned by squares of registers.
+// Packing of panels of both kinds (panels.h), and narrowing to bf16. A panel is the transpose of
+// the weight's rows: pieces that fit into the first-level cache are widened or narrowed, then
+// transposed by squares in registers.
 #include <algorithm>
 #include <cstring>
 
@@ -18,8 +19,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tachy::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// to[k·width + j] = from[j·stride + k] for j < count, k < depth: 4-byte values, whatever they mean. ahead:
-// the values that far on are asked for meanwhile; 0: none.
+// to[k·width + j] = from[j·stride + k] for j < count, k < depth, with 4-byte values of any meaning. ahead:
+// distance at which values are prefetched meanwhile; 0: none.
 void transpose_words(const float* from, int64_t stride, int64_t count, int64_t depth, float* to,
                      int64_t width, int64_t ahead) {
   int64_t j = 0;
@@ -79,8 +80,8 @@ HWY_EXPORT(narrow);
 namespace {
 
 constexpr int64_t kColumns = 48, kBf16Columns = 32, kStep = 16;
-// K values of a panel's rows that are widened at a time:
-// with what they become they fit the first-level cache.
+// K values of a panel's rows that are widened at a time: with their results they fit
+// into the first-level cache.
 constexpr int64_t kPackDepth = 64;
 constexpr int64_t kPackStride = kPackDepth + 16;  // rows 256 bytes apart would share a few sets of the cache
 constexpr int64_t kMaxColumns = 64;
@@ -118,7 +119,7 @@ void pack_panel(const void* rows, DType dtype, int64_t stride, int64_t count, in
   for (int64_t begin = 0; begin < k_given; begin += kPackDepth) {
     const int64_t depth = std::min(kPackDepth, k_given - begin);
     const char* from = static_cast<const char*>(rows) + begin * size;
-    // Rows are read in pieces too short to tell the CPU what comes: the next piece is asked for.
+    // Rows are read in pieces that are too short for the CPU to predict the next one, so it is prefetched.
     if (!bf16 && dtype == DType::f32 && reinterpret_cast<uintptr_t>(from) % 4 == 0) {
       transpose(reinterpret_cast<const float*>(from), stride, count, depth, to + begin * width, width,
                 kPackDepth);

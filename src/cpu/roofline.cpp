@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/thread_pool.h"
+#include "cpu/isa.h"
 #include "tensor/memory.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/roofline.cpp"
@@ -16,11 +17,12 @@ HWY_BEFORE_NAMESPACE();
 namespace tachy::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Twelve sums hide the latency of two pipes of four to six cycles and fit 16 registers. Returns flops done.
+// Twelve sums hide the latency of two pipes of four to six cycles and fit into 16 registers. Returns the
+// number of flops.
 double fma_rounds(int rounds, float* sink) {
   const hn::ScalableTag<float> d;
   const auto a = hn::Set(d, 0.999f), b = hn::Set(d, 0.001f);
-  // Different starting values, or the compiler would make one chain of them.
+  // The starting values differ, or the compiler would merge the chains.
   auto s0 = hn::Set(d, *sink), s1 = hn::Add(s0, b), s2 = hn::Add(s1, b), s3 = hn::Add(s2, b);
   auto s4 = hn::Add(s3, b), s5 = hn::Add(s4, b), s6 = hn::Add(s5, b), s7 = hn::Add(s6, b);
   auto s8 = hn::Add(s7, b), s9 = hn::Add(s8, b), s10 = hn::Add(s9, b), s11 = hn::Add(s10, b);
@@ -50,7 +52,8 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The best rate (work per second) of `repeats` runs of body(tile) over tiles that keep every thread busy.
+// The best rate (work per second) of `repeats` runs of body(tile), over enough tiles
+// to keep every thread busy.
 template <class Body>
 double best_rate(ThreadPool& pool, int repeats, double work, Body&& body) {
   double best = 0;
@@ -84,6 +87,7 @@ double Roofline::seconds(double bytes, double flops, bool bf16) const {
 
 Roofline measure_roofline(ThreadPool& pool) {
   Roofline out{.threads = pool.threads(), .bf16_how = bf16_products(), .int8_how = int8_products()};
+  isa();  // no op asks before this runs
   constexpr int kRounds = 100000, kRepeats = 15;
   std::vector<float> sinks(8 * static_cast<size_t>(pool.threads()));
   const double tiles = 8.0 * pool.threads();
@@ -104,8 +108,8 @@ Roofline measure_roofline(ThreadPool& pool) {
   std::memset(from.data(), 1, kLargest), std::memset(to.data(), 2, kLargest);
   for (const size_t bytes : {size_t{512} << 10, size_t{4} << 20, size_t{32} << 20, kLargest}) {
     const size_t piece = bytes / static_cast<size_t>(tiles) / 64 * 64;
-    const int passes =
-        static_cast<int>(std::max<size_t>(1, (size_t{8} << 20) / bytes));  // long against a wake-up
+    // Long compared with waking a thread.
+    const int passes = static_cast<int>(std::max<size_t>(1, (size_t{8} << 20) / bytes));
     const double rate =
         best_rate(pool, 9, 2.0 * static_cast<double>(piece) * tiles * passes, [&](int64_t tile) {
           const auto offset = static_cast<size_t>(tile) * piece;

@@ -1,5 +1,6 @@
-// Register-only products of bf16 and of bytes on x86: AMX tiles (16x16x32 and 16x16x64, four sums in flight) or the dot
-// products of AVX-512 BF16 and VNNI. Intrinsics, because Highway 1.0 has none of them; chosen at run time by CPUID. Elsewhere: none.
+// Register-only products of bf16 and of bytes on x86: AMX tiles (16x16x32 and 16x16x64, four sums in flight)
+// or the dot products of AVX-512 BF16 and VNNI. They are intrinsics, because Highway 1.0 has none of these,
+// and are chosen at run time by CPUID. Other CPUs have none.
 #include "cpu/roofline.h"
 
 #if defined(__x86_64__) && defined(__linux__)
@@ -30,7 +31,7 @@ const Detected& detected() {
   return value;
 }
 
-// Returns how many products of tiles `multiply`, which makes four, has made.
+// `multiply` makes four products of tiles. Returns how many it has made in all.
 template <class Multiply>
 double tile_rounds(int rounds, Multiply&& multiply) {
   HardwareTiles tiles;

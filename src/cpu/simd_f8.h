@@ -1,5 +1,5 @@
 // Small floats for Highway code: widening to float32 (exact) and narrowing to the 8-bit ones (round to
-// nearest even, as tensor/dtype.h does it for one value). Include it inside the foreach_target part.
+// nearest even, as in tensor/dtype.h for one value). Include it inside the foreach_target part.
 
 #if defined(TACHY_CPU_SIMD_F8_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TACHY_CPU_SIMD_F8_H_
@@ -18,9 +18,9 @@ HWY_BEFORE_NAMESPACE();
 namespace tachy::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// float32 of small floats whose sign is bit kSign and whose magnitude, shifted left by kShift, lines up with
-// float32's fields; kRebase is the difference of the exponent biases. Subnormals are read as 1.m · 2^e − 2^e:
-// exact, and never a float32 subnormal, which processors treat slowly.
+// Widens small floats to float32. The sign is bit kSign; the magnitude, shifted left by kShift, lines up with
+// float32's fields; kRebase is the difference of the exponent biases. Subnormals are read as 1.m · 2^e − 2^e,
+// which is exact and never a float32 subnormal, on which processors are slow.
 template <int kSign, int kShift, int kRebase, class D, class DU = hn::RebindToUnsigned<D>>
 HWY_INLINE hn::Vec<D> widen_bits(D d, hn::Vec<DU> bits, uint32_t first_special, uint32_t special_or) {
   const DU du;
@@ -38,7 +38,7 @@ HWY_INLINE hn::Vec<D> widen_bits(D d, hn::Vec<DU> bits, uint32_t first_special, 
   return hn::BitCast(d, hn::Or(hn::BitCast(du, wide), sign));
 }
 
-// e5m2 is the upper byte of f16; e4m3 has one NaN a sign and no infinities.
+// e5m2 is the upper byte of f16; e4m3 has one NaN per sign and no infinities.
 template <class D, class DU = hn::RebindToUnsigned<D>>
 HWY_INLINE hn::Vec<D> widen_e5m2(D d, hn::Vec<DU> bits) {
   return widen_bits<15, 13, 112>(d, hn::ShiftLeft<8>(bits), 31u << 23, 0x7f800000u);
@@ -69,7 +69,8 @@ HWY_INLINE hn::Vec<D> load_wide(D d, const f16_t* x) {
 }
 
 // The code of v in an 8-bit float with kMantissa bits and smallest normal number 2^kLowest, for |v| up to its
-// largest value; NaN becomes 0x7f. Below 2^kLowest adding a float whose unit is the subnormals' step rounds.
+// largest value; NaN becomes 0x7f. Below 2^kLowest it is rounded by adding a float whose unit is the
+// subnormals' step.
 template <int kMantissa, int kLowest, class D, class DI = hn::RebindToSigned<D>>
 HWY_INLINE hn::Vec<DI> narrow_f8(D d, hn::Vec<D> v) {
   const DI di;
@@ -87,8 +88,9 @@ HWY_INLINE hn::Vec<DI> narrow_f8(D d, hn::Vec<D> v) {
   return hn::IfThenElse(hn::Gt(magnitude, hn::Set(di, 0x7f800000)), hn::Set(di, 0x7f), code);
 }
 
-// The same where |v|, rounded, is at most the format's largest value; no NaN. Added to 2^(e + 23 - kMantissa), with e the exponent of
-// v or of the smallest normal number, v becomes a whole number of its format's steps, rounded to nearest even.
+// The same if |v|, rounded, is at most the format's largest value, and v is not NaN. Added to
+// 2^(e + 23 - kMantissa), where e is the exponent of v or of the smallest normal number, v becomes a whole
+// number of its format's steps, rounded to nearest even.
 template <int kMantissa, int kLowest, class D, class DI = hn::RebindToSigned<D>>
 HWY_INLINE hn::Vec<DI> narrow_f8_bounded(D d, hn::Vec<D> v) {
   const DI di;

@@ -1,11 +1,12 @@
-// Vector exp and the activations for Highway code; include
-// it inside the foreach_target part of a _cpu.cpp file:
+// Vector exp and the activations for Highway code; include it inside the foreach_target part of a _cpu.cpp
+// file:
 //   namespace hn = hwy::HWY_NAMESPACE;  v = tachy::cpu::HWY_NAMESPACE::gelu_tanh(d, v);   (d any float32 tag)
 //
-// exp: x = k·ln 2 + r, a degree-6 polynomial in r, the power of two put in by integer arithmetic; within 1.1
-// ulp. gelu_tanh(x) = x / (1 + exp(−2u)), without tanh's cancellation. gelu_erf(x) = x·Φ(x) through the upper
-// tail Q(a) = exp(−a²/2)·R(a), R a polynomial in (a − 3)/(a + 3), so small results keep their relative
-// accuracy. NaN in gives NaN out. The polynomials are least-maximum fits made with float64 least squares.
+// exp: x = k·ln 2 + r, with a degree-6 polynomial in r and the power of two inserted by integer arithmetic;
+// within 1.1 ulp. gelu_tanh(x) = x / (1 + exp(−2u)), without tanh's cancellation. gelu_erf(x) = x·Φ(x)
+// through the upper tail Q(a) = exp(−a²/2)·R(a), R a polynomial in (a − 3)/(a + 3), so small results keep
+// their relative accuracy. NaN in gives NaN out. The polynomials minimise the largest error, and were fitted
+// with least squares in float64.
 
 #if defined(TACHY_CPU_SIMD_MATH_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TACHY_CPU_SIMD_MATH_H_
@@ -20,8 +21,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tachy::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// min(x, top) and max(x, bottom) that keep NaN. x86's instructions return their second operand where one is
-// NaN, Arm's the number.
+// min(x, top) and max(x, bottom) that keep NaN. If one operand is NaN, x86's instructions return their second
+// operand, Arm's the number.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V at_most(D d, float top, V x) {
   const V limit = hn::Set(d, top);
@@ -41,13 +42,15 @@ HWY_INLINE V at_least(D d, float bottom, V x) {
 #endif
 }
 
-// exp(r) for |r| <= ln(2)/2, and the shifted integer k = round(x / ln 2) in the low bits of `shifted`.
+// Returns exp(r) for |r| <= ln(2)/2, and the shifted integer k = round(x / ln 2) in
+// the low bits of `shifted`.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp_parts(D d, V x, V* shifted) {
   const V magic = hn::Set(d, 12582912.0f);  // 1.5 · 2^23: adding it rounds to an integer
   *shifted = hn::MulAdd(x, hn::Set(d, 1.44269504088896341f), magic);
   const V k = hn::Sub(*shifted, magic);
-  // ln 2 in two parts, the first with 9 trailing zero bits: k times it is exact even without FMA.
+  // ln 2 is split into two parts, of which the first has 9 trailing zero bits, so that k times it is exact
+  // even without FMA.
   V r = hn::NegMulAdd(k, hn::Set(d, 0.693359375f), x);
   r = hn::NegMulAdd(k, hn::Set(d, -2.12194440e-4f), r);
   V q = hn::MulAdd(hn::Set(d, 0.001381446490995586f), r, hn::Set(d, 0.008368780836462975f));
@@ -57,7 +60,7 @@ HWY_INLINE V exp_parts(D d, V x, V* shifted) {
   return hn::Add(hn::MulAdd(hn::Mul(r, r), q, r), hn::Set(d, 1.0f));
 }
 
-// The full range: overflows to infinity, underflows gradually.
+// For the full range: overflows to infinity, underflows gradually.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp(D d, V x) {
   const hn::RebindToSigned<D> di;
@@ -83,8 +86,8 @@ HWY_INLINE V exp_negative(D d, V x) {
   return hn::IfThenElseZero(keep, hn::BitCast(d, hn::Add(hn::BitCast(di, p), power)));
 }
 
-// 1 + exp(x). Below −80 the sum is 1 all the same, and exp's
-// subnormal results (a hundred cycles each) are avoided.
+// 1 + exp(x). Below −80 the sum is 1 in any case, so exp's subnormal results (a hundred
+// cycles each) are avoided.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V one_plus_exp(D d, V x) {
   return hn::Add(hn::Set(d, 1.0f), exp(d, at_least(d, -80.0f, x)));
@@ -107,8 +110,8 @@ template <class D, class V = hn::Vec<D>>
 HWY_INLINE V gelu_erf(D d, V x) {
   const V three = hn::Set(d, 3.0f);
   const auto negative = hn::Lt(x, hn::Zero(d));
-  // Beyond 14.5 the tail is 0 in float32; 1 − tail is 1
-  // from 13 on, where the tail is not yet (slow) subnormal.
+  // Beyond 14.5 the tail is 0 in float32. 1 − tail is 1 from 13 on, where the tail is not
+  // yet subnormal (and slow).
   const V a = hn::Min(hn::IfThenElse(negative, hn::Set(d, 14.5f), hn::Set(d, 13.0f)), hn::Abs(x));
   const V s = hn::Div(hn::Sub(a, three), hn::Add(a, three));
   constexpr float kTail[] = {0.12151395f,   -0.20640261f,   0.12322503f,    -0.04621329f,   0.0061320714f,
@@ -120,8 +123,9 @@ HWY_INLINE V gelu_erf(D d, V x) {
   return hn::Mul(x, phi);
 }
 
-// x·tanh(log(1 + e)) = x·n / (n + 2) with e = exp(x), n = e(e + 2): no logarithm and no cancellation. From 20
-// on the quotient is 1; below −80 the result is a few 1e-35 and exp's subnormal results are avoided.
+// x·tanh(log(1 + e)) = x·n / (n + 2) with e = exp(x), n = e(e + 2): this needs no logarithm and has no
+// cancellation. From 20 on the quotient is 1; below −80 the result is a few 1e-35, and exp's subnormal
+// results are avoided.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V mish(D d, V x) {
   const V two = hn::Set(d, 2.0f);

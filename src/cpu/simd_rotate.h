@@ -1,5 +1,5 @@
-// Rotation of channel pairs for Highway code (rope): (a, b) → (a·cos − b·sin, a·sin + b·cos), with an
-// optional factor and weight on the way in. Include it inside the foreach_target part.
+// Rotation of channel pairs for Highway code (rope): (a, b) → (a·cos − b·sin, a·sin + b·cos), optionally
+// after multiplying by a factor and a weight. Include it inside the foreach_target part.
 
 #if defined(TACHY_CPU_SIMD_ROTATE_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TACHY_CPU_SIMD_ROTATE_H_

@@ -1,6 +1,6 @@
-// Row helpers for Highway code: walk a row of floats by whole vectors and then
-// by single lanes (never reading past its end), sums with four vectors of
-// partial sums, and a 4x4 transpose. Include it inside the foreach_target part.
+// Row helpers for Highway code: loops over a row of floats by whole vectors and then by single lanes (never
+// reading past its end), sums with four vectors of partial sums, and a 4x4 transpose. Include it inside the
+// foreach_target part.
 
 #if defined(TACHY_CPU_SIMD_ROWS_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TACHY_CPU_SIMD_ROWS_H_
@@ -20,7 +20,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tachy::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// body(d, i) for every i that starts a vector of d; the last few with a one-lane d.
+// Calls body(d, i) for every i that starts a vector of d; the last few with a one-lane d.
 template <class Body>
 HWY_INLINE void for_lanes(int64_t n, Body&& body) {
   const hn::ScalableTag<float> d;
@@ -52,7 +52,7 @@ HWY_INLINE float sum_lanes(int64_t n, Term&& term) {
   return sum;
 }
 
-// The bits of the largest |x|, among which infinity is above all numbers and NaN above that.
+// The bits of the largest |x|, where infinity is above all numbers and NaN above that.
 HWY_INLINE int32_t highest_magnitude(const float* x, int64_t n) {
   const hn::ScalableTag<int32_t> full;
   auto most = hn::Zero(full);
@@ -75,9 +75,9 @@ HWY_INLINE float sum_squares(const float* x, int64_t n) {
   });
 }
 
-// The way out of an op whose output is larger than the caches (op_helpers.h says when): a row is made in a
-// buffer of first-level size and then written past the caches. A plain store reads the line first, which is a
-// third of a norm's traffic.
+// Writes the output of an op that is larger than the caches (op_helpers.h says when): a row is computed in a
+// buffer of first-level size and then written past the caches. A plain store would read the line first, which
+// is a third of a norm's memory traffic.
 class RowWriter {
  public:
   static constexpr int64_t kMaxColumns = 8192;
@@ -87,7 +87,7 @@ class RowWriter {
   ~RowWriter() {
     if (columns_) hwy::FlushStream();
   }
-  float* begin(float* y) { return columns_ ? buffer_ : y; }  // where the row that goes to y is made
+  float* begin(float* y) { return columns_ ? buffer_ : y; }  // where the row that goes to y is computed
   HWY_INLINE void end(float* y) {
     const hn::ScalableTag<float> d;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -100,7 +100,7 @@ class RowWriter {
 };
 
 #if HWY_TARGET != HWY_SCALAR
-// Four rows of 4x4 blocks side by side: transposes each block.
+// Transposes each block of four rows of 4x4 blocks side by side.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE void transpose_in_blocks(D d, V& r0, V& r1, V& r2, V& r3) {
   const hn::Repartition<double, D> dd;
@@ -132,7 +132,7 @@ HWY_INLINE void transpose_4x4(const float* from, int64_t from_stride, float* to,
 #endif
 }
 
-// The same for a square block of as many rows as a vector has lanes: each line of `from` is read once.
+// The same for a square block with as many rows as a vector has lanes: each line of `from` is read once.
 inline constexpr int64_t kSquare = HWY_TARGET == HWY_SCALAR ? 4 : hn::MaxLanes(hn::ScalableTag<float>());
 HWY_INLINE void transpose_square(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
 #if HWY_TARGET == HWY_SCALAR

@@ -1,8 +1,8 @@
-// A register-blocked matrix product on packed panels, for Highway code: C[rows, NR] (+)= A[rows, K] · B[K,
-// NR], where A is row-major, B is a panel of NR = panel_width() columns stored k-major, and rows is a
-// multiple of tile_rows(). With 32 registers a tile is 12 rows by 2 vectors (24 sums, 2 of B, 1 of A), with
-// 16 it is 6 by 2. The panel stays in the first-level cache while the rows of A pass by. Include it inside
-// the foreach_target part (no SVE: sums are arrays).
+// A register-blocked matrix product on packed panels, for Highway code: C[rows, NR] (+)=
+// A[rows, K] · B[K, NR], where A is row-major, B is a panel of NR = panel_width() columns stored k-major, and
+// rows is a multiple of tile_rows(). With 32 registers a tile is 12 rows by 2 vectors (24 sums, 2 of B, 1 of
+// A), with 16 it is 6 by 2. The panel stays in the first-level cache while the rows of A stream past it.
+// Include it inside the foreach_target part (not for SVE, because sums are arrays).
 
 #if defined(TACHY_CPU_SIMD_TILE_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TACHY_CPU_SIMD_TILE_H_

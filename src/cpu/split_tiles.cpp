@@ -41,7 +41,7 @@ void row(const float* from, int64_t count, int64_t padded, uint16_t* to, int64_t
     std::fill(to + plane * plane_step + count, to + plane * plane_step + padded, uint16_t{0});
 }
 
-// One vector of columns of two of K's rows.
+// Splits one vector of columns of two rows of K.
 template <int kPlanes, class D>
 HWY_INLINE void pair(D d, hn::Vec<D> even, hn::Vec<D> odd, int64_t plane_step, uint16_t* to) {
   const hn::RebindToUnsigned<D> du;
@@ -55,10 +55,10 @@ HWY_INLINE void pair(D d, hn::Vec<D> even, hn::Vec<D> odd, int64_t plane_step, u
   }
 }
 
-// Row by row, so that what is read lies together; lines ahead are asked for.
+// Goes row by row, so that reads lie together, and prefetches later lines.
 template <int kPlanes>
 void panel_of(const SplitPanel& p) {
-  constexpr int64_t kAhead = 2048;  // bytes
+  constexpr int64_t kAhead = 2048;  // in bytes
   const hn::CappedTag<float, kSplitColumns> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t plane_step = p.depth * kSplitColumns, block_step = kPlanes * plane_step;
@@ -81,7 +81,7 @@ void panel(const SplitPanel& p) {
   p.planes == 1 ? panel_of<1>(p) : p.planes == 2 ? panel_of<2>(p) : panel_of<3>(p);
 }
 
-// The sums of 16 or 32 rows of 32 → C, or added to it.
+// Writes the sums of 16 or 32 rows of 32 to C, or adds them to it.
 void add_sums(const SplitProduct& p, const float* sums, int64_t rows, int64_t columns, float* c) {
   const hn::CappedTag<float, kSplitColumns> d;
   for (int64_t r = 0; r < rows; ++r)
@@ -105,7 +105,7 @@ HWY_EXPORT(add_sums);
 namespace {
 
 // The sums of one k block: 32 rows by 32 columns in four tiles. The tiles begin at zero and are added to C in
-// float32: six products a value are rounded into a short sum, not into the whole one.
+// float32: this way the six products of a value are rounded into a short sum, not into the whole one.
 template <bool kTwoRows, bool kTwoColumns, class Tiles>
 inline void split_tile(Tiles& tiles, const SplitProduct& p, const uint16_t* x, const uint16_t* b,
                        float* sums) {

@@ -1,4 +1,4 @@
-// Widening of stored weights (f32, f16, bf16, f8) to float: exact for every value. Weights stay in the file's
+// Widening of stored weights (f32, f16, bf16, f8) to float, exact for every value. Weights keep the file's
 // dtype in the mapping; a slab is widened when it is packed.
 #pragma once
 
@@ -9,7 +9,7 @@ namespace tachy::cpu {
 // True for the dtypes that widen() reads.
 bool widens(DType dtype);
 
-// count values of `dtype` at `from` → float. `from` may be unaligned (a mapped file promises nothing).
+// Widens count values of `dtype` at `from`, which may be unaligned (a mapped file guarantees nothing).
 void widen(const void* from, DType dtype, int64_t count, float* to);
 
 }  // namespace tachy::cpu

@@ -6,7 +6,7 @@
 namespace tachy::cuda {
 namespace {
 
-constexpr size_t kContextBytes = size_t{600} << 20;  // about what CUDA's own context takes
+constexpr size_t kContextBytes = size_t{600} << 20;  // about the size of CUDA's own context
 
 class AbsentGpu final : public Gpu, public StreamingMemory {
  public:

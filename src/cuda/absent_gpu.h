@@ -1,5 +1,5 @@
-// A GPU that is not here: a few facts of it, for plans. Nothing can be allocated or computed there. A build without
-// CUDA has it, too.
+// A GPU that is not present: a few facts about it, for plans. Nothing can be allocated or computed on it. A
+// build without CUDA has it, too.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,9 @@
 
 namespace tachy::cuda {
 
-// Its memory is all free, but for the share that a context takes. TACHY_CUDA_CAPABILITY does not change it.
+// All of its memory counts as free, except for the share that a context takes.
+// TACHY_CUDA_CAPABILITY does not change it.
 std::unique_ptr<Gpu> absent_gpu(const GpuInfo& facts);
-bool is_absent(const Gpu* gpu);  // null is not
+bool is_absent(const Gpu* gpu);  // null is not absent
 
 }  // namespace tachy::cuda

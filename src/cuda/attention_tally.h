@@ -6,16 +6,16 @@
 
 namespace tachy::cuda {
 
-// In groups of 16 queries of a head, since the GPU was opened.
+// Counts groups of 16 queries of a head, since the GPU was opened.
 struct AttentionTally {
-  uint64_t asked = 0;  // for 8 bits
-  uint64_t wide = 0;   // of them computed again in bf16: whole units of 256 queries
+  uint64_t asked = 0;  // those that may use 8 bits
+  uint64_t wide = 0;   // of these, computed again in bf16: whole units of 256 queries
 };
 
-// Where the kernels count, on the device. Made by the first call, which an op makes when it is planned.
+// Where the kernels count, on the device. It is made by the first call, when an op is planned.
 AttentionTally* attention_tally(Gpu& gpu);
 
-// Waits for what is queued. Zeros where nothing counts.
+// Waits for the queued work. Returns zeros if nothing is counted.
 AttentionTally read_attention_tally(Gpu& gpu);
 
 }  // namespace tachy::cuda

@@ -1,5 +1,5 @@
-// A GPU's board (device/board.cuh). It keeps what was pinned from launch to launch, so it is no arena memory:
-// it is made when an op that needs it is first planned, and serves all launches of the one compute stream.
+// A GPU's board (device/board.cuh). It keeps its notes from launch to launch, so it is not arena memory: it
+// is made when an op that needs it is first planned, and serves all launches of the one compute stream.
 #pragma once
 
 #include "cuda/runtime.h"
@@ -14,7 +14,7 @@ struct BoardMemory : Gpu::Extra {
   BoardMemory(Gpu& gpu, size_t bytes) : buffer(bytes, &gpu) { gpu.fill(buffer.data(), 0, bytes); }
 };
 
-// Room for kNotesOfBlock notes of each multiprocessor.
+// Has room for kNotesOfBlock notes for each multiprocessor.
 inline device::Board board_of(const Stream& stream) {
   Gpu& gpu = *stream.gpu;
   const size_t notes = static_cast<size_t>(gpu.info().multiprocessors) * kNotesOfBlock;

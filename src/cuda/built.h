@@ -1,4 +1,4 @@
-// Whether this build has code for GPUs. Without it nothing defines the functions that launch kernels.
+// Whether this build has code for GPUs. Without it the functions that launch kernels are not defined.
 #pragma once
 
 namespace tachy::cuda {

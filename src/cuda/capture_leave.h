@@ -1,6 +1,6 @@
-// While somebody captures work on a queue (PyTorch, say), CUDA forbids every thread to allocate or to wait, since such a call
-// might wait for what is only being recorded. Who knows that his calls do not (a Gpu that is opened, a board that is made)
-// holds one of these.
+// While work is being captured on a queue (by PyTorch, for example), CUDA forbids every thread to allocate or
+// to wait, since such a call might wait for work that is only being recorded. Code whose calls certainly do
+// not (a Gpu that is opened, a board that is made) holds one of these meanwhile.
 #pragma once
 
 #include "cuda/built.h"
@@ -19,7 +19,7 @@ class CaptureLeave {
  private:
   static constexpr int kRelaxed = 2;  // cudaStreamCaptureModeRelaxed
   static int exchange(int mode) noexcept;
-  int before_;  // this thread's mode
+  int before_;  // this thread's earlier mode
 };
 
 }  // namespace tachy::cuda

@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(kThreads)
   unsigned long long mine = 0;
   for (size_t i = blockIdx.x * size_t{kThreads} + threadIdx.x; i < count; i += size_t{kThreads} * gridDim.x)
     mine += mixed_word(words[i], i);
-  if (last && blockIdx.x == 0 && threadIdx.x == 0) {  // 1 to 3 bytes
+  if (last && blockIdx.x == 0 && threadIdx.x == 0) {  // the last 1 to 3 bytes
     uint32_t word = 0;
     for (uint32_t i = 0; i < last; ++i)
       word |= uint32_t{reinterpret_cast<const unsigned char*>(words + count)[i]} << (8 * i);

@@ -1,8 +1,8 @@
-// The GPU that this thread's CUDA calls go to. CUDA keeps one for each thread and begins with the first GPU, so
-// whatever launches, allocates or makes an event puts its own in place first: a Gpu works from any thread, and
-// a caller's choice (PyTorch's, in one process with us) is as before afterwards.
+// The GPU to which this thread's CUDA calls go. CUDA keeps one for each thread and begins with the first GPU,
+// so whatever launches, allocates or makes an event makes its own GPU current first. This lets a Gpu work
+// from any thread, and restores a caller's choice (PyTorch's, if it shares our process) afterwards.
 //
-// Where it is in place already, which is the rule, this costs one query of a few nanoseconds.
+// If the right GPU is already current, which is usual, this costs one query of a few nanoseconds.
 #pragma once
 
 #include "cuda/built.h"
@@ -22,7 +22,7 @@ class CurrentDevice {
 
  private:
   static constexpr int kSame = -1;  // nothing was changed
-  // Returns the one before, or kSame. Where CUDA fails, the next call says so.
+  // Returns the previous one, or kSame. If CUDA fails here, the next call reports it.
   static int enter(int index) noexcept;
   static void leave(int before) noexcept;
 

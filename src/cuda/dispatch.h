@@ -1,4 +1,4 @@
-// What launchers of kernels share on the host: the C++ type behind a dtype, whether tensors allow 16-byte
+// The common host code of launchers of kernels: the C++ type behind a dtype, whether tensors allow 16-byte
 // accesses, and the size of a grid.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace tachy::cuda {
 
-// body.operator()<T>() with T float, __half or __nv_bfloat16.
+// Calls body.operator()<T>() with T float, __half or __nv_bfloat16.
 template <class Body>
 void dispatch_float(const char* op, DType dtype, Body&& body) {
   switch (dtype) {
@@ -30,7 +30,8 @@ void dispatch_float(const char* op, DType dtype, Body&& body) {
   }
 }
 
-// body.operator()<X, Y>() for a pair of which one may be f32: f16 beside bf16 has no kernel.
+// Calls body.operator()<X, Y>() for two dtypes, which are equal unless one is f32: no
+// kernel mixes f16 and bf16.
 template <class Body>
 void dispatch_pair(const char* op, DType x, DType y, Body&& body) {
   require(x == y || x == DType::f32 || y == DType::f32, "{}: expected one 16-bit dtype, got f16 and bf16",
@@ -45,8 +46,8 @@ void dispatch_pair(const char* op, DType x, DType y, Body&& body) {
   });
 }
 
-// True when rows of packs of `pack` values can be read whole: pointers and outer strides fit, and so does the
-// last dim. Absent tensors fit.
+// True if rows of packs of `pack` values can be read whole: pointers must be aligned, and outer strides and
+// the last dim must be multiples of `pack`. Absent tensors do not matter.
 inline bool fits_packs(int pack, std::initializer_list<const Tensor*> tensors) {
   for (const Tensor* t : tensors) {
     if (!t->defined()) continue;
@@ -61,8 +62,8 @@ inline bool fits_packs(int pack, std::initializer_list<const Tensor*> tensors) {
 
 inline bool aligned16(const Tensor& t) { return reinterpret_cast<uintptr_t>(t.data) % 16 == 0; }
 
-// Nothing, or why this GPU cannot run a kernel with tensor-core products of `dtype` and that much shared
-// memory.
+// Returns nothing, or the reason why this GPU cannot run a kernel with tensor-core products of `dtype` and
+// that much shared memory.
 inline std::optional<Refusal> why_no_tensor_cores(const Stream& stream, DType dtype, size_t shared_bytes) {
   if (dtype != DType::bf16 && dtype != DType::f16) return Refusal::arguments("it takes bf16 and f16");
   const GpuInfo& gpu = stream.gpu->info();
@@ -80,7 +81,7 @@ inline unsigned blocks_for(int64_t count, int64_t each) {
   return static_cast<unsigned>(std::max<int64_t>(1, (count + each - 1) / each));
 }
 
-// Whether a result is too large for the next op to find much of it in the second-level cache.
+// Whether a result is so large that the next op will find little of it in the second-level cache.
 inline bool streams(const Stream& stream, int64_t bytes) {
   return bytes * 2 > static_cast<int64_t>(stream.gpu->info().l2_bytes);
 }

@@ -1,5 +1,5 @@
-// An event's time is its distance from a base event that was read recently: the distance is a float of
-// milliseconds, which over minutes would be off by more than a short kernel takes.
+// An event's time is its distance from a base event that was read recently, because the distance is a float
+// of milliseconds: over minutes it would be off by more than a short kernel takes.
 #include "cuda/event_profiler.h"
 
 #include <algorithm>
@@ -13,18 +13,18 @@
 namespace tachy::cuda {
 namespace {
 
-constexpr size_t kGather = 4096;  // open or unread ranges before those that have passed are read
+constexpr size_t kGather = 4096;  // number of open or unread ranges at which those that have passed are read
 
 struct Mark {
   cudaEvent_t event = nullptr;
-  double us = -1;  // by the host's clock, once read
+  double us = -1;  // by the host's clock; set when read
 };
 
 struct Range {
   const char* name;
   ProfileKind kind;
   int64_t index;
-  uint64_t host;  // its token there
+  uint64_t host;  // the host profiler's token
   std::shared_ptr<Mark> start, stop;
 };
 
@@ -41,7 +41,8 @@ struct EventProfiler::State {
   std::shared_ptr<Mark> base;
   size_t gather = kGather;
 
-  static constexpr uint64_t kForeign = uint64_t{1} << 63;  // a token of another thread: the host's alone
+  // A token of another thread: only the host profiler knows it.
+  static constexpr uint64_t kForeign = uint64_t{1} << 63;
 
   State(Gpu& g, Profiler& h, DeviceTimes& t) : gpu(g), host(h), times(t) {
     gpu.synchronize();
@@ -63,7 +64,7 @@ struct EventProfiler::State {
     m.reset();
   }
 
-  // Null while the stream is captured, or when CUDA has failed: a range also ends while an error passes.
+  // Null while the stream is captured, or if CUDA has failed: a range also ends while an error passes.
   std::shared_ptr<Mark> mark() {
     const CurrentDevice here(&gpu);
     const auto stream = static_cast<cudaStream_t>(gpu.stream());
@@ -100,7 +101,7 @@ struct EventProfiler::State {
     return true;
   }
 
-  // Reads what has passed. A range's start is read early, so that no distance grows long.
+  // Reads the marks that have passed. A range's start is read early, so that no distance grows long.
   void gather_passed() {
     std::shared_ptr<Mark> latest = base;
     std::vector<std::pair<uint64_t, Range>> left;
@@ -132,7 +133,7 @@ struct EventProfiler::State {
   }
 
   void close(uint64_t token) {
-    // It is among the last ones, ranges being nested.
+    // It is among the last ones, because ranges are nested.
     const auto found =
         std::find_if(ranges.rbegin(), ranges.rend(), [&](const auto& r) { return r.first == token; });
     if (found == ranges.rend()) return;

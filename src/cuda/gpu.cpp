@@ -1,4 +1,4 @@
-// Memory comes from cudaMalloc, never inside a step: Buffers and arenas are made when a stage begins.
+// Memory comes from cudaMalloc, but never inside a step: Buffers and arenas are made when a stage begins.
 #include "cuda/gpu.h"
 
 #include <cstring>
@@ -138,7 +138,7 @@ class CudaGpu final : public Gpu, public StreamingMemory {
     const CurrentDevice here(this);
     const cudaError_t status = cudaEventQuery(fetched_[mark]);
     if (status == cudaErrorNotReady) {
-      cudaGetLastError();  // no error
+      cudaGetLastError();  // this is no error
       return false;
     }
     check_cuda(status, "an earlier kernel");
@@ -164,7 +164,7 @@ class CudaGpu final : public Gpu, public StreamingMemory {
 #if CUDART_VERSION >= 12080
     int of = info_.index;
     cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
-    // Where somebody records work on it, nothing more is asked of it.
+    // If somebody records work on it, nothing more is checked.
     if (cudaStreamIsCapturing(stream, &capturing) != cudaSuccess) cudaGetLastError();
     if (capturing == cudaStreamCaptureStatusNone)
       check_cuda(cudaStreamGetDevice(stream, &of), "the queue that was given");
@@ -175,12 +175,12 @@ class CudaGpu final : public Gpu, public StreamingMemory {
   }
   cudaStream_t queue() const { return static_cast<cudaStream_t>(stream_); }
 
-  cudaStream_t own_ = nullptr;  // null: somebody else's queue is used
+  cudaStream_t own_ = nullptr;  // null if somebody else's queue is used
   std::optional<SideQueue> side_;
   std::optional<Staging> staging_;
   cudaEvent_t marks_[kMarks] = {}, fetched_[kFetches] = {};
   std::unique_ptr<Pacer> pacer_;
-  void* sum_ = nullptr;  // of checksum()
+  void* sum_ = nullptr;  // memory for checksum()
 };
 
 }  // namespace
@@ -191,7 +191,7 @@ std::unique_ptr<Gpu> open_gpu(int index, std::optional<OutsideQueue> queue) {
   check(count > 0, ErrorCode::unsupported, "{}", why);
   check(index >= 0 && index < count, ErrorCode::unsupported, "expected a GPU from 0 to {}, got {}", count - 1,
         index);
-  struct Restore {  // the constructor's own cudaSetDevice
+  struct Restore {  // after the constructor's own cudaSetDevice
     int before = 0;
     Restore() { cudaGetDevice(&before); }
     ~Restore() { cudaSetDevice(before); }

@@ -1,4 +1,4 @@
-// What `doctor` and `bench` say of a GPU and of the libraries that ops use there.
+// The facts that `doctor` and `bench` report about a GPU and about the libraries that ops use there.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace tachy::cuda {
 
-// "cuBLASLt" → "13.1.0", or why it cannot be used; opens them.
+// "cuBLASLt" → "13.1.0", or the reason why it cannot be used; opens the libraries.
 std::vector<std::pair<std::string, std::string>> vendor_libraries(Gpu& gpu);
 
 // 13000 → "13.0"

@@ -1,9 +1,11 @@
 // The numbers that differ from GPU to GPU: from which size on one implementation of an op is faster than
-// another, and how much of a product is kept in the cache. One row a family, chosen by compute capability;
-// what a kernel can do at all (shared memory, instructions) is asked of the GPU itself instead.
+// another, and how much of a product is kept in the cache. There is one row per family, chosen by
+// compute capability. Whether a kernel can run at all (shared memory, instructions) depends on the GPU
+// itself, not on this table.
 //
-// Rows marked as measured are (bench/NOTES.md); the others are guesses: the measured row's numbers, until
-// somebody measures there. An implementation that a family lacks says so itself, whatever its row holds.
+// Rows marked as measured were measured (bench/NOTES.md); the others are guesses, with the measured row's
+// numbers, until somebody measures there. An implementation that a family lacks refuses by itself, whatever
+// its row holds.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +20,15 @@ struct GpuFamily {
   const char* gpus;
   int capability;  // the lowest one of the family: 75, 80, 86, 90, 100
   bool measured;
-  // Attention without a bias: from so many keys on our kernel (flash_sm90) rather than cuDNN's; the same where the
-  // scores are powers of two.
+  // Attention without a bias: with at least this many keys our kernel (flash_sm90) is used rather than
+  // cuDNN's; the second number is for scores that are powers of two.
   int64_t flash_keys, flash_keys_of_powers;
-  // Attention with a bias for each key: up to so many keys our kernel (few_keys) rather than cuDNN's.
+  // Attention with a bias for each key: with up to this many keys our kernel (few_keys) is
+  // used rather than cuDNN's.
   int64_t few_keys;
-  // Attention as products: bytes of scores that are made at a time.
+  // Attention as products: bytes of scores that are computed at a time.
   int64_t score_bytes;
-  // A product whose epilogue the library lacks: bytes of float32 sums that are made at a time.
+  // A product whose epilogue the library lacks: bytes of float32 sums that are computed at a time.
   int64_t product_bytes;
 };
 

@@ -1,11 +1,12 @@
-// Which GPUs there are, and the facts of one.
+// Finds the GPUs that there are, and the facts of one.
 #pragma once
 
 #include "cuda/gpu.h"
 
 namespace tachy::cuda {
 
-// Makes the GPU this thread's current one. Throws what open_gpu does for a GPU that this build cannot use.
+// Makes the GPU this thread's current one. For a GPU that this build cannot use it throws
+// the same errors as open_gpu.
 GpuInfo enter_gpu(int index);
 
 }  // namespace tachy::cuda

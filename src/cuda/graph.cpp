@@ -1,5 +1,5 @@
-// A capture is this thread's: its allocations and waits fail it, which is what op_runner's `capture` mode
-// proves ops free of, and those of other sessions' threads do not.
+// A capture belongs to this thread: its allocations and waits make it fail (op_runner's `capture` mode proves
+// that ops have none), and those of other sessions' threads do not.
 #include "cuda/graph.h"
 
 #include <cuda.h>
@@ -21,7 +21,7 @@ F* driver_function(const char* name) {
   return reinterpret_cast<F*>(found);
 }
 
-// Kernels of libraries are no functions of this program's runtime: only the driver knows their names.
+// Kernels of libraries are not functions of this program's runtime: only the driver knows their names.
 std::string kernel_name(cudaGraphNode_t node) {
   static auto* params_of =
       driver_function<CUresult(CUgraphNode, CUDA_KERNEL_NODE_PARAMS*)>("cuGraphKernelNodeGetParams");

@@ -1,4 +1,5 @@
-// Work captured once and replayed: the same kernels on the same addresses for one launch. And device time.
+// Work that is captured once and replayed, with the same kernels on the same addresses, by one launch. Also
+// measures time on the device.
 #pragma once
 
 #include <functional>
@@ -13,25 +14,25 @@ namespace tachy::cuda {
 class Graph {
  public:
   virtual ~Graph() = default;
-  virtual void launch() = 0;  // queued on the GPU's stream
+  virtual void launch() = 0;  // queues it on the GPU's stream
   virtual size_t nodes() const = 0;
-  // What the nodes are: kernels' names (short, without template arguments), "memset", "copy", "other".
+  // The names of the nodes: kernels (short, without template arguments), "memset", "copy", "other".
   virtual std::vector<std::string> names() const = 0;
 };
 
-// What records work beside a GPU: a test's device on the host, which replays the calls it was given.
+// Records work without a GPU: a test's device on the host, which replays the calls that it was given.
 class GraphMaker {
  public:
   virtual ~GraphMaker() = default;
   virtual std::unique_ptr<Graph> capture(const std::function<void()>& work) = 0;
 };
 
-// Runs `work`, whose kernels are recorded instead of run. Throws device when the work allocates, waits for
-// the device or does anything else that cannot be replayed; exceptions of `work` end the capture and pass on.
-// Other threads may do as they like meanwhile.
+// Runs `work`, whose kernels are recorded and not run. Throws `device` if the work allocates, waits for the
+// device or does anything else that cannot be replayed; exceptions of `work` end the capture and pass
+// through. Other threads are not restricted meanwhile.
 std::unique_ptr<Graph> capture(Gpu& gpu, const std::function<void()>& work);
 
-// Microseconds on the device between the start and the end of what `work` queues; waits for it.
+// Microseconds on the device between the start and the end of the work that `work` queues; waits for it.
 double device_us(Gpu& gpu, const std::function<void()>& work);
 
 }  // namespace tachy::cuda

@@ -20,7 +20,7 @@ const void* fill_of(unsigned bytes) {
   return reinterpret_cast<const void*>(&fill_kernel<unsigned>);
 }
 
-// Edges from and to a memset say no more than that one comes after the other.
+// Edges from and to a memset say only that one comes after the other.
 #if CUDART_VERSION >= 13000
 cudaError_t nodes_before(cudaGraphNode_t of, cudaGraphNode_t* nodes, size_t* count) {
   return cudaGraphNodeGetDependencies(of, nodes, nullptr, count);
@@ -43,7 +43,7 @@ cudaError_t add_edge(cudaGraph_t graph, cudaGraphNode_t from, cudaGraphNode_t to
 }
 #endif
 
-// First asked for their number, then for themselves.
+// Asks first for their number, then for the items themselves.
 template <class Ask>
 std::vector<cudaGraphNode_t> all_nodes(const char* what, const Ask& ask) {
   size_t count = 0;

@@ -1,4 +1,4 @@
-// A kernel's name for people: without namespaces, template arguments and parameters.
+// A kernel's name for people to read: without namespaces, template arguments and parameters.
 #pragma once
 
 #include <cxxabi.h>
@@ -14,7 +14,7 @@ inline std::string short_kernel_name(const char* symbol) {
   char* plain = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
   std::string name = status == 0 ? plain : symbol;
   std::free(plain);
-  constexpr std::string_view kUnnamed = "(anonymous namespace)";  // of most of ours
+  constexpr std::string_view kUnnamed = "(anonymous namespace)";  // most of our kernels are in one
   size_t end = name.find_first_of("<(");
   while (end != name.npos && name.substr(end).starts_with(kUnnamed))
     name.erase(0, end + kUnnamed.size()), end = name.find_first_of("<(");

@@ -1,4 +1,4 @@
-// Whether this build's kernels run on the current GPU: asks for one of them that does nothing.
+// Finds out whether this build's kernels run on the current GPU, by asking for one that does nothing.
 #include <cuda_runtime.h>
 
 namespace tachy::cuda {
@@ -11,7 +11,7 @@ __global__ void nothing() {}
 cudaError_t kernel_status() {
   cudaFuncAttributes attributes;
   const cudaError_t status = cudaFuncGetAttributes(&attributes, nothing);
-  cudaGetLastError();  // a refusal must not taint the next check
+  cudaGetLastError();  // this failure must not spoil the next check
   return status;
 }
 

@@ -1,9 +1,9 @@
-// MT19937 is a chain: words 0 to 226 of a state follow from the old state, 227 to 453 from these, the rest from those. But a
-// thread that renews word t needs of the new ones only what it made itself, words t and t + 227: a state of 624 words is
-// renewed between two barriers, by one block, whose threads write their words as uniform numbers. A second kernel makes
-// normals of them, all over the GPU. A draw of 168,960 values (a step of Matrix-Game 2) takes 271 states: about 120
-// cycles each by the sum of latencies, 19 us in all. The copy from the host, which this replaces, is 676 KB. Neither was
-// timed alone.
+// MT19937 is a chain: words 0 to 226 of a state follow from the old state, 227 to 453 from these, the rest
+// from those. But of the new words, a thread that renews word t needs only those that it made itself, at t
+// and t + 227. So one block renews a state of 624 words between two barriers, and its threads write their
+// words as uniform numbers. A second kernel turns them into normals, all over the GPU. A draw of 168,960
+// values (a step of Matrix-Game 2) takes 271 states, of about 120 cycles each by the sum of latencies: 19 us
+// in all. The copy from the host, which this replaces, is 676 KB. Neither was timed alone.
 #include "cuda/current_device.h"
 #include "cuda/normals.h"
 #include "cuda/runtime.h"
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kThreads) uniform_kernel(uint32_t* state, floa
       const uint32_t second = twisted(old[t + kNear], old[t + kNear + 1], first);
       put(t, first), put(t + kNear, second);
       const int word = t + 2 * kNear;
-      if (word < kWords) {  // behind the last word is the first one, which is new by then
+      if (word < kWords) {  // after the last word comes the first one, which is new by then
         const uint32_t next = word + 1 < kWords ? old[word + 1] : twisted(old[0], old[1], old[kFar]);
         put(word, twisted(old[word], next, second));
       }

@@ -1,4 +1,5 @@
-// TorchCpuGenerator (tensor/random.h) on a GPU: the same bits, for a kernel's launch in place of the host's time.
+// TorchCpuGenerator (tensor/random.h) on a GPU: the same bits, at the cost of a kernel launch in
+// place of the host's time.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@ namespace tachy::cuda {
 
 inline constexpr int64_t kGeneratorWords = 625;  // MT19937's state, and how many of its words are used up
 
-// Queues what TorchCpuGenerator::normal makes of `state` [kGeneratorWords] i32, in which it leaves the generator's next state.
-// to: contiguous f32, whole blocks of 16 values.
+// Queues the work of TorchCpuGenerator::normal with `state` [kGeneratorWords] i32, in which it leaves the
+// generator's next state. `to` is contiguous f32, in whole blocks of 16 values.
 void queue_torch_normals(const Tensor& state, const Tensor& to, const Stream& stream);
 
 }  // namespace tachy::cuda

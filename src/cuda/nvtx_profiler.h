@@ -1,6 +1,7 @@
-// Ranges of NVTX, for Nsight Systems and Nsight Compute: each is pushed when the host comes to it and popped when it leaves it.
-// Nothing is timed and no graph is switched off, so that a profiled run is the run that users have; the ranges inside a recorded
-// step are told once, while it is recorded, and from then on it is one launch within its step's range.
+// Ranges of NVTX, for Nsight Systems and Nsight Compute. Each is pushed when the host enters it and popped
+// when it leaves it. Nothing is timed and no graph is switched off, so that a profiled run is the run that
+// users have. The ranges inside a recorded step appear once, while it is recorded; from then on the step is
+// one launch within its own range.
 #pragma once
 
 #include <memory>
@@ -9,7 +10,8 @@
 
 namespace tachy::cuda {
 
-// `also`: who else is told, or null. Throws unsupported where the build found no NVTX headers.
+// `also` is another profiler that is called, or null. Throws `unsupported` if the
+// build found no NVTX headers.
 std::unique_ptr<Profiler> make_nvtx_profiler(Profiler* also);
 
 }  // namespace tachy::cuda

@@ -1,4 +1,4 @@
-// A range of NVTX by the name and index of a profile's range.
+// A range of NVTX, whose name is made of the name and index of a profile's range.
 #pragma once
 
 #include <fmt/format.h>

@@ -10,10 +10,10 @@ namespace {
 
 constexpr int kCpu = -1, kAuto = -2;
 
-// With less than this free, "auto" takes a GPU to be somebody else's.
+// If less than this is free, "auto" assumes that somebody else uses the GPU.
 constexpr size_t kLeastFreeBytes = size_t{1} << 30;
 
-// kCpu, kAuto or the GPU's number.
+// Returns kCpu, kAuto or the GPU's number.
 int index_of(const std::string& wish) {
   const std::string device = wish.empty() ? env_string("TACHY_DEVICE", "auto") : wish;
   if (device == "cpu") return kCpu;
@@ -50,7 +50,7 @@ DeviceChoice search_device(const GpuSearch& search) {
       const std::string device = fmt::format("cuda:{}", i);
       return {device, fmt::format("running on {} ({}); `device` cpu runs on the CPU", name, device)};
     } catch (const Error& e) {
-      if (e.code() == ErrorCode::invalid_argument) throw;  // of an environment variable
+      if (e.code() == ErrorCode::invalid_argument) throw;  // an error in an environment variable
       if (why.empty()) why = e.message();
     }
   }

@@ -1,8 +1,8 @@
-// Launches that are brought in while the kernel before them ends (programmatic dependent launch, Hopper and
-// later): the kernel waits with device::wait_for_previous_kernel (device/overlap.cuh) before it reads or writes
-// memory, so what it reads and overwrites is as after any other launch. It saves 0.2 to 0.3 us of the 4 to 10 us
-// of a short norm, 4 % of the small model's generation, and 0.5 % of a block of Self-Forcing, whose attention is
-// launched so; results are the same bits. TACHY_CUDA_OVERLAP=0: plain launches.
+// Launches that are loaded while the kernel before them ends (programmatic dependent launch, Hopper and
+// later). The kernel waits with device::wait_for_previous_kernel (device/overlap.cuh) before it reads or
+// writes memory, so it finds the same memory as after any other launch. This saves 0.2 to 0.3 us of the 4 to
+// 10 us of a short norm, 4 % of the small model's generation, and 0.5 % of a block of Self-Forcing, whose
+// attention is launched like this. Results have the same bits. TACHY_CUDA_OVERLAP=0 makes plain launches.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace tachy::cuda {
 
-// Whether the kernel waits: only code compiled for such a GPU does.
+// Whether the kernel waits: only code that is compiled for such a GPU does.
 inline bool waits_for_previous(const void* kernel, const Stream& stream) {
   static const bool asked = env_string("TACHY_CUDA_OVERLAP", "1") != "0";
   if (!asked || stream.without.has(Optimisation::kernel_overlap) || stream.gpu->info().capability() < 90)

@@ -17,7 +17,7 @@ void Pacer::mark() {
     while (done_ < made_) {
       const cudaError_t reached = cudaEventQuery(event(done_));
       if (reached == cudaErrorNotReady) {
-        cudaGetLastError();  // no error
+        cudaGetLastError();  // this is no error
         return;
       }
       check_cuda(reached, "an earlier kernel");
@@ -25,7 +25,7 @@ void Pacer::mark() {
     }
   };
   collect();
-  // Whoever waits sleeps: a piece takes milliseconds where anything has to wait.
+  // Waiting threads sleep: if there is a need to wait, a piece takes milliseconds.
   if (!event(made_))
     check_cuda(cudaEventCreateWithFlags(&event(made_), cudaEventBlockingSync), "cudaEventCreate");
   ahead_[made_ % kEvents] = done_ < made_;
@@ -40,7 +40,7 @@ void Pacer::mark() {
 void Pacer::passed() {
   float& ms = took_[done_ % kEvents];
   ms = 0;
-  // Otherwise the device may have had nothing to do for a while.
+  // Otherwise the device may have been idle for a while.
   if (ahead_[done_ % kEvents])
     check_cuda(cudaEventElapsedTime(&ms, event(done_ - 1), event(done_)), "cudaEventElapsedTime");
   ++done_;

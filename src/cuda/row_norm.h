@@ -17,7 +17,8 @@ void launch_row_norm(const char* op, device::RowNormParams<X, U, Y, W> p, bool p
   constexpr bool kLayer = kKind == device::RowNorm::layer;
   constexpr int kValues = device::kPack<X, Y>;
   if (p.rows == 0 || p.c == 0) return;
-  constexpr int64_t kMostRows = std::numeric_limits<int>::max() - 512;  // and the last block's are ints, too
+  // And the last block's row numbers must be ints, too.
+  constexpr int64_t kMostRows = std::numeric_limits<int>::max() - 512;
   const RowPlan plan =
       packs_fit && p.rows <= kMostRows ? plan_row(p.c / kValues, p.rows, stream, Add ? 5 : 6) : RowPlan{};
   p.inverse_c = 1.0f / static_cast<float>(p.c);
@@ -35,8 +36,8 @@ void launch_row_norm(const char* op, device::RowNormParams<X, U, Y, W> p, bool p
                        {blocks_for(p.rows, each), static_cast<unsigned>(plan.threads)}, stream, p);
   };
   dispatch_chunks(plan.chunks, [&]<int Chunks>() {
-    // What cannot be asked for is not compiled: a LayerNorm of the usual parts has no weight, and two roundings
-    // are of RMSNorm.
+    // Combinations that cannot occur are not compiled: a LayerNorm with the usual parts has no weight, and
+    // only RMSNorm rounds twice.
     if constexpr (kKind == device::RowNorm::rms && sizeof(Y) == 2)
       if (p.round_twice) return run.template operator()<Chunks, Parts::twice>();
     if constexpr (!kLayer || sizeof(W) == 4)
@@ -48,7 +49,8 @@ void launch_row_norm(const char* op, device::RowNormParams<X, U, Y, W> p, bool p
 // Whether a [C] or [R, C] table of float32 parameters can be read in packs.
 inline bool fits_param(int pack, const Tensor& t) { return fits_packs(pack, {&t}); }
 
-// run<W>() with the dtype of a norm's weight and bias: X where they are 16-bit as x and y are, otherwise float.
+// Calls run<W>() with the dtype of a norm's weight and bias: X if they are 16-bit
+// like x and y, otherwise float.
 template <class X, class Y, class Body>
 void dispatch_weight(const Tensor& weight, const Tensor& bias, Body&& run) {
   if constexpr (sizeof(X) == 2 && std::is_same_v<X, Y>) {

@@ -13,7 +13,7 @@ struct Plan {
   int slots() const { return static_cast<int>(blocks) * (threads / width); }
 };
 
-// Whole warps a row where it is longer than one, so that few chunks waste few lanes.
+// A row that is longer than a warp gets whole warps, so that few chunks leave lanes idle.
 template <class T>
 Plan plan_for(int64_t packs) {
   Plan plan;
@@ -43,7 +43,7 @@ void with_chunks(int chunks, Body&& body) {
     return body(device::row_norm_backward_kernel<T, kValues, 3, Centred, kAround>);
 }
 
-// float32, which nobody trains in, has one kernel for everything.
+// float32, in which nobody trains, has one kernel for everything.
 template <class T, bool Centred, class Body>
 void with_kernel(int chunks, device::Around around, Body&& body) {
   using device::Around;
@@ -107,13 +107,14 @@ void row_norm_backward(const char* op, const RowNormBackward& a, Stream& stream)
                                   : Around::plain;
   const auto typed = [&]<class T, bool Centred>() {
     constexpr int kValues = kPack<T>;
-    // The scratch follows from the shape alone, not from alignment, which a measure run does not know.
+    // The scratch depends only on the shape, not on alignment, which a measure run does not know.
     Plan plan = p.c % kValues == 0 ? plan_for<T>(p.c / kValues) : Plan{};
     if (plan.chunks) fill<T, Centred>(op, plan, around, p.rows, stream);
-    // In the rows' own pass unless that takes too many sums, or sums that it does not make.
+    // Sums are made in the rows' own pass, unless that takes too many of them, or does not make
+    // the ones that are needed.
     bool in_rows =
         plan.chunks && (p.tables == 1 || int64_t{plan.slots()} * p.tables <= 4096) && (Centred || !p.with_q);
-    // Walking down columns: enough blocks to fill the GPU, at least 16 rows each.
+    // Sums down the columns: enough blocks to fill the GPU, with at least 16 rows each.
     const int64_t walks = int64_t{stream.gpu->info().multiprocessors} * 16 / blocks_for(p.c, 128) / p.tables;
     const auto splits =
         static_cast<int>(std::clamp<int64_t>(std::min<int64_t>(p.rows / 16, walks), 1, 65535));

@@ -1,5 +1,5 @@
-// The backward pass of every norm over rows, on the GPU: what rmsnorm, layernorm_modulate, add_norm,
-// channel_norm and qk_norm_rope fill in (formulas: device/row_norm_backward.cuh).
+// The backward pass of every norm over rows on the GPU. rmsnorm, layernorm_modulate, add_norm, channel_norm
+// and qk_norm_rope fill this in (formulas: device/row_norm_backward.cuh).
 #pragma once
 
 #include "tensor/stream.h"
@@ -8,8 +8,8 @@ namespace tachy::cuda {
 
 struct RowNormBackward {
   Tensor x, dy, dx;            // [M, C] or [B, L, C], rows may be strided
-  Tensor dsum;                 // optional, as x
-  Tensor weight, bias, scale;  // optional; f32, as all parameters and their gradients
+  Tensor dsum;                 // optional, like x
+  Tensor weight, bias, scale;  // optional; f32, like all parameters and their gradients
   Tensor row;                  // optional [M] i32, with scale
   Tensor cos, sin;             // optional [L, D/2]
   Tensor dweight, dbias;       // optional [C]

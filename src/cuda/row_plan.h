@@ -1,6 +1,6 @@
-// How many threads share a row of packs, and how many packs each of them holds in registers: what the row
-// kernels (device/row_norm.cuh, qk_norm_rope) are launched with. A warp or part of one where the row is
-// short, so that no barrier is needed; up to 512 threads where it is long.
+// How many threads share a row of packs, and how many packs each of them holds in registers, for launching
+// the row kernels (device/row_norm.cuh, qk_norm_rope). If the row is short, it is a warp or part of one, so
+// that no barrier is needed; if it is long, up to 512 threads.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@ namespace tachy::cuda {
 
 struct RowPlan {
   int width = 0, chunks = 0;  // chunks 0: too long for registers
-  int threads = 128;          // of a block
+  int threads = 128;          // threads of a block
 };
 
 inline constexpr int kRowChunks[] = {1, 2, 3, 4, 5, 6, 8};
 
-// The narrowest group whose registers hold the row with few idle threads; then twice as wide while a thread
-// has more packs than it should (`liked`: more of them in flight cost occupancy), or while there are so few
-// rows that the GPU is not full: what counts then is how long one row takes.
+// Takes the narrowest group whose registers hold the row with few idle threads. Then it doubles the width
+// while a thread has more packs than it should (`liked`: with more in flight, occupancy suffers), or while
+// there are so few rows that the GPU is not full: then only the time of one row matters.
 inline RowPlan plan_row(int64_t packs, int64_t rows, const Stream& stream, int liked = 6) {
   RowPlan best;
   double waste = 2;
@@ -27,24 +27,24 @@ inline RowPlan plan_row(int64_t packs, int64_t rows, const Stream& stream, int l
     for (const int chunks : kRowChunks) {
       if (chunks < need) continue;
       const double idle = 1.0 - static_cast<double>(packs) / (static_cast<double>(width) * chunks);
-      // Wider groups only where they waste clearly less.
+      // A wider group is taken only if it wastes clearly less.
       if (idle < waste - 0.05) waste = idle, best = {width, chunks, width > 128 ? width : 128};
       break;
     }
   }
-  const int64_t room = int64_t{stream.gpu->info().multiprocessors} * 1024;  // threads
+  const int64_t room = int64_t{stream.gpu->info().multiprocessors} * 1024;  // number of threads
   while (best.chunks && best.chunks % 2 == 0 && best.width >= 32 && best.width < 512 &&
          (best.chunks > liked || rows * best.width * 2 <= room))
     best.width *= 2, best.chunks /= 2, best.threads = std::max(best.threads, best.width);
   return best;
 }
 
-// A walk where a thread keeps its pack of columns and takes `ahead` neighbouring rows at once; blocks stride
-// over the rows only where there are more than a grid can have.
+// The shape of a kernel in which a thread keeps its pack of columns and takes `ahead` neighbouring rows at
+// once; blocks stride over the rows only if there are more than a grid can have.
 struct ColumnShape {
   dim3 grid, block;
   ColumnShape(int64_t packs, int64_t rows, int ahead) {
-    int64_t across = 32;  // threads along a row: as few idle ones as can be
+    int64_t across = 32;  // threads along a row, with as few idle ones as possible
     double waste = 2;
     for (int64_t threads = 32; threads <= 256; threads += 32) {
       const double idle =
@@ -58,7 +58,7 @@ struct ColumnShape {
   }
 };
 
-// body.operator()<Chunks>() for the plan's chunks.
+// Calls body.operator()<Chunks>() for the plan's chunks.
 template <class Body>
 void dispatch_chunks(int chunks, Body&& body) {
   switch (chunks) {

@@ -1,4 +1,4 @@
-// Errors of CUDA's calls as ours, and the GPU that a thread's calls go to.
+// CUDA's errors as ours, and the GPU to which a thread's calls go.
 #include "cuda/runtime.h"
 
 #include "cuda/capture_leave.h"
@@ -8,7 +8,7 @@ namespace tachy::cuda {
 
 void check_cuda(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
-  cudaGetLastError();  // a failed call must not taint the next check
+  cudaGetLastError();  // a failed call must not spoil the next check
   int index = 0;
   cudaGetDevice(&index);
   fail(status == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::device,

@@ -1,4 +1,4 @@
-// What files with CUDA calls share: error checks that name the call, and the one launch helper.
+// The common code of files with CUDA calls: error checks that name the call, and the one launch helper.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 
 namespace tachy::cuda {
 
-// Throws device (or out_of_memory) with the call's name and CUDA's own words.
+// Throws `device` (or `out_of_memory`) with the call's name and CUDA's own words.
 void check_cuda(cudaError_t status, const char* what);
 
 inline cudaStream_t stream_of(const Stream& stream) {
@@ -21,11 +21,11 @@ struct LaunchShape {
   size_t shared_bytes = 0;
   unsigned cluster = 1;      // blocks of a cluster, along x
   bool cooperative = false;  // all blocks run at once and may wait for each other
-  bool overlapping = false;  // brought in while the kernel before ends, for which it waits itself (overlap.h)
+  bool overlapping = false;  // loaded while the kernel before it ends, for which it waits itself (overlap.h)
 };
 
-// Queues kernel<<<shape>>>(args…) on the stream. `name` appears in the error. Kernels with more than 48 KiB
-// of dynamic shared memory are allowed it here.
+// Queues kernel<<<shape>>>(args…) on the stream. `name` appears in the error. It also permits kernels to have
+// more than 48 KiB of dynamic shared memory.
 template <class... Params, class... Args>
 void launch(const char* name, void (*kernel)(Params...), const LaunchShape& shape, const Stream& stream,
             Args&&... args) {

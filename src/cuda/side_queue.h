@@ -1,5 +1,6 @@
-// A queue beside the compute stream, on which copies run while kernels compute. What it gets waits for what
-// the compute stream holds at fork(), what that gets waits for what this one holds at join().
+// A queue beside the compute stream, on which copies run while kernels compute. Work queued here after fork()
+// waits for the work that the compute stream held then; work queued there after join() waits for the work
+// that this one held then.
 #pragma once
 
 #include "base/stress.h"
@@ -7,7 +8,7 @@
 
 namespace tachy::cuda {
 
-// TACHY_STRESS: what was queued before reaches the device some time later. May be captured.
+// With TACHY_STRESS, earlier work reaches the device some time later. May be captured.
 inline void stress_queue(cudaStream_t queue) {
   if (stress_seed() == 0) return;
   check_cuda(cudaLaunchHostFunc(
@@ -35,12 +36,12 @@ class SideQueue {
   SideQueue& operator=(const SideQueue&) = delete;
 
   cudaStream_t get() const { return queue_; }
-  // What this queue gets from here on waits for what the compute stream holds now.
+  // Later work on this queue waits for the work that the compute stream holds now.
   void fork() {
     check_cuda(cudaEventRecord(fork_, compute_), "cudaEventRecord");
     check_cuda(cudaStreamWaitEvent(queue_, fork_, 0), "cudaStreamWaitEvent");
   }
-  // And the other way round.
+  // The opposite: later work on the compute stream waits for the work on this queue.
   void join(const char* what) {
     check_cuda(cudaEventRecord(join_, queue_), what);
     check_cuda(cudaStreamWaitEvent(compute_, join_, 0), what);

@@ -55,7 +55,7 @@ void Staging::upload_all(std::span<const StreamingMemory::Upload> uploads, Threa
   leave_half();
   for (const cudaEvent_t done : done_) check_cuda(cudaEventSynchronize(done), "upload");
   side_.fork();
-  // Whatever ends this, the halves are free again when the copies queued so far are done.
+  // However this ends, the halves are free again when the copies queued so far are done.
   struct Leave {
     Staging& staging;
     ~Leave() {
@@ -78,7 +78,7 @@ void Staging::allocate() {
     if (!half) check_cuda(cudaMallocHost(&half, kHalfBytes), "page-locked memory for uploads");
 }
 
-// What lies in the half is marked as on its way.
+// Marks the half's contents as being copied.
 void Staging::leave_half() {
   if (std::exchange(on_compute_, false)) side_.fork();
   check_cuda(cudaEventRecord(done_[half_], side_.get()), "upload");
@@ -87,9 +87,9 @@ void Staging::leave_half() {
 void Staging::send_through_slot(size_t s, const StreamingMemory::Upload& upload, size_t begin, size_t count) {
   Slot& slot = slots_[s];
   const std::lock_guard lock(slot.mutex);
-  const CurrentDevice here(device_);  // in a thread of the pool
+  const CurrentDevice here(device_);  // this runs in a thread of the pool
   if (!slot.done) slot.done = make_event();
-  check_cuda(cudaEventSynchronize(slot.done), "upload");  // one never recorded does not wait
+  check_cuda(cudaEventSynchronize(slot.done), "upload");  // an event that was never recorded does not wait
   char* piece = static_cast<char*>(halves_[s / kSlotsOfHalf]) + s % kSlotsOfHalf * kSlotBytes;
   upload.make(piece, begin, count);
   stress_queue(side_.get());

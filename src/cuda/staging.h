@@ -1,7 +1,7 @@
 // Uploads from ordinary host memory. They pass through two page-locked halves on a queue of their own, so
-// that reading the file (and widening or narrowing its values) and the copy to the device overlap. Small ones
-// share a half, and go by the compute queue itself: nothing would overlap. Where many are made at once the same
-// memory is a ring of small slots: each thread fills one while others are on their way.
+// that reading the file (and widening or narrowing its values) overlaps with the copy to the device. Small
+// ones share a half, and use the compute queue itself, because nothing would overlap. If many are made at
+// once, the same memory is a ring of small slots: each thread fills one while others are being copied.
 #pragma once
 
 #include <array>
@@ -15,13 +15,13 @@ namespace tachy::cuda {
 
 class Staging {
  public:
-  // Both outlive it. The page-locked memory is allocated when first needed.
+  // `side` and `compute` must outlive it. The page-locked memory is allocated when it is first needed.
   Staging(SideQueue& side, cudaStream_t compute, int device);
   ~Staging();
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  // The device is the current one (current_device.h).
+  // The device must be the current one (current_device.h).
   void upload_pieces(void* to, size_t bytes, const StreamingMemory::MakePiece& make);
   void upload_all(std::span<const StreamingMemory::Upload> uploads, ThreadPool& pool);
 
@@ -47,7 +47,7 @@ class Staging {
   cudaEvent_t done_[2];
   void* halves_[2] = {};
   int half_ = 0;
-  size_t used_ = 0;          // of the half
+  size_t used_ = 0;          // bytes used of the half
   bool on_compute_ = false;  // copies from the half are in the compute queue
   std::array<Slot, 2 * kSlotsOfHalf> slots_;
 };

@@ -1,7 +1,7 @@
 // Tensor maps: how Hopper's copy engine reads boxes of a tensor into shared memory (device/tma.cuh).
 //
 // A map holds the tensor's address, so it is made for each launch (about 1 µs) and passed by value, which a
-// CUDA graph records. The driver's function for it is asked for at run time: nothing links libcuda.
+// CUDA graph records. The driver's function for it is looked up at run time, so that nothing links libcuda.
 #pragma once
 
 #include <cuda.h>
@@ -12,7 +12,7 @@ namespace tachy::cuda {
 
 inline constexpr int kMaxMapDims = 4;
 
-// Dims innermost first; the innermost is contiguous. Values of bf16, f16 or e4m3.
+// Dims have the innermost first, which is contiguous. Values are bf16, f16 or e4m3.
 struct TensorMapShape {
   int rank;
   int64_t dims[kMaxMapDims];
@@ -21,12 +21,12 @@ struct TensorMapShape {
   int64_t step[kMaxMapDims] = {1, 1, 1, 1};
 };
 
-// Dims without gaps between them.
+// The shape of a tensor without gaps between its dims.
 TensorMapShape dense_map(int rank, const int64_t (&dims)[kMaxMapDims], const int64_t (&box)[kMaxMapDims]);
 
 bool tensor_maps_available();
 
-// Throws internal with the shapes where the driver refuses; `what` begins the message.
+// Throws `internal` with the shapes if the driver refuses; `what` begins the message.
 CUtensorMap make_tensor_map(const char* what, DType dtype, const void* data, const TensorMapShape& shape);
 
 }  // namespace tachy::cuda

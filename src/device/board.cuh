@@ -1,11 +1,12 @@
 // Small results that the blocks of one cooperative launch pass to one another through memory, without a
-// barrier: a reader asks for a note until it carries this launch's tag. A grid barrier would cost a fence, a
-// counter and then the reading, one trip to the second-level cache after the other; this costs one write and
-// one read (group norm: 5.4 -> 3.2 us from the last sum to the statistics on an H200).
+// barrier: a reader polls a note until it carries this launch's tag. A grid barrier would cost a fence, a
+// counter and then the read, each of them a trip to the second-level cache; this costs one write and one read
+// (group norm: 5.4 -> 3.2 us from the last sum to the statistics on an H200).
 //   const uint32_t tag = open_page(board);             every thread that pins or reads
 //   pin(note, values, tag);  read_note until pinned    each half of 8 bytes carries the tag: none is half new
 //   leave(board, tag);                                 one thread of each block, when its block has read
-// The last to leave turns the page, so what earlier launches pinned is old whatever they were.
+// The last block to leave turns the page, so the notes of all earlier launches, whatever
+// they were, have old tags.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +14,11 @@
 namespace tachy::device {
 
 struct Note {
-  uint64_t first, second;  // a value below, the tag above
+  uint64_t first, second;  // the value in the lower half, the tag in the upper one
 };
 
 struct Board {
-  uint32_t* page;  // launches so far, blocks that have left this one
+  uint32_t* page;  // number of launches so far, and of blocks that have left this one
   Note* notes;
 };
 

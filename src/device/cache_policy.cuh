@@ -1,5 +1,5 @@
-// 16-byte loads with a word to the second-level cache: what is not read again leaves it first, what is read
-// again soon leaves it last. From sm_80; before, plain loads.
+// 16-byte loads with a hint to the second-level cache: data that is not read again is evicted first, data
+// that is read again soon is evicted last. From sm_80 on; before, they are plain loads.
 #pragma once
 
 #include "device/mma_sm80.cuh"
@@ -7,7 +7,7 @@
 
 namespace tachy::device {
 
-enum class Keep { first, last };  // what leaves the cache first, last
+enum class Keep { first, last };  // whether the data is evicted first or last
 
 template <Keep kKeep>
 __device__ __forceinline__ uint64_t cache_policy() {
@@ -21,7 +21,7 @@ __device__ __forceinline__ uint64_t cache_policy() {
   return policy;
 }
 
-// load_to_stay: with the policy of Keep::last; load_once: what leaves the cache first.
+// load_to_stay has the policy Keep::last; load_once loads data that is evicted first.
 template <class T, int N>
 __device__ __forceinline__ Pack<T, N> load_to_stay(const T* p, uint64_t policy) {
 #if __CUDA_ARCH__ >= 800
@@ -45,7 +45,7 @@ __device__ __forceinline__ Pack<T, N> load_once(const T* p) {
   return out;
 }
 
-// As copy_async: `present` false writes zeros and reads nothing.
+// Like copy_async: if `present` is false, writes zeros and reads nothing.
 inline __device__ void copy_async(uint32_t to, const void* from, bool present, uint64_t policy) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(to), "l"(from),

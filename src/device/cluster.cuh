@@ -1,4 +1,4 @@
-// Blocks of a cluster (Hopper): who they are, meeting each other, arriving at a barrier of another block, and
+// Blocks of a cluster (Hopper): their ranks, their barrier, arrivals at a barrier of another block, and
 // copies that reach the same place in all of them.
 #pragma once
 
@@ -11,13 +11,13 @@ __device__ inline uint32_t cluster_rank() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
   return rank;
 }
-// All threads of all blocks.
+// Waits for all threads of all blocks.
 __device__ inline void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;\n" ::: "memory");
 }
-// Arrives at the barrier that lies where `barrier` does, in the block of
-// that rank. (`.release.cluster` would wait for all of this thread's memory
-// accesses first, a fence of the whole GPU: what has been read needs none.)
+// Arrives at the barrier at the same address as `barrier` in the block of that rank. (`.release.cluster`
+// would first wait for all of this thread's memory accesses, which is a fence of the whole GPU; data that was
+// only read needs none.)
 __device__ inline void barrier_arrive_at(uint32_t barrier, uint32_t rank) {
   asm volatile(
       "{\n.reg .b32 remote;\n"
@@ -26,7 +26,8 @@ __device__ inline void barrier_arrive_at(uint32_t barrier, uint32_t rank) {
       "r"(rank)
       : "memory");
 }
-// As tma_load, to the same place in every block of `mask`, whose barriers at the same place count the bytes.
+// Like tma_load, to the same place in every block of `mask`; each block's barrier at the
+// same place counts the bytes.
 __device__ inline void tma_load_all(uint32_t to, const CUtensorMap* map, uint32_t barrier, int c0, int c1,
                                     int c2, int c3, uint16_t mask, uint64_t policy) {
   asm volatile(

@@ -6,14 +6,14 @@
 namespace tachy::device {
 
 struct Conv8Params {
-  Conv90Params c;      // its `normed` is of numbers
-  const float* scale;  // [Co]: of the sums of codes
-  void* codes;         // the norm as e4m3, or null
+  Conv90Params c;      // `normed` in it is for numbers, not codes
+  const float* scale;  // [Co]: scale of the sums of codes
+  void* codes;         // the norm in e4m3, or null
   float inverse;       // 1 / the codes' scale
 };
 
-// Boxes of the frames, of the weights and of the residual. A chunk of channels is a wide box and perhaps a
-// narrow one behind it.
+// Boxes of the frames, of the weights and of the residual. A chunk of channels is a wide box, with a narrow
+// one after it if needed.
 struct Conv8Maps {
   CUtensorMap chunk[2], cache[2], weights[2], residual;
 };

@@ -1,7 +1,7 @@
-// Implicit GEMM of a causal 3x3x3 convolution in e4m3 on Hopper. Tiles, rings, roles and the walk over K are
-// those of device/conv_sm90.cuh; a step's rows have as many bytes as there, and so twice the channels.
+// Implicit GEMM of a causal 3x3x3 convolution in e4m3 on Hopper. Tiles, rings, roles and the order of K are
+// those of device/conv_sm90.cuh. A step's rows have as many bytes as there, so twice as many channels.
 //
-//   A step, B step   one box of kWide channels and, where kNarrow is not 0, one of kNarrow behind it: 96
+//   A step, B step   one box of kWide channels and, where kNarrow is not 0, one of kNarrow after it: 96
 //                    channels are rows of 64 and of 32 bytes, each box with its own swizzle, one barrier
 //   residual         16-bit numbers, kWide / 2 channels an A step
 //   epilogue         sum · scale[o] + bias[o] + residual → y; its norm with silu → numbers, or codes
@@ -17,7 +17,7 @@ template <int kWide_, int kNarrow_, int kN_, int kMi_>
 struct ConvTile8 {
   using T = __nv_bfloat16;
   static constexpr int kTaps = 3, kWide = kWide_, kNarrow = kNarrow_, kN = kN_, kMi = kMi_;
-  static constexpr int kChunk = kWide + kNarrow;  // channels and bytes
+  static constexpr int kChunk = kWide + kNarrow;  // number of channels, and of bytes
   static constexpr int kPositions = 2 * kMi * 64;
   static constexpr int kARows = kPositions + 16 * (kTaps - 1);  // 8 or 16 columns, and two rows of halo
   static constexpr int kABytes = kARows * kChunk, kBBytes = kN * kChunk;
@@ -28,7 +28,7 @@ struct ConvTile8 {
   static constexpr int kASteps = kPairs < 2 ? 2 : kPairs > 8 ? 8 : kPairs;
   static constexpr int kBFit = (kBudget - kASteps * kABytes) / kBPitch;
   static constexpr int kBSteps = kBFit > 24 ? 24 : kBFit;
-  // Boxes begin where their swizzle's period does.
+  // Boxes begin at multiples of their swizzle's period.
   static_assert(kBSteps >= 2 && kARows * kWide % 1024 == 0 && kABytes % 1024 == 0 && kN * kWide % 1024 == 0);
   static_assert(kN % 32 == 0);
   static constexpr int kSharedBytes = 1024 + kASteps * kABytes + kBSteps * kBPitch;
@@ -93,14 +93,15 @@ __device__ inline void conv8_load_b(const Conv8Params& params, const Conv8Maps& 
   }
 }
 
-__device__ inline uint32_t conv8_pair(float a, float b) {  // to nearest even; beyond ±448 that
+// Rounds to nearest even; values beyond ±448 become ±448.
+__device__ inline uint32_t conv8_pair(float a, float b) {
   uint16_t pair;
   asm("cvt.rn.satfinite.e4m3x2.f32 %0, %2, %1;" : "=h"(pair) : "f"(a), "f"(b));
   return pair;
 }
 
-// acc → codes at the tile's place: a thread gathers 8 channels of a position from its quad, two blocks of 8 at
-// a time, which share the exchange.
+// Writes acc as codes to the tile's place. A thread gathers 8 channels of a position from its quad, two
+// blocks of 8 at a time, which share the exchange.
 template <class C>
 __device__ inline void conv8_write_codes(const Conv8Params& params, const Conv90Work& w,
                                          const float (&acc)[C::kMi][C::kN / 2], int group) {
@@ -134,7 +135,7 @@ __device__ inline void conv8_write_codes(const Conv8Params& params, const Conv90
 #pragma unroll
         for (int high = 0; high < 2; ++high) {
           const int o = w.n + (b0 + high * 4 + quad) * 8;
-          const uint32_t pick = high ? 0x7632 : 0x5410;  // the halves of two words
+          const uint32_t pick = high ? 0x7632 : 0x5410;  // picks halves of two words
           const uint2 eight = make_uint2(__byte_perm(v[0], v[1], pick), __byte_perm(v[2], v[3], pick));
           if (b0 + high * 4 < kBlocks && inside && o < s.co) *reinterpret_cast<uint2*>(at + o) = eight;
         }
@@ -142,7 +143,7 @@ __device__ inline void conv8_write_codes(const Conv8Params& params, const Conv90
     }
 }
 
-// Sums of codes → what the call asks for.
+// Turns sums of codes into the results that the call asks for.
 template <class C>
 __device__ inline void conv8_finish(const Conv8Params& params, const Conv90Work& w,
                                     float (&acc)[C::kMi][C::kN / 2], int group, const char* a,
@@ -235,7 +236,7 @@ __global__ void __launch_bounds__(384, 1)
     conv8_sm90(const __grid_constant__ Conv8Maps maps, const __grid_constant__ Conv8Params params) {
   extern __shared__ char shared[];
   __shared__ uint64_t full_a[C::kASteps], empty_a[C::kASteps], full_b[C::kBSteps], empty_b[C::kBSteps];
-  // The swizzle follows address bits: buffers begin at multiples of its period.
+  // The swizzle depends on address bits, so buffers begin at multiples of its period.
   char* a = shared + (1024 - (shared_address(shared) & 1023)) % 1024;
   char* b = a + C::kASteps * C::kABytes;
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 32), 0);
@@ -245,7 +246,7 @@ __global__ void __launch_bounds__(384, 1)
   }
   __syncthreads();
   if (warp < 4) {
-    give_registers<40>();  // (168 − 40)·128 = (232 − 168)·256: the block starts with 168 a thread
+    give_registers<40>();  // (168 − 40)·128 = (232 − 168)·256: the block starts with 168 per thread
     if (warp == 0 && threadIdx.x % 32 == 0) conv8_load_a<C>(params, maps, a, full_a, empty_a);
     if (warp == 1 && threadIdx.x % 32 == 0) conv8_load_b<C>(params, maps, b, full_b, empty_b);
   } else {

@@ -6,7 +6,7 @@
 //   y[t, i, j, o] = bias + Σ_r Σ_{p, q} G_r of frame t + r − 2 [(i + p − 1, j + q − 1), (p, q, o)]
 //
 //   block   8 x 16 outputs of all frames, one after the other; 6 warps
-//   frame   10 x 18 positions by cp.async, the next one's while this one is multiplied (2 buffers)
+//   frame   10 x 18 positions by cp.async; the next one is loaded while this one is multiplied (2 buffers)
 //   warp w  positions 32w … 32w + 31 x 32 columns x 3 frame taps: sums of the three outputs that a frame is
 //           part of stay in registers until the last of their frames; only then they become G, which takes
 //           the frame's place in shared memory (rows past the 180th repeat it: nobody uses their sums)
@@ -50,7 +50,8 @@ __global__ void __launch_bounds__(kHeadThreads, 2) conv_head(const Conv80Params 
   head_load<T>(p, first, row - 1, column - 1, base);
   commit_copies();
 
-  // Weights as a lane needs them for two blocks of 8 columns: one 16-byte read a frame tap, K step and pair.
+  // Weights in the order in which a lane needs them for two blocks of 8 columns: one 16-byte read per frame
+  // tap, K step and pair.
   uint4* weights = reinterpret_cast<uint4*>(shared + 2 * kHeadFrameBytes);
   for (int i = threadIdx.x; i < kHeadWeightBytes / 16; i += kHeadThreads) {
     const int at = i % 32, pair = i / 32 % 2, s = i / 64 % kHeadSteps, r = i / 64 / kHeadSteps;
@@ -65,7 +66,7 @@ __global__ void __launch_bounds__(kHeadThreads, 2) conv_head(const Conv80Params 
     weights[i] = make_uint4(v[0], v[1], v[2], v[3]);
   }
 
-  float acc[3][2][4][4] = {};  // of outputs frame, frame + 1, frame + 2
+  float acc[3][2][4][4] = {};  // sums of outputs frame, frame + 1, frame + 2
   for (int frame = first; frame < p.s.frames; ++frame) {
     const int buffer = (frame - first) & 1;
     wait_copies<0>();

@@ -1,4 +1,4 @@
-// Pairs of 16-bit floats, and their exchange within a quad of lanes.
+// Pairs of 16-bit floats, and how they are exchanged within a quad of lanes.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -8,8 +8,8 @@
 
 namespace tachy::device {
 
-// Lanes c of a quad hold in v[b] pair c of block b; afterwards
-// lane c holds in v[k] pair k of block c. Its own inverse.
+// Before, lane c of a quad holds in v[b] pair c of block b; afterwards it holds in v[k] pair k of block c. It
+// is its own inverse.
 __device__ inline void transpose_quad(uint32_t (&v)[4]) {
   const int lane = threadIdx.x & 3;
   const bool odd = lane & 1, high = lane & 2;

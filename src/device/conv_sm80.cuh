@@ -1,8 +1,8 @@
-// Implicit GEMM of a convolution with mma.sync (bf16, f16)
-// and, for float32, with FMA: any sizes and channels.
+// Implicit GEMM of a convolution with mma.sync (bf16, f16) and, for float32, with FMA: any sizes and
+// channels.
 //
 //   tile       128 positions (of all output frames in a row) x 64 output channels, 8 warps of 32 x 32
-//   K          steps of 32: (tap, channel chunk), each 16-byte piece read where it lies, by cp.async, which
+//   K          steps of 32: (tap, channel chunk), each 16-byte piece read in place, by cp.async, which
 //              writes zeros for what is outside. Where Ci is no multiple of 8, K is flat (tap·Ci + channel);
 //              then, and where memory is not aligned, pieces are gathered value by value
 //   pipeline   3 steps in shared memory, rows of 64 bytes whose 16-byte pieces are swapped by row against
@@ -26,9 +26,9 @@ struct Conv80Params {
   int padded_ci, k;  // padded_ci 0: K is flat
 };
 
-// Where a position of the output begins to read.
+// The place in the input where a position of the output begins to read.
 struct ConvPosition {
-  int frame, row, column;  // of the input, for tap 0
+  int frame, row, column;  // coordinates in the input for tap 0
   bool inside;
 };
 
@@ -44,7 +44,7 @@ __device__ inline long long conv_output(const ConvShape& s, long long m, int pha
          phase % 2 * s.y_phase_column;
 }
 
-// The channels of one tap's pixel, or null where it is zero.
+// The channels of one tap's pixel, or null if it is zero.
 template <class T>
 __device__ inline const T* conv_pixel(const Conv80Params& p, const ConvPosition& at, int r, int row,
                                       int column) {
@@ -196,7 +196,7 @@ static __global__ void __launch_bounds__(256) conv_simple(const Conv80Params p) 
   __shared__ float a[kStep][64 + 4], b[kStep][64 + 4];
   const int phase = blockIdx.z, tx = threadIdx.x % 16, ty = threadIdx.x / 16;
   const long long m0 = static_cast<long long>(blockIdx.x) * 64;
-  const int row = threadIdx.x / 4, first = threadIdx.x % 4 * 4;  // what this thread loads: 4 values of a row
+  const int row = threadIdx.x / 4, first = threadIdx.x % 4 * 4;  // this thread loads 4 values of a row
   const ConvPosition at = conv_position(p.s, m0 + row, phase);
   const int o = blockIdx.y * 64 + row;
   const float* weights =

@@ -3,9 +3,9 @@
 //   tile        M = 2·kMi·64 positions (a rectangle of one output frame) x kN output channels, float32 sums
 //   K           for each frame tap r that has a frame, chunk of kChunk channels, column tap q, group of kTaps
 //               row taps: one A step, within it for each row tap p: one B step
-//   A step      box of the input frame where it lies (chunk or cache): (rows + kTaps − 1) x columns x kChunk.
-//               A row tap is the same box read from p rows further on, so a 3x3 kernel loads 3 boxes, not 9.
-//               What lies outside the frame arrives as zeros: that is the padding.
+//   A step      box of the input frame, read in place (chunk or cache): (rows + kTaps − 1) x columns x
+//               kChunk. A row tap is the same box read from p rows further on, so a 3x3 kernel loads 3 boxes,
+//               not 9. What lies outside the frame arrives as zeros: that is the padding.
 //   B step      kN x kChunk weights of one tap
 //   residual    comes through A steps, too: kChunk channels of the whole rectangle each
 //
@@ -30,7 +30,7 @@ struct ConvTile90 {
   using T = T_;
   static constexpr int kTaps = kTaps_, kChunk = kChunk_, kN = kN_, kMi = kMi_;
   static constexpr int kPositions = 2 * kMi * 64, kRowBytes = kChunk * 2;
-  // 8 or 16 columns; the second needs more rows of halo for its size
+  // There are 8 or 16 columns; the second needs more rows of halo for its size.
   static constexpr int kABytes = (kPositions + 16 * (kTaps - 1)) * kRowBytes;
   static constexpr int kBBytes = kN * kRowBytes, kBPitch = (kBBytes + 1023) / 1024 * 1024;
   static constexpr int kBudget = 225 * 1024;
@@ -43,8 +43,9 @@ struct ConvTile90 {
   static constexpr int kSharedBytes = 1024 + kASteps * kABytes + kBSteps * kBPitch;
 };
 
-// What a tile index means. Frames run faster than rectangles, so that a frame is read while it is in
-// the cache for its other taps; channel tiles and phases, which read the same input, run fastest.
+// The output that a tile index stands for. Frames change faster than rectangles, so that a frame is
+// still in the cache when it is read for its other taps; channel tiles and phases, which read the
+// same input, change fastest.
 struct Conv90Work {
   int n, phase, t, row, column;
   int first_tap, a_steps;
@@ -115,20 +116,20 @@ __device__ inline void conv90_load_b(const Conv90Params& p, const CUtensorMap& w
   }
 }
 
-// By each warp of both warpgroups when it has read a step.
+// Called by each warp of both warpgroups when it has read a step.
 __device__ inline void conv90_release(uint64_t* empty) {
   if ((threadIdx.x & 31) == 0) barrier_arrive(empty);
 }
 
-// What the channels [c, c + 1] of row `row` of a box of 16-bit numbers hold, two values.
+// The values of channels [c, c + 1] of row `row` in a box of 16-bit numbers.
 template <int kRowBytes>
 __device__ inline uint32_t conv90_pair(const char* box, int row, int c) {
   const uint32_t at = row * kRowBytes + c * 2;  // the swizzle: 16-byte pieces ^ 128-byte lines
   return *reinterpret_cast<const uint32_t*>(box + (at ^ (at >> 7 & (kRowBytes / 16 - 1)) << 4));
 }
 
-// acc → y at the tile's place. A thread gathers 8 channels of a position from its quad: 16-byte stores. (With
-// fewer than 32 channels a tile, each value by itself.)
+// Writes acc to y at the tile's place. A thread gathers 8 channels of a position from its quad, for 16-byte
+// stores. (If a tile has fewer than 32 channels, each value is stored by itself.)
 template <class C>
 __device__ inline void conv90_write(const Conv90Params& p, const Conv90Work& w,
                                     const float (&acc)[C::kMi][C::kN / 2], int group, void* to) {
@@ -169,14 +170,15 @@ __device__ inline void conv90_write(const Conv90Params& p, const Conv90Work& w,
     }
 }
 
-// bf16: x/2·(1 + tanh(x/2)), whose one approximate instruction errs less than the result's rounding.
+// For bf16: x/2·(1 + tanh(x/2)), whose one approximate instruction has a smaller error
+// than the result's rounding.
 __device__ inline float conv90_silu(float x, __nv_bfloat16) {
   const float half = 0.5f * x;
   return fmaf(half, tanh_approx(half), half);
 }
 __device__ inline float conv90_silu(float x, __half) { return x * sigmoid<true>(x); }
 
-// The norm of each position over its channels, which all lie in this tile; those beyond Co are zeros.
+// Writes the norm of each position over its channels, which all lie in this tile; those beyond Co are zeros.
 template <class C>
 __device__ inline void conv90_normalise(const Conv90Params& p, float (&acc)[C::kMi][C::kN / 2]) {
   using T = typename C::T;
@@ -214,7 +216,7 @@ __device__ inline void conv90_normalise(const Conv90Params& p, float (&acc)[C::k
   }
 }
 
-// The residual's 16-bit numbers, which come through A steps of kChannels channels each, → added to acc.
+// Adds the residual's 16-bit numbers to acc. They come through A steps of kChannels channels each.
 template <class C, int kChannels>
 __device__ inline void conv90_add_residual(float (&acc)[C::kMi][C::kN / 2], int group, const char* a,
                                            uint64_t* full_a, uint64_t* empty_a,
@@ -243,7 +245,7 @@ __device__ inline void conv90_add_residual(float (&acc)[C::kMi][C::kN / 2], int 
   }
 }
 
-// Sums + bias + residual → y, and their norm over the channels → normed.
+// Writes sums + bias + residual to y, and their norm over the channels to normed.
 template <class C>
 __device__ inline void conv90_finish(const Conv90Params& p, const Conv90Work& w,
                                      float (&acc)[C::kMi][C::kN / 2], int group, const char* a,
@@ -347,7 +349,7 @@ __global__ void __launch_bounds__(384, 1)
               const __grid_constant__ Conv90Params p) {
   extern __shared__ char shared[];
   __shared__ uint64_t full_a[C::kASteps], empty_a[C::kASteps], full_b[C::kBSteps], empty_b[C::kBSteps];
-  // The swizzle follows address bits: buffers begin at multiples of its period.
+  // The swizzle depends on address bits, so buffers begin at multiples of its period.
   char* a = shared + (1024 - (shared_address(shared) & 1023)) % 1024;
   char* b = a + C::kASteps * C::kABytes;
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 32), 0);
@@ -357,7 +359,7 @@ __global__ void __launch_bounds__(384, 1)
   }
   __syncthreads();
   if (warp < 4) {
-    give_registers<40>();  // (168 − 40)·128 = (232 − 168)·256: the block starts with 168 a thread
+    give_registers<40>();  // (168 − 40)·128 = (232 − 168)·256: the block starts with 168 per thread
     if (warp == 0 && threadIdx.x % 32 == 0) conv90_load_a<C>(p, chunk, cache, residual, a, full_a, empty_a);
     if (warp == 1 && threadIdx.x % 32 == 0) conv90_load_b<C>(p, weights, b, full_b, empty_b);
   } else {

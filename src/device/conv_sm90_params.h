@@ -9,14 +9,14 @@ namespace tachy::device {
 
 struct Conv90Params {
   ConvShape s;
-  int columns_log2;               // of the rectangle: 3 or 4
+  int columns_log2;               // columns of the rectangle, as a logarithm: 3 or 4
   int tiles_h, tiles_w, tiles_n;  // rectangles of a frame, channel tiles
-  int work;                       // tiles in all
-  void* normed;                   // or null; y may be null then
+  int work;                       // total number of tiles
+  void* normed;                   // may be null; y may be null if it is not
   const float* gamma;
   float root;  // √Co
   bool silu;
-  int chunks, padded_ci;  // channels of a tap in the weights, and their chunks
+  int chunks, padded_ci;  // channels of a tap in the weights, and number of their chunks
 };
 
 }  // namespace tachy::device

@@ -1,8 +1,8 @@
 // The convolution that reads pixels: 3x3x3, 3 channels → many, bound by its output's bytes.
 //
-// K is 81: too thin for boxes of channels. In shared memory the 9 values (column tap, channel) of a row tap
-// lie side by side, so a K step of 8 is the first 8 of them, straight from the halo; the ninth of all nine
-// row taps are one more step of 16 (9 used). 88 of K for 81.
+// K is 81, too small for boxes of channels. In shared memory the 9 values (column tap, channel) of a row tap
+// lie side by side, so a K step of 8 consists of the first 8 of them, straight from the halo; the ninth
+// values of all nine row taps form one more step of 16 (9 used). So the kernel multiplies 88 values for 81.
 //
 //   block   8 x 16 positions of one frame x 96 channels; 4 warps of 32 positions
 //   shared  3 frames of 10 rows x 18 positions x 3 (T), weights [step, channel, k]
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kStemThreads) conv_stem(const Conv80Params p) 
       ninth[o][step] = value;
   }
 
-  // Frames slide through a ring of three: each is read from memory once.
+  // Frames pass through a ring of three, so that each is read from memory once.
   const auto load = [&](int frame) {
     const ConvPosition at{frame, row - 1, column - 1, true};
     uint16_t* to = x + (frame + 6) % 3 * kStemFrame;
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kStemThreads) conv_stem(const Conv80Params p) 
     load(t);
     __syncthreads();
     float acc[2][kStemN / 8][4] = {};
-    // A thread's positions: rows 2·warp + m of the block, columns lane/4 and lane/4 + 8.
+    // A thread's positions are rows 2·warp + m of the block, columns lane/4 and lane/4 + 8.
     const int base = 2 * warp * kStemRow + lane / 4 * kStemCi;
 #pragma unroll
     for (int step = 0; step < 9; ++step) {
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(kStemThreads) conv_stem(const Conv80Params p) 
           if (inside && o < channels) *reinterpret_cast<uint4*>(y + o) = make_uint4(v[0], v[1], v[2], v[3]);
         }
       }
-    __syncthreads();  // the next frame takes the oldest one's place
+    __syncthreads();  // the next frame takes the place of the oldest one
   }
 }
 

@@ -1,7 +1,6 @@
-// The tensor-core instructions that every GPU since sm_80 has: ldmatrix, mma.sync m16n8k16 on bf16 or f16
-// with float32 sums, and cp.async (16 bytes from global to shared memory behind the thread's back).
-// On sm_75 f16 takes two m16n8k8, a copy waits for its
-// load, and bf16 traps: the host offers it no such kernel.
+// The tensor-core instructions of every GPU since sm_80: ldmatrix, mma.sync m16n8k16 on bf16 or f16 with
+// float32 sums, and cp.async (asynchronous copies of 16 bytes from global to shared memory). On sm_75 an f16
+// product takes two m16n8k8, a copy waits for its load, and bf16 traps: the host offers it no such kernel.
 //
 // Fragments of one m16n8k16, lane = 4g + t:
 //   A [16 rows, 16 k] a0: row g, k 2t 2t+1; a1: row g+8; a2: row g, k + 8; a3: row g+8, k + 8
@@ -59,7 +58,7 @@ inline __device__ void mma<__half>(float (&c)[4], const uint32_t (&a)[4], uint32
 #endif
 }
 
-// Two floats to two 16-bit ones, the first in the low half.
+// Converts two floats to two 16-bit ones, the first in the low half.
 template <class T>
 __device__ uint32_t pack_pair(float low, float high);
 
@@ -100,7 +99,7 @@ inline __device__ float2 unpack_pair<__half>(uint32_t pair) {
   return __half22float2(h);
 }
 
-// 16 bytes global → shared; `present` false writes zeros and reads nothing.
+// Copies 16 bytes from global to shared memory; if `present` is false, writes zeros and reads nothing.
 inline __device__ void copy_async(uint32_t to, const void* from, bool present) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),

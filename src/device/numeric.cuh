@@ -1,7 +1,7 @@
-// Element types of the device and their way to float32 and back, and the activations in float32.
-// Everything computes in float32; a 16-bit value is only how a tensor is stored. Narrowing rounds to nearest
-// even. With Fast the special functions are the hardware's (about 2^-21 relative error, far below half a unit
-// of f16 or bf16); without, the library's (1-2 ulp): what float32 tensors get.
+// The device's element types, their conversion to float32 and back, and the activations in float32.
+// Everything computes in float32; a 16-bit value is only a storage format. Narrowing rounds to nearest even.
+// With Fast, special functions are the hardware's (about 2^-21 relative error, far below half a unit of f16
+// or bf16); without, they are the library's (1-2 ulp), which float32 tensors get.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -34,16 +34,16 @@ __device__ __forceinline__ bf16 from_float<bf16>(float v) {
   return __float2bfloat16_rn(v);
 }
 
-// v as a tensor of T holds it.
+// v as a tensor of T would hold it.
 template <class T>
 __device__ __forceinline__ float rounded(float v) {
   return as_float(from_float<T>(v));
 }
 
-// The order of ops/activation_kind.h.
+// In the order of ops/activation_kind.h.
 enum class Act { none, silu, gelu_tanh, gelu_erf, mish };
 
-// The hardware's: to 2^-11 of its value.
+// The hardware's tanh, with a relative error of 2^-11.
 __device__ __forceinline__ float tanh_approx(float x) {
   float y;
   asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -90,7 +90,7 @@ __device__ __forceinline__ float activate(float x, Act kind) {
   return x;
 }
 
-// d activate / dx.
+// The derivative d activate / dx.
 template <bool Fast>
 __device__ __forceinline__ float activate_slope(float x, Act kind) {
   switch (kind) {
@@ -129,7 +129,7 @@ __device__ __forceinline__ float activate_slope(float x, Act kind) {
   return 1;
 }
 
-// body(std::integral_constant<Act, kind>): one branch for a whole pack of values.
+// Calls body(std::integral_constant<Act, kind>), so that a whole pack of values needs one branch.
 template <class Body>
 __device__ __forceinline__ void with_act(Act kind, Body&& body) {
   switch (kind) {

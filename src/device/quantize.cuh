@@ -1,7 +1,8 @@
-// Numbers of 8 bits with a scale: the scale of an amax, values to f8 or i8 and back, exactly as the
-// definition (ops/quantize) has them: divisions rounded as IEEE's, the hardware's conversion to f8 (to
-// nearest even). One IEEE division would cost more than all the rest, so the scale's reciprocal is taken once
-// and each quotient corrected twice by its remainder (two fused multiply-adds each), which rounds correctly.
+// Numbers of 8 bits with a scale: the scale for an amax, and the conversion of values to f8 or i8 and back,
+// exactly as in the definition (ops/quantize): with divisions rounded like IEEE's and the hardware's
+// conversion to f8 (to nearest even). One IEEE division would cost more than all the rest. So the scale's
+// reciprocal is computed once, and each quotient is corrected twice by its remainder (two fused multiply-adds
+// each), which rounds correctly.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -27,16 +28,16 @@ __device__ __forceinline__ float scale_of(uint32_t amax_bits) {
 
 struct Divisor {
   float scale, inverse;
-  bool quick;  // no step below over- or underflows
+  bool quick;  // no step below overflows or underflows
   __device__ __forceinline__ float operator()(float x) const {
     if (!quick) return __fdiv_rn(x, scale);
     const float first = x * inverse, second = fmaf(fmaf(-first, scale, x), inverse, first);
     const float last = fmaf(fmaf(-second, scale, x), inverse, second);
-    return fabsf(first) < 0x1p40f ? last : first;  // far outside of the range, infinite or NaN
+    return fabsf(first) < 0x1p40f ? last : first;  // far outside the range, infinite or NaN
   }
 };
 
-// The same where x is at most `top` times a scale for which `quick` holds: no test of anything.
+// The same if x is at most `top` times a scale for which `quick` holds, without any tests.
 __device__ __forceinline__ float bounded_quotient(float x, const Divisor& by) {
   const float first = x * by.inverse, second = fmaf(fmaf(-first, by.scale, x), by.inverse, first);
   return fmaf(fmaf(-second, by.scale, x), by.inverse, second);
@@ -46,7 +47,7 @@ __device__ __forceinline__ Divisor divisor(float scale) {
   return {scale, __frcp_rn(scale), scale >= 0x1p-60f && scale <= 0x1p60f};
 }
 
-// Values i and i + 1 of a pack. f8: the conversion saturates and keeps NaN, as 0x7f.
+// Converts values i and i + 1 of a pack. For f8 the conversion saturates, and NaN becomes 0x7f.
 template <To kTo>
 __device__ __forceinline__ uint16_t quantized_pair(float a, float b) {
   if constexpr (kTo == To::i8) {
@@ -63,7 +64,7 @@ __device__ __forceinline__ uint16_t quantized_pair(float a, float b) {
   }
 }
 
-// The same of values within ±top.
+// The same for values within ±top.
 template <To kTo>
 __device__ __forceinline__ uint16_t bounded_pair(float a, float b) {
   if constexpr (kTo == To::i8)
@@ -87,7 +88,8 @@ __device__ __forceinline__ Pack<uint8_t, N> load_bytes(const uint8_t* p) {
   return out;
 }
 
-// Pairs make words; a pack is N bytes. kBounded: no value of the pack is beyond ±top scales, and by.quick.
+// Pairs make words; a pack is N bytes. kBounded: no value of the pack is beyond ±top
+// scales, and by.quick holds.
 template <class X, To kTo, int N, bool kBounded = false>
 __device__ __forceinline__ void store_quantized(uint8_t* to, const Pack<X, N>& in, const Divisor& by) {
   const auto pair = [&](int i) -> uint16_t {
@@ -116,8 +118,8 @@ __device__ __forceinline__ float value_of(uint8_t q) {
   return static_cast<float>(static_cast<int8_t>(q));
 }
 
-// The largest |x| of some packs as a float's bits. Of 16-bit values two at once: without their signs they
-// order like integers, NaN above all.
+// The largest |x| of some packs, as a float's bits. 16-bit values are compared two at a time: without their
+// signs they order like integers, with NaN above all.
 template <class X, int N, int Chunks>
 __device__ __forceinline__ uint32_t largest_of(const Pack<X, N> (&packs)[Chunks]) {
   uint32_t best = 0;
@@ -151,7 +153,8 @@ __device__ __forceinline__ uint32_t warp_max_bits(uint32_t v) {
   return v;
 }
 
-// The maximum over `width` neighbouring threads, a power of two up to the block. scratch: a word a warp of the block.
+// The maximum over `width` neighbouring threads, a power of two up to the block's size. scratch has one word
+// per warp of the block.
 __device__ __forceinline__ uint32_t group_max_bits(uint32_t v, int width, uint32_t* scratch) {
   for (int offset = min(width, 32) / 2; offset; offset >>= 1)
     v = max(v, __shfl_xor_sync(0xffffffffu, v, offset));

@@ -18,9 +18,9 @@ __device__ __forceinline__ float warp_max(float v) {
   return v;
 }
 
-// K sums at once over groups of `width` neighbouring threads, a power of two: lanes of a warp, or whole
-// warps, which meet in `scratch`, 2 · K · (warps of the block) floats of shared memory. `turn` alternates
-// between 0 and 1 from call to call, so that one barrier a call is enough.
+// Computes K sums at once over groups of `width` neighbouring threads, a power of two: either lanes of a
+// warp, or whole warps, which exchange results in `scratch`, 2 · K · (warps of the block) floats of shared
+// memory. `turn` alternates between 0 and 1 from call to call, so that one barrier per call is enough.
 template <int K>
 __device__ __forceinline__ void group_sum(float (&v)[K], int width, float* scratch, int turn) {
   if (width >= 32) {
@@ -48,7 +48,8 @@ __device__ __forceinline__ void group_sum(float (&v)[K], int width, float* scrat
   }
 }
 
-// Over the whole block of at most 1024 threads (a multiple of 32). `scratch`: 33 floats. Ends with a barrier.
+// A sum over the whole block of at most 1024 threads (a multiple of 32). `scratch` has 33
+// floats. Ends with a barrier.
 __device__ __forceinline__ float block_sum(float v, float* scratch) {
   v = warp_sum(v);
   if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = v;

@@ -1,5 +1,5 @@
-// A place in a ring of kSteps buffers, and the parity of its
-// current round, which its barriers are waited for with.
+// A place in a ring of kSteps buffers, and the parity of its current round, for
+// which its barriers are waited.
 #pragma once
 
 #include <cstdint>

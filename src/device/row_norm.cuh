@@ -3,20 +3,21 @@
 //   n = norm(h) [· weight] [+ bias] [· (1 + scale[row]) + shift[row]],  y = act(n)
 // norm is RMSNorm, LayerNorm, or the VAE's channel norm h·√C / max(‖h‖, 1e-12).
 //
-// `width` threads share a row, which they hold in registers as it lies in memory (Chunks packs each), so the
-// mean, the squared deviations and the result are three walks over registers. With Codes the result stays there
-// until its largest value is known, and leaves as e4m3 with a scale a row (device/quantize.cuh).
+// `width` threads share a row, which they hold in registers in the format of memory (Chunks packs each), so
+// the mean, the squared deviations and the result are three passes over registers. With Codes the result
+// stays there until its largest value is known, and is stored as e4m3 with a scale per row
+// (device/quantize.cuh).
 //
-// One row a group, as many groups as there are rows: two or four rows at once were 5 to 30 % slower on an H200
-// (fewer groups fit), a loop over rows with the next one on its way (in registers, or by bulk copies into
-// shared memory) 2 to 10 %.
-// At an H200's 4.2 TB/s five values pass a multiprocessor each cycle, 25 instructions a value at most, so the
-// usual sets of parameters (Parts) have code without the others; and where a thread holds few packs it asks
-// for their parameters together with the values: a short launch waits for memory once instead of twice.
+// Each group computes one row. Two or four rows at once were 5 to 30 % slower on an H200 (fewer groups fit);
+// a loop over rows that prefetches the next one (in registers, or by bulk copies into shared memory) was 2 to
+// 10 % slower. At an H200's 4.2 TB/s a multiprocessor has to handle five values per cycle, which allows 25
+// instructions per value. So the usual sets of parameters (Parts) have code of their own without the others.
+// And a thread that holds few packs loads their parameters together with the values: a short launch then
+// waits for memory once instead of twice.
 //
-// In a short launch each instruction before the loads and after the sum counts: the width is a power of two
-// and comes as its logarithm (a division by it is 45 instructions), 1 / c as a factor, and no call stands for
-// a square root (4096 rows of 2,048: 9.6 -> 9.3 us on an H200).
+// In a short launch each instruction before the loads and after the sum counts. So the width is a power of
+// two and is passed as its logarithm (a division by it takes 45 instructions), 1 / c is passed as a factor,
+// and the square root is no call (4096 rows of 2,048: 9.6 -> 9.3 us on an H200).
 //
 //   block of 128 threads, width 32:   warp 0: row 0   warp 1: row 1  …     width 128: warps 0-3: row 0
 #pragma once
@@ -32,10 +33,11 @@ namespace tachy::device {
 
 enum class RowNorm { rms, layer, channel };
 
-// W: of weight and bias, float or, where a model's own are read as they lie, X.
+// W is the type of weight and bias: float or, if a model's own are read in place, X.
 template <class X, class U, class Y, class W = float>
 struct RowNormParams {
-  // What a plain norm needs comes first: a short launch waits for each line of constants it touches.
+  // The members that a plain norm needs come first, because a short launch waits for each line of constants
+  // that it touches.
   const X* x;
   int64_t x_stride, rows;
   int c, log2_width;     // 2^log2_width threads share a row
@@ -52,20 +54,20 @@ struct RowNormParams {
   const float *gate, *scale, *shift;  // optional; scale and shift together
   int64_t gate_stride, scale_stride, shift_stride;
   const int32_t* row;  // optional
-  bool round_twice;    // n is rounded to Y before the weight; with a weight and nothing behind it
+  bool round_twice;    // n is rounded to Y before the weight; only with a weight and nothing after it
   uint8_t* codes;      // with Codes, in place of y
   int64_t codes_stride;
   float* codes_scale;
 };
 
-// The parameters a kernel is made for: all of them, each where its pointer is not null; or exactly those of
-// the models' blocks: a weight (RMSNorm, channel norm); scale and shift (LayerNorm). Twice: a weight, behind a
-// rounding (RMSNorm as modules compute it whose norm and weight are two operations).
+// The parameters for which a kernel is made. any: all of them, each used if its pointer is not null. usual:
+// exactly those of the models' blocks: a weight (RMSNorm, channel norm), or scale and shift (LayerNorm).
+// twice: a weight after a rounding (an RMSNorm module whose norm and weight are two operations).
 enum class Parts { any, usual, twice };
 
-// LayerNorm walks three times over its values; over 16-bit ones with an exact division and root. Those are
-// calls, and across a call the compiler keeps values as they lie in memory. Without, it keeps them widened:
-// 76 registers instead of 56, and 174 us instead of 164 for 32,760 rows of 5,120 (H200).
+// LayerNorm passes over its values three times; for 16-bit ones it uses an exact division and root. These are
+// calls, and across a call the compiler keeps values in their memory format. Without the calls it keeps them
+// widened: 76 registers instead of 56, and 174 us instead of 164 for 32,760 rows of 5,120 (H200).
 template <RowNorm kKind, class X>
 inline constexpr bool kExact = kKind == RowNorm::layer && sizeof(X) == 2;
 
@@ -79,12 +81,13 @@ __device__ __forceinline__ float norm_factor(float squares, int c, float inverse
     return rsqrtf(fmaf(squares, inverse_c, eps));
 }
 
-// RMSNorm of 16-bit values in 64 registers: a thousand blocks of 128 threads run at once, one wave of 2,048
-// rows of 2,048 (5.65 us on an H200, 5.90 with 69 registers). Others would have to spill, and lose 7 to 15 %.
+// An RMSNorm of 16-bit values gets 64 registers: a thousand blocks of 128 threads run at once, so 2,048 rows
+// of 2,048 are one wave (5.65 us on an H200, 5.90 with 69 registers). Other norms would have to spill, and
+// lose 7 to 15 %.
 template <RowNorm kKind, bool Add, class X, class Y>
 inline constexpr bool kFewRegisters = kKind == RowNorm::rms && !Add && sizeof(X) == 2 && sizeof(Y) == 2;
 
-// Chunks packs of N values each thread; blockDim.x / width groups a block.
+// Each thread has Chunks packs of N values; a block has blockDim.x / width groups.
 template <RowNorm kKind, bool Add, Act kAct, Parts kParts, int N, int Chunks, class X, class U, class Y,
           class W, bool Codes = false>
 __global__ void __launch_bounds__(512, kFewRegisters<kKind, Add, X, Y> ? 2 : 1)
@@ -96,7 +99,7 @@ __global__ void __launch_bounds__(512, kFewRegisters<kKind, Add, X, Y> ? 2 : 1)
   __shared__ float scratch[2 * 16];
   const int width = 1 << p.log2_width, lane = threadIdx.x & (width - 1), packs = p.c / N;
   const int row = blockIdx.x * (blockDim.x >> p.log2_width) + (threadIdx.x >> p.log2_width);
-  const bool live = row < static_cast<int>(p.rows);  // a group without a row stays for the barriers
+  const bool live = row < static_cast<int>(p.rows);  // a group without a row takes part only in the barriers
   const auto has = [&](int j) { return live && j * width + lane < packs; };
   const auto at = [&](int j) { return (j * width + lane) * N; };
 
@@ -160,7 +163,7 @@ __global__ void __launch_bounds__(512, kFewRegisters<kKind, Add, X, Y> ? 2 : 1)
   }
 #pragma unroll
   for (int j = 0; j < Chunks; ++j) {
-    if (kLayer && !has(j)) continue;  // zeros only there
+    if (kLayer && !has(j)) continue;  // they are only zeros
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       const float d = h[j].get(i) - mean[0];
@@ -240,14 +243,15 @@ __global__ void __launch_bounds__(512, kFewRegisters<kKind, Add, X, Y> ? 2 : 1)
   }
 }
 
-// Any C, strides and alignment: a block a row, value by value, the row read again for each walk.
+// For any C, strides and alignment: one block per row, value by value; each pass reads the row again.
 template <RowNorm kKind, bool Add, Act kAct, class X, class U, class Y, class W>
 __global__ void __launch_bounds__(256) row_norm_any_kernel(const RowNormParams<X, U, Y, W> p) {
   __shared__ float scratch[33];
   for (int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
     const int64_t part = p.row ? p.row[row] : 0;
     const X* x = p.x + row * p.x_stride;
-    const auto sum_of = [&](int j) {  // what is normalised; in a pass over it a thread meets its own values
+    // The value that is normalised; in a pass over it a thread reads the values that it wrote itself.
+    const auto sum_of = [&](int j) {
       if constexpr (Add) {
         const float gate = p.gate ? p.gate[part * p.gate_stride + j] : 1.0f;
         return rounded<X>(fmaf(gate, as_float(p.u[row * p.u_stride + j]), as_float(x[j])));

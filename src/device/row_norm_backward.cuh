@@ -5,9 +5,10 @@
 // All gradients of parameters follow from two sums over the rows that share a row of the table (one without):
 //   P = Σ u·n, Q = Σ u:   dweight = Σ (1 + scale)·P, dbias = Σ (1 + scale)·Q, dscale = weight·P + bias·Q, dshift = Q
 //
-// One pass: `width` threads share a row, which they hold in registers, the next one already on its way; each
-// keeps P and Q of its own columns over all its rows, so the sums' order follows from shape and GPU alone.
-// What adds them up, and what takes any width and alignment, is in row_norm_backward_any.cuh.
+// There is one pass: `width` threads share a row, which they hold in registers, while the next one is being
+// loaded. Each thread keeps P and Q of its own columns over all its rows, so the order of the sums depends
+// only on shape and GPU. The kernels that add them up, and those for any width and alignment, are in
+// row_norm_backward_any.cuh.
 #pragma once
 
 #include "device/reduce.cuh"
@@ -16,43 +17,43 @@
 namespace tachy::device {
 
 struct RowNormBackwardParams {
-  const void *x, *dy, *dsum;  // dsum optional
+  const void *x, *dy, *dsum;  // dsum is optional
   void* dx;
-  int64_t x_stride, dy_stride, dsum_stride, dx_stride;  // of rows
-  int64_t x_batch, dy_batch, dx_batch;                  // where batches of `length` rows are strided, too
+  int64_t x_stride, dy_stride, dsum_stride, dx_stride;  // strides of rows
+  int64_t x_batch, dy_batch, dx_batch;                  // strides of batches of `length` rows
   uint32_t length;                                      // 0: one batch
   const float *weight, *bias, *scale;                   // optional
   int64_t scale_stride;
   const int32_t* row;      // optional
   const float *cos, *sin;  // optional, [length, head/2]
   int64_t cos_stride, sin_stride;
-  float2* stats;   // [M] mean and r, where columns are walked down; or null
+  float2* stats;   // [M] mean and r for the sums down the columns, or null
   float* partial;  // [tables, slots, 2, C]: P and Q; or null
   int slots;
   int64_t rows;
-  int c, head, tables;  // tables: rows of scale, 1 without
+  int c, head, tables;  // tables: rows of scale, 1 without it
   float eps;
   bool channel, silu;                        // channel: the norm is x·√C / max(‖x‖, 1e-12)
-  bool with_q;                               // somebody wants Q
+  bool with_q;                               // Q is needed
   bool streaming;                            // dx is too large for the cache
   float *dweight, *dbias, *dscale, *dshift;  // optional
   int64_t dscale_stride, dshift_stride;
 
   __device__ int64_t at(int64_t i, int64_t batch, int64_t stride) const {
     if (length == 0) return i * stride;
-    const auto row = static_cast<uint32_t>(i);  // the host sees to it that it fits
+    const auto row = static_cast<uint32_t>(i);  // the host makes sure that it fits
     return row / length * batch + row % length * stride;
   }
   __device__ int64_t position(int64_t i) const { return length ? static_cast<uint32_t>(i) % length : i; }
 };
 
-// silu's slope, to float32's accuracy: its sums over rows are float32.
+// The derivative of silu, to float32's accuracy, since its sums over rows are float32.
 __device__ __forceinline__ float silu_slope(float x) {
   const Sigmoid s(x);
   return s.value * fmaf(x, s.rest, 1.0f);
 }
 
-// r of a row from Σ (x − mean)², and whether it is a constant of x (channel norm below its clamp).
+// r of a row from Σ (x − mean)², and whether r is constant in x (a channel norm below its clamp).
 __device__ __forceinline__ float backward_factor(const RowNormBackwardParams& p, float squares,
                                                  bool& constant) {
   constant = false;
@@ -62,10 +63,11 @@ __device__ __forceinline__ float backward_factor(const RowNormBackwardParams& p,
   return sqrtf(static_cast<float>(p.c)) / fmaxf(norm, 1e-12f);
 }
 
-// What a kernel is compiled for, so that the usual cases carry nothing of the others; any: everything.
+// The case for which a kernel is compiled, so that the usual ones carry no code of the
+// others; `any` covers everything.
 enum class Around { plain, modulated, rope, silu, any };
 
-// K sums over the threads of a row: lanes of a warp, or the whole block. `slots`: 16·K floats.
+// K sums over the threads of a row: either lanes of a warp or the whole block. `slots` has 16·K floats.
 template <int K>
 __device__ __forceinline__ void row_sum(float (&v)[K], int width, float* slots) {
   if (width < 32) {
@@ -88,11 +90,11 @@ __device__ __forceinline__ void row_sum(float (&v)[K], int width, float* slots) 
     for (int k = 0; k < K; ++k) v[k] += slots[w * K + k];
 }
 
-// Two chunks of 16-bit values: two blocks of 320 threads (5120 channels) must run at once.
+// With two chunks of 16-bit values, two blocks of 320 threads (5120 channels) must run at once.
 template <class T, int Chunks>
 inline constexpr int kMostThreads = sizeof(T) == 2 && Chunks == 2 ? 320 : 512;
 
-// A row longer than a warp has its block to itself.
+// A row longer than a warp has a block to itself.
 template <class T, int N, int Chunks, bool Centred, Around kAround>
 __global__ void __launch_bounds__(kMostThreads<T, Chunks>, kMostThreads<T, Chunks> < 512 ? 2 : 1)
     row_norm_backward_kernel(const RowNormBackwardParams p, const int width) {
@@ -130,7 +132,8 @@ __global__ void __launch_bounds__(kMostThreads<T, Chunks>, kMostThreads<T, Chunk
   for (int j = 0; j < Chunks; ++j)
 #pragma unroll
     for (int i = 0; i < N; ++i) sum_p[j][i] = 0, sum_q[Centred ? j : 0][i] = 0;
-  // The sums so far to this group's slot of a table's row; with several rows they are added to what is there.
+  // Writes the sums so far to this group's slot for a row of the table; with several rows they are added to
+  // what is there.
   const auto flush = [&](int64_t table) {
     float* to = p.partial + (table * p.slots + start + group) * 2 * p.c;
     const bool more = kScaled && p.row;
@@ -184,7 +187,7 @@ __global__ void __launch_bounds__(kMostThreads<T, Chunks>, kMostThreads<T, Chunk
     const float mean = Centred ? first[0] * inverse : 0.0f;
     float r = Centred ? 0.0f : backward_factor(p, first[0], constant);
 
-    // u and g; the sums of g·(x − mean) and, centred, of g and (x − mean)².
+    // Computes u and g, and the sums of g·(x − mean) and, if centred, of g and (x − mean)².
     const int64_t part = kScaled && p.row && inside ? p.row[i] : 0;
     float second[Centred ? 3 : 1] = {}, g[Chunks][N];
 #pragma unroll

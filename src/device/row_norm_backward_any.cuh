@@ -1,12 +1,13 @@
-// Backward of the norms over rows (row_norm_backward.cuh): a block a row for any width and alignment; P and Q
-// by walking down the columns, where the pass over the rows does not make them; the sum of all partial sums.
+// Backward of the norms over rows (row_norm_backward.cuh): one block per row, for any width and
+// alignment; P and Q by sums down the columns, if the pass over the rows does not make them; and
+// the sum of all partial sums.
 #pragma once
 
 #include "device/row_norm_backward.cuh"
 
 namespace tachy::device {
 
-// u of one value, read where it lies.
+// u of one value, read from memory.
 template <class T>
 __device__ __forceinline__ float upstream(const RowNormBackwardParams& p, int64_t i, int j, float n) {
   const T* dy = static_cast<const T*>(p.dy) + p.at(i, p.dy_batch, p.dy_stride);
@@ -59,8 +60,8 @@ __global__ void __launch_bounds__(256) row_norm_backward_any_kernel(const RowNor
   }
 }
 
-// grid [C / 128, splits, tables]: a thread's channel over
-// the rows of one split that use one row of the table.
+// grid [C / 128, splits, tables]: each thread sums one channel over those rows of a split that
+// use one row of the table.
 template <class T>
 __global__ void __launch_bounds__(128) column_sums_kernel(const RowNormBackwardParams p) {
   const int j = blockIdx.x * 128 + threadIdx.x;
@@ -82,7 +83,7 @@ __global__ void __launch_bounds__(128) column_sums_kernel(const RowNormBackwardP
   }
 }
 
-// 32 x 32 threads: 32 channels, the slots of a table's row dealt to 32 threads each.
+// 32 x 32 threads for 32 channels: the slots of a table's row are dealt to 32 threads each.
 static __global__ void __launch_bounds__(1024)
     finish_sums_kernel(const RowNormBackwardParams p, const int slots) {
   __shared__ float2 sums[32][33];

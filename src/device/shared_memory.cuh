@@ -1,6 +1,6 @@
-// Addresses in shared memory, and the barriers that lie there (mbarrier, from sm_80; before, compiled and
-// never run). A barrier's phase completes when its count of arrivals has come, and the bytes expected
-// (device/tma.cuh); waits name the parity of the phase they wait for.
+// Addresses in shared memory, and the barriers there (mbarrier, from sm_80 on; for older GPUs this is
+// compiled but never run). A barrier's phase completes when its number of arrivals and the expected bytes
+// (device/tma.cuh) have come; a wait names the parity of the phase for which it waits.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ __device__ inline void barrier_init(uint32_t barrier, uint32_t arrivals) {
 __device__ inline void barrier_init(uint64_t* barrier, uint32_t arrivals) {
   barrier_init(shared_address(barrier), arrivals);
 }
-// By the barrier's address in shared memory (what saves a loop converting pointers), or by a pointer.
+// The barrier is given by its address in shared memory (which saves converting pointers
+// in a loop) or by a pointer.
 __device__ inline void barrier_arrive(uint32_t barrier) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier) : "memory");
@@ -29,7 +30,7 @@ __device__ inline void barrier_arrive(uint64_t* barrier) { barrier_arrive(shared
 __device__ inline void barrier_wait(uint32_t barrier, uint32_t parity) {
   uint32_t done = 1;
   do {
-#if __CUDA_ARCH__ >= 900  // sleeps a while
+#if __CUDA_ARCH__ >= 900  // sleeps for a while
     asm volatile(
         "{\n.reg .pred p;\n"
         "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"

@@ -1,5 +1,5 @@
-// Hopper's bulk copies: what barriers in shared memory do for them, boxes of a tensor map loaded into shared
-// memory, registers moved between warps.
+// Hopper's bulk copies: operations on barriers in shared memory, loads of a tensor map's boxes into shared
+// memory, and registers moved between warps.
 #pragma once
 
 #include <cuda.h>
@@ -8,7 +8,7 @@
 
 namespace tachy::device {
 
-// After the initialisation, before anybody else (another block, the copy engine) uses the barriers.
+// Call it after the initialisation, before anybody else (another block, the copy engine) uses the barriers.
 __device__ inline void barrier_init_fence() {
   asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
 }
@@ -20,8 +20,8 @@ __device__ inline void barrier_expect(uint64_t* barrier, uint32_t bytes) {
   barrier_expect(shared_address(barrier), bytes);
 }
 
-// --- copies: the box at coordinates (innermost first) → shared memory; the barrier counts its bytes. What
-// lies outside the tensor arrives as zeros.
+// --- copies of the box at given coordinates (innermost first) to shared memory; the barrier counts the
+// bytes. Whatever lies outside the tensor arrives as zeros.
 
 __device__ inline void tma_prefetch(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];\n" ::"l"(reinterpret_cast<uint64_t>(map)) : "memory");
@@ -46,7 +46,7 @@ __device__ inline void tma_load(void* to, const CUtensorMap* map, uint64_t* barr
   tma_load(shared_address(to), map, shared_address(barrier), c0, c1, c2, c3);
 }
 
-// --- registers of a warpgroup, from a pool that the block was launched with
+// --- registers of a warpgroup, from the pool with which the block was launched
 
 template <int kRegisters>
 __device__ inline void give_registers() {

@@ -1,8 +1,8 @@
-// 16-byte loads and stores. A Pack is N neighbouring values as they lie in memory, so that a row held in
-// registers costs what it costs in memory; `get` widens one value when it is needed.
-//   kPack<T, U>   values a thread handles at once when a kernel reads T and writes U: 16 bytes of the wider one
-// Activations are read once: they bypass the first-level cache, which is left to what rows share (modulation,
-// norm weights). Plain (not .nc) loads: an op may run in place.
+// 16-byte loads and stores. A Pack is N neighbouring values in the format of memory, so that a row takes no
+// more space in registers than in memory; `get` widens one value when it is needed.
+//   kPack<T, U>   values handled by a thread at once when it reads T and writes U: 16 bytes of the wider type
+// Activations are read once, so they bypass the first-level cache, which is left to data that rows share
+// (modulation, norm weights). Loads are plain (not .nc), because an op may run in place.
 #pragma once
 
 #include "device/numeric.cuh"
@@ -26,8 +26,8 @@ struct Pack {
       return widen(i % 2 ? words[i / 2] >> 16 : words[i / 2] & 0xffffu);
     }
   }
-  // As get, by other instructions: the compiler does not see that it has the value already, and so does not
-  // keep all widened values of a pack in registers meanwhile.
+  // Like get, but with other instructions: the compiler does not see that it already has the value, and so
+  // does not keep all widened values of a pack in registers meanwhile.
   __device__ __forceinline__ float get_again(int i) const {
     if constexpr (sizeof(T) == 4 || N == 1) {
       return get(i);
@@ -38,7 +38,7 @@ struct Pack {
       return widen(i % 2 ? swapped & 0xffffu : swapped >> 16);
     }
   }
-  // Two at a time: the conversion of a pair is one instruction.
+  // Sets two values at a time, because one instruction converts a pair.
   __device__ __forceinline__ void set(int i, float a, float b) {
     if constexpr (sizeof(T) == 4) {
       words[i] = __float_as_uint(a), words[i + 1] = __float_as_uint(b);
@@ -72,7 +72,7 @@ struct Pack {
       return __half2float(*reinterpret_cast<const __half*>(&half));
     }
   }
-  // Bytes of `word` (0 to 3) and zeros (4), the lowest named last.
+  // Picks bytes of `word` (0 to 3) and zeros (4); the lowest byte is named last.
   __device__ __forceinline__ static uint32_t bytes_of(uint32_t word, uint32_t which) {
     uint32_t bytes;
     asm("prmt.b32 %0, %1, 0, %2;" : "=r"(bytes) : "r"(word), "r"(which));
@@ -121,8 +121,8 @@ __device__ __forceinline__ void store(T* p, const float (&v)[N]) {
   store(p, pack);
 }
 
-// For results too large to be found in the cache again (`streaming`): they leave it first, which keeps a pass
-// over memory at the rate of a copy (4.2 TB/s on an H200, against 4.0 with plain stores).
+// For results that are too large to be found in the cache again (`streaming`): they are evicted first, which
+// keeps a pass over memory at the rate of a copy (4.2 TB/s on an H200, against 4.0 with plain stores).
 template <class T, int N>
 __device__ __forceinline__ void store(T* p, const Pack<T, N>& v, bool streaming) {
   if (!streaming)
@@ -142,10 +142,10 @@ __device__ __forceinline__ void store(T* p, const float (&v)[N], bool streaming)
   store(p, pack, streaming);
 }
 
-// Into the second-level cache, without waiting.
+// Prefetches into the second-level cache without waiting.
 __device__ __forceinline__ void prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
-// N float32 parameters that many rows share: through the first-level cache.
+// Loads N float32 parameters that many rows share, through the first-level cache.
 template <int N>
 __device__ __forceinline__ void load_shared_row(const float* p, float (&v)[N]) {
   if constexpr (N % 4 == 0) {
@@ -166,7 +166,7 @@ __device__ __forceinline__ void load_shared_row(const float* p, float (&v)[N]) {
   }
 }
 
-// The same, as they lie until they are used: 16-bit ones take half the registers.
+// The same, kept in the format of memory until they are used: 16-bit ones take half the registers.
 template <class W, int N>
 struct SharedRow {
   Pack<W, N> pack;

@@ -1,8 +1,8 @@
-// The tensor cores' asynchronous product of Hopper, both operands in shared memory:
+// The asynchronous tensor-core product of Hopper, with both operands in shared memory:
 //   d [64, N] (+)= a [64, 16] · b [N, 16]ᵀ, float32 sums, a and b bf16 or f16, K contiguous (swizzled).
-// A warpgroup's thread holds of each 8 columns j rows r = 16·warp + lane/4 and r + 8, columns 2·(lane mod 4)
-// and the next: d[4j], d[4j + 1] of row r, d[4j + 2], d[4j + 3] of row r + 8. The instruction lists its
-// registers one by one, hence the shape of this file.
+// For every 8 columns j, a thread of the warpgroup holds rows r = 16·warp + lane/4 and r + 8, columns 2·(lane
+// mod 4) and the next: d[4j] and d[4j + 1] belong to row r, d[4j + 2] and d[4j + 3] to row r + 8. The
+// instruction lists its registers one by one, hence the shape of this file.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -13,7 +13,8 @@
 
 namespace tachy::device {
 
-// Shared memory's swizzle, as a tensor map wrote it; the number of bytes a row of the operand has there.
+// The swizzle of shared memory with which a tensor map wrote it, from the number of bytes
+// of the operand's row there.
 template <int kRowBytes>
 __device__ inline uint64_t matrix_descriptor(uint32_t shared_address) {
   static_assert(kRowBytes == 128 || kRowBytes == 64 || kRowBytes == 32);
@@ -29,7 +30,7 @@ __device__ inline void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) : "memory");
 }
 
-// d += a·b, or = a·b where accumulate is 0.
+// d += a·b, or d = a·b if accumulate is 0.
 template <int N, class T>
 __device__ inline void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate);
 

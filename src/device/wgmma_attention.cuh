@@ -1,8 +1,8 @@
-// Attention's second product on Hopper's tensor cores, beside the product of wgmma.cuh:
+// Attention's second product on Hopper's tensor cores (wgmma.cuh has the first):
 //   wgmma_weights  o [64, N]  += p [64, 16] · v [16, N]       p in registers, v with N contiguous
-// p's four registers hold, as pairs of neighbouring columns: row r columns 2·quad, row r + 8 the same
-// columns, row r columns 2·quad + 8, row r + 8 those; with r = 16·warp + lane/4. That is where wgmma leaves
-// its sums, so 16 columns of scores become the operand without a shuffle.
+// p's four registers hold pairs of neighbouring columns: columns 2·quad of row r, the same columns of row
+// r + 8, columns 2·quad + 8 of row r, and those of row r + 8, where r = 16·warp + lane/4. wgmma leaves its
+// sums in the same places, so 16 columns of scores become the operand without a shuffle.
 #pragma once
 
 #include "device/wgmma.cuh"
@@ -27,9 +27,9 @@ TACHY_WGMMA_WEIGHTS(128, 64, "%64", "%65", "%66", "%67", "%68", __nv_bfloat16, "
 TACHY_WGMMA_WEIGHTS(128, 64, "%64", "%65", "%66", "%67", "%68", __half, "f16")
 #undef TACHY_WGMMA_WEIGHTS
 
-// Descriptors of operands that lie as boxes of 64 columns (128 bytes a row, swizzled), `rows` rows each, one
-// behind the other. A descriptor's upper half is constant; its lower half names the address and moves with
-// it, in units of 16 bytes.
+// Descriptors of operands that lie as boxes of 64 columns (128 bytes per row, swizzled) with `rows` rows
+// each, one after the other. A descriptor's upper half is constant; its lower half names the address and
+// moves with it, in units of 16 bytes.
 //   k_major          K runs along the row: 8 rows are 1024 bytes
 //   transposed<rows> N runs along the row, K down: 8 rows are 1024 bytes, the next 64 columns one box on
 struct MatrixBase {
@@ -37,7 +37,7 @@ struct MatrixBase {
   static constexpr uint32_t kHigh = 1024 >> 4 | 1u << 30;
   __device__ uint64_t at(uint32_t bytes) const { return uint64_t{kHigh} << 32 | (low + (bytes >> 4)); }
 };
-// In a cluster the upper bits of an address name the block: they have no place in a descriptor.
+// In a cluster the upper bits of an address name the block, and must not get into a descriptor.
 __device__ inline MatrixBase k_major(uint32_t shared_address) {
   return {(shared_address & 0x3ffff) >> 4 | 1u << 16};
 }
@@ -45,12 +45,12 @@ template <int kRows>
 __device__ inline MatrixBase transposed(uint32_t shared_address) {
   return {(shared_address & 0x3ffff) >> 4 | uint32_t{kRows * 128 >> 4} << 16};
 }
-// The same in all lanes, and known to be: the products'
-// descriptors then need no way through vector registers.
+// The value is the same in all lanes. This lets the compiler know it, so that the products' descriptors need
+// no vector registers.
 __device__ inline MatrixBase uniform(MatrixBase base) { return {__shfl_sync(~0u, base.low, 0)}; }
 
-// The compiler takes a wgmma for complete when it is issued. Behind the wait for it, this makes it read the
-// registers again, and keeps operands in their registers until then.
+// The compiler takes a wgmma for complete when it is issued. After the wait for it, this makes the compiler
+// read the registers again, and keeps operands in their registers until then.
 template <int N>
 __device__ __forceinline__ void wgmma_touch(float (&d)[N]) {
 #pragma unroll

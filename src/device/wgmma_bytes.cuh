@@ -1,9 +1,10 @@
 // The products of attention in 8 bits on Hopper's tensor cores, K contiguous in shared memory:
 //   wgmma_bytes    s [64, 128]  (+)= q [64, 32] · k [128, 32]ᵀ     int8, exact int32 sums
 //   wgmma_weights8 o [64, 136]  (+)= p [64, 32] · v [136, 32]ᵀ     e4m3, p in registers; sums that keep about 13 bits
-// A thread holds sums of the rows and columns that wgmma.cuh says. p's registers hold four weights each: row r columns
-// 4·quad to 4·quad + 3, row r + 8 the same columns, row r columns 4·quad + 16 …, row r + 8 those. Scores lie otherwise
-// (columns 2·quad, 2·quad + 1 of each 8), so v's keys are in an order that makes up for it (key_place).
+// A thread holds sums of the rows and columns that wgmma.cuh describes. p's registers hold four weights each:
+// columns 4·quad to 4·quad + 3 of row r, the same columns of row r + 8, columns 4·quad + 16 … of row r, and
+// those of row r + 8. Scores lie in other places (columns 2·quad, 2·quad + 1 of each 8), so v's keys are put
+// in an order that makes up for it (key_place).
 #pragma once
 
 #include <cuda_fp8.h>
@@ -13,7 +14,7 @@
 
 namespace tachy::device {
 
-inline constexpr int kWeightSums = 68;  // of 128 channels, and 8 columns of ones
+inline constexpr int kWeightSums = 68;  // sums for 128 channels, and for 8 columns of ones
 
 #define TACHY_WGMMA_R8(d, i)                                                                      \
   "+r"((d)[(i)]), "+r"((d)[(i) + 1]), "+r"((d)[(i) + 2]), "+r"((d)[(i) + 3]), "+r"((d)[(i) + 4]), \
@@ -39,7 +40,7 @@ __device__ __forceinline__ void wgmma_weights8(float (&d)[kWeightSums], const ui
       : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v), "r"(accumulate));
 }
 
-// Four values to e4m3, to nearest even; beyond ±448 that.
+// Converts four values to e4m3, to nearest even; values beyond ±448 become ±448.
 __device__ __forceinline__ uint32_t pack_e4m3(float a, float b, float c, float d) {
   uint32_t out;
   asm("{\n.reg .b16 lo, hi;\n"
@@ -51,8 +52,8 @@ __device__ __forceinline__ uint32_t pack_e4m3(float a, float b, float c, float d
   return out;
 }
 
-// Where v has a key among its 16: a thread's scores of keys 2·quad, 2·quad + 1, 2·quad + 8 and 2·quad + 9 are the four
-// weights of one register.
+// The place of a key among 16 in v: a thread's scores of keys 2·quad, 2·quad + 1, 2·quad + 8 and 2·quad + 9
+// are the four weights of one register.
 __host__ __device__ constexpr int key_place(int key) {
   return key / 16 * 16 + key % 8 / 2 * 4 + key / 8 % 2 * 2 + key % 2;
 }

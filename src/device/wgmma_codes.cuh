@@ -1,6 +1,6 @@
-// The tensor cores' asynchronous product of Hopper in e4m3, both operands in shared memory:
+// The asynchronous tensor-core product of Hopper in e4m3, with both operands in shared memory:
 //   d [64, N] (+)= a [64, 32] · b [N, 32]ᵀ, K contiguous (swizzled); sums that keep about 13 bits
-// A thread holds the sums that device/wgmma.cuh says.
+// A thread holds the sums that device/wgmma.cuh describes.
 #pragma once
 
 #include "device/wgmma.cuh"
@@ -8,7 +8,7 @@
 
 namespace tachy::device {
 
-// d += a·b, or = a·b where accumulate is 0.
+// d += a·b, or d = a·b if accumulate is 0.
 template <int N>
 __device__ inline void wgmma_codes(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate);
 

@@ -1,6 +1,6 @@
-// How fast kinds of GPUs do what a run consists of: the one table by which `--plan --gpu` predicts. A rate is what is reached
-// within a run, from the least to the most, and its source says who has seen that. A rate of 0 to 0 is not known: then
-// nothing is predicted, rather than something wrong.
+// How fast kinds of GPUs do the work of a run: the one table from which `--plan --gpu` predicts. A rate is
+// what a run reaches, from the least to the most, and its source says where that was seen. A rate of 0 to 0
+// is unknown: nothing is predicted then, rather than something wrong.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@
 namespace tachy {
 
 struct Rate {
-  double least, most;  // a second: TFLOP of products, TB of memory
+  double least, most;  // per second: TFLOP of products, TB of memory
   const char* source;
   bool known() const { return least > 0; }
 };
@@ -21,23 +21,24 @@ struct Rate {
 struct GpuRates {
   const char* name;   // "a100"
   const char* title;  // "NVIDIA A100, 80 GB"
-  int capability;     // a row of a lower one is of the same GPU under TACHY_CUDA_CAPABILITY
-  bool seen;          // this project has run there
+  int capability;     // a row with a lower one is for the same GPU under TACHY_CUDA_CAPABILITY
+  bool seen;          // this project has run on it
   int multiprocessors;
   double memory_gib;
   Rate product, product_fp8, product_f32;  // linear layers in 16 bits, in e4m3, in float32
-  Rate attention, attention_int8;          // in 16 bits; by attention in 8 bits
+  Rate attention, attention_int8;          // in 16 bits; attention_int8: attention in 8 bits
   Rate convolution, convolution_fp8;
   Rate memory;    // passes that only read and write
   Rate transfer;  // from page-locked host memory
 };
 
 std::span<const GpuRates> gpu_rates();
-// By its name; with TACHY_CUDA_CAPABILITY the newest row that is not newer. Throws invalid_argument, with the names.
+// Finds a GPU by its name; with TACHY_CUDA_CAPABILITY, the newest row that does not exceed it. Throws
+// invalid_argument, with the names.
 const GpuRates& find_gpu_rates(std::string_view name);
 cuda::GpuInfo facts_of(const GpuRates& rates);
 
-// Of what it multiplies, or moves.
+// The rate for this kind of work and this dtype.
 const Rate& rate_of(const GpuRates& rates, WorkKind kind, DType numbers);
 
 }  // namespace tachy

@@ -11,7 +11,8 @@
 namespace tachy {
 namespace {
 
-// From one kernel to the next where they are replayed (bench/notes/transformer.md: the shipped model's shape).
+// Time from one kernel to the next when they are replayed (bench/notes/transformer.md: the shipped model's
+// shape).
 constexpr double kLaunchSeconds = 5e-6;
 
 double seconds_at(const OpWork& w, double products, double memory) {
@@ -19,7 +20,7 @@ double seconds_at(const OpWork& w, double products, double memory) {
   return std::max(computing, w.bytes / (memory * 1e12)) + kLaunchSeconds;
 }
 
-// How it would compute there: as TextToVideo settles it for a GPU that is here.
+// Settles how the run would compute there, as TextToVideo does for a GPU that is here.
 Resolved settle(const ModelBundle& model, const VideoRequest& request, const GpuRates& rates) {
   const GpuMode mode = gpu_mode(request.level, request.dtype.value_or(""), rates.capability,
                                 request.residual.value_or(""), request.attention, request.math);
@@ -33,7 +34,7 @@ Resolved settle(const ModelBundle& model, const VideoRequest& request, const Gpu
   return out;
 }
 
-// Blocks that are not on the GPU come in every pass, each of which makes patches once.
+// Blocks that are not on the GPU are transferred in every pass; each pass makes patches once.
 void add_transfers(TimePlan::Stage& stage, const StagePlan& plan) {
   if (plan.host_bytes == 0) return;
   int64_t passes = 0;

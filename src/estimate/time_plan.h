@@ -1,7 +1,8 @@
-// What a run would take on a GPU that is not here: the plan's dry run with that GPU's facts, and a time by its rates. Each
-// call takes the longer of its products at their rate and its bytes at the memory's, and a launch; blocks that pass
-// from the host do so beside all that. Loading and the file's encoder are not in it. What kernels need for themselves is
-// not known without them: memory is that of weights and activations.
+// Predicts a run on a GPU that is not here: the plan's dry run with that GPU's properties, and a time from
+// its rates. Each call takes the time of its products or that of its bytes, whichever is longer, plus a
+// launch; blocks that come from the host are transferred at the same time. Loading and encoding the file are
+// not included. The memory that kernels need for themselves is unknown without them: memory is that of
+// weights and activations.
 #pragma once
 
 #include <filesystem>
@@ -20,7 +21,7 @@ struct Seconds {
   double middle() const { return (least + most) / 2; }
 };
 
-// Throws unsupported where a rate that matters is not known.
+// Throws unsupported if a rate that matters is not known.
 Seconds seconds_of(std::span<const OpWork> work, const GpuRates& rates);
 
 struct TimePlan {

@@ -1,4 +1,4 @@
-// A bench from its options to its report: the roofline, the ops' cases by the op runner, the model's own
+// Turns a bench's options into its report: the roofline, the ops' cases by the op runner, the model's own
 // stages.
 #include "inspect/bench.h"
 
@@ -46,7 +46,7 @@ void bench_ops(const BenchOptions& options, const Mode& mode, cuda::Gpu* gpu, Be
   run.started = [&](const ops::OpCase& c) { say(options, c.op + " " + c.name); };
   for (const OpResult& r : run_ops(run)) {
     if (r.skipped || !r.ok) continue;
-    if (!gpu && r.compute == Compute::bf16 && ops::why_no_bf16()) continue;  // runs as its float32 twin does
+    if (!gpu && r.compute == Compute::bf16 && ops::why_no_bf16()) continue;  // runs like its float32 twin
     BenchLine line{.id = r.id(),
                    .median_us = r.median_us,
                    .spread = r.spread,
@@ -110,7 +110,7 @@ BenchReport run_bench(const BenchOptions& options) {
     ModelBundle model = ModelBundle::open(options.model);
     if (times_blocks(model, options)) world = std::move(model);
   }
-  // Of a model that makes videos block by block the blocks alone, unless ops are asked for.
+  // For a model that makes videos block by block, times only the blocks, unless ops are asked for.
   const bool time_ops = options.ops && !model_only && !(world && options.filter.empty()),
              time_model = !options.model.empty() && (options.filter.empty() || model_only);
   const auto gpu = cuda::open_device(options.device);

@@ -1,4 +1,4 @@
-// A model's own stages timed: loading, the text encoder, a step and its parts, decoding.
+// Times a model's own stages: loading, the text encoder, a step and its parts, decoding.
 #include <map>
 
 #include "base/run_profiler.h"
@@ -10,10 +10,10 @@
 namespace tachy {
 namespace {
 
-using Times = std::map<std::string, std::vector<double>>;  // microseconds, by what took them
+using Times = std::map<std::string, std::vector<double>>;  // microseconds, by the name of what took them
 
 constexpr int kModelSteps = 5;
-constexpr int kGpuSteps = 7;  // the first runs as it is, the second is captured: five replays
+constexpr int kGpuSteps = 7;  // the first runs uncaptured, the second is captured: five replays remain
 constexpr int kMostRuns = 5;
 constexpr double kEnoughSeconds = 3;
 
@@ -24,7 +24,7 @@ VideoRequest few_steps(const BenchOptions& options, int steps) {
   request.steps = steps;
   request.level = options.level;
   request.vae_math = options.vae_math;
-  request.step_cache = 0;  // a skipped step is no measure of a step
+  request.step_cache = 0;  // a skipped step would not measure a step
   return request;
 }
 
@@ -50,7 +50,7 @@ void add_blocks(const Times& times, const std::string& size, BenchReport& report
 
 }  // namespace
 
-// Two runs of the model's default video with few steps; the first warms up. The second loads nothing.
+// Makes two runs of the model's default video with few steps. The first warms up; the second loads nothing.
 void bench_model(const BenchOptions& options, BenchReport& report) {
   say(options, "model " + options.model.string());
   TextToVideo pipeline(ModelBundle::open(options.model), {.threads = report.threads, .keep_loaded = true});
@@ -72,7 +72,8 @@ void bench_model(const BenchOptions& options, BenchReport& report) {
   for (const ProfileEvent& e : profiler.events()) times[e.name].push_back(e.end_us - e.start_us);
   const bool bf16 = *done.request.dtype == "bf16" && !ops::why_no_bf16();
   const std::string size = size_of(done.request);
-  // The plan's flops of a stage hold what is done once before the steps; for a step that is little.
+  // A stage's planned flops include work that is done once before the steps; that is little compared with the
+  // steps.
   report.lines.push_back(
       line_of("model:text encoder", times["text encoder"], flops_of(plan, "text"), bf16, report.all));
   report.lines.push_back(line_of("model:step " + size, times["step"], flops_of(plan, "denoise") / kModelSteps,
@@ -82,8 +83,8 @@ void bench_model(const BenchOptions& options, BenchReport& report) {
   add_blocks(times, size, report);
 }
 
-// Whole generations of the model's default video with few steps: timed from outside, then once more with CUDA
-// events for the parts. Loads nothing after the first.
+// Makes whole generations of the model's default video with few steps: some are timed from outside, then one
+// with CUDA events for the parts. Nothing is loaded after the first.
 void bench_model_on_gpu(const BenchOptions& options, BenchReport& report) {
   say(options, "model " + options.model.string());
   TextToVideo pipeline(ModelBundle::open(options.model),
@@ -113,7 +114,7 @@ void bench_model_on_gpu(const BenchOptions& options, BenchReport& report) {
     generate(&first, false);
     add_loads(first, report);
   }
-  ResolvedRequest done = generate(nullptr, false);  // libraries have chosen, captures are warm
+  ResolvedRequest done = generate(nullptr, false);  // libraries have chosen, and graphs have been captured
   const double start = monotonic_seconds();
   for (int i = 0; i < kMostRuns && (i == 0 || monotonic_seconds() - start < kEnoughSeconds); ++i) {
     say(options, fmt::format("model, run {}", i + 1));

@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kSteps = 5, kStepsOfACache = 20;
-constexpr int kSettled = 2;  // on a GPU the first step of a graph runs as it is, and the second is captured
+constexpr int kSettled = 2;  // on a GPU the first step of a graph runs uncaptured, and the second is captured
 
 double median(std::vector<double> values) {
   std::ranges::sort(values);
@@ -22,14 +22,14 @@ double median(std::vector<double> values) {
   return n == 0 ? 0 : n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-// On a CPU the process's own time on all processors, in which those who use the machine, too, show little; on a
-// GPU the clock's.
+// On a CPU this is the process's own time on all processors, in which other users of the machine show little;
+// on a GPU it is the clock's.
 double seconds_of(const cuda::Gpu* gpu) { return gpu ? monotonic_seconds() : os::processor_seconds(); }
 
-// A way of running: the names of what is off.
+// A way of running: the names of the optimisations that are off.
 struct Variant {
   std::vector<std::string> off;
-  std::vector<double> step_ms;  // a round each
+  std::vector<double> step_ms;  // one for each round
 };
 
 class Rounds {
@@ -59,13 +59,13 @@ class Rounds {
       else
         r.without.push_back(name);
     }
-    // Fewer bits of residual stream and products are of activations in 16 bits.
+    // A residual stream and products with fewer bits need activations in 16 bits.
     if (r.dtype == "f32") r.residual.reset(), r.math = "auto";
     return r;
   }
   VideoPlan plan(const std::vector<std::string>& off) { return pipeline_.plan(request_of(off)); }
 
-  // The mean of a run's steps behind the first ones, which make what no step changes, or capture.
+  // The mean of a run's steps after the first ones, which do the work that no step changes, or capture.
   double step_ms(const std::vector<std::string>& off) {
     VideoCallbacks callbacks{.cancel = options_.cancel};
     const int first = pipeline_.gpu() ? kSettled : 1;
@@ -89,7 +89,7 @@ class Rounds {
   VideoRequest request_, resolved_;
 };
 
-// A kernel whose place only a plain one could take would make a step take minutes.
+// If only a plain kernel could replace one, a step would take minutes.
 bool too_slow(const VideoPlan& plan) {
   for (const StagePlan& s : plan.stages)
     for (const ops::OpPick& p : s.picks)
@@ -118,7 +118,7 @@ std::vector<std::string> all_but(const std::vector<std::string>& names, const st
   return out;
 }
 
-// above / below, round by round.
+// Returns above / below for each round.
 std::vector<double> ratios(const Variant& above, const Variant& below) {
   std::vector<double> out;
   for (size_t i = 0; i < above.step_ms.size(); ++i) out.push_back(above.step_ms[i] / below.step_ms[i]);
@@ -133,13 +133,13 @@ OptimisationTable bench_optimisations(const OptimisationBench& options) {
   Rounds rounds(options);
   const std::vector<std::string> names = names_to_try(rounds, table);
   const size_t n = names.size();
-  std::vector<Variant> variants(2 + 2 * n);  // everything, nothing, without each, each alone
+  std::vector<Variant> variants(2 + 2 * n);  // everything, nothing, all but each, only each
   variants[1].off = names;
   for (size_t i = 0; i < n; ++i)
     variants[2 + i].off = {names[i]}, variants[2 + n + i].off = all_but(names, names[i]);
-  for (int round = -1; round < options.rounds; ++round)  // the first one loads and settles
+  for (int round = -1; round < options.rounds; ++round)  // the first round loads and warms up
     for (size_t k = 0; k < variants.size(); ++k) {
-      // Each round begins elsewhere, so that nobody is always the first.
+      // Each round begins with another variant, so that none is always the first.
       const size_t shift = round < 0 ? 0 : static_cast<size_t>(round) * 3;
       Variant& v = variants[(k + shift) % variants.size()];
       if (options.progress)

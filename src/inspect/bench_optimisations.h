@@ -1,9 +1,9 @@
-// Measures what each optimisation gives alone and together, on denoising steps of a model: the same few steps are run with
-// everything on, without one thing after the other, with one thing alone, and with nothing, by turns, and ratios are taken
-// within each round, so that a machine that others use, too, changes both sides of a ratio. On a CPU it is the process's own time
-// on all its processors.
+// Measures the gain of each optimisation, alone and together with the others, on denoising steps of a model.
+// The same few steps are run alternately with everything on, with everything but one thing, with one thing
+// alone, and with nothing. Ratios are taken within each round, so that other users of the machine affect both
+// sides of a ratio. On a CPU the time is the process's own on all its processors.
 //
-// A step of level extreme may be one that the step cache skips, so that its runs have as many steps as a real one.
+// At level extreme the step cache may skip a step, so these runs have as many steps as a real one.
 #pragma once
 
 #include <atomic>
@@ -26,18 +26,18 @@ struct OptimisationBench {
 
 struct OptimisationGain {
   std::string name;            // as in OptimisationState
-  double with_others = 0;      // time without it over time with everything, the median of the rounds' ratios
-  double least = 0, most = 0;  // of these ratios
-  double alone = 0;            // time with nothing over time with it alone
+  double with_others = 0;      // time without it over time with everything, the median over the rounds
+  double least = 0, most = 0;  // range of these ratios
+  double alone = 0;            // time with nothing over time with only this
 };
 
 struct OptimisationTable {
   std::string model, size, level, device, machine;
   int threads = 1, steps = 0, rounds = 0;
-  double step_ms = 0, bare_ms = 0;  // of a step with everything and with nothing, medians
-  double together = 0;              // time with nothing over time with everything, the median of the ratios
+  double step_ms = 0, bare_ms = 0;  // time of a step with everything and with nothing, medians
+  double together = 0;              // time with nothing over time with everything, the median over the rounds
   std::vector<OptimisationGain> gains;
-  std::vector<std::string> left_out;  // what is on and was not tried, with the reason
+  std::vector<std::string> left_out;  // those that are on but were not tried, with the reason
 };
 
 OptimisationTable bench_optimisations(const OptimisationBench& options);

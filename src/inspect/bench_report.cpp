@@ -1,4 +1,4 @@
-// A bench's report as JSON and back, and two of them compared.
+// Turns a bench's report into JSON and back, and compares two of them.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -84,7 +84,7 @@ cpu::Roofline roofline_from(const json& j) {
                   .f32_gflops = j.at("f32_gflops").get<double>(),
                   .bf16_gflops = j.at("bf16_gflops").get<double>(),
                   .bf16_how = j.at("bf16_how").get<std::string>(),
-                  .int8_gops = j.value("int8_gops", 0.0),  // reports made before it was measured
+                  .int8_gops = j.value("int8_gops", 0.0),  // older reports do not have it
                   .int8_how = j.value("int8_how", std::string())};
   for (const json& c : j.at("copies"))
     r.copies.push_back({c.at("bytes").get<double>(), c.at("gb_per_s").get<double>()});

@@ -1,5 +1,5 @@
-// The blocks of a model that makes videos block by block, timed: a session as a user has it, of a random picture or a prompt, with
-// keys that change from block to block.
+// Times the blocks of a model that makes videos block by block: a session as a user has it, with a random
+// picture or a prompt, and with keys that change from block to block.
 #include <cmath>
 #include <numeric>
 #include <random>
@@ -15,7 +15,7 @@
 namespace tachy {
 namespace {
 
-constexpr double kEnoughOfAWorld = 30;  // of blocks whose number nobody gave
+constexpr double kEnoughOfAWorld = 30;  // seconds of blocks, if their number was not given
 constexpr int kLeastBlocks = 5, kProfiledBlocks = 10;
 
 std::vector<float> random_values(size_t count, bool normal, uint32_t seed) {
@@ -54,13 +54,14 @@ class Blocks {
     std::vector<double> whole_us, first_frame_us, cpu_us;
   };
 
-  // From what a session begins with to its first frame.
+  // Returns the time from a session's start to its first frame.
   double start(const WorldInput& input) {
     const double begin = monotonic_seconds();
     session_.start(input, 1);
     return 1e6 * (monotonic_seconds() - begin) + one().first_frame_us[0];
   }
-  // Until blocks see a full window and on a GPU each of its phases has its graph, whose second run captures it.
+  // Runs blocks until they see a full window, and on a GPU until each of its phases has its graph, which the
+  // second run captures.
   void warm_up(bool graphs) {
     const WorldConfig& c = session_.config();
     const int64_t ring = std::max<int64_t>(1, c.window - c.sinks), phases = ring / std::gcd(ring, c.block);
@@ -147,7 +148,7 @@ WorldSession::Options session_options(const BenchOptions& options) {
           .cancel = options.cancel};
 }
 
-// Asks the system to forget what it holds of the model's files in memory, so that they are read from the disk again.
+// Asks the system to drop the model's files from memory, so that they are read from the disk again.
 void forget_files(const std::filesystem::path& model) {
   std::error_code ec;
   const auto forget = [](const std::filesystem::path& file) {
@@ -160,8 +161,9 @@ void forget_files(const std::filesystem::path& model) {
     if (entry.is_regular_file(ec)) forget(entry.path());
 }
 
-// From the opening of the model's files to the first frame. The first time in a process nothing is cached: the files are read from
-// the disk, weights are packed, libraries make their kernels and plans, a GPU gets its code.
+// Returns the time from opening the model's files to the first frame. The first time in a process nothing is
+// cached: files are read from the disk, weights are packed, libraries make their kernels and plans, and a GPU
+// gets its code.
 double opened_to_first_frame(const BenchOptions& options, int threads) {
   const double begin = monotonic_seconds();
   WorldSession session(open_model(ModelBundle::open(options.model), options, threads),
@@ -174,7 +176,7 @@ double opened_to_first_frame(const BenchOptions& options, int threads) {
 
 void bench_world(const BenchOptions& options, ModelBundle bundle, uint64_t free_bytes, BenchReport& report) {
   say(options, "model " + options.model.string());
-  RunProfiler profiler;  // outlives the session that is watched
+  RunProfiler profiler;  // must outlive the session that it watches
   forget_files(options.model);
   const double cold_us = opened_to_first_frame(options, report.threads),
                warm_us = opened_to_first_frame(options, report.threads);

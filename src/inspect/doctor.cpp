@@ -1,4 +1,4 @@
-// A report from what it is asked about: the machine, the levels, the picks, the self-test.
+// Puts a report together from its parts: the machine, the levels, the implementations, the self-test.
 #include "inspect/doctor.h"
 
 #include <fmt/core.h>
@@ -15,6 +15,7 @@ extern "C" {
 
 #include "base/field.h"
 #include "base/os/nvidia.h"
+#include "cpu/isa.h"
 #include "cuda/gpu_facts.h"
 #include "cuda/gpu_family.h"
 #include "cuda/open_device.h"
@@ -33,7 +34,7 @@ namespace {
 
 std::string version_of(unsigned v) { return fmt::format("{}.{}.{}", v >> 16, v >> 8 & 0xff, v & 0xff); }
 
-// The CPU's libraries, and what else this program is linked with.
+// The CPU's libraries, and the others that this program is linked with.
 std::vector<std::pair<std::string, std::string>> linked_libraries(const cpu::Machine& machine) {
   auto libraries = machine.libraries;
   libraries.insert(
@@ -74,7 +75,7 @@ std::vector<LevelState> describe_levels(const std::string& active, const std::st
   return out;
 }
 
-// Lists them for a request that says nothing but the level.
+// Lists them for a request that only sets the level.
 std::vector<OptimisationState> optimisations_at(const std::string& level, const std::string& dtype,
                                                 const cuda::Gpu* gpu) {
   if (!gpu) {
@@ -117,7 +118,7 @@ VideoPlan model_plan(const std::filesystem::path& model, const std::string& leve
   request.level = level;
   if (!dtype.empty()) request.dtype = dtype;
   TextToVideo pipeline(std::move(bundle), options);
-  Resolved resolved = pipeline.resolved(request);  // of what follows only the lengths matter
+  Resolved resolved = pipeline.resolved(request);  // in what follows, only the lengths matter
   if (request.speech) resolved.speech = request.speech->samples;
   const int64_t side = pipeline.model().clip.image_size;
   resolved.clip_pixels.resize(static_cast<size_t>(resolved.clip_pictures * 3 * side * side));
@@ -127,6 +128,8 @@ VideoPlan model_plan(const std::filesystem::path& model, const std::string& leve
 bool DoctorReport::ok() const {
   return std::all_of(ops.begin(), ops.end(), [](const OpHealth& h) { return h.ok; });
 }
+
+std::string compiled_for() { return cpu::compiled_for(); }
 
 DoctorReport run_doctor(const std::string& level, int threads, const std::string& device,
                         const std::string& dtype_name_or_empty, const std::filesystem::path& model) {

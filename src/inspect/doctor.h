@@ -1,7 +1,7 @@
-// What this machine has, which implementation each op gets in the models' shapes and why, and whether it
-// works here: a short self-test of every implementation against its definition on its tiny and odd cases, but
-// for the largest on the CPU. With a GPU's device all of this is about the GPU: its facts, the libraries
-// found, its implementations, its levels.
+// Reports this machine's hardware, the implementation that each op gets in the models' shapes and why, and
+// whether it works here: a short self-test compares every implementation with its definition on its tiny and
+// odd cases, except for the largest on the CPU. If the device is a GPU, all of this is about the GPU: its
+// properties, the libraries found, its implementations, its levels.
 #pragma once
 
 #include <filesystem>
@@ -15,40 +15,45 @@
 
 namespace tachy {
 
-// Plain loops take most of the self-test's time: cases that cost them more are left to `validate`; every
+// Plain loops take most of the self-test's time: cases that take them longer are left to `validate`; every
 // implementation has smaller ones.
 inline constexpr double kSelfTestFlops = 2e7;
 
 struct OpHealth {
   std::string op;
-  std::string pick;  // what most of its cases get at this level: those in the shapes of models, if it has any
-  std::string why;   // "first choice of 2", "its only one", or why not those before it
+  // The implementation that most of its cases get at this level, counting those in the shapes of models if
+  // there are any.
+  std::string pick;
+  std::string why;  // "first choice of 2", "its only one", or why none of the earlier ones
   struct Exception {
-    std::string pick, reason;  // another pick, and why not the first choice
+    std::string pick, reason;  // another implementation, and why it is not the first choice
     int cases = 0;
   };
   int cases = 0;
   bool real = false;  // these cases have the shapes of models
   std::vector<Exception> exceptions;
   bool ok = true;
-  double worst = 0;     // error over bound, of the self-test
-  std::string failure;  // with the line that repeats it
+  double worst = 0;     // error over bound, in the self-test
+  std::string failure;  // includes the line that repeats it
 };
 
 struct LevelState {
-  std::string name, means, here;  // `here`: what it comes to on this machine
+  std::string name, means, here;  // `here`: its effect on this machine
   bool active = false;
 };
 
 struct GpuState {
   std::string name;  // empty: there is none, and `why_not` says why
   std::string why_not, capability, driver, cuda, dtype;
-  std::string family;     // whose row of cuda/gpu_family.h the ops' choices follow
-  bool measured = false;  // that row's numbers were measured there, and not guessed
+  std::string family;     // the GPU whose row in cuda/gpu_family.h decides between implementations
+  bool measured = false;  // whether that row's numbers were measured there or guessed
   int index = 0, multiprocessors = 0;
   uint64_t memory_bytes = 0, free_bytes = 0, l2_bytes = 0;
-  std::vector<std::pair<std::string, std::string>> libraries;  // of a chosen device
+  std::vector<std::pair<std::string, std::string>> libraries;  // for a chosen device
 };
+
+// The one instruction set that this program's CPU kernels are compiled for, "" where they are for all (cpu/isa.h).
+std::string compiled_for();
 
 struct DoctorReport {
   cpu::Machine machine;
@@ -57,10 +62,10 @@ struct DoctorReport {
   GpuState gpu;
   std::vector<LevelState> levels;
   std::vector<OpHealth> ops;
-  std::vector<OptimisationState> optimisations;  // at this level; of a model's own video where there is one
-  std::vector<StagePlan> model;  // the plan of that model's own video, whose picks are in its shapes
+  std::vector<OptimisationState> optimisations;  // at this level; for a model's own video if a model is given
+  std::vector<StagePlan> model;  // the plan of that model's own video, with implementations for its shapes
   double self_test_seconds = 0;
-  int left_out = 0;  // cases too large for the self-test
+  int left_out = 0;  // number of cases too large for the self-test
   bool ok() const;
 };
 
@@ -68,7 +73,8 @@ DoctorReport run_doctor(const std::string& level, int threads, const std::string
                         const std::string& dtype = "", const std::filesystem::path& model = {});
 nlohmann::json to_json(const DoctorReport& report);
 
-// The plan of a model's own video, or of its world, which is computed nowhere. dtype: of a GPU's activations; "": the level's.
+// Plans a model's own video, or its world, without computing it. dtype: for a GPU's activations; "": the
+// level decides.
 VideoPlan model_plan(const std::filesystem::path& model, const std::string& level, int threads,
                      const std::string& device, const std::string& dtype);
 

@@ -39,8 +39,8 @@ void count_picks(std::map<std::string, OpHealth>& health, const std::vector<Case
                  const Mode& mode) {
   std::map<std::string, std::map<std::pair<std::string, std::string>, int>> picks;
   std::map<std::string, size_t> choices;
-  // Products have cases in float32 and in bf16: those of this level count.
-  std::set<std::string> asked;  // ops with cases of this level's arithmetic
+  // Products have cases in float32 and in bf16: only those of this level count.
+  std::set<std::string> asked;  // ops that have cases in this level's arithmetic
   for (const CasePick& m : made)
     if (m.compute == mode.compute) asked.insert(m.op);
   for (const CasePick& m : made) {
@@ -57,14 +57,14 @@ void count_picks(std::map<std::string, OpHealth>& health, const std::vector<Case
     h.pick = std::max_element(by_impl.begin(), by_impl.end(), [](auto& a, auto& b) {
                return a.second < b.second;
              })->first;
-    // Why: the commonest reason of that pick; everything else is an exception.
+    // `why` is the most frequent reason for that choice; everything else is an exception.
     const auto most = std::max_element(counts.begin(), counts.end(), [&](auto& a, auto& b) {
       return (a.first.first == h.pick ? a.second : 0) < (b.first.first == h.pick ? b.second : 0);
     });
     h.why = !most->first.second.empty() ? "not " + most->first.second
             : choices[op] == 1          ? "its only one"
                                         : fmt::format("first choice of {}", choices[op]);
-    // One line for each other implementation, with the commonest reason.
+    // There is one line for each other implementation, with its most frequent reason.
     std::map<std::string, int> commonest;
     for (const auto& [pick, count] : counts) {
       if (pick.first == h.pick) continue;

@@ -1,4 +1,4 @@
-// Which implementation each op gets here, and why: gathered from the cases of all ops, told an op at a time.
+// Finds out which implementation each op gets here, and why, from the cases of all ops; reports it op by op.
 #pragma once
 
 #include <map>
@@ -11,19 +11,19 @@
 
 namespace tachy {
 
-// The pick for one case.
+// The implementation chosen for one case.
 struct CasePick {
   std::string op;
   Compute compute;
   ops::Choice choice;
-  bool real = false;  // in the shape of a model
+  bool real = false;  // whether the case has the shape of a model
 };
 
-// What each op gets: in the shapes of models where it has cases of them, else in its small ones. Their
-// tensors are made without values, of which no pick depends.
+// Each op's choices for the shapes of models if it has such cases, otherwise for its small ones. The tensors
+// are made without values, because no choice depends on them.
 std::vector<CasePick> picks_here(cuda::Gpu* gpu, DType dtype, bool definitions, ThreadPool& pool);
 
-// Fills what an op's health says about its pick.
+// Fills in the part of an op's health that describes its implementation.
 void count_picks(std::map<std::string, OpHealth>& health, const std::vector<CasePick>& made,
                  const Mode& mode);
 

@@ -62,6 +62,7 @@ json to_json(const DoctorReport& report) {
            {{"cpu", m.cpu},
             {"isa", m.isa},
             {"simd", m.simd_target},
+            {"simd_alone", !m.compiled_for.empty()},
             {"caches", caches},
             {"processors", m.processors},
             {"usable_processors", m.usable},

@@ -17,7 +17,7 @@ TensorFile::Values TensorFile::read(const std::string& name) const {
   const Tensor t = scope_.tensor(name, std::span<const int64_t>(entry->dims));
   Values out{entry->dims, std::vector<double>(static_cast<size_t>(t.numel()))};
   for (int64_t i = 0; i < t.numel(); ++i) {
-    // A mapped file promises no alignment.
+    // A mapped file does not guarantee alignment.
     const char* at = static_cast<const char*>(t.data) + i * dtype_size(t.dtype);
     if (t.dtype == DType::f32) {
       float v;

@@ -1,4 +1,4 @@
-// Golden values against ours: how far apart they may lie in a run's precision, and how far they do.
+// Compares golden values with ours: how far apart they may be in a run's precision, and how far they are.
 #pragma once
 
 #include <filesystem>
@@ -13,39 +13,40 @@
 
 namespace tachy {
 
-// How many times the reference's own error is allowed, of the largest and of the mean.
+// The allowed multiples of the reference's own error, for the largest and the mean error.
 struct Factors {
   double max = 3, mean = 3;
 };
 
-// What a run computes in, and how near the golden values it must come in that.
+// The precision that a run computes in, and how near the golden values it must come.
 struct RunPrecision {
   bool bf16 = false;  // or f16: the golden values know the reference's errors in bfloat16
   bool step_cache = false;
-  bool low_residual = false;  // the residual stream is bf16 or f16, too, as the reference's
-  bool fp8 = false;           // and the linear layers of the transformer's blocks multiply in e4m3
-  // A stage errs no more than the reference itself in bfloat16. (In float32 both errors are of the order of
-  // one rounding, and their ratio is chance.)
-  // With fp8 the arithmetic is the reference's, roundings and all, and so is, on average, the error.
+  bool low_residual = false;  // the residual stream is also bf16 or f16, like the reference's
+  bool fp8 = false;           // also, the linear layers of the transformer's blocks multiply in e4m3
+  // A stage's error is at most that of the reference itself in bfloat16. (In float32 both errors are about
+  // one rounding, and their ratio is chance.) With fp8 the arithmetic is the reference's, including
+  // roundings, and so is the error on average.
   Factors of_stage() const { return fp8 ? Factors{1.5, 1.2} : bf16 ? Factors{1, 1} : Factors{}; }
-  // So does the mean of a run's latents, while the largest of some ten thousand
-  // values that twenty guided steps have amplified is chance: any change of a sum's
-  // order has moved it between half and 1.2 of the reference's. With a bf16 residual
-  // stream the arithmetic is the reference's and so is, on average, the error.
+  // The same holds for the mean over a run's latents. The largest of some ten thousand values that twenty
+  // guided steps have amplified is chance: any change in the order of a sum moved it between half and 1.2 of
+  // the reference's. With a bf16 residual stream the arithmetic is the reference's and so is the error on
+  // average.
   Factors of_run() const { return !bf16 ? Factors{} : low_residual ? Factors{3, 1.5} : Factors{2, 1}; }
-  // A rollout's velocities and latents err no more than the original's in bfloat16 on the same weights, but for the chance
-  // that is left where the arithmetic is the original's, too.
+  // A rollout's velocities and latents have at most the original's error in bfloat16 on the same weights,
+  // except for the chance that remains if the arithmetic is the original's, too.
   Factors of_rollout() const { return !bf16 ? Factors{} : low_residual ? Factors{1.5, 1.2} : Factors{1, 1}; }
-  // That frames may lie below its own.
+  // How far the PSNR of frames may lie below the reference's own.
   double decibel() const { return !bf16 ? 9.5 : low_residual ? 3.5 : 0; }
   const char* name() const { return bf16 ? "bfloat16" : "float32"; }
-  // Of the reference's errors by precision the one to compare with. Only what holds a transformer has one for fp8.
+  // Chooses the entry to compare with among the reference's errors by precision. Only outputs of a
+  // transformer have one for fp8.
   const char* name_in(const nlohmann::json& errors) const {
     return fp8 && errors.contains("fp8") ? "fp8" : name();
   }
 };
 
-// Tensors of a file as doubles.
+// Reads the tensors of a file as doubles.
 class TensorFile {
  public:
   explicit TensorFile(const std::filesystem::path& path)
@@ -68,7 +69,8 @@ void compare_values(const TensorFile::Values& got, const TensorFile::Values& wan
                     const RunPrecision& precision, Factors factors, double least, Check& check);
 
 struct GoldenRun;
-// The run of a golden folder (golden_runs.h): its latents, then frame by frame (golden_generation.cpp). whole: "generation" of golden.json.
+// Compares the run of a golden folder (golden_runs.h): its latents, then each frame (golden_generation.cpp).
+// whole: "generation" of golden.json.
 void compare_generation(const nlohmann::json& whole, const std::filesystem::path& folder,
                         const GoldenRun& got, const std::string& name, std::vector<Check>& checks);
 

@@ -1,4 +1,4 @@
-// A whole generation against a golden folder's: latents after the last step, then frame by frame.
+// Compares a whole generation with a golden folder's: latents after the last step, then each frame.
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -14,7 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Compares each frame_step-th picture with the same frame in the file `strip`, where they lie side by side.
+// Compares every frame_step-th picture with the same frame in the file `strip`, where the frames lie side by
+// side.
 void compare_frames(const std::vector<std::vector<uint8_t>>& pictures, const json& run,
                     const fs::path& strip_file, const json& own, const RunPrecision& precision,
                     const std::string& name, std::vector<Check>& checks) {
@@ -83,7 +84,7 @@ void compare_generation(const json& whole, const fs::path& folder, const GoldenR
   compare_values(got.latents, TensorFile(folder / "generation.safetensors").read("latents"),
                  json{{errors, own.at("latents")}}, precision, precision.of_run(), kLeastRunError,
                  final_latents);
-  if (precision.step_cache) {  // shown; the frames decide
+  if (precision.step_cache) {  // the latents are only shown; the frames decide
     final_latents.ok = true, final_latents.bound = 0;
     final_latents.detail =
         fmt::format("no bound with the step cache, which reused {} steps", got.steps_reused);

@@ -24,7 +24,7 @@ std::vector<float> pixels_for_clip(RgbView picture, const ModelBundle& model, bo
   return clip_pixels(picture, how);
 }
 
-// Prepares a request's photo and speech as api/engine.cpp does, for one speaker and a photo of the video's size.
+// Prepares a request's photo and speech like api/engine.cpp, for one speaker and a photo of the video's size.
 void prepare_talk(Resolved& r, const ModelBundle& model) {
   const Picture& photo = *r.request.image;
   check(photo.width == *r.request.width && photo.height == *r.request.height, ErrorCode::corrupt,
@@ -38,7 +38,7 @@ void prepare_talk(Resolved& r, const ModelBundle& model) {
   if (model.audio_standardised) standardise(r.speech);
 }
 
-// One action a block: the names of the keys that are held, and the mouse.
+// One action for each block: the names of the keys that are held, and the mouse.
 WorldSession::Action action_of(const json& entry, const WorldConfig& world) {
   WorldSession::Action out{std::vector<float>(world.keys.size()), std::vector<float>(world.mouse ? 2 : 0)};
   for (const json& key : entry.at("keys")) {
@@ -52,7 +52,7 @@ WorldSession::Action action_of(const json& entry, const WorldConfig& world) {
   return out;
 }
 
-// Blocks [z, n, h, w] one after the other as one tensor [z, T, h, w].
+// Joins blocks [z, n, h, w] into one tensor [z, T, h, w].
 TensorFile::Values joined(const std::vector<std::vector<float>>& blocks, int64_t z, int64_t height,
                           int64_t width) {
   int64_t frames = 0;
@@ -141,8 +141,8 @@ GoldenRun run_world(ModelBundle model, const json& run, const fs::path& folder, 
   GoldenRun out{.precision = {.bf16 = low, .low_residual = low && session.gpu() && p.residual != DType::f32}};
   WorldInput input;
   input.picture = pixels_of(Picture{picture.width, picture.height, picture.rgb});
-  input.clip_pixels =
-      pixels_for_clip(picture.view(), m, true);  // of the fitted picture, as the original program has it
+  // From the fitted picture, as the original program does it.
+  input.clip_pixels = pixels_for_clip(picture.view(), m, true);
   session.start(input, run.at("seed").get<uint64_t>());
   const json& actions = run.at("actions");
   for (const json& entry : actions) {

@@ -1,4 +1,5 @@
-// The run that a golden folder describes, made by the engine: a clip of a prompt, a talking photo, or a world that is walked through.
+// Makes the run that a golden folder describes with the engine: a clip from a prompt, a talking photo, or a
+// walk through a world.
 #pragma once
 
 #include "catalog/model_bundle.h"
@@ -7,16 +8,17 @@
 namespace tachy {
 
 struct GoldenRun {
-  TensorFile::Values latents;                  // [z, T, h, w]; of a talking photo the last window's
+  TensorFile::Values latents;                  // [z, T, h, w]; for a talking photo those of the last window
   std::vector<std::vector<uint8_t>> pictures;  // [height, width, 3] each
   RunPrecision precision;
-  int steps_reused = 0;  // by the step cache
+  int steps_reused = 0;  // number of steps that the step cache saved
 };
 
-// run: "run" of golden.json's "generation"; its kind is "clip" (default), "talk" or "world". Files in it lie beside `folder`.
+// run: "run" in golden.json's "generation"; its kind is "clip" (default), "talk" or "world". Its files are in
+// `folder`.
 VideoRequest golden_request(const nlohmann::json& run, const std::filesystem::path& folder,
                             const ValidateOptions& options);
-// How a clip or a talking photo is computed at the options' level and device.
+// The precision of a clip or a talking photo at the options' level and on their device.
 RunPrecision precision_of(TextToVideo& pipeline, const VideoRequest& request);
 GoldenRun run_clip(TextToVideo& pipeline, const nlohmann::json& run, const std::filesystem::path& folder,
                    const std::string& name, const ValidateOptions& options);

@@ -22,9 +22,9 @@ namespace fs = std::filesystem;
 using Values = TensorFile::Values;
 using Named = std::map<std::string, Values>;
 
-constexpr int64_t kTokens = 8, kFrames = 2, kSide = 4,
-                  kSamples = 6400;         // of the prompt; of latents; of 16 kHz
-constexpr double kSigmas[] = {1, 0.5, 0};  // two of Euler's steps
+// Sizes of the prompt, of latents, and of sound at 16 kHz.
+constexpr int64_t kTokens = 8, kFrames = 2, kSide = 4, kSamples = 6400;
+constexpr double kSigmas[] = {1, 0.5, 0};  // two steps of Euler
 
 Values random_values(std::vector<int64_t> dims, uint64_t seed) {
   int64_t count = 1;
@@ -34,7 +34,8 @@ Values random_values(std::vector<int64_t> dims, uint64_t seed) {
   return {std::move(dims), {values.begin(), values.end()}};
 }
 
-// One way of computing a model's stages: the level that is checked, the definitions, or the definitions with products in bf16.
+// One way of computing a model's stages: the level to check, the definitions, or the definitions with
+// products in bf16.
 class Way {
  public:
   Way(const ModelBundle& model, const ValidateOptions& options, const fs::path& folder, std::string level,
@@ -68,7 +69,7 @@ class Way {
     return made;
   }
 
-  Values latents;  // of the clip under way
+  Values latents;  // of the current clip
   void spoil(decltype(ValidateOptions::fault) fault) { fault_ = std::move(fault); }
 
  private:
@@ -122,7 +123,7 @@ class ModelChecks {
     if (model_.reads_text() && rows.dims.back() == model_.dit.text_dim) clip["encoder_hidden_states"] = rows;
   }
 
-  // Returns what the transformer is given besides latents and time.
+  // Returns the transformer's inputs other than latents and time.
   Named conditioned(Named clip) const {
     const WanConfig& c = model_.dit;
     if (!clip.contains("encoder_hidden_states"))
@@ -188,7 +189,7 @@ class ModelChecks {
   std::string name_;
   const ValidateOptions& options_;
   std::vector<Check>& checks_;
-  bool low_;  // 16 bits
+  bool low_;  // true for 16 bits
   TemporaryFolder folder_;
   std::vector<Way> ways_;
 };

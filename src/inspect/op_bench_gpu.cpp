@@ -3,7 +3,7 @@
 namespace tachy {
 namespace {
 
-// Only timed: the values need not differ everywhere.
+// If the case is only timed, its values need not differ everywhere.
 bool tiled(const OpRunnerOptions& o) { return o.perf && !o.ref && !o.bitwise && !o.canary && !o.capture; }
 
 }  // namespace
@@ -63,7 +63,8 @@ void GpuBench::prepare(const std::string& impl) {
   Stream s = stream(&measure);
   op_.run(impl, s);
   arena_ = Arena(measure.peak(), &gpu_);
-  if (measure.peak()) gpu_.fill(arena_.bytes(measure.peak()), 0xff, measure.peak());  // scratch is not zero
+  // Scratch must not be zero.
+  if (measure.peak()) gpu_.fill(arena_.bytes(measure.peak()), 0xff, measure.peak());
   arena_.rewind(0);
 }
 

@@ -1,4 +1,4 @@
-// A case on a GPU: made once, and run there many times on the same memory, as Bench does on the host.
+// A case on a GPU: it is made once and run many times on the same memory, like Bench on the host.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace tachy {
 
 class GpuBench {
  public:
-  // blank: without values of its own, which copy_values() then gives it.
+  // blank: it gets no values of its own; copy_values() then supplies them.
   GpuBench(const OpCase& op_case, uint64_t seed, const OpRunnerOptions& options, ThreadPool& pool,
            bool blank);
 
@@ -24,16 +24,16 @@ class GpuBench {
 
   void copy_values(GpuBench& from);
   double footprint();  // bytes of every input and output once
-  void reset();        // inputs back to their values, outputs to NaN (every byte 0xff)
+  void reset();        // resets inputs to their values and outputs to NaN (every byte 0xff)
 
-  // The arena's size is what a measure run of this implementation asks for.
+  // The arena gets the size that a measure run of this implementation needs.
   void prepare(const std::string& impl);
   void queue(const std::string& impl);
-  void run(const std::string& impl);  // all of it, and waits
+  void run(const std::string& impl);  // runs all of it, and waits
 
-  std::vector<std::vector<char>> result_bytes();    // of the blocks that hold outputs
-  std::vector<std::vector<float>> result_values();  // of each output
-  std::string damage();                             // "" or what was changed that should not have been
+  std::vector<std::vector<char>> result_bytes();    // bytes of the blocks that hold outputs
+  std::vector<std::vector<float>> result_values();  // values of each output
+  std::string damage();  // "", or a description of what was changed but should not have been
 
  private:
   std::vector<char> download(const char* data, int64_t bytes, bool on_device);
@@ -50,13 +50,13 @@ class GpuBench {
 // The elements of a host tensor in their order, as float32 (op_compare_gpu.cpp).
 std::vector<float> values_of(const Tensor& t);
 
-// The definition's results, made once a case.
+// The definition's results, made once for each case.
 struct Expected {
-  std::vector<std::vector<float>> reference, working;  // of each output
+  std::vector<std::vector<float>> reference, working;  // for each output
 };
 Expected define_for_gpu(const OpCase& op_case, uint64_t seed, DType dtype, ThreadPool& pool);
 
-// Runs an implementation; its results against those. factor raises the tolerance.
+// Runs an implementation and compares its results with those. factor raises the tolerance.
 void compare_on_gpu(GpuBench& bench, const Expected& expected, const std::string& impl, double factor,
                     OpResult& result);
 

@@ -1,10 +1,10 @@
-// Mode canary: what an op changed that it should not have.
+// Mode canary: finds what an op changed but should not have.
 #include "inspect/op_runner_impl.h"
 
 namespace tachy {
 namespace {
 
-// Which of the block's bytes belong to elements that the op writes.
+// Marks the block's bytes that belong to elements that the op writes.
 std::vector<bool> written_bytes(const CaseMemory::Block& block, const BoundOp& op, CaseMemory& memory) {
   std::vector<bool> covered(static_cast<size_t>(block.bytes));
   for (const Tensor& t : written(op)) {

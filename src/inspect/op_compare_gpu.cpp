@@ -1,5 +1,5 @@
-// Mode ref on a GPU: the results against the definition's, which the CPU makes of the same values, rounded as
-// the GPU holds them. The bound is the rule of op_runner.h.
+// Mode ref on a GPU: compares the results with the definition's, which the CPU computes from the same values,
+// rounded as the GPU holds them. The bound is the rule of op_runner.h.
 #include <algorithm>
 
 #include "inspect/op_bench_gpu.h"
@@ -47,7 +47,7 @@ float highest_of(const std::vector<float>& values) {
   return highest;
 }
 
-// "worst at … of …: … for …" of one output.
+// Returns "worst at … of …: … for …" for one output.
 std::string worst_of(const std::vector<float>& got, const std::vector<float>& reference) {
   size_t worst = 0;
   double worst_error = -1;
@@ -59,7 +59,7 @@ std::string worst_of(const std::vector<float>& got, const std::vector<float>& re
   return fmt::format("worst at {} of {}: {} for {}", worst, reference.size(), got[worst], reference[worst]);
 }
 
-// "" or where an output is not what the reference is in that dtype.
+// Returns "", or the place where an output differs from the reference in that dtype.
 std::string unlike(const std::vector<float>& got, const std::vector<float>& reference, DType dtype) {
   for (size_t i = 0; i < reference.size(); ++i) {
     const float want = ops::rounded(reference[i], dtype);
@@ -103,7 +103,8 @@ void compare_on_gpu(GpuBench& bench, const Expected& expected, const std::string
   for (size_t n = 0; n < got.size(); ++n) {
     const DType dtype = bench.op().outputs[n].dtype;
     std::vector<float> reference = expected.reference[n];
-    for (float& v : reference)  // what the dtype cannot hold must come out as the infinity it rounds to
+    // Values that the dtype cannot hold must become the infinity that they round to.
+    for (float& v : reference)
       if (std::isinf(ops::rounded(v, dtype))) v = ops::rounded(v, dtype);
     if (expected.working.empty()) {
       if (const std::string where = unlike(got[n], reference, dtype); !where.empty()) {
@@ -123,7 +124,7 @@ void compare_on_gpu(GpuBench& bench, const Expected& expected, const std::string
     const double bound = factor * (2 * allowed.max + 2 * unit),
                  rms_bound = factor * (2 * allowed.rms + 2 * unit + code_rms(steps));
     const bool ok = error.same_specials && error.max <= bound && error.rms <= rms_bound;
-    // Of the output that comes closest to its bound: outputs differ in dtype and size.
+    // Show the output that comes closest to its bound: outputs differ in dtype and size.
     if (result.bound == 0 || error.max * result.bound > result.error * bound)
       result.error = error.max, result.bound = bound;
     if (result.ok) {

@@ -8,7 +8,7 @@
 namespace tachy {
 namespace {
 
-// The values of all outputs of a kind, one after another: those that are numbers, or those that are codes.
+// The values of all outputs of a kind, one after another: numbers, or codes.
 std::vector<float> floats_of(const std::vector<char>& bytes, const std::vector<Tensor>& outputs, bool codes) {
   std::vector<float> values;
   const char* from = bytes.data();
@@ -25,7 +25,7 @@ std::vector<float> floats_of(const std::vector<char>& bytes, const std::vector<T
   return values;
 }
 
-// One kind of outputs. Those that come closest to their bound are shown.
+// Compares one kind of outputs. The result shows those that come closest to their bound.
 void compare_values(const std::vector<float>& got, const std::vector<float>& reference,
                     const std::vector<float>& working, bool codes, double factor, OpResult& result) {
   float highest = 0;
@@ -65,8 +65,8 @@ void compare_with_definition(Bench& bench, const std::vector<char>& definition,
   }
 }
 
-// pools[0] is the one that other modes run on, the last one has most threads. known: the bytes of a run on pools[0],
-// of an implementation that is too slow for more than one more, or null.
+// pools[0] is the one that other modes use; the last one has the most threads. known: the bytes of a run on
+// pools[0], for an implementation that is too slow for more than one further run, or null.
 void compare_runs(Bench& bench, const std::string& impl, std::vector<std::unique_ptr<ThreadPool>>& pools,
                   const std::vector<char>* known, OpResult& result) {
   const auto first = known ? *known : bench.run(impl, *pools[0]);
@@ -100,7 +100,7 @@ void time_runs(Bench& bench, const OpCase& op_case, const std::string& impl, Thr
       fmt::format("{:.1f} us, {:.2f} GB/s, {:.1f} GFLOP/s", result.median_us, result.gb_per_s, result.gflops);
 }
 
-// OpRunnerOptions::filter, its three parts.
+// The three parts of OpRunnerOptions::filter.
 class Filter {
  public:
   Filter(const std::string& text, const std::vector<OpCase>& cases) {
@@ -109,7 +109,7 @@ class Filter {
       parts_[i] = text.substr(begin, end - begin);
       begin = end + 1;
     }
-    // "rmsnorm" is that op and not rmsnorm_backward, "rms" is both.
+    // "rmsnorm" means only that op, not rmsnorm_backward; "rms" means both.
     exact_ = std::any_of(cases.begin(), cases.end(), [&](const OpCase& c) { return c.op == parts_[0]; });
   }
   bool takes(const OpCase& c) const {
@@ -180,7 +180,7 @@ void run_case_on_cpu(const OpRunnerOptions& options, const OpCase& op_case, cons
         if (defined && impl == "ref") {
           r.detail = known.damage;
         } else {
-          // The last run of mode bitwise left its outputs here, unless that mode failed or was not asked for.
+          // The last run of mode bitwise left its outputs here, unless that mode failed or was not requested.
           if (!options.bitwise || !results.back().ok) bench.run(impl, pool);
           r.detail = bench.damage();
         }

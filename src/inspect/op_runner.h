@@ -1,17 +1,18 @@
 // Checks and times every implementation of every op on the op's cases.
 //
-//   ref      each implementation against the definition, with the one tolerance rule: R the definition, L the
-//            same with float32 inside; max|y−R| <= 2·max|L−R| + 2 ulp(max|R|), and the same for the RMS.
+//   ref      each implementation against the definition, with a single tolerance rule: R the definition, L
+//            the same with float32 inside; max|y−R| <= 2·max|L−R| + 2 ulp(max|R|), and the same for the RMS.
 //            Outputs start as NaN. Codes (e4m3) may also be one step off, a sixteenth of them.
-//   bitwise  two runs, and any number of threads from 1 to one more than asked for, give equal bytes (the definition,
-//            which is slow: two runs, the second with one thread more)
-//   canary   outputs start poisoned; bytes round and between them and all inputs are unchanged
-//   perf     median µs and spread, GB/s and GFLOP/s from the case's own bytes and flops; caches as warm as
-//            repetition makes them
+//   bitwise  repeated runs, and runs with any number of threads from 1 to one more than asked for, give equal
+//            bytes (the definition, which is slow: two runs, the second with one more thread)
+//   canary   outputs start poisoned; bytes around and between them and all inputs are unchanged
+//   perf     median µs and spread, GB/s and GFLOP/s from the case's own bytes and flops; caches are as warm
+//            as repetition makes them
 //
-// On a GPU (options.gpu) the same cases are made there with activations of `dtype`, values rounded to it
-// first: R is the definition on the CPU, L is R rounded as each output is stored. Further modes there:
-//   capture  the op can be recorded in a CUDA graph (so it neither allocates nor waits) and replaying
+// On a GPU (options.gpu) the same cases are made there with activations of `dtype`, to which values are
+// rounded first: R is the definition on the CPU, and L is R rounded as each output is stored. There are
+// further modes:
+//   capture  the op can be recorded in a CUDA graph (so it neither allocates nor waits), and replaying it
 //            gives the same bytes
 //   perf     replays of a graph that rotates through enough copies of the tensors to find the cache cold
 //
@@ -29,44 +30,46 @@
 
 namespace tachy {
 
-// What a GPU can do at most, measured in the same run; 0: not measured.
+// Limits of a GPU, measured in the same run; 0: not measured.
 struct GpuCeilings {
-  double copy_gb_per_s = 0;  // of 512 MiB, read and written
-  double matmul_gflops = 0;  // of 8192 x 8192 x 8192 with random values, by the library's best
-  std::string note;          // why something was not measured
+  double copy_gb_per_s = 0;  // for 512 MiB, read and written
+  double matmul_gflops = 0;  // for 8192 x 8192 x 8192 with random values, by the library's best
+  std::string note;          // reason why something was not measured
 };
 GpuCeilings measure_ceilings(cuda::Gpu& gpu, DType dtype, ThreadPool& pool);
 
-// This keeps the results of the definitions by case and seed, so that another run_ops() with the same seed need not make
-// them again, for instance under another instruction set.
+// Keeps the results of the definitions by case and seed, so that another run_ops() with the same seed need
+// not compute them again, for instance with another instruction set.
 struct OpDefinitions {
   struct Outputs {
     std::vector<char> definition, working;
-    std::string damage;  // what the definition changed that it should not have
+    std::string damage;  // what the definition changed but should not have
   };
   std::map<std::pair<std::string, uint64_t>, Outputs> of;
 };
 
 struct OpRunnerOptions {
-  std::string filter;  // "", "op", "op:case" or "op:case:implementation"; parts match as prefixes (an op's
-                       // whole name: only that op), "" matches all
+  // "", "op", "op:case" or "op:case:implementation". Parts match as prefixes (an op's whole name: only that
+  // op); "" matches all.
+  std::string filter;
   bool ref = true, bitwise = true, canary = true, perf = false;
   bool tiny = true, odd = true, real = false, video = false;
   uint64_t seed = 1;
-  int threads = 2;            // of the runs; bitwise compares with 1 and with threads + 1
-  double perf_seconds = 0.3;  // timing budget a case and implementation
+  int threads = 2;            // for the runs; bitwise compares with 1 and with threads + 1
+  double perf_seconds = 0.3;  // timing budget for each case and implementation
   cuda::Gpu* gpu = nullptr;   // run there, with activations of `dtype`
   DType dtype = DType::f32;
   bool capture = true;                    // on a GPU
-  const GpuCeilings* ceilings = nullptr;  // perf on a GPU: measured already
+  const GpuCeilings* ceilings = nullptr;  // perf on a GPU: if they have already been measured
   bool picked_only = false;               // only the implementation that a model would get
-  bool definitions = false;               // a model at level none
+  bool definitions = false;               // checks what a model at level none uses
   double max_flops = 1e18;                // larger cases are left out
   double max_perf_flops = 1e15;           // perf leaves larger cases out
   double max_definition_flops = 1e15;     // plain loops are slow: larger cases skip what needs the definition
-  OpDefinitions* kept = nullptr;          // on the CPU: definitions are taken from there, and put there
-  std::function<void(const ops::OpCase&)> started;                    // told of each case, for progress
-  std::function<void(const ops::OpCase&, const ops::BoundOp&)> made;  // and of its arguments; on the CPU
+  OpDefinitions* kept = nullptr;          // on the CPU: definitions are taken from there, and stored there
+  std::function<void(const ops::OpCase&)> started;  // is told of each case, for progress
+  // Also gets its arguments; only on the CPU.
+  std::function<void(const ops::OpCase&, const ops::BoundOp&)> made;
 };
 
 struct OpResult {
@@ -76,9 +79,10 @@ struct OpResult {
   uint64_t seed = 0;
   double error = 0, bound = 0;                     // ref: max error and its bound
   double median_us = 0, gb_per_s = 0, gflops = 0;  // perf
-  double roofline =
-      0;  // perf on a GPU: share of the better of the copy's bytes and the matmul's flops a second
-  double spread = 0;  // perf: half the middle half of the times, of the median
+  // Perf on a GPU: the part reached of the copy's bytes or the matmul's flops per second, whichever is
+  // greater.
+  double roofline = 0;
+  double spread = 0;  // perf: half of the times' interquartile range, relative to the median
   int repeats = 0;
   double bytes = 0, flops = 0;  // of the case
   Compute compute = Compute::f32;

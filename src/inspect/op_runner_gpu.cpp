@@ -1,4 +1,4 @@
-// One case on a GPU: every implementation of it in every mode. The definition runs on the CPU on the same
+// Runs one case on a GPU: every implementation in every mode. The definition runs on the CPU with the same
 // values, rounded as the GPU holds them.
 #include <memory>
 #include <optional>
@@ -10,7 +10,7 @@
 namespace tachy {
 namespace {
 
-// Mode capture: a replayed graph gives the bytes that a call gives.
+// Mode capture: a replayed graph gives the same bytes as a call.
 void compare_replay(GpuBench& bench, cuda::Gpu& gpu, const std::string& impl, OpResult& result) {
   bench.run(impl);
   const auto eager = bench.result_bytes();

@@ -1,4 +1,4 @@
-// What the runner's two halves share: a case on the host, and distances between results.
+// Shared by both halves of the runner: a case on the host, and distances between results.
 #pragma once
 
 #include <chrono>
@@ -45,18 +45,18 @@ inline std::vector<char> bytes_of(const std::vector<Tensor>& outputs) {
   return all;
 }
 
-// Everything that an op writes, for what must not be.
+// Everything that an op writes, to find out whether it writes anything else.
 inline const std::vector<Tensor>& written(const BoundOp& op) {
   return op.written.empty() ? op.outputs : op.written;
 }
 
-// "" or what an op has changed of a block that it should not have: guard bytes, an input, what lies between
-// the rows of an output. whole: the block's bytes on the host with the guards round them; number: of the
-// block, in texts.
+// Returns "", or what an op has changed in a block but should not have: guard bytes, an input, or bytes
+// between the rows of an output. whole: the block's bytes on the host, with the guards around them; number:
+// the block's number, for texts.
 std::string damage_of(const CaseMemory::Block& block, std::span<const char> whole, const BoundOp& op,
                       CaseMemory& memory, int number);
 
-// One case, made once and run many times on the same memory.
+// One case: it is made once and run many times on the same memory.
 class Bench {
  public:
   explicit Bench(const OpCase& op_case, uint64_t seed, ops::CaseTarget target = {})
@@ -68,7 +68,7 @@ class Bench {
 
   const BoundOp& op() const { return op_; }
 
-  // Inputs back to their values, outputs to NaN (every byte 0xff).
+  // Resets inputs to their values and outputs to NaN (every byte 0xff).
   void reset() {
     for (auto& block : memory_.blocks()) {
       if (block.input && block.output) std::memcpy(block.data, block.pristine.data(), block.pristine.size());
@@ -91,7 +91,7 @@ class Bench {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
-  // The arena's size is what a measure run of this implementation asks for.
+  // The arena gets the size that a measure run of this implementation needs.
   void prepare(const std::string& impl, ThreadPool& pool) {
     Arena measure;
     Stream stream{&measure, &pool};
@@ -100,7 +100,7 @@ class Bench {
     arena_ = Arena(measure.peak());
   }
 
-  // "" or what was changed that should not have been.
+  // Returns "", or what was changed but should not have been.
   std::string damage() {
     int number = 0;
     for (auto& block : memory_.blocks()) {
@@ -121,7 +121,7 @@ struct Distance {
   bool same_specials = true;  // NaN and infinities in the same places
 };
 
-// steps: what an error may have for nothing in `max`, a value each; none: nothing.
+// steps: for each value, an error that does not count in `max`; empty: none.
 inline Distance distance(const std::vector<float>& a, const std::vector<float>& b,
                          const std::vector<float>& steps = {}) {
   Distance d;
@@ -138,10 +138,10 @@ inline Distance distance(const std::vector<float>& a, const std::vector<float>& 
   return d;
 }
 
-// Outputs in e4m3 are codes: an error of any size, however small, may make a value the next code. So each may
-// be one step off, and few are: a sixteenth of them. What is rounded to codes has about bf16's precision, which
-// near zero is many steps.
-inline constexpr double kCodeUnit = 0x1p-10;  // of the largest value
+// Outputs in e4m3 are codes: an error, however small, may turn a value into the next code. So each may be one
+// step off, but only a sixteenth of them may be. Values before rounding to codes have about bf16's precision,
+// which is many steps near zero.
+inline constexpr double kCodeUnit = 0x1p-10;  // as a part of the largest value
 inline std::vector<float> code_steps(const std::vector<float>& values) {
   std::vector<float> steps;
   for (const float v : values) {
@@ -157,8 +157,8 @@ inline double code_rms(const std::vector<float>& steps) {
   return steps.empty() ? 0 : 0.25 * std::sqrt(squares / static_cast<double>(steps.size()));
 }
 
-// The result of one mode of an implementation: `blank` with what body(result) says; skipped where why_not has
-// words, a failure where body throws.
+// The result of one mode for an implementation: `blank` with what body(result) adds; skipped if why_not is
+// not empty, and a failure if body throws.
 template <class Body>
 OpResult attempt(OpResult blank, const char* mode, const std::string& why_not, Body&& body) {
   blank.mode = mode;

@@ -1,5 +1,5 @@
-// Mode perf on a GPU: replays of a graph that rotates through enough copies of the tensors to find the cache
-// cold, and what the GPU can do at most in the same run.
+// Mode perf on a GPU: replays a graph that rotates through enough copies of the tensors to find the cache
+// cold, and measures the GPU's limits in the same run.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -11,11 +11,11 @@
 namespace tachy {
 namespace {
 
-// Sorted µs of one call each, of rounds that all() queues one call a set for.
+// Returns sorted times of one call in µs, from rounds in which all() queues one call for each set.
 std::vector<double> time_rounds(cuda::Gpu& gpu, const std::function<void()>& all, size_t sets, bool capture,
                                 double budget_seconds) {
-  // A replay takes some microseconds to begin and to end, which are not the op's: short ops share them among
-  // a hundred calls, or as many as fill ten milliseconds.
+  // A replay takes some microseconds to begin and to end, which do not belong to the op: short ops share them
+  // among a hundred calls, or as many as fill ten milliseconds.
   int turns = 1;
   std::unique_ptr<cuda::Graph> graph;
   if (capture) {
@@ -42,7 +42,7 @@ std::vector<double> time_rounds(cuda::Gpu& gpu, const std::function<void()>& all
   return times;
 }
 
-// The least bytes that the op must move with tensors of this dtype: the case counts float32.
+// The least bytes that the op must move with tensors of this dtype; the case counts float32.
 double bytes_of_case(GpuBench& bench, const OpCase& op_case, DType dtype) {
   double wide = 0;
   for (auto& block : bench.memory().blocks()) {

@@ -1,4 +1,4 @@
-// How a long command says what it does now, and stops where it is asked to.
+// Lets a long command report what it is doing, and stop when it is asked to.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace tachy {
 
-// Options: with `progress`, a function of a text, and `cancel`, a flag or null.
+// Options has `progress`, a function that takes a text, and `cancel`, a flag or null.
 template <class Options>
 void say(const Options& options, const std::string& text) {
   if (options.progress) options.progress(text);

@@ -1,4 +1,4 @@
-// A folder of its own under the system's temporary one, removed at the end.
+// A new folder in the system's temporary one, removed at the end.
 #pragma once
 
 #include <filesystem>

@@ -40,7 +40,7 @@ DType dtype_named(const std::string& name) {
   fail(ErrorCode::invalid_argument, "`dtypes`: expected some of f32, f16, bf16, got '{}'", name);
 }
 
-// One line an op (and dtype, on a GPU): the worst of its cases.
+// One line for each op (and dtype, on a GPU): the worst of its cases.
 void validate_ops(const ValidateOptions& options, cuda::Gpu* gpu, DType dtype, std::vector<Check>& checks) {
   OpRunnerOptions run{.filter = options.filter,
                       .ref = holds(options.modes, "ref"),
@@ -93,7 +93,8 @@ void validate_ops(const ValidateOptions& options, cuda::Gpu* gpu, DType dtype, s
   }
 }
 
-// Golden values of the model's own in this level's arithmetic; on a CPU in float32 and, as a reference's bf16 may err, in bf16.
+// Checks the model's own golden values in this level's arithmetic; on a CPU in float32 and, with the error of
+// a reference in bf16, in bf16.
 void validate_own_golden(const std::filesystem::path& folder, const ValidateOptions& options,
                          std::vector<Check>& checks) {
   ValidateOptions own = options;
@@ -111,7 +112,8 @@ void validate_own_golden(const std::filesystem::path& folder, const ValidateOpti
   validate_golden(folder, own, checks, " in bf16");
 }
 
-// A model that was named: its own golden values, and where there are none its definitions. False: a golden folder was given for it.
+// Checks a model that was named: by its own golden values, or by its definitions if it has none. Returns
+// false if a golden folder was given for it.
 bool validate_named_model(const ValidateOptions& options, std::vector<Check>& checks) {
   const bool blocks = checks_blocks(options.model);
   if (!blocks && !options.golden.empty()) return false;
@@ -127,7 +129,7 @@ bool validate_named_model(const ValidateOptions& options, std::vector<Check>& ch
                                    std::filesystem::weakly_canonical(options.model).filename().string(),
                                    blocks, options, checks);
   }
-  ValidateOptions others = options;  // golden folders are of models of their own
+  ValidateOptions others = options;  // golden folders belong to models of their own
   others.model.clear();
   for (const auto& folder : options.golden) validate_golden(folder, others, checks);
   return true;
@@ -143,7 +145,7 @@ std::vector<std::filesystem::path> shipped_golden() {
     for (const auto& entry : std::filesystem::directory_iterator(place, ec))
       if (const auto folder = entry.path() / "golden"; std::filesystem::exists(folder / "golden.json", ec))
         found.push_back(std::filesystem::weakly_canonical(folder, ec));
-    if (!found.empty()) break;  // the first place that has models is the one that is used
+    if (!found.empty()) break;  // the first place that has models is used
   }
   std::sort(found.begin(), found.end());
   return found;

@@ -22,7 +22,7 @@ fs::path locked_name(const fs::path& output, bool streamed) {
   return streamed && fs::is_symlink(output, ec) ? fs::weakly_canonical(output, ec) : output;
 }
 
-// Pipes and devices take what several processes write.
+// Several processes may write to a pipe or a device.
 bool is_special(const fs::path& output) {
   std::error_code ec;
   const fs::file_status status = fs::status(output, ec);
@@ -34,7 +34,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(fs::symlink_status(path, ec));
 }
 
-// Tells whether neither the output nor anything that an interrupted run would go on with is there.
+// Says whether the output does not exist and no interrupted run has left anything to resume for it.
 bool is_free(const fs::path& output) {
   return !is_there(output) && !is_there(beside(output, ".resume")) && !is_there(beside(output, ".windows"));
 }
@@ -69,7 +69,7 @@ ClaimedOutput ClaimedOutput::next_free(const fs::path& first) {
   for (int n = 1; n < kMostOfAName; ++n) {
     const fs::path name = nth_name(first, n);
     if (!is_free(name)) continue;
-    // Once more when it is ours: another process may have finished it between the two.
+    // Check once more now that it is ours: another process may have finished it in between.
     std::optional<ClaimedOutput> claimed = attempt(name);
     if (claimed && is_free(name)) return std::move(*claimed);
   }

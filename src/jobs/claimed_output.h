@@ -1,4 +1,5 @@
-// An output that belongs to this process while it makes it (base/output_lock.h): another run of it is refused.
+// An output that belongs to this process while it makes it (base/output_lock.h): another run is refused the
+// same output.
 #pragma once
 
 #include <filesystem>
@@ -11,12 +12,13 @@ namespace tachy::jobs {
 class ClaimedOutput {
  public:
   ClaimedOutput() = default;  // nothing is claimed
-  // A video's or a file's name, a pattern, a folder (which is made), or "-", which claims nothing, as does what is no plain file.
-  // Throws io while another process has it. streamed: written where a link leads to, and not in its place.
+  // Claims a video's or a file's name, a pattern, or a folder (which is made). "-" claims nothing, nor does
+  // anything that is not a plain file, such as a pipe. Throws io while another process has it. streamed: the
+  // file that a link leads to is written, and the link stays.
   explicit ClaimedOutput(std::filesystem::path output, bool streamed = false);
-  // The same, or nothing while another process has it.
+  // Does the same, but returns nothing while another process has it.
   static std::optional<ClaimedOutput> attempt(const std::filesystem::path& output);
-  // The first of NAME.mp4, NAME_2.mp4 … that neither exists nor is begun, by whomever.
+  // The first of NAME.mp4, NAME_2.mp4 … that neither exists nor was begun by anybody.
   static ClaimedOutput next_free(const std::filesystem::path& first);
   ~ClaimedOutput();
   ClaimedOutput(ClaimedOutput&& other) noexcept;
@@ -27,7 +29,7 @@ class ClaimedOutput {
  private:
   void give_back();
 
-  std::filesystem::path path_, made_;  // made_: the folder, if there was none
+  std::filesystem::path path_, made_;  // made_: the folder, if this made it
   OutputLock lock_;
 };
 

@@ -19,7 +19,7 @@ std::string name_of_folder(std::string path) {
   return name_of(path);
 }
 
-// "FILE[:strength][@high|@low|@both]" in its file and the rest.
+// Splits "FILE[:strength][@high|@low|@both]" into its file and the rest.
 std::pair<std::string, std::string> split_lora(const std::string& text) {
   size_t end = text.size();
   for (const char* expert : {"@high", "@low", "@both"})
@@ -32,7 +32,7 @@ std::pair<std::string, std::string> split_lora(const std::string& text) {
   return {text.substr(0, end), text.substr(end)};
 }
 
-// A name and nothing else: no folder, no way out of one.
+// Accepts only a plain name: no folder, and no way out of one.
 void expect_name(const std::string& field, const std::string& name) {
   const bool plain = !name.empty() && name != "." && name != ".." && name.find_first_of("/\\") == name.npos &&
                      name.find('\0') == name.npos;
@@ -40,7 +40,7 @@ void expect_name(const std::string& field, const std::string& name) {
         json_line(json(name)));
 }
 
-// The members of a JobSpec that are no settings and no names of files.
+// The members of a JobSpec that are neither settings nor names of files.
 template <class Job, class Visit>
 void each_member(Job& job, Visit&& visit) {
   visit("named", job.named), visit("drawn", job.drawn), visit("crf", job.crf);
@@ -64,7 +64,7 @@ void read(const json& j, const char* key, T& to) {
   }
 }
 
-// The path of a name in the JSON, which is put in the name's place.
+// Replaces a name from the JSON by its path.
 void find_in(std::string& name, const std::string& field, const std::string& sha256, const FindFile& find) {
   expect_name(field, name);
   name = find(field, name, sha256);

@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// diffusers stretches, and so do we; but nobody should find out from the video.
+// diffusers stretches pictures, and so do we; but the video should not be the first to tell the user.
 void warn_of_stretching(const VideoRequest& given, int width, int height) {
   for (const Picture* p : {given.image.get(), given.last_image.get()}) {
     if (!p || given.image_fit != "stretch") continue;
@@ -39,7 +39,8 @@ void warn_of_stretching(const VideoRequest& given, int width, int height) {
   }
 }
 
-// Returns the video's sound track: what is said, as it is in the file (the sum of two speakers), and as long as the video.
+// Returns the video's sound track: the speech as it is in the file (the sum of two speakers), and as long as
+// the video.
 Sound sound_of(const JobSpec& job, const std::filesystem::path& output, const VideoRequest& filled) {
   if (!filled.speech) return {};
   const VideoFormat format = video_format(output);
@@ -56,7 +57,8 @@ Sound sound_of(const JobSpec& job, const std::filesystem::path& output, const Vi
   return sound;
 }
 
-// The settings with every default filled in, for the file and for what lies beside it: the run can be repeated from them.
+// The settings with every default filled in, for the video and the file beside it: they suffice to repeat the
+// run.
 json settings_of(const JobSpec& job, const VideoRequest& filled, const Encoding& encoding, bool on_gpu) {
   RunSettings run = job.settings;
   run.request = filled, run.device = on_gpu ? "cuda" : "cpu";
@@ -67,7 +69,7 @@ json settings_of(const JobSpec& job, const VideoRequest& filled, const Encoding&
   return settings;
 }
 
-// A job that has its output, and writes it.
+// A job that has claimed its output and writes it.
 class Making {
  public:
   Making(const JobSpec& job, const VideoRequest& filled, StateFile& state, const fs::path& output,
@@ -85,7 +87,7 @@ class Making {
 
   bool piped() const { return job_.output == "-"; }
 
-  // Fails before hours are spent.
+  // Opens all outputs first, so that errors show before hours are spent.
   void open(const json& settings, const Encoding& encoding) {
     sound_ = sound_of(job_, output_, filled_);
     const VideoOptions video{.fps = *filled_.fps,
@@ -120,7 +122,8 @@ class Making {
     }
   }
 
-  // The settings are written last: where they are, the video is whole. Where they went is said if one would not look there first.
+  // The settings are written last: if they are there, the video is complete. If they are not in the usual
+  // place, that is reported.
   void keep(const json& settings) {
     if (!beside_) return;
     beside_->write(settings);

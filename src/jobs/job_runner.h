@@ -1,4 +1,5 @@
-// Makes the video of a job: resuming, the writer, what the engine calls back, the files beside it.
+// Makes the video of a job: it resumes, writes the video and the files beside it, and handles the engine's
+// callbacks.
 #pragma once
 
 #include <atomic>
@@ -11,16 +12,18 @@ namespace tachy::jobs {
 
 class JobRunner {
  public:
-  // All outlive it. The sink is told the warnings of its jobs, each text once a call. cancel: stops a job within half a second, from any thread.
+  // All of these must outlive it. The sink gets the warnings of its jobs, each text once per call. Setting
+  // `cancel` from any thread stops a job within half a second.
   JobRunner(Engine& engine, JobStore& store, JobSink& sink, const std::atomic<bool>* cancel)
       : engine_(engine), store_(store), sink_(sink), cancel_(cancel) {}
 
-  // Engine::prepare of the job's request.
+  // Calls Engine::prepare with the job's request.
   PreparedRequest prepare(const JobSpec& job);
 
-  // prepared: this engine's, of the job's request. profiler: told of the run; may be null. Returns false where the video was there
-  // already. Throws what Engine::generate throws, io where a file cannot be written or is somebody else's, and invalid_argument for a
-  // job that cannot be; the video is then not there, or is what it was before.
+  // prepared: the job's request, prepared by this engine. profiler: is told of the run; may be null. Returns
+  // false if the video was already there. Throws what Engine::generate throws, io if a file cannot be written
+  // or belongs to something else, and invalid_argument for an impossible job; the video is then missing, or
+  // is what it was before.
   bool run(const JobSpec& job, const PreparedRequest& prepared, Profiler* profiler = nullptr);
 
  private:

@@ -1,5 +1,5 @@
-// A job: one video, the settings it is made by, where it goes and what is written beside it. What a command line, a server's request or
-// a program asks for becomes one of these; a JobRunner makes it.
+// A job: one video, the settings that make it, its destination, and the files to write beside it. The demands
+// of a command line, of a server's request or of a program become one of these; a JobRunner makes it.
 #pragma once
 
 #include <filesystem>
@@ -11,26 +11,29 @@ namespace tachy::jobs {
 
 struct JobSpec {
   RunSettings settings;
-  std::string from;  // where they were read from, for messages; "": nowhere
+  std::string from;  // the file that the settings were read from, for messages; "": none
   std::filesystem::path output;
-  // false: the output's name is made from the prompt, and the next one is taken where it is there
+  // With false, the output's name is made from the prompt; if that exists, the next one is taken.
   bool named = true;
-  bool drawn = false;        // whether the seed was
+  bool drawn = false;        // whether the seed was drawn at random
   int crf = -1;              // as in VideoOptions
-  std::string encode_speed;  // the same
-  bool streamed = false;     // the video is written in pieces that can be read while it grows
+  std::string encode_speed;  // likewise
+  bool streamed = false;     // writes the video in pieces that can be read while it grows
   bool resume = false;       // goes on with what an interrupted run has left
-  double state_every = 5;    // seconds between two states, at least
+  double state_every = 5;    // least number of seconds between two states
   std::string preview;       // a PNG of the latents after each step; "": none
-  std::string save_latents;  // a file of the final latents; "": none
-  std::string profile;  // a name that the front end writes a profile to, claimed with the others; "": none
+  std::string save_latents;  // a file for the final latents; "": none
+  // The front end writes a profile to this name, which is claimed with the others; "": none.
+  std::string profile;
 };
 
-// Returns where the job's model lies: a job that names none gets the one that ships. Throws as shipped_model() does.
+// Returns the path of the job's model: a job that names none gets the one that ships. Throws as
+// shipped_model() does.
 std::filesystem::path model_path(const RunSettings& settings);
 
-// A video that streams and does not say how is one of Self-Forcing's kind: fills in its preset. block_given: `block` was asked for,
-// which says how even where it is 0, the whole clip at once.
+// A video that streams, and whose request does not say how, is assumed to come from a model like
+// Self-Forcing: fills in that preset. block_given: `block` was asked for, which says how even where it is 0,
+// the whole clip at once.
 void settle_stream(VideoRequest& request, bool block_given);
 
 }  // namespace tachy::jobs

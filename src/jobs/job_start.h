@@ -1,4 +1,4 @@
-// A JobStore hands this out: a job's output, and what an earlier run has left of it. Private to src/jobs.
+// The result of JobStore::begin: a job's output, and what an earlier run has left of it. Private to src/jobs.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 namespace tachy::jobs {
 
 struct JobStart {
-  ClaimedOutput output;              // nobody else writes it while this lives
-  std::unique_ptr<StateFile> state;  // of that output
-  std::optional<RunState> earlier;   // to go on from
-  bool complete = false;             // nothing is left to do
+  ClaimedOutput output;              // nothing else writes to it while this lives
+  std::unique_ptr<StateFile> state;  // the state file of that output
+  std::optional<RunState> earlier;   // the state to resume from
+  bool complete = false;             // true if nothing is left to do
 };
 
 }  // namespace tachy::jobs

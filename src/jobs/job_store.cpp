@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char* kState = ".resume";
 
-// The digits at `at` of a name, which moves behind them; nothing where there are none.
+// Reads the digits of a name at `at` and moves `at` past them; returns nothing if there are none.
 std::optional<uint64_t> number_at(const std::string& name, size_t& at) {
   uint64_t value = 0;
   const char* const begin = name.data() + at;
@@ -33,7 +33,7 @@ std::optional<uint64_t> number_at(const std::string& name, size_t& at) {
   return value;
 }
 
-// The N of STEM_N.mp4 and STEM_N.mp4.resume in the folder, in order; 1 for STEM itself.
+// The N of all STEM_N.mp4 and STEM_N.mp4.resume in the folder, in order; 1 stands for STEM itself.
 std::set<int> numbers_there(const fs::path& first, const std::string& ending) {
   std::set<int> out;
   std::error_code ec;
@@ -109,7 +109,7 @@ class Starting {
     return start;
   }
 
-  // The first name with a state of this very job that no living run has.
+  // The first name that has a state of this very job and that no running process has claimed.
   std::optional<JobStart> interrupted() {
     for (const int n : numbers_there(job_.output, kState)) {
       std::optional<ClaimedOutput> claimed = ClaimedOutput::attempt(nth_name(job_.output, n));
@@ -152,14 +152,14 @@ void tell_how_it_begins(const JobSpec& job, const JobStart& start, JobSink& sink
                             : fmt::format("nothing to resume at {}: starting from the beginning", state));
 }
 
-// The settings in a state, or beside a finished video; null where there are none.
+// Returns the settings in a state, or beside a finished video; null if there are none.
 json settings_of_state(const fs::path& state) {
   std::error_code ec;
   if (!fs::is_regular_file(state, ec)) return nullptr;
   try {
     return parsed_or_discarded(read_run_state(state).about["settings"]);
   } catch (const Error&) {
-    return nullptr;  // said when it is to be gone on with
+    return nullptr;  // resuming from it will report the error
   }
 }
 
@@ -181,7 +181,7 @@ JobStart JobStore::begin(const JobSpec& job, const json& settings, const std::fu
   Starting starting(job, settings, model, made_, cancel_);
   JobStart start = job.named ? starting.named() : starting.unnamed();
   if (start.earlier) sink.can_go_on(start.state->going_on());
-  if (start.complete) start.state->remove();  // a process may have died before it did
+  if (start.complete) start.state->remove();  // a process may have died before it removed this
   made_.insert(start.output.path());
   tell_how_it_begins(job, start, sink);
   return start;

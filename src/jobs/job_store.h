@@ -1,5 +1,5 @@
-// How a job begins: which output is its own, and what an earlier run has left of it. The store is the folder that outputs lie in, where
-// each has its state, the files of its windows and its settings beside it.
+// Begins jobs: decides which output belongs to a job, and what an earlier run has left of it. The store is
+// the folder of the outputs; beside each output are its state, the files of its windows and its settings.
 #pragma once
 
 #include <atomic>
@@ -19,22 +19,24 @@ struct JobStart;  // job_start.h
 
 class JobStore {
  public:
-  // cancel: stops what waits for the disk; may be null.
+  // cancel: ends a wait for the disk; may be null.
   explicit JobStore(const std::atomic<bool>* cancel) : cancel_(cancel) {}
 
-  // Claims the output, tells the sink what it goes on with, and throws what is in the way. A job without a name of its own
-  // (JobSpec::named) takes the first free one of SLUG-SEED.mp4, SLUG-SEED_2.mp4 …; where it is to resume, the first of these that has
-  // a state of this very job. model: the fingerprint, asked for when it is needed.
+  // Claims the output, tells the sink what it resumes from, and throws if something is in the way. A job
+  // without a name of its own (JobSpec::named) takes the first free one of SLUG-SEED.mp4, SLUG-SEED_2.mp4 …;
+  // if it is to resume, it takes the first of these that has a state of this very job. model: returns the
+  // model's fingerprint; called only if that is needed.
   JobStart begin(const JobSpec& job, const nlohmann::json& settings,
                  const std::function<std::string()>& model, JobSink& sink);
 
  private:
   const std::atomic<bool>* cancel_;
-  std::set<std::filesystem::path> made_;  // outputs of this store's jobs
+  std::set<std::filesystem::path> made_;  // the outputs of this store's jobs
 };
 
-// The seed that an earlier run of this prompt has drawn, which a job that resumes goes on with: that of an interrupted one, otherwise of
-// a finished one. output: "" for those with names of their own. Seeds in `used` are other jobs'.
+// The seed that an earlier run of this prompt drew, for a job that resumes: that of an interrupted run,
+// otherwise that of a finished one. output: "" for jobs whose names are made from the prompt. Seeds in `used`
+// belong to other jobs.
 std::optional<uint64_t> seed_drawn_before(const std::filesystem::path& output, const std::string& prompt,
                                           const std::set<uint64_t>& used);
 

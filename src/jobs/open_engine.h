@@ -1,4 +1,4 @@
-// The engine for a job, on the device that it asks for, or that it came from.
+// Opens the engine for a job, on the device that the job asks for or was made on.
 #pragma once
 
 #include <optional>
@@ -8,18 +8,18 @@
 
 namespace tachy::jobs {
 
-// The settings' parts of the model, laid over the engine's options.
+// Adds the settings' model parts to the engine's options.
 EngineOptions with_parts(EngineOptions options, const RunSettings& settings);
 
 struct OpenedEngine {
   Engine engine;
-  std::optional<PreparedRequest> first;  // the job's, where the choice of the device took its plan
+  std::optional<PreparedRequest> first;  // the job, if choosing the device required its plan
 };
 
-// options.device "" or "auto": left to the machine. Settings that were read from an earlier run ask for the kind of device that this
-// had, since another one would not give the same frames. A GPU that nobody named and that has no room for the job gives way to the
-// CPU, which the sink is told; with options.max_vram it does not. Throws what Engine() throws, and unsupported where the earlier run's
-// device is not here.
+// If options.device is "" or "auto", the machine chooses. Settings that were read from an earlier run ask for
+// the same kind of device as that run, since another kind would not give the same frames. If nobody named a
+// GPU and the job does not fit on it, the CPU is used instead, and the sink is told; with options.max_vram
+// this does not happen. Throws what Engine() throws, and unsupported if the earlier run's device is not here.
 OpenedEngine open_engine(const JobSpec& job, const EngineOptions& options, JobSink& sink);
 
 }  // namespace tachy::jobs

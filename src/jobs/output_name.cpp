@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// With a seed, a number and the endings of what is written beside it a name still has less than 255 bytes.
+// With a seed, a number and the endings of the files beside it, a name still has less than 255 bytes.
 constexpr size_t kSlugBytes = 120;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Names of outputs: those that are made from the prompt, and what an output is called in what is written beside it.
+// Names of outputs: default names made from the prompt, and the names that files beside an output use for it.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace tachy::jobs {
 
-// "a-red-ball-7.mp4"; of a prompt without a letter "video-7.mp4".
+// "a-red-ball-7.mp4"; for a prompt without a letter "video-7.mp4".
 std::filesystem::path default_name(const std::string& prompt, uint64_t seed);
 // The beginning of a default name, before the seed.
 std::string slug_of(const std::string& prompt);
@@ -15,11 +15,11 @@ std::string slug_of(const std::string& prompt);
 // The first name, then NAME_2.mp4, NAME_3.mp4 …
 std::filesystem::path nth_name(const std::filesystem::path& first, int n);
 
-// A folder that exists, named without a slash at its end, gets one.
+// Adds a slash to the name of an existing folder that lacks one.
 std::filesystem::path as_output(const std::filesystem::path& path);
 bool is_folder(const std::filesystem::path& output);
 
-// "clip.mp4" or "frames/": the output's own name, wherever it lies.
+// The output's own name, "clip.mp4" or "frames/", without its folder.
 std::string own_name(const std::filesystem::path& output);
 // clip.mp4 → clip.mp4ENDING, frames/ → framesENDING
 std::filesystem::path beside(const std::filesystem::path& output, const char* ending);

@@ -19,13 +19,13 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kMostSettingsBytes = 8 << 20;  // of a settings file
+constexpr uint64_t kMostSettingsBytes = 8 << 20;  // largest settings file
 
 bool is_model_part(std::string_view key) {
   return std::ranges::any_of(model_parts(), [&](const ModelPart& part) { return part.name == key; });
 }
 
-// The value of a key as T; the file may hold anything.
+// Returns the value of a key as T; the file may hold anything.
 template <class T>
 T value(const json& v, const char* key) {
   if constexpr (std::is_same_v<T, std::vector<std::string>>) {
@@ -160,11 +160,11 @@ RunSettings read_settings(const std::string& path) {
     text = file.extension() == ".json"
                ? naming("`from`", [&] { return read_text_file(file, kMostSettingsBytes); })
                : read_comment(file);
-  // The comment of a video that another program made is its own affair.
+  // A comment of another program's video is not for us.
   check(!text.empty() && (file.extension() == ".json" || text[0] == '{'), ErrorCode::invalid_argument,
         "`from`: {} has no settings of a run in it", path);
   RunSettings s = naming("`from`", [&] { return settings_of_json(parse_json_text(text, path), path); });
-  // A path is meant from where the run was made; the settings may have moved along with the picture.
+  // A path is relative to where the run was made; the settings may have moved along with the picture.
   for (auto& [name, in] : s.inputs) {
     const auto beside = file.parent_path() / in.path;
     std::error_code ec;

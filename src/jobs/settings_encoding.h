@@ -1,5 +1,6 @@
-// The part `encoding` of a run's settings: how its frames were encoded, where the command line said so. The numbers of two formats
-// mean different things, so a run that is repeated in another format has its own.
+// The part `encoding` of a run's settings: how its frames were encoded, if the command line stated that. The
+// same numbers mean different things in two formats, so a run that is repeated in another format does not
+// inherit them.
 #pragma once
 
 #include <filesystem>
@@ -9,17 +10,19 @@
 namespace tachy::jobs {
 
 struct Encoding {
-  std::string format;  // "mp4" or "webm"; empty: of no format that has a choice, or nothing was said
-  int crf = -1;        // as in VideoOptions
-  std::string speed;   // the same
+  // "mp4" or "webm"; empty for other formats, which have no such choice, and if nothing was stated.
+  std::string format;
+  int crf = -1;       // as in VideoOptions
+  std::string speed;  // likewise
 };
 
-// The encoding that is given for an output, completed by that of the run that it repeats.
+// The encoding that was given for an output, completed from the run that it repeats.
 Encoding encoding_of(const std::filesystem::path& output, int crf, const std::string& speed,
                      const Encoding& earlier);
 
-void add_encoding(nlohmann::json& settings, const Encoding& encoding);  // nothing where nothing was said
-// Returns what settings say of it. Throws corrupt, naming the key.
+// Adds nothing if nothing was stated.
+void add_encoding(nlohmann::json& settings, const Encoding& encoding);
+// Returns the encoding that settings state. Throws corrupt, naming the key.
 Encoding encoding_in(const nlohmann::json& settings);
 
 }  // namespace tachy::jobs

@@ -14,7 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-// Without what only a run on a GPU, or one that names no model, depends on.
+// Removes variables that only a run on a GPU, or only one that names no model, depends on.
 Environment counting(Environment all, const json& settings, bool on_gpu) {
   if (!on_gpu) all.erase("kept_choices");
   if (!settings.value("model", "").empty()) all.erase("TACHY_MODEL_DIR");

@@ -8,13 +8,14 @@
 
 namespace tachy::jobs {
 
-// Adds what is set now, as far as a run of these settings depends on it; nothing where nothing is.
+// Adds the variables that are set now and that a run of these settings depends on; adds nothing if there are
+// none.
 void add_environment(nlohmann::json& settings, bool on_gpu);
-// Returns what settings say of it. Throws corrupt where that is no list of texts.
+// Returns the environment that settings state. Throws corrupt if it is not a list of texts.
 Environment environment_in(const nlohmann::json& settings);
 
-// Says where an earlier run had another environment than that of `settings`, which add_environment has completed; the same
-// difference once a process. who: "--from: cat.json".
+// Warns if an earlier run had another environment than that of `settings`, which add_environment has
+// completed; each difference is told once in a process. who: "--from: cat.json".
 void warn_of_environment(const std::string& who, const Environment& then, const nlohmann::json& settings);
 
 }  // namespace tachy::jobs

@@ -24,7 +24,7 @@ bool is_latents(const std::string& path) {
   return true;
 }
 
-// As chrome_trace (report/profile_report.h) begins it.
+// Recognises the beginning that chrome_trace (report/profile_report.h) writes.
 bool is_profile(const std::string& path) {
   std::string begin(256, '\0');
   std::ifstream in(path, std::ios::binary);
@@ -34,7 +34,7 @@ bool is_profile(const std::string& path) {
 
 bool is_anything(const std::string&) { return true; }
 
-// Whether a file may be replaced: one of the kind that is written, or one without a byte, as mktemp makes them.
+// Says whether a file may be replaced: it is of the kind that is written, or empty, as mktemp makes them.
 bool is_replaceable(const std::string& path, bool (*is_ours)(const std::string&)) {
   std::error_code ec;
   if (!fs::is_regular_file(path, ec) || fs::file_size(path, ec) == 0) return true;

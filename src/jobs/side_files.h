@@ -1,5 +1,6 @@
-// Files that a run is asked for beside a run's output: previews, latents, profiles. Each belongs to one run at a time, and one that is there
-// and is no such file is somebody else's: it stays, and the run is refused before it begins.
+// Files that a run writes beside its output on request: previews, latents, profiles. Each belongs to one run
+// at a time. If an existing file is not of the expected kind, it belongs to something else: it stays, and the
+// run is refused before it begins.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +16,8 @@ class SideFiles {
  public:
   explicit SideFiles(std::filesystem::path output = {}) : output_(std::move(output)) {}
 
-  // Each claims its file; "" is none. They throw io, and invalid_argument for a name that this run gives to something else.
+  // Each of these claims its file; "" means none. They throw io, and invalid_argument for a name that this
+  // run already uses for something else.
   void preview(const std::string& path);
   void latents(const std::string& path);
   void profile(const std::string& path);
@@ -33,7 +35,7 @@ class SideFiles {
   std::vector<OutputLock> locks_;
 };
 
-// The comment that a preview carries, by which a later run knows it.
+// The comment that marks a preview, so that a later run recognises it.
 std::string preview_comment();
 
 }  // namespace tachy::jobs

@@ -20,7 +20,7 @@ using nlohmann::json;
 namespace {
 
 constexpr uint64_t kMostBytes = 8u << 20;
-constexpr const char* kOutput = "output";  // the key that names whose settings they are
+constexpr const char* kOutput = "output";  // the key with the name of the output that the settings belong to
 constexpr const char* kEndings[] = {".mp4", ".webm", ".gif", ".png"};
 
 std::vector<fs::path> candidates(const fs::path& output) {
@@ -34,7 +34,7 @@ std::vector<fs::path> candidates(const fs::path& output) {
   return {first, second};
 }
 
-// The text of a file; "" for a folder, or what may not be read.
+// Returns the text of a file; "" for a folder, or a file that may not be read.
 std::string text_of(const fs::path& path) {
   try {
     const std::vector<uint8_t> bytes = read_file_bytes(path, kMostBytes);
@@ -44,7 +44,7 @@ std::string text_of(const fs::path& path) {
   }
 }
 
-// The settings that a text is, or null.
+// Returns the settings in a text, or null.
 json settings_of(const std::string& text) {
   json j = parsed_or_discarded(text);
   return j.is_object() && j.contains("prompt") && j.contains("tachyscope") ? j : json(nullptr);
@@ -59,7 +59,7 @@ json settings_inside(const fs::path& video) {
 }
 
 bool are_of(json settings, const fs::path& output) {
-  if (is_folder(output)) return true;  // they lie in it
+  if (is_folder(output)) return true;  // they lie inside it
   const auto name = settings.find(kOutput);
   const bool named = name != settings.end();
   std::error_code ec;
@@ -67,7 +67,7 @@ bool are_of(json settings, const fs::path& output) {
   if (named && name->is_string() && fs::exists(output.parent_path() / name->get<std::string>(), ec))
     return false;
   settings.erase(kOutput);
-  // Renamed together, or written by a version that named no output.
+  // They were renamed together, or written by a version that did not note the output's name.
   if (settings == settings_inside(output)) return true;
   if (named) return false;
   for (const char* ending : kEndings) {
@@ -95,7 +95,7 @@ SettingsFile::Place SettingsFile::place_of(const fs::path& path) {
   check(!fs::is_directory(path, ec), ErrorCode::io, "{}: cannot write the settings of {}: this is a folder",
         path.string(), output_.string());
   const std::string text = text_of(path);
-  if (begun_) {  // the video that told whose they are is another one by now
+  if (begun_) {  // the old video, which proved whose they are, has been replaced by now
     const auto known = known_.find(path);
     return known != known_.end() && known->second == text ? Place::ours : Place::others;
   }

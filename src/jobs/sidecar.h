@@ -1,5 +1,6 @@
-// The settings beside an output, as JSON: clip.json beside clip.mp4, settings.json in a folder. A file of that name which is another
-// output's, or no settings at all, stays as it is: then it is clip.mp4.json, and in a folder frames/ frames.json.
+// The settings beside an output, as JSON: clip.json beside clip.mp4, settings.json in a folder. If a file of
+// that name belongs to another output, or holds no settings, it stays as it is: the name is then
+// clip.mp4.json, or frames.json in a folder frames/.
 #pragma once
 
 #include <filesystem>
@@ -10,16 +11,17 @@
 
 namespace tachy::jobs {
 
-// The place of a run's settings, chosen before its work begins: the first name that is free, or has settings of this output.
+// The place of a run's settings, chosen before its work begins: the first name that is free or has settings
+// of this output.
 class SettingsFile {
  public:
-  // Throws io where there is none. taken: what else this run writes.
+  // Throws io if there is no such name. taken: the other files that this run writes.
   explicit SettingsFile(std::filesystem::path output, std::set<std::filesystem::path> taken = {});
   const std::filesystem::path& path() const { return path_; }
 
-  // Writes them, whole or not at all. Who has taken the name in the meantime keeps it.
+  // Writes all of the settings or nothing. A file that has taken the name in the meantime keeps it.
   void write(const nlohmann::json& settings);
-  // The name that is looked at first: another file has it if this is not path().
+  // The preferred name: if it is not path(), another file has it.
   std::filesystem::path first_name() const;
 
  private:
@@ -30,14 +32,15 @@ class SettingsFile {
   bool begun_ = false;
   std::filesystem::path output_, path_;
   std::set<std::filesystem::path> taken_;
-  std::map<std::filesystem::path, std::string>
-      known_;  // what is to be replaced, as it was when the run began
+  // The contents of the files that may be replaced, as they were when the run began.
+  std::map<std::filesystem::path, std::string> known_;
 };
 
-// The settings as they stand beside the output: with its name, by which a later run knows them for its own.
+// The settings as they are written beside the output: with its name, so that a later run knows whose they
+// are.
 nlohmann::json settings_beside(const std::filesystem::path& output, const nlohmann::json& settings);
 
-// Those of an output that is complete (they are written last), or null.
+// The settings of an output that is complete (they are written last), or null.
 nlohmann::json finished_settings(const std::filesystem::path& output);
 
 }  // namespace tachy::jobs

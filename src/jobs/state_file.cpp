@@ -18,9 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr double kShare = 20;  // a write's cost times this passes before the next
+constexpr double kShare = 20;  // the next write waits at least this many times as long as the last one took
 
-// A name that is no UTF-8 cannot stand in a header: then it is the state file's own.
+// A header cannot hold a name that is not UTF-8: this stands for the state file's own name.
 constexpr const char* kSameName = ".";
 std::string name_in_state(const fs::path& output) {
   const std::string name = own_name(output);
@@ -116,8 +116,8 @@ std::optional<RunState> StateFile::load() {
   return std::move(saved.state);
 }
 
-// The last step of a clip or window is saved whenever the run was not a short one: frames may take long too. A step of 0 is
-// between two windows. 0 seconds mean every step, whatever that costs.
+// The last step of a clip or window is saved unless the run was short: its frames may take long, too. Step 0
+// lies between two windows. With 0 seconds every step is saved, whatever that costs.
 bool StateFile::due(const RunStateView& state) const {
   if (state.step == 0) return true;
   const bool final = state.step == state.steps;
@@ -148,7 +148,7 @@ void StateFile::step(const RunStateView& state) {
   try {
     if (state.step == 0) {
       std::error_code ec;
-      if (!saved_) fs::remove(path_, ec);  // the files that it speaks of are about to be others
+      if (!saved_) fs::remove(path_, ec);  // the files that it mentions are about to change
       windows_.complete();
     }
     const double time = monotonic_seconds();
@@ -159,7 +159,7 @@ void StateFile::step(const RunStateView& state) {
   }
 }
 
-// Those of the last window need no keeping: nothing comes behind them.
+// The last window need not be kept: nothing comes after it.
 void StateFile::frame(RgbView frame) {
   if (broken_ || window_ + 1 >= count_) return;
   try {
@@ -183,7 +183,7 @@ std::string StateFile::going_on() const {
 std::string StateFile::saved() const {
   if (!saved_) return "";
   const auto [step, window, windows] = *saved_;
-  const auto block = settings_.find("causal_block");  // of a video that is made block by block
+  const auto block = settings_.find("causal_block");  // set for a video that is made block by block
   if (block != settings_.end() && *block != 0) return fmt::format("block {}", step);
   if (windows == 1) return fmt::format("step {}", step);
   if (step == 0) return fmt::format("window {} of {}", window, windows);

@@ -86,11 +86,12 @@ void WindowFiles::remove() {
   std::error_code ec;
   for (const fs::path& path : list_folder(folder_, ec)) {
     const std::string name = path.filename().string();
-    // A process that died while it wrote one left it under another name.
+    // A process that died while it wrote a window left it under another name.
     const bool half = name.starts_with('.') && name.find(".frames.") != name.npos && name.ends_with(".part");
     if (half || (has_name_of_window(path) && is_frames_file(path))) fs::remove(path, ec);
   }
-  // Unless it holds something else, or is something else: a file of that name, a link to another disk's folder.
+  // The folder stays if it holds something else, or if it is not a folder: a file of that name, or a link to
+  // another disk's folder.
   if (fs::is_directory(fs::symlink_status(folder_, ec))) fs::remove(folder_, ec);
 }
 

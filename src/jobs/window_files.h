@@ -1,9 +1,11 @@
-// The finished windows of a talking photo, for a run that goes on: their frames as they are, a file each (0001.frames, 0002.frames …) in
-// OUTPUT.windows. An encoder that was interrupted cannot go on; a run that does encodes these again and then its own, and its
-// file is that of a run that was never interrupted.
+// The finished windows of a talking photo, for a run that resumes: their frames, uncompressed, in one file
+// for each window (0001.frames, 0002.frames …) in OUTPUT.windows. An interrupted encoder cannot continue; a
+// run that resumes encodes these frames again and then its own, and its file is that of a run that was never
+// interrupted.
 //
-// Files are synced and renamed before a state says that they are there (state_file.h), so whenever a process dies, what the
-// last state speaks of is whole. Frames are written as they come, and never held.
+// Files are synced and renamed before a state mentions them (state_file.h). So whenever a process dies, all
+// files that the last state mentions are complete. Frames are written as they come and are never held in
+// memory.
 #pragma once
 
 #include <atomic>
@@ -20,19 +22,20 @@ class WindowFiles {
   WindowFiles(std::filesystem::path folder, const std::atomic<bool>* cancel)
       : folder_(std::move(folder)), cancel_(cancel) {}
 
-  // What a state says of them, and of whether it is true here; throws with the file and the reason where it is not.
+  // list() describes the windows for a state; take() checks such a list against the files, and throws with
+  // the file and the reason if they differ.
   nlohmann::json list() const;
   void take(const nlohmann::json& list, int64_t windows, int64_t frames);
-  // All their frames in order.
+  // Hands out the frames of all windows in order.
   void replay(int width, int height, const std::function<void(RgbView)>& frame) const;
 
-  // A file at the name of a window that is none; "": there is no such.
+  // A file that has a window's name but is not one; "": there is none.
   std::filesystem::path others() const;
 
-  void frame(RgbView frame);  // of the window under way
-  void complete();            // which has no more
-  void give_up();             // it is not kept
-  void remove();              // all there are, also those that nobody speaks of
+  void frame(RgbView frame);  // a frame of the current window
+  void complete();            // the current window has no more frames
+  void give_up();             // drops the current window
+  void remove();              // removes all windows, also those that no state mentions
 
  private:
   std::filesystem::path file(size_t window) const;
@@ -40,8 +43,8 @@ class WindowFiles {
   std::filesystem::path folder_;
   const std::atomic<bool>* cancel_;
   std::vector<FramesFile> finished_;
-  std::unique_ptr<BackgroundWriter> writer_;  // of the window under way
-  const FramesWriter* made_ = nullptr;        // it owns this
+  std::unique_ptr<BackgroundWriter> writer_;  // writes the current window
+  const FramesWriter* made_ = nullptr;        // owned by writer_
 };
 
 }  // namespace tachy::jobs

@@ -1,4 +1,4 @@
-// Integers of a byte range, in either byte order; every access is checked. Private to src/media.
+// Reads integers from a range of bytes, in either byte order; every access is checked. Private to src/media.
 #pragma once
 
 #include <cstdint>

@@ -15,11 +15,12 @@ constexpr std::string_view kToPicture = "convert it to PNG or JPEG", kToSound = 
                            kExport = "export it as PNG or JPEG", kAgain = "download the file itself",
                            kUnpack = "unpack it";
 
-// Bytes at a place of the file and what they mean. The first row that fits counts.
+// Bytes at a place of the file, and their meaning. The first row that matches counts.
 struct Mark {
   size_t at;
   std::string_view bytes, kind, way_out;
-  unsigned read_as = 0;  // kPicture …: a file of this kind that cannot be opened is damaged
+  // For which purposes a file of this kind can be read: if one cannot be opened, it is damaged.
+  unsigned read_as = 0;
 };
 constexpr unsigned kPicture = 1u << unsigned(Wanted::picture), kSound = 1u << unsigned(Wanted::sound),
                    kVideo = 1u << unsigned(Wanted::video);
@@ -75,8 +76,8 @@ constexpr Mark kMarks[] = {
     {0, "FLV", "a Flash video", kToVideo},
 };
 
-// A TIFF is also what cameras write: a tag DNGVersion (0xc612) in the first directory, or Make (0x010f) as NEF, ARW, PEF have it
-// together with pictures in further directories (SubIFDs, 0x014a).
+// Cameras write TIFFs, too: with a tag DNGVersion (0xc612) in the first directory, or with Make (0x010f), as
+// NEF, ARW and PEF have it, together with pictures in further directories (SubIFDs, 0x014a).
 std::string_view tiff_kind(std::span<const uint8_t> head) {
   const bool big = starts_with(head, 0, "MM");
   const Bytes in(head, "TIFF", big);
@@ -93,7 +94,7 @@ std::string_view tiff_kind(std::span<const uint8_t> head) {
   return make && more ? "a raw photo (NEF, ARW or the like)" : "";
 }
 
-// A web page or a drawing, behind white space, a byte order mark, comments and declarations.
+// Recognises a web page or a drawing after white space, a byte order mark, comments and declarations.
 std::string_view markup_kind(std::span<const uint8_t> head) {
   std::string text(text_of(head.first(std::min<size_t>(head.size(), 4096))));
   for (char& c : text) c = char(std::tolower(static_cast<unsigned char>(c)));
@@ -125,7 +126,7 @@ std::string file_kind(std::span<const uint8_t> head, Wanted wanted) {
     if (!starts_with(head, mark.at, mark.bytes)) continue;
     if (mark.read_as & 1u << unsigned(wanted)) return std::string(kUnknownKind);
     const bool moves = mark.way_out == kToVideo, sounds = mark.way_out == kToSound;
-    // A film is no sound that was named wrongly, and no picture to convert.
+    // A film is neither a sound under a wrong name nor a picture to convert.
     if (wanted == Wanted::picture && moves) return sentence(mark.kind, "save one of its pictures as PNG");
     if (wanted == Wanted::picture && sounds) return std::string(mark.kind);
     if (wanted != Wanted::picture && mark.way_out == kToPicture) return std::string(mark.kind);

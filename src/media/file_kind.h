@@ -1,5 +1,6 @@
-// Tells what a file is that nobody here reads, by its first bytes and not by its name: HEIC, AVIF, raw photos, a web page or a
-// Git LFS pointer that was saved under a picture's or a sound's name … and what its owner can do. Private to src/media.
+// Names the kind of a file that nothing here can read, by its first bytes and not by its name (HEIC, AVIF,
+// raw photos, a web page or a Git LFS pointer that was saved under a picture's or a sound's name …), and says
+// what its owner can do. Private to src/media.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +14,12 @@ namespace tachy {
 enum class Wanted { picture, sound, video };
 inline constexpr std::string_view kUnknownKind = "another kind of file";
 
-// "a HEIC photo; convert it to PNG or JPEG": how a sentence "expected …, got " goes on. kUnknownKind for what is not
-// known, or should have been read, "an empty file" for none. 4 KiB of the file are enough.
+// "a HEIC photo; convert it to PNG or JPEG": completes a sentence "expected …, got ". kUnknownKind for a file
+// that is not recognised or should have been readable, "an empty file" for one without bytes. 4 KiB of the
+// file are enough.
 std::string file_kind(std::span<const uint8_t> head, Wanted wanted);
 
-// The same of a file; kUnknownKind where it cannot be read.
+// Does the same for a file; kUnknownKind if it cannot be read.
 std::string file_kind(const std::filesystem::path& path, Wanted wanted);
 
 }  // namespace tachy

@@ -73,7 +73,7 @@ bool PartFile::publish_new() {
   seal();
   const std::error_code reason = os::rename_new(part_, final_);
   if (reason == std::errc::file_exists) return false;
-  if (reason) {  // some file systems cannot do that
+  if (reason) {  // some file systems do not support that
     std::error_code ec;
     if (fs::exists(fs::symlink_status(final_, ec))) return false;
     publish();

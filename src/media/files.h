@@ -1,7 +1,7 @@
-// Files that appear whole or not at all, and capped reading.
+// Files that appear whole or not at all, and reading with a limit.
 //
-// PartFile writes a file under the name that base/part_name gives it, syncs it and renames it over the final name.
-// Until publish() has run, its destructor removes it.
+// PartFile writes a file under the name that base/part_name gives it, syncs it and renames it to the final
+// name. Until publish() has run, its destructor removes the file.
 #pragma once
 
 #include <cerrno>
@@ -26,33 +26,35 @@ class PartFile {
 
   const std::filesystem::path& path() const { return part_; }
   const std::filesystem::path& final_path() const { return final_; }
-  void write(std::span<const uint8_t> bytes);  // at the end of what write() wrote
+  void write(std::span<const uint8_t> bytes);  // appends to what write() has written before
   void seal();                                 // sync and close
   void publish();                              // seal() if needed, then rename
-  bool publish_new();  // the same, or false where the name is taken by now: then it stays as it is
+  // The same, but returns false if the name is taken by now; that file then stays as it is.
+  bool publish_new();
 
  private:
   std::filesystem::path final_, part_;
   os::File file_;
 };
 
-// Makes renames in this folder survive a power cut; without complaint where the file system cannot.
+// Makes renames in this folder survive a power cut; does not complain if the file system cannot do so.
 void sync_folder(const std::filesystem::path& folder);
 
-// "path: cannot WHAT: reason", with ErrorCode::io (not_found for a missing file that was to be read).
+// Throws "path: cannot WHAT: reason" with ErrorCode::io (not_found for a missing file that should be read).
 [[noreturn]] void fail_io(const std::filesystem::path& path, const char* what, std::error_code reason);
-// The reason of the last call of C's library, and of C++'s streams over it, that failed.
+// The reason why the last call of C's library failed, also one made through C++'s streams.
 inline std::error_code last_reason() { return {errno, std::generic_category()}; }
 
-// The whole file; at most max_bytes of it exist, or it throws.
+// Reads the whole file; throws if it has more than max_bytes.
 std::vector<uint8_t> read_file_bytes(const std::filesystem::path& path, uint64_t max_bytes);
 
 // Throws not_found or io unless `path` is a regular file.
 void check_readable_file(const std::filesystem::path& path);
 
-// Throws io where a file could not be written there: hours of work must not end in that. "" is fine. field: for messages, "`preview`".
+// Throws io if a file could not be written there, since hours of work must not end in that. "" is accepted.
+// field: for messages, "`preview`".
 void check_writable(const char* field, const std::filesystem::path& path);
-// Writes a finished file or none.
+// Writes the whole file or nothing.
 void write_whole(const std::filesystem::path& path, const std::string& text);
 
 }  // namespace tachy

@@ -1,7 +1,8 @@
 // One picture as the rest of the engine sees it: 8-bit RGB, rows from top to bottom, interleaved.
 //
-// RgbFrame owns its bytes ([height, width, 3], no padding); RgbView points at anybody's, with a row stride,
-// so that a writer can take a tensor's memory without a copy. Values are full-range sRGB, 0 to 255.
+// RgbFrame owns its bytes ([height, width, 3], no padding). RgbView points at bytes of another owner, with a
+// row stride, so that a writer can take a tensor's memory without a copy. Values are full-range sRGB, 0 to
+// 255.
 #pragma once
 
 #include <cstddef>

@@ -35,7 +35,7 @@ std::optional<NamePattern> parse_name_pattern(const fs::path& path) {
 NamePattern name_pattern_of(const fs::path& path) {
   std::error_code ec;
   if (path.filename().empty() || fs::is_directory(path, ec)) {
-    // Without the slash at the end, which create_directory and remove do not like.
+    // Removes the slash at the end, which create_directory and remove do not accept.
     fs::path folder = path.filename().empty() ? path.parent_path() : path;
     return {folder, "frame_", ".png", 4, true};
   }

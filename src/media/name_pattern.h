@@ -1,6 +1,6 @@
 // Names of picture sequences: "out_%04d.png", or a folder, which stands for "folder/frame_%04d.png".
 //
-// The pattern is taken apart here and never handed to printf. Private to src/media.
+// The pattern is parsed here and never passed to printf. Private to src/media.
 #pragma once
 
 #include <filesystem>
@@ -11,17 +11,17 @@ namespace tachy {
 
 struct NamePattern {
   std::filesystem::path folder;  // "." for a bare name
-  std::string prefix, suffix;    // round the number
-  int digits = 4;                // at least
-  bool whole_folder = false;     // the name was a folder's: it is made when missing
+  std::string prefix, suffix;    // before and after the number
+  int digits = 4;                // the least number of digits
+  bool whole_folder = false;     // the name was a folder's, which is made when missing
 
   std::filesystem::path name(int64_t index) const;
 };
 
-// Nothing if the file name has no %d or %0Nd; throws invalid_argument for any other use of %.
+// Returns nothing if the file name has no %d or %0Nd; throws invalid_argument for any other use of %.
 std::optional<NamePattern> parse_name_pattern(const std::filesystem::path& path);
 
-// Of a pattern or a folder.
+// Takes a pattern or a folder.
 NamePattern name_pattern_of(const std::filesystem::path& path);
 
 }  // namespace tachy

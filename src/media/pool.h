@@ -1,5 +1,5 @@
-// Things that take long to make and serve one thread at a time: made when none is free, kept for the next.
-// Private to src/media.
+// Objects that take long to make and serve one thread at a time: one is made when none is free, and kept for
+// the next user. Private to src/media.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ class Pool {
     }
     return make_();
   }
-  // What is not given back is simply made anew.
+  // An object that is not given back is simply replaced by a new one.
   void give(Owner one) {
     std::lock_guard lock(mutex_);
     free_.push_back(std::move(one));

@@ -65,7 +65,7 @@ void AdaptedLinear::add_layout(std::vector<uint64_t>& to) const {
                          reinterpret_cast<uintptr_t>(part.b.data)});
 }
 
-// Where that moves fewer values.
+// Uses the way that moves fewer values.
 bool AdaptedLinear::in_matrix(int64_t rows) const {
   const int64_t in = linear_.in(), out = linear_.out();
   return linear_.weight().has_matrix() && rows * (in + 2 * out) > 2 * out * in;
@@ -73,7 +73,7 @@ bool AdaptedLinear::in_matrix(int64_t rows) const {
 
 bool AdaptedLinear::covers_all() const { return parts_.size() == linear_.parts().size(); }
 
-// s·(x·Aᵀ) in scratch; `codes`: of x, where A is in codes as well.
+// s·(x·Aᵀ) in scratch. `codes` are those of x, if A is in codes as well.
 Tensor AdaptedLinear::low_of(const Tensor& x, const WeightForm::Codes* codes, Stream& stream) const {
   const Tensor low = stream.arena->tensor(x.dtype, {x.dim(0), a_.dim(0)});
   const ArenaScope scope(*stream.arena);
@@ -89,7 +89,7 @@ Tensor AdaptedLinear::low_of(const Tensor& x, const WeightForm::Codes* codes, St
   return low;
 }
 
-// Each part's rows of the sum are B·(sA) beside the matrix as it is.
+// For each part, its rows of the sum are B·(sA) added to the unchanged matrix.
 void AdaptedLinear::by_matrix(ops::GemmArgs args, Stream& stream) const {
   const WeightForm::Matrix base = linear_.weight().matrix(stream);
   args.weight = base.scratch ? base.values : stream.arena->tensor(base.values.dtype, base.values.shape());
@@ -110,8 +110,8 @@ void AdaptedLinear::by_matrix(ops::GemmArgs args, Stream& stream) const {
   ops::gemm(args, stream);
 }
 
-// What adapters add is in y before the product, where they fill all of it; otherwise it is added afterwards, which is
-// the same where no activation follows.
+// If the adapters fill all of y, their sum is written to y before the product. Otherwise it is added
+// afterwards, which is the same if no activation follows.
 void AdaptedLinear::by_codes(const ops::GemmArgs& args, Stream& stream) const {
   const WeightForm& weight = linear_.weight();
   const WeightForm::Codes x = weight.codes_of(args.x, stream);
@@ -126,7 +126,7 @@ void AdaptedLinear::by_codes(const ops::GemmArgs& args, Stream& stream) const {
   weight.product_of(x, with, stream);
 }
 
-// In the columns of each part: y = residual + gate[row]·(low·Bᵀ · multiply).
+// Adds to the columns of each part: y = residual + gate[row]·(low·Bᵀ · multiply).
 void AdaptedLinear::add(const Tensor& low, const Tensor& y, const Epilogue& epilogue, Stream& stream) const {
   for (const Part& part : parts_) {
     const auto columns = [&](const Tensor& t) {

@@ -32,7 +32,7 @@ void attention_in_pieces(const ops::AttentionArgs& a, Stream& stream) {
       const auto part = [&](const Tensor& t) {
         return t.slice(0, b, b + 1).slice(2, h, std::min(heads, h + some));
       };
-      const auto lists_of = [&](const Tensor& t) {  // one list may serve all of a batch
+      const auto lists_of = [&](const Tensor& t) {  // one list may serve the whole batch
         return (t.dim(0) > 1 ? t.slice(0, b, b + 1) : t).slice(1, h, std::min(heads, h + some));
       };
       ops::AttentionArgs some_heads{.q = part(a.q),

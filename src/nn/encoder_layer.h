@@ -1,4 +1,4 @@
-// A layer of a transformer encoder that norms first:
+// A layer of a transformer encoder with its norms in front:
 //   h += attention(norm1(h));  h += mlp(norm2(h))
 #pragma once
 

@@ -12,8 +12,9 @@ namespace tachy::nn {
 struct Linear::Layer {
   std::vector<Part> parts;
   std::unique_ptr<const WeightForm> weight;
-  Tensor bias;      // [out] f32 or undefined
-  Tensor low_bias;  // the same in the activations' dtype: a product's epilogue wants its output's
+  Tensor bias;  // [out] f32 or undefined
+  // The same in the activations' dtype, because a product's epilogue needs its output's dtype.
+  Tensor low_bias;
   bool on_gpu = false;
 };
 
@@ -25,7 +26,7 @@ std::string layer_name(const Scope& scope) {
   return prefix.substr(0, prefix.size() - (prefix.ends_with('.') ? 1 : 0));
 }
 
-// The parts' biases one after another.
+// The parts' biases, one after another.
 Tensor place_biases(std::span<const Tensor> biases, DType dtype, ParamStore& store) {
   int64_t count = 0;
   for (const Tensor& bias : biases) count += bias.dim(0);

@@ -1,9 +1,9 @@
-// Linear layer a → b: weight [b, a] of the checkpoint, bias [b] or none, the op's epilogue. It has the name
-// that it has in the checkpoint (blocks.3.attn1.to_q); several layers of one input may be joined, and then are
-// parts of one product: their outputs lie after each other in y's columns.
+// A linear layer a → b: a weight [b, a] of the checkpoint, a bias [b] or none, the op's epilogue. Its name is
+// that of the checkpoint (blocks.3.attn1.to_q). Several layers with the same input may be joined as parts of
+// one product; their outputs then lie one after the other in y's columns.
 //
-// A Linear is a handle: its copies are the same layer. What a stream's adapters (nn/adapter_set.h) add to the
-// layer is added before the epilogue.
+// A Linear is a handle: its copies are the same layer. If a stream has adapters (nn/adapter_set.h) for the
+// layer, their result is added before the epilogue.
 #pragma once
 
 #include <span>
@@ -19,7 +19,7 @@ namespace tachy::nn {
 
 class WeightForm;  // nn/weight_form.h
 
-// Rows as a product in 8 bits reads them.
+// Rows in the form in which a product in 8 bits reads them.
 struct RowCodes {
   Tensor values, scale;  // [M, in] f8_e4m3 or i8, and [M] f32
   bool defined() const { return values.defined(); }
@@ -28,7 +28,7 @@ struct RowCodes {
   }
 };
 
-// What happens to x·Wᵀ + bias before it is stored; see ops/gemm/gemm.h.
+// The steps after x·Wᵀ + bias, before the result is stored; see ops/gemm/gemm.h.
 struct Epilogue {
   ops::Activation act = ops::Activation::none;
   Tensor multiply, gate, row, residual;
@@ -38,36 +38,37 @@ class Linear {
  public:
   struct Part {
     std::string name;
-    int64_t first, rows;  // of the product's columns
+    int64_t first, rows;  // columns of the product
   };
 
   Linear() = default;
   Linear(const Scope& scope, ParamStore& store, int64_t in, int64_t out, bool has_bias = true);
-  // A weight whose file shape has more dims (a convolution whose
-  // kernel equals its stride): [out, …] read as [out, in].
+  // Takes a weight that has more dims in the file (a convolution whose kernel is as wide as its stride):
+  // [out, …] is read as [out, in].
   static Linear from_kernel(const Scope& scope, ParamStore& store, std::initializer_list<int64_t> dims,
                             bool has_bias = true);
-  // Several layers of one input and the same size as one product. Where their weights lie in a mapped file it
-  // is one product a part, with the same bits.
+  // Joins several layers with the same input and size into one product. If their weights stay in a mapped
+  // file, it is one product per part, with the same bits.
   static Linear joined(std::span<const Scope> scopes, ParamStore& store, int64_t in, int64_t out_each,
                        bool has_bias = true);
-  // A weight that is made of the file's values in another way than theirs, in the form that suits the store; the
-  // bias may be undefined.
+  // Takes a weight whose values are computed from those in the file, and keeps it in the form that suits the
+  // store. The bias may be undefined.
   static Linear from_part(const Scope& scope, const WeightPart& weight, const Tensor& bias,
                           ParamStore& store);
-  // What the caller made of the layer at `scope`: float32 on the host, not needed afterwards.
+  // Takes a weight and a bias that the caller has computed for the layer at `scope`: float32 on the host, not
+  // needed afterwards.
   static Linear from_host(const Scope& scope, const Tensor& weight, const Tensor& bias, ParamStore& store);
 
-  // x [M, in] → y [M, out], rows may be strided; f32 on the CPU, on a GPU x in the activations' dtype, y in
-  // it or f32.
+  // x [M, in] → y [M, out], rows may be strided. On the CPU both are f32; on a GPU x has the activations'
+  // dtype, and y has it or f32.
   void operator()(const Tensor& x, const Tensor& y, Stream& stream, const Epilogue& epilogue = {}) const;
 
-  // The same of an x that somebody has rounded as the product would round it. Only where takes_codes().
+  // The same for an x that is already rounded as the product would round it. Only valid if takes_codes().
   void operator()(const RowCodes& x, const Tensor& y, Stream& stream, const Epilogue& epilogue = {}) const;
   // Whether the layer multiplies codes of `dtype`, and has no adapters on this stream.
   bool takes_codes(DType dtype, const Stream& stream) const;
 
-  // The product's arguments, for which the weight's form picks a weight.
+  // The product's arguments, except for the weight, which the weight's form fills in.
   ops::GemmArgs arguments(const Tensor& x, const Tensor& y, const Epilogue& epilogue) const;
   const WeightForm& weight() const;
 
@@ -75,8 +76,8 @@ class Linear {
   int64_t in() const;
   int64_t out() const;
   bool on_gpu() const;       // whether its products run there
-  const char* form() const;  // of its weight
-  // The same for all handles of a layer, and no other layer's as long as one of them lives.
+  const char* form() const;  // the form of its weight
+  // Equal for all handles of a layer, and different from any other layer's as long as one of them lives.
   const void* id() const { return layer_.get(); }
   std::span<const Part> parts() const;
 

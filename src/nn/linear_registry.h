@@ -1,5 +1,6 @@
-// The linear layers of a model by the names that they have in its checkpoint (blocks.3.attn1.to_q), whether a
-// layer is a product of its own or a part of one: what a report, a test or an adapter's file addresses.
+// The linear layers of a model, by the names that they have in its checkpoint (blocks.3.attn1.to_q),
+// whether a layer is a product of its own or a part of one. Reports, tests and adapters' files
+// address layers by these names.
 #pragma once
 
 #include <deque>
@@ -14,19 +15,19 @@ class LinearRegistry {
  public:
   struct Entry {
     Linear linear;
-    size_t index = 0;  // of the part among linear.parts()
+    size_t index = 0;  // index of the part in linear.parts()
     const Linear::Part& part() const { return linear.parts()[index]; }
     const std::string& name() const { return part().name; }
   };
 
-  // Throws internal when a name is there already.
+  // Throws `internal` if a name is there already.
   void add(const Linear& linear);
 
   const Entry* find(std::string_view name) const;
-  // Throws not_found with the names that come nearest; `model`: "transformer".
+  // Throws `not_found` with the names that come nearest. `model` is its name, such as "transformer".
   const Entry& at(std::string_view name, std::string_view model) const;
 
-  // In the order in which the model was built.
+  // Entries are in the order in which the model was built.
   size_t size() const { return entries_.size(); }
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }

@@ -13,7 +13,7 @@ struct Norm {
   Tensor weight, bias;  // [channels] f32; the bias only of a LayerNorm
   float eps = 1e-6f;
 
-  // scope: where `weight` (and `bias`) lie.
+  // `scope` is where `weight` (and `bias`) lie.
   static Norm rms(const Scope& scope, ParamStore& store, int64_t channels, float eps);
   static Norm layer(const Scope& scope, ParamStore& store, int64_t channels, float eps);
   bool defined() const { return weight.defined(); }
@@ -22,7 +22,8 @@ struct Norm {
   void operator()(const Tensor& x, const Tensor& y, Stream& stream) const;
 };
 
-// ops::add_norm, or, on a stream without fused norms, the residual add and then the norm. Of a LayerNorm whose sum is stored.
+// ops::add_norm or, on a stream without fused norms, the residual add and then the norm. It is for a
+// LayerNorm whose sum is stored.
 void add_norm(const ops::AddNormArgs& args, Stream& stream);
 
 }  // namespace tachy::nn

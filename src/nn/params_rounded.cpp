@@ -1,5 +1,5 @@
-// Codes of 8 bits that a device makes of a file's rows. The bus carries 2 bytes a value instead of 1, and no thread of the host
-// computes: they read the file and no more.
+// Rounds a file's rows to codes of 8 bits on the device. The bus carries 2 bytes per value instead of 1, but
+// the host's threads need not compute: they only read the file.
 #include <algorithm>
 
 #include "base/env.h"
@@ -9,7 +9,8 @@
 namespace tachy::nn {
 namespace {
 
-// Of rows that wait for their rounding; less where there are fewer, or where the device has not four times as much free.
+// Memory for rows that wait to be rounded. It is less if there are fewer rows, or if the device does not have
+// four times as much free.
 constexpr size_t kRoundBytes = size_t{256} << 20;
 
 bool asked_for() { return env_string("TACHY_ROUND_WEIGHTS", "host") == "device"; }
@@ -36,7 +37,7 @@ void ParamStore::make_room_for_rounding(size_t free) {
   }
   const size_t room = std::max(row, std::min({kRoundBytes, all, free / 4}));
   if (rounding_.size() >= room) return;
-  rounding_ = Buffer();  // first, so that there need never be room for both
+  rounding_ = Buffer();  // first, so that both need never exist at once
   rounding_ = Buffer(room, stream_.memory);
 }
 
@@ -49,7 +50,7 @@ void ParamStore::send_rounded() {
   std::vector<ops::QuantizeArgs> roundings;
   size_t used = 0;
   Stream plain = stream_;
-  plain.hooks = {};  // no plan of a run counts what loading computes
+  plain.hooks = {};  // the work of loading is not counted in a run's plan
   // Copies wait for what was queued before them, so the Buffer is free when the next rows come.
   const auto send = [&] {
     stream_.throw_if_cancelled();

@@ -8,9 +8,10 @@
 namespace tachy::nn {
 namespace {
 
-constexpr int64_t kScaleRows = 256;  // of a piece of scales, whose making may read all of these rows
-constexpr int64_t kValues = int64_t{1}
-                            << 16;  // that a thread reads and rounds while they are in its core's cache
+constexpr int64_t kScaleRows = 256;  // rows in a piece of scales; to make it may mean to read all of them
+constexpr int64_t kValues =
+    int64_t{1}  // Values that a thread reads and rounds while they are in its core's cache.
+    << 16;
 
 class Codes final : public DerivedTensor {
  public:
@@ -37,7 +38,7 @@ class RoundedScales final : public DerivedTensor {
   int64_t base_;  // the first of its rows
 };
 
-// 8-bit values that need no other making than a multiplication, also those of a file without scales.
+// 8-bit values that need only a multiplication, or, in a file without scales, nothing at all.
 std::optional<StoredValues> stored_bytes(const WeightPart& from) {
   const Tensor& t = from.tensor;
   if (from.derived) {
@@ -54,8 +55,8 @@ bool quantize_reads(DType dtype) {
 
 }  // namespace
 
-// What one thread of the pool that loads needs: a place to run an op in, of one thread, and rows as they were read
-// and as float32.
+// Everything that one of the loading pool's threads needs: a single-threaded place to run an op, memory for
+// rows as they were read, and memory for them as float32.
 struct RoundedWeight::Scratch {
   ThreadPool pool{1};
   Arena none{0};
@@ -75,8 +76,8 @@ RoundedWeight::RoundedWeight(const WeightPart& from, DType dtype)
 
 int64_t RoundedWeight::rows_at_a_time() const { return (kValues + width() - 1) / width(); }
 
-// Some rows as quantize reads them, in the scratch. From a file they are copied rather than read where they are mapped: a page
-// fault a page costs more than rounding does.
+// Puts some rows into the scratch, in the form that quantize reads. They are copied from the file rather than
+// read from the mapping, because one page fault per page costs more than rounding does.
 Tensor RoundedWeight::values(int64_t first, int64_t count, Scratch& scratch) const {
   const Tensor wide(scratch.wide.get(), DType::f32, {count, width()});
   const auto read = [&](const Tensor& file) {
@@ -121,7 +122,7 @@ void RoundedWeight::codes(int64_t first, const Tensor& q, const Tensor& scale) c
     (*known_)[static_cast<size_t>(first + i)].store(scale.as<float>()[i], std::memory_order_relaxed);
 }
 
-// Of rows whose codes were not made yet, codes are made for their scales' sake.
+// Where codes have not been made yet, they are made here for the sake of their scales.
 void RoundedWeight::scales(int64_t first, const Tensor& scale) const {
   const int64_t count = scale.dim(0);
   const auto known = [&](int64_t i) {

@@ -1,10 +1,10 @@
-// A matrix rounded to 8 bits with a scale a row (what ops/quantize makes of its rows), made on the host row by row
-// while its file is read, so that codes and scales take their places like any other weight: uploaded, or
-// streamed with their block.
+// A matrix rounded to 8 bits with a scale per row (as ops/quantize does it), computed on the host row by row
+// while its file is read, so that codes and scales are stored like any other weight: uploaded, or streamed
+// with their block.
 //
-// Codes and scales are two tensors, which take their places one after the other. Both need every value of a row, so
-// the scales that were made beside the codes are kept until they are asked for: 4 bytes a row in place of a second
-// look at the file, or a second decoding.
+// Codes and scales are two tensors, which are filled one after the other. Both need every value of a row. So
+// the scales that were computed along with the codes are kept until they are asked for: this takes 4 bytes
+// per row, and saves reading or decoding the file a second time.
 #pragma once
 
 #include <atomic>
@@ -23,14 +23,15 @@ class RoundedWeight {
   int64_t width() const { return from_.tensor.dim(1); }
   DType dtype() const { return dtype_; }
 
-  // Rows from `first` on: q [count, width] of dtype() and scale [count, 1] f32, on the host, in the calling thread.
+  // Rounds rows from `first` on, on the host, in the calling thread: q [count, width] of dtype() and scale
+  // [count, 1] f32.
   void codes(int64_t first, const Tensor& q, const Tensor& scale) const;
-  // scale [count, 1] f32 alone.
+  // Only scale [count, 1] f32.
   void scales(int64_t first, const Tensor& scale) const;
 
-  // All codes into `to` [rows, width], where the store's stream computes.
+  // Writes all codes into `to` [rows, width], where the store's stream computes.
   void fill_codes(const Tensor& to, ParamStore& store) const;
-  // All scales into `to` [rows, 1] f32.
+  // Writes all scales into `to` [rows, 1] f32.
   void fill_scales(const Tensor& to, ParamStore& store) const;
 
  private:
@@ -39,9 +40,10 @@ class RoundedWeight {
   int64_t rows_at_a_time() const;
 
   WeightPart from_;
-  std::optional<StoredValues> stored_;  // of 8-bit values, each to be multiplied with its scale
+  std::optional<StoredValues> stored_;  // 8-bit values, each to be multiplied by its scale
   DType dtype_;
-  // Of all copies of this, from any thread; 0, which no scale is, where it is not known yet.
+  // The scales found so far, shared by all copies of this object and by all threads. 0, which no scale is,
+  // means not yet known.
   std::shared_ptr<std::vector<std::atomic<float>>> known_;
 };
 

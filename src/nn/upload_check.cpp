@@ -22,7 +22,7 @@ uint64_t host_checksum(const void* data, size_t bytes, ThreadPool& pool) {
   return sum;
 }
 
-// The file's name of what begins at p; null where p is in none of its tensors.
+// The file's tensor that contains p; null if none does.
 const TensorSource::Entry* entry_at(const std::vector<const TensorSource::Entry*>& sorted, const void* p) {
   const auto after = std::upper_bound(sorted.begin(), sorted.end(), p,
                                       [](const void* at, const auto* entry) { return at < entry->data; });
@@ -78,7 +78,7 @@ int64_t UploadCheck::verify(const std::string& part, const TensorSource& file, c
   return compared;
 }
 
-// Once more from both sides, byte by byte: which one cannot be relied on.
+// Compares both sides once more, byte by byte, to tell which one cannot be relied on.
 void UploadCheck::report(const Upload& u, const std::string& what) {
   const auto bytes = static_cast<size_t>(u.to.bytes());
   const Buffer there(bytes);

@@ -1,8 +1,8 @@
-// `verify_upload`: whether weights on a device are what their file holds. It notes every tensor that a
-// ParamStore uploads while it lives, and compares checksums: of what lies on the device, computed there, and
-// of the file's values, converted again on the host. Blocks that pass through slots are compared where they
-// lie on the host; runtime/block_stream.h compares each with that copy whenever it arrives. Weights that come for a product
-// (nn/weight_visiting.cpp) are compared each time, while they are there.
+// `verify_upload` checks that weights on a device equal those in their file. It notes every tensor that a
+// ParamStore uploads while it lives, and compares checksums: one of the bytes on the device, computed there,
+// and one of the file's values, converted again on the host. Blocks that pass through slots are compared in
+// the host's copy; runtime/block_stream.h compares each with that copy whenever it arrives. Weights that are
+// sent for a product (nn/weight_visiting.cpp) are compared each time, while they are there.
 #pragma once
 
 #include <map>
@@ -23,10 +23,11 @@ class UploadCheck {
   UploadCheck(const UploadCheck&) = delete;
   UploadCheck& operator=(const UploadCheck&) = delete;
 
-  void begin(std::string part);  // what is uploaded from here on belongs to it, what it had before is gone
+  void begin(std::string part);  // later uploads belong to `part`; earlier ones with that name are forgotten
 
-  // Throws device, naming the tensor and how it differs. Returns how many tensors were compared; those that
-  // do not lie in `file` as they are (made while loading) are left out. when: "after loading".
+  // Throws `device`, naming the tensor and how it differs. Returns how many tensors were compared;
+  // those that do not lie in `file` as they are (made while loading) are left out. `when` is, for
+  // example, "after loading".
   int64_t verify(const std::string& part, const TensorSource& file, const std::string& when);
 
  private:

@@ -1,4 +1,4 @@
-// A copy in the activations' dtype, where the stream computes. Parts lie one below another: one matrix.
+// A copy in the activations' dtype, where the stream computes. Parts are stacked in one matrix.
 #include "nn/weight_form.h"
 
 namespace tachy::nn {

@@ -1,5 +1,6 @@
-// A weight as what its values are made of: a product makes them slab by slab, in the dtype in which they would be kept
-// (float32, or a file's own 16 bits where an adapter is merged into those). The bits of y are those of a product with such a file.
+// A weight that is kept as the source of its values. A product makes the values slab by slab, in the dtype in
+// which they would be kept (float32, or a file's own 16 bits if an adapter is merged into those). The bits of
+// y equal those of a product with a file that holds these values.
 #include <algorithm>
 
 #include "nn/weight_form.h"
@@ -7,7 +8,7 @@
 namespace tachy::nn {
 namespace {
 
-constexpr int64_t kSlabValues = int64_t{4} << 20;  // of scratch: at least a row
+constexpr int64_t kSlabValues = int64_t{4} << 20;  // size of the scratch: at least a row
 
 class DerivedWeight final : public WeightForm {
  public:

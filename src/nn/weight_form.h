@@ -1,17 +1,17 @@
-// The matrix W [out, in] of a linear layer in the form in which it is kept. A layer's file may hold it in
-// several parts, one below another (q, k and v as one product). Each form is one file, weight_NAME.cpp, which
-// defines a class for itself and the function that makes it; make_weight picks among them:
+// The matrix W [out, in] of a linear layer, in the form in which it is kept. A layer's file may hold it in
+// several parts, stacked (q, k and v as one product). Each form has one file, weight_NAME.cpp, which defines
+// its class and the function that makes it; make_weight picks among them:
 //
-//   mapped   where it lies in the file, in the file's dtype: no memory of its own
+//   mapped   stays in the file, in the file's dtype: no memory of its own
 //   packed   a copy in the order in which the CPU's products read it
 //   dense    a copy in the activations' dtype, where the stream computes: what a GPU's products read
-//   derived  as what its values are made of (blocks of GGUF, 8-bit values with scales, an adapter merged into
-//            it): a product makes slabs of it as it needs them
-//   stored   on a GPU, as a file has it: blocks of GGUF, 8-bit values with or without scales. Each product makes the
-//            whole matrix in scratch first
-//   visiting where it lies in the file; on a GPU each product brings it there, into scratch
-//   scaled   codes of 8 bits with a scale a row: products round x in the same way
-//   stacked  any of the others, a product a part
+//   derived  kept as the source of its values (blocks of GGUF, 8-bit values with scales, an adapter merged
+//            into it): a product makes slabs of it as it needs them
+//   stored   on a GPU, as a file has it: blocks of GGUF, 8-bit values with or without scales. Each product
+//            makes the whole matrix in scratch first
+//   visiting stays in the file; on a GPU each product brings it there, into scratch
+//   scaled   codes of 8 bits with a scale per row: products round x in the same way
+//   stacked  any of the others, one product per part
 #pragma once
 
 #include <memory>
@@ -31,21 +31,21 @@ class WeightForm {
   virtual const char* name() const = 0;
   virtual int64_t out() const = 0;
   virtual int64_t in() const = 0;
-  // All of `args` but the weight is given: x [M, in] → y [M, out].
+  // x [M, in] → y [M, out]. Everything in `args` is given except the weight.
   virtual void product(ops::GemmArgs args, Stream& stream) const = 0;
 
-  // What adapters beside the weight (nn/adapted_linear.h) make use of, where a form has it.
+  // The functions that adapters beside the weight (nn/adapted_linear.h) use, if a form has them.
   //
-  // The whole matrix where the stream computes, in the activations' dtype: its own, or in scratch of the stream's
-  // arena, where the caller may write.
+  // The first is the whole matrix where the stream computes, in the activations' dtype: the form's own, or a
+  // copy in scratch of the stream's arena, to which the caller may write.
   struct Matrix {
     Tensor values;  // [out, in]
     bool scratch = false;
   };
   virtual bool has_matrix() const { return false; }
   virtual Matrix matrix(Stream& stream) const;
-  // x [M, in] rounded to 8 bits (code_dtype()) as a product rounds it, in scratch, and the product of that; args.x is not read, and
-  // args.residual is added before the activation.
+  // codes_of rounds x [M, in] to 8 bits (code_dtype()) as a product does, in scratch, and product_of
+  // multiplies the codes: it does not read args.x, and adds args.residual before the activation.
   using Codes = RowCodes;
   virtual std::optional<DType> code_dtype() const { return std::nullopt; }
   virtual Codes codes_of(const Tensor& x, Stream& stream) const;
@@ -57,27 +57,28 @@ class WeightForm {
 };
 using WeightPtr = std::unique_ptr<const WeightForm>;
 
-// How a layer is used, as its model says (ParamStore::set_eight_bits, set_visiting).
+// How a layer is used, according to its model (ParamStore::set_eight_bits, set_visiting).
 struct WeightUse {
   bool eight_bits = false;  // it multiplies in the stream's `products`
-  bool visiting = false;    // it is asked a few times in a run
+  bool visiting = false;    // it is used only a few times in a run
 };
 
-// `parts`: [out, in] each, all with the same `in`.
+// `parts` are [out, in] each, all with the same `in`.
 WeightPtr make_weight(std::span<const WeightPart> parts, ParamStore& store, const WeightUse& use = {});
 
 WeightPtr make_mapped_weight(const Tensor& weight);
 WeightPtr make_derived_weight(const WeightPart& weight);
-WeightPtr make_packed_weight(std::span<const WeightPart> parts, ParamStore& store);  // of one dtype
+WeightPtr make_packed_weight(std::span<const WeightPart> parts, ParamStore& store);  // all of one dtype
 WeightPtr make_dense_weight(std::span<const WeightPart> parts, ParamStore& store);
 WeightPtr make_scaled_weight(std::span<const WeightPart> parts, ParamStore& store);
-// Null where a part is stored in another way, or the GPU has no kernel for its blocks.
+// Returns null if a part is stored in another way, or the GPU has no kernel for its blocks.
 WeightPtr make_stored_weight(std::span<const WeightPart> parts, ParamStore& store);
-// For a stream with a device's memory. Null for small weights, and for such as are not plain values in the file.
+// For a stream with a device's memory. Returns null for small weights, and for weights that are not plain
+// values in the file.
 WeightPtr make_visiting_weight(std::span<const WeightPart> parts, ParamStore& store);
 WeightPtr make_stacked_weight(std::vector<WeightPtr> parts);
 
-// Where it lies in the file, or as what makes it.
+// Leaves it in the file, or as the source of its values.
 WeightPtr make_unpacked_weight(const WeightPart& weight);
 
 }  // namespace tachy::nn

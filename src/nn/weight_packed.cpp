@@ -37,8 +37,8 @@ class PackedWeight final : public WeightForm {
 
  private:
   Tensor packed_;
-  // Of several parts, or of one that is derived, weight_ is only their shape and dtype. The definition, which
-  // does not read packed weights, then has them as they are in the file.
+  // For several parts, or a derived one, weight_ has only their shape and dtype. The definition, which does
+  // not read packed weights, then reads them from the file.
   Tensor weight_;
   WeightPtr unpacked_;
 };

@@ -1,6 +1,6 @@
-// A weight in 8 bits with a scale a row; each product rounds its x in the same way, a scale a row. Codes and
-// scales are made on the host (nn/rounded_weight.h) or, where that is asked for, on the device (ParamStore::fill_rounded). On a CPU int8 codes are kept in the order in which its
-// products read them, and in no other.
+// A weight in 8 bits with a scale per row; each product rounds its x in the same way, with a scale per row.
+// Codes and scales are made on the host (nn/rounded_weight.h) or, if requested, on the device
+// (ParamStore::fill_rounded). On a CPU int8 codes are kept only in the order in which its products read them.
 #include <algorithm>
 #include <memory>
 
@@ -53,7 +53,7 @@ class ScaledWeight final : public WeightForm {
     product_of(codes, args, stream);
   }
 
-  // Not int8 on a CPU, whose codes are packed: what adapters add is not rounded there.
+  // Not for int8 on a CPU, where the codes are packed: there the adapters' input is not rounded.
   std::optional<DType> code_dtype() const override {
     return on_gpu_ || dtype_ == DType::f8_e4m3 ? std::optional(dtype_) : std::nullopt;
   }
@@ -79,9 +79,9 @@ class ScaledWeight final : public WeightForm {
   }
 
  private:
-  // All rows as codes for as long as it takes to pack them.
+  // Holds all rows as codes until they are packed.
   void pack(std::span<const WeightPart> parts, Stream& stream) {
-    constexpr int64_t kRows = 32;  // of float32 that a thread has at a time
+    constexpr int64_t kRows = 32;  // rows of float32 that a thread has at a time
     const auto codes = std::make_unique_for_overwrite<int8_t[]>(static_cast<size_t>(codes_.numel()));
     const Tensor all(codes.get(), dtype_, codes_.shape());
     int64_t first = 0;
@@ -102,7 +102,7 @@ class ScaledWeight final : public WeightForm {
   DType dtype_;
   bool on_gpu_;
   Tensor codes_, scales_;  // [out, in], [out, 1]
-  Tensor packed_;          // where it is defined, codes_ has a shape alone
+  Tensor packed_;          // if it is defined, codes_ has only a shape
 };
 
 }  // namespace

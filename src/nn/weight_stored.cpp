@@ -1,6 +1,6 @@
-// A weight as its file has it, where the stream computes: blocks of GGUF, or 8-bit values with or without scales.
-// Before each product the whole matrix is made in scratch, in the activations' dtype: a pass over memory
-// that is short beside the product of many rows. The bits of y are those of a dense weight.
+// A weight as its file has it, where the stream computes: blocks of GGUF, or 8-bit values with or without
+// scales. Before each product the whole matrix is made in scratch, in the activations' dtype: a pass over
+// memory that is short compared with the product of many rows. The bits of y are those of a dense weight.
 #include <array>
 #include <memory>
 #include <vector>

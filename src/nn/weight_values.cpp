@@ -1,4 +1,4 @@
-// The values of a file's tensor, converted or made, into host memory.
+// Converts or decodes the values of a file's tensor into host memory.
 #include <algorithm>
 
 #include "base/stress.h"
@@ -12,7 +12,7 @@ namespace {
 // A file's tensor is converted in pieces of this many values.
 constexpr int64_t kPieceValues = int64_t{4} << 20;
 
-// Values that a thread makes of a derived tensor at a time.
+// Values of a derived tensor that a thread makes at a time.
 constexpr int64_t kDecodeValues = int64_t{1} << 18;
 
 template <class T, T (*Round)(float)>

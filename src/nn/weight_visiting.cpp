@@ -1,5 +1,6 @@
-// A weight that stays in its file, in the host's memory, and comes to the device for a product: for layers that are asked a
-// few times in a run, whose matrices would lie there unread while everything else computes. The bits are a dense weight's.
+// A weight that stays in its file, in the host's memory, and is sent to the device for each product. It is
+// for layers that are used only a few times in a run, whose matrices would otherwise occupy the device
+// unread. The bits are a dense weight's.
 #include <algorithm>
 #include <vector>
 
@@ -9,7 +10,7 @@
 namespace tachy::nn {
 namespace {
 
-// Smaller ones save less than their trips are worth.
+// Smaller ones save less than the copies cost.
 constexpr int64_t kFewestBytes = int64_t{8} << 20;
 
 class VisitingWeight final : public WeightForm {
@@ -28,7 +29,7 @@ class VisitingWeight final : public WeightForm {
   }
 
   bool has_matrix() const override { return true; }
-  // The copies begin when what is queued is done, which may still read the scratch.
+  // The copies begin when the queued work is done, because it may still read the scratch.
   Matrix matrix(Stream& stream) const override {
     const Tensor all = stream.arena->tensor(stream.precision.activation, {rows_, in()});
     if (stream.measuring()) return {.values = all, .scratch = true};

@@ -1,6 +1,7 @@
-// A convolution along one axis as a linear layer: row i of its input is x's rows [i·stride, i·stride + width), one after
-// another, so its weight is [out, width·channels] with the taps before the channels. On the CPU the rows overlap where
-// they lie and nothing is copied; a GPU's products want rows that do not, and get a copy.
+// A convolution along one axis as a linear layer: row i of its input consists of x's rows [i·stride,
+// i·stride + width), one after another, so its weight is [out, width·channels] with the taps before the
+// channels. On the CPU these rows overlap in memory and nothing is copied. A GPU's products need rows that do
+// not overlap, and get a copy.
 #pragma once
 
 #include "tensor/stream.h"

@@ -33,7 +33,7 @@ Real activate(Real x, Activation kind) {
   return x;
 }
 
-// d activate / dx, for the backward passes.
+// The derivative d activate / dx, for the backward passes.
 template <class Real>
 TACHY_HOST_DEVICE Real activate_slope(Real x, Activation kind) {
   const Real one = 1, sigmoid = one / (one + std::exp(-x));

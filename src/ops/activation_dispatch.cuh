@@ -1,4 +1,4 @@
-// From an op's activation to a kernel's template argument: for the .cu files of ops with one.
+// Turns an op's activation into a kernel's template argument, for the .cu files of ops that have one.
 #pragma once
 
 #include "device/numeric.cuh"
@@ -6,7 +6,7 @@
 
 namespace tachy::ops {
 
-// body.operator()<device::Act::…>()
+// Calls body.operator()<device::Act::…>().
 template <class Body>
 void dispatch_act(Activation kind, Body&& body) {
   switch (kind) {

@@ -1,5 +1,5 @@
-// The activations for Highway code, by kind as a template argument (so that no loop branches); include it
-// inside the foreach_target part of a _cpu.cpp file. with_activation(kind, [&]<Activation K>() { …
+// The activations for Highway code, with the kind as a template argument, so that no loop branches. Include
+// it inside the foreach_target part of a _cpu.cpp file: with_activation(kind, [&]<Activation K>() { …
 // activate<K>(d, v) … }).
 
 #if defined(TACHY_OPS_ACTIVATION_SIMD_H_) == defined(HWY_TARGET_TOGGLE)

@@ -1,5 +1,5 @@
-// The values of a case's tensors (op_case.h): random numbers that depend on the seed and the index alone,
-// whichever thread makes them, and their rounding to the dtype that a tensor has.
+// The values of a case's tensors (op_case.h): random numbers that depend only on the seed and the index,
+// whichever thread makes them, rounded to the tensor's dtype.
 #pragma once
 
 #include <algorithm>
@@ -30,14 +30,14 @@ inline void narrow_one(float v, DType dtype, void* base, int64_t i) {
   }
 }
 
-// As `dtype` holds it.
+// v rounded to `dtype`.
 inline float rounded(float v, DType dtype) {
   if (dtype == DType::bf16) return to_float(to_bf16(v));
   if (dtype == DType::f16) return to_float(to_f16(v));
   return v;
 }
 
-// body(begin, end) over [0, count), on the pool where there is one.
+// Runs body(begin, end) over [0, count), on the pool if there is one.
 template <class Body>
 void ranges(ThreadPool* pool, int64_t count, Body&& body) {
   constexpr int64_t kStep = 1 << 18;
@@ -53,8 +53,8 @@ inline uint64_t mixed(uint64_t x) {  // splitmix64's finaliser
   return x ^ (x >> 31);
 }
 
-// store(i, v) for i < count, v of the normal distribution: Box and Muller's, two at a time (the standard
-// library's would take most of a self-test's time).
+// Calls store(i, v) for i < count, with v from the normal distribution, by Box and Muller's method, two at a
+// time (the standard library's would take most of a self-test's time).
 template <class Store>
 void normals(uint64_t key, int64_t count, Store&& store) {
   for (int64_t i = 0; i < count; i += 2) {

@@ -1,6 +1,6 @@
-// What a call would do, told in a measure run. Each function returns whether that is all that can be done: on a GPU that is
-// not here (cuda/absent_gpu.h) nothing is picked, and the op returns. On others the multiply-adds go to Hooks::flops
-// as well.
+// Counts the work of a call in a measure run. Each function returns whether nothing else can be done: for a
+// GPU that is not present (cuda/absent_gpu.h) no implementation is picked, and the op returns. For others the
+// multiply-adds are also added to Hooks::flops.
 #pragma once
 
 #include <initializer_list>
@@ -18,14 +18,15 @@ inline bool count_work(const OpWork& work, const Stream& stream) {
   return cuda::is_absent(stream.gpu);
 }
 
-// It reads and writes these once each and multiplies little. (Two terms of one tensor: read, and written in place.)
+// Counts an op that reads and writes these tensors once each and multiplies little. (If it works in place,
+// the tensor is given twice: once for reading, once for writing.)
 inline bool count_pass(const char* op, DType numbers, std::initializer_list<Tensor> tensors,
                        const Stream& stream) {
   if (!stream.measuring()) return false;
   return count_work({.op = op, .numbers = numbers, .bytes = bytes_of(tensors)}, stream);
 }
 
-// [m, k] · [k, n].
+// Counts [m, k] · [k, n].
 inline bool count_product(const char* op, DType numbers, int64_t m, int64_t n, int64_t k,
                           std::initializer_list<Tensor> tensors, const Stream& stream) {
   if (!stream.measuring()) return false;
@@ -35,7 +36,7 @@ inline bool count_product(const char* op, DType numbers, int64_t m, int64_t n, i
       stream);
 }
 
-// multiply_adds: results times the terms of each.
+// multiply_adds: the number of results times the terms of each.
 inline bool count_convolution(const char* op, DType numbers, int64_t multiply_adds,
                               std::initializer_list<Tensor> tensors, const Stream& stream) {
   if (!stream.measuring()) return false;

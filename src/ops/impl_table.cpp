@@ -31,7 +31,7 @@ std::map<std::string, std::string, std::less<>>& overrides() {
 }  // namespace
 
 std::optional<std::string> forced_impl(const char* op) {
-  cpu::isa();  // no op is picked under a TACHY_ISA that means nothing
+  cpu::isa();  // fails before any op is picked if TACHY_ISA has no valid value
   const auto& map = overrides();
   if (map.empty()) return std::nullopt;
   const auto it = map.find(std::string_view(op));
@@ -62,7 +62,8 @@ void fail_without_pick(const char* op, std::span<const PassedOver> passed) {
 void report_pick(const char* op, const char* name, std::span<const PassedOver> passed, const Stream& stream) {
   if (stream.hooks.picks && stream.measuring()) stream.hooks.picks->note(op, name, describe(passed));
   if (stream.hooks.planned && !stream.measuring()) stream.hooks.planned->note(op, name);
-  // A better kernel that this GPU lacks the means for is worth a line without being asked, once an op.
+  // If this GPU lacks something that a better kernel needs, that is reported without
+  // being asked, once per op.
   const bool weak = std::any_of(passed.begin(), passed.end(),
                                 [](const PassedOver& p) { return p.why.why == Refusal::Why::weak_gpu; });
   const bool log = log_enabled("dispatch");

@@ -1,19 +1,19 @@
 // Dispatch by implementation: each op has one table, best first, its definition ("ref") last. `choose` is the
-// one rule that picks from a table; nobody else walks one to find out. TACHY_LOG=dispatch prints each
-// distinct pick once with the reasons of the entries before it; TACHY_FORCE=attention:ref,gemm:f32 overrides
-// the order. A stream with `definitions` (level none) takes the definitions, and one without an implementation (without.h)
-// passes over it.
+// only rule that picks from a table; nobody else searches one. TACHY_LOG=dispatch prints each distinct pick
+// once with the reasons of the entries before it; TACHY_FORCE=attention:ref,gemm:f32 overrides the order. A
+// stream with `definitions` (level none) takes the definitions, and a stream that switches an implementation
+// off (without.h) passes over it.
 //
-// What the plan chose is what runs: both ask the rule, and a refusal may ask for shapes, strides, dtypes,
-// options, alignments, the stream's precision and the machine, all of which are the same in the measure run
-// (planned_address in tensor/memory.h), and never for values in memory. The plan's choices are not looked up
-// again by a description of the call: it would have to hold all of that, up to a kilobyte of tensors, and the
-// rule is asked in 14 to 90 ns (0.8 µs for a convolution: bench/notes/cpu.md). Each computing run is compared
-// with its plan nevertheless (Hooks::planned).
+// The implementation that the plan chose is the one that runs: both use the rule. A refusal may depend on
+// shapes, strides, dtypes, options, alignments, the stream's precision and the machine, all of which are the
+// same in the measure run (planned_address in tensor/memory.h), but never on values in memory. The plan's
+// choices are not looked up by a description of the call: it would have to hold all of this, up to a kilobyte
+// of tensors, whereas the rule takes 14 to 90 ns (0.8 µs for a convolution: bench/notes/cpu.md). Each
+// computing run is compared with its plan nevertheless (Hooks::planned).
 //
 // An implementation on the GPU is an entry made by gpu_impl. In a build without CUDA nothing defines its
 // functions, and the entry holds none: it keeps its name and its place, and says that the build lacks it. It
-// runs with the stream's GPU as the thread's current one, whichever that was before.
+// runs with the stream's GPU as the thread's current one, whichever was current before.
 #pragma once
 
 #include <optional>
@@ -31,15 +31,16 @@
 
 namespace tachy::ops {
 
+// Nothing, or the reason why it cannot run.
 template <class Args>
-using WhyNot = std::optional<Refusal>(const Args&, const Stream&);  // nothing, or why it cannot run
+using WhyNot = std::optional<Refusal>(const Args&, const Stream&);
 
 template <class Args>
 struct Impl {
   const char* name;
   WhyNot<Args>* why_not;                // null: it can always run
   void (*run)(const Args&, Stream&);    // null: this build lacks it
-  DeviceType device = DeviceType::cpu;  // whose tensors it takes
+  DeviceType device = DeviceType::cpu;  // device of the tensors that it takes
 };
 
 template <class Args>
@@ -91,8 +92,9 @@ bool is_definition(const Impl<Args>& impl) {
   return std::string_view(impl.name) == "ref";
 }
 
-// The rule: the first entry that can run; with TACHY_FORCE the one that it names, at level none the
-// definition. Null when none can. `passed` is told of better entries for this device and why not they.
+// The rule: picks the first entry that can run; with TACHY_FORCE the one that it names, at level none the
+// definition. Returns null if none can run. `passed` gets the better entries for this device, with the
+// reasons why they were not picked.
 template <class Args>
 const Impl<Args>* choose(const char* op, std::span<const Impl<Args>> table, const Args& args,
                          const Stream& stream, std::vector<PassedOver>* passed = nullptr) {
@@ -117,7 +119,8 @@ const Impl<Args>* choose(const char* op, std::span<const Impl<Args>> table, cons
 void report_pick(const char* op, const char* name, std::span<const PassedOver> passed, const Stream& stream);
 [[noreturn]] void fail_without_pick(const char* op, std::span<const PassedOver> passed);
 
-// What an op runs: the rule's choice. Throws unsupported, with each entry's reason, when there is none.
+// The implementation that an op runs, by the rule. Throws `unsupported`, with each entry's
+// reason, if there is none.
 template <class Args>
 const Impl<Args>& pick(const char* op, std::span<const Impl<Args>> table, const Args& args,
                        const Stream& stream) {

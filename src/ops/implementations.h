@@ -1,5 +1,5 @@
-// The names of all ops and of their implementations, and what `without` may name: an optimisation (tensor/without.h), a group
-// of them, or one implementation as op:implementation.
+// The names of all ops and of their implementations, and the names that `without` accepts: an optimisation
+// (tensor/without.h), a group of them, or one implementation as op:implementation.
 #pragma once
 
 #include <span>
@@ -16,10 +16,11 @@ struct OpImplementations {
 };
 const std::vector<OpImplementations>& all_implementations();
 
-// Each entry is a name or several, separated by commas; "nothing" stands for none. Throws invalid_argument, naming `without`
-// and what exists, for another name and for a definition, which is what is left when everything else is switched off.
+// Each entry is one name or several, separated by commas; "nothing" stands for none. For another name, and
+// for a definition (which is what remains when everything else is switched off), it throws
+// `invalid_argument`, naming `without` and the existing names.
 Without parse_without(std::span<const std::string> names);
-// The same names, one an entry, each once.
+// The same names, one per entry, without repetitions.
 std::vector<std::string> without_names(std::span<const std::string> names);
 
 }  // namespace tachy::ops

@@ -1,6 +1,6 @@
 // The definition of the backward pass of a norm over rows with its affine map and its modulation:
-//   y = (n · weight + bias) · (1 + scale[row]) + shift[row],  n = x·r or, where centred, (x − mean)·r
-// Tensors are those of layernorm_modulate_backward.h; what is not given is absent there too.
+//   y = (n · weight + bias) · (1 + scale[row]) + shift[row],  n = x·r or, if centred, (x − mean)·r
+// Tensors are those of layernorm_modulate_backward.h; a tensor that is not given is absent there, too.
 #pragma once
 
 #include "ops/norm_backward_def.h"
@@ -8,7 +8,7 @@
 
 namespace tachy::ops {
 
-// Throws unless scale, row, dscale and dshift of a norm's backward args fit together and beside its x.
+// Throws unless scale, row, dscale and dshift of a norm's backward args fit together and fit its x.
 template <class Args>
 void expect_modulation_gradients(const char* op, const Args& a, DType param, const Stream& stream) {
   const int64_t m = a.x.dim(0), c = a.x.dim(1);
@@ -46,7 +46,7 @@ class ModulatedNormDefinition {
         [&](int64_t j, Real value) { dx[j] = static_cast<Store>(value); });
   }
 
-  // Sums over the rows, for channel j; `sums` has room for one value a row of the table, twice.
+  // Sums over the rows, for channel j; `sums` has room for two values per row of the table.
   void channel_gradients(int64_t j, Real* sums) const {
     const int64_t tables = a.scale.defined() ? a.scale.dim(0) : 0;
     Real weight = 0, bias = 0, *scale_sum = sums, *shift_sum = sums + tables;

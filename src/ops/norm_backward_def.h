@@ -1,5 +1,5 @@
-// What the definitions of the norms' backward passes share. A norm of a row is n_j = (x_j − mean)·r; with
-// g_j = ∂L/∂n_j and E the mean over the row
+// The common code of the definitions of the norms' backward passes. A norm of a row is n_j = (x_j − mean)·r.
+// With g_j = ∂L/∂n_j and E the mean over the row
 //   ∂L/∂x_j = r·(g_j − E[g] − n_j·E[g·n])       (without centring the term E[g] is absent)
 #pragma once
 
@@ -24,7 +24,7 @@ NormRow<Real> norm_row(const Store* x, int64_t c, Real eps, bool centred) {
   return {mean, Real(1) / std::sqrt(squares / Real(c) + eps)};
 }
 
-// store(j, ∂L/∂x_j) for every j, with g(j) = ∂L/∂n_j.
+// Calls store(j, ∂L/∂x_j) for every j, with g(j) = ∂L/∂n_j.
 template <class Store, class Real, class Gradient, class Result>
 void norm_row_backward(const Store* x, int64_t c, const NormRow<Real>& row, bool centred, Gradient&& g,
                        Result&& store) {

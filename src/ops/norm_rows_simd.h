@@ -1,6 +1,7 @@
-// Norms over rows share this Highway code: statistics of a row, and all of RMSNorm and LayerNorm. Include it inside the foreach_target part of a _cpu.cpp file, after
-// cpu/simd_rows.h. The walks of a row find it in the first-level cache after the first of them: with a mean one walk for that and one for
-// the squares about it (no cancellation), otherwise one for the squares; then one that writes.
+// The Highway code that norms over rows share: statistics of a row, and all of RMSNorm and LayerNorm. Include
+// it inside the foreach_target part of a _cpu.cpp file, after cpu/simd_rows.h. After the first pass over a
+// row, the others find it in the first-level cache. With a mean there is one pass for the mean and one for
+// the squares about it (no cancellation), otherwise one for the squares; then one pass writes.
 
 #if defined(TACHY_OPS_NORM_ROWS_SIMD_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TACHY_OPS_NORM_ROWS_SIMD_H_
@@ -34,12 +35,12 @@ HWY_INLINE float sum_squares_about(const float* x, float mean, int64_t n) {
   });
 }
 
-// A norm multiplies a row of n by these.
+// The factor by which a norm multiplies a row of n values.
 HWY_INLINE float inverse_root(float squares, int64_t n, float eps) {
   return 1.0f / std::sqrt(squares / static_cast<float>(n) + eps);
 }
 
-// As in rmsnorm.h and layernorm_modulate.h.
+// The arguments, as in rmsnorm.h and layernorm_modulate.h.
 struct NormRows {
   const Tensor &x, &weight, &bias, &scale, &shift, &row;
   float eps;
@@ -63,7 +64,8 @@ HWY_INLINE void norm_rows(const NormRows& a, int64_t begin, int64_t end) {
     float* const y = writer.begin(out);
     const float mean = kMean ? mean_of(x, c) : 0.0f;
     const float r = inverse_root(kMean ? sum_squares_about(x, mean, c) : simd::sum_squares(x, c), c, a.eps);
-    const float* next = row_ptr(a.x, std::min(i + 1, end - 1));  // comes while this row is walked from cache
+    // Loaded while this row is read from the cache.
+    const float* next = row_ptr(a.x, std::min(i + 1, end - 1));
     simd::for_lanes(c, [&](auto d, int64_t j) HWY_ATTR {
       if (past) __builtin_prefetch(next + j, 0, 2);
       auto n = hn::LoadU(d, x + j);

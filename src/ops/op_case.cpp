@@ -63,14 +63,14 @@ void CaseMemory::fill_normal(const Tensor& t, float scale, float offset) {
     normals(key, t.numel(), [&](int64_t i, float v) { values[i] = offset + scale * v; });
     return;
   }
-  // Large tensors: the sum of four uniforms, from the index alone, on all threads.
+  // Large tensors get sums of four uniforms, which depend only on the index, on all threads.
   const int64_t count = target_.tiled ? std::min(t.numel(), kTileValues) : t.numel();
   ranges(target_.pool, count, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const uint64_t r = mixed(key + static_cast<uint64_t>(i));
       const auto sum =
           static_cast<float>((r & 0xffff) + ((r >> 16) & 0xffff) + ((r >> 32) & 0xffff) + (r >> 48));
-      values[i] = offset + scale * (sum - 131070.0f) * 2.6429e-5f;  // variance 1
+      values[i] = offset + scale * (sum - 131070.0f) * 2.6429e-5f;  // gives variance 1
     }
   });
 }
@@ -97,7 +97,7 @@ Tensor CaseMemory::host_weight(Dims dims, float scale) {
 
 Tensor CaseMemory::packed(int64_t bytes) {
   const CaseKind kind = kind_;
-  if (target_.gpu) kind_ = CaseKind::tiny;  // lies where a Buffer puts it: aligned
+  if (target_.gpu) kind_ = CaseKind::tiny;  // it lies where a Buffer puts it, which is aligned
   Tensor t = allocate(DType::u8, {bytes}, true, false);
   kind_ = kind;
   blocks_.back().packed = true;

@@ -1,9 +1,9 @@
-// The cases of an op, from which op_runner (src/inspect) checks and times every implementation.
+// The cases of an op, with which op_runner (src/inspect) checks and times every implementation.
 //
-// <op>/<op>_cases.h lists them: a few lines each that make the inputs and outputs in a CaseMemory and return
-// the op bound to its arguments. Tiny cases are instant, odd ones hit remainders, strides and unaligned
-// pointers, real ones have the shapes of Wan models and are for timing, video ones those of whole videos (up
-// to gigabytes a tensor): for GPUs.
+// <op>/<op>_cases.h lists them: each is a few lines that make the inputs and outputs in a CaseMemory and
+// return the op bound to its arguments. Tiny cases are instant; odd ones hit remainders, strides and
+// unaligned pointers; real ones have the shapes of Wan models and are for timing; video ones have those of
+// whole videos (up to gigabytes per tensor) and are for GPUs.
 #pragma once
 
 #include <algorithm>
@@ -34,8 +34,8 @@ struct CaseTarget {
 // Tensors of one case. Every allocation has guard bytes on both sides; in odd cases data is aligned to 4
 // bytes only (on a GPU 16-bit values to 2).
 //
-// On a GPU the values are made on the host, too, and go to the device in finish(), when the case is whole: a
-// case that sets values itself writes through host(t), never through t.
+// On a GPU the values are made on the host, too, and go to the device in finish(), when the case is complete:
+// a case that sets values itself writes through host(t), never through t.
 class CaseMemory {
  public:
   CaseMemory(uint64_t seed, CaseKind kind, CaseTarget target = {})
@@ -47,14 +47,14 @@ class CaseMemory {
   Tensor normal_as(DType dtype, Dims dims);                     // narrowed to dtype
   Tensor rows(int64_t count, int64_t limit);                    // i32 in [0, limit)
   Tensor ids(int64_t count, int64_t limit);                     // i64 in [0, limit)
-  Tensor output(DType dtype, Dims dims);                        // of that dtype everywhere
+  Tensor output(DType dtype, Dims dims);                        // has that dtype everywhere
   Tensor output(Dims dims);                                     // an activation
   Tensor host_output(DType dtype, Dims dims);                   // on the host everywhere
   // On the host everywhere, f32 with values that `dtype` can hold: a convolution's weight before packing.
   Tensor host_weight(Dims dims, float scale = 1);
-  // u8 of which the case fills the device's bytes itself, by the op's pack function.
+  // u8 whose bytes on the device the case fills itself, by the op's pack function.
   Tensor packed(int64_t bytes);
-  Tensor inout(const Tensor& t);  // marks an input that the op also writes; returns it
+  Tensor inout(const Tensor& t);  // marks and returns an input that the op also writes
   float random() { return std::normal_distribution<float>()(engine_); }
 
   // t's values on the host, with t's shape and strides; float activations are f32 there.
@@ -62,7 +62,7 @@ class CaseMemory {
   DType dtype() const { return target_.dtype; }
   cuda::Gpu* gpu() const { return target_.gpu; }
   DeviceMemory* device() const { return target_.device; }
-  // Where the case is, for an op's own pack function.
+  // A stream on the case's device, for an op's own pack function.
   Stream stream(Arena& arena, ThreadPool& pool, Compute compute) const {
     return {.arena = &arena,
             .pool = &pool,
@@ -79,10 +79,10 @@ class CaseMemory {
     char* data;
     int64_t bytes;
     bool input, output;
-    std::vector<char> pristine;  // of inputs
+    std::vector<char> pristine;  // the inputs' original bytes
     DType dtype = DType::f32;
     bool activation = false, on_device = false, packed = false;
-    Buffer values;  // on a GPU: what host() shows
+    Buffer values;  // on a GPU: the values that host() returns
   };
   std::vector<Block>& blocks() { return blocks_; }
   Block* block_of(const void* data);  // the block that holds this address, or nullptr
@@ -98,39 +98,40 @@ class CaseMemory {
   std::vector<Block> blocks_;
 };
 
-// What the picking rule comes to for one call.
+// The result of the picking rule for one call.
 struct Choice {
-  std::string impl;                // "none" when nothing can run
-  std::vector<PassedOver> passed;  // better ones that it passed over
-  size_t candidates = 0;           // how many there are for the stream's device
+  std::string impl;                // "none" if nothing can run
+  std::vector<PassedOver> passed;  // better ones that were not picked
+  size_t candidates = 0;           // number of implementations for the stream's device
 };
 
-// An op with its arguments: run(name, stream) runs one implementation, "working" being the float32 yardstick.
+// An op with its arguments: run(name, stream) runs one implementation. "working" is the float32 version by
+// whose error the others are judged.
 struct BoundOp {
   std::vector<std::string> impls;
-  // Nothing when that implementation can run.
+  // Returns nothing if that implementation can run.
   std::function<std::optional<Refusal>(const std::string& impl, const Stream& stream)> why_not;
-  std::function<Choice(const Stream& stream)> choose;  // what a model would get
+  std::function<Choice(const Stream& stream)> choose;  // the implementation that a model would get
   std::function<void(const std::string& impl, Stream& stream)> run;
   bool has_working = false;  // without one, results must equal the definition's to the bit
   std::vector<Tensor> outputs;
-  std::vector<Tensor> written;     // where outputs are samples: all that is written
-  Compute compute = Compute::f32;  // of the streams it runs on
+  std::vector<Tensor> written;     // everything that is written, if outputs are samples of it
+  Compute compute = Compute::f32;  // `compute` of the streams on which it runs
   double factor = 1;               // raises the tolerance; a case that sets it says why
 };
 
 struct OpCase {
   std::string op, name;
   CaseKind kind;
-  double bytes, flops;  // that the op must move and do at least
+  double bytes, flops;  // the least that the op must move and compute
   std::function<BoundOp(CaseMemory&)> make;
-  bool gpu = false;       // can be made on a GPU
+  bool gpu = false;       // it can be made on a GPU
   bool cpu = true;        // and on the CPU
   bool waits = false;     // the op reads a result back: it cannot be captured
   double gpu_factor = 1;  // raises the tolerance on a GPU; a case that sets it says why
 };
 
-// For the end of a list: every case can be made on a GPU.
+// For the end of a list: marks every case as one that can be made on a GPU.
 inline std::vector<OpCase> on_gpu(std::vector<OpCase> cases) {
   for (OpCase& c : cases) c.gpu = true;
   return cases;
@@ -163,7 +164,7 @@ BoundOp bind_op(const char* op, void (*function)(const Args&, Stream&), std::spa
     Stream stream = given;
     stream.precision.compute = compute;
     if (name == "working") return working(args, stream);
-    struct Forced {  // what TACHY_FORCE said comes back
+    struct Forced {  // TACHY_FORCE's setting comes back at the end
       const char* op;
       std::optional<std::string> before;
       ~Forced() { set_forced_impl(op, before ? before->c_str() : nullptr); }
@@ -177,8 +178,8 @@ BoundOp bind_op(const char* op, void (*function)(const Args&, Stream&), std::spa
   return bound;
 }
 
-// For shapes whose whole definition would take hours: it makes `parts` of the outputs alone, which lie in
-// those of `whole`; other implementations make everything, and the parts are compared.
+// For shapes whose whole definition would take hours: the definition computes only `parts` of the outputs,
+// which lie in those of `whole`; other implementations compute everything, and the parts are compared.
 inline BoundOp define_parts(BoundOp whole, std::vector<BoundOp> parts) {
   whole.written = std::move(whole.outputs), whole.outputs = {};
   for (const BoundOp& part : parts)
@@ -191,7 +192,7 @@ inline BoundOp define_parts(BoundOp whole, std::vector<BoundOp> parts) {
   return whole;
 }
 
-// Where samples of `count` rows are taken: the first, the middle and the last ones.
+// Samples of `count` rows are taken in three places: at the beginning, in the middle and at the end.
 constexpr int64_t kSampledRows = 24;
 inline std::vector<int64_t> sampled_rows(int64_t count) {
   return {0, (count - kSampledRows) / 2, count - kSampledRows};

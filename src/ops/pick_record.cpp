@@ -57,7 +57,8 @@ void PickCheck::note(const char* op, const char* impl) {
 }
 
 std::vector<OpPick> PickCheck::picks() const {
-  std::map<std::pair<std::string, std::string>, OpPick> by_name;  // one name may lie at several addresses
+  // The same name may lie at several addresses.
+  std::map<std::pair<std::string, std::string>, OpPick> by_name;
   for (const Pick& p : picks_) {
     OpPick& pick = by_name[{p.op, p.impl}];
     pick = {p.op, p.impl, p.planned ? "" : kNotPlanned, pick.calls + p.calls};

@@ -1,6 +1,6 @@
-// What the picking rule came to: which implementation each op got, and for how many of its calls. A measure
-// run writes it down (Hooks::picks), with why not a better one, so that a plan can show it before anything is
-// computed. The computing run after it is compared with the plan (Hooks::planned).
+// Results of the picking rule: which implementation each op got, and for how many of its calls. A measure run
+// records them (Hooks::picks), with the reasons against better ones, so that a plan can show them before
+// anything is computed. The computing run after it is compared with the plan (Hooks::planned).
 #pragma once
 
 #include <cstdint>
@@ -14,30 +14,32 @@
 namespace tachy::ops {
 
 struct OpPick {
-  std::string op, impl, why;  // why: of the implementations before it in the op's table, or ""
+  // Why: the reasons against the implementations before it in the op's table, or "".
+  std::string op, impl, why;
   int64_t calls = 0;
 };
 
 class PickRecord {
  public:
   void note(const char* op, const char* impl, std::string why);
-  // What was noted since `before`, a copy of this, stands for `times` times as many calls.
+  // Counts what was noted since `before`, a copy of this object, as `times` times as many calls.
   void repeat_since(const PickRecord& before, int64_t times);
-  std::vector<OpPick> picks() const;  // by op, what most of its calls get first
+  std::vector<OpPick> picks() const;  // by op, the most frequent pick first
 
  private:
   std::map<std::tuple<std::string, std::string, std::string>, int64_t> calls_;
 };
 
-// A computing run beside its plan. An implementation that the plan did not count may need scratch that it did
-// not count, either: it is worth a line that asks for a report, and where the scratch is indeed too small the
-// arena ends the run.
+// Compares a computing run with its plan. An implementation that the plan did not count may need scratch that
+// it did not count, either. So a pick that differs gets a line in the log that asks for a report; if the
+// scratch is indeed too small, the arena ends the run.
 class PickCheck {
  public:
   explicit PickCheck(std::span<const OpPick> planned) : planned_(planned) {}
 
-  void note(const char* op, const char* impl);  // names that live as long as this: an op's and its table's
-  std::vector<OpPick> picks() const;            // by op; why: "", or that the plan has no such pick
+  // The names, an op's and its table's, must live as long as this.
+  void note(const char* op, const char* impl);
+  std::vector<OpPick> picks() const;  // by op; why: "", or that the plan has no such pick
 
  private:
   struct Pick {
@@ -48,7 +50,7 @@ class PickCheck {
   bool is_planned(std::string_view op, std::string_view impl) const;
 
   std::span<const OpPick> planned_;
-  std::vector<Pick> picks_;  // a few: found by the addresses of its names
+  std::vector<Pick> picks_;  // only a few, found by the addresses of their names
 };
 
 }  // namespace tachy::ops

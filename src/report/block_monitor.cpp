@@ -13,7 +13,8 @@
 namespace tachy {
 namespace {
 
-// What a range belongs to, by its name and kind and by what it lies in. The names are those that the models' code gives.
+// The component that a range belongs to, according to its name, its kind and the range around it. The names
+// are those in the models' code.
 BlockPart part_of(const ProfileEvent& e, BlockPart around) {
   const std::string_view name = e.name;
   if (around == BlockPart::decode) return e.kind == ProfileKind::output ? BlockPart::copy : around;
@@ -37,7 +38,7 @@ struct Open {
   double end_us;
 };
 
-// What lies in each other on one lane, and the block round it.
+// The nested ranges of one lane, and the block around them.
 struct Lane {
   int number = -1;
   std::vector<Open> open;
@@ -56,13 +57,14 @@ void enter(const ProfileEvent& e, Lane& lane, std::vector<BlockTime>& out) {
   if (!lane.block) return;
   const BlockPart around = lane.open.empty() ? BlockPart::other : lane.open.back().part,
                   part = is_block(e) ? BlockPart::other : part_of(e, around);
-  // A range's own time is what ranges inside it do not cover.
+  // A range's own time is the part that ranges inside it do not cover.
   lane.block->parts_us[static_cast<size_t>(part)] += e.end_us - e.start_us;
   if (!lane.open.empty()) lane.block->parts_us[static_cast<size_t>(around)] -= e.end_us - e.start_us;
   lane.open.push_back({part, e.end_us});
 }
 
-// What other threads encode meanwhile, and when the first frame of a block was there: both by the host's clock.
+// Adds the encoding that other threads do meanwhile, and the time at which the first frame of a block was
+// there: both by the host's clock.
 void add_from_host(const std::vector<ProfileEvent>& events, std::vector<BlockTime>& out) {
   struct Begun {
     int64_t first;

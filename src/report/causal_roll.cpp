@@ -11,7 +11,7 @@
 namespace tachy {
 namespace {
 
-// What is added between steps, in the order of its use: blocks, then steps.
+// The noise that is added between steps, in the order of its use: blocks, then steps.
 std::vector<float> in_order(const CausalInputs& in) {
   std::vector<float> out;
   if (!in.fresh.defined()) return out;

@@ -12,7 +12,7 @@
 namespace tachy {
 namespace {
 
-// By the first bytes, as open_weights tells them apart.
+// Tells formats apart by the first bytes, like open_weights.
 std::string container_of(const TensorSource& source) {
   if (source.files().empty()) return "";
   const auto bytes = source.files().front()->bytes();
@@ -89,7 +89,7 @@ ComponentInfo describe_image_encoder(const TensorSource& source, const ClipVisio
   return clip;
 }
 
-// A file that makes no video by itself.
+// Describes a file that cannot make a video by itself.
 ModelInfo describe_file(const std::filesystem::path& path, std::vector<std::string> missing) {
   ModelInfo info{.path = path.string(),
                  .layout = layout_name(ModelFiles::Layout::single),
@@ -116,7 +116,7 @@ ModelInfo describe_file(const std::filesystem::path& path, std::vector<std::stri
   return info;
 }
 
-// What the file cannot do without and does not find; nothing for a folder.
+// The parts that the file needs but does not find; nothing for a folder.
 std::vector<std::string> what_is_missing(const std::filesystem::path& path, const PartPaths& parts) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return {};

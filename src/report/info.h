@@ -1,4 +1,5 @@
-// What a model folder or a single file holds, without loading it: kind, layout, dims, dtypes, sizes, defaults.
+// Describes the contents of a model folder or a single file without loading it: kind, layout, dims, dtypes,
+// sizes, defaults.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@ namespace tachy {
 
 struct ComponentInfo {
   std::string name;       // "transformer"
-  std::string file;       // where its weights lie
+  std::string file;       // the file with its weights
   std::string container;  // "safetensors", "GGUF", "PyTorch"
   uint64_t parameters = 0;
   uint64_t bytes = 0;  // on disk
@@ -24,11 +25,12 @@ struct ComponentInfo {
 struct ModelInfo {
   std::string path, kind, layout;
   std::vector<ComponentInfo> components;
-  std::vector<std::pair<std::string, std::string>> defaults;  // of generate's options
-  std::vector<std::string> missing;  // of a single file: what it needs to make a video; why it is not there
+  std::vector<std::pair<std::string, std::string>> defaults;  // defaults of generate's options
+  // For a single file: each part that it lacks to make a video, and why it was not found.
+  std::vector<std::string> missing;
 };
 
-// A single file may be a transformer, with or without its other parts, a text encoder or a VAE.
+// A single file may be a transformer (with or without its other parts), a text encoder or a VAE.
 ModelInfo describe_model(const std::filesystem::path& path, const PartPaths& parts = {});
 
 }  // namespace tachy

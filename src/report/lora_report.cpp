@@ -24,7 +24,7 @@ const char* group_of(const std::string& part, const std::string& tensor) {
   return has(".ffn.") ? "feed-forward" : "embeddings, head";
 }
 
-// About the squared length of a tensor, from rows at equal distances.
+// Estimates the squared length of a tensor from rows at equal distances.
 double norm_squared(const TensorSource::Entry& entry) {
   if (entry.dims.empty() || entry.dims[0] == 0 || !entry.unusable.empty()) return 0;
   if (!entry.derived && !cpu::widens(entry.dtype)) return 0;

@@ -1,4 +1,4 @@
-// `tachyscope lora`: what an adapter's file holds, and what of it fits a model.
+// The report of `tachyscope lora`: the contents of an adapter's file, and how much of it fits a model.
 #pragma once
 
 #include <filesystem>
@@ -19,11 +19,11 @@ struct LoraReport {
   std::string hint, expert, expert_from;  // "high", "the word 'HIGH' in its name"
   struct Part {
     std::string name;
-    int64_t changed = 0;  // of its tensors
+    int64_t changed = 0;  // number of its tensors that change
   };
   std::vector<Part> parts;
-  // |change| / |weights| (Frobenius, strength 1), over all of a group's tensors that are changed. The weights'
-  // length is that of a sample of their rows.
+  // |change| / |weights| (Frobenius, strength 1), over all tensors of a group that change. The length of the
+  // weights is estimated from a sample of their rows.
   struct Group {
     std::string name;  // "self-attention", "feed-forward"
     int64_t tensors = 0;
@@ -36,8 +36,8 @@ struct LoraReport {
   std::vector<Left> unmatched;
 };
 
-// `lora`: FILE[@high|@low|@both], as VideoRequest::loras has it. Throws what opening either throws; that nothing
-// fits is a report like any other.
+// `lora`: FILE[@high|@low|@both], as in VideoRequest::loras. Throws what opening either of them throws; if
+// nothing fits, that is a report like any other.
 LoraReport describe_lora(const std::string& lora, const std::filesystem::path& model, const PartPaths& parts);
 
 }  // namespace tachy

@@ -26,7 +26,7 @@ double percentile(const std::vector<double>& sorted, double p) {
   return sorted[std::clamp<size_t>(rank, 1, sorted.size()) - 1];
 }
 
-// Parents first, children in order of appearance: `order` holds paths by first appearance.
+// Adds parents first and children in order of appearance: `order` holds paths by first appearance.
 void add_rows(const std::vector<std::string>& order, const std::map<std::string, Node>& nodes,
               const std::string& parent, std::vector<ProfileRow>& rows) {
   for (const std::string& path : order) {

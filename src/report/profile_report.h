@@ -1,5 +1,5 @@
-// What a profile says: each module's time as a tree, the sum by kind of work, and the Chrome trace of it all
-// (open it in chrome://tracing or ui.perfetto.dev).
+// The report of a profile: each module's time as a tree, the sum by kind of work, and a Chrome trace of
+// everything (open it in chrome://tracing or ui.perfetto.dev).
 #pragma once
 
 #include <string>
@@ -15,24 +15,24 @@ struct ProfileRow {
   int64_t count = 0;
   double total_us = 0, self_us = 0;  // self: not covered by ranges inside
   double mean_us = 0, median_us = 0, p95_us = 0;
-  double share = 0;  // of the whole profile's time
+  double share = 0;  // in the whole profile's time
   int depth() const;
   std::string name() const;
 };
 
 struct ProfileReport {
-  double wall_us = 0;            // first begin to last end
+  double wall_us = 0;            // from the first begin to the last end
   std::vector<ProfileRow> rows;  // parents before children, in order of first appearance
   std::vector<std::pair<ProfileKind, double>> by_kind;  // self time, largest first
 };
 
-// Of the host's ranges, or with `device` of those that a GPU's clock timed (empty when there are none).
+// Summarises the host's ranges, or with `device` those that a GPU's clock timed (empty if there are none).
 ProfileReport summarise(const std::vector<ProfileEvent>& events, bool device = false);
-// Both, where there are both: what the GPU did, then what the host did meanwhile (queueing, mostly).
+// Shows both, if there are both: the GPU's work, then what the host did meanwhile (mostly queueing).
 std::string profile_tables(const std::vector<ProfileEvent>& events);
 
 std::string profile_table(const ProfileReport& report);
-// `device`: empty, or the GPU's report, under "device".
+// `device`: empty, or the GPU's report, which is stored under "device".
 std::string profile_json(const ProfileReport& report, const ProfileReport& device = {});
 std::string chrome_trace(const std::vector<ProfileEvent>& events);
 

@@ -1,4 +1,4 @@
-// The stages of a talking photo's sound.
+// The stages for the sound of a talking photo.
 #include <algorithm>
 #include <memory>
 
@@ -10,7 +10,8 @@
 namespace tachy {
 namespace {
 
-// speaker_masks: not 0 where a token of a latent frame is the first speaker's, the second one's or of the background.
+// speaker_masks: not 0 where a token of a latent frame belongs to the first speaker, the second speaker or
+// the background.
 std::vector<uint8_t> clip_regions(const Tensor& x, const WanConfig& c, StageIo& io) {
   const Tensor masks = io.input("speaker_masks", 3, 3);
   expect_shape("stage transformer", "speaker_masks", masks, {3, x.dim(3) / c.patch_h, x.dim(4) / c.patch_w});

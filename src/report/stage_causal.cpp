@@ -56,7 +56,7 @@ CausalInputs read(const WanConfig& c, StageIo& io) {
   return in;
 }
 
-// Rows at the end that are all zero: the text's padding.
+// Returns the number of rows before the text's padding: rows at the end that are all zero.
 int64_t rows_before_zeros(const Tensor& text) {
   int64_t rows = text.dim(0);
   const auto zero = [&](int64_t row) {

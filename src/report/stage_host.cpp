@@ -1,4 +1,4 @@
-// The stages round the models, which run on the host: token ids, a sampler's schedule, noise, a fitted
+// The stages around the models, which run on the host: token ids, a sampler's schedule, noise, a fitted
 // picture.
 #include <algorithm>
 #include <cmath>
@@ -22,10 +22,11 @@ namespace tachy {
 
 namespace {
 
-// Of a tokenizer's file or folder, a model's folder, or a text encoder's file that carries one.
+// Opens the tokenizer of a file or a folder, of a model's folder, or of a text encoder's file that contains
+// one.
 std::unique_ptr<Tokenizer> tokenizer_at(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
-  std::error_code ignored;  // what cannot be looked at is said by who opens it
+  std::error_code ignored;  // opening the file will report errors
   if (fs::is_regular_file(path, ignored) && path.extension() != ".json" && path.extension() != ".model")
     return read_carried_tokenizer(*open_text_encoder(path).source);
   const bool model =

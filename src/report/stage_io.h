@@ -1,4 +1,4 @@
-// A stage's tensors: inputs by name from the file `input`, outputs for the file `out`.
+// The tensors of a stage: inputs by name from the file `input`, and outputs for the file `out`.
 #pragma once
 
 #include <initializer_list>
@@ -22,12 +22,12 @@ class StageIo {
 
   bool has(std::string_view name) const { return source_ && source_->has(name); }
 
-  // A float input widened to float32, or an integer one as i64.
+  // Returns a float input widened to float32, or an integer one as i64.
   Tensor input(const std::string& name, int rank_min, int rank_max);
 
   Tensor allocate(DType dtype, std::span<const int64_t> dims);
   Tensor output(const std::string& name, DType dtype, std::initializer_list<int64_t> dims);
-  // Gives the output made last another shape of the same size.
+  // Gives the most recent output another shape of the same size.
   void reshape_last(std::span<const int64_t> dims);
 
   void write();

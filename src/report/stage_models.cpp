@@ -15,7 +15,7 @@
 namespace tachy {
 namespace {
 
-// A host tensor where the stream computes.
+// Returns a host tensor as one where the stream computes.
 Tensor where_it_computes(const Tensor& host, nn::ParamStore& store) {
   if (!store.on_gpu() || !host.defined()) return host;
   const Tensor t = store.allocate(host.dtype, host.shape());
@@ -23,7 +23,7 @@ Tensor where_it_computes(const Tensor& host, nn::ParamStore& store) {
   return t;
 }
 
-// Rows at the end that are all zero: what diffusers pads the text with. They collapse to one key.
+// Returns the number of rows before diffusers' padding, which is all zero and collapses to one key.
 int64_t real_rows(const Tensor& text) {
   const int64_t width = text.dim(1);
   int64_t rows = text.dim(0);
@@ -35,7 +35,7 @@ int64_t real_rows(const Tensor& text) {
   return std::max<int64_t>(text.dim(0) - rows > 1 ? rows : text.dim(0), 1);
 }
 
-// Distinct timesteps become rows, tokens point at theirs.
+// Each distinct timestep becomes a row, and tokens point to their rows.
 struct TimeRows {
   std::vector<double> timesteps;
   Tensor row;  // [batch · tokens] i32
@@ -54,7 +54,7 @@ TimeRows time_rows(const Tensor& time, int64_t batch, int64_t tokens, StageIo& i
   return out;
 }
 
-// Of each batch item; of a model without the audio branch of none.
+// Returns the speech for each batch item; nothing for a model without the audio branch.
 std::vector<WanAudio> hear(const WanDit& model, const ClipAudio& speech, int64_t latent_frames,
                            nn::ParamStore& store) {
   std::vector<WanAudio> out;
@@ -130,7 +130,7 @@ void run_transformer(const StageRequest& request, StageIo& io) {
     expect_shape("stage transformer", "encoder_hidden_states_image", image, {-1, -1, c.image_dim});
     require(image.dim(0) % batch == 0, "stage transformer: {} encoder_hidden_states_image for a batch of {}",
             image.dim(0), batch);
-    image = image.view({batch, -1, c.image_dim});  // first-last-frame models give both images as batch items
+    image = image.view({batch, -1, c.image_dim});  // first-last-frame models have both images as batch items
   }
   expect_shape("stage transformer", "hidden_states", x, {batch, c.in_channels, -1, -1, -1});
   const int64_t tokens = x.dim(2) / c.patch_t * (x.dim(3) / c.patch_h) * (x.dim(4) / c.patch_w);
@@ -180,7 +180,7 @@ void run_vae_encode(const StageRequest& request, StageIo& io) {
   const Tensor mean = io.output("mean", DType::f32, {batch, c.z_dim, frames, h, w});
   const Tensor logvar = io.output("logvar", DType::f32, {batch, c.z_dim, frames, h, w});
   run_planned(stage_run(request), [&](Stream& stream) {
-    stream.precision.products = Products::as_activations;  // a level's 8 bits are a transformer's
+    stream.precision.products = Products::as_activations;  // a level's 8 bits are only for a transformer
     const auto model =
         load_component(files.source, "vae", {"decoder.", "post_quant_conv."}, [&](const Scope& scope) {
           return std::make_unique<VaeEncoder>(scope, c, VaeEncoderOptions{.plan_only = stream.measuring()},
@@ -205,7 +205,7 @@ void run_vae_decode(const StageRequest& request, StageIo& io) {
   const Tensor decoded = io.output(
       "decoded", DType::f32, {batch, c.image_channels(), frames, latents.dim(3) * s, latents.dim(4) * s});
   run_planned(stage_run(request), [&](Stream& stream) {
-    stream.precision.products = Products::as_activations;  // a level's 8 bits are a transformer's
+    stream.precision.products = Products::as_activations;  // a level's 8 bits are only for a transformer
     const auto model =
         load_component(files.source, "vae", {"encoder.", "quant_conv."}, [&](const Scope& scope) {
           return std::make_unique<VaeDecoder>(

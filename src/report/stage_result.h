@@ -1,4 +1,4 @@
-// How a stage runs a model, and where its result is made.
+// Tells how a stage runs a model, and where its result is made.
 #pragma once
 
 #include "base/field.h"
@@ -14,7 +14,7 @@ inline SingleRun stage_run(const StageRequest& request) {
   return {request.threads, request.device, request.level, request.dtype, request.cancel};
 }
 
-// The part of the model that is open already, by take(model), or what open(path) finds at `model`.
+// Takes the part of the model that is already open, by take(model), or opens it with open(path) at `model`.
 template <class Files, class Open, class Take>
 Files part_of(const StageRequest& request, const Open& open, const Take& take) {
   if (!request.opened) return naming("`model`", [&] { return open(request.model); });
@@ -23,7 +23,8 @@ Files part_of(const StageRequest& request, const Open& open, const Take& take) {
   return files;
 }
 
-// A result made where the stream computes, for the host tensor that is written to the file.
+// A result that is made where the stream computes, and fetched to the host tensor that is written to the
+// file.
 class StageResult {
  public:
   StageResult(const Tensor& host, nn::ParamStore& store)

@@ -1,4 +1,4 @@
-// What runs each stage of stage.h's list.
+// The functions that run the stages listed in stage.h.
 #pragma once
 
 #include "report/stage_io.h"
@@ -18,10 +18,10 @@ void run_image_encoder(const StageRequest& request, StageIo& io);
 void run_rollout(const StageRequest& request, StageIo& io);
 
 // stage_audio.cpp
-// What a model with an audio branch is told of the speech.
+// The speech input of a model with an audio branch.
 struct ClipAudio {
   Tensor states;                 // [B, speakers, frames, layers, width]
-  std::vector<uint8_t> regions;  // of two speakers, as make_regions takes them
+  std::vector<uint8_t> regions;  // for two speakers, in the form that make_regions takes
   int64_t start = 0;
 };
 ClipAudio clip_audio(const Tensor& hidden_states, const WanConfig& config, StageIo& io);

@@ -49,11 +49,11 @@ std::vector<Window> looped_windows(const WindowPlan& plan, int64_t clip, int ste
   return out;
 }
 
-// Windows that run over the clip's end are moved back to end with it. Where the next one does not hold the frame with
-// which such a window began anew, one that begins there is put in.
+// A window that wraps around the clip's end is moved back to end with the clip. If the next window does not
+// hold the frame at which it wrapped around, another window that begins at that frame is inserted.
 std::vector<Window> uniform_windows(const WindowPlan& plan, int64_t clip, int step) {
   std::vector<Window> all = looped_windows(plan, clip, step);
-  bool put_in = false;  // one that was put in puts in no other
+  bool put_in = false;  // an inserted window does not insert another one
   for (size_t i = 0; i < all.size(); ++i) {
     const bool again = std::exchange(put_in, false);
     const auto turn =
@@ -70,13 +70,13 @@ std::vector<Window> uniform_windows(const WindowPlan& plan, int64_t clip, int st
   }
   std::vector<Window> out;
   for (Window& window : all) {
-    for (int64_t& frame : window) frame %= clip;  // of a stride that is too long for the clip
+    for (int64_t& frame : window) frame %= clip;  // the stride may be too long for the clip
     if (std::ranges::find(out, window) == out.end()) out.push_back(window);
   }
   return out;
 }
 
-// torch.linspace(0, 1, count), whose second half is counted from the end.
+// torch.linspace(0, 1, count), which computes its second half from the end.
 float ramp(int64_t i, int64_t count) {
   if (count == 1) return 0;
   const float step = 1.0f / static_cast<float>(count - 1);
@@ -115,7 +115,7 @@ std::vector<Window> windows_of(const WindowPlan& plan, int64_t clip, int step) {
     for (const int64_t frame : window) held[static_cast<size_t>(frame)] = true;
   };
   std::ranges::for_each(out, hold);
-  for (int64_t frame = 0; frame < clip; ++frame) {  // short windows that were moved may leave some out
+  for (int64_t frame = 0; frame < clip; ++frame) {  // short windows that were moved may leave out some frames
     if (held[static_cast<size_t>(frame)]) continue;
     hold(out.emplace_back(range(std::min(frame, clip - plan.frames), plan.frames)));
   }
@@ -176,8 +176,8 @@ void repeat_noise(const WindowPlan& plan, int64_t clip, int64_t z, std::span<flo
       const auto at = [&](int64_t i) {
         return noise.begin() + (channel * clip + i) * static_cast<int64_t>(frame);
       };
-      const std::vector<float> before(
-          at(first), at(first + count));  // which reaches into the place, where windows are short
+      // A copy: with short windows this range overlaps the place that is written.
+      const std::vector<float> before(at(first), at(first + count));
       for (int64_t i = 0; i < count; ++i) {
         const auto from = before.begin() + order[static_cast<size_t>(i)] * static_cast<int64_t>(frame);
         std::copy(from, from + static_cast<int64_t>(frame), at(place + i));

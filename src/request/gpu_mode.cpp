@@ -25,7 +25,8 @@ const std::vector<GpuLevel>& gpu_levels() {
 
 namespace {
 
-// What `math` asks for, or the level where it says auto: 8 bits need activations in bf16, TF32 such in float32.
+// Returns the products that `math` asks for, or the level's with auto. 8 bits need activations in bf16, and
+// TF32 needs them in float32.
 Products products_of(std::string_view math, std::string_view level, const GpuMode& mode, int capability) {
   const bool low = mode.activation == DType::bf16;
   if (math == "auto") return capability / 10 == 9 && low ? mode.products : Products::as_activations;

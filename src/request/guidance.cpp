@@ -9,7 +9,7 @@ Branches branches(double text_scale, double speech_scale, bool wrapper) {
   if (!by_text && !by_speech) return {{}};
   if (!by_text) return {{.weight = s}, {.weight = 1 - s, .silent = true}};
   if (!by_speech) return {{.weight = g}, {.weight = 1 - g, .negative = true}};
-  const float speech = wrapper ? g * s : s;  // what the difference of speech counts
+  const float speech = wrapper ? g * s : s;  // the weight of the difference that speech makes
   return {{.weight = g},
           {.weight = speech - g, .negative = true},
           {.weight = 1 - speech, .negative = true, .silent = true}};

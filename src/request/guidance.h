@@ -1,8 +1,8 @@
-// Guidance: what a step's passes see, and with what weights their predictions are added up. c: prompt and speech; t: the
-// negative prompt and speech; a: prompt, no speech; n: neither.
+// Guidance: the inputs of a step's passes, and the weights with which their predictions are added up. c:
+// prompt and speech; t: negative prompt and speech; a: prompt without speech; n: neither.
 //
 //   text alone     n + g(c - n)
-//   both           n + g(c - t) + s(t - n), and as the wrapper has it n + g((c - t) + s(t - n)); with s = 1 both are t + g(c - t)
+//   both           n + g(c - t) + s(t - n), and in the wrapper n + g((c - t) + s(t - n)); with s = 1 both are t + g(c - t)
 //   speech alone   a + s(c - a)
 #pragma once
 
@@ -13,12 +13,13 @@
 namespace tachy {
 
 struct Branch {
-  float weight = 1;  // those of a step sum to 1
+  float weight = 1;  // the weights of a step sum to 1
   bool negative = false, silent = false;
 };
 using Branches = std::vector<Branch>;
 
-// Of each part (Denoiser::part) of a resolved request. A scale of 1 or less is none.
+// Returns the branches for each part (Denoiser::part) of a resolved request. A scale of 1 or less means no
+// guidance.
 std::vector<Branches> guidance_of(const VideoRequest& request);
 
 }  // namespace tachy

@@ -1,7 +1,7 @@
-// What an optimisation level turns on (gpu_mode.h has the GPU's side of the same names): resolved into the
-// request, and from there into every Stream's Precision.
+// The optimisations that each level turns on (gpu_mode.h has the GPU's side of the same names). They are
+// resolved into the request, and from there into every Stream's Precision.
 //
-//   none        every op's definition (plain loops): the yardstick, slow
+//   none        every op's definition (plain loops): for comparison, slow
 //   safe        fast float32 implementations (the default)
 //   aggressive  + bf16 products (GEMM, convolution) where the CPU has instructions for them
 //   extreme     + the step cache: a step whose input changed little reuses the last model output's change
@@ -19,9 +19,9 @@ namespace tachy {
 struct VideoRequest;
 
 struct Mode {
-  bool reference = false;          // only definitions
-  Compute compute = Compute::f32;  // of products
-  double step_cache = 0;           // of the predicted relative change below which a step is skipped; 0: off
+  bool reference = false;          // uses only definitions
+  Compute compute = Compute::f32;  // how products are computed
+  double step_cache = 0;           // predicted relative change below which a step is skipped; 0: off
   bool operator==(const Mode&) const = default;
 };
 
@@ -34,10 +34,10 @@ struct Level {
 // none, safe, aggressive, extreme.
 const std::vector<Level>& levels();
 Choices level_names();
-// Throws invalid_argument, naming `level` and what exists.
+// Throws invalid_argument, naming `level` and the levels that exist.
 const Level& find_level(std::string_view name);
 
-// "f32" or "bf16"; throws invalid_argument for others.
+// Accepts "f32" or "bf16"; throws invalid_argument for others.
 Compute parse_compute(const std::string& dtype);
 // How a resolved request computes.
 Mode mode_of(const VideoRequest& resolved);

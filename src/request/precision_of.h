@@ -1,4 +1,5 @@
-// How a level, or what a request says in its place, computes: the one way from names to a Stream's Precision.
+// Turns the names of a level, or of a request's settings that replace it, into a Stream's Precision. There is
+// no other way to do so.
 #pragma once
 
 #include <optional>
@@ -13,11 +14,12 @@ namespace tachy {
 Precision precision_of(const Mode& mode);     // on the CPU
 Precision precision_of(const GpuMode& mode);  // on a GPU
 
-// A level by name, with `dtype` in place of its own unless it is "". capability: the GPU's, 90 for 9.0; nothing on the CPU. Throws
-// invalid_argument or unsupported, naming `level` or `dtype`.
+// A level by name, with `dtype` in place of its own unless it is "". capability: the GPU's, 90 for 9.0;
+// nothing on the CPU. Throws invalid_argument or unsupported, naming `level` or `dtype`.
 Precision precision_at(const std::string& level, const std::string& dtype, std::optional<int> capability);
 
-// Throws invalid_argument where definitions would compute in anything but float32: users may not ask for that, only our own checks do.
+// Throws invalid_argument if definitions would compute in anything but float32: users may not ask for that,
+// only our own checks do.
 void check_definitions(const Precision& precision);
 
 }  // namespace tachy

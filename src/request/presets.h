@@ -1,7 +1,7 @@
-// What a distilled model wants to be run with, by the name of its distillation: `preset` of a request. A row
-// fills what the request leaves out; what the request says wins over it, and it wins over the model's
-// defaults. The names stand for ways of sampling: the weights (a whole model, or a LoRA on the model that it
-// was distilled from) are the user's to give.
+// The settings that a distilled model should be run with, under the name of its distillation: `preset` of a
+// request. A row fills in fields that the request leaves out; the request's own fields take precedence over
+// it, and it takes precedence over the model's defaults. The names stand for ways of sampling: the user
+// supplies the weights (a whole model, or a LoRA for the model that was distilled).
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace tachy {
 
-// What presets tell models apart by.
+// The kinds of models that presets distinguish.
 enum class ModelFamily {
   text,                  // Wan2.1-T2V
   image,                 // Wan2.1-I2V and models of its kind, with one transformer
@@ -23,39 +23,39 @@ enum class ModelFamily {
   first_frame,           // Wan2.2-TI2V-5B
   text_experts,          // Wan2.2-T2V-A14B
   image_experts,         // Wan2.2-I2V-A14B
-  two_pictures_experts,  // the same with a last picture too
+  two_pictures_experts,  // likewise with a last picture, too
   talking,               // Wan2.1-I2V with InfiniteTalk's audio branch
 };
 std::string_view family_text(ModelFamily family);  // "text-to-video models (Wan2.1-T2V)"
 
-// What one preset sets for some families. Of two experts the first is the high-noise one.
+// The settings of a preset for some families. If there are two experts, the first is the high-noise one.
 struct PresetRow {
   std::vector<ModelFamily> fits;
   const char* sampler;  // a sampler, or a few-step list
-  const char* grid;     // whose sigmas, where the sampler is no list
+  const char* grid;     // whose sigmas to use, if the sampler is not a list
   int steps;
-  double shift;  // 1 where the list has sigmas of its own
+  double shift;  // 1 if the list has sigmas of its own
   double guidance;
   std::optional<double> guidance_2;
-  // What its card, its config or its merging script adds the LoRA with: the strength of a request's first
-  // adapter, unless that one has its own.
+  // The strength with which the card, the config or the merging script adds the LoRA. It applies to a
+  // request's first adapter, unless that one has its own.
   double lora_strength;
   std::optional<double> lora_strength_2;
-  std::optional<double> audio_guidance = {};  // of talking photos
-  int block = 0, block_window = 0;            // of models that make a video block by block
+  std::optional<double> audio_guidance = {};  // for talking photos
+  int block = 0, block_window = 0;            // for models that make a video block by block
 };
 
 struct Preset {
   const char* name;
   const char* about;
-  const char* source;  // where its numbers are from
+  const char* source;  // where its numbers come from
   std::vector<PresetRow> rows;
 };
 
 const std::vector<Preset>& presets();
 Choices preset_names();
 
-// What the samplers make of a row.
+// The configuration of the sampler that a row stands for.
 SamplerConfig sampler_config(const PresetRow& row);
 
 }  // namespace tachy

@@ -111,7 +111,7 @@ std::vector<RequestField> window_fields() {
   };
 }
 
-// Settings of runs without it are what they were before it was there.
+// Settings of runs without sparse attention are the same as before it existed.
 bool sparse(const R& r) { return r.sparse_attention.value_or(0) > 0; }
 
 std::vector<RequestField> arithmetic_fields() {
@@ -121,7 +121,7 @@ std::vector<RequestField> arithmetic_fields() {
        "default), aggressive (bf16) or extreme (bf16 and step cache; on a Hopper GPU also fp8); `tachyscope "
        "doctor` lists what each level turns on here",
        level_names()},
-      // What these two may be depends on the device (gpu_mode.cpp, resolve_level in request.cpp).
+      // The allowed values of these two depend on the device (gpu_mode.cpp, resolve_level in request.cpp).
       {"dtype", "dtype", &R::dtype,
        "precision of matrix products, whatever the level says: f32, or bf16 where the CPU has instructions "
        "for it (faster, within about 1 %)"},
@@ -174,7 +174,7 @@ std::vector<RequestField> arithmetic_fields() {
 }
 
 template <class T>
-void fill(T&, const T&) {}  // has a value always
+void fill(T&, const T&) {}  // it always has a value
 template <class T>
 void fill(std::optional<T>& member, const std::optional<T>& otherwise) {
   if (!member) member = otherwise;

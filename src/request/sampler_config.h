@@ -1,4 +1,4 @@
-// A request's sampler as the schedules take it.
+// A request's sampler in the form that the schedules take.
 #pragma once
 
 #include "request/request.h"
@@ -6,7 +6,7 @@
 
 namespace tachy {
 
-// request: resolved.
+// `request` must be resolved.
 SamplerConfig sampler_config(const VideoRequest& request);
 
 }  // namespace tachy

@@ -1,4 +1,4 @@
-// Reads a plan: one stage of it, the bytes that this stage holds, where its blocks lie.
+// Reads a plan: finds one of its stages, the bytes that this stage holds, and where its blocks lie.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace tachy {
 
-// How many blocks of a stage's part pass through slots of the device; whether parts stay loaded; among how many ranks a
-// denoising pass is divided.
+// The number of blocks of a stage's part that pass through the device's slots; whether parts stay loaded; and
+// the number of ranks that share a denoising pass.
 struct Placement {
   int64_t text = 0, denoise = 0;
   bool keeps = false;
@@ -17,6 +17,6 @@ struct Placement {
 
 const StagePlan& stage_plan(const VideoPlan& plan, std::string_view name);
 Placement placement_of(const VideoPlan& plan);
-uint64_t bytes_of(const VideoPlan& plan, const StagePlan& stage);  // where parts do not stay
+uint64_t bytes_of(const VideoPlan& plan, const StagePlan& stage);  // for plans whose parts do not stay
 
 }  // namespace tachy

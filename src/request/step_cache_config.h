@@ -1,4 +1,4 @@
-// How a run's step cache decides (denoise/step_cache.h).
+// The settings by which a run's step cache decides (denoise/step_cache.h).
 #pragma once
 
 #include "request/request.h"
@@ -9,7 +9,7 @@ struct StepCacheConfig {
   double threshold = 0;  // 0: off, holds nothing
   bool coarse = false;   // the model multiplies in 8 bits
 
-  // A resumed run needs this many tensors of the latents' shape.
+  // The number of tensors of the latents' shape that a resumed run needs.
   int state_tensors() const { return threshold <= 0 ? 0 : coarse ? 5 : 3; }
 };
 

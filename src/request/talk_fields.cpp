@@ -1,4 +1,4 @@
-// The fields of a request that only talking photos have, and of these the ones of two speakers (speakers.h).
+// The fields of a request that only talking photos have, including those for two speakers (speakers.h).
 #include "request/request_fields.h"
 
 namespace tachy {

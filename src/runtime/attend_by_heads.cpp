@@ -7,7 +7,7 @@
 namespace tachy::runtime {
 namespace {
 
-// It tells which part of a sequence this rank and the others have.
+// Tells which part of a sequence this rank and the others have.
 class Division {
  public:
   Division(Comm& comm, int64_t tokens, int64_t heads) : comm_(comm), tokens_(tokens), heads_(heads) {}
@@ -21,7 +21,7 @@ class Division {
   int64_t tokens_, heads_;
 };
 
-// A tensor for each rank, undefined where dims(rank) is of nothing.
+// Allocates a tensor for each rank; it is undefined where dims(rank) contains a zero.
 template <class Dims>
 std::vector<Tensor> room(const Division& all, DType dtype, Arena& arena, Dims&& dims) {
   std::vector<Tensor> out(static_cast<size_t>(all.ranks()));

@@ -10,7 +10,7 @@ constexpr size_t kPage = 4096;
 }  // namespace
 
 int64_t BlockStream::rank_of(int64_t i, int64_t blocks, int64_t streamed) {
-  const int64_t k = (i * streamed + blocks - 1) / blocks;  // the first whose block is i or later
+  const int64_t k = (i * streamed + blocks - 1) / blocks;  // the first streamed one whose block is i or later
   return k < streamed && k * blocks / streamed == i ? k : -1;
 }
 
@@ -27,10 +27,10 @@ BlockStream::BlockStream(DeviceMemory& memory, int64_t blocks, int64_t streamed,
 
 BlockStream::~BlockStream() {
   try {
-    finish();  // copies that read the images
+    finish();  // waits for copies that read the images
     memory_.synchronize();
   } catch (const Error&) {
-    // the device failed, and whoever uses it next is told
+    // The device failed, and its next user will get the error.
   }
   for (int64_t k = 0; k < streamed_; ++k)
     if (pinned_[static_cast<size_t>(k)]) copies_.unpin(image_of_rank(k));
@@ -40,7 +40,7 @@ char* BlockStream::slot(int64_t block) const {
   return static_cast<char*>(slots_.select(0, rank(block) % 2).data);
 }
 
-// Pages are locked as a whole, and one that something else has locked is refused: the images share none.
+// Pages are locked as a whole, and a page that is already locked is refused, so no two images share one.
 char* BlockStream::image_of_rank(int64_t rank) const {
   const auto start = (reinterpret_cast<uintptr_t>(images_.data()) + kPage - 1) / kPage * kPage;
   return reinterpret_cast<char*>(start) + rank * stride_;
@@ -48,7 +48,8 @@ char* BlockStream::image_of_rank(int64_t rank) const {
 
 char* BlockStream::image(int64_t block) const { return image_of_rank(rank(block)); }
 
-// One after the other: page-locking all of them takes seconds, in which nothing could stop the run.
+// Images are locked one after the other, because locking all of them takes seconds, during which nothing
+// could stop the run.
 void BlockStream::loaded(int64_t block) {
   const int64_t k = rank(block);
   copies_.pin(image_of_rank(k), static_cast<size_t>(stride_));
@@ -66,7 +67,7 @@ void BlockStream::enter(int64_t block) {
   const int64_t k = rank(block);
   if (k < 0) return;
   const auto s = static_cast<size_t>(k % 2);
-  if (holds_[s] != k) send(k);  // the first pass, or the one before was given up
+  if (holds_[s] != k) send(k);  // this is the first pass, or the one before was given up
   if (waited_[s]) return;
   copies_.wait_beside(static_cast<int>(s));
   waited_[s] = true;
@@ -90,7 +91,7 @@ void BlockStream::leave(int64_t block) {
   const int64_t k = rank(block);
   if (k < 0) return;
   const int64_t next = k + 2 < streamed_ ? k + 2 : k % 2;
-  if (next != k) send(next);  // of three, the second keeps its slot
+  if (next != k) send(next);  // if three are streamed, the second keeps its slot
 }
 
 void BlockStream::finish() {

@@ -11,9 +11,9 @@ namespace tachy::runtime {
 namespace {
 
 constexpr double kPieceSeconds = 0.12;
-constexpr double kClock = 1.7e9, kShare = 0.6;  // what attention reaches of the tensor cores' rate
+constexpr double kClock = 1.7e9, kShare = 0.6;  // share of the tensor cores' rate that attention reaches
 
-// Multiply-adds (times two) of attention a second, roughly.
+// A rough estimate of attention's multiply-adds (times two) per second.
 double attention_rate(const cuda::GpuInfo& gpu, DType dtype) {
   const double per_clock = dtype == DType::f32 ? 256 : gpu.major >= 9 ? 4096 : gpu.major >= 8 ? 2048 : 1024;
   return kShare * kClock * per_clock * gpu.multiprocessors;

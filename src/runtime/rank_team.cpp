@@ -42,7 +42,7 @@ class Pass {
     ThreadComm comm(places_[static_cast<size_t>(layout_.group_of(rank))], layout_.place_of(rank));
     try {
       body_(rank, comm);
-    } catch (const MeetingPlace::Abandoned&) {  // another rank's error is the one to tell
+    } catch (const MeetingPlace::Abandoned&) {  // the error to report is another rank's
     } catch (...) {
       const std::lock_guard lock(mutex_);
       if (!error_) error_ = std::current_exception();

@@ -1,15 +1,17 @@
-// A step as a CUDA graph: the first call of a shape runs as it is (libraries choose their kernels then), the
-// second is captured, the ones after that are one launch each. What the step reads and writes must lie at the
-// same addresses every time; what changes from step to step is copied into fixed tensors before.
+// A step as a CUDA graph: the first call of a shape runs directly (libraries choose their kernels
+// then), the second is captured, and each later one is a single launch. The tensors that a step reads
+// and writes must lie at the same addresses every time; values that change from step to step are copied
+// into fixed tensors before.
 //
-// The graph may outlive the job it was captured in: a later job whose step has the same signature (addresses,
-// shapes, precision, weights, adapters) launches it from its first step on. Another signature begins anew.
+// The graph may outlive the job in which it was captured: a later job whose step has the same
+// signature (addresses, shapes, precision, weights, adapters) launches it from its first step on.
+// Another signature begins anew.
 //
-// A graph cannot be stopped, and where kernels are long it saves nothing: a step that takes longer than
-// kLongestUs stays as it is, queued piece by piece (runtime/pace.h). Loading kernels counts in the first
-// call; where that made it long, the second one is measured as well.
+// A graph cannot be stopped, and if kernels are long it saves nothing: a step that takes longer than
+// kLongestUs is not captured, but queued piece by piece (runtime/pace.h). The first call includes the loading
+// of kernels; if it was long because of that, the second one is measured as well.
 //
-// Without a GPU, or on a queue that cannot be captured, every call just runs.
+// Without a GPU, or on a queue that cannot be captured, every call runs directly.
 #pragma once
 
 #include <functional>
@@ -21,7 +23,7 @@
 
 namespace tachy::runtime {
 
-// All that a recorded step depends on.
+// Everything that a recorded step depends on.
 class StepSignature {
  public:
   StepSignature& add(uint64_t value) {
@@ -40,22 +42,21 @@ class StepGraph {
  public:
   static constexpr double kLongestUs = 200e3;
 
-  // `body` queues the step's work on the stream and nothing else. It may be called again later, as long as
-  // the graph lives: it holds what it needs.
+  // `body` queues the step's work on the stream and does nothing else. It may be called again as long as the
+  // graph lives, so it owns whatever it needs.
   void run(Stream& stream, const StepSignature& signature, const std::function<void()>& body);
   void forget();
 
   int captures() const { return captures_; }  // so far
-  int64_t nodes() const {
-    return graph_ ? static_cast<int64_t>(graph_->nodes()) : 0;
-  }  // 0 before the capture
+  // Number of the graph's nodes; 0 before the capture.
+  int64_t nodes() const { return graph_ ? static_cast<int64_t>(graph_->nodes()) : 0; }
   std::vector<std::string> names() const { return graph_ ? graph_->names() : std::vector<std::string>(); }
 
-  // Whether the stream is one whose steps can be recorded.
+  // Whether steps on this stream can be recorded.
   static bool possible(const Stream& stream);
 
  private:
-  double last_us_ = -1;  // of the last call that ran as it is, on the device; negative: none did
+  double last_us_ = -1;  // duration on the device of the last call that ran directly; negative: none did
   StepSignature signature_;
   std::unique_ptr<cuda::Graph> graph_;
   int captures_ = 0;

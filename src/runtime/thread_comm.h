@@ -1,5 +1,6 @@
-// Ranks that are threads of this process, whose tensors lie on the host: what several devices would exchange, by copies.
-// Several groups of ranks may live in one team: each group's ranks exchange with one another alone.
+// Ranks that are threads of this process, whose tensors lie on the host. Copies stand in for the exchange
+// between several devices. A team may have several groups of ranks; the ranks of each group exchange only
+// with one another.
 #pragma once
 
 #include <condition_variable>
@@ -10,8 +11,9 @@
 
 namespace tachy::runtime {
 
-// Where the ranks of one group wait for each other. Once a rank gives up (an error, a stop), all others that wait or come
-// later are told by an exception of type Abandoned, so that nobody waits for a rank that will not come.
+// Where the ranks of one group wait for each other. Once a rank gives up (after an error, or when it is
+// stopped), an exception of type Abandoned tells all others that wait or come later, so that nobody waits for
+// a rank that will not come.
 class MeetingPlace {
  public:
   struct Abandoned {};
@@ -19,7 +21,7 @@ class MeetingPlace {
   explicit MeetingPlace(int size) : shown_(static_cast<size_t>(size)) {}
   int size() const { return static_cast<int>(shown_.size()); }
 
-  // Rank `rank` shows these to the others, until all have met once more.
+  // Rank `rank` shows these tensors to the others until all have met once more.
   using Shown = std::span<const Tensor>;
   void show(int rank, Shown tensors);
   const Shown& shown(int rank) const { return shown_[static_cast<size_t>(rank)]; }

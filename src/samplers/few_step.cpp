@@ -1,9 +1,10 @@
 // The timestep lists of published distilled models.
 //
-// A list is sigmas and what the model is told. "shift s of b" is s b / (1 + (s - 1) b). Stochastic lists
-// renoise (SamplerKind::lcm) and take each sigma as the entry of the 1000-point shifted table nearest to
-// their timestep. Sources of the values: LightX2V's step_distill scheduler and configs, Wan2.2-Lightning,
-// ComfyUI-WanVideoWrapper's scheduler options, CausVid, Self-Forcing, Matrix-Game 2, FastVideo, rCM's inference scripts.
+// A list consists of sigmas and the timesteps that the model sees. "shift s of b" is s b / (1 + (s - 1) b).
+// Stochastic lists renoise (SamplerKind::lcm) and take each sigma as the entry of the 1000-point shifted
+// table nearest to their timestep. Sources of the values: LightX2V's step_distill scheduler and configs,
+// Wan2.2-Lightning, ComfyUI-WanVideoWrapper's scheduler options, CausVid, Self-Forcing, Matrix-Game 2,
+// FastVideo, rCM's inference scripts.
 #include <cmath>
 
 #include "base/error.h"
@@ -54,7 +55,8 @@ SamplerConfig renoise_list(double shift, const std::vector<double>& bases) {
   return config;
 }
 
-// Values as the published code's float32 arithmetic makes them: a model is told fractional timesteps.
+// The values are those of the published code's float32 arithmetic, because the model
+// sees fractional timesteps.
 SamplerConfig renoise_values(double shift, const std::vector<double>& timesteps,
                              const std::vector<double>& sigmas) {
   SamplerConfig config;
@@ -66,17 +68,17 @@ SamplerConfig renoise_values(double shift, const std::vector<double>& timesteps,
   return config;
 }
 
-// LightX2V's config for a first and a last picture gives each expert two of the four steps by their number
-// (boundary_step_index), where the boundary of the timesteps would give the first expert three.
+// LightX2V's config for a first and a last picture gives each expert two of the four steps by number
+// (boundary_step_index), whereas the boundary of the timesteps would give the first expert three.
 SamplerConfig flf2v_list(const std::vector<double>& bases) {
   SamplerConfig config = euler_list(16, bases);
   config.high_noise_steps = 2;
   return config;
 }
 
-// rCM counts noise as an angle a, of which x = cos(a) x0 + sin(a) noise; as a straight line between the two
-// that is sigma = tan(a) / (1 + tan(a)). The first angle is atan(most). The noise that a run begins with is
-// multiplied by its sigma. Its scripts, in training too, hand the timesteps to the network in bfloat16, whose
+// rCM counts noise as an angle a, with x = cos(a) x0 + sin(a) noise. On a straight line between the two this
+// is sigma = tan(a) / (1 + tan(a)). The first angle is atan(most). The noise with which a run begins is
+// multiplied by its sigma. Its scripts, in training too, pass the timesteps to the network in bfloat16, whose
 // values lie 4 apart here: the model knows no others.
 SamplerConfig rcm_list(double most, double first_timestep) {
   SamplerConfig config;
@@ -127,7 +129,7 @@ const FewStepList* find_few_step_list(std::string_view name) {
 }
 
 bool few_step_takes(const FewStepList& list, int steps) {
-  // Only this recipe is published as a list of which a run takes the beginning.
+  // This is the only recipe that is published as a list from which a run may take the beginning.
   const bool begins = list.name == "causvid-14b" && steps >= 1 && steps < list.config.steps;
   return begins || steps == list.config.steps;
 }

@@ -1,8 +1,8 @@
 // The coefficients of each solver's steps.
 //
 // With s, s' the sigmas of this step and the next, a = 1 - s', lambda(s) = ln(1 - s) - ln s,
-// h = lambda' - lambda, B = expm1(-h), m = x - s v the predicted
-// clean latent, m1 and m2 those of the two steps before:
+// h = lambda' - lambda, B = expm1(-h), m = x - s v the predicted clean latent, m1 and m2 those of the two
+// steps before:
 //   euler  x' = x + (s' - s) v
 //   lcm    x' = (1 - s') m + s' noise
 //   dpmpp  x' = (s'/s) x - a B m - a B (m - m1) / (2 r),  r = (lambda - lambda1) / h; the last term
@@ -11,8 +11,8 @@
 //          as in dpmpp
 //   unipc  the same predictor with r = (lambda1 - lambda) / h and (m1 - m); before it, from step 1 on, x is
 //          corrected with the m just obtained (m itself comes from the uncorrected x).
-// Where a sigma is exactly 1, lambda is -inf: 1/r is then
-// 0 and B is -1, written out below, so that no NaN arises.
+// If a sigma is exactly 1, lambda is -inf, 1/r is 0 and B is -1. This case is written out
+// below, so that no NaN arises.
 #include "samplers/sampler.h"
 
 #include <cmath>
@@ -39,7 +39,7 @@ Assignment assign(Slot target, std::initializer_list<std::pair<Slot, double>> te
   return out;
 }
 
-// One transition of lambda between neighbouring sigmas.
+// One transition between neighbouring sigmas.
 struct Transition {
   double ratio;  // s' / s
   double a, b;   // 1 - s', expm1(-h)
@@ -49,7 +49,7 @@ struct Transition {
   }
 };
 
-// (lambda of the sigma before - lambda of this one) / h: negative, -inf when the sigma before is 1.
+// (lambda of the sigma before - lambda of this one) / h: negative, and -inf if the sigma before is 1.
 double step_ratio(double before, double now, double h) { return (lambda(before) - lambda(now)) / h; }
 
 Update to_clean(double sigma) {
@@ -67,7 +67,7 @@ Update lcm_update(const std::vector<float>& s, size_t i) {
                  {{Slot::latent, keep}, {Slot::prediction, -keep * s[i]}, {Slot::noise, double{s[i + 1]}}})};
 }
 
-// x' from x, m and m1, where `order` 2 adds the difference of the m. `r` is negative.
+// x' from x, m and m1; with `order` 2 it includes the difference m1 - m. `r` is negative.
 Assignment predictor(const Transition& t, Slot m, Slot m1, int order, double r) {
   const double difference = order == 2 ? -t.a * t.b * 0.5 / r : 0;  // times (m1 - m); 0 for r = -inf
   return assign(Slot::latent, {{Slot::latent, t.ratio}, {m, -t.a * t.b - difference}, {m1, difference}});
@@ -98,11 +98,11 @@ Update dpmpp_sde_update(const std::vector<float>& s, size_t i) {
                                 {Slot::noise, s[i + 1] * std::sqrt(-std::expm1(-2 * t.h))}})};
 }
 
-// The corrected x of step i, into state 0 where the corrected x of step i - 1 lies. States 1 and 2 hold m of
-// the even and the odd steps, so m2 lies where this step's m will be written.
+// The corrected x of step i, written to state 0, which holds the corrected x of step i - 1. States 1 and 2
+// hold m of the even and the odd steps, so m2 lies where this step's m will be written.
 Assignment corrector(const std::vector<float>& s, size_t i, Slot m1, Slot m2) {
   const Transition t(s[i - 1], s[i]);
-  const int order = i >= 2 ? 2 : 1;  // the order of the predictor that led here
+  const int order = i >= 2 ? 2 : 1;  // order of the predictor that led here
   double rho1 = 0, rho2 = 0.5;       // weights of (m2 - m1) and (m - m1)
   if (order == 2) {
     const double r = step_ratio(s[i - 2], s[i - 1], t.h), hh = -t.h;

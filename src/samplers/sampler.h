@@ -18,7 +18,7 @@
 //   Grid::wrapper is ComfyUI-WanVideoWrapper's: for unipc, dpmpp and dpmpp_sde it begins at the shifted 0.999 and is shifted
 //   again, with truncated timesteps; for euler and lcm it is diffusers'.
 //   Grid::multitalk is that of MultiTalk and InfiniteTalk, for euler and lcm: timesteps from 1000 to 1 at equal
-//   distances, shifted once, and 0 behind them, all in float32. Its last step moves next to nothing.
+//   distances, shifted once, and 0 after them, all in float32. Its last step moves almost nothing.
 #pragma once
 
 #include <string>
@@ -42,13 +42,14 @@ struct SamplerConfig {
   Grid grid = Grid::diffusers;
   int steps = 50;
   double shift = 5.0;
-  // A list of a distilled model: given sigmas (each in (0, 1], falling, without the final 0) replace the
-  // grid, `steps` and `shift`. Given timesteps (as many) are what the model sees; otherwise it sees
-  // 1000 * sigma (truncated for unipc, dpmpp and dpmpp_sde).
+  // The list of a distilled model. If sigmas are given (each in (0, 1], falling, without the final 0), they
+  // replace the grid, `steps` and `shift`. If timesteps are given (as many), the model sees these; otherwise
+  // it sees 1000 * sigma (truncated for unipc, dpmpp and dpmpp_sde).
   std::vector<double> sigmas;
   std::vector<double> timesteps;
-  int high_noise_steps = -1;  // of two experts the first one's steps by number; negative: by the boundary
-  bool scaled_noise = false;  // a run begins with noise times the first sigma
+  // With two experts, the number of the first one's steps; negative: the boundary decides.
+  int high_noise_steps = -1;
+  bool scaled_noise = false;  // the run begins with noise times the first sigma
 };
 
 // A point of [0, 1], moved by the shift.
@@ -61,7 +62,7 @@ struct Schedule {
   int high_noise_steps = -1;  // as in SamplerConfig
 
   int steps() const { return static_cast<int>(timesteps.size()); }
-  // Models of two experts: whether step i belongs to the high-noise one (boundary 0.875 or 0.9).
+  // For models with two experts: whether step i belongs to the high-noise one (boundary 0.875 or 0.9).
   bool high_noise(int step, double boundary) const {
     return high_noise_steps >= 0 ? step < high_noise_steps : timesteps[step] >= boundary * 1000;
   }
@@ -69,7 +70,7 @@ struct Schedule {
 
 Schedule make_schedule(const SamplerConfig& config);
 
-// A tensor of the caller, all of the latent's shape.
+// Tensors of the caller, all with the latent's shape.
 enum class Slot : int {
   latent = 0,      // x: the model's input; holds the next latent when the update has run
   prediction = 1,  // v: the model's output after guidance
@@ -89,9 +90,9 @@ struct Assignment {
 };
 inline constexpr int kMaxTerms = 5;
 
-// Assignments are to be run in order; since they are elementwise, one fused pass that runs them all element
-// by element gives the same result as one pass each. State is never read before it was written when the steps
-// 0, 1, 2 … are run once each. `prediction` and `noise` are only read.
+// Assignments must be run in order. Since they are elementwise, one fused pass that runs them all element by
+// element gives the same result as one pass for each. If steps 0, 1, 2 … are run once each, state is never
+// read before it was written. `prediction` and `noise` are only read.
 using Update = std::vector<Assignment>;
 
 class Sampler {
@@ -103,10 +104,10 @@ class Sampler {
   int state_tensors() const { return state_tensors_; }  // latent-sized float32 tensors to keep between steps
   const Update& update(int step) const;
   bool needs_noise(int step) const;
-  // Whether the references draw noise in each step, also where it does not count (the last one): what is drawn afterwards,
-  // for a further clip, depends on it.
+  // Whether the references draw noise in every step, even where it has no effect (the last one). What is
+  // drawn afterwards, for a further clip, depends on it.
   bool always_draws() const { return always_draws_; }
-  float noise_scale() const { return noise_scale_; }  // of the noise that a run begins with
+  float noise_scale() const { return noise_scale_; }  // factor of the noise that a run begins with
   // x0 as the model sees it at this step (for previews): latent + coefficient * prediction.
   float denoised_coefficient(int step) const { return -schedule_.sigmas[step]; }
 
@@ -118,24 +119,25 @@ class Sampler {
   std::vector<Update> updates_;
 };
 
-// "unipc", "uni_pc", "euler", "flowmatch_euler", "dpm++", "dpmpp", "dpm++_sde", "lcm" … and diffusers' class names; any
-// case. The error names what would work.
+// Accepts "unipc", "uni_pc", "euler", "flowmatch_euler", "dpm++", "dpmpp", "dpm++_sde", "lcm" … and
+// diffusers' class names, in any case. The error names the accepted spellings.
 SamplerKind parse_sampler(std::string_view name);
 Grid parse_grid(std::string_view name);
 std::string_view to_string(SamplerKind kind);
 std::string_view to_string(Grid grid);
 
 // The published lists of distilled models, by name ("lightx2v-4", "fastwan-3" …; see few_step.cpp for each
-// one's source). All are run without guidance.
+// one's source). All run without guidance.
 struct FewStepList {
   std::string_view name, about;
   SamplerConfig config;
 };
 const std::vector<FewStepList>& few_step_lists();
-const FewStepList* find_few_step_list(std::string_view name);  // or null
-// Whether a run may take so many steps of it: all, or the beginning where its recipe allows that.
+const FewStepList* find_few_step_list(std::string_view name);  // null if there is none
+// Whether a run may take that many steps of the list: all of them, or only the beginning
+// if its recipe allows that.
 bool few_step_takes(const FewStepList& list, int steps);
-// `steps` other than 0 takes the beginning of a list, where few_step_takes() so many.
+// If `steps` is not 0, takes the beginning of the list, which few_step_takes() must allow.
 SamplerConfig few_step_config(std::string_view name, int steps = 0);
 
 }  // namespace tachy

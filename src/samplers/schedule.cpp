@@ -1,7 +1,7 @@
-// The noise levels of a run and the timesteps that the model is told.
+// The noise levels of a run and the timesteps that the model sees.
 //
-// shift(s, b) = s b / (1 + (s - 1) b), computed in double in this order of operations: the references do it
-// with numpy, and truncated timesteps and float32 sigmas are to come out identical, not merely close.
+// shift(s, b) = s b / (1 + (s - 1) b), computed in double in this order of operations: the references compute
+// it with numpy, and truncated timesteps and float32 sigmas have to come out identical, not merely close.
 #include <cmath>
 
 #include "base/error.h"
@@ -28,8 +28,8 @@ std::vector<double> drop_last(std::vector<double> values) {
   return values;
 }
 
-// The wrapper's schedulers are made with the shift: their highest sigma is 0.999 shifted, in float32, and their list is
-// shifted once more.
+// The wrapper's schedulers are constructed with the shift: their highest sigma is 0.999 shifted, in float32,
+// and their list is shifted once more.
 std::vector<double> wrapper_bases(const SamplerConfig& config) {
   const auto shift = static_cast<float>(config.shift), less = static_cast<float>(config.shift - 1);
   return drop_last(linspace(shift * 0.999f / (1 + less * 0.999f), 0.0, config.steps + 1));
@@ -159,7 +159,8 @@ Schedule make_schedule(const SamplerConfig& config) {
   out.high_noise_steps = config.high_noise_steps;
   for (double sigma : sigmas) {
     out.sigmas.push_back(static_cast<float>(sigma));
-    // Truncation is of the double product, the fractional form a float32 product: as in the references.
+    // Whole timesteps are the truncated double product, fractional ones a float32
+    // product, as in the references.
     out.timesteps.push_back(whole ? std::trunc(sigma * kTrainSteps)
                                   : static_cast<double>(out.sigmas.back() * static_cast<float>(kTrainSteps)));
   }

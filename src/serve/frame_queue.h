@@ -1,5 +1,6 @@
-// Frames between the world's thread and a visitor's socket: at most those of one block. When the next block begins to
-// arrive, what is left of an older one is dropped, so that a slow reader sees the newest frames and holds no more memory.
+// Frames on their way from the world's thread to a visitor's socket: at most those of one block. When the
+// next block begins to arrive, remaining frames of an older one are dropped, so that a slow reader sees the
+// newest frames and takes no more memory.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,9 @@
 namespace tachy::serve {
 
 struct QueuedFrame {
-  uint64_t sequence = 0;       // counts all frames of a visit, dropped ones too
+  uint64_t sequence = 0;       // counts all frames of a visit, including dropped ones
   uint64_t block = 0;          // counts all blocks of a visit
-  std::vector<uint8_t> bytes;  // what the socket sends: header and picture (messages.h)
+  std::vector<uint8_t> bytes;  // the bytes to send: header and picture (messages.h)
 };
 
 class FrameQueue {

@@ -10,12 +10,11 @@ namespace tachy::serve {
 namespace {
 
 namespace beast = boost::beast;
-using boost::asio::ip::tcp;
 using nlohmann::json;
 
 std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
 
-// A visitor who reloads leaves by one connection while the next one asks already.
+// When a visitor reloads the page, the old connection may end after the new one has asked.
 constexpr std::chrono::milliseconds kSecondLook{400};
 
 constexpr const char* kBusy =
@@ -23,7 +22,7 @@ constexpr const char* kBusy =
 
 }  // namespace
 
-HttpConnection::HttpConnection(Hub& hub, tcp::socket socket)
+HttpConnection::HttpConnection(Hub& hub, Socket socket)
     : hub_(hub), stream_(std::move(socket)), buffer_(hub.limits().header_bytes * 2), timer_(hub.io) {
   ++hub_.connections;
 }
@@ -55,7 +54,7 @@ void HttpConnection::on_header(error_code error) {
   if (error.category() == parsing && error != http::error::end_of_stream &&
       error != http::error::partial_message)
     return send(text_reply(http::status::bad_request, "text/plain", "This is not an HTTP request.\n"));
-  if (error) return;  // gone, or too slow
+  if (error) return;  // the visitor is gone, or too slow
   answer();
 }
 
@@ -98,7 +97,7 @@ void HttpConnection::answer_get(std::string_view path) {
     return send(json_reply(http::status::ok,
                            json_line(json{{"busy", hub_.busy()}, {"text", hub_.busy() ? kBusy : ""}})));
   if (path == "/recording") return answer_recording();
-  // Pages are not files of theirs: their names have no place in the address.
+  // The HTML pages cannot be requested by their file names.
   const PageFile* const file = find_page_file(path.substr(1));
   if (file && !file->name.ends_with(".html"))
     return send(text_reply(http::status::ok, file->type, std::string(file->text)));
@@ -149,7 +148,7 @@ void HttpConnection::on_body(error_code error) {
   if (parser_->get().body().empty())
     return send(text_reply(http::status::bad_request, "text/plain", "The picture's file is empty.\n"));
   hub_.visitor->picture(std::move(parser_->get().body()));
-  // Whether it is a picture is said by the socket, by whom it is read.
+  // Whether it is a picture is reported through the socket, by the thread that decodes it.
   send(json_reply(http::status::accepted, "{}"));
 }
 
@@ -175,10 +174,10 @@ void HttpConnection::write(std::shared_ptr<http::response<Body>> reply) {
   });
 }
 
-// A connection closed with bytes unread is reset, and the reply may be lost on its way.
+// If a connection is closed with bytes unread, it is reset, and the reply may be lost on its way.
 void HttpConnection::linger() {
   error_code ignored;
-  stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
+  stream_.socket().shutdown(Socket::shutdown_send, ignored);
   stream_.expires_after(std::chrono::seconds(2));
   drain();
 }

@@ -1,7 +1,7 @@
-// One connection: reads a request, answers it and closes, or becomes the socket of a visit. Private to src/serve.
+// One connection: it reads a request, answers it and closes, or becomes the socket of a visit. Private to
+// src/serve.
 #pragma once
 
-#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <memory>
@@ -12,20 +12,21 @@
 
 #include "serve/http_reply.h"
 #include "serve/hub.h"
+#include "serve/net_types.h"
 
 namespace tachy::serve {
 
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
-  HttpConnection(Hub& hub, boost::asio::ip::tcp::socket socket);
+  HttpConnection(Hub& hub, Socket socket);
   ~HttpConnection();
   void run();
 
  private:
   using error_code = boost::beast::error_code;
   void on_header(error_code error);
-  void answer();   // of a request whose header is there
-  bool refused();  // answered 403: Host, token or Origin
+  void answer();   // answers a request whose header has been read
+  bool refused();  // answers 403 if Host, token or Origin is wrong
   void answer_get(std::string_view path);
   void answer_page(bool second_look);
   void answer_recording();
@@ -35,7 +36,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void send(TextReply reply);
   template <class Body>
   void write(std::shared_ptr<http::response<Body>> reply);
-  void linger();  // until the other side has read the reply and closed
+  void linger();  // waits until the other side has read the reply and closed
   void drain();
 
   std::string_view target() const;
@@ -43,10 +44,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::string_view token() const;
 
   Hub& hub_;
-  boost::beast::tcp_stream stream_;
+  TcpStream stream_;
   boost::beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::vector_body<uint8_t>>> parser_;
-  boost::asio::steady_timer timer_;
+  Timer timer_;
   char rest_[512];
 };
 

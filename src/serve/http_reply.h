@@ -1,4 +1,4 @@
-// Replies to requests, with the headers that each of them has. Private to src/serve.
+// Replies to requests, with the headers that all of them have. Private to src/serve.
 #pragma once
 
 #include <boost/beast/http.hpp>
@@ -17,10 +17,10 @@ using TextReply = http::response<http::string_body>;
 using FileReply = http::response<http::file_body>;
 
 TextReply text_reply(http::status status, std::string_view type, std::string text);
-// One of our pages, its "{{text}}" replaced.
+// One of our pages, with its "{{text}}" replaced.
 TextReply page_reply(http::status status, std::string_view file, std::string_view text = "");
 TextReply json_reply(http::status status, const std::string& json);
-// The recording as a download; null where its file cannot be read any more.
+// The recording as a download; null if its file cannot be read any more.
 std::shared_ptr<FileReply> file_reply(const RecordedFile& file);
 
 }  // namespace tachy::serve

@@ -1,4 +1,5 @@
-// What all connections of a server share. Everything here belongs to the server's one thread. Private to src/serve.
+// The state that all connections of a server share. All of it belongs to the server's single thread. Private
+// to src/serve.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -19,13 +20,13 @@ struct Hub {
   const PageLimits& limits() const { return player.options().limits; }
   bool busy() const { return visitor != nullptr; }
 
-  int connections = 0;  // before io, which ends the last of them
+  int connections = 0;  // declared before io, which ends the last of them
   boost::asio::io_context io{1};
   SteeredWorld& world;
   Access access;
   RecordingShelf shelf;
   WorldPlayer player;
-  // Who has the world, from its request until its connection has ended.
+  // The visitor who has the world, from the request until the connection has ended.
   std::shared_ptr<SocketSession> visitor;
 };
 

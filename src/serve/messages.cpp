@@ -13,7 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kMostStamp = uint64_t{1} << 53;  // beyond it JavaScript's numbers are not whole any more
+// Beyond it JavaScript's numbers are no longer exact integers.
+constexpr uint64_t kMostStamp = uint64_t{1} << 53;
 
 json parse_object(std::string_view text) {
   std::set<std::string> names;
@@ -26,7 +27,7 @@ json parse_object(std::string_view text) {
   return out;
 }
 
-// Each member must be asked for; what is left in the end is unknown.
+// Each member must be asked for; members that remain at the end are unknown.
 class Members {
  public:
   explicit Members(json object) : object_(std::move(object)) {}

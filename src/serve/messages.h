@@ -1,16 +1,19 @@
-// What page and server say to one another.
+// The messages between page and server.
 //
-// The page sends text, one JSON object a message; anything else ends the visit:
+// The page sends text, one JSON object per message; anything else ends the visit:
 //
-//   {"type": "input", "keys": ["W"], "mouse": [pitch, yaw], "stamp": 7}   what is held now; mouse may be left out
+//   {"type": "input", "keys": ["W"], "mouse": [pitch, yaw], "stamp": 7}   what is held now; mouse may be left
+//                                                                         out
 //   {"type": "start", "seed": 7, "prompt": "…"}                           a new session; both may be left out
 //   {"type": "reset"} {"type": "stop"} {"type": "record", "on": true}
 //   {"type": "seen", "sequence": 41}                                      frames up to this one have arrived
 //
-// The server sends events as text (an object with "type": hello, state, block, recording, notice, closing, and alive every few
-// seconds) and frames as binary messages: a header of 32 bytes, all numbers with the least significant byte first, and a JPEG.
+// The server sends events as text (an object with "type": hello, state, block, recording, notice, closing,
+// and alive every few seconds) and frames as binary messages: a header of 32 bytes, with the least
+// significant byte of all numbers first, and a JPEG.
 //
-//   0  "TYF1"    4  u32 run: counts starts    8  u64 sequence: counts frames of the visit, dropped ones too
+//   0  "TYF1"    4  u32 run: counts starts    8  u64 sequence: counts frames of the visit, including dropped
+//                ones
 //   16 u64 index of the frame in its run      24 u64 stamp of the action that its block followed
 #pragma once
 
@@ -27,7 +30,7 @@
 namespace tachy::serve {
 
 struct InputMessage {
-  WorldAction action;  // with values for all keys, and for the mouse where the model has one
+  WorldAction action;  // has values for all keys, and for the mouse if the model has one
   uint64_t stamp = 0;
   bool held() const;
 };
@@ -46,8 +49,8 @@ struct SeenMessage {
 using ClientMessage =
     std::variant<InputMessage, StartMessage, ResetMessage, StopMessage, RecordMessage, SeenMessage>;
 
-// Throws invalid_argument, saying what was expected: not JSON, an unknown type or member, one that is there twice, a key that the
-// model does not know, a number out of range.
+// Throws invalid_argument, saying what was expected: for a text that is not JSON, an unknown or repeated
+// member, an unknown type, a key that the model does not have, a number out of range.
 ClientMessage parse_message(std::string_view text, const WorldInfo& info);
 
 inline constexpr size_t kFrameHeaderBytes = 32;
@@ -57,7 +60,7 @@ struct FrameHeader {
 };
 void append_header(const FrameHeader& header, std::vector<uint8_t>& out);
 
-// The first event of a visit: what the model takes of a visitor, and the key by which this visit's uploads are known.
+// The first event of a visit: which inputs the model takes, and the key that identifies this visit's uploads.
 nlohmann::json hello_event(const WorldInfo& info, double fps, const std::string& device,
                            const std::string& session, bool has_picture, const WorldStart& start);
 

@@ -1,4 +1,5 @@
-// What waits for a visitor: events as text, then frames. The world's thread fills it, the server's empties it.
+// Messages that wait for a visitor: events as text, then frames. The world's thread fills it, and the
+// server's thread empties it.
 #pragma once
 
 #include <deque>
@@ -13,7 +14,7 @@ namespace tachy::serve {
 
 class Outbox {
  public:
-  // wake: something is there to be sent; any thread, must not block.
+  // wake: is called when there is something to send, in any thread; it must not block.
   Outbox(size_t most_events, std::function<void()> wake)
       : most_events_(most_events), wake_(std::move(wake)) {}
 
@@ -28,7 +29,7 @@ class Outbox {
     }
     wake_();
   }
-  // Of news that the next news replaces: left out while others wait.
+  // For news that later news replaces: it is left out while others wait.
   void news(std::string text) {
     {
       const std::lock_guard lock(mutex_);
@@ -47,7 +48,7 @@ class Outbox {
     events_.pop_front();
     return text;
   }
-  bool overfull() const {  // an event was left out: the visitor does not read
+  bool overfull() const {  // an event was left out because the visitor does not read
     const std::lock_guard lock(mutex_);
     return overfull_;
   }

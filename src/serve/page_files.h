@@ -1,4 +1,5 @@
-// The page's own files, which are part of the program: made of the folder page/ when it is built (embed.cmake).
+// The page's own files, which are part of the program: they are made from the folder page/ when it is built
+// (embed.cmake).
 #pragma once
 
 #include <string_view>
@@ -6,9 +7,9 @@
 namespace tachy::serve {
 
 struct PageFile {
-  std::string_view name, type, text;  // "main.js", "text/javascript; charset=utf-8", what is in it
+  std::string_view name, type, text;  // "main.js", "text/javascript; charset=utf-8", the content
 };
 
-const PageFile* find_page_file(std::string_view name);  // null: there is none
+const PageFile* find_page_file(std::string_view name);  // null if there is none
 
 }  // namespace tachy::serve

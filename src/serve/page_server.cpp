@@ -1,8 +1,6 @@
 #include "serve/page_server.h"
 
 #include <algorithm>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cctype>
 #include <utility>
 
@@ -10,6 +8,7 @@
 #include "base/field.h"
 #include "base/log.h"
 #include "serve/http_connection.h"
+#include "serve/net_types.h"
 #include "serve/socket_session.h"
 
 namespace tachy::serve {
@@ -19,7 +18,7 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-constexpr std::chrono::milliseconds kLook{50};  // at what a signal handler sets
+constexpr std::chrono::milliseconds kLook{50};  // between checks of the flag that a signal handler sets
 
 PageOptions checked(PageOptions o) {
   check_options(o);
@@ -57,7 +56,7 @@ struct PageServer::State {
     require(!error && !found.empty(), "`host`: {}: {}", options.host, error.message());
     const tcp::endpoint at = found.begin()->endpoint();
     acceptor.open(at.protocol(), error);
-    if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+    if (!error) acceptor.set_option(Acceptor::reuse_address(true), error);
     if (!error) acceptor.bind(at, error);
     if (!error) acceptor.listen(16, error);
     check(!error, ErrorCode::io, "cannot listen on {}, `port` {}: {}", options.host, options.port,
@@ -65,15 +64,15 @@ struct PageServer::State {
   }
 
   void accept() {
-    acceptor.async_accept([this](error_code error, tcp::socket socket) {
+    acceptor.async_accept([this](error_code error, Socket socket) {
       if (error == asio::error::operation_aborted) return;
       if (!error) {
-        accept();  // first: what goes wrong with this connection must not end it
+        accept();  // first, so that an error in this connection does not end accepting
         if (hub.connections < hub.limits().connections)
           std::make_shared<HttpConnection>(hub, std::move(socket))->run();
         return;
       }
-      // Out of descriptors, say: not at once again.
+      // The process may be out of descriptors: do not try again at once.
       pause.expires_after(kLook);
       pause.async_wait([this](error_code aborted) {
         if (!aborted) accept();
@@ -92,8 +91,8 @@ struct PageServer::State {
 
   const PageOptions options;
   Hub hub;
-  tcp::acceptor acceptor;
-  asio::steady_timer look, pause{hub.io};
+  Acceptor acceptor;
+  Timer look, pause{hub.io};
 };
 
 PageServer::PageServer(SteeredWorld& world, const PageOptions& options)
@@ -116,7 +115,7 @@ void PageServer::run(const std::atomic<bool>* cancel) {
       state_->hub.io.run();
       return;
     } catch (const std::exception& e) {
-      warn("page: {}", e.what());  // of one connection, which is given up; the others go on
+      warn("page: {}", e.what());  // from one connection, which is dropped; the others go on
     }
 }
 

@@ -1,4 +1,5 @@
-// The page of a world: HTML, pictures as they are made, keys and mouse as they are pressed, on one port of HTTP and WebSocket.
+// The page of a world: HTML, pictures as they are made, keys and mouse as they are pressed, on one port for
+// HTTP and WebSocket.
 //
 //   const Engine engine("models/world", {});
 //   const auto world = serve::steered(World(engine));
@@ -6,10 +7,10 @@
 //   print(server.url());
 //   server.run(&cancel);
 //
-// One visitor at a time has the world; others are told so (503). The worlds of several servers may be opened on one engine, whose
-// weights are then in memory once. By default it listens on this machine alone; elsewhere a token
-// is needed. Host and Origin of each request are checked (403), everything that a visitor sends has a limit (limits.h), and no
-// part of a request names a file.
+// One visitor at a time has the world; others are told so (503). The worlds of several servers may be opened
+// on one engine, and its weights are then in memory once. By default a server listens only on this machine;
+// elsewhere a token is needed. Host and Origin of each request are checked (403), everything that a visitor
+// sends has a limit (limits.h), and no part of a request names a file.
 #pragma once
 
 #include <atomic>
@@ -22,26 +23,27 @@ namespace tachy::serve {
 
 struct PageOptions {
   std::string host = "127.0.0.1";  // an address or a name of this machine
-  int port = 8190;                 // 0: any that is free
-  std::string token;               // "": none on this machine alone, a random one elsewhere
+  int port = 8190;                 // 0: any free port
+  std::string token;               // "": none if it listens only on this machine, otherwise a random one
   PlayerOptions play;
 };
 
-// Throws invalid_argument; PageServer asks it too.
+// Throws invalid_argument; PageServer calls this, too.
 void check_options(const PageOptions& options);
 
 class PageServer {
  public:
-  // Listens from here on. Throws invalid_argument for a wrong option, io (with the system's reason) where it cannot listen.
+  // Listens from here on. Throws invalid_argument for a wrong option, and io (with the system's reason) if it
+  // cannot listen.
   PageServer(SteeredWorld& world, const PageOptions& options);
   ~PageServer();
   PageServer(const PageServer&) = delete;
   PageServer& operator=(const PageServer&) = delete;
 
   int port() const;
-  std::string url() const;  // what to open, with the token where one is needed
+  std::string url() const;  // the address to open, with the token if one is needed
 
-  // Serves until stop() (any thread), or until *cancel is true.
+  // Serves until stop() is called (in any thread), or until *cancel is true.
   void run(const std::atomic<bool>* cancel = nullptr);
   void stop();
 

@@ -1,4 +1,4 @@
-// What the world's thread tells a visitor: states, errors, recordings.
+// The messages of the world's thread to a visitor: states, errors, recordings.
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -48,20 +48,20 @@ void WorldPlayer::finish_recording() {
   });
 }
 
-// The world waits for another start. A block that was interrupted by an order is none of the visitor's concern.
+// The world waits for another start. If an order interrupted a block, that is not an error for the visitor.
 void WorldPlayer::failed(const std::exception& error) {
   Play& p = *play_;
   const bool was = std::exchange(p.running, false);
   const auto* ours = dynamic_cast<const Error*>(&error);
   const bool cancelled = ours && ours->code() == ErrorCode::cancelled;
   if (cancelled && interrupted()) {
-    p.running = was;  // what was ordered says how it goes on
+    p.running = was;  // the order decides how it goes on
     return;
   }
-  finish_recording();  // what there is
+  finish_recording();  // keeps the frames so far
   if (cancelled) return say_state("stopped");
   std::string text = error.what();
-  std::erase(text, '`');  // a visitor knows no fields
+  std::erase(text, '`');  // a visitor does not know about fields
   say_state("error", text, std::string(ours ? to_string(ours->code()) : "internal"));
 }
 

@@ -1,4 +1,4 @@
-// What the world's thread alone knows of a visit. Private to src/serve.
+// The state of a visit that only the world's thread uses. Private to src/serve.
 #pragma once
 
 #include "media/picture/jpeg.h"

@@ -1,4 +1,4 @@
-// A bucket of tokens: `rate` a second flow in, at most `most` lie there, each message takes one.
+// A token bucket: `rate` tokens a second flow in, it holds at most `most`, and each message takes one.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ class RateLimit {
   RateLimit(double rate, double most, Clock::time_point now)
       : rate_(rate), most_(most), tokens_(most), at_(now) {}
 
-  // Takes a token that is there or will be; says how long to wait until it is.
+  // Takes a token that is there or will be; returns how long to wait for it.
   Clock::duration take(Clock::time_point now) {
     if (now > at_) {
       tokens_ = std::min(most_, tokens_ + rate_ * std::chrono::duration<double>(now - at_).count());

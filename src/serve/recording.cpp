@@ -38,7 +38,7 @@ Recording::Recording(int width, int height, double fps, int64_t most_frames, con
     : folder_(make_folder()), most_frames_(most_frames), file_(std::make_shared<RecordedFile>()) {
   file_->id = random_token();
   file_->path = folder_ / "world.mp4";
-  // In this order they are removed, should a signal end the process.
+  // If a signal ends the process, they are removed in this order.
   note_temporary(file_->path.native());
   note_temporary(folder_.native());
   writer_ = std::make_unique<BackgroundWriter>(
@@ -46,7 +46,7 @@ Recording::Recording(int width, int height, double fps, int64_t most_frames, con
       cancel);
 }
 
-Recording::~Recording() { writer_.reset(); }  // its temporary file goes before the folder does
+Recording::~Recording() { writer_.reset(); }  // the temporary file must be removed before the folder
 
 void Recording::write(RgbView frame) {
   if (full()) return;

@@ -1,4 +1,5 @@
-// A visit's frames as an mp4 for download. Its file has a name of ours in a folder of ours; visitors know it by an id alone.
+// A visit's frames as an mp4 for download. The file has a name of ours in a folder of ours; visitors know it
+// only by an id.
 #pragma once
 
 #include <atomic>
@@ -12,7 +13,7 @@
 
 namespace tachy::serve {
 
-// A finished file, removed when nobody holds it any more.
+// A finished file, which is removed when nobody holds it any more.
 struct RecordedFile {
   std::string id;
   std::filesystem::path path;
@@ -23,7 +24,7 @@ struct RecordedFile {
   ~RecordedFile();
 };
 
-// The last one, for the server to hand out; any thread.
+// Keeps the last recording for the server to hand out; may be used by any thread.
 class RecordingShelf {
  public:
   void put(std::shared_ptr<const RecordedFile> file) {
@@ -40,7 +41,7 @@ class RecordingShelf {
   std::shared_ptr<const RecordedFile> file_;
 };
 
-// One thread. Not finished, it leaves nothing.
+// Belongs to one thread. If it is not finished, it leaves nothing.
 class Recording {
  public:
   Recording(int width, int height, double fps, int64_t most_frames, const std::atomic<bool>* cancel);
@@ -48,7 +49,7 @@ class Recording {
   bool full() const { return frames_ >= most_frames_; }
   int64_t frames() const { return frames_; }
   void write(RgbView frame);
-  std::shared_ptr<const RecordedFile> finish();  // once; null where no frame came
+  std::shared_ptr<const RecordedFile> finish();  // call once; null if no frame came
 
  private:
   std::filesystem::path folder_;

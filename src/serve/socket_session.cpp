@@ -15,11 +15,11 @@ namespace websocket = beast::websocket;
 using boost::asio::ip::tcp;
 using nlohmann::json;
 
-constexpr int kSendBuffer = 256 << 10;  // of the system's: what lies there cannot be taken back
+constexpr int kSendBuffer = 256 << 10;  // of the system: bytes in it cannot be taken back
 
 }  // namespace
 
-SocketSession::SocketSession(Hub& hub, tcp::socket socket)
+SocketSession::SocketSession(Hub& hub, Socket socket)
     : hub_(hub),
       id_(random_token()),
       socket_(std::move(socket)),
@@ -33,12 +33,12 @@ SocketSession::SocketSession(Hub& hub, tcp::socket socket)
 void SocketSession::run(Request request) {
   request_ = std::move(request);
   error_code ignored;
-  tcp::socket& socket = beast::get_lowest_layer(socket_).socket();
+  Socket& socket = beast::get_lowest_layer(socket_).socket();
   socket.set_option(tcp::no_delay(true), ignored);
   socket.set_option(boost::asio::socket_base::send_buffer_size(kSendBuffer), ignored);
   websocket::stream_base::timeout timeout{};
   timeout.handshake_timeout = hub_.limits().request;
-  timeout.idle_timeout = std::chrono::seconds(30);  // a page that is gone without a word answers no ping
+  timeout.idle_timeout = std::chrono::seconds(30);  // a page that vanished does not answer pings
   timeout.keep_alive_pings = true;
   socket_.set_option(timeout);
   socket_.read_message_max(hub_.limits().message_bytes);
@@ -80,7 +80,7 @@ void SocketSession::read_later(Clock::duration wait) {
 }
 
 void SocketSession::on_read(error_code error) {
-  if (error) {  // closed, cut, or a message that is too long (Beast has said so: 1009)
+  if (error) {  // closed, lost, or a message that is too long (Beast has answered 1009)
     leave();
     return;
   }
@@ -128,7 +128,8 @@ void SocketSession::picture(std::vector<uint8_t> file) {
   hub_.player.start({.seed = {}, .prompt = {}, .picture = std::move(file)});
 }
 
-// So many frames may be on their way: two blocks, for the page shows one while the next one comes.
+// The number of frames that may be on their way: two blocks, because the page shows one while the next one
+// arrives.
 size_t SocketSession::window() const {
   const WorldInfo& info = hub_.world.info();
   return 2 * static_cast<size_t>(std::max<int64_t>({info.block_frames, info.first_block_frames, 1}));
@@ -172,7 +173,8 @@ void SocketSession::write(bool text) {
 void SocketSession::count_time(Clock::time_point now) {
   const PageLimits& limits = hub_.limits();
   const WorldInfo& info = hub_.world.info();
-  // Time counts only while there is something to take, and something to steer: who can only watch does so by watching.
+  // Time counts only while there is something to take and something to steer: watching is enough for a
+  // visitor who can only watch.
   if (outbox_->frames.empty() && !writing_) taken_ = now;
   const bool steers = info.mouse || !info.keys.empty();
   if (held_ || hub_.player.beginning() || (!steers && hub_.player.running())) active_ = now;
@@ -193,7 +195,7 @@ void SocketSession::tick() {
     count_time(now);
   else if (now - ended_ > limits.farewell)
     return leave();
-  // A path that is gone without a word closes no socket: the page knows it by this silence.
+  // If the network is lost, no socket is closed: this silence is how the page notices.
   if (ending_ == Ending::no && now - spoke_ >= limits.alive)
     spoke_ = now, outbox_->news(json_line(json{{"type", "alive"}}));
   const auto pause =

@@ -1,8 +1,8 @@
-// A visit: the socket of the page that has the world. Reads orders no faster than the rate allows, writes events and frames
-// while the page takes them, and ends when nothing is pressed for long, or nothing taken. Private to src/serve.
+// A visit: the socket of the page that has the world. It reads orders no faster than the rate allows, writes
+// events and frames while the page takes them, and ends when for a long time nothing is pressed or nothing is
+// taken. Private to src/serve.
 #pragma once
 
-#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket.hpp>
@@ -16,6 +16,7 @@
 
 #include "serve/hub.h"
 #include "serve/messages.h"
+#include "serve/net_types.h"
 #include "serve/outbox.h"
 #include "serve/rate_limit.h"
 
@@ -24,11 +25,11 @@ namespace tachy::serve {
 class SocketSession : public std::enable_shared_from_this<SocketSession> {
  public:
   using Request = boost::beast::http::request<boost::beast::http::vector_body<uint8_t>>;
-  SocketSession(Hub& hub, boost::asio::ip::tcp::socket socket);
+  SocketSession(Hub& hub, Socket socket);
   void run(Request request);
   bool is(std::string_view session) const { return !session.empty() && session == id_; }
   void picture(std::vector<uint8_t> file);  // the next run begins with it
-  // Says why, closes, and gives the world back. The code is the socket's (RFC 6455).
+  // Tells the reason, closes, and gives the world back. The code is the socket's (RFC 6455).
   void end(uint16_t code, const char* reason, const std::string& text);
 
  private:
@@ -40,31 +41,31 @@ class SocketSession : public std::enable_shared_from_this<SocketSession> {
   void read_later(Clock::duration wait);
   void on_read(error_code error);
   void obey(const ClientMessage& message);
-  void pump();  // writes the next thing, if none is being written
+  void pump();  // writes the next message, if none is being written
   void write(bool text);
   void tick();
-  void count_time(Clock::time_point now);  // ends what has taken too long
+  void count_time(Clock::time_point now);  // ends a visit in which something takes too long
   void close();
-  void leave();  // once: the world is free again
+  void leave();  // call once: the world is free again
   size_t window() const;
 
   Hub& hub_;
   const std::string id_;
-  boost::beast::websocket::stream<boost::beast::tcp_stream, false>
-      socket_;  // no deflate: frames are compressed
-  boost::asio::steady_timer ticks_, pause_;
+  // Without deflate: frames are compressed already.
+  boost::beast::websocket::stream<TcpStream, false> socket_;
+  Timer ticks_, pause_;
   boost::beast::flat_buffer in_;
   Request request_;
   std::shared_ptr<Outbox> outbox_;
   RateLimit rate_;
-  std::string text_;                  // being written, as are
-  std::optional<QueuedFrame> frame_;  // a frame's bytes
+  std::string text_;                  // the text that is being written
+  std::optional<QueuedFrame> frame_;  // the frame that is being written
   bool open_ = false, writing_ = false, held_ = false, told_rate_ = false;
   enum class Ending { no, speaking, closing, gone } ending_ = Ending::no;
   std::string farewell_;
   boost::beast::websocket::close_reason reason_;
-  uint64_t sent_ = 0;               // frames of sequence numbers below this
-  std::deque<uint64_t> under_way_;  // sent, and not known to have arrived
+  uint64_t sent_ = 0;               // frames with smaller sequence numbers have been sent
+  std::deque<uint64_t> under_way_;  // sent, but not known to have arrived
   Clock::time_point active_, taken_, ended_, spoke_;
 };
 

@@ -1,5 +1,5 @@
-// What the page plays: a World (api/world.h), or in tests a drawn one that needs no model. The contract is World's: start,
-// reset and next_block belong to one thread, act and stop to any.
+// The world that the page plays: a World (api/world.h), or in tests a drawn one that needs no model. It
+// follows World's rules: start, reset and next_block belong to one thread; any thread may call act and stop.
 #pragma once
 
 #include <functional>

@@ -15,8 +15,8 @@ using nlohmann::json;
 
 namespace {
 
-// Two orders of which neither has begun: what the later one leaves out is the earlier one's. The same run again is then that
-// which is about to begin.
+// Joins two orders, neither of which has begun: fields that the later one leaves out come from the earlier
+// one. "The same run again" then means the run that is about to begin.
 StartOrder joined(StartOrder earlier, StartOrder later) {
   if (later.reset) return earlier;
   if (!later.seed) later.seed = earlier.seed;
@@ -50,8 +50,8 @@ WorldPlayer::~WorldPlayer() {
   thread_.join();
 }
 
-// world_.stop() comes under the lock together with its order: the thread takes the order afterwards, and a start in it
-// takes the stop back, so that no stop can hit the run that follows.
+// world_.stop() is called under the lock together with its order. The thread takes the order afterwards, and
+// a start in it cancels the stop, so that no stop can hit the run that follows.
 void WorldPlayer::attach(std::shared_ptr<Outbox> outbox) {
   const std::lock_guard lock(mutex_);
   orders_ = {};
@@ -113,7 +113,7 @@ void WorldPlayer::run() {
     if (orders.end) break;
     try {
       obey(orders);
-      // An order that came meanwhile makes no block come sooner.
+      // An order that came in the meantime does not make a block begin sooner.
       if (play_->running && Clock::now() >= play_->due) play_block();
     } catch (const std::exception& e) {
       failed(e);
@@ -137,7 +137,7 @@ void WorldPlayer::obey(Orders& orders) {
     finish_recording();
 }
 
-// Nothing of the visitor before is left.
+// Resets everything that belonged to the previous visitor.
 void WorldPlayer::welcome() {
   Play& p = *play_;
   p.running = false;
@@ -165,14 +165,14 @@ void WorldPlayer::begin(StartOrder& order) {
   say_state("running");
 }
 
-// At the video's size: of a large picture nothing more is kept.
+// Stores the picture at the video's size: nothing else of a large picture is kept.
 void WorldPlayer::take_picture(const std::vector<uint8_t>& file) {
   const WorldInfo& info = world_.info();
   const RgbFrame whole = decode_image(file, "the picture", options_.limits.picture_pixels);
   RgbFrame fitted = crop_resize(whole.view(), info.width, info.height);
   play_->start.image =
       std::make_shared<const Picture>(Picture{fitted.width, fitted.height, std::move(fitted.rgb)});
-  play_->start.image_embeds = nullptr;  // they were of another picture
+  play_->start.image_embeds = nullptr;  // they belong to another picture
 }
 
 void WorldPlayer::play_block() {
@@ -184,11 +184,12 @@ void WorldPlayer::play_block() {
     p.stamp = stamp_;
   }
   const auto begun = Clock::now();
-  ++p.blocks;  // also where it is not finished: its frames are not those of the next one
+  ++p.blocks;  // also for an unfinished block: its frames do not belong to the next one
   const WorldBlock block =
       world_.next_block([&](const RgbImage& image, int64_t index) { send(image, index); });
   stage_ = Stage::going;
-  // The next one begins when the frames of this one have been shown. Waking up late is made good, falling behind is not.
+  // The next block begins when this one's frames have been shown. The schedule makes up for late waking, but
+  // not for blocks that take too long.
   const auto shown = std::chrono::duration_cast<Clock::duration>(
       std::chrono::duration<double>(static_cast<double>(block.frames) / options_.fps));
   p.due = (begun - p.due < shown ? p.due : begun) + shown;

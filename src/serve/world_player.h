@@ -1,9 +1,10 @@
-// Plays a world for one visitor at a time, in a thread of its own: start, block after block at the video's pace, each with
-// what is held when it begins, and what becomes of it on the way: pictures for the page, a recording.
+// Plays a world for one visitor at a time, in a thread of its own. It starts and makes block after block at
+// the video's pace, each with the action that is held when it begins, and sends pictures to the page and to a
+// recording.
 //
-// All functions but the constructor return at once. What is asked for joins or replaces what was asked for before and has not
-// begun, so no visitor can make a queue grow. After an error the world waits for another start; a recording that cannot be
-// written is given up, and the world goes on.
+// All functions except the constructor return at once. An order joins or replaces an earlier one that has not
+// begun, so no visitor can make a queue grow. After an error the world waits for another start; if a
+// recording cannot be written, it is dropped and the world goes on.
 #pragma once
 
 #include <atomic>
@@ -24,35 +25,36 @@
 namespace tachy::serve {
 
 struct PlayerOptions {
-  double fps = 0;    // 0: the model's; blocks begin no faster
-  WorldStart start;  // with which each visit begins
+  double fps = 0;    // 0: the model's; blocks do not begin faster
+  WorldStart start;  // each visit begins with this
   int jpeg_quality = 85;
   PageLimits limits;
 };
 
-// What the next run is made of; what is left out stays as it is.
+// The start of the next run; fields that are left out keep their values.
 struct StartOrder {
   std::optional<uint64_t> seed;
   std::optional<std::string> prompt;
-  std::vector<uint8_t> picture;  // a file's bytes
-  bool reset = false;            // the same run again
+  std::vector<uint8_t> picture;  // bytes of a file
+  bool reset = false;            // begins the same run again
 };
 
 class WorldPlayer {
  public:
   WorldPlayer(SteeredWorld& world, PlayerOptions options, RecordingShelf& shelf);
-  ~WorldPlayer();  // stops the world, and waits for that
+  ~WorldPlayer();  // stops the world and waits for that
   WorldPlayer(const WorldPlayer&) = delete;
   WorldPlayer& operator=(const WorldPlayer&) = delete;
 
   void attach(std::shared_ptr<Outbox> outbox);  // a new visitor
-  void detach();                                // it left: the world stops, its recording is given up
+  void detach();  // the visitor left: the world stops and its recording is dropped
   void start(StartOrder order);
   void stop();
-  void act(const WorldAction& action, uint64_t stamp);  // counts from the next block on
+  void act(const WorldAction& action, uint64_t stamp);  // takes effect from the next block on
   void record(bool on);
 
-  // Any thread: whether a start is on its way to its first block's end; whether there is a run at all.
+  // May be called from any thread: whether a start has not reached the end of its first block yet, and
+  // whether there is a run at all.
   bool beginning() const { return stage_ == Stage::beginning; }
   bool running() const { return stage_ != Stage::still; }
   const PlayerOptions& options() const { return options_; }
@@ -95,7 +97,7 @@ class WorldPlayer {
   WorldAction held_;
   uint64_t stamp_ = 0;
 
-  // Of the world's thread alone.
+  // Used only by the world's thread.
   struct Play;
   std::unique_ptr<Play> play_;
   std::thread thread_;

@@ -1,5 +1,6 @@
-// What a run adds to the products of a model's linear layers, as its stream carries it: nn/adapter_set.h makes
-// it, and only nn/ looks inside. The model stays as it is for whoever else uses it.
+// The adapters that a run adds to the products of a model's linear layers, carried by its
+// stream. nn/adapter_set.h makes them, and only nn/ looks inside. The model itself does not
+// change for others that use it.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@ class Adapters {
  public:
   Adapters(const Adapters&) = delete;
   Adapters& operator=(const Adapters&) = delete;
-  // All that a recorded step of this model depends on: which layers, where their matrices lie, of which shapes. Sets
-  // with the same layout may take each other's place in it.
+  // Everything that a recorded step of this model depends on: which layers, where their matrices lie, their
+  // shapes. Sets with the same layout may replace one another in it.
   const std::vector<uint64_t>& layout() const { return layout_; }
 
  protected:

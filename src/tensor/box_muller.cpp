@@ -7,7 +7,7 @@ namespace {
 
 using namespace box_muller_steps;
 
-// Blocks of 16 uniforms to 16 normals: value j pairs with value j + 8.
+// Turns blocks of 16 uniforms into 16 normals: value j pairs with value j + 8.
 TACHY_INLINED void to_normals(float* data, size_t blocks) {
   constexpr size_t kPairs = kBoxMullerBlock / 2;
   for (const float* end = data + blocks * kBoxMullerBlock; data != end; data += kBoxMullerBlock) {
@@ -28,7 +28,7 @@ TACHY_INLINED void to_normals(float* data, size_t blocks) {
 
 }  // namespace
 
-// The same bits either way: the C library's fma rounds once, too, but is a call for each.
+// Both ways give the same bits: the C library's fma rounds once, too, but is a call for each value.
 void box_muller(float* data, size_t blocks) {
 #ifdef __x86_64__
   static const bool fast = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");

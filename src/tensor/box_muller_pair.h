@@ -1,7 +1,9 @@
-// Two uniform numbers to two normal ones, in the bits of torch's CPU generator, on the host and on a GPU alike.
+// Turns two uniform numbers into two normal ones, with the bits of torch's CPU generator, on
+// the host and on a GPU alike.
 //
-// Cephes' polynomials for log, sine and cosine in float32, with a fused multiply-add wherever a product feeds one sum: so does
-// the AVX2 code that torch ships, and bits are to match. Source: Cephes (Moshier).
+// It uses Cephes' polynomials for log, sine and cosine in float32, with a fused multiply-add wherever
+// a product feeds one sum. The AVX2 code that torch ships does so, and the bits have to match.
+// Source: Cephes (Moshier).
 #pragma once
 
 #include <bit>
@@ -9,7 +11,8 @@
 #include <cstdint>
 #include <numbers>
 
-// No step is a branch, and there are no calls where the processor has FMA: eight values at a time then.
+// No step is a branch, and there are no calls if the processor has FMA, so that the compiler can compute
+// eight values at a time.
 #ifdef __CUDACC__
 #define TACHY_INLINED __host__ __device__ __forceinline__
 #else
@@ -18,7 +21,7 @@
 
 namespace tachy::box_muller_steps {
 
-// One rounding each: a compiler for GPUs would otherwise fuse a product with the sum behind it.
+// Each of these rounds once: a compiler for GPUs would otherwise fuse a product with the sum after it.
 #ifdef __CUDA_ARCH__
 TACHY_INLINED float product(float a, float b) { return __fmul_rn(a, b); }
 TACHY_INLINED float sum(float a, float b) { return __fadd_rn(a, b); }
@@ -35,7 +38,7 @@ TACHY_INLINED uint32_t bits_of(float x) { return std::bit_cast<uint32_t>(x); }
 TACHY_INLINED float of_bits(uint32_t bits) { return std::bit_cast<float>(bits); }
 #endif
 
-// ln of x in (0, 1].
+// ln(x) for x in (0, 1].
 TACHY_INLINED float log_of(float x) {
   const uint32_t bits = bits_of(x < 0x1p-126f ? 0x1p-126f : x);
   const auto e = static_cast<float>(static_cast<int>(bits >> 23) - 126);
@@ -43,8 +46,8 @@ TACHY_INLINED float log_of(float x) {
   const bool low = mantissa < 0.707106781186547524f;
   const float exponent = low ? sum(e, -1.0f) : e,
               f = low ? sum(sum(mantissa, -1.0f), mantissa) : sum(mantissa, -1.0f);
-  float y = fused(7.0376836292e-2f, f,
-                  -1.1514610310e-1f);  // written out: a loop here would keep the one around it narrow
+  // Written out, because a loop here would keep the one around it from being vectorised.
+  float y = fused(7.0376836292e-2f, f, -1.1514610310e-1f);
   y = fused(y, f, 1.1676998740e-1f);
   y = fused(y, f, -1.2420140846e-1f);
   y = fused(y, f, 1.4249322787e-1f);
@@ -61,7 +64,7 @@ struct SinCos {
   float sin, cos;
 };
 
-// x in [0, 2 pi].
+// Sine and cosine of x in [0, 2 pi].
 TACHY_INLINED SinCos sin_cos_of(float x) {
   const int octant = (static_cast<int>(product(x, 1.27323954473516f)) + 1) & ~1;
   const auto multiple = static_cast<float>(octant);
@@ -79,7 +82,7 @@ TACHY_INLINED SinCos sin_cos_of(float x) {
   return {(octant & 4) != 0 ? -sine : sine, ((octant - 2) & 4) != 0 ? cosine : -cosine};
 }
 
-// Of u in [0, 1).
+// For u in [0, 1).
 TACHY_INLINED float radius_of(float u) { return root(product(-2.0f, log_of(sum(1.0f, -u)))); }
 TACHY_INLINED SinCos direction_of(float u) {
   return sin_cos_of(product(2.0f * std::numbers::pi_v<float>, u));

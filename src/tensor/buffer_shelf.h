@@ -1,5 +1,5 @@
-// Buffers that outlive whoever uses them: the next user that asks for the same sizes in the same order finds
-// the same addresses, which is what a captured graph needs.
+// Buffers that outlive their users: the next user that asks for the same sizes in the same order gets the
+// same addresses, which is what a captured graph needs.
 #pragma once
 
 #include <vector>
@@ -10,15 +10,15 @@ namespace tachy {
 
 class BufferShelf {
  public:
-  // The next user begins with the first Buffer again.
+  // Makes the next user begin with the first Buffer again.
   void rewind() { next_ = 0; }
 
-  // The next Buffer: the one that lies there if it has this size, otherwise a new one in its place.
+  // The next Buffer: the existing one if it has this size, otherwise a new one in its place.
   const Buffer& take(size_t bytes, DeviceMemory* device) {
     if (next_ == buffers_.size()) buffers_.emplace_back();
     Buffer& place = buffers_[next_];
     if (place.size() != bytes || !place.data()) {
-      place = Buffer();  // first, so that there need never be room for both
+      place = Buffer();  // first, so that both need never exist at once
       place = Buffer(bytes, device);
     }
     ++next_;

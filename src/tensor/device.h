@@ -6,12 +6,13 @@
 
 namespace tachy {
 
-// `null` is the device of a measure run: shapes flow, nothing is stored, ops return before their kernel.
+// `null` is the device of a measure run: shapes are passed on, nothing is stored, and ops
+// return before their kernel.
 enum class DeviceType : uint8_t { cpu, null, cuda };
 
 struct Device {
   DeviceType type = DeviceType::cpu;
-  uint8_t index = 0;  // of several GPUs, as CUDA counts them
+  uint8_t index = 0;  // which of several GPUs, as CUDA counts them
 
   static const Device cpu, null;
   static constexpr Device cuda(int index) { return {DeviceType::cuda, static_cast<uint8_t>(index)}; }

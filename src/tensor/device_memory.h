@@ -1,7 +1,7 @@
-// Memory of a device other than the CPU, as folders that know no CUDA see it. src/cuda implements it.
+// Memory of a device other than the CPU, for folders that do not know CUDA. src/cuda implements it.
 //
-// All of it is ordered with the device's one compute stream: what was queued before is done before, what is
-// queued later sees the result. upload() and download() return when the host's memory may be used again.
+// Everything happens in the order of the device's one compute stream: after what was queued before, and
+// before what is queued later. upload() and download() return when the host's memory may be used again.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,16 @@ namespace tachy {
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
-  virtual Device device() const = 0;         // of the tensors that lie in it
-  virtual void* allocate(size_t bytes) = 0;  // throws out_of_memory with the size and what is free
+  virtual Device device() const = 0;         // device of the tensors that lie in it
+  virtual void* allocate(size_t bytes) = 0;  // throws `out_of_memory` with the size and the free memory
   virtual void release(void* p, size_t bytes) noexcept = 0;
   virtual void upload(void* to, const void* from, size_t bytes) = 0;    // from the host
   virtual void download(void* to, const void* from, size_t bytes) = 0;  // to the host
   virtual void copy(void* to, const void* from, size_t bytes) = 0;      // within the device
   virtual void fill(void* to, int byte, size_t bytes) = 0;
-  virtual void synchronize() = 0;  // everything queued is done; throws device if it failed
+  virtual void synchronize() = 0;  // waits until everything queued is done; throws `device` if it failed
 
-  // Bytes held by live Buffers on this device, and their highest value since the last reset.
+  // Bytes held by live Buffers on this device, and the highest value since the last reset.
   virtual size_t live_bytes() const = 0;
   virtual size_t peak_bytes() const = 0;
   virtual void reset_peak() = 0;

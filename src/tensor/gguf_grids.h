@@ -1,4 +1,5 @@
-// The grids of GGUF's types of 1 to 3 bits, made by tools/make_gguf_grids.py, which says how they are written.
+// The grids of GGUF's types of 1 to 3 bits, made by tools/make_gguf_grids.py, which
+// explains how they are written.
 #pragma once
 
 #include <array>
@@ -8,7 +9,8 @@
 
 namespace tachy::gguf {
 
-// Rows of N digits of a base, two bits a digit of base 3, three a digit of base 8, the first digit the lowest.
+// Rows of N digits of a base: two bits per digit of base 3, three per digit of base 8, the first
+// digit in the lowest bits.
 template <size_t Rows, int Base>
 consteval std::array<uint16_t, Rows> grid_of(std::string_view steps) {
   std::array<uint16_t, Rows> out{};

@@ -4,9 +4,9 @@
 //   q2_k, q4_k, q5_k   value = (d * scale[g]) * q - (dmin * least[g])
 //   q3_k, q6_k         value = (d * scale[g]) * q
 //
-// The low bits of value v: q2_k and q3_k keep 4 values a byte, 32 bytes for each half of the block, q4_k and
-// q5_k 2 values a byte, 32 bytes for each quarter, q6_k 64 bytes for each half. The next bit of value v, where
-// there is one, is bit v / 32 of byte v % 32 of a mask; q6_k has two such bits.
+// The low bits of value v: q2_k and q3_k keep 4 values per byte, with 32 bytes for each half of the block;
+// q4_k and q5_k keep 2 values per byte, with 32 bytes for each quarter; q6_k has 64 bytes for each half. The
+// next bit of value v, if there is one, is bit v / 32 of byte v % 32 of a mask; q6_k has two such bits.
 #include "tensor/gguf_types.h"
 
 namespace tachy::gguf {
@@ -54,7 +54,7 @@ void Q3K::decode(const uint8_t* from, float* to) {
       const float scale = d * wide((low | high << 4) - 32);
       for (int i = 0; i < 16; ++i) {
         const int j = 16 * half + i;
-        // A bit that is not set takes 4 away.
+        // A bit that is not set subtracts 4.
         to[kLane * lane + j] = scale * wide((at[j] >> shift & 3) + (mask[j] >> lane & 1) * 4 - 4);
       }
     }

@@ -1,4 +1,5 @@
-// Blocks of 256 values of 1 to 3 bits. Most name rows of a grid: eight or four magnitudes that occur together.
+// Blocks of 256 values of 1 to 3 bits. Most store indices of rows of a grid: eight or four magnitudes that
+// occur together.
 //
 //   iq2_*, iq3_*   value = ± scale * magnitude            scale = d * (0.5 + s) / 4, iq3_xxs: / 2, iq3_s: d * (1 + 2s)
 //   iq1_*          value = scale * (digit - 1 ± 1/8)      scale = d * (1 + 2s)
@@ -30,12 +31,12 @@ int eight_signs(uint32_t seven) {
 
 float with_sign(float value, int signs, int i) { return signs >> i & 1 ? -value : value; }
 
-// Eight values of a row of magnitudes.
+// Writes eight values from a row of magnitudes.
 void row2(int row, float scale, int signs, float* to) {
   for (int i = 0; i < 8; ++i) to[i] = with_sign(scale * kMagnitudes2[row >> 2 * i & 3], signs, i);
 }
 
-// Half of the values that share a byte of signs.
+// Writes half of the values that share a byte of signs.
 void row3(float (*magnitude)(int), int row, float scale, int signs, float* to) {
   for (int i = 0; i < 4; ++i) to[i] = with_sign(scale * magnitude(row >> 3 * i & 7), signs, i);
 }
@@ -45,7 +46,7 @@ void row1(int row, float scale, bool less, float* to) {
   for (int i = 0; i < 8; ++i) to[i] = scale * (wide((row >> 2 * i & 3) - 1) + delta);
 }
 
-// Number i of 4 bits each.
+// The i-th of numbers with 4 bits each.
 int nibble(const uint8_t* from, int i) { return from[i / 2] >> 4 * (i % 2) & 15; }
 
 }  // namespace
@@ -117,7 +118,8 @@ void Iq1S::decode(const uint8_t* from, float* to) {
   }
 }
 
-// Its d lies in the upper four bits of four words, whose other bits are four scales of three bits each.
+// The 16 bits of d lie in the upper four bits of four words, whose other bits are four
+// scales of three bits each.
 void Iq1M::decode(const uint8_t* from, float* to) {
   const uint8_t *high = from + 32, *scales = from + 48;
   uint16_t bits = 0;
@@ -131,7 +133,8 @@ void Iq1M::decode(const uint8_t* from, float* to) {
   }
 }
 
-// Digits of base 3, five a byte: the byte is their fraction of 256, and multiplying by 3 brings out one after another.
+// Digits of base 3, five per byte: the byte is their fraction of 256, and multiplying by 3 yields one digit
+// after another.
 void Tq10::decode(const uint8_t* from, float* to) {
   const float d = half_at(from + 52);
   const auto digits = [&](const uint8_t* bytes, int count, int each) {

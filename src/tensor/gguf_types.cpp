@@ -4,8 +4,8 @@
 //   q4_1, q5_1         d, m, integers    value = d * q + m
 //   iq4_nl, mxfp4      d, indices        value = d * table[q]
 //
-// Four bits a value: byte i holds value i in its low half and value i + 16 in its high half. The fifth bit of
-// value i is bit i of a word beside them.
+// With four bits per value, byte i holds value i in its low half and value i + 16 in its high half. The fifth
+// bit of value i is bit i of a separate word.
 #include "tensor/gguf_types.h"
 
 #include <bit>
@@ -15,7 +15,7 @@ namespace tachy {
 namespace gguf {
 namespace {
 
-constexpr int kHalf = 16;  // of a block's 32 values
+constexpr int kHalf = 16;  // half of a block's 32 values
 
 struct Q40 {
   static constexpr int kValues = 32, kBytes = 18;
@@ -89,7 +89,8 @@ struct Iq4Nl {
   static void decode(const uint8_t* from, float* to) { by_table(kUneven, half_at(from), from + 2, to); }
 };
 
-// 256 values: a scale of 6 bits for each 32, less 32; its upper two bits lie in a word of their own.
+// 256 values with a scale of 6 bits for each 32, minus 32. The upper two bits of the
+// scales lie in a separate word.
 struct Iq4Xs {
   static constexpr int kValues = 256, kBytes = 136;
   static void decode(const uint8_t* from, float* to) {
@@ -103,7 +104,7 @@ struct Iq4Xs {
   }
 };
 
-// The scale is a power of two, here its half, since the table holds the doubled values.
+// The scale is a power of two; half of it is used here, since the table holds the doubled values.
 struct Mxfp4 {
   static constexpr int kValues = 32, kBytes = 17;
   static void decode(const uint8_t* from, float* to) {
@@ -143,7 +144,8 @@ constexpr GgufType kTypes[] = {
     blocks_of<Iq1M>(29, "iq1_m"),
     blocks_of<Tq10>(34, "tq1_0"),
     blocks_of<Tq20>(35, "tq2_0"),
-    // Those of sums on the way, which no file has, and one whose tensors have a scale of their own beside them.
+    // These occur only as intermediate sums, never in a file, except for one whose tensors have a separate
+    // scale beside them.
     {9, "q8_1", 32, 40},
     {15, "q8_k", 256, 292},
     {40, "nvfp4", 64, 36},

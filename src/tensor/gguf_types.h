@@ -17,20 +17,20 @@ namespace tachy {
 using DecodeBlocks = void (*)(const std::byte* blocks, int64_t count, float* to);
 
 struct GgufType {
-  uint32_t id;  // in the file
+  uint32_t id;  // its number in the file
   std::string_view name;
   int block_values, block_bytes;
   std::optional<DType> plain = {};
-  DecodeBlocks decode = nullptr;  // of a quantised type; null for one whose size is known and no more
+  DecodeBlocks decode = nullptr;  // for a quantised type; null for one of which only the size is known
 };
 
 const GgufType* find_gguf_type(uint32_t id);            // nullptr for an unknown one
 const GgufType* find_gguf_type(std::string_view name);  // "q8_0"; the same
 
-// One struct a type of block, in the file of its family.
+// Each type of block has one struct, defined in the file of its family.
 namespace gguf {
 
-// All blocks of a run, one after another.
+// Decodes all blocks of a run, one after another.
 template <class Block>
 void decode_blocks(const std::byte* blocks, int64_t count, float* to) {
   const auto* at = reinterpret_cast<const uint8_t*>(blocks);
@@ -51,7 +51,7 @@ inline uint16_t u16_at(const uint8_t* from) { return static_cast<uint16_t>(from[
 inline float half_at(const uint8_t* from) { return to_float(f16_t{u16_at(from)}); }
 inline float wide(int value) { return static_cast<float>(value); }
 
-// Blocks of 256 values with scales of their own for each 16 or 32.
+// Blocks of 256 values, with a scale for each 16 or 32 of them.
 struct Q2K {
   static constexpr int kValues = 256, kBytes = 84;
   static void decode(const uint8_t* from, float* to);
@@ -73,7 +73,7 @@ struct Q6K {
   static void decode(const uint8_t* from, float* to);
 };
 
-// The same of 1 to 3 bits a value.
+// The same with 1 to 3 bits per value.
 struct Iq2Xxs {
   static constexpr int kValues = 256, kBytes = 66;
   static void decode(const uint8_t* from, float* to);

@@ -1,4 +1,4 @@
-// Who watches a run and may end it. What is null costs a branch.
+// Objects that watch a run and may end it. Each one that is null costs one branch.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,9 @@ class PickCheck;
 }  // namespace ops
 
 struct Hooks {
-  const std::atomic<bool>* cancel = nullptr;  // true: the run ends with ErrorCode::cancelled at its next look
-  Profiler* profiler = nullptr;               // told of the ranges of a run
+  // True: the run ends with ErrorCode::cancelled at its next check.
+  const std::atomic<bool>* cancel = nullptr;
+  Profiler* profiler = nullptr;  // is told of the ranges of a run
   // In a measure run only:
   uint64_t* flops = nullptr;         // counts the multiply-adds (times two) of products
   ops::PickRecord* picks = nullptr;  // notes which implementation each op gets

@@ -5,8 +5,9 @@
 // Arena:  a bump allocator for activations, 256-byte aligned, rewound per block; addresses repeat every step.
 //         A measuring arena hands out tensors without storage: the same model code then yields the
 //         exact peak. Their addresses are those of nobody's memory (planned_address).
-//         An arena of pieces takes the same room, but each piece is an allocation of its own, of exactly the bytes
-//         that were asked for, and freed when it is given back: a sanitizer sees who leaves it. Slow, for hunting errors.
+//         An arena of pieces takes the same room, but each piece is a separate allocation of exactly the
+//         bytes that were asked for, and is freed when it is given back, so that a sanitizer notices who
+//         leaves it. This is slow, and meant for finding errors.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +25,9 @@ namespace tachy {
 inline constexpr size_t kAlignment = 256;
 constexpr size_t align_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Where memory that is only counted seems to lie: aligned as the real one will be, so that whoever asks for the
-// alignment of a tensor hears in a measure run what a computing run will tell, and far from anything that a
-// process can have, so that whoever reads or writes there faults.
+// Where memory that is only counted seems to lie. It is aligned as the real memory will be, so that whoever
+// asks for a tensor's alignment gets the same answer in a measure run and in a computing run. And it is far
+// from any address that a process can have, so that any access faults.
 inline void* planned_address(size_t offset) {
   constexpr uintptr_t kNowhere = uintptr_t{1} << 54;
   return reinterpret_cast<void*>(kNowhere + offset);
@@ -41,7 +42,7 @@ struct BufferFree {
 class Buffer {
  public:
   Buffer() = default;
-  // On the host, or on `device`, which must outlive the Buffer. Throws out_of_memory with the size.
+  // On the host, or on `device`, which must outlive the Buffer. Throws `out_of_memory` with the size.
   explicit Buffer(size_t bytes, DeviceMemory* device = nullptr);
   void* data() const { return data_.get(); }
   size_t size() const { return size_; }
@@ -50,8 +51,8 @@ class Buffer {
     return tensor(dtype, std::span<const int64_t>(dims.begin(), dims.size()));
   }
 
-  // Bytes held by all live Buffers on the host (each rounded to kAlignment), and its highest value since the
-  // last reset. Arenas count too. Tests compare this with the plan. A DeviceMemory counts its own.
+  // Bytes held by all live Buffers on the host (each rounded to kAlignment), and the highest value since the
+  // last reset. Arenas count too. Tests compare this with the plan. A DeviceMemory has a count of its own.
   static size_t live_bytes();
   static size_t peak_bytes();
   static void reset_peak();
@@ -73,8 +74,8 @@ class Arena {
         memory_(device),
         device_(device ? device->device() : Device::cpu) {}
 
-  // A part of `outer`, which must not be rewound behind it while this is used; where that one measures, so does this one, and the
-  // capacity is what counts there.
+  // Takes a part of `outer`, which must not be rewound past it while this arena is used. If `outer`
+  // measures, so does this arena, and `outer` counts the capacity.
   Arena(Arena& outer, size_t capacity)
       : lent_(outer.bytes(capacity)),
         capacity_(capacity),
@@ -92,7 +93,8 @@ class Arena {
     if (kind_ == Kind::pieces) free_pieces();
   }
 
-  // A planned_address in a measure run. Throws internal when the plan was too small (a bug: the plan is exact).
+  // Returns a planned_address in a measure run. Throws `internal` if the plan was too small
+  // (a bug: the plan is exact).
   void* bytes(size_t count);
   Tensor tensor(DType dtype, std::span<const int64_t> dims);
   Tensor tensor(DType dtype, std::initializer_list<int64_t> dims) {
@@ -102,14 +104,14 @@ class Arena {
 
  private:
   Buffer buffer_;
-  void* lent_ = nullptr;  // in place of the Buffer
+  void* lent_ = nullptr;  // used in place of the Buffer
   size_t capacity_ = 0, used_ = 0, peak_ = 0;
   struct Piece {
     size_t offset;
     std::unique_ptr<void, BufferFree> data;
   };
   void* piece(size_t offset, size_t bytes);
-  void free_pieces();  // behind what is used
+  void free_pieces();  // frees those past the used part
 
   bool measuring_ = true;
   Kind kind_ = Kind::whole;

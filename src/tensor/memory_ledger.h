@@ -1,5 +1,6 @@
-// What a device's memory holds: bytes and their highest value for the plan's tests, and by label ("denoise:
-// weights") for the message when there is not enough. Several threads may allocate and release.
+// The contents of a device's memory: bytes and their highest value for the plan's tests, and bytes
+// by label ("denoise: weights") for the message that tells that memory is short. Several threads
+// may allocate and release.
 #pragma once
 
 #include <cstddef>
@@ -27,17 +28,17 @@ class MemoryLedger {
     peak_ = live_;
   }
 
-  // visit(pointer, bytes, label) for each.
+  // Calls visit(pointer, bytes, label) for each allocation.
   template <class Visit>
   void each(Visit&& visit) const {
     const std::lock_guard lock(mutex_);
     for (const auto& [p, entry] : entries_) visit(p, entry.bytes, entry.label);
   }
 
-  // One line a label, the largest first: "  denoise: weights        26.9 GB in 825".
+  // One line per label, the largest first: "  denoise: weights        26.9 GB in 825".
   std::string table() const;
 
-  inline static thread_local std::string label = "other";  // of what this thread adds next
+  inline static thread_local std::string label = "other";  // label of this thread's next allocations
 
  private:
   struct Entry {

@@ -5,11 +5,11 @@
 
 namespace tachy::mersenne {
 
-inline constexpr int kWords = 624;           // of a state
-inline constexpr int kFar = 397;             // words ahead lies the third one of which a word is renewed
-inline constexpr int kNear = kWords - kFar;  // words behind it, among those that are new already
+inline constexpr int kWords = 624;           // words of a state
+inline constexpr int kFar = 397;             // a word is renewed from the word this far ahead
+inline constexpr int kNear = kWords - kFar;  // … or this far back, if that one is already new
 
-// A word anew: of itself, the one behind it and a far one.
+// The new value of a word, from itself, the word after it and a far one.
 constexpr uint32_t twisted(uint32_t word, uint32_t next, uint32_t far) {
   const uint32_t y = (word & 0x80000000u) | (next & 0x7fffffffu);
   return far ^ (y >> 1) ^ ((y & 1u) ? 0x9908b0dfu : 0u);
@@ -22,7 +22,7 @@ constexpr uint32_t tempered(uint32_t y) {
   return y ^ (y >> 18);
 }
 
-// The 24 bits of which torch makes a float in [0, 1).
+// A float in [0, 1), which torch makes from 24 of the bits.
 constexpr float to_unit(uint32_t bits) {
   return static_cast<float>(static_cast<int32_t>(bits & 0xffffffu)) * 0x1p-24f;
 }

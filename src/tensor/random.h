@@ -22,17 +22,17 @@ class TorchCpuGenerator {
  public:
   explicit TorchCpuGenerator(uint64_t seed);
 
-  // torch.randn(n, generator=this): below 16 values a double Box-Muller whose second value is kept for the
-  // next call; from 16 on blocks of 16 uniforms, the last block redrawn when n % 16 != 0.
+  // torch.randn(n, generator=this): for fewer than 16 values a double Box-Muller whose second value is kept
+  // for the next call; from 16 on blocks of 16 uniforms, where the last block is redrawn if n % 16 != 0.
   void normal(std::span<float> out);
-  // As if so many values had been drawn at once, whole blocks of 16.
+  // Skips as many values as if they had been drawn at once, in whole blocks of 16.
   void skip(size_t n);
 
   // torch.randperm(n, generator=this)
   std::vector<int64_t> permutation(int64_t n);
 
-  // Everything that the next values depend on, as bytes: the state's 624 words, how many of them are used up, what is kept;
-  // restore throws corrupt for bytes that save cannot make.
+  // Everything that the next values depend on, as bytes: the state's 624 words, how many of them are used up,
+  // and the value that was kept. restore throws `corrupt` for bytes that save cannot make.
   std::vector<uint8_t> save() const;
   void restore(std::span<const uint8_t> bytes);
 
@@ -46,14 +46,14 @@ class TorchCpuGenerator {
   static constexpr size_t kStateSize = mersenne::kWords;
 
   std::array<uint32_t, kStateSize> state_;
-  size_t position_ = kStateSize;  // everything used: the first call renews the state
+  size_t position_ = kStateSize;  // all used up: the first call renews the state
   std::optional<double> kept_;
 };
 
-// torch.Generator("cuda").manual_seed(seed): Philox4x32-10 and cuRAND's Box-Muller. Threads 256 a block, at
-// most 8 blocks a multiprocessor (2048 threads), each thread writing every (threads in the grid)-th value.
-// The values depend on the GPU's number of multiprocessors once n > multiprocessors * 2048 (270336 for 132,
-// an H100 or H200 SXM).
+// torch.Generator("cuda").manual_seed(seed): Philox4x32-10 and cuRAND's Box-Muller. It uses 256 threads per
+// block and at most 8 blocks per multiprocessor (2048 threads); each thread writes every (threads in the
+// grid)-th value. The values depend on the GPU's number of multiprocessors once n > multiprocessors * 2048
+// (270336 for 132, an H100 or H200 SXM).
 class TorchCudaGenerator {
  public:
   explicit TorchCudaGenerator(uint64_t seed, int multiprocessors = 132);
@@ -63,7 +63,7 @@ class TorchCudaGenerator {
 
  private:
   uint64_t seed_, counter_ = 0;
-  int64_t grid_limit_;  // blocks
+  int64_t grid_limit_;  // in blocks
 };
 
 // The first draw of a fresh generator.

@@ -1,6 +1,7 @@
-// Stream: what an op runs on. It says where work is queued and memory comes from, in which numbers a model
-// computes (precision.h), which optimisations it does without (without.h), who watches (hooks.h) and what is added to a model's
-// layers (adapters.h). A small value: a part of a run that differs in one of these copies it.
+// A Stream is what an op runs on. It says where work is queued and where memory comes from, in which
+// precision a model computes (precision.h), which optimisations are switched off (without.h), who watches
+// (hooks.h) and what is added to a model's layers (adapters.h). It is a small value: a part of a run that
+// differs in one of these copies it.
 #pragma once
 
 #include "base/thread_pool.h"
@@ -22,11 +23,11 @@ struct Stream {
   Arena* arena = nullptr;  // activations and scratch
   ThreadPool* pool = nullptr;
   cuda::Gpu* gpu = nullptr;        // ops run there, queued on its stream; null: on the CPU
-  DeviceMemory* memory = nullptr;  // the GPU's; given together with it
+  DeviceMemory* memory = nullptr;  // the GPU's memory; given together with `gpu`
   Precision precision;
   Without without;
   Hooks hooks;
-  const Adapters* adapters = nullptr;  // of the one model that this stream runs; null: none
+  const Adapters* adapters = nullptr;  // for the one model that this stream runs; null: none
 
   bool measuring() const { return arena->measuring(); }
   int threads() const { return pool->threads(); }

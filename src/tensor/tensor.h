@@ -42,11 +42,11 @@ struct Tensor {
   template <class T>
   T* as() const;
 
-  Tensor view(std::initializer_list<int64_t> shape) const;   // contiguous only; one -1 allowed
+  Tensor view(std::initializer_list<int64_t> shape) const;   // must be contiguous; one -1 is allowed
   Tensor slice(int axis, int64_t begin, int64_t end) const;  // [begin, end) along axis
-  Tensor flat(int64_t begin, int64_t count) const;  // so many elements of a contiguous tensor, as one row
+  Tensor flat(int64_t begin, int64_t count) const;  // this many elements of a contiguous tensor, as one row
   Tensor select(int axis, int64_t index) const;     // drops the axis
-  Tensor transpose(int a, int b) const;             // swaps two axes, moves nothing
+  Tensor transpose(int a, int b) const;             // swaps two axes without moving data
 };
 
 std::string shape_string(std::span<const int64_t> dims);  // "[2, 3]"

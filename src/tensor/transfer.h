@@ -1,5 +1,5 @@
-// Bytes between the host and wherever a stream computes. In a measure run nothing happens. Device tensors
-// must be contiguous. On the CPU a transfer is a plain copy.
+// Copies bytes between the host and the place where a stream computes. In a measure run nothing happens.
+// Device tensors must be contiguous. On the CPU a transfer is a plain copy.
 #pragma once
 
 #include <utility>
@@ -10,16 +10,16 @@
 namespace tachy {
 
 void upload(const void* host, const Tensor& to, const Stream& stream);
-void download(const Tensor& from, void* host, const Stream& stream);  // waits for what was queued before
-void copy_bytes(const Tensor& from, const Tensor& to,
-                const Stream& stream);  // both where the stream computes
-void bring(const Tensor& from, const Tensor& to,
-           const Stream& stream);  // from the host or from there: the tensor says where it lies
+void download(const Tensor& from, void* host, const Stream& stream);  // waits for work queued before
+// Both lie where the stream computes.
+void copy_bytes(const Tensor& from, const Tensor& to, const Stream& stream);
+// From the host or from the device: the tensor says where it lies.
+void bring(const Tensor& from, const Tensor& to, const Stream& stream);
 void zero(const Tensor& to, const Stream& stream);
 
-// Runs body(host stream) on the CPU with an arena of its own, whose size a
-// measure run of the same body tells: for what is computed once beside a
-// GPU (the time path, tables). Tensors that body keeps are its own matter.
+// Runs body(host stream) on the CPU with an arena of its own, whose size is found by a measure run of the
+// same body. It is for values that are computed once on the host although a GPU does the rest (the time path,
+// tables). Tensors that body keeps must lie elsewhere.
 template <class Body>
 void run_on_host(const Stream& stream, Body&& body) {
   Arena measure;
@@ -35,8 +35,9 @@ void run_on_host(const Stream& stream, Body&& body) {
   body(host);
 }
 
-// body(stream, tensors) writes what `to` will hold, on the host: straight into `to` where the stream computes
-// there, with its own scratch; beside a GPU into twins of it, as run_on_host does, which are then uploaded.
+// Calls body(stream, tensors), which writes the contents of `to` on the host. If the stream computes there,
+// it writes straight into `to`, with the stream's own scratch. With a GPU it writes into copies, as
+// run_on_host does, which are then uploaded.
 template <class Body>
 void make_on_host(Stream& stream, std::initializer_list<Tensor> to, Body&& body) {
   if (!stream.gpu) return body(stream, std::span<const Tensor>(to.begin(), to.size()));

@@ -1,5 +1,6 @@
-// A run can do without some things: optimisations and implementations that were switched off by their names. A stream carries it
-// (stream.h), and whoever would take the faster way asks it first. Nothing switched off costs a branch.
+// The optimisations and implementations that are switched off in a run, by their names. A stream
+// carries this (stream.h), and it is checked before a faster way is taken. If nothing is switched
+// off, that costs one branch.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +29,10 @@ enum class Optimisation {
 struct OptimisationInfo {
   Optimisation which;
   const char* name;
-  const char* means;  // for people, in one line
+  const char* means;  // its meaning in one line, for people
 };
 std::span<const OptimisationInfo> optimisations();
-// Names that stand for several at once: the block's whole chain of fused passes.
+// Names that stand for several at once, such as the block's whole chain of fused passes.
 struct OptimisationGroup {
   const char* name;
   const char* means;
@@ -48,7 +49,7 @@ class Without {
   void add(Optimisation o) { mask_ |= bit(o); }
   void add_kernel(std::string op, std::string impl);
 
-  uint64_t signature() const;  // equal for those that switch off the same
+  uint64_t signature() const;  // equal for those that switch off the same things
   bool operator==(const Without& other) const { return signature() == other.signature(); }
 
  private:
@@ -60,7 +61,7 @@ class Without {
     auto operator<=>(const Kernel&) const = default;
   };
   uint32_t mask_ = 0;
-  std::shared_ptr<const std::vector<Kernel>> kernels_;  // sorted, or null: streams are copied
+  std::shared_ptr<const std::vector<Kernel>> kernels_;  // sorted, or null; shared, because streams are copied
 };
 
 }  // namespace tachy

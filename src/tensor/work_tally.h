@@ -1,8 +1,8 @@
-// What ops would do, counted while a measure run goes through them: multiply-adds of what kind in which numbers, and the
-// bytes that must pass through memory. A GPU's rates make a time of it (estimate/time_plan.h).
+// Counts what ops would do while a measure run goes through them: multiply-adds by kind and dtype, and the
+// bytes that must pass through memory. With a GPU's rates this gives a time (estimate/time_plan.h).
 //
-// Ops count into the tally of their thread (ops/count_work.h), if there is one, as allocations are labelled by their
-// thread's (MemoryLabel): a measure run stays in its thread.
+// Ops count into the tally of their thread (ops/count_work.h), if there is one, just as allocations are
+// labelled by thread (MemoryLabel): a measure run stays in its thread.
 #pragma once
 
 #include <cstdint>
@@ -17,31 +17,32 @@
 
 namespace tachy {
 
-// pass: whatever only reads and writes memory. transfer: from the host to a device, beside other work.
+// pass: an op that only reads and writes memory. transfer: from the host to a device, beside other work.
 enum class WorkKind { pass, product, attention, convolution, transfer };
 const char* work_kind_name(WorkKind kind);
 
 struct OpWork {
   std::string_view op;  // a name that lives as long as the program
   WorkKind kind = WorkKind::pass;
-  DType numbers = DType::f32;   // that are multiplied; of a pass: that it is about
-  double flops = 0, bytes = 0;  // of one call: multiply-adds times two; what is read and written, once each
+  DType numbers = DType::f32;  // dtype of the factors; for a pass, of its main operand
+  // For one call: multiply-adds times two; bytes read and written, each counted once.
+  double flops = 0, bytes = 0;
   int64_t calls = 1;
 };
 
 class WorkTally {
  public:
-  // Of one stage of a run, in the order of their first calls.
+  // A stage of a run and its work, in the order of the first calls.
   using Stage = std::pair<std::string, std::vector<OpWork>>;
 
-  void begin_stage(
-      std::string_view name);  // what is noted from here on is that stage's, also where it had a part before
+  // Later notes belong to that stage, even if it had a part before.
+  void begin_stage(std::string_view name);
   void note(const OpWork& work);
-  // What was noted since `before`, a copy of this, stands for `times` times as many calls.
+  // Counts what was noted since `before`, a copy of this object, as `times` times as many calls.
   void repeat_since(const WorkTally& before, int64_t times);
   std::vector<Stage> stages() const;
 
-  // The tally of this thread, or null; and who sets it.
+  // The tally of this thread, or null, and the class that sets it.
   static WorkTally* current();
   class Counting {
    public:
@@ -61,7 +62,7 @@ class WorkTally {
   std::map<Key, int64_t> calls_;
 };
 
-// Of the tensors that are defined.
+// Bytes of the tensors that are defined.
 double bytes_of(std::initializer_list<Tensor> tensors);
 
 }  // namespace tachy

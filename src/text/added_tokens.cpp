@@ -1,4 +1,4 @@
-// Finding added tokens; the rules about words and white space are those of the `tokenizers` library.
+// Finds added tokens; the rules about words and white space are those of the `tokenizers` library.
 #include "text/added_tokens.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Added tokens: strings such as "</s>" or "<extra_id_0>"
-// that are cut out of the text before the model sees it.
+// Added tokens: strings such as "</s>" or "<extra_id_0>" that are cut out of the text before the model sees
+// it.
 //
 // Tokens with normalized=false are searched in the raw text, the others in the normalized pieces between
 // them, in their own normalized form. At each place the longest token wins.
@@ -20,23 +20,23 @@ namespace tachy::text {
 struct AddedToken {
   std::string content;
   int64_t id = 0;
-  bool single_word = false;  // only where neither neighbour is a word character
-  bool lstrip = false;       // takes the white space on its left with it
-  bool rstrip = false;       // and on its right
+  bool single_word = false;  // matches only if neither neighbour is a word character
+  bool lstrip = false;       // also takes the white space on its left
+  bool rstrip = false;       // also takes the white space on its right
   bool normalized = false;
 };
 
-// A piece of text on its way to ids: either a text or, when id >= 0, an added token.
+// A piece of text on its way to ids: either a text or, if id >= 0, an added token.
 struct Split {
   std::string text;
   int64_t id = -1;
-  bool at_front = false;  // its first character is the first one of the input
+  bool at_front = false;  // its first character is also the first one of the input
 };
 
 class AddedTokens {
  public:
-  // The "added_tokens" array. Ids are the model's where it knows the content, else they follow its last one
-  // (as the library does it; another id in the file is warned about).
+  // Reads the "added_tokens" array. The model's id is used for a token whose content it knows; the others
+  // follow its last id (as in the library; a different id in the file causes a warning).
   static AddedTokens from_json(const nlohmann::json& section, const Unigram& model,
                                const Normalizer& normalizer, std::string_view file);
 

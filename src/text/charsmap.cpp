@@ -1,4 +1,4 @@
-// Reading, checking and applying a precompiled character map.
+// Reads, checks and applies a precompiled character map.
 #include "text/charsmap.h"
 
 #include <utf8proc.h>
@@ -68,8 +68,8 @@ Charsmap Charsmap::parse(std::string_view bytes, std::string_view where) {
   check(map.pool_.empty() || map.pool_.back() == '\0', ErrorCode::corrupt,
         "{}: the last replacement has no end", where);
 
-  // Walk every node: lookups do not check bounds, and libsentencepiece keeps room for kMaxNested
-  // keys that begin one text. `most` is the largest number of keys met on any way to a node's children.
+  // Visit every node: lookups do not check bounds, and libsentencepiece keeps room for kMaxNested keys that
+  // begin one text. `most` is the largest number of keys on any path to a node's children.
   const auto& units = map.units_;
   constexpr uint8_t kUnseen = 0xFF;
   std::vector<uint8_t> most(units.size(), kUnseen);
@@ -137,7 +137,7 @@ std::string Charsmap::normalize(std::string_view valid) const {
   std::string out;
   out.reserve(valid.size());
   for (size_t at = 0; at < valid.size();) {
-    // One grapheme cluster.
+    // Find the end of one grapheme cluster.
     size_t end = at;
     char32_t previous = next_char(valid, end);
     utf8proc_int32_t state = 0;

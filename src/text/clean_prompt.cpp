@@ -1,4 +1,5 @@
-// Prompt cleaning: text_fixes, HTML references twice, white space. All in UTF-32, as Python does it.
+// Cleans prompts: text_fixes, then HTML references twice, then white space. All of this is in UTF-32, as in
+// Python.
 #include "text/clean_prompt.h"
 
 #include "base/error.h"

@@ -10,7 +10,7 @@ namespace {
 
 enum class Kind { kept, joined, nothing, dash };
 
-// Tells what becomes of a character. `joined` is kept behind one that is kept, and is nothing otherwise.
+// Says how a character is treated. `joined` is kept after a character that is kept, and dropped otherwise.
 Kind kind_of(char32_t c) {
   const utf8proc_property_t& p = *utf8proc_get_property(static_cast<utf8proc_int32_t>(c));
   if (p.ignorable) return Kind::nothing;
@@ -52,7 +52,7 @@ std::string file_name_of(std::string_view text, size_t max_bytes) {
     else if (kind == Kind::dash && behind)
       kept += U'-';
   }
-  // A character that was left out may have stood between two that go together.
+  // A character that was left out may have stood between two that belong together.
   const std::u32string chars = to_utf32(normalize(to_utf8(kept), Form::nfc));
   std::string out, cluster;
   utf8proc_int32_t state = 0;
@@ -66,7 +66,7 @@ std::string file_name_of(std::string_view text, size_t max_bytes) {
     out += cluster;
     cluster.clear();
   }
-  if (out.empty()) out = whole_characters(cluster, max_bytes);  // a letter with a hundred accents
+  if (out.empty()) out = whole_characters(cluster, max_bytes);  // a single letter with a hundred accents
   while (out.ends_with('-')) out.pop_back();
   return out;
 }

@@ -5,7 +5,7 @@
 
 namespace tachy::text {
 
-// Plain pointers: string_views would be 9,000 lengths for the compiler to count.
+// These are plain pointers, since the compiler would have to count 9,000 lengths for string_views.
 struct HtmlEntity {
   const char* name;  // without "&"; with or without ";", as HTML 5 lists it
   const char* text;  // UTF-8
@@ -13,7 +13,7 @@ struct HtmlEntity {
 
 extern const HtmlEntity kHtml5Entities[];  // sorted by name
 extern const size_t kHtml5EntityCount;
-extern const HtmlEntity kUpperCaseEntities[];  // "EACUTE;" and the like, which ftfy accepts besides
+extern const HtmlEntity kUpperCaseEntities[];  // "EACUTE;" and the like, which ftfy accepts as well
 extern const size_t kUpperCaseEntityCount;
 
 }  // namespace tachy::text

@@ -53,7 +53,7 @@ void append_number(std::u32string& out, char32_t number) {
   }
 }
 
-// Reads "#123" or "#x1F" at `at` (behind "&"); returns the end, or `at` when there are no digits.
+// Reads "#123" or "#x1F" at `at` (after "&"); returns the end, or `at` when there are no digits.
 size_t read_number(std::u32string_view text, size_t at, char32_t& number) {
   size_t i = at + 1;
   const bool hex = i < text.size() && (text[i] == 'x' || text[i] == 'X');
@@ -100,7 +100,7 @@ std::u32string html_unescape(std::u32string_view text) {
       continue;
     }
     if (end < text.size() && text[end] == ';') ++end;
-    // The whole name first, then its longest known prefix of at least two characters.
+    // Try the whole name first, then its longest known prefix of at least two characters.
     const std::u32string_view body = text.substr(i + 1, end - i - 1);
     auto known = find_html5(to_utf8(body));
     size_t used = body.size();
@@ -140,7 +140,7 @@ std::u32string html_unescape_strict(std::u32string_view text) {
     i = end + 1;
     if (numeric) {
       char32_t number = 0;
-      // "&#59;" is a semicolon, which ftfy takes for a sign that the reference was not consumed.
+      // "&#59;" is a semicolon, which ftfy takes as a sign that the reference was not consumed.
       if (read_number(whole, 1, number) + 1 == whole.size() && number != ';') {
         append_number(out, number);
       } else {

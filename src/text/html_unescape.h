@@ -1,5 +1,6 @@
-// HTML character references to characters, in two dialects: Python's html.unescape (HTML 5's rules:
-// semicolons optional where the standard says so, longest known prefix of a name) and ftfy's stricter one.
+// Turns HTML character references into characters, in two dialects: Python's html.unescape (HTML 5's rules:
+// semicolons are optional where the standard says so, and the longest known prefix of a name counts) and
+// ftfy's stricter one.
 #pragma once
 
 #include <string>
@@ -7,11 +8,11 @@
 
 namespace tachy::text {
 
-// Equal to Python 3.11's html.unescape.
+// Gives the same results as Python 3.11's html.unescape.
 std::u32string html_unescape(std::u32string_view text);
 
-// ftfy's step: only references of up to 24 letters and digits that end in a semicolon, upper-case spellings
-// of lower-case names too; a reference is left alone unless it is understood whole.
+// ftfy's step: only references of up to 24 letters and digits that end in a semicolon, also upper-case
+// spellings of lower-case names; a reference is left alone unless all of it is understood.
 std::u32string html_unescape_strict(std::u32string_view text);
 
 }  // namespace tachy::text

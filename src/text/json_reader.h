@@ -1,5 +1,5 @@
-// Reads a tokenizer.json in one pass: model.vocab, which is nearly all of the file, straight into a table,
-// and everything else into an ordinary JSON value.
+// Reads a tokenizer.json in one pass: model.vocab, which is nearly all of the file, goes straight into a
+// table, and everything else into an ordinary JSON value.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -17,13 +17,13 @@ struct TokenizerFile {
   std::vector<double> scores;
 };
 
-// Throws Error{corrupt} naming `file` and the byte offset: malformed JSON, nesting or sizes beyond the
-// limits, pieces that are not [string, finite number], a vocabulary given twice; Error{unsupported} for one
-// that is no array (not a unigram model).
+// Throws Error{corrupt} naming `file` and the byte offset for malformed JSON, nesting or sizes beyond the
+// limits, pieces that are not [string, finite number], and a second vocabulary. Throws Error{unsupported} for
+// a vocabulary that is not an array (so the model is not unigram).
 TokenizerFile read_tokenizer_json(std::string_view bytes, std::string_view file);
 
-// The number that serde_json (and so the `tokenizers` library) reads from a decimal text: faster than exact,
-// sometimes off by one unit in the last place. Equal sums of scores must stay equal here, too.
+// Reads a decimal text as serde_json does (and so the `tokenizers` library): quickly, but sometimes off by
+// one unit in the last place. Sums of scores that are equal there must be equal here, too.
 double serde_number(std::string_view text);
 
 }  // namespace tachy::text

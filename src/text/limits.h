@@ -1,4 +1,4 @@
-// What every tokenizer asks of a text.
+// Requirements of every tokenizer for a text.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@ namespace tachy::text {
 
 inline constexpr size_t kMaxTextBytes = 4u << 20;
 
-// Throws Error{invalid_argument}: text that is too long or not UTF-8.
+// Throws Error{invalid_argument} for a text that is too long or not UTF-8.
 void require_text(std::string_view text);
 
 }  // namespace tachy::text

@@ -32,7 +32,7 @@ std::shared_ptr<const NormalizerStep> make_step(F body) {
   return std::make_shared<Step<F>>(std::move(body));
 }
 
-// Keeps what `keep` says, mapped by `map`.
+// Keeps the characters that `keep` accepts, mapped by `map`.
 template <class Keep, class Map>
 std::string filter(std::string_view valid, bool& front_lost, Keep keep, Map map) {
   std::string out;
@@ -71,7 +71,7 @@ std::string replace(std::string_view valid, const Regex& pattern, const std::str
     const auto [begin, end] = *found;
     out += valid.substr(done, begin - done);
     out += content;
-    // The library aligns a replacement with the last character it replaces.
+    // The library aligns a replacement with the last character that it replaces.
     if (begin == 0) front_lost |= content.empty() || char_length(static_cast<unsigned char>(valid[0])) < end;
     done = end;
     require(out.size() <= kMaxGrown, "tokenizer: a Replace step grows the text beyond {} bytes", kMaxGrown);

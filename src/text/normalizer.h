@@ -13,14 +13,14 @@ class NormalizerStep {
  public:
   virtual ~NormalizerStep() = default;
   // `front_lost` is set when characters at the very front vanished: a Metaspace with prepend_scheme "first"
-  // asks whether a piece of text still begins where the input began.
+  // needs to know whether a piece of text still begins where the input began.
   virtual std::string apply(std::string_view valid, bool& front_lost) const = 0;
 };
 
 class Normalizer {
  public:
-  // null, Sequence, Replace (String or Regex), Strip, StripAccents, Prepend, Lowercase,
-  // NFC, NFD, NFKC, NFKD, Nmt, Precompiled. Anything else: Error{unsupported} naming `file` and the type.
+  // Accepts null, Sequence, Replace (String or Regex), Strip, StripAccents, Prepend, Lowercase, NFC, NFD,
+  // NFKC, NFKD, Nmt, Precompiled. Throws Error{unsupported} naming `file` and the type for anything else.
   static Normalizer from_json(const nlohmann::json& section, std::string_view file);
 
   bool empty() const { return steps_.empty(); }

@@ -1,5 +1,5 @@
 // The sorted array and its binary searches. Sorting compares the first eight bytes as one number, which
-// decides nearly always.
+// nearly always decides.
 #include "text/piece_index.h"
 
 #include <algorithm>

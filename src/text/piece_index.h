@@ -1,9 +1,9 @@
-// PieceIndex: all pieces of a vocabulary that begin a text, shortest first.
+// PieceIndex finds all pieces of a vocabulary that begin a text, shortest first.
 //
-// The pieces' bytes lie in one string; an array of their numbers, sorted by bytes, is the trie: a node is a
-// range of that array whose pieces share a prefix, and a step to a child narrows the range by binary search.
-// Four bytes a piece and nothing to build but the sort (a double array walks faster, but a prompt is short
-// and loading 256,000 pieces is what one waits for).
+// The pieces' bytes lie in one string. An array of their numbers, sorted by bytes, serves as the trie: a node
+// is a range of that array whose pieces share a prefix, and a step to a child narrows the range by binary
+// search. This takes four bytes per piece, and only the sort to build. (A double array would be faster to
+// search, but a prompt is short, and users wait for 256,000 pieces to load.)
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ class PieceTable {
 
 class PieceIndex {
  public:
-  // Of equal pieces the last one counts; empty pieces are never found.
+  // The last one of equal pieces counts; empty pieces are never found.
   void build(const PieceTable& table);
 
   // Calls found(length, id) for every piece that is a prefix of `text`, shortest first.
@@ -55,7 +55,7 @@ class PieceIndex {
   void narrow(const PieceTable& table, size_t depth, unsigned char byte, uint32_t& low, uint32_t& high) const;
 
   std::vector<uint32_t> order_;
-  std::array<uint32_t, 257> first_{};  // where each first byte begins in order_
+  std::array<uint32_t, 257> first_{};  // the place in order_ where each first byte begins
 };
 
 }  // namespace tachy::text

@@ -33,7 +33,7 @@ void PreTokenizer::add(const nlohmann::json& section, const std::string& where, 
     check(scheme == "always" || scheme == "first" || scheme == "never", ErrorCode::corrupt,
           "{}: prepend_scheme should be always, first or never, is '{}'", where, scheme);
     step.prepend = scheme == "always" ? Prepend::always : scheme == "first" ? Prepend::first : Prepend::never;
-    // Files of older releases say add_prefix_space instead.
+    // Files of older releases have add_prefix_space instead.
     const auto old = section.find("add_prefix_space");
     if (old != section.end() && !old->is_null() && !bool_field(section, "add_prefix_space", where)) {
       check(scheme == "never" || !section.contains("prepend_scheme"), ErrorCode::corrupt,
@@ -63,7 +63,7 @@ void PreTokenizer::metaspace(const Step& step, Split&& split, std::vector<Split>
   if (prepend && !text.starts_with(mark)) text.insert(0, mark);
   for (size_t at = 0; at < text.size();) {
     size_t end = step.split ? text.find(mark, at + 1) : text.npos;
-    // A mark found across two characters' bytes cannot happen: UTF-8 sequences never overlap.
+    // A match cannot begin inside a character: UTF-8 sequences never overlap.
     if (end == text.npos) end = text.size();
     out.push_back({text.substr(at, end - at), -1, split.at_front && at == 0});
     at = end;

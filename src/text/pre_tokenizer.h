@@ -1,5 +1,5 @@
-// The "pre_tokenizer" section of a tokenizer.json: Metaspace (spaces become a visible mark, one is put in
-// front, the text is cut before each mark), WhitespaceSplit, and Sequence of these.
+// The "pre_tokenizer" section of a tokenizer.json: Metaspace (spaces become a visible mark, one more is put
+// in front, and the text is cut before each mark), WhitespaceSplit, and Sequences of these.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,15 +13,15 @@ namespace tachy::text {
 
 class PreTokenizer {
  public:
-  // Anything but the types above: Error{unsupported} naming `file` and the type.
+  // Throws Error{unsupported} naming `file` and the type for anything but the types above.
   static PreTokenizer from_json(const nlohmann::json& section, std::string_view file);
 
-  void apply(std::vector<Split>& splits) const;  // added tokens pass untouched
+  void apply(std::vector<Split>& splits) const;  // added tokens stay unchanged
 
  private:
   enum class Prepend { always, first, never };
   struct Step {
-    bool metaspace = false;   // else WhitespaceSplit
+    bool metaspace = false;   // otherwise it is a WhitespaceSplit
     std::string replacement;  // one character
     Prepend prepend = Prepend::always;
     bool split = true;

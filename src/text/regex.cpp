@@ -10,7 +10,7 @@
 namespace tachy::text {
 namespace {
 
-constexpr unsigned long kMaxRetries = 10'000'000;  // of backtracking, about a second
+constexpr unsigned long kMaxRetries = 10'000'000;  // steps of backtracking: about a second
 constexpr unsigned kMaxStack = 1'000'000, kMaxNesting = 250;
 
 struct RegionDeleter {
@@ -46,8 +46,9 @@ Param limits(unsigned long most_retries) {
   fail(ErrorCode::unsupported, "{}: the regular expression '{}' {}", where, pattern, why);
 }
 
-// The first piece of a pattern that Python's `re` refuses or takes for something else: escapes that it has not,
-// POSIX brackets, and flags for the rest of a pattern (it wants them in front of everything). Empty: none.
+// Returns the first piece of a pattern that Python's `re` refuses or understands differently: escapes that it
+// does not have, POSIX brackets, and flags for the rest of a pattern (it wants them in front of everything).
+// Empty if there is none.
 std::string_view unlike_python(std::string_view pattern) {
   constexpr std::string_view kEscapes = "AbBdDsSwWZafnrtvxuU", kFlags = "aiLmsux-";
   for (size_t i = 0; i < pattern.size(); ++i) {
@@ -101,7 +102,7 @@ Regex Regex::literal(std::string_view text) {
 Regex Regex::compile(std::string_view pattern, std::string_view where) {
   Regex regex;
   regex.compiled_ = std::make_shared<const Compiled>(pattern, where, ONIG_SYNTAX_DEFAULT);
-  regex.find("", 0);  // refuses what matches the empty text
+  regex.find("", 0);  // refuses a pattern that matches the empty text
   return regex;
 }
 

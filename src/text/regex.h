@@ -1,10 +1,10 @@
-// Regular expressions of tokenizer.json files, through Oniguruma: the library that `tokenizers` itself uses,
-// with the same syntax, so that a pattern means here what it means there.
+// Regular expressions of tokenizer.json files, through Oniguruma: `tokenizers` itself uses that library with
+// the same syntax, so a pattern has the same meaning here and there.
 //
 // A pattern may come from a hostile file, so the work of one search, the memory of its stack and the depth of
 // a pattern are limited. A pattern that matches the empty text is refused.
 //
-// Patterns of Python's `re` module (PEFT's, in adapters) are a dialect of their own: python().
+// Patterns of Python's `re` module (PEFT's, in adapters) are another dialect: see python().
 #pragma once
 
 #include <cstddef>
@@ -21,22 +21,22 @@ class Regex {
   // Throws Error{unsupported} naming `where`, the pattern and what is wrong with it.
   static Regex compile(std::string_view pattern, std::string_view where);
   static Regex literal(std::string_view text);
-  // In Python's syntax, for matches_start() alone; the empty text may match. What Python refuses or Oniguruma
-  // cannot do is an Error, as above.
+  // Takes Python's syntax, for matches_start() only; the empty text may match. A pattern that Python refuses
+  // or that Oniguruma does not support is an Error, as above.
   static Regex python(std::string_view pattern, std::string_view where);
 
-  // The leftmost match in valid UTF-8 at or behind `from`: its begin and end. May be called from many threads.
-  // Throws Error{unsupported} where the search takes too long.
+  // Returns the begin and the end of the leftmost match in valid UTF-8 that begins at `from` or later. May be
+  // called from many threads. Throws Error{unsupported} if the search takes too long.
   std::optional<std::pair<size_t, size_t>> find(std::string_view text, size_t from) const;
 
-  // Whether a match begins where the text does, as re.match has it; nothing when that takes more than `most_retries`
-  // steps back. May be called from many threads.
+  // Says whether a match begins at the start of the text, like re.match; returns nothing if that takes more
+  // than `most_retries` steps of backtracking. May be called from many threads.
   std::optional<bool> matches_start(std::string_view text, unsigned long most_retries) const;
 
  private:
   struct Compiled;
   std::shared_ptr<const Compiled> compiled_;
-  std::string literal_;  // a plain text is searched as one
+  std::string literal_;  // a plain text is searched without Oniguruma
 };
 
 }  // namespace tachy::text

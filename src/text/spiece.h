@@ -1,7 +1,8 @@
-// The tokenizer of a spiece.model: the ids that libsentencepiece gives (0.2.3; compared by
-// tests/golden/text/compare.py), but one unknown id for a run of characters that the vocabulary lacks, where
-// the library would spell them in byte pieces: Wan's text encoder was trained with the former. Only where user-
-// defined pieces fit a text in several ways that are equally good may another of them be chosen.
+// The tokenizer of a spiece.model. It gives the ids of libsentencepiece (0.2.3; compared by
+// tests/golden/text/compare.py), except that a run of characters that the vocabulary lacks gets a single
+// unknown id. The library would spell them in byte pieces, but Wan's text encoder was trained with the
+// former. Another choice is also possible if user-defined pieces fit a text in several ways that are equally
+// good.
 #pragma once
 
 #include <memory>
@@ -14,7 +15,7 @@ namespace tachy::text {
 // Throws Error{corrupt} or Error{unsupported} for bytes that are not a sound SentencePiece unigram model.
 std::unique_ptr<Tokenizer> read_spiece_tokenizer(std::string_view bytes, std::string_view name);
 
-// The same tokenizer from the pieces that another file holds.
+// Makes the same tokenizer from the pieces that another file holds.
 std::unique_ptr<Tokenizer> make_spiece_tokenizer(const Vocabulary& from, std::string_view name);
 
 }  // namespace tachy::text

@@ -20,7 +20,8 @@ class Message {
   Message(std::string_view bytes, size_t offset, std::string_view name)
       : bytes_(bytes), offset_(offset), name_(name) {}
 
-  // The next field; false at the end. Afterwards `number` or `payload` holds the value, by wire type.
+  // Reads the next field; returns false at the end. Afterwards `number` or `payload` holds the value,
+  // depending on the wire type.
   bool next() {
     if (at_ == bytes_.size()) return false;
     const uint64_t tag = varint();
@@ -179,7 +180,7 @@ void read_piece(Message piece, std::string_view name, std::unordered_set<std::st
   add_piece(text, score, type, name, seen, out);
 }
 
-// The text of piece `id`, which must be a control piece.
+// Returns the text of piece `id`, which must be a control piece.
 std::string control_text(const SpieceFile& file, int64_t id, std::string_view what, std::string_view name) {
   const auto i = static_cast<size_t>(id);
   check(id >= 0 && i < file.pieces.size() && file.types[i] == PieceType::control, ErrorCode::corrupt,

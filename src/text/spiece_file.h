@@ -1,4 +1,4 @@
-// What a spiece.model (the protobuf of a SentencePiece model) says, read and checked; fields named as in
+// Reads and checks a spiece.model (the protobuf of a SentencePiece model); fields are named as in
 // sentencepiece_model.proto:
 //
 //   ModelProto       1 pieces (1 piece, 2 score, 3 type)   2 trainer_spec   3 normalizer_spec
@@ -22,8 +22,8 @@ enum class PieceType : unsigned char { normal = 1, unknown, control, user_define
 
 struct SpieceFile {
   PieceTable pieces;
-  std::vector<float> scores;     // one a piece
-  std::vector<PieceType> types;  // likewise; one of them is unknown
+  std::vector<float> scores;     // one for each piece
+  std::vector<PieceType> types;  // one for each piece; one of them is unknown
   std::optional<Charsmap> charsmap;
   std::string eos_piece = "</s>", pad_piece = "<pad>";
   bool add_dummy_prefix = true, remove_extra_whitespaces = true, escape_whitespaces = true;
@@ -33,7 +33,7 @@ struct SpieceFile {
 // Throws Error{corrupt} or Error{unsupported} unless `bytes` is a sound SentencePiece unigram model.
 SpieceFile read_spiece_file(std::string_view bytes, std::string_view name);
 
-// The same of what another file says; throws alike.
+// Makes the same from another file's vocabulary, with the same errors.
 SpieceFile make_spiece_file(const Vocabulary& from, std::string_view name);
 
 }  // namespace tachy::text

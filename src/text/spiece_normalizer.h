@@ -1,6 +1,7 @@
-// What SentencePiece does to a text before it looks for pieces: the character map (at each place the longest
-// key counts; user-defined pieces stay as they are), white space at both ends and repeated white space taken
-// out, a mark U+2581 for every space, and one such mark in front (or behind).
+// Changes a text as SentencePiece does before it looks for pieces. It applies the character map (at each
+// place the longest key counts; user-defined pieces stay as they are), removes white space at both ends and
+// repeated white space, writes a mark U+2581 for every space, and puts one such mark in front (or at the
+// end).
 #pragma once
 
 #include <string>
@@ -19,13 +20,13 @@ class SpieceNormalizer {
  private:
   struct Prefix {
     std::string_view becomes;
-    size_t length;  // of what it replaces
+    size_t length;  // bytes that it replaces
   };
   Prefix next(std::string_view text) const;
 
   std::optional<Charsmap> charsmap_;
   PieceTable user_defined_;
-  PieceIndex index_;  // of user_defined_
+  PieceIndex index_;  // index of user_defined_
   std::string_view space_;
   bool add_dummy_prefix_, remove_extra_, as_suffix_;
 };

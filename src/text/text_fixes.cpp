@@ -1,6 +1,6 @@
-// The fixes, in ftfy's order: HTML references, C1 controls as Windows-1252, Latin ligatures, character width,
+// The fixes in ftfy's order: HTML references, C1 controls as Windows-1252, Latin ligatures, character width,
 // curly quotes, line breaks, terminal escapes, control characters, NFC; repeated until the text is stable.
-// (Its surrogate repair has no work: valid UTF-8 and the reference decoder hold no surrogates.)
+// (Its surrogate repair has nothing to do: valid UTF-8 and the reference decoder hold no surrogates.)
 #include "text/text_fixes.h"
 
 #include <array>
@@ -66,7 +66,7 @@ std::u32string_view ligature(char32_t c) {
   }
 }
 
-// Half- and full-width forms to their usual width: the compatibility decomposition of each, made once.
+// Maps half- and full-width forms to their usual width: the compatibility decomposition of each, made once.
 const std::u32string& usual_width(char32_t c) {
   static const auto table = [] {
     std::array<std::u32string, kLastWide - kFirstWide + 1> t;
@@ -77,8 +77,8 @@ const std::u32string& usual_width(char32_t c) {
   return table[c - kFirstWide];
 }
 
-// Steps that look at one character at a time can be done in one pass, as each one's output is no later one's
-// input, the quotes aside: U+0149 becomes U+02BC, which uncurling turns into an apostrophe.
+// Steps that look at one character at a time can be combined into one pass, because no step's output is a
+// later step's input, except for the quotes: U+0149 becomes U+02BC, which uncurling turns into an apostrophe.
 std::u32string fix_characters(std::u32string_view text) {
   std::u32string out;
   out.reserve(text.size());
@@ -122,7 +122,7 @@ std::u32string fix_line_breaks(std::u32string_view text) {
   return out;
 }
 
-// ESC [ digits and semicolons, then a letter.
+// Removes ESC [, digits and semicolons, and a letter.
 std::u32string remove_terminal_escapes(std::u32string_view text) {
   std::u32string out;
   out.reserve(text.size());
@@ -160,7 +160,7 @@ std::u32string fix_segment(std::u32string text, bool unescape, bool& mojibake) {
 }  // namespace
 
 bool looks_like_mojibake(std::u32string_view text) {
-  size_t pair_end = 0;  // where the last two-byte sequence ended
+  size_t pair_end = 0;  // the place where the last two-byte sequence ended
   for (size_t i = 0; i + 1 < text.size(); ++i) {
     if (text[i] < 0xC2) continue;
     const int lead = windows1252_byte(text[i]);

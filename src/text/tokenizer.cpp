@@ -1,4 +1,4 @@
-// Where a model keeps its tokenizer, and the padded form that text encoders take.
+// Finds a model's tokenizer, and makes the padded form that text encoders take.
 #include "text/tokenizer.h"
 
 #include <algorithm>
@@ -61,7 +61,7 @@ std::unique_ptr<Tokenizer> Tokenizer::open(const fs::path& folder_or_file) {
   std::error_code error;
   if (fs::is_directory(folder_or_file, error)) {
     file.clear();
-    // The folder itself, a diffusers model and an original Wan checkpoint.
+    // The places in the folder itself, in a diffusers model and in an original Wan checkpoint.
     for (const char* inside : {"", "tokenizer", "google/umt5-xxl"}) {
       for (const char* leaf : {"tokenizer.json", "spiece.model"}) {
         const fs::path candidate = folder_or_file / inside / leaf;
@@ -78,7 +78,7 @@ std::unique_ptr<Tokenizer> Tokenizer::open(const fs::path& folder_or_file) {
   std::string bytes = read_file(file);
   refuse_foreign(std::string_view(bytes).substr(0, kKindBytes), file,
                  "a tokenizer (tokenizer.json or spiece.model)");
-  if (bytes.starts_with("\xEF\xBB\xBF{")) bytes.erase(0, 3);  // an editor's byte order mark
+  if (bytes.starts_with("\xEF\xBB\xBF{")) bytes.erase(0, 3);  // a byte order mark that an editor added
   const size_t first = bytes.find_first_not_of(" \t\r\n");
   const bool json = file.extension() == ".json" ||
                     (file.extension() != ".model" && first != bytes.npos && bytes[first] == '{');
@@ -107,7 +107,7 @@ namespace {
 
 constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581, which stands for a space in pieces
 
-// So many characters from this byte on; a negative number: before it.
+// Moves this many characters forward from this byte; a negative number moves back.
 size_t moved(std::string_view text, size_t at, int characters) {
   const auto within = [&](size_t i) { return (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80; };
   for (; characters > 0 && at < text.size(); --characters) do
@@ -147,7 +147,7 @@ std::string dropped_words(const Tokenizer& tokenizer, std::string_view text, int
   const std::string tail = with_spaces(all.substr(word && !begins ? space : cut));
   size_t head = moved(tail, 0, kShown), end = moved(tail, tail.size(), -kShown / 2);
   if (head >= end) return tail;
-  if (const size_t last = tail.rfind(' ', head); last != tail.npos) head = last;  // whole words
+  if (const size_t last = tail.rfind(' ', head); last != tail.npos) head = last;  // cut at a whole word
   if (const size_t next = tail.find(' ', end - 1); next != tail.npos) end = next + 1;
   return tail.substr(0, head) + " … " + tail.substr(end);
 }

@@ -19,7 +19,8 @@
 
 namespace tachy {
 
-// A text as a vocabulary sees it: normalised, "▁" for its spaces; and at which byte of it each token begins.
+// A text as a vocabulary sees it, normalised and with "▁" for its spaces; and the byte at which each token
+// begins.
 struct TokenLayout {
   std::string text;
   std::vector<size_t> begins;
@@ -29,20 +30,22 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  // A folder (tokenizer.json or spiece.model in it, or in its `tokenizer` subfolder) or one of the two files.
+  // Opens a folder (with tokenizer.json or spiece.model in it, or in its `tokenizer` subfolder) or one of the
+  // two files.
   static std::unique_ptr<Tokenizer> open(const std::filesystem::path& folder_or_file);
 
-  // The same from bytes in memory; `name` stands for the file in error texts. Bytes may be hostile:
+  // Do the same with bytes in memory; `name` stands for the file in error texts. The bytes may be hostile:
   // Error{corrupt} or Error{unsupported} says why they were refused.
   static std::unique_ptr<Tokenizer> from_json(std::string_view bytes, std::string_view name);
   static std::unique_ptr<Tokenizer> from_spiece(std::string_view bytes, std::string_view name);
   // The ids are those of the spiece.model that the vocabulary was taken from.
   static std::unique_ptr<Tokenizer> from_vocabulary(const Vocabulary& vocabulary, std::string_view name);
 
-  // Ids without the closing EOS. Text must be valid UTF-8 (Error{invalid_argument} names the byte offset).
+  // Returns the ids without the closing EOS. The text must be valid UTF-8 (Error{invalid_argument} names the
+  // byte offset).
   virtual std::vector<int32_t> encode(std::string_view cleaned_text) const = 0;
 
-  // Where the tokens of encode() lie.
+  // Returns the places of the tokens of encode().
   virtual TokenLayout layout(std::string_view cleaned_text) const = 0;
 
   virtual int pad_id() const = 0;
@@ -59,11 +62,12 @@ struct TokenIds {
   int64_t length() const;          // number of ones in mask
 };
 
-// Truncates to max_length - 1 tokens, appends EOS once, pads on the right with the pad id.
+// Truncates to max_length - 1 tokens, appends one EOS, and pads on the right with the pad id.
 TokenIds encode_padded(const Tokenizer& tokenizer, std::string_view text, int max_length = 512);
 
-// Returns the words that encode_padded() drops of a text, from the one on in which the first dropped token lies (from that
-// token on where words are not set apart by spaces); many are given by the first and last ones: "brightly lit … by the sea".
+// Returns the words of a text that encode_padded() drops, beginning with the word that holds the first
+// dropped token (or with that token itself, if spaces do not separate words). If there are many, only the
+// first and last ones are given: "brightly lit … by the sea".
 std::string dropped_words(const Tokenizer& tokenizer, std::string_view text, int max_length = 512);
 
 }  // namespace tachy

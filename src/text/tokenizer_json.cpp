@@ -1,5 +1,6 @@
-// tokenizer.json: added tokens out, normalizer, pre-tokenizer, unigram model. The post-processor tells which
-// id ends a text; "truncation", "padding" (its pad id aside) and "decoder" do not matter here.
+// tokenizer.json: cuts out added tokens, then applies normalizer, pre-tokenizer and unigram model. The
+// post-processor tells which id ends a text; "truncation", "padding" (except for its pad id) and "decoder" do
+// not matter here.
 #include "text/tokenizer_json.h"
 
 #include "base/error.h"
@@ -52,7 +53,7 @@ Unigram read_model(TokenizerFile& in, std::string_view file) {
   return Unigram(std::move(in.pieces), std::move(in.scores), unk_id);
 }
 
-// The id that the post-processor puts behind a text, or -1 when it puts none.
+// Returns the id that the post-processor adds after a text, or -1 if it adds none.
 int64_t closing_id(const json& section, const std::string& where) {
   if (section.is_null()) return -1;
   const std::string type = string_field(section, "type", where);

@@ -1,4 +1,4 @@
-// The tokenizer of a tokenizer.json (Unigram models).
+// Makes the tokenizer of a tokenizer.json (Unigram models).
 #pragma once
 
 #include <memory>

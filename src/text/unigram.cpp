@@ -1,4 +1,4 @@
-// Viterbi over the bytes of the text; only positions that begin a character are visited.
+// Viterbi over the bytes of the text; only positions where a character begins are visited.
 #include "text/unigram.h"
 
 #include <algorithm>
@@ -43,8 +43,7 @@ void Unigram::encode(std::string_view text, std::vector<int32_t>& ids, std::vect
     if (!single) {
       check(unk_id_ >= 0, ErrorCode::unsupported,
             "tokenizer: the text has a character at byte {} that the vocabulary lacks, and the model has no "
-            "unknown "
-            "token (model.unk_id)",
+            "unknown token (model.unk_id)",
             at);
       offer(character, kept(unk_score_ + here), unk_id_);
     }

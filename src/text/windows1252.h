@@ -13,7 +13,7 @@ inline char32_t windows1252_char(unsigned char byte) {
   return byte >= 0x80 && byte <= 0x9F ? kWindows1252[byte - 0x80] : byte;
 }
 
-// The byte that Windows-1252 or Latin-1 writes for `c`, or -1.
+// Returns the byte that Windows-1252 or Latin-1 writes for `c`, or -1.
 inline int windows1252_byte(char32_t c) {
   if (c < 0x100) return static_cast<int>(c);
   for (int i = 0; i < 32; ++i)

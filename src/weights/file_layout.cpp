@@ -20,7 +20,7 @@ static_assert(std::endian::native == std::endian::little, "weights are written a
 namespace tachy {
 namespace {
 
-constexpr uint64_t kGgufAlignment = 32;  // of GGUF's tensors, unless a key says otherwise
+constexpr uint64_t kGgufAlignment = 32;  // the alignment of GGUF's tensors, unless a key says otherwise
 constexpr size_t kMostGgufDims = 4;
 
 std::string_view format_name(DType dtype) {
@@ -71,7 +71,7 @@ std::vector<size_t> by_size_and_name(std::span<const StoredTensor> tensors) {
   return order;
 }
 
-// Little-endian numbers and strings one after another.
+// Little-endian numbers and strings, one after another.
 class GgufBytes {
  public:
   template <class T>
@@ -102,7 +102,7 @@ class GgufBytes {
   std::string text_;
 };
 
-// The outermost dimensions are taken together: rows stay rows, and blocks of a row stay blocks.
+// Merges the outermost dimensions: rows stay rows, and blocks of a row stay blocks.
 std::vector<int64_t> folded(std::vector<int64_t> dims) {
   if (dims.empty()) return {1};  // a scalar
   while (dims.size() > kMostGgufDims) {

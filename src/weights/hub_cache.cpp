@@ -40,7 +40,7 @@ std::string names_of(const std::vector<fs::path>& folders) {
                                          : out;
 }
 
-// Returns what refs/main says; empty where it says no plain name.
+// Returns the content of refs/main; empty if that is no plain name.
 std::string main_of(const fs::path& root) {
   char text[128] = {};
   std::ifstream in(root / "refs" / "main", std::ios::binary);
@@ -77,8 +77,7 @@ fs::path snapshot_of(const fs::path& path) {
   if (!main.empty() && is_folder(root / "snapshots" / main)) found = root / "snapshots" / main;
   check(!found.empty(), ErrorCode::invalid_argument,
         "{}: it is a Hugging Face cache with several snapshots, {}, none of which is refs/main: name the one "
-        "you mean, "
-        "{}/HASH",
+        "you mean, {}/HASH",
         path.string(), names_of(all), (root / "snapshots").string());
   warn("{}: it is a Hugging Face cache; its snapshot snapshots/{} is used", path.string(),
        found.filename().string());

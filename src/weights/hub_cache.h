@@ -1,14 +1,14 @@
-// Hugging Face's cache of a model: models--ORG--NAME/ with snapshots/HASH/, whose files are links into blobs/, and refs/main,
-// which says the hash.
+// Hugging Face's cache of a model: models--ORG--NAME/ holds snapshots/HASH/, whose files are links into
+// blobs/, and refs/main, which contains the hash.
 #pragma once
 
 #include <filesystem>
 
 namespace tachy {
 
-// The snapshot of a cache's root, that of refs/main or the only one, which is said; any other path as it is. Throws
-// not_found for a cache without one, and invalid_argument, naming them, for several of which none is main, and for a
-// folder of several caches.
+// For the root of a cache, returns the snapshot that refs/main names, or the only one, and logs which;
+// returns any other path unchanged. Throws not_found for a cache without a snapshot, and invalid_argument,
+// naming them, if there are several and none is main, or if a folder holds several caches.
 std::filesystem::path snapshot_of(const std::filesystem::path& path);
 
 }  // namespace tachy

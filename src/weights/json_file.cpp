@@ -13,8 +13,8 @@ namespace tachy {
 namespace {
 
 // Python writes -Infinity, Infinity and NaN, which are not JSON: diffusers does so for DPM-Solver's
-// lambda_min_clipped. Nobody here reads such a value, so it becomes a text of the same length (offsets in
-// errors stay true), which a getter of numbers refuses.
+// lambda_min_clipped. Nothing here reads such a value, so it becomes a text of the same length, which a
+// getter of numbers refuses. The length keeps offsets in errors true.
 std::string with_python_numbers_as_texts(std::string_view text) {
   constexpr std::pair<std::string_view, std::string_view> kNumbers[] = {
       {"-Infinity", "\"-inf\"   "}, {"Infinity", "\"inf\"   "}, {"NaN", "\"\" "}};
@@ -36,7 +36,7 @@ std::string with_python_numbers_as_texts(std::string_view text) {
   return out;
 }
 
-// nullptr when absent or null.
+// Returns nullptr when the key is absent or null.
 const nlohmann::json* value_of(const nlohmann::json& j, std::string_view key) {
   if (!j.is_object()) return nullptr;
   const auto it = j.find(key);

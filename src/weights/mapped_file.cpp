@@ -1,4 +1,4 @@
-// Mapped: the file stays open for check_unchanged(). Read: into one Buffer.
+// A mapped file stays open for check_unchanged(). With FileAccess::read it is read into one Buffer.
 #include "weights/mapped_file.h"
 
 #include <algorithm>
@@ -91,7 +91,7 @@ MappedFile::MappedFile(const std::filesystem::path& path, FileAccess access) : p
 }
 
 void copy_from_file(void* to, const void* from, size_t bytes) {
-  constexpr size_t kLeast = 64 << 10;  // below it the lookup and the call cost more than they save
+  constexpr size_t kLeast = 64 << 10;  // for fewer bytes, the lookup and the call cost more than they save
   const auto* at = static_cast<const std::byte*>(from);
   if (bytes >= kLeast) {
     const std::shared_lock lock(g_mutex);
@@ -117,8 +117,8 @@ void MappedFile::check_unchanged() const {
   const os::FileFacts facts = mapped_->file.facts(error);
   check(!error, ErrorCode::io, "{}: cannot stat: {}", path_, error.message());
   check(facts.bytes == size_, ErrorCode::io,
-        "{}: the file had {} bytes when it was opened and has {} now; with `weights` read it is read "
-        "into memory at the start and may change later",
+        "{}: the file had {} bytes when it was opened and has {} now; with `weights` read it is read into "
+        "memory at the start and may change later",
         path_, size_, facts.bytes);
 }
 

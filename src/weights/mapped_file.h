@@ -21,8 +21,8 @@ namespace tachy {
 
 enum class FileAccess { map, read };
 
-struct
-    OpenMapping;  // a mapping and its file, which stays open for modified_ns(), check_unchanged() and copy_from_file()
+// A mapping and its file, which stays open for modified_ns(), check_unchanged() and copy_from_file().
+struct OpenMapping;
 
 class MappedFile {
  public:
@@ -37,9 +37,10 @@ class MappedFile {
   uint64_t size() const { return size_; }
   std::span<const std::byte> bytes() const { return {data_, static_cast<size_t>(size_)}; }
   const std::string& path() const { return path_; }
-  bool in_memory() const { return copy_.data() != nullptr; }  // read, not mapped
+  bool in_memory() const { return copy_.data() != nullptr; }  // true if the file was read, not mapped
 
-  // When its content last changed, in nanoseconds: now, if it is mapped; when it was read otherwise.
+  // When the content last changed, in nanoseconds: as of now if the file is mapped, as of the reading
+  // otherwise.
   int64_t modified_ns() const;
 
   // Throws io when the mapped file is no longer as long as it was.
@@ -48,15 +49,15 @@ class MappedFile {
  private:
   const std::byte* data_ = nullptr;
   uint64_t size_ = 0;
-  int64_t modified_ns_ = 0;  // when it was opened
+  int64_t modified_ns_ = 0;  // as of opening the file
   std::string path_;
   std::unique_ptr<OpenMapping> mapped_;
   Buffer copy_;
 };
 
-// As memcpy from anywhere. What lies in a mapped file is read instead: the kernel copies out of its cache
-// without a page fault a page, and with several threads at once reads ahead from the disk. Throws io when the
-// file has become shorter.
+// Copies like memcpy, from anywhere. Bytes of a mapped file are read instead: the kernel then copies out of
+// its cache without a page fault for each page, and with several threads at once it reads ahead from the
+// disk. Throws io when the file has become shorter.
 void copy_from_file(void* to, const void* from, size_t bytes);
 
 }  // namespace tachy

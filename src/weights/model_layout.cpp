@@ -1,5 +1,5 @@
-// Every component is looked for under the names its repositories
-// use; what is not found is an error that lists them.
+// Looks for every component under the names that its repositories use; if one is not found, an error lists
+// them.
 #include "weights/model_layout.h"
 
 #include <fmt/format.h>
@@ -42,7 +42,7 @@ fs::path tokenizer_in(const fs::path& folder) {
   return folder;
 }
 
-// model_index.json lists [library, class] per component, [null, null] for one that this pipeline lacks.
+// model_index.json lists [library, class] per component, and [null, null] for one that this pipeline lacks.
 bool is_listed(const nlohmann::json& index, const char* name) {
   const auto it = index.find(name);
   return it != index.end() && it->is_array() && it->size() == 2 && !(*it)[1].is_null();
@@ -68,7 +68,7 @@ ModelFiles open_diffusers(const fs::path& root) {
   return m;
 }
 
-// The file of `root` that begins with `stem` and has an ending of weights.
+// Returns the file of `root` that begins with `stem` and has an extension of weights.
 fs::path weights_like(const fs::path& root, std::string_view stem, std::string_view end_of_stem = "") {
   std::vector<fs::path> found;
   std::error_code error;
@@ -83,7 +83,7 @@ fs::path weights_like(const fs::path& root, std::string_view stem, std::string_v
   return found.empty() ? fs::path() : found.front();
 }
 
-// The names that the component goes by, in order of preference.
+// Opens the file of a component; `expected` describes it in the error.
 ComponentFiles original_file(const fs::path& root, const char* component, const char* expected,
                              std::string_view stem, std::string_view end_of_stem = "") {
   const auto path = weights_like(root, stem, end_of_stem);
@@ -92,7 +92,8 @@ ComponentFiles original_file(const fs::path& root, const char* component, const 
   return {path, nullptr};
 }
 
-// The weights of a transformer among the VAE's and CLIP's; empty where it is none or not clear which.
+// Picks the transformer's weights among those of the VAE and CLIP; empty if there are none or if it is not
+// clear which.
 fs::path transformer_in(const fs::path& folder) {
   for (const char* usual :
        {"diffusion_pytorch_model.safetensors", "diffusion_pytorch_model.safetensors.index.json"})
@@ -109,7 +110,8 @@ fs::path transformer_in(const fs::path& folder) {
   return found;
 }
 
-// Matrix-Game 2 has neither a text encoder nor a tokenizer, and VAE and CLIP stand one folder above its variants.
+// Matrix-Game 2 has neither a text encoder nor a tokenizer, and VAE and CLIP are one folder above its
+// variants.
 ModelFiles open_steered(const fs::path& root) {
   ModelFiles m{.layout = ModelFiles::Layout::original, .root = root};
   m.transformer = {transformer_in(root), json_of(root / "config.json")};
@@ -130,7 +132,7 @@ bool follows_actions(const fs::path& weights) {
   });
 }
 
-// A folder of Matrix-Game 2 as it is published: no config says anything, the tensors must.
+// A folder of Matrix-Game 2 as it was published: there is no config, so the tensors must tell what it is.
 std::optional<ModelFiles> open_published_actions(const fs::path& root) {
   for (const fs::path& folder : {root, root / "base_distilled_model"}) {
     if (!is_folder(folder) || is_file(folder / "config.json")) continue;
@@ -186,7 +188,8 @@ bool is_component_folder(const fs::path& named) {
   if (is_file(folder / "model_index.json") || !is_file(folder / "config.json") ||
       find_weights(folder).empty())
     return false;
-  // The root of an original model holds its transformer, but is a whole model; Matrix-Game 2's has no text encoder.
+  // The root of an original model holds its transformer, but is a whole model; Matrix-Game 2's has no text
+  // encoder.
   if (!weights_like(folder, "Wan2.", "_VAE").empty() &&
       read_json(folder / "config.json").contains("action_config"))
     return false;
@@ -201,8 +204,7 @@ ComponentFiles open_component(const fs::path& named) {
   ComponentFiles out{find_weights(folder), json_of(folder / "config.json")};
   check(out.present(), ErrorCode::not_found,
         "{}: expected weights: diffusion_pytorch_model.safetensors, model.safetensors, or an .index.json "
-        "with its "
-        "shards",
+        "with its shards",
         folder.string());
   return out;
 }
@@ -222,8 +224,7 @@ ModelFiles open_model(const fs::path& named) {
   refuse_dangling_link(root);
   fail(ErrorCode::not_found,
        "{}: expected a model: model_index.json (diffusers layout), or config.json with model_type, dim and "
-       "num_layers "
-       "or high_noise_model/ (original Wan layout){}",
+       "num_layers or high_noise_model/ (original Wan layout){}",
        root.string(), is_file(root / "config.json") ? "; this looks like a single component" : "");
 }
 

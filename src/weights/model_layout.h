@@ -14,16 +14,17 @@
 
 namespace tachy {
 
-// `weights` is for open_weights(); config may be null (original text encoder and VAE have none).
+// `weights` is for open_weights(). The config may be null: the original text encoder and VAE have none.
 struct ComponentFiles {
   std::filesystem::path weights;  // a folder or a file; empty when the component is absent
   std::shared_ptr<const nlohmann::json> config;
-  bool alone = false;  // a file that was named by itself: its tensors tell what no config says
+  bool alone = false;  // a file that the user named by itself: its tensors tell what no config says
   bool present() const { return !weights.empty(); }
 };
 
 struct ModelFiles {
-  enum class Layout { diffusers, original, single };  // single: the transformer is a file by itself
+  // `single` means that the transformer is a file by itself.
+  enum class Layout { diffusers, original, single };
   Layout layout = Layout::diffusers;
   std::filesystem::path root;
   ComponentFiles transformer;    // A14B: the high-noise expert
@@ -31,8 +32,8 @@ struct ModelFiles {
   ComponentFiles text_encoder;
   ComponentFiles vae;
   ComponentFiles image_encoder;  // 2.1 image-to-video (CLIP)
-  // A folder with tokenizer.json and/or spiece.model, or one of them; empty where the text encoder's file
-  // carries it.
+  // A folder with tokenizer.json, spiece.model or both, or one of these files; empty where the text encoder's
+  // file contains it.
   std::filesystem::path tokenizer;
   std::shared_ptr<const nlohmann::json> model_index;        // diffusers only
   std::shared_ptr<const nlohmann::json> scheduler;          // scheduler_config.json; null when absent
@@ -44,10 +45,11 @@ const char* layout_name(ModelFiles::Layout layout);  // "diffusers", "original" 
 // Throws not_found, naming the component and every name that was looked for.
 ModelFiles open_model(const std::filesystem::path& path);
 
-// VAE and image encoder of the original repositories' names in the folder or the one above it, where files lack them.
+// Fills in the VAE and the image encoder where `files` lacks them, from the folder or the one above it, under
+// the names of the original repositories.
 void find_original_parts(ModelFiles& files, const std::filesystem::path& folder);
 
-// A single component folder (config.json + weights). Throws not_found.
+// Opens the folder of a single component (config.json and weights). Throws not_found.
 ComponentFiles open_component(const std::filesystem::path& folder);
 bool is_component_folder(const std::filesystem::path& folder);
 

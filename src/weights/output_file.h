@@ -18,8 +18,8 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   void write_at(uint64_t offset, const void* data, uint64_t bytes);
-  // The file is `bytes` long then; what was not written is zero. replace: a file of that name is replaced;
-  // otherwise it throws io and leaves what is finished under its temporary name.
+  // Makes the file `bytes` long; what was not written is zero. With `replace`, a file of that name is
+  // replaced; otherwise the call throws io and leaves the finished file under its temporary name.
   void commit(uint64_t bytes, bool replace = true);
 
  private:

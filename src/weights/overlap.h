@@ -1,4 +1,4 @@
-// Tensors of a file must not share a byte.
+// Makes sure that no two tensors of a file share a byte.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace tachy {
 
 struct ByteRange {
-  uint64_t begin, end;  // of the data
+  uint64_t begin, end;  // where the data begins and ends
   std::string_view name;
 };
 

@@ -1,5 +1,5 @@
-// Tensors whose dtype no model computes with: float64 is narrowed once, to float32, as it is read; whole numbers in the place
-// of a weight are an error that names file and tensor, once somebody asks for them.
+// Handles tensors whose dtype no model computes with. float64 is narrowed once, to float32, as it is read;
+// whole numbers in place of a weight are an error that names file and tensor, once somebody asks for them.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,11 @@
 
 namespace tachy {
 
-// Whether a tensor of this name is a weight, whoever chose the name. Settings and counts beside weights may be whole numbers.
+// Says whether a tensor of this name is a weight, no matter who chose the name. Settings and counts beside
+// weights may be whole numbers.
 bool is_weight_name(std::string_view name);
 
-// The same source where there are none.
+// Returns the same source if it has no such tensors.
 std::shared_ptr<TensorSource> plain_values(const std::shared_ptr<TensorSource>& source);
 
 }  // namespace tachy

@@ -1,5 +1,6 @@
-// The reader: a streaming JSON handler, so that no document tree is built (1,300 tensors parse in about a
-// millisecond), repeated keys are seen, and nesting deeper than the format's is refused where it begins.
+// The reader is a streaming JSON handler, so that no document tree is built (1,300 tensors parse in about a
+// millisecond), repeated keys are seen, and JSON that is nested deeper than the format allows is refused
+// where that begins.
 #include "weights/safetensors.h"
 
 #include <fmt/format.h>
@@ -25,7 +26,7 @@ constexpr uint64_t kMaxHeader = 100'000'000;
 struct DTypeName {
   std::string_view name;
   DType dtype;
-  uint64_t unread_bits = 0;  // of one value, where nobody here reads such; its dtype is then of bytes
+  uint64_t unread_bits = 0;  // bits in a value that nothing here reads; its dtype is then one of bytes
 };
 constexpr DTypeName kDTypes[] = {
     {"F64", DType::f64},
@@ -40,7 +41,7 @@ constexpr DTypeName kDTypes[] = {
     {"I8", DType::i8},
     {"U8", DType::u8},
     {"BOOL", DType::boolean},
-    {"F8_E8M0", DType::u8},  // powers of two, which are scales and nothing else: as bytes
+    {"F8_E8M0", DType::u8},  // powers of two, which are only used as scales: read as bytes
     {"F4", DType::u8, 4},
     {"F6_E2M3", DType::u8, 6},
     {"F6_E3M2", DType::u8, 6},
@@ -179,11 +180,11 @@ class HeaderHandler {
   bool in_array_ = false, in_metadata_ = false;
 };
 
-// Whether so many bytes are those of the shape. Values of less than a byte share bytes.
+// Says whether the shape takes exactly `bytes`. Values of less than a byte share bytes.
 bool takes(std::span<const int64_t> shape, const DTypeName& dtype, uint64_t bytes) {
   const auto count = checked_bytes(shape, dtype.unread_bits > 0 ? DType::u8 : dtype.dtype);
   if (!count || dtype.unread_bits == 0) return count == bytes;
-  if (*count / 8 > bytes) return false;  // no dtype is smaller than a bit, and so nothing overflows
+  if (*count / 8 > bytes) return false;  // no dtype is smaller than a bit, so nothing overflows
   return *count / 8 * dtype.unread_bits + (*count % 8 * dtype.unread_bits + 7) / 8 == bytes;
 }
 

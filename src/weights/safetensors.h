@@ -1,8 +1,9 @@
-// safetensors: u64 header length (little endian), a JSON
-// header {name: {dtype, shape, data_offsets}}, then data.
+// safetensors: u64 header length (little endian), a JSON header {name: {dtype, shape, data_offsets}}, then
+// data.
 //
-// The reader trusts nothing: the header is at most 100 MB, every dtype known, every size computed with
-// overflow checks, every range inside the file, equal to its tensor's size and shared with no other tensor.
+// The reader trusts nothing: the header has at most 100 MB, every dtype must be known, and every size is
+// computed with overflow checks. Every range must lie inside the file, have its tensor's size and share
+// nothing with another tensor.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +20,8 @@ namespace tachy {
 std::shared_ptr<TensorSource> open_safetensors(const std::filesystem::path& path,
                                                FileAccess access = FileAccess::map);
 
-// `*.safetensors.index.json` (also `*.bin.index.json`): {"weight_map": {tensor: plain file name beside it}}.
+// Opens `*.safetensors.index.json` (or `*.bin.index.json`): {"weight_map": {tensor: plain file name beside
+// it}}.
 std::shared_ptr<TensorSource> open_sharded(const std::filesystem::path& index_path,
                                            FileAccess access = FileAccess::map);
 
@@ -28,8 +30,9 @@ struct NamedTensor {
   Tensor tensor;  // contiguous, on the CPU
 };
 
-// Writes an OutputFile (output_file.h): a crash leaves no half file under the final name. Where the tensors lie
-// is told by safetensors_layout (file_layout.h), which also serves files whose data is made piece by piece.
+// Writes through an OutputFile (output_file.h): a crash leaves no half file under the final name.
+// safetensors_layout (file_layout.h) says where the tensors lie; it also serves files whose data is made
+// piece by piece.
 void write_safetensors(const std::filesystem::path& path, std::vector<NamedTensor> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 

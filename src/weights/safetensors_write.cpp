@@ -1,4 +1,4 @@
-// Tensors that are in memory, written at once.
+// Writes tensors that are in memory, all at once.
 #include "base/error.h"
 #include "weights/file_layout.h"
 #include "weights/output_file.h"

@@ -1,5 +1,5 @@
-// The tracker behind all copies of a Scope: which tensors were read, which were missing, and what had to be
-// copied because it lies unaligned in its file.
+// The tracker that all copies of a Scope share: it knows which tensors were read, which were missing, and
+// which had to be copied because they lie unaligned in their file.
 #include "weights/scope.h"
 
 #include <fmt/format.h>
@@ -53,8 +53,8 @@ struct Scope::Tracker {
   std::mutex mutex;
   std::vector<bool> used;
   std::vector<std::string> missing;
-  std::map<size_t, Buffer> copies;        // by entry
-  std::map<size_t, os::Mapping> planned;  // likewise, where they are only counted
+  std::map<size_t, Buffer> copies;        // by the entry's index
+  std::map<size_t, os::Mapping> planned;  // likewise, for tensors that are only counted
   std::vector<os::Mapping> zeros;
   uint64_t copied = 0;
 
@@ -81,7 +81,7 @@ struct Scope::Tracker {
     used[index_of(entry)] = true;
   }
 
-  // With the lock held.
+  // Call this with the lock held.
   Tensor made(const TensorSource::Entry& entry) {
     const auto bytes = checked_bytes(entry.dims, entry.dtype);
     check(bytes.has_value(), ErrorCode::corrupt, "{}: tensor {}: its shape is too large",

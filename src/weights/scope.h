@@ -24,8 +24,8 @@ namespace tachy {
 
 class Scope {
  public:
-  // collect: throws at the first missing tensor (immediate), or hands out zeros and lets finish() throw with
-  // all names (collect; what load_component uses).
+  // immediate: throws at the first missing tensor. collect: hands out zeros and lets finish() throw with all
+  // names, which load_component uses.
   enum class Missing { immediate, collect };
 
   // plan_only: tensors that would have to be made (TensorSource::Entry::derived) are counted and read as
@@ -33,21 +33,21 @@ class Scope {
   explicit Scope(std::shared_ptr<TensorSource> source, std::string prefix = "",
                  Missing missing = Missing::immediate, bool plan_only = false);
 
-  Scope sub(std::string_view name) const;  // "blocks" then 0 is "blocks.0."; names join with '.'
+  Scope sub(std::string_view name) const;  // "blocks" then 0 is "blocks.0."; names are joined by '.'
   Scope sub(int64_t index) const { return sub(std::to_string(index)); }
 
-  // A contiguous CPU view in the file's dtype, aligned for it. -1 in dims matches any extent. Throws corrupt
-  // for a wrong shape (tensor, expected, found, file) and not_found for a missing tensor. One that is derived
-  // is made once and kept.
+  // Returns a contiguous CPU view in the file's dtype, aligned for it. -1 in dims matches any extent. Throws
+  // corrupt for a wrong shape (tensor, expected, found, file) and not_found for a missing tensor. A derived
+  // tensor is made once and kept.
   Tensor tensor(std::string_view name, std::initializer_list<int64_t> dims) const {
     return tensor(name, std::span<const int64_t>(dims.begin(), dims.size()));
   }
   Tensor tensor(std::string_view name, std::span<const int64_t> dims) const;
-  // The same, but nothing when the tensor is absent; which ones may be absent is the config's to say.
+  // The same, but returns nothing when the tensor is absent; the config decides which ones may be absent.
   std::optional<Tensor> optional(std::string_view name, std::initializer_list<int64_t> dims) const;
 
-  // What tensor() would make, for those who keep it in a form of their own; null where it lies in the file as
-  // it is, or is missing. Throws for a wrong shape. Counts as read.
+  // Returns the tensor that tensor() would have to make, for code that keeps it in a form of its own; null if
+  // it lies in the file as it is, or is missing. Throws for a wrong shape. Counts as read.
   std::shared_ptr<const DerivedTensor> derived(std::string_view name, std::span<const int64_t> dims) const;
 
   bool has(std::string_view name) const;                          // does not count as read
@@ -55,16 +55,16 @@ class Scope {
   const std::string& prefix() const { return prefix_; }           // "" or "blocks.0."
   const TensorSource& source() const;
 
-  // Call once on the root after the model is built: throws not_found listing the missing tensors (at most
-  // 20), then warns of unused ones (at most 8) unless they begin with an ignorable prefix.
+  // Call this once on the root after the model is built: it throws not_found listing the missing tensors (at
+  // most 20), then warns of unused ones (at most 8) unless they begin with an ignorable prefix.
   void finish(std::string_view component, const std::vector<std::string>& ignorable_prefixes = {}) const;
 
-  // Those of `names` (relative to this scope) that the source lacks.
+  // Returns those of `names` (relative to this scope) that the source lacks.
   std::vector<std::string> missing(std::span<const std::string> names) const;
 
   std::shared_ptr<const void> keep() const { return tracker_; }  // owns the mappings and the aligned copies
   uint64_t mapped_bytes() const;
-  // Of tensors that lie unaligned in their file, or were made.
+  // Bytes of tensors that lie unaligned in their file, or were made.
   uint64_t copied_bytes() const;
 
  private:

@@ -1,5 +1,6 @@
-// A sharded checkpoint: the index names one file per tensor. Only tensors of the index are listed; each must
-// be in the shard that it names. Shard names are plain file names: an index cannot reach outside its folder.
+// A sharded checkpoint: the index names one file per tensor. Only tensors of the index are listed, and each
+// must be in the shard that it names. Shard names are plain file names: an index cannot reach outside its
+// folder.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>

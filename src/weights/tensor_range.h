@@ -1,4 +1,4 @@
-// Overflow-checked sizes of shapes that come from files, and shapes of kernels.
+// Overflow-checked sizes for shapes that come from files, and shapes of kernels.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 
 namespace tachy {
 
-// Product of non-negative extents times the element size; nothing when negative or above int64.
+// The product of non-negative extents times the element size; nothing when one is negative or the product
+// exceeds int64.
 inline std::optional<uint64_t> checked_bytes(std::span<const int64_t> dims, DType dtype) {
   uint64_t total = static_cast<uint64_t>(dtype_size(dtype));
   bool empty = false;
@@ -28,8 +29,8 @@ inline std::optional<uint64_t> checked_bytes(std::span<const int64_t> dims, DTyp
   return empty ? 0 : total;
 }
 
-// Whether `found` is `dims` with neighbours taken together: files of four dimensions at most hold a kernel of
-// five so, and its values lie in the same order.
+// Says whether `found` is `dims` with neighbouring dimensions merged: files that allow four dimensions store
+// a five-dimensional kernel so, with its values in the same order.
 inline bool is_folded(std::span<const int64_t> dims, std::span<const int64_t> found) {
   size_t i = 0;
   for (const int64_t extent : found) {

@@ -1,5 +1,5 @@
-// The sorted entry list, and open_weights(): formats are told apart by their first bytes, folders by the file
-// names that diffusers, transformers and the original repositories use.
+// The sorted list of entries, and open_weights(): the first bytes tell formats apart, and folders are
+// recognised by the file names that diffusers, transformers and the original repositories use.
 #include "weights/tensor_source.h"
 
 #include <fmt/format.h>
@@ -97,7 +97,8 @@ constexpr std::array<std::string_view, 12> kUsualNames = {
 
 bool is_index_name(std::string_view name) { return name.ends_with(".index.json"); }
 
-// "model-00002-of-00003.safetensors": the second of three. Nothing for another name, and for the only one.
+// "model-00002-of-00003.safetensors" is the second of three. Returns nothing for another name, or if there is
+// only one shard.
 std::optional<std::pair<int, int>> shard_number(std::string_view name) {
   constexpr std::string_view kShape = "-00000-of-00000";
   const size_t dot = name.rfind('.');
@@ -110,8 +111,8 @@ std::optional<std::pair<int, int>> shard_number(std::string_view name) {
   return count > 1 ? std::optional(std::pair(number(1), count)) : std::nullopt;
 }
 
-// The only file of the folder that `wanted` accepts; empty
-// when there is none, an error when there are several.
+// Returns the only file of the folder that `wanted` accepts; empty when there is none, an error when there
+// are several.
 template <class Wanted>
 fs::path only_file(const fs::path& folder, Wanted wanted) {
   std::vector<fs::path> found;
@@ -135,14 +136,14 @@ std::shared_ptr<TensorSource> told_by_head(const fs::path& path, FileAccess acce
     check(file.size() > 0, ErrorCode::corrupt, "{}: the file is empty: download it again", path.string());
     head.assign(reinterpret_cast<const char*>(file.data()), std::min<uint64_t>(file.size(), kKindBytes));
   }
-  // First: the ninth byte of a GGUF file, the low one of its number of tensors, may be any.
+  // GGUF is tested first: its ninth byte, the low one of the number of tensors, may be any.
   if (head.starts_with("GGUF")) return open_gguf(path, access);
   if (head.size() > 8 && head[8] == '{') return open_safetensors(path, access);
   if (head.starts_with("PK")) return open_torch_zip(path, access);
   if (head[0] == '{' && path.filename().string().ends_with(".json")) return open_sharded(path, access);
   refuse_foreign(head, path, "tensors in a safetensors, GGUF or PyTorch file");
-  if (path.extension() == ".safetensors")
-    return open_safetensors(path, access);  // for its more precise error
+  // The reader of safetensors gives a more precise error.
+  if (path.extension() == ".safetensors") return open_safetensors(path, access);
   return open_torch_zip(path, access);
 }
 
@@ -177,7 +178,8 @@ fs::path find_weights(const fs::path& folder) {
   for (const auto name : kUsualNames) {
     std::error_code ignored;
     if (fs::is_regular_file(folder / name, ignored)) return folder / name;
-    // Another one is another precision, or another file altogether.
+    // A dangling link is an error: the file of the next name may have another precision, or be something else
+    // altogether.
     check(!lies_at(folder / name) || fs::exists(folder / name, ignored), ErrorCode::not_found, "{}: {}",
           (folder / name).string(), why_missing(folder / name));
   }

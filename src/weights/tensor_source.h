@@ -1,7 +1,8 @@
-// What every weights format becomes: a sorted list of named, contiguous tensors that lie in mapped files.
+// The form that every weights format is turned into: a sorted list of named, contiguous tensors that lie in
+// mapped files.
 //
 // A source owns its mappings: keep the shared_ptr (or Scope::keep()) as long as any tensor of it is in use.
-// `name` is what models ask for (after renaming, see rename.h); `name_in_file` is for people.
+// Models ask for `name` (after renaming, see rename.h); `name_in_file` is for people.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +27,12 @@ class TensorSource {
     std::string name_in_file;
     DType dtype = DType::f32;
     std::vector<int64_t> dims;   // rank 1 to 6; a scalar is [1]
-    const void* data = nullptr;  // may be unaligned for its dtype: Scope copies those
+    const void* data = nullptr;  // may be unaligned for its dtype: Scope copies such tensors
     uint64_t bytes = 0;
     uint32_t file = 0;     // index into files()
     std::string unusable;  // why this tensor cannot be read (non-contiguous …); empty when it can
-    // Set where the values must be made first: `data` is then null, `bytes` what lies in the file, `dtype`
-    // what the values are kept in by whoever keeps them all: float32, unless a file's own 16 bits ask for less.
+    // Set where the values must be made first: `data` is then null and `bytes` is the size in the file. Code
+    // that keeps all values keeps them as `dtype`: float32, unless a file's own 16 bits ask for less.
     std::shared_ptr<const DerivedTensor> derived = {};
   };
 
@@ -39,26 +40,26 @@ class TensorSource {
   TensorSource(std::vector<Entry> entries, std::vector<std::shared_ptr<const MappedFile>> files,
                std::map<std::string, std::string> metadata = {});
 
-  // The same files with other entries.
+  // Returns the same files with other entries.
   std::shared_ptr<TensorSource> with_entries(std::vector<Entry> entries) const {
     return std::make_shared<TensorSource>(std::move(entries), files_, metadata_);
   }
 
   const Entry* find(std::string_view name) const;  // nullptr when there is none
-  // The dims of a tensor that a part of a model (which messages name) must have. Throws not_found without it, corrupt when it
-  // has another rank.
+  // The dims of a tensor that a part of a model must have; messages name that part. Throws not_found without
+  // the tensor, and corrupt if it has another rank.
   const std::vector<int64_t>& dims_of(std::string_view part, std::string_view name, size_t rank) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
   std::span<const Entry> entries() const { return entries_; }
 
   std::string file_of(const Entry& entry) const;
-  std::string files_text() const;  // for messages: the one file, or "a.safetensors and 3 more"
+  std::string files_text() const;  // for messages: the only file, or "a.safetensors and 3 more"
   const std::vector<std::shared_ptr<const MappedFile>>& files() const { return files_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   uint64_t mapped_bytes() const;  // sizes of all mapped files
-  uint64_t read_bytes() const;    // of all files that were read into memory instead, as Buffers
+  uint64_t read_bytes() const;    // sizes of all files that were read into Buffers instead
 
-  // Throws io, naming the file, when a mapped one has changed its length: its pages must not be touched.
+  // Throws io, naming the file, if a mapped file has changed its length: its pages must not be touched.
   void check_files() const;
 
  private:
@@ -67,15 +68,17 @@ class TensorSource {
   std::map<std::string, std::string> metadata_;
 };
 
-// The tensors of both, with the metadata of the first. Throws corrupt when both have a tensor of one name.
+// Returns the tensors of both, with the metadata of the first. Throws corrupt when both have a tensor of one
+// name.
 std::shared_ptr<TensorSource> joined(const TensorSource& first, const TensorSource& second);
 
-// Opens weights by content: a .safetensors file, a torch zip (.pth .pt .bin), a .gguf file, a *.index.json of shards,
-// or a folder that holds one of them under a usual name (diffusion_pytorch_model, model, pytorch_model) or alone.
+// Opens weights by content: a .safetensors file, a torch zip (.pth .pt .bin), a .gguf file, a *.index.json of
+// shards, or a folder that holds one of these. In a folder, that has a usual name (diffusion_pytorch_model,
+// model, pytorch_model) or is the only one.
 std::shared_ptr<TensorSource> open_weights(const std::filesystem::path& path,
                                            FileAccess access = FileAccess::map);
 
-// The file in `folder` that open_weights(folder) would open; empty when there is none.
+// Returns the file in `folder` that open_weights(folder) would open; empty when there is none.
 std::filesystem::path find_weights(const std::filesystem::path& folder);
 
 }  // namespace tachy

@@ -48,6 +48,32 @@ class Budget(unittest.TestCase):
         self.assertIn("estimated 218 s", self.run_with(109, 200))
         self.assertIn("more than a tenth above", self.run_with(111, 200))
 
+    def test_kernels_are_measured_by_the_units_beside_them(self):
+        for speed in (1, 3):  # of the machine, which does not count
+            took = {"a.cpp.o": 10 * speed, "b.cpp.o": 30 * speed, "c.cu.o": 60 * speed}
+            self.assertEqual(TOOL.kernel_seconds(took, {"a.cpp.o": 5, "b.cpp.o": 15}, 1.5), 45)
+
+    def kernels_of(self, architectures, seconds):
+        """What is said of a build whose log has 20 s of other units, estimated at 10, and so many of kernels."""
+        kept = {"kernels": {"seconds_of_one_estimated": 2, "budget_seconds": {"every build": 5, "90a": 20, "80": 10}}}
+        log = [("src/a.cpp.o", 20), ("src/k.cu.o", seconds), ("bench/lab/x.cu.o", 1000)]
+        said = io.StringIO()
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "kernels.txt").write_text(f"{architectures}\n")
+            (pathlib.Path(folder) / ".ninja_log").write_text("".join(f"0\t{1000 * s}\t0\t{name}\tx\n" for name, s in log))
+            try:
+                with contextlib.redirect_stdout(said):
+                    TOOL.check_kernels(folder, {"src/a.cpp.o": 10}, kept)
+            except SystemExit as stop:
+                return str(stop)
+        return said.getvalue()
+
+    def test_each_architecture_has_a_line(self):
+        self.assertIn("90a, 80: about 35 s of processor time; the budget is 35 s", self.kernels_of("90a;80", 35))
+        self.assertIn("more than a tenth above", self.kernels_of("90a", 35))
+        self.assertIn("77, which has no line", self.kernels_of("90a;77", 1))
+        self.assertIn("has no kernels", self.kernels_of("none: no GPU was seen", 0))
+
     def test_a_build_that_is_not_made_is_no_proof(self):
         self.assertIn("build it first", self.run_with(3, 200))
 

@@ -1,1 +1,1 @@
-"""Names that users of other kernel packages know, made of `tachyscope.ops`: `tachyscope.compat.wan_kernels`."""
+"""Names that users of other kernel packages know, based on `tachyscope.ops`: `tachyscope.compat.wan_kernels`."""

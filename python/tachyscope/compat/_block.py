@@ -1,4 +1,4 @@
-"""A transformer block of our kernels, and whole blocks of diffusers' Wan models."""
+"""A transformer block made of our kernels, and whole blocks of diffusers' Wan models."""
 
 import torch
 import torch.nn.functional as F
@@ -11,10 +11,11 @@ from ._check import agree, compare_times
 
 class FusedWanBlock(nn.Module):
     """Norm and modulation, joined QKV, rotary positions, attention, output, gated residual, SwiGLU feed-forward, gated
-    residual. There is no attention over a text: diffusers' Wan block is another one (`patch_model_with_fused_blocks`).
+    residual. There is no attention over a text: diffusers' Wan block is a different one
+    (`patch_model_with_fused_blocks`).
 
     Linear layers have biases, norms have no weights (eps 1e-6). Tokens are at the positions 0, 1, … of one axis with
-    theta 10000, pairs are neighbours. With WAN_FORCE_SDPA=1 when it is made, attention is torch's."""
+    theta 10000, and pairs are neighbours. If WAN_FORCE_SDPA=1 when it is made, attention is torch's."""
 
     def __init__(self, hidden_dim, num_heads, ffn_dim):
         super().__init__()
@@ -27,7 +28,8 @@ class FusedWanBlock(nn.Module):
         self.down_proj = nn.Linear(ffn_dim, hidden_dim)
 
     def forward(self, x, shift_msa, scale_msa, gate_msa, shift_mlp, scale_mlp, gate_mlp):
-        """x [batch, tokens, hidden_dim]; the six have one shape, [batch, hidden_dim] or one that broadcasts to x's."""
+        """x is [batch, tokens, hidden_dim]; the six others have one shape, [batch, hidden_dim] or one that broadcasts
+        to x's."""
         rows = (shift_msa, scale_msa, gate_msa, shift_mlp, scale_mlp, gate_mlp)
         shift_msa, scale_msa, gate_msa, shift_mlp, scale_mlp, gate_mlp = map(_each_sample, rows)
         normed = ops.ada_layer_norm(x, scale_msa, shift_msa)
@@ -48,9 +50,9 @@ def _each_sample(t):
 
 
 def patch_model_with_fused_blocks(model):
-    """Gives the blocks of diffusers' Wan transformer the forward of `tachyscope.optimize`, as at level safe, and returns how
-    many: none in a model of other blocks, nor with WAN_ENABLE_FUSED_BLOCK=0. Blocks keep their class and weights; what was
-    replaced before stays, and `tachyscope.restore(model)` undoes it."""
+    """Gives the blocks of diffusers' Wan transformer the forward of `tachyscope.optimize` at level safe, and returns
+    how many: 0 for a model with other blocks, or with WAN_ENABLE_FUSED_BLOCK=0. Blocks keep their class and weights;
+    modules that were replaced before stay as they are, and `tachyscope.restore(model)` undoes it."""
     _switches.warn()
     if _switches.env_switch("WAN_ENABLE_FUSED_BLOCK") is False:
         return 0
@@ -63,7 +65,7 @@ def patch_model_with_fused_blocks(model):
 
 
 def _plain(block, x, shift_msa, scale_msa, gate_msa, shift_mlp, scale_mlp, gate_mlp):
-    """What the block computes, by torch alone."""
+    """Computes the same as the block with torch alone."""
     def turned(t):
         half = t.shape[3] // 2
         angles = torch.outer(torch.arange(t.shape[1]).double(), 10000.0 ** (-torch.arange(half).double() / half))
@@ -86,10 +88,10 @@ def _case(batch, tokens, hidden_dim, num_heads, ffn_dim):
 
 
 def validate_fused_block():
-    """Whether the block agrees with plain PyTorch in float32."""
+    """Says whether the block agrees with plain PyTorch in float32."""
     return agree([_case(2, 9, 48, 4, 80), _case(1, 33, 128, 2, 200)])
 
 
 def benchmark_fused_block():
-    """Microseconds of plain PyTorch and of the block: 128 tokens of 256."""
+    """Returns microseconds of plain PyTorch and of the block, for 128 tokens of 256."""
     return compare_times({"block": _case(1, 128, 256, 4, 512)})

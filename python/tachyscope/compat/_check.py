@@ -1,4 +1,4 @@
-"""Two functions on the same inputs: whether they agree, and how long each takes."""
+"""Compares two functions on the same inputs: whether they agree, and how long each takes."""
 
 import time
 
@@ -7,9 +7,9 @@ from torch.utils import _pytree
 
 
 def validate_kernel(old_fn, new_fn, inputs, rtol=1e-5, atol=1e-5):
-    """Calls both functions on copies of `inputs` (a tensor, a tuple or list of arguments, or a dict of keywords) and returns
-    {"passed", "max_diff", "mean_diff"}. They agree where |new − old| ≤ atol + rtol · |old| for every value. Results of other
-    shapes, dtypes or numbers, and a NaN or an infinity that only one has, are differences of infinity."""
+    """Calls both functions on copies of `inputs` (a tensor, a tuple or list of arguments, or a dict of keywords) and
+    returns {"passed", "max_diff", "mean_diff"}. They agree if |new − old| ≤ atol + rtol · |old| for every value. If
+    the results differ in shape, dtype or number, or only one has a NaN or an infinity, the difference is infinite."""
     old, new = (_pytree.tree_leaves(_call(fn, inputs)) for fn in (old_fn, new_fn))
     if not old or len(old) != len(new):
         return {"passed": False, "max_diff": float("inf"), "mean_diff": float("inf")}
@@ -34,7 +34,7 @@ def _alike(a, b):
 
 
 def _call(fn, inputs):
-    """On copies, so that a function that works in place does not change what the other sees."""
+    """Calls the function on copies, so that one that works in place does not change the other's inputs."""
     inputs = _pytree.tree_map(lambda t: t.detach().clone() if isinstance(t, torch.Tensor) else t, inputs)
     with torch.no_grad():
         if isinstance(inputs, dict):
@@ -43,7 +43,7 @@ def _call(fn, inputs):
 
 
 def agree(pairs):
-    """Whether all (plain, ours, inputs) agree: to 1e-5 in float32, and in bfloat16 to two of its roundings."""
+    """Says whether all (plain, ours, inputs) agree: to 1e-5 in float32, and in bfloat16 to two of its roundings."""
     for plain, ours, inputs in pairs:
         sixteen = any(isinstance(t, torch.Tensor) and t.dtype == torch.bfloat16 for t in inputs)
         bound = 2e-2 if sixteen else 1e-5
@@ -53,8 +53,8 @@ def agree(pairs):
 
 
 def compare_times(cases, rounds=3):
-    """{name: {"plain_us", "ours_us", "speedup"}} of cases {name: (plain, ours, inputs)}: the least of some rounds, the two in
-    turns. Waits for the GPU where the default device is one."""
+    """Returns {name: {"plain_us", "ours_us", "speedup"}} for cases {name: (plain, ours, inputs)}: the least of some
+    rounds, in which the two alternate. Waits for the GPU if the default device is one."""
     table, calls = {}, 100 if torch.get_default_device().type == "cuda" else 5
     with torch.no_grad():
         for name, (plain, ours, inputs) in cases.items():

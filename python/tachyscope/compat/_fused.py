@@ -1,4 +1,4 @@
-"""Operations that one kernel computes."""
+"""Operations that a single kernel computes."""
 
 import torch
 import torch.nn.functional as F
@@ -7,7 +7,7 @@ from .. import ops
 from .._op import enable_torch
 from ._check import agree, compare_times
 
-_SILU = 1  # as the op counts its activations
+_SILU = 1  # the op's number for it
 
 
 def fused_layernorm_modulation(x, weight, scale, shift):
@@ -18,7 +18,7 @@ def fused_layernorm_modulation(x, weight, scale, shift):
 
 
 def fused_swiglu(gate, up):
-    """silu(gate) · up of two tensors, with gradients of both."""
+    """silu(gate) · up of two tensors, with gradients for both."""
     return ops.swiglu(gate, up)
 
 
@@ -37,8 +37,9 @@ class FusedSwiGLUFunction(torch.autograd.Function):
 
 
 def fused_qkv_rope(qkv, cos, sin, num_heads):
-    """Splits a joined projection and turns q and k. qkv [batch, tokens, 3 · heads · head_dim]; cos and sin [tokens,
-    head_dim / 2], for neighbouring pairs. Returns q, k and v, each [batch, tokens, heads, head_dim]; v is a view of qkv."""
+    """Splits a joined projection and rotates q and k. qkv [batch, tokens, 3 · heads · head_dim]; cos and sin [tokens,
+    head_dim / 2], for neighbouring pairs. Returns q, k and v, each [batch, tokens, heads, head_dim]; v is a view of
+    qkv."""
     return ops.qkv_rope(qkv, cos, sin, num_heads)
 
 
@@ -75,11 +76,11 @@ def _cases(batch, tokens, heads, dim, dtype=torch.float32):
 
 
 def validate_fused_ops():
-    """Whether the three agree with plain PyTorch, in float32 and bfloat16."""
+    """Says whether the three agree with plain PyTorch, in float32 and bfloat16."""
     shapes = [(2, 9, 3, 20), (1, 33, 2, 64), (2, 9, 3, 20, torch.bfloat16)]
     return agree(case for shape in shapes for case in _cases(*shape).values())
 
 
 def benchmark_fused_ops():
-    """Microseconds of plain PyTorch and of the kernels: 256 tokens of 8 heads of 64."""
+    """Returns microseconds of plain PyTorch and of the kernels, for 256 tokens of 8 heads of 64."""
     return compare_times(_cases(1, 256, 8, 64))

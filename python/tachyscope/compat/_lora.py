@@ -1,4 +1,4 @@
-"""Low-rank adapters: one, and the sum of several."""
+"""Low-rank adapters: a single one, and the sum of several."""
 
 import torch
 
@@ -7,20 +7,21 @@ from ._check import agree, compare_times
 
 
 def grouped_lora_forward_optimized(x, a, b, scales):
-    """What n adapters add: the sum over i of scales[i] · (x·a[i]ᵀ)·b[i]ᵀ, by `ops.grouped_lora`.
+    """The sum that n adapters add: scales[i] · (x·a[i]ᵀ)·b[i]ᵀ over all i, by `ops.grouped_lora`.
 
-    x [batch, in] (or more dims before), a [n, rank, in], b [n, out, rank], scales [n]. The result is [batch, out]; it has
-    gradients of all four."""
+    x [batch, in] (or with more leading dims), a [n, rank, in], b [n, out, rank], scales [n]. The result is [batch,
+    out]; it has gradients for all four."""
     return ops.grouped_lora(x, a, b, scales)
 
 
 def single_lora_forward_optimized(x, a, b, scale):
-    """What one adapter adds: scale · (x·aᵀ)·bᵀ. x [batch, in], a [rank, in], b [out, rank], scale a number or a tensor."""
+    """The value that one adapter adds: scale · (x·aᵀ)·bᵀ. x [batch, in], a [rank, in], b [out, rank], scale a number or
+    a tensor."""
     return ops.lora(x, a, b, scale)
 
 
 def _grouped(x, a, b, scales):
-    """In float32 between the two products, as the kernels compute."""
+    """Computes it in float32 between the two products, like the kernels."""
     x_, a, b, scales = (t.float() for t in (x, a, b, scales))
     parts = torch.einsum("...k,nrk,nor->n...o", x_, a, b)
     return (parts * scales.view(-1, *[1] * x.dim())).sum(0).to(x.dtype)
@@ -31,13 +32,13 @@ def _single(x, a, b, scale):
 
 
 def _draw(batch, n, rank, size, out, dtype=torch.float32):
-    """Adapters whose results are about as large as x."""
+    """Draws adapters whose results are about as large as x."""
     x, a, b = torch.randn(batch, size), torch.randn(n, rank, size) / size ** 0.5, torch.randn(n, out, rank) / rank ** 0.5
     return x.to(dtype), a.to(dtype), b.to(dtype), torch.rand(n)
 
 
 def validate_lora_kernels():
-    """Whether one adapter and several agree with products of torch, in float32 and bfloat16."""
+    """Says whether one adapter and several agree with products of torch, in float32 and bfloat16."""
     pairs = []
     for draw in (_draw(5, 3, 4, 24, 40), _draw(17, 1, 16, 128, 64), _draw(9, 4, 8, 64, 32, torch.bfloat16)):
         x, a, b, _ = draw
@@ -46,7 +47,7 @@ def validate_lora_kernels():
 
 
 def benchmark_lora_kernels():
-    """Microseconds of products of torch and of the kernels: rank 16, one adapter and four."""
+    """Returns microseconds of products of torch and of the kernels, for rank 16, with one adapter and with four."""
     x, a, b, scales = _draw(64, 4, 16, 512, 512)
 
     def loop(x, a, b, scales):

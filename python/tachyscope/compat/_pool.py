@@ -1,4 +1,4 @@
-"""Buffers of fixed addresses for the blocks of a transformer, as CUDA graphs need them."""
+"""Buffers at fixed addresses for the blocks of a transformer, as CUDA graphs need them."""
 
 import enum
 
@@ -13,12 +13,14 @@ class BufferType(enum.Enum):
 
 
 class CUDAGraphMemoryPool:
-    """Buffers [max_batch, max_seq_len, …], allocated once: a graph that was captured with them finds them at the same place.
+    """Buffers [max_batch, max_seq_len, …], allocated once: a graph that was captured with them finds them at the same
+    place.
 
-    The output of block i is the input of block i + 1. With double buffering (the default) two buffers take turns;
-    without, every block has its own. The workspaces, [.., 3 · hidden_dim] for q, k and v and [.., ffn_dim], belong to whichever
-    block runs. With `bypass` get_buffer gives a new tensor at each call and nothing is kept, to tell whether an error
-    comes of memory that is used twice. ffn_dim is 4 · hidden_dim where it is not given. Nothing here needs a GPU."""
+    The output of block i is the input of block i + 1. With double buffering (the default) two buffers alternate;
+    without it, every block has its own. The workspaces, [.., 3 · hidden_dim] for q, k and v and [.., ffn_dim], belong
+    to whichever block runs. With `bypass`, get_buffer returns a new tensor at each call and keeps nothing, to find out
+    whether an error comes from memory that is used twice. ffn_dim is 4 · hidden_dim if it is not given. Nothing here
+    needs a GPU."""
 
     def __init__(self, max_batch, max_seq_len, hidden_dim, num_blocks, device, *, dtype=torch.bfloat16, ffn_dim=None,
                  double_buffering=True, bypass=False):
@@ -34,7 +36,7 @@ class CUDAGraphMemoryPool:
         self._buffers = None
 
     def allocate(self):
-        """Takes the memory. A second call changes nothing, so that addresses stay. Returns the pool."""
+        """Allocates the memory. A second call changes nothing, so that addresses stay the same. Returns the pool."""
         if self._buffers is None and not self.bypass:
             count = 2 if self.double_buffering else self.num_blocks + 1
             shapes = [self._states] * count + [self._attention, self._ffn]
@@ -42,11 +44,11 @@ class CUDAGraphMemoryPool:
         return self
 
     def release(self):
-        """Gives the memory back, once nobody else holds the tensors."""
+        """Releases the memory, once nobody else holds the tensors."""
         self._buffers = None
 
     def get_buffer(self, buffer_type, block_idx=0):
-        """The buffer of a block. Before `allocate` that is an error, unless the pool is bypassed."""
+        """Returns the buffer of a block. Before `allocate` that is an error, unless the pool is bypassed."""
         buffer_type = BufferType(buffer_type)
         if not 0 <= block_idx < self.num_blocks:
             raise IndexError(f"get_buffer: expected block_idx in [0, {self.num_blocks - 1}], got {block_idx}")
@@ -60,7 +62,7 @@ class CUDAGraphMemoryPool:
         return self._buffers[index]
 
     def bytes(self):
-        """What is allocated now."""
+        """Returns the number of bytes that are allocated now."""
         return sum(t.numel() * t.element_size() for t in self._buffers or [])
 
     def _new(self, shape):
@@ -68,9 +70,9 @@ class CUDAGraphMemoryPool:
 
 
 def create_pool_for_wan_model(model, max_batch=1, max_seq_len=32760, device=None, **options):
-    """A pool of the sizes of a Wan transformer, allocated. `model` has a config (diffusers') or is a dict with num_layers,
-    num_attention_heads, attention_head_dim and ffn_dim. The device and dtype are the model's, unless they are given;
-    further options are the pool's. 32,760 tokens are 81 frames of 480x832."""
+    """Returns an allocated pool with the sizes of a Wan transformer. `model` has a config (diffusers') or is a dict
+    with num_layers, num_attention_heads, attention_head_dim and ffn_dim. The device and dtype are the model's,
+    unless they are given; further options are the pool's. 32,760 tokens are 81 frames of 480x832."""
     config = model if isinstance(model, dict) else getattr(model, "config", None)
     names = ("num_layers", "num_attention_heads", "attention_head_dim", "ffn_dim")
     missing = list(names) if config is None else [name for name in names if name not in config]
@@ -87,7 +89,7 @@ def create_pool_for_wan_model(model, max_batch=1, max_seq_len=32760, device=None
 
 
 def test_memory_pool():
-    """Whether a small pool on the default device keeps its addresses, takes turns and is bypassed when told to."""
+    """Says whether a small pool on the default device keeps its addresses, alternates its buffers, and can be bypassed."""
     sizes = (2, 8, 16, 3, torch.get_default_device())
     pool = CUDAGraphMemoryPool(*sizes).allocate()
     first = pool.get_buffer(BufferType.BLOCK_INPUT)

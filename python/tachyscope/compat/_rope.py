@@ -9,12 +9,12 @@ from ._check import agree, compare_times
 
 
 def rope_apply_triton(x, grid_sizes, freqs, reverse_time=False):
-    """Turns neighbouring pairs of each head by frame, row and column, through `ops.rope`.
+    """Rotates neighbouring pairs of each head by frame, row and column, through `ops.rope`.
 
-    x [batch, tokens, heads, head_dim]; grid_sizes [batch, 3] (frames, rows, columns), one for each sample; freqs complex
-    [positions, head_dim / 2], split over the three axes as Wan does. Tokens behind a sample's grid are left as they are.
-    reverse_time counts frames from the last. The result has x's dtype; it has a gradient of x. Reading grid_sizes
-    waits for the GPU where they lie on one."""
+    x [batch, tokens, heads, head_dim]; grid_sizes [batch, 3] (frames, rows, columns), one for each sample; freqs
+    complex [positions, head_dim / 2], split over the three axes as in Wan. Tokens after a sample's grid are left as
+    they are. reverse_time counts frames from the last one. The result has x's dtype and a gradient for x. Reading
+    grid_sizes waits for the GPU if they are on one."""
     grids = _grids(x, grid_sizes, freqs)
     if all(grid == grids[0] for grid in grids):
         return _turned(x, grids[0], freqs, reverse_time)
@@ -22,17 +22,17 @@ def rope_apply_triton(x, grid_sizes, freqs, reverse_time=False):
 
 
 def rope_apply_real(x, grid_sizes, freqs, reverse_time=False):
-    """The same as `rope_apply_triton`."""
+    """Does the same as `rope_apply_triton`."""
     return rope_apply_triton(x, grid_sizes, freqs, reverse_time)
 
 
 def rope_apply_real_3d(x, grid_sizes, freqs, reverse_time=False):
-    """The same as `rope_apply_triton`."""
+    """Does the same as `rope_apply_triton`."""
     return rope_apply_triton(x, grid_sizes, freqs, reverse_time)
 
 
 def rope_apply(x, grid_sizes, freqs, reverse_time=False):
-    """The plain form, by torch's complex numbers in float64: what the others are compared with."""
+    """The plain form, with torch's complex numbers in float64; the others are compared with it."""
     results = []
     for sample, grid in zip(x, _grids(x, grid_sizes, freqs)):
         turns = _turns(grid, freqs, reverse_time).to(sample.device, torch.complex128)
@@ -59,7 +59,7 @@ def _grids(x, grid_sizes, freqs):
 
 
 def _turns(grid, freqs, reverse_time):
-    """The turn of each token's pairs, complex [tokens, head_dim / 2]."""
+    """Returns the rotation of each token's pairs, complex [tokens, head_dim / 2]."""
     frames, rows, columns = grid
     side = freqs.shape[1] // 3
     time, down, across = freqs.split([freqs.shape[1] - 2 * side, side, side], dim=1)
@@ -85,11 +85,12 @@ def _draw(batch, grid, heads, dim, dtype=torch.float32, rest=0):
 
 
 def validate_rope_implementation():
-    """Whether the kernels agree with `rope_apply` on a few shapes, both orders of time, in float32 and bfloat16."""
+    """Says whether the kernels agree with `rope_apply` on a few shapes, in both orders of time, in float32 and
+    bfloat16."""
     draws = [_draw(2, (3, 4, 5), 2, 24), _draw(1, (2, 3, 3), 3, 128, rest=4), _draw(1, (2, 3, 3), 3, 64, torch.bfloat16)]
     return agree((rope_apply, rope_apply_triton, (*draw, reverse)) for draw in draws for reverse in (False, True))
 
 
 def benchmark_rope_implementation():
-    """Microseconds of `rope_apply` and of the kernel, for a few heads of 128."""
+    """Returns microseconds of `rope_apply` and of the kernel, for a few heads of 128."""
     return compare_times({"rope_apply": (rope_apply, rope_apply_triton, _draw(1, (5, 8, 8), 4, 128))})

@@ -1,4 +1,4 @@
-"""Settings for a transformer, in place of the arguments of `tachyscope.optimize`."""
+"""Settings for a transformer, as an alternative to the arguments of `tachyscope.optimize`."""
 
 import dataclasses
 import enum
@@ -25,12 +25,11 @@ class OptimizationLevel(enum.Enum):
 
 @dataclasses.dataclass
 class OptimizationConfig:
-    """What `optimize_transformer` replaces. Without whole blocks their norms are replaced one by one; without fused attention it
-    is the model's own, which is torch's scaled_dot_product_attention. use_torch_compile calls transformer.compile(). What is None is
-    what the environment says (WAN_ENABLE_FUSED_BLOCK; WAN_FORCE_SDPA, the other way round; WAN_TORCH_COMPILE), and where that
-    says nothing True, True and False.
-    use_fp8 and use_cuda_graphs are refused: there are no fp8 kernels in this package, and a graph needs example inputs,
-    which `tachyscope.graph` takes."""
+    """Tells `optimize_transformer` what to replace. Without whole blocks, their norms are replaced one by one; without
+    fused attention, it is the model's own, which is torch's scaled_dot_product_attention. use_torch_compile calls
+    transformer.compile(). Fields that are None come from the environment (WAN_ENABLE_FUSED_BLOCK; WAN_FORCE_SDPA,
+    inverted; WAN_TORCH_COMPILE); if that says nothing, they are True, True and False. use_fp8 and use_cuda_graphs
+    are refused: this package has no fp8 kernels, and a graph needs example inputs, which `tachyscope.graph` takes."""
 
     level: OptimizationLevel = OptimizationLevel.SAFE
     enable_fused_block: bool | None = None
@@ -49,7 +48,7 @@ class OptimizationConfig:
             raise ValueError("OptimizationConfig: use_cuda_graphs cannot be honoured without example inputs; call tachyscope.graph")
 
     def wants(self, op):
-        """Whether modules that `tachyscope.optimize` computes by `op` are to be replaced."""
+        """Says whether modules that `tachyscope.optimize` computes by `op` should be replaced."""
         if op == "a whole block":
             asked = self.enable_fused_block
             return (_switches.env_switch("WAN_ENABLE_FUSED_BLOCK") if asked is None else asked) is not False
@@ -59,37 +58,37 @@ class OptimizationConfig:
         return self.enable_fused_norms if op in _NORMS else self.enable_fused_activations
 
     def compiles(self):
-        """Whether transformer.compile() is to be called."""
+        """Says whether transformer.compile() should be called."""
         asked = self.use_torch_compile
         return _switches.env_switch("WAN_TORCH_COMPILE") is True if asked is None else asked
 
 
 def quick_setup_for_a100():
-    """Level aggressive. The kernels choose by the GPU themselves, so there is nothing else to set."""
+    """Returns level aggressive. The kernels themselves adapt to the GPU, so there is nothing else to set."""
     return OptimizationConfig(level=OptimizationLevel.AGGRESSIVE)
 
 
 def quick_setup_for_l4():
-    """Level aggressive, the same as for an A100."""
+    """Returns level aggressive, the same as for an A100."""
     return OptimizationConfig(level=OptimizationLevel.AGGRESSIVE)
 
 
 def quick_setup_auto():
-    """Level aggressive on a GPU of compute capability 8.0 or more, safe elsewhere."""
+    """Returns level aggressive on a GPU of compute capability 8.0 or more, and safe elsewhere."""
     recent = torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 0)
     return OptimizationConfig(level=OptimizationLevel.AGGRESSIVE if recent else OptimizationLevel.SAFE)
 
 
 def optimize_transformer(transformer, config=None, model_config=None):
-    """`tachyscope.optimize` by a config, that of `quick_setup_auto` where none is given. Returns the transformer itself.
+    """Calls `tachyscope.optimize` with a config, by default that of `quick_setup_auto`. Returns the transformer itself.
 
-    model_config is compared with the transformer's own config: an entry that says otherwise, or that the transformer does
-    not have, is an error. Nothing is taken from it."""
+    model_config is only compared with the transformer's own config: an entry that differs, or that the transformer does
+    not have, is an error."""
     global _last
     config = quick_setup_auto() if config is None else config
     if not isinstance(config, OptimizationConfig):
         raise TypeError(f"optimize_transformer: expected config to be an OptimizationConfig, got {type(config).__name__}")
-    config = dataclasses.replace(config)  # which checks it again, since its fields may have been set
+    config = dataclasses.replace(config)  # checks it again, since its fields may have been set
     _compare(transformer, model_config)
     _switches.warn()
     enable_torch()
@@ -112,7 +111,7 @@ def _compare(transformer, model_config):
 
 
 def _in_place():
-    """(name, class, op) of what the last optimize_transformer replaced and nobody has restored."""
+    """Returns (name, class, op) for modules that the last optimize_transformer replaced and nobody has restored."""
     transformer = _last[0]() if _last is not None else None
     if transformer is None:
         return []
@@ -123,14 +122,15 @@ def _in_place():
 
 
 def get_active_optimizations():
-    """The names of the ops that the transformer of the last `optimize_transformer` runs, sorted; [] before a first one, or
-    after `tachyscope.restore`."""
+    """Returns the names of the ops that the transformer of the last `optimize_transformer` runs, sorted; [] before the
+    first call, or after `tachyscope.restore`."""
     return sorted({op for _, _, op in _in_place()})
 
 
 def get_optimization_summary():
-    """What the last `optimize_transformer` did and what of it is in place, as a dict of texts, numbers and lists for JSON.
-    "without_effect" has the wrapper's environment variables that are set and do not count here, and why."""
+    """Returns what the last `optimize_transformer` did and how much of it is still in place, as a dict of texts,
+    numbers and lists for JSON. "without_effect" has the wrapper's environment variables that are set but do not
+    count here, and why."""
     ignored = _switches.asked_in_vain()
     if _last is None:
         return {"level": "none", "replaced": 0, "active": [], "left": [], "config": {}, "without_effect": ignored}

@@ -1,5 +1,5 @@
-"""The environment variables by which ComfyUI's Wan wrapper and its faster versions are switched: those that count here, and for
-those that do not, why. This is the only file of the package that reads the environment."""
+"""The environment variables that switch ComfyUI's Wan wrapper and its faster versions: those that count here, and for
+the others, why they do not. This is the only file of the package that reads the environment."""
 
 import os
 import warnings
@@ -23,7 +23,7 @@ _told = set()
 
 
 def env_switch(name):
-    """What the variable says: True, False, or None where it is not set. Any other word is an error."""
+    """Returns the variable's value: True, False, or None if it is not set. Any other word is an error."""
     value = os.environ.get(name, "")
     if value.strip().lower() not in ("", *_ON, *_OFF):
         raise ValueError(f"expected {name} to be 0 or 1, got {value!r}")
@@ -31,12 +31,12 @@ def env_switch(name):
 
 
 def asked_in_vain():
-    """{name: why} of the variables that are set, to something else than off, and have no effect here."""
+    """Returns {name: why} for the variables that are set to something other than off and have no effect here."""
     return {name: why for name, why in WITHOUT_EFFECT.items() if os.environ.get(name, "").strip().lower() not in ("", *_OFF)}
 
 
 def warn():
-    """One warning of all variables without effect that no warning has named yet."""
+    """Gives one warning about all variables without effect that no warning has named yet."""
     new = {name: why for name, why in asked_in_vain().items() if name not in _told}
     _told.update(new)
     if new:

@@ -3,9 +3,10 @@
     from tachyscope.compat import wan_kernels
     q = wan_kernels.rope_apply_triton(q, grid_sizes, freqs)
 
-Everything here calls `tachyscope.ops` or `tachyscope.optimize`, on the CPU as well as on a GPU. An option that cannot be
-honoured is an error that names it, and a variable of the environment that has no effect here a warning. The functions `validate_…` compare with plain PyTorch and return whether all agreed,
-`benchmark_…` return microseconds of both; they make their tensors on torch's default device.
+Everything here calls `tachyscope.ops` or `tachyscope.optimize`, on the CPU as well as on a GPU. An option that cannot
+be honoured is an error that names it, and an environment variable that has no effect here causes a warning. The
+functions `validate_…` compare with plain PyTorch and return whether all agreed; `benchmark_…` return microseconds of
+both. They make their tensors on torch's default device.
 """
 
 from ..vae import create_wan2_1_vae, create_wan2_2_vae

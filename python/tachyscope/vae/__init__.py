@@ -1,4 +1,4 @@
-"""Wan's video VAEs as torch modules, for training and for pipelines that want latents.
+"""Wan's video VAEs as torch modules, for training and for pipelines that need latents.
 
     vae = tachyscope.vae.create_wan2_1_vae(z_channels=16).to("cuda")
     vae.load_state_dict(AutoencoderKLWan.from_pretrained(…).state_dict())      # names and shapes are diffusers'
@@ -6,8 +6,9 @@
     clip = vae.decode(vae.encoder.reparameterize(mean, logvar))
     clip, kl = vae(clip, return_loss=True, use_amp=True)
 
-They run over whole clips, which trains faster than the walk in chunks and takes memory with the length; for decoding long
-videos the engine's own VAE streams. Latents are the network's: pipelines of Wan subtract a mean of each channel and divide."""
+They process whole clips, which trains faster than processing in chunks but takes memory in proportion to the length; to
+decode long videos use the engine's own VAE, which streams. Latents are the network's: Wan's pipelines subtract a mean
+for each channel and divide."""
 
 import contextlib
 
@@ -23,10 +24,11 @@ _TIME = (False, True, True)  # which of the encoder's resamplings halve the fram
 
 
 class WanVAE(nn.Module):
-    """The network of either VAE. `kernels` False computes norms by torch alone, for comparison.
+    """The network of either VAE. With `kernels` False, norms are computed by torch alone, for comparison.
 
-    Clips are in −1..1, of 1 + 4k frames whose sides 8 divides (16 where `patch` is 2). Convolutions and attention run in the
-    parameters' dtype, or with `use_amp` in bfloat16 by torch.autocast; norms, the posterior and the loss in float32."""
+    Clips are in −1..1 and have 1 + 4k frames with sides divisible by 8 (16 if `patch` is 2). Convolutions and attention
+    run in the parameters' dtype, or with `use_amp` in bfloat16 by torch.autocast; norms, the posterior and the loss run
+    in float32."""
 
     def __init__(self, z_channels, base=96, decoder_base=None, multipliers=(1, 2, 4, 4), blocks=2, *, patch=1, residual=False,
                  kernels=True):
@@ -53,7 +55,7 @@ class WanVAE(nn.Module):
         self._kernels.on = bool(on)
 
     def to_channels_last(self):
-        """Activations and 2-D weights with their channels last, which our norms and Tensor Cores read as they lie."""
+        """Puts the channels of activations and 2-D weights last; our norms and Tensor Cores read them in that form."""
         self.memory_format = torch.channels_last
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
@@ -64,7 +66,8 @@ class WanVAE(nn.Module):
         raise NotImplementedError("WanVAE: there are no fp8 convolutions for PyTorch here; the engine's VAE has 8-bit ones")
 
     def encode(self, x, use_amp=False):
-        """A clip to the posterior's (mean, logvar) in float32 (or float64), [B, z, 1 + k, H / 8, W / 8]; of images without the frames."""
+        """Encodes a clip to the posterior's (mean, logvar) in float32 (or float64), [B, z, 1 + k, H / 8, W / 8]; for
+        images without the frames."""
         image, x = x.dim() == 4, self._clip(x)
         with self._amp(x, use_amp):
             h, t = self._frames(self._patched(x)), x.shape[2]
@@ -74,7 +77,8 @@ class WanVAE(nn.Module):
         return h.chunk(2, 1)
 
     def decode(self, z, use_amp=False):
-        """Latents to a clip in float32 (or float64), not clamped: [B, 3, 1 + 4k, 8h, 8w], of images [B, 3, 8h, 8w]."""
+        """Decodes latents to a clip in float32 (or float64), not clamped: [B, 3, 1 + 4k, 8h, 8w], for images [B, 3, 8h,
+        8w]."""
         self._expect(z, "z", self.z_channels)
         image, z = z.dim() == 4, z if z.dim() == 5 else z.unsqueeze(2)
         with self._amp(z, use_amp):
@@ -84,8 +88,8 @@ class WanVAE(nn.Module):
         return self._clips(self._unpatched(h), t, image)
 
     def forward(self, x, return_loss=False, use_amp=False, noise=None):
-        """The clip's reconstruction from a draw of its posterior; with `return_loss` also the posterior's KL divergence from a
-        unit normal, a mean over its values. `noise` as in `encoder.reparameterize`."""
+        """Returns the clip's reconstruction from a draw of its posterior; with `return_loss` also the posterior's KL
+        divergence from a unit normal, as a mean over its values. `noise` is as in `encoder.reparameterize`."""
         mean, logvar = self.encode(x, use_amp)
         reconstruction = self.decode(self.encoder.reparameterize(mean, logvar, noise), use_amp)
         if not return_loss:
@@ -119,7 +123,7 @@ class WanVAE(nn.Module):
         return h.squeeze(2) if image else h
 
     def _patched(self, x):
-        """Squares of patch x patch pixels on the channels, columns before rows."""
+        """Puts squares of patch x patch pixels on the channels, columns before rows."""
         if self.patch == 1:
             return x
         b, c, t, h, w = x.shape

@@ -1,9 +1,9 @@
 """Layers of Wan's video VAEs over whole clips.
 
-Activations are [B · T, C, H, W], the frames of a clip one after the other; `t` is the number of frames. A convolution in time
-reads the frames before its own, so over a whole clip it is one in two dimensions over frames that are stacked on the channels:
-the same numbers as the engine's and diffusers' walk in chunks of four frames, and larger products. Of a clip of one frame
-(an image) the other taps see zeros and are left out.
+Activations are [B · T, C, H, W], the frames of a clip one after the other; `t` is the number of frames. A convolution
+in time reads the frames before its own. Over a whole clip it is therefore a two-dimensional convolution over frames
+that are stacked on the channels: this gives the same numbers as the engine's and diffusers' processing in chunks of
+four frames, with larger products. In a clip of one frame (an image) the other taps see zeros and are left out.
 
 Parameters have the names and shapes that diffusers' AutoencoderKLWan gives them."""
 
@@ -15,29 +15,29 @@ from .. import ops
 
 
 class Kernels:
-    """Whether the norms are ours, shared by all layers of a model."""
+    """Says whether the norms are ours; all layers of a model share this."""
 
     on = True
 
 
 class CausalConv(nn.Module):
-    """A convolution in time and space, which sees no later frame. weight [out, in, kt, k, k]."""
+    """A convolution in time and space that sees no later frame. weight [out, in, kt, k, k]."""
 
     def __init__(self, cin, cout, kt, k, stride=1):
         super().__init__()
-        reference = nn.Conv3d(cin, cout, (kt, k, k))  # for its way to begin
+        reference = nn.Conv3d(cin, cout, (kt, k, k))  # only for its initial values
         self.weight, self.bias = reference.weight, reference.bias
         self.stride = stride
 
     def forward(self, x, t):
-        """[B · T, in, H, W] to [B · T, out, H, W]."""
+        """Maps [B · T, in, H, W] to [B · T, out, H, W]."""
         taps = self.weight.shape[2]
         if taps == 1 or t == 1:
             return self._product(x, self.weight[:, :, -1])
         return self._product(stacked(x, t, taps)[0], self.weight.transpose(1, 2).flatten(1, 2))
 
     def strided(self, x, t):
-        """Every second frame of those that have all their predecessors, and their number."""
+        """Returns every second one of the frames that have all their predecessors, and their number."""
         x, t = stacked(x, t, self.weight.shape[2], stride=self.stride, pad=False)
         return self._product(x, self.weight.transpose(1, 2).flatten(1, 2)), t
 
@@ -46,18 +46,19 @@ class CausalConv(nn.Module):
 
 
 def by_clips(x, t):
-    """[B · T, C, H, W] as [B, T, H, W, C], without a copy where the channels lie last."""
+    """Returns [B · T, C, H, W] as [B, T, H, W, C], without a copy if the channels are last."""
     return torch.unflatten(x.permute(0, 2, 3, 1), 0, (-1, t))
 
 
 def by_frames(clips, like):
-    """The way back, laid out as `like` is."""
+    """Converts back, laid out like `like`."""
     x = clips.flatten(0, 1).permute(0, 3, 1, 2)
     return x if like.is_contiguous(memory_format=torch.channels_last) else x.contiguous()
 
 
 def stacked(x, t, taps, stride=1, pad=True):
-    """Each frame behind its taps − 1 predecessors on the channels (zeros before the first), and how many there are."""
+    """Stacks each frame after its taps − 1 predecessors on the channels (zeros before the first), and returns how many
+    there are."""
     clips = by_clips(x, t)
     if pad:
         clips = F.pad(clips, (0, 0, 0, 0, 0, 0, taps - 1, 0))
@@ -67,7 +68,7 @@ def stacked(x, t, taps, stride=1, pad=True):
 
 
 class ChannelNorm(nn.Module):
-    """Of each position over its channels, in float32; gamma [C, 1, 1(, 1)]."""
+    """The norm of each position over its channels, in float32; gamma [C, 1, 1(, 1)]."""
 
     def __init__(self, channels, kernels, dims):
         super().__init__()
@@ -95,7 +96,7 @@ class Residual(nn.Module):
 
 
 class Attention(nn.Module):
-    """Over the positions of each frame, one head."""
+    """Attention over the positions of each frame, with one head."""
 
     def __init__(self, channels, kernels):
         super().__init__()
@@ -120,7 +121,7 @@ class Middle(nn.Module):
 
 
 class Down(nn.Module):
-    """Half the height and width, `time`: and half the frames but the first."""
+    """Halves the height and width; with `time` also the frames except the first."""
 
     def __init__(self, channels, time):
         super().__init__()
@@ -136,7 +137,7 @@ class Down(nn.Module):
 
 
 class Up(nn.Module):
-    """Twice the height and width, `time`: and twice the frames but the first."""
+    """Doubles the height and width; with `time` also the frames except the first."""
 
     def __init__(self, cin, cout, time):
         super().__init__()
@@ -153,8 +154,9 @@ class Up(nn.Module):
 
 
 def averaged_down(x, t, cout, time):
-    """The way around a block of VAE 2.2's encoder: means over 2 x 2 positions and, with `time`, pairs of frames (a zero frame
-    stands before an odd number) side by side on the channels; without a change of size x itself."""
+    """The shortcut around a block of VAE 2.2's encoder: means over 2 x 2 positions and, with `time`, over pairs of
+    frames (a zero frame comes before an odd number), side by side on the channels; x itself if its size does not
+    change."""
     n, cin, h, w = x.shape
     ft = 2 if time else 1
     x = torch.unflatten(x, 0, (-1, t))
@@ -167,8 +169,8 @@ def averaged_down(x, t, cout, time):
 
 
 def repeated_up(x, t, cout, time):
-    """The way around a block of VAE 2.2's decoder: channels repeated and laid out over 2 x 2 positions and, with `time`, two
-    frames, of which the first clip's first has one."""
+    """The shortcut around a block of VAE 2.2's decoder: channels are repeated and laid out over 2 x 2 positions and,
+    with `time`, over two frames; the first frame of each clip has only one."""
     n, cin, h, w = x.shape
     ft = 2 if time else 1
     x = x.repeat_interleave(cout * ft * 4 // cin, dim=1).view(-1, t, cout, ft, 2, 2, h, w)

@@ -1,6 +1,6 @@
-"""Encoder and decoder of Wan's video VAEs: 2.1 (`residual` False) and 2.2, which has ways around its blocks.
+"""Encoder and decoder of Wan's video VAEs: 2.1 (`residual` False) and 2.2, whose blocks have shortcuts.
 
-`dims` are the channels of the blocks, `time` says which of the resamplings halve or double the frames."""
+`dims` are the channels of the blocks; `time` says which of the resamplings halve or double the frames."""
 
 import torch
 from torch import nn
@@ -10,7 +10,7 @@ from ._layers import CausalConv, ChannelNorm, Down, Middle, Residual, Up, averag
 
 
 class DownBlock(nn.Module):
-    """A block of VAE 2.2's encoder; `time` None: without a resampling."""
+    """A block of VAE 2.2's encoder; with `time` None it has no resampling."""
 
     def __init__(self, cin, cout, blocks, time, kernels):
         super().__init__()
@@ -29,7 +29,7 @@ class DownBlock(nn.Module):
 
 
 class UpBlock(nn.Module):
-    """A block of either decoder; `time` None: without a resampling. 2.1's halves the channels as it grows."""
+    """A block of either decoder; with `time` None it has no resampling. In 2.1 it halves the channels as it enlarges."""
 
     def __init__(self, cin, cout, blocks, time, residual, kernels):
         super().__init__()
@@ -70,7 +70,7 @@ class Encoder(nn.Module):
         self.norm_out, self.conv_out = ChannelNorm(dims[-1], kernels, 3), CausalConv(dims[-1], 2 * z, 3, 3)
 
     def forward(self, x, t):
-        """Frames [B · T, C, H, W] to [B · T', 2 z, h, w], and T'."""
+        """Maps frames [B · T, C, H, W] to [B · T', 2 z, h, w], and returns T'."""
         x = self.conv_in(x, t)
         for block in self.down_blocks:
             if isinstance(block, Residual):
@@ -81,7 +81,7 @@ class Encoder(nn.Module):
 
     @staticmethod
     def reparameterize(mean, logvar, noise=None):
-        """A draw from the posterior: mean + exp(clamp(logvar, −30, 20) / 2) · noise; noise is drawn where none is given."""
+        """A draw from the posterior: mean + exp(clamp(logvar, −30, 20) / 2) · noise; noise is drawn if none is given."""
         return ops.reparameterize(mean, logvar, torch.randn_like(mean) if noise is None else noise)
 
 
@@ -97,7 +97,7 @@ class Decoder(nn.Module):
         self.norm_out, self.conv_out = ChannelNorm(dims[-1], kernels, 3), CausalConv(dims[-1], channels, 3, 3)
 
     def forward(self, x, t):
-        """[B · T, z, h, w] to frames [B · T', C, H, W], and T'."""
+        """Maps [B · T, z, h, w] to frames [B · T', C, H, W], and returns T'."""
         x = self.mid_block(self.conv_in(x, t), t)
         for block in self.up_blocks:
             x, t = block(x, t)

@@ -1,5 +1,5 @@
-// An open file, closed with its owner. Nothing here throws: the reason of a failure is a std::error_code, whose message is the
-// system's. A call that a signal interrupts is repeated.
+// An open file that is closed with its owner. Nothing here throws: the reason for a failure is a
+// std::error_code with the system's message. A call that a signal interrupts is repeated.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +13,23 @@
 namespace tachy::os {
 
 enum class OpenAs {
-  input,  // to be read; at a named pipe it waits until somebody writes. A folder opens, too: to be synced
-  regular_input,  // the same without waiting, for those who refuse a pipe once facts() have told them
-  new_file,  // to be read and written; file_exists where the name is taken, also by a link that leads nowhere
-  folder,    // to be locked; a link to a folder is none
+  input,  // for reading; a named pipe waits until somebody writes. A folder can be opened, too, to sync it
+  regular_input,  // the same without waiting, for callers that refuse a pipe once facts() has reported it
+  new_file,  // for reading and writing; file_exists if the name is taken, even by a link that leads nowhere
+  folder,    // for locking; a link to a folder does not count as one
 };
 
 struct FileFacts {
   uint64_t bytes = 0;
-  int64_t modified_ns = 0;  // when its content last changed, in nanoseconds since 1970
-  bool regular = false;     // no folder, pipe or device
+  int64_t modified_ns = 0;  // when its content was last changed, in nanoseconds since 1970
+  bool regular = false;     // not a folder, pipe or device
 };
 
 class File {
  public:
-  File() = default;  // none
+  File() = default;  // holds no file
   File(const std::filesystem::path& path, OpenAs how, std::error_code& error);
-  explicit File(Handle handle) : handle_(handle) {}  // takes it over
+  explicit File(Handle handle) : handle_(handle) {}  // takes ownership
   File(File&& other) noexcept : handle_(std::exchange(other.handle_, kNoHandle)) {}
   File& operator=(File&& other) noexcept {
     if (this != &other) close(), handle_ = std::exchange(other.handle_, kNoHandle);
@@ -41,22 +41,23 @@ class File {
   Handle handle() const { return handle_; }
 
   FileFacts facts(std::error_code& error) const;
-  // Whether the name, and not a link of that name, leads to this very file.
+  // Says whether the name itself, and not a link with that name, leads to this very file.
   bool is_at(const std::filesystem::path& path) const;
 
-  // The number of bytes read, 0 at the end of the file; fewer than asked for are no error.
-  size_t read(void* to, size_t bytes, std::error_code& error);  // goes on where the last one ended
+  // Returns the number of bytes read, 0 at the end of the file; reading fewer than requested is not an error.
+  size_t read(void* to, size_t bytes, std::error_code& error);  // continues after the previous call
   size_t read_at(uint64_t offset, void* to, uint64_t bytes, std::error_code& error) const;
-  // All bytes, or an error.
-  std::error_code write(const void* data, size_t bytes);  // goes on where the last one ended
+  // These write all bytes, or return an error.
+  std::error_code write(const void* data, size_t bytes);  // continues after the previous call
   std::error_code write_at(uint64_t offset, const void* data, uint64_t bytes);
-  std::error_code resize(uint64_t bytes);  // what it grows by is zero
+  std::error_code resize(uint64_t bytes);  // added bytes are zero
 
-  // Waits until its bytes, or a folder's names, are on the disk. Some file systems cannot: std::errc::invalid_argument.
+  // Waits until the file's bytes, or a folder's names, are on the disk. Some file systems cannot do so:
+  // std::errc::invalid_argument.
   std::error_code sync();
-  // Asks the system to forget what it holds of the file in memory.
+  // Asks the system to drop the file from memory.
   void forget_cached();
-  std::error_code close();  // none is fine
+  std::error_code close();  // may be called without a file
 
  private:
   Handle handle_ = kNoHandle;

@@ -1,4 +1,5 @@
-// How the system numbers what is open: a descriptor of POSIX, a HANDLE of Windows. -1 is none with both.
+// The system's number for something open: a descriptor of POSIX or a HANDLE of Windows. -1 means none for
+// both.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A shared library that is opened while the program runs. It is never closed: its threads and what it has handed out live as long
-// as the process.
+// A shared library that is opened while the program runs. It is never closed: its threads and the objects
+// that it has returned live as long as the process.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@ namespace tachy::os {
 
 class Library {
  public:
-  Library() = default;  // none
-  // Found as the system finds libraries, where `name` is no path. Other libraries find its symbols. Without success `why` is the
-  // system's reason.
+  Library() = default;  // holds no library
+  // Opens a library, which is searched in the system's way if `name` is not a path. Other libraries can find
+  // its symbols. On failure, `why` is the system's reason.
   static Library open(const std::string& name, std::string& why);
-  // One that the process has loaded already, or none.
+  // Returns a library that the process has already loaded, or none.
   static Library loaded(const std::string& name);
 
   explicit operator bool() const { return handle_ != nullptr; }
-  void* symbol(const char* name) const;  // nullptr: it has none of that name
+  void* symbol(const char* name) const;  // nullptr if it has no symbol of that name
 
  private:
   explicit Library(void* handle) : handle_(handle) {}

@@ -1,4 +1,5 @@
-// Locks of open files. The system gives a lock back when the file is closed or the process ends, however it ends.
+// Locks of open files. The system releases a lock when the file is closed or the process ends, in whatever
+// way.
 #pragma once
 
 #include <filesystem>
@@ -10,19 +11,20 @@
 
 namespace tachy::os {
 
-// A file that is there to be locked, made where it is missing; of another user's one that can only be read is enough. A link is
-// not followed, and a named pipe not waited for.
+// Opens a file whose only purpose is to be locked; makes it if it is missing. If it belongs to another user,
+// it is enough that it can be read. Links are not followed, and named pipes are not waited for.
 File open_lock_file(const std::filesystem::path& path, std::error_code& error);
 
 enum class LockResult {
   locked,
-  taken,        // by another open file: another process, or this one
+  taken,        // by another open file, of another process or of this one
   unsupported,  // the file system has no locks
 };
 LockResult try_lock(const File& file);
 
-// Such a lock does not say who has it. Its holder can, with tell_holder, as long as it lives; told_holder is that process, 0 for one
-// of another machine or container, and nothing where nobody has told, or this very process has.
+// Such a lock does not tell who holds it. Its holder can do so by tell_holder, as long as it lives.
+// told_holder returns that process, 0 for a process of another machine or container, and nothing if nobody
+// has told, or if it is this very process.
 void tell_holder(const File& file);
 std::optional<ProcessId> told_holder(const File& file, std::error_code& error);
 

@@ -1,4 +1,5 @@
-// Memory that the system fills when it is first read: a file's bytes, or zeros. Read-only; it ends with its owner.
+// Memory that the system fills when it is first read: a file's bytes, or zeros. It is read-only and ends with
+// its owner.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +13,12 @@ namespace tachy::os {
 class Mapping {
  public:
   Mapping() = default;
-  // The first `bytes` of a file, at least one; the file may be closed before the mapping ends. not_enough_memory where there are
-  // no addresses left. Reading what the file has lost since (it was cut short) is what signals.h's on_unreadable_page() tells.
+  // Maps the first `bytes` of a file, at least one; the file may be closed before the mapping ends. Returns
+  // not_enough_memory if no addresses are left. If the file is truncated later, reading the missing part is
+  // reported to on_unreadable_page() in signals.h.
   static Mapping of_file(const File& file, uint64_t bytes, std::error_code& error);
-  // Zeros that cost address space alone: one page of the system's stands for all. At least one byte.
+  // Maps zeros that take only address space: a single page of the system stands for all of them. At least one
+  // byte.
   static Mapping of_zeros(uint64_t bytes, std::error_code& error);
 
   Mapping(Mapping&& other) noexcept
@@ -26,7 +29,7 @@ class Mapping {
   }
   ~Mapping();
 
-  void* data() const { return data_; }  // nullptr: none
+  void* data() const { return data_; }  // nullptr if there is none
   uint64_t size() const { return bytes_; }
 
  private:

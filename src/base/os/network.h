@@ -8,7 +8,7 @@
 
 namespace tachy::os {
 
-std::string machine_name();  // "" where it has none
+std::string machine_name();  // "" if it has none
 
 std::optional<std::array<uint8_t, 4>> ipv4_address(const std::string& text);  // "127.0.0.1"
 bool is_ipv6_address(const std::string& text);                                // "::1", without brackets

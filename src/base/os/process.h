@@ -1,4 +1,4 @@
-// This process, its program's file, and other processes.
+// This process, the file of its program, and other processes.
 #pragma once
 
 #include <filesystem>
@@ -11,15 +11,17 @@ namespace tachy::os {
 using ProcessId = int;
 
 ProcessId process_id();
-// Whether a process of this number lives, also one of another user. True where that cannot be told.
+// Says whether a process with this number lives, even one of another user. True if that cannot be found out.
 bool process_exists(ProcessId id);
 
-// The file of the program that runs.
+// The file of the running program.
 std::filesystem::path executable_path(std::error_code& error);
-// The same file's, also after another has taken its name; nothing but zeros where the system does not say.
+// Facts about the same file, even if another one has taken its name; all zero if the system does not report
+// them.
 FileFacts executable_facts();
 
-// From now on `then` is called in the child of each fork, which has none of its parent's threads. Systems without fork never do.
+// From now on `then` is called in the child of each fork, which has none of its parent's threads. On systems
+// without fork it is never called.
 void call_in_forked_child(void (*then)());
 
 }  // namespace tachy::os

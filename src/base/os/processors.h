@@ -1,4 +1,5 @@
-// The machine's processors: how many this process may use, what they are, and instructions that the system has to allow.
+// The machine's processors: how many this process may use, what they are, and which instructions the system
+// must permit.
 #pragma once
 
 #include <optional>
@@ -8,23 +9,23 @@
 namespace tachy::os {
 
 int online_processors();
-std::optional<int> allowed_processors();  // by the affinity mask, where there is one
-double processor_quota();                 // what a container grants: 2.5 processors; 0: no limit
+std::optional<int> allowed_processors();  // by the affinity mask, if there is one
+double processor_quota();                 // the number that a container grants: 2.5 processors; 0: no limit
 
 struct ProcessorFacts {
   struct Cache {
     std::string level, size;  // "2" and "2048K"
   };
   std::string name;                   // "Intel(R) Xeon(R) Processor"
-  std::vector<std::string> features;  // the system's words: "avx2", "amx_bf16"
-  std::vector<Cache> caches;          // of data, from the nearest on
+  std::vector<std::string> features;  // in the system's words: "avx2", "amx_bf16"
+  std::vector<Cache> caches;          // for data, nearest first
 };
 ProcessorFacts processor_facts();
 
-// Whether this process may use the tiles of AMX, whose state the system keeps only for those who ask. Only to be asked where the
-// processor has them.
+// Requests the use of AMX's tiles for this process, whose state the system keeps only on request. Returns
+// whether it may. Call it only if the processor has them.
 bool request_tiles();
-// Whether processor and system have Arm's bf16 instructions (FEAT_BF16).
+// Says whether processor and system have Arm's bf16 instructions (FEAT_BF16).
 bool has_arm_bf16();
 
 }  // namespace tachy::os

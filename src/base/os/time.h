@@ -1,9 +1,9 @@
-// Clocks that C++ has not got, or that mean something else on some systems.
+// Clocks that C++ does not have, or that mean something else on some systems.
 #pragma once
 
 namespace tachy::os {
 
-// The processors' time that all threads of this process have taken.
+// The processor time that all threads of this process have used.
 double processor_seconds();
 
 }  // namespace tachy::os

@@ -1,11 +1,11 @@
-// Convolutions of channels-last frames on the GPU: what
-// the ops conv2d, causal_conv3d and upsample_conv2d share.
+// Convolutions of channels-last frames on the GPU: the common part of the ops conv2d, causal_conv3d and
+// upsample_conv2d.
 //
-// The weight is packed as [phases, Co, K] in the activations' dtype, K = taps x padded Ci (a multiple of 32,
-// zeros behind Ci) where Ci is a multiple of 8, otherwise taps x Ci, padded as a whole.
+// The weight is packed as [phases, Co, K] in the activations' dtype. If Ci is a multiple of 8,
+// K = taps x padded Ci (a multiple of 32, with zeros after Ci), otherwise taps x Ci, padded as a whole.
 //   sm90    bf16, f16, Ci a multiple of 8: wgmma and bulk copies (device/conv_sm90.cuh)
-//   cudnn   bf16, f16, whole multiples of 32 channels: cuDNN's graphs, where the GPU is not Hopper
-//   sm80    bf16, f16: mma.sync and cp.async (device/conv_sm80.cuh)
+//   cudnn   bf16, f16, whole multiples of 32 channels: cuDNN's graphs, if the GPU is not Hopper
+//   sm80    bf16, f16: mma.sync and cp.async (device/conv_tile_sm80.cuh in large tiles, device/conv_sm80.cuh)
 //   head    bf16, f16: 3x3x3, 96 channels → 3, memory-bound (device/conv_head.cuh)
 //   stem    bf16, f16: 3x3x3, 3 channels → many (device/conv_stem.cuh)
 //   simple  float32 with FMA, for checks
@@ -26,15 +26,15 @@ struct ConvProblem {
   Tensor x;      // [T, H, W, Ci]
   Tensor cache;  // [n, H, W, Ci] or undefined; its last `history` frames lie before x
   Tensor packed, bias, residual;
-  // Optional: the channel norm of the sums (ops/channel_norm), with silu if asked for, goes to `normed`, or
-  // to y itself where `normed` is absent.
+  // Optional: the channel norm of the sums (ops/channel_norm), with silu if requested, goes to `normed`, or
+  // to y itself if `normed` is absent.
   Tensor gamma, normed;
   bool silu = false;
   Tensor y;                      // [To, Ho, Wo, Co]; with 4 phases [To, 2H, 2W, Co]
   device::ConvShape shape = {};  // sizes; pointers and strides are filled in by the launchers
 };
 
-// Sizes from the tensors; kernel, padding, strides and history are the caller's to set.
+// Fills in the sizes from the tensors; the caller sets kernel, padding, strides and history.
 ConvProblem conv_problem(const Tensor& x, const Tensor& y, int64_t phases = 1);
 
 inline constexpr int64_t kConvMostNormed = 192;  // channels that sm90 can also normalise: those of one tile
@@ -43,7 +43,8 @@ int64_t conv_padded_ci(int64_t ci);  // 0: K is flat
 int64_t conv_packed_k(int64_t ci, int64_t taps);
 int64_t conv_packed_bytes(DType dtype, int64_t phases, int64_t co, int64_t ci, int64_t taps);
 
-// weight(row, out) writes row = phase·Co + o as floats [Ci, taps]; → packed on the stream's GPU, in `dtype`.
+// Packs a weight on the stream's GPU, in `dtype`: weight(row, out) writes
+// row = phase·Co + o as floats [Ci, taps].
 void conv_pack(DType dtype, int64_t phases, int64_t co, int64_t ci, int64_t taps,
                const std::function<void(int64_t, float*)>& weight, const Tensor& packed, Stream& stream);
 

@@ -1,4 +1,4 @@
-// Host side of the Hopper convolution in 8 bits: which tile, the tensor maps, the launch.
+// Host side of the Hopper convolution in 8 bits: the choice of a tile, the tensor maps, the launch.
 #include "cuda/conv/conv8_sm90.h"
 
 #include <algorithm>
@@ -19,22 +19,22 @@ struct Conv8Choice {
   double cost = 0;
 };
 
-// Channels of a step: the widest that divides them. They alone decide in which order a sum is added up, so that
-// a video's pieces, whose tiles may differ, give the same bits.
+// Channels of a step: the largest chunk that divides them. Only this decides the order in which a sum is
+// added up, so that a video's pieces, whose tiles may differ, give the same bits.
 int64_t chunk_of(int64_t padded) {
   for (const int64_t chunk : {128, 96, 64})
     if (padded % chunk == 0) return chunk;
   return 32;
 }
 
-// TACHY_CONV8_TILE=128+0x192x2 (channels of the boxes x output channels x positions / 128) asks for one, so that
-// tiles can be timed beside each other.
+// TACHY_CONV8_TILE=128+0x192x2 (channels of the boxes x output channels x positions / 128) asks for one, so
+// that the times of tiles can be compared.
 bool asked_for(const Conv8Entry& e) {
   static const std::string wanted = env_string("TACHY_CONV8_TILE", "");
   return wanted == fmt::format("{}+{}x{}x{}", e.wide, e.narrow, e.n, e.mi);
 }
 
-// As cost_of in conv_sm90.cpp: time of a tile times the rounds of tiles that the GPU needs.
+// As cost_of in conv_sm90.cpp: the time of a tile, times the rounds of tiles that the GPU needs.
 double cost_of(const Conv8Entry& e, const device::ConvShape& s, int columns_log2, int multiprocessors) {
   const int columns = 1 << columns_log2, rows = e.positions() / columns;
   const int64_t rectangles = ceil_div(s.height, rows) * ceil_div(s.width, columns);
@@ -56,7 +56,7 @@ Conv8Choice choose(const Conv8Problem& problem, int multiprocessors) {
         if (!best.entry || cost < best.cost * 0.999) best = {&e, columns_log2, cost};
       }
     }
-    if (best.entry) return best;  // what was asked for, where it fits
+    if (best.entry) return best;  // the tile that was asked for, if it fits
   }
   return best;
 }

@@ -1,4 +1,4 @@
-// The causal 3x3x3 convolution in e4m3 on Hopper (device/conv8_sm90.cuh): what it takes, and its launch.
+// The causal 3x3x3 convolution in e4m3 on Hopper (device/conv8_sm90.cuh): its arguments and its launch.
 #pragma once
 
 #include <optional>
@@ -10,12 +10,12 @@
 namespace tachy::cuda {
 
 struct Conv8Problem {
-  // x, cache: codes [T, H, W, Ci]; packed: codes [Co, 27, Ci padded to 32]; y: what the shape is of, bf16 or
-  // codes; gamma, normed, silu as there. The sums go to `sums`, bf16, or nowhere.
+  // x, cache: codes [T, H, W, Ci]; packed: codes [Co, 27, Ci padded to 32]; y: the tensor that gives the
+  // shape, bf16 or codes; gamma, normed, silu as in ConvProblem. The sums go to `sums`, bf16, or nowhere.
   ConvProblem conv;
   Tensor sums;
   const void* scale = nullptr;  // [Co] f32
-  float normed_scale = 1;       // of codes in `normed`
+  float normed_scale = 1;       // scale of codes in `normed`
 };
 
 bool conv8_sm90_available(const Stream& stream);

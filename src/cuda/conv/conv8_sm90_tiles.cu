@@ -1,4 +1,4 @@
-// Which tiles of the Hopper convolution in 8 bits are compiled.
+// The tiles of the Hopper convolution in 8 bits that are compiled.
 #include "cuda/conv/conv8_sm90.h"
 #include "cuda/runtime.h"
 #include "device/conv8_sm90.cuh"

@@ -1,9 +1,9 @@
 // Convolutions through cuDNN's backend graphs, channels-last: convolution [+ bias] [+ residual] as one graph,
-// for GPUs that have no kernel of ours made for them.
+// for GPUs for which we have no special kernel.
 //
-// The frames before x must lie before it in memory: where there is history, cache and x are copied into
-// scratch (a pass that our own kernels do without); missing frames are padding at the front. Plans are made
-// once per shape, at the latest by the measure run, and kept by key.
+// The frames before x must lie before it in memory. So if there is history, cache and x are copied into
+// scratch (our own kernels need no such pass); missing frames are padding at the front. Plans are made once
+// per shape, at the latest by the measure run, and kept by key.
 #include "cuda/conv/conv.h"
 #include "cuda/gpu.h"
 #include "cuda/vendor/cudnn_graph.h"
@@ -16,8 +16,8 @@ enum Id : int64_t { kX = 1, kW, kBias, kResidual, kY, kFirstVirtual = 100 };
 
 // Sizes in cuDNN's order: [N, C, (T,) H, W].
 struct Plan {
-  bool timed;      // a kernel over frames; else frames are the batch
-  int64_t frames;  // of the input with its history
+  bool timed;      // the kernel covers frames; otherwise frames are the batch
+  int64_t frames;  // frames of the input with its history
   Dims x, w, y, kernel_strides, pre, post;
   Dims x_strides, w_strides, y_strides;
 };
@@ -140,7 +140,7 @@ std::optional<Refusal> conv_cudnn_why_not(const ConvProblem& problem, const Stre
   if (s.ci % 32 != 0 || s.co % 8 != 0)
     return Refusal::arguments("it takes channels in multiples of 32 and makes multiples of 8");
   if (s.phases != 1) return Refusal::arguments("it has no phases");
-  // op_runner found other values there (cuDNN 9.19, an H200).
+  // op_runner found wrong values in this case (cuDNN 9.19, an H200).
   if (s.frames > 1 && s.y_frame != int64_t{s.height} * s.y_row)
     return Refusal::arguments("frames of y that lie apart");
   if (s.front < s.history) return Refusal::arguments("history that nothing reads");

@@ -1,4 +1,4 @@
-// Host side of the Hopper convolution: which tile, the tensor maps, the launch.
+// Host side of the Hopper convolution: the choice of a tile, the tensor maps, the launch.
 #include "cuda/conv/conv_sm90.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ double cost_of(const Conv90Entry& e, const device::ConvShape& s, int columns_log
   return static_cast<double>(rounds) * product;
 }
 
-// whole: all of a position's channels in one tile.
+// whole: all of a position's channels must be in one tile.
 bool fits(const Conv90Entry& e, const device::ConvShape& s, bool whole) {
   return e.taps == taps_of(s) && (!whole || (e.n >= s.co && e.n % 32 == 0)) &&
          (e.chunk == 32 || conv_padded_ci(s.ci) % 64 == 0) && (e.n % 32 == 0 ? s.co % 8 == 0 : s.co <= e.n);

@@ -1,4 +1,5 @@
-// The compiled tiles of the Hopper convolution and what a launch needs, for conv_sm90.cpp and the .cu files.
+// The compiled tiles of the Hopper convolution and the data for a launch, for
+// conv_sm90.cpp and the .cu files.
 #pragma once
 
 #include <span>

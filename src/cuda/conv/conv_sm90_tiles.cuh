@@ -1,4 +1,4 @@
-// Which tiles of the Hopper convolution are compiled, for one dtype.
+// The tiles of the Hopper convolution that are compiled, for one dtype.
 #pragma once
 
 #include "cuda/conv/conv_sm90.h"

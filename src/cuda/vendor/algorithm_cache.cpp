@@ -1,5 +1,5 @@
-// File: a first line "tachyscope algorithms 2 NAME", then one line a key: eight 16-digit hexadecimal words,
-// their sum as a ninth (so that a torn line is told from a whole one), the key.
+// The file has a first line "tachyscope algorithms 2 NAME", then one line per key: eight 16-digit hexadecimal
+// words, their sum as a ninth (so that a torn line can be told from a whole one), and the key.
 #include "cuda/vendor/algorithm_cache.h"
 
 #include <fmt/format.h>
@@ -58,7 +58,7 @@ void AlgorithmCache::complain(const std::string& what) {
 void AlgorithmCache::read() {
   std::ifstream in(path_);
   std::string line;
-  if (!in) return;  // nothing was kept yet
+  if (!in) return;  // nothing has been kept yet
   if (!std::getline(in, line) || !line.starts_with(kFirstWords))
     return complain("expected kept algorithms, got another file: it is not used");
   if (line.substr(std::string_view(kFirstWords).size()) != name_)
@@ -87,7 +87,7 @@ const AlgorithmWords* AlgorithmCache::find(const std::string& key) const {
 
 void AlgorithmCache::keep(const std::string& key, const AlgorithmWords& words) {
   if (path_.empty()) return void(all_.insert_or_assign(key, words));
-  read();  // what another process added meanwhile
+  read();  // takes in what another process has added meanwhile
   all_.insert_or_assign(key, words);
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);

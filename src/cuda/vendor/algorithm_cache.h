@@ -1,7 +1,7 @@
-// Choices that took a measurement, kept across runs: one small text file a GPU, driver and library in the
-// user's cache folder ($XDG_CACHE_HOME or ~/.cache, tachyscope/); a line of it is one shape. It may vanish or
-// be damaged at any time: a line that does not read well is dropped, a file of another GPU, driver or library
-// (or that is none of ours) is not used at all; both are said once, and nothing here throws.
+// Choices that needed a measurement, kept across runs: one small text file per GPU, driver and library in the
+// user's cache folder ($XDG_CACHE_HOME or ~/.cache, tachyscope/), with one line per shape. The file may
+// vanish or be damaged at any time: a line that cannot be read is dropped, and a file for another GPU, driver
+// or library (or one that is not ours) is not used at all. Both are reported once, and nothing here throws.
 #pragma once
 
 #include <array>
@@ -20,13 +20,14 @@ std::string measured_on(const GpuInfo& gpu);
 
 class AlgorithmCache {
  public:
-  // name: one line of any text, which the file's first line repeats; made fit for a file name.
+  // `name` is one line of any text, which the file's first line repeats; it is
+  // converted into a valid file name.
   explicit AlgorithmCache(const std::string& name);
   const AlgorithmWords* find(const std::string& key) const;
-  // Also writes the file: under a temporary name, then renamed.
+  // Also writes the file, under a temporary name that is then renamed.
   void keep(const std::string& key, const AlgorithmWords& words);
-  const std::string& path() const { return path_; }            // empty: there is no such folder
-  const std::string& complaint() const { return complaint_; }  // what was wrong with the file, or empty
+  const std::string& path() const { return path_; }            // empty if there is no such folder
+  const std::string& complaint() const { return complaint_; }  // the problem with the file, or empty
 
  private:
   void read();

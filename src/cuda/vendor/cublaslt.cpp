@@ -1,5 +1,5 @@
 // Opens the library, keeps a plan for each shape and picks its algorithm: the one kept on disk, the library's
-// first suggestion, or the fastest of its first ones by measuring.
+// first suggestion, or the fastest of its first ones in a measurement.
 #include "cuda/vendor/cublaslt.h"
 
 #include <algorithm>
@@ -55,8 +55,8 @@ struct CublasLt::State {
     api.check(try_run(p, t, alpha), "matmul");
   }
 
-  // For tensors that are not 16-byte aligned the library suggests products that it then refuses to run: those
-  // are tried first. Such products are small.
+  // For tensors that are not 16-byte aligned the library suggests products that it then refuses to run, so
+  // these are tried first. Such products are small.
   void leave_what_runs(CublasLtPlan& p, const MatmulShape& s,
                        std::vector<cublasLtMatmulHeuristicResult_t>& all) {
     try {
@@ -134,7 +134,7 @@ CublasLt* CublasLt::of(Gpu& gpu, std::string& why) {
     why = made->state_->why;
     return made->state_->handle ? made : nullptr;
   }
-  const CurrentDevice here(&gpu);  // a handle belongs to it
+  const CurrentDevice here(&gpu);  // a handle belongs to the current GPU
   std::unique_ptr<CublasLt> made(new CublasLt);
   State& s = *made->state_;
   s.gpu = &gpu;

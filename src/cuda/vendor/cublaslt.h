@@ -1,7 +1,8 @@
-// cuBLASLt: y = alpha·x·w, perhaps + c, with an epilogue, for row-major matrices, plans kept by shape in
-// Gpu::cublaslt. The algorithm is the library's first suggestion, or, with TACHY_TUNE=gemm, the fastest of
-// its first suggestions, measured once a shape on buffers of its own when the plan is made (never while a
-// graph is captured) and kept on disk in the user's cache folder by GPU, driver and library version.
+// cuBLASLt: y = alpha·x·w, perhaps + c, with an epilogue, for row-major matrices, with plans kept by shape in
+// Gpu::cublaslt. The algorithm is the library's first suggestion or, with TACHY_TUNE=gemm, the fastest of
+// its first suggestions. These are measured once per shape on separate buffers when the plan is made
+// (never while a graph is captured), and the choice is kept on disk in the user's cache folder by GPU,
+// driver and library version.
 #pragma once
 
 #include <algorithm>
@@ -16,23 +17,25 @@ namespace tachy::cuda {
 struct MatmulShape {
   int64_t m, n, k;                         // y [m, n] = x [m, k] · w
   int64_t x_row, w_row, y_row, c_row = 0;  // row strides in elements
-  DType type;                              // of x and w
-  DType out;                               // of y, c and bias: `type` or f32; with scales 16 bits
+  DType type;                              // dtype of x and w
+  DType out;                               // dtype of y, c and bias: `type` or f32; with scales a 16-bit one
   bool w_is_nk = true;                     // w [n, k] (a layer's weight); false: [k, n]
-  bool bias = false, gelu = false;         // y = gelu_tanh(x·w + bias): without scales neither with c
-  bool c = false;                          // c is added; it may be y
-  bool scales = false;                     // x and w are codes with a scale a row of each: f8_e4m3, w [n, k]
-  bool tf32 = false;                       // x and w are f32, and may be rounded to TF32
-  int alignment = 16;                      // bytes that every pointer and row begins at a multiple of
+  // y = gelu_tanh(x·w + bias); if there are no scales, not together with c.
+  bool bias = false, gelu = false;
+  bool c = false;  // c is added to the product; it may alias y
+  // x and w are codes with a scale per row of each: f8_e4m3, w [n, k].
+  bool scales = false;
+  bool tf32 = false;   // x and w are f32, and may be rounded to TF32
+  int alignment = 16;  // every pointer and row begins at a multiple of this many bytes
 };
 
-// What every plan may use: callers take this much scratch, whichever plan they get, so that a measure run
-// asks for as much as the real one.
+// The workspace that every plan may use: callers take this much scratch, whichever plan they get, so that a
+// measure run takes as much as the real one.
 inline constexpr size_t kMatmulWorkspaceBytes = size_t{32} << 20;
 
 struct MatmulPlan {
   virtual ~MatmulPlan() = default;
-  std::string why;  // not empty: the library has no algorithm for it
+  std::string why;  // not empty: the reason why the library has no algorithm for it
   std::string algorithm;
   size_t workspace_bytes = 0;
 };
@@ -47,7 +50,7 @@ struct MatmulTensors {
 
 class CublasLt : public Gpu::Extra {
  public:
-  // Opened when first asked for; null, and why, without the library.
+  // Opened on first use. Without the library it is null, and `why` gives the reason.
   static CublasLt* of(Gpu& gpu, std::string& why);
   ~CublasLt() override;
 
@@ -61,12 +64,13 @@ class CublasLt : public Gpu::Extra {
   std::unique_ptr<State> state_;
 };
 
-// The step from row to row of a matrix, as plans want it: of one row any that a row fits into.
+// The step from row to row of a matrix, in the form that plans need: a matrix with one row may have any step
+// into which the row fits.
 inline int64_t row_stride(const Tensor& t) {
   return t.dims[0] > 1 ? t.strides[0] : std::max<int64_t>(1, t.dims[1]);
 }
 
-// The largest power of two up to 16 that divides all row strides' bytes and the addresses.
+// The largest power of two up to 16 that divides all addresses and all row strides in bytes.
 int alignment_of(std::initializer_list<const Tensor*> tensors);
 
 }  // namespace tachy::cuda

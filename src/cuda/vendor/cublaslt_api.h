@@ -1,4 +1,4 @@
-// cuBLASLt's functions, found in the library when it is opened, and its errors as ours.
+// cuBLASLt's functions, looked up in the library when it is opened, and its errors as ours.
 #pragma once
 
 #include <cublasLt.h>

@@ -1,6 +1,6 @@
-// Row-major y = x·wᵀ is, to a library that counts columns first, yᵀ = w·xᵀ: its A is w, its B is x, and the
-// bias of y's columns is its bias of rows. Reductions of split products are restricted to float32 ones in
-// order, so that a result repeats itself to the bit.
+// To a library that counts columns first, row-major y = x·wᵀ is yᵀ = w·xᵀ: its A is w, its B is x, and the
+// bias of y's columns is its bias of rows. Split products may only be reduced in float32 and in order, so
+// that a result repeats itself to the bit.
 #include "cuda/vendor/cublaslt_plan.h"
 
 #include <algorithm>
@@ -47,7 +47,8 @@ void describe_product(CublasLtPlan& p, const MatmulShape& s) {
                                               : CUBLASLT_EPILOGUE_DEFAULT);
   if (s.bias) {
     set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(s.out));
-    // Only its alignment counts yet: of what is suggested for a better one, the library refuses to run some.
+    // Only its alignment matters yet: the library refuses to run some of the products that it
+    // suggests for a better one.
     const void* somewhere =
         reinterpret_cast<const void*>(uintptr_t{256} + static_cast<unsigned>(s.alignment % 16));
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere);
@@ -60,7 +61,7 @@ void describe_product(CublasLtPlan& p, const MatmulShape& s) {
         return;
       }
     set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
-    const void* somewhere = reinterpret_cast<const void*>(uintptr_t{256});  // suggestions ask for one
+    const void* somewhere = reinterpret_cast<const void*>(uintptr_t{256});  // suggestions need an address
     set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, somewhere);
     set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, somewhere);
   }

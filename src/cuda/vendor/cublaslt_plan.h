@@ -1,4 +1,4 @@
-// A product as cuBLASLt describes it, and what the library suggests for it.
+// A product in cuBLASLt's description, and the library's suggestions for it.
 #pragma once
 
 #include <string>
@@ -24,13 +24,13 @@ struct CublasLtPlan final : MatmulPlan {
   }
 };
 
-// One product's name: in the table of plans, in the file of kept algorithms and in messages.
+// A product's name in the table of plans, in the file of kept algorithms and in messages.
 std::string key_of(const MatmulShape& shape);
 
-// Makes the plan's descriptor and layouts; p.api is set.
+// Makes the plan's descriptor and layouts; p.api must be set.
 void describe_product(CublasLtPlan& p, const MatmulShape& shape);
 
-// The library's suggestions, best first; none where it has no algorithm.
+// The library's suggestions, best first; empty if it has no algorithm.
 std::vector<cublasLtMatmulHeuristicResult_t> candidates(const CublasLtApi& api, cublasLtHandle_t handle,
                                                         const CublasLtPlan& p, const MatmulShape& shape);
 

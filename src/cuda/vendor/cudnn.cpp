@@ -27,7 +27,7 @@ struct CudnnApi {
     if (status == CUDNN_STATUS_SUCCESS) return;
     char text[512] = "";
     last_error(text, sizeof text);
-    // From 4000 on it is not the graph that is at fault, but a machine that is short of something.
+    // Codes from 4000 on are not the graph's fault, but that of a machine that lacks something.
     const ErrorCode code = status >= CUDNN_STATUS_INTERNAL_ERROR ? ErrorCode::device : ErrorCode::unsupported;
     fail(code, "cudnn: {}: {} {}", what, error_string(status), std::string(text));
   }
@@ -37,8 +37,8 @@ namespace {
 
 constexpr const char* kPackages[] = {"cudnn/lib", "cu13/lib", "cu12/lib", "cublas/lib", "cuda_nvrtc/lib"};
 
-// cuDNN opens its parts by name. Where none of their folders is on the loader's path they must be in the
-// process already; what cannot be opened here may still be found by cuDNN itself.
+// cuDNN opens its parts by name. If none of their folders is on the loader's path, they must be in the
+// process already; a part that cannot be opened here may still be found by cuDNN itself.
 void open_parts() {
   static constexpr const char* parts[][2] = {
       {"libnvrtc.so.13", "libnvrtc.so.12"}, {"libcublasLt.so.13", "libcublasLt.so.12"},
@@ -73,7 +73,7 @@ Cudnn* Cudnn::of(Gpu& gpu, std::string& why) {
     why = made->why_;
     return made->handle_ ? made : nullptr;
   }
-  const CurrentDevice here(&gpu);  // a handle belongs to it
+  const CurrentDevice here(&gpu);  // a handle belongs to the current GPU
   std::unique_ptr<Cudnn> made(new Cudnn);
   made->api_ = std::make_unique<CudnnApi>();
   CudnnApi& api = *made->api_;

@@ -15,8 +15,8 @@ namespace tachy::cuda {
 
 struct CudnnApi;  // the functions, found at run time
 
-// One backend descriptor. Errors (a wrong attribute, a graph that cuDNN does not know) throw unsupported with
-// cuDNN's own words; whoever builds a graph turns that into a reason why not.
+// One backend descriptor. Errors (a wrong attribute, a graph that cuDNN does not support) throw `unsupported`
+// with cuDNN's own words; whoever builds a graph turns that into a reason for refusing.
 class CudnnDescriptor {
  public:
   CudnnDescriptor() = default;
@@ -37,23 +37,25 @@ class CudnnDescriptor {
 struct CudnnPlan {
   CudnnDescriptor plan;
   int64_t workspace_bytes = 0;
-  std::string why;  // not empty: there is no plan, and why
+  std::string why;  // not empty: there is no plan, for this reason
   std::string engine;
 };
 
 class Cudnn : public Gpu::Extra {
  public:
-  // The library's state on this GPU, opened when first asked for; null, and why, without the library.
+  // The library's state on this GPU, opened on first use. Without the library it is null,
+  // and `why` gives the reason.
   static Cudnn* of(Gpu& gpu, std::string& why);
   ~Cudnn() override;
 
   size_t version() const;
   const CudnnApi& api() const { return *api_; }
 
-  // The graph's plans in the order of cuDNN's heuristic, those that finalise; at most `limit`.
+  // At most `limit` of the graph's plans, in the order of cuDNN's heuristic; only
+  // those that can be finalised.
   std::vector<CudnnPlan> make_plans(std::span<CudnnDescriptor* const> operations, size_t limit) const;
 
-  // Plans by key, made once by the caller. Null when this key was never kept.
+  // Plans by key, made once by the caller. Null if nothing was kept under this key.
   CudnnPlan* find(const std::string& key);
   CudnnPlan& keep(const std::string& key, CudnnPlan plan);
 
@@ -64,7 +66,7 @@ class Cudnn : public Gpu::Extra {
   Cudnn() = default;
   std::unique_ptr<CudnnApi> api_;
   void* handle_ = nullptr;
-  std::string why_;  // the library cannot be used, and why
+  std::string why_;  // not empty: the library cannot be used, for this reason
   std::unordered_map<std::string, CudnnPlan> plans_;
 };
 

@@ -1,6 +1,6 @@
 // Descriptors of one cuDNN graph and the steps that several graphs share: tensors and pointwise operations.
-// What only one op needs (matmul, reduction, convolution) is added by a class of its own. The descriptors may
-// go when the graph's plans are made.
+// Steps that only one op needs (matmul, reduction, convolution) are added by derived classes. The descriptors
+// may be destroyed once the graph's plans are made.
 #pragma once
 
 #include <cudnn_backend.h>
@@ -17,7 +17,7 @@ class CudnnGraph {
  public:
   CudnnGraph(const Cudnn& cudnn, cudnnDataType_t io) : cudnn_(cudnn), io_(io) {}
 
-  // alignment: bytes; by_value: a host scalar.
+  // alignment: in bytes; by_value: a host scalar.
   CudnnDescriptor* tensor(int64_t id, std::span<const int64_t> dims, std::span<const int64_t> strides,
                           cudnnDataType_t type, int64_t alignment, bool is_virtual = false,
                           bool by_value = false) {

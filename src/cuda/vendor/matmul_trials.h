@@ -1,4 +1,5 @@
-// The tensors of a product that is run to see whether, and how fast, it runs: device memory of its own.
+// The tensors of a product that is run to see whether, and how fast, it runs, with
+// device memory of their own.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +10,8 @@
 
 namespace tachy::cuda {
 
-// Filled with numbers of magnitude 1/2 to 2 (zeros would run too fast).
-// `data` is aligned as badly as the product's tensors may be.
+// It is filled with numbers of magnitude 1/2 to 2 (zeros would run too fast). `data` has the worst alignment
+// that the product's tensors may have.
 struct Trial {
   Gpu& gpu;
   size_t bytes;

@@ -1,7 +1,7 @@
-// Shared libraries of the vendor (cuBLASLt, cuDNN), opened at run time: neither building nor starting needs
-// them. Looked for, in this order: under each folder of TACHY_CUDA_LIBRARIES (a:b; a folder that holds the
-// library, or the folder `nvidia` of a Python environment whose packages bring it), beside the program, and
-// where the system's loader looks.
+// Shared libraries of the vendor (cuBLASLt, cuDNN), opened at run time, so that neither building nor starting
+// needs them. They are looked for in this order: in each folder of TACHY_CUDA_LIBRARIES (a:b; a folder that
+// holds the library, or the folder `nvidia` of a Python environment whose packages bring it), beside the
+// program, and where the system's loader looks.
 #pragma once
 
 #include <span>
@@ -14,13 +14,13 @@ namespace tachy::cuda {
 
 class VendorLibrary {
  public:
-  // The first of `names` that opens. Where the Python packages keep it is in `packages` ("cudnn/lib").
-  // Without success `why` tells what was tried.
+  // Opens the first of `names` that can be opened. `packages` says where the Python packages keep it
+  // ("cudnn/lib"). Without success `why` tells what was tried.
   bool open(std::span<const char* const> names, std::span<const char* const> packages, std::string& why);
   explicit operator bool() const { return static_cast<bool>(library_); }
   const std::string& name() const { return name_; }
 
-  // Throws unsupported when the library has no such function (too old).
+  // Throws `unsupported` if the library has no such function (too old).
   template <class Function>
   void find(const char* name, Function*& to) const {
     to = reinterpret_cast<Function*>(symbol(name));

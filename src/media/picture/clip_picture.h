@@ -1,9 +1,10 @@
-// A picture as CLIP's vision model is given it, in either of two ways that are not the same for any picture:
+// Prepares a picture for CLIP's vision model, in one of two ways that give different results for every
+// picture:
 //
-//   processor   transformers' CLIPImageProcessor (of Pillow): bicubic, widened when shrinking, in 8 bits, until the
-//               shorter side is right; the middle; (v · rescale - mean) / deviation
-//   original    Wan 2.1's repository: torch's bicubic (A = -0.75, never widened) in float32 squashes the picture in
-//               [-1, 1] to the square; (v / 2 + 1/2 - mean) / deviation
+//   processor   transformers' CLIPImageProcessor (by Pillow): bicubic, widened when shrinking, in 8 bits,
+//               until the shorter side is right; the middle; (v · rescale - mean) / deviation
+//   original    Wan 2.1's repository: torch's bicubic (A = -0.75, never widened) in float32 squashes the
+//               picture in [-1, 1] to the square; (v / 2 + 1/2 - mean) / deviation
 //
 // Both give the reference's bits; torch's are those of a CPU with fused multiply-add.
 #pragma once
@@ -15,7 +16,8 @@
 
 namespace tachy {
 
-// [3, side, side]. Throws invalid_argument for a picture whose shape would need absurd memory on the way.
+// Returns [3, side, side]. Throws invalid_argument for a picture whose shape would need absurd amounts of
+// memory.
 std::vector<float> clip_pixels(RgbView picture, const ClipPreparation& how);
 
 }  // namespace tachy

@@ -13,13 +13,13 @@ namespace {
 constexpr unsigned kOrientation = 0x0112;
 constexpr std::string_view kPrefix("Exif\0\0", 6);
 
-// Bytes of one value of TIFF's types; 0 for a type that is not known.
+// Size of one value of TIFF's types; 0 for an unknown type.
 size_t type_bytes(uint64_t type) {
   constexpr uint8_t bytes[] = {0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8};
   return type < std::size(bytes) ? bytes[type] : 0;
 }
 
-// The first value; nothing where it is no number (a byte is one of a text to Pillow).
+// Returns the first value; nothing if it is not a number (Pillow treats a byte as part of a text).
 std::optional<double> number_at(const Bytes& in, size_t at, uint64_t type) {
   const auto whole = [&](int bytes) { return in.get(at, bytes); };
   const auto ratio = [](double above, double below) { return below == 0 ? std::nan("") : above / below; };
@@ -51,7 +51,7 @@ std::optional<double> number_at(const Bytes& in, size_t at, uint64_t type) {
 }
 
 struct Found {
-  bool any = false;  // the tag is there, whatever it says
+  bool any = false;  // the tag is there, whatever its value
   int orientation = 1;
 };
 
@@ -81,7 +81,7 @@ Found in_tiff(const Bytes& tiff) {
 Found in_exif(std::span<const uint8_t> exif) {
   for (int i = 0; i < 2 && starts_with(exif, 0, kPrefix); ++i) exif = exif.subspan(kPrefix.size());
   const bool big = starts_with(exif, 0, "MM");
-  // Pillow takes a 42 that is the wrong way round as well.
+  // Pillow also accepts a 42 in the wrong byte order.
   const bool known =
       (big || starts_with(exif, 0, "II")) &&
       (starts_with(exif, 2, std::string_view("\0*", 2)) || starts_with(exif, 2, std::string_view("*\0", 2)));

@@ -1,10 +1,12 @@
-// Which way up a picture is shown, as its EXIF and XMP say it, by the rules of Pillow 13's Image.getexif():
+// The way up in which a picture is shown, according to its EXIF and XMP, by the rules of Pillow 13's
+// Image.getexif():
 //
-//   EXIF   a TIFF (byte order, 42, offset of the first directory), with "Exif\0\0" once or twice before it or not. The first
-//          usable entry of tag 0x0112 counts, a number of any type; entries behind one whose value lies outside the data do not.
-//   XMP    where EXIF has no such tag: the first tiff:Orientation="N" or <tiff:Orientation>N
+//   EXIF   a TIFF (byte order, 42, offset of the first directory), with or without "Exif\0\0" once or twice
+//          before it. The first usable entry of tag 0x0112 counts, a number of any type; entries after one
+//          whose value lies outside the data do not.
+//   XMP    if EXIF has no such tag: the first tiff:Orientation="N" or <tiff:Orientation>N
 //
-// Whatever is odd means upright: a damaged note is no reason to refuse a photo. Private to src/media.
+// Anything odd means upright: a damaged note is no reason to refuse a photo. Private to src/media.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +15,7 @@
 
 namespace tachy {
 
-// 1 (upright) to 8, as EXIF counts. Never throws.
+// Returns 1 (upright) to 8, as in EXIF. Never throws.
 int orientation_of(std::span<const uint8_t> exif, std::string_view xmp);
 
 }  // namespace tachy

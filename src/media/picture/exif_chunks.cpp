@@ -14,8 +14,8 @@
 namespace tachy {
 namespace {
 
-constexpr size_t kMostText = 1 << 20;  // of a text when it is unpacked, as Pillow has it
-constexpr int kMostTexts = 16;         // that are unpacked of a file
+constexpr size_t kMostText = 1 << 20;  // limit for an unpacked text, as in Pillow
+constexpr int kMostTexts = 16;         // limit for the texts of a file that are unpacked
 constexpr std::string_view kRawProfile = "Raw profile type exif", kXmpKeyword = "XML:com.adobe.xmp";
 
 struct Chunk {
@@ -23,7 +23,7 @@ struct Chunk {
   std::span<const uint8_t> data;
 };
 
-// Calls `use` with each whole chunk of a PNG until it says false.
+// Calls `use` with each whole chunk of a PNG until it returns false.
 void each_png_chunk(std::span<const uint8_t> file, const std::function<bool(const Chunk&)>& use) {
   const Bytes in(file, "PNG", true);
   for (size_t at = 8; in.has(at, 8);) {
@@ -34,7 +34,7 @@ void each_png_chunk(std::span<const uint8_t> file, const std::function<bool(cons
   }
 }
 
-// Returns the unpacked text, or nothing where it is damaged or longer than kMostText.
+// Returns the unpacked text, or nothing if it is damaged or longer than kMostText.
 std::optional<std::string> inflated(std::string_view packed) {
   std::string out(kMostText, '\0');
   uLongf length = out.size();
@@ -45,7 +45,7 @@ std::optional<std::string> inflated(std::string_view packed) {
   return out;
 }
 
-// The text up to the next zero byte, which is taken off with it; nothing where there is none.
+// Returns the text up to the next zero byte, and removes both; nothing if there is no zero byte.
 std::optional<std::string_view> cut_word(std::string_view& text) {
   const size_t end = text.find('\0');
   if (end == text.npos) return std::nullopt;
@@ -54,7 +54,8 @@ std::optional<std::string_view> cut_word(std::string_view& text) {
   return word;
 }
 
-// The text of a chunk with this keyword; nothing for any other. `left` counts down what may still be unpacked.
+// The text of a chunk with this keyword; nothing for any other. `left` counts down how many texts may still
+// be unpacked.
 std::optional<std::string> text_in(const Chunk& chunk, std::string_view keyword, int& left) {
   std::string_view rest = text_of(chunk.data);
   if (cut_word(rest) != keyword) return std::nullopt;
@@ -67,7 +68,8 @@ std::optional<std::string> text_in(const Chunk& chunk, std::string_view keyword,
   const bool packed = rest[0] != 0;
   if (packed && (rest[1] != 0 || left-- <= 0)) return std::nullopt;
   rest.remove_prefix(2);
-  if (!cut_word(rest) || !cut_word(rest)) return std::nullopt;  // a language, and the keyword in it
+  // Skips a language, and the keyword in that language.
+  if (!cut_word(rest) || !cut_word(rest)) return std::nullopt;
   return packed ? inflated(rest) : std::string(rest);
 }
 
@@ -78,7 +80,8 @@ int digit_of(char c) {
   return -1;
 }
 
-// The bytes of "\nexif\n   1234\n", then lines of digits. Empty where something else is among them.
+// Reads "\nexif\n   1234\n" and the lines of digits after it. Returns an empty vector if there is anything
+// else among them.
 std::vector<uint8_t> raw_profile(std::string_view text) {
   for (int line = 0; line < 3; ++line) {
     const size_t end = text.find('\n');
@@ -91,7 +94,7 @@ std::vector<uint8_t> raw_profile(std::string_view text) {
     const bool space = c == ' ' || (c >= '\t' && c <= '\r');
     if (space && upper < 0) continue;
     const int digit = digit_of(c);
-    // Lines are joined without a gap, so that one may end within a byte.
+    // Lines are joined without a gap, so a line may end in the middle of a byte.
     if (digit < 0 && c == '\n') continue;
     if (digit < 0) return {};
     if (upper >= 0) out.push_back(uint8_t(upper << 4 | digit));

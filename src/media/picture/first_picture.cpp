@@ -13,7 +13,8 @@ void put(std::vector<uint8_t>& to, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) to.push_back(uint8_t(value >> (8 * i)));
 }
 
-// RIFF, VP8X where there is an alpha plane (ALPH goes before a VP8 only behind one), then the frame's own chunks.
+// Writes RIFF, VP8X if there is an alpha plane (ALPH may stand before a VP8 only after VP8X), then the
+// frame's own chunks.
 std::vector<uint8_t> still_webp(std::span<const uint8_t> chunks, int width, int height) {
   std::vector<uint8_t> out;
   const bool alpha = starts_with(chunks, 0, "ALPH");
@@ -33,7 +34,7 @@ class GifBlocks {
   size_t at() const { return at_; }
   uint64_t byte() { return in_.get(at_++, 1); }
   void skip(size_t count) { (void)in_.part(at_, count), at_ += count; }
-  // A length byte and as many bytes, until a length of 0.
+  // Skips blocks of a length byte and as many bytes, until a length of 0.
   void skip_sub_blocks() {
     while (const uint64_t size = byte()) skip(size);
   }
@@ -52,7 +53,7 @@ class GifBlocks {
   size_t at_;
 };
 
-// Whether a GIF has another picture behind this place; one that ends without its trailer has none.
+// Says whether a GIF has another picture after this place; one that ends without its trailer has none.
 bool another_picture(const Bytes& in, size_t at) {
   try {
     GifBlocks blocks(in, at);
@@ -103,7 +104,7 @@ FirstPicture first_of_gif(std::span<const uint8_t> file, std::string_view name) 
   blocks.skip(2);
   blocks.skip_color_table(flags);
   put(out.file, in.part(0, blocks.at()));
-  // Pixels that no picture covers have the transparent colour where there is one, otherwise the first.
+  // Pixels outside the picture get the transparent colour if there is one, otherwise the first colour.
   uint8_t background = 0;
   for (;;) {
     const size_t begin = blocks.at();

@@ -13,13 +13,13 @@
 namespace tachy {
 namespace {
 
-// The bytes that an APP1 segment of a JPEG begins with.
+// The first bytes of a JPEG's APP1 segments.
 constexpr std::string_view kExif("Exif\0\0", 6), kXmp("http://ns.adobe.com/xap/1.0/\0", 29);
 
 ImageHeader jpeg_header(std::span<const uint8_t> file, std::string_view name, bool whole) {
   Bytes in(file, name, true);
   ImageHeader out{ImageKind::jpeg};
-  std::vector<uint8_t> exif;  // Pillow joins the segments, and takes the last XMP
+  std::vector<uint8_t> exif;  // Pillow joins the segments, and uses the last XMP
   std::span<const uint8_t> xmp;
   size_t at = 2;
   for (;;) {
@@ -30,7 +30,7 @@ ImageHeader jpeg_header(std::span<const uint8_t> file, std::string_view name, bo
     size_t length = in.get(at + 2, 2);
     check(length >= 2, ErrorCode::corrupt, "{}: JPEG segment at byte {} of length {}", name, at, length);
     auto segment = in.part(at + 4, length - 2);
-    // SOF0 to SOF15 without DHT (c4), JPG (c8) and DAC (cc).
+    // These are SOF0 to SOF15 without DHT (c4), JPG (c8) and DAC (cc).
     if (marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc) {
       Bytes sof(segment, name, true);
       out.height = int(sof.get(1, 2));

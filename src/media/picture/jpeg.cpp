@@ -3,7 +3,7 @@
 #include <csetjmp>
 #include <cstdio>  // jpeglib.h uses FILE and size_t without saying so
 #include <cstdlib>
-// In this order.
+// These must be in this order.
 #include <jpeglib.h>
 
 #include <string>
@@ -12,7 +12,8 @@
 
 namespace tachy {
 
-// libjpeg reports errors by a call that must not return; what it leaves behind by longjmp needs no destructor.
+// libjpeg reports errors by calling a function that must not return; no variable that longjmp skips needs a
+// destructor.
 struct JpegFailure {
   std::jmp_buf back;
   char text[JMSG_LENGTH_MAX] = "";
@@ -34,8 +35,8 @@ struct JpegEncoder::State {
   jpeg_compress_struct jpeg{};
   jpeg_error_mgr errors{};
   JpegFailure failure;
-  unsigned char* buffer = nullptr;  // libjpeg replaces it by a larger one where it must
-  unsigned char* before = nullptr;  // what it was, while libjpeg is at it
+  unsigned char* buffer = nullptr;  // libjpeg replaces it by a larger one if necessary
+  unsigned char* before = nullptr;  // its value before libjpeg began
   unsigned long capacity = 0, used = 0;
   int quality = 0;
   bool made = false;
@@ -44,13 +45,13 @@ struct JpegEncoder::State {
     if (made) jpeg_destroy_compress(&jpeg);
     std::free(buffer);
   }
-  bool run(RgbView picture);  // false: failure.text says why
+  bool run(RgbView picture);  // returns false and sets failure.text on an error
 };
 
 bool JpegEncoder::State::run(RgbView picture) {
   if (setjmp(failure.back)) {
     if (made) jpeg_abort_compress(&jpeg);
-    buffer = before;  // of others libjpeg may have given some back already
+    buffer = before;  // libjpeg may already have freed others
     return false;
   }
   if (!made) {
@@ -76,7 +77,7 @@ bool JpegEncoder::State::run(RgbView picture) {
     jpeg_write_scanlines(&jpeg, &row, 1);
   }
   jpeg_finish_compress(&jpeg);
-  // A buffer that was too small is left to its owner, and a larger one put in its place.
+  // libjpeg leaves a buffer that was too small to its owner and puts a larger one in its place.
   if (before != buffer) std::free(before);
   if (used > capacity) capacity = used;
   return true;

@@ -1,7 +1,8 @@
-// A picture as a JPEG in memory: baseline, 4:2:0, BT.601 full range, as every browser draws it.
+// Encodes a picture as a JPEG in memory: baseline, 4:2:0, BT.601 full range, as every browser shows it.
 //
-// For frames that leave at once; files that are kept are PNG or video. libjpeg (turbo) and not FFmpeg's encoder: it needs
-// a third of the time for such a picture, with the conversion of colours (bench/notes/world_page.md).
+// This is for frames that are sent at once; files that are kept are PNG or video. libjpeg (turbo) is used
+// instead of FFmpeg's encoder because it takes a third of the time for such a picture, including colour
+// conversion (bench/notes/world_page.md).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace tachy {
 
-// Keeps its tables and its buffer from picture to picture; one thread at a time.
+// Keeps its tables and its buffer between pictures; only one thread may use it at a time.
 class JpegEncoder {
  public:
   explicit JpegEncoder(int quality = 85);  // 1 to 100

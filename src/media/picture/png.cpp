@@ -14,8 +14,8 @@ namespace {
 constexpr char kKeyword[] = "Comment";
 constexpr size_t kMaxTextBytes = 16 << 20;
 
-// libpng leaves by longjmp when something is wrong, so what stands between setjmp and its calls here are
-// functions whose variables need no destructor; what they fill belongs to their callers.
+// libpng leaves by longjmp when something is wrong. So all code between setjmp and its calls is in functions
+// whose variables need no destructor; the callers own what these functions fill.
 struct PngFailure {
   char text[256] = "";
 };
@@ -26,7 +26,7 @@ struct PngFailure {
   png_longjmp(png, 1);
 }
 
-void on_warning(png_structp, const char*) {}  // about chunks that nobody here reads
+void on_warning(png_structp, const char*) {}  // about chunks that are not used here
 
 // A reader and its source.
 struct PngReader {
@@ -42,7 +42,8 @@ struct PngReader {
   ~PngReader() { png_destroy_read_struct(&png, &info, nullptr); }
 };
 
-// libpng makes room for a chunk of a text before it looks whether the file has that many bytes, 2 GB if it says so.
+// libpng allocates room for a text chunk before it checks whether the file has that many bytes: 2 GB if the
+// chunk says so.
 void check_lengths(std::span<const uint8_t> file, std::string_view name) {
   const Bytes in(file, name, true);
   for (size_t at = 8; in.has(at, 8);) {
@@ -91,7 +92,7 @@ bool read_pixels(PngReader& r, png_bytepp rows) {
   return true;
 }
 
-// The chunks before the pixels; the size is known afterwards.
+// Reads the chunks before the pixels; the size is known afterwards.
 bool read_front(PngReader& r) {
   if (setjmp(png_jmpbuf(r.png))) return false;
   set_up(r);
@@ -101,7 +102,7 @@ bool read_front(PngReader& r) {
   return true;
 }
 
-// The chunks behind the pixels, which are all read into one row.
+// Reads the chunks after the pixels; the pixels themselves all go into one row.
 bool read_back(PngReader& r, png_bytep row) {
   if (setjmp(png_jmpbuf(r.png))) return false;
   const int passes = png_set_interlace_handling(r.png);

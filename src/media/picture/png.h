@@ -1,8 +1,8 @@
-// PNG through libpng: pictures as bytes, pixels from bytes, and the comment that settings are kept in.
+// PNG through libpng: encodes and decodes pictures in memory, and reads the comment that holds settings.
 //
 // The comment is a tEXt chunk (ASCII, known to every reader) or an iTXt chunk (UTF-8) with the keyword
-// "Comment". Everything throws corrupt, with `name`, where the bytes are not a whole and sound PNG.
-// Private to src/media.
+// "Comment". All functions throw corrupt, with `name`, if the bytes are not a complete and sound PNG. Private
+// to src/media.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,17 @@
 
 namespace tachy {
 
-enum class PngEffort { usual, quick };  // quick: a fraction of the time, somewhat larger; the same pixels
+// quick: takes a fraction of the time for a somewhat larger file; the pixels are the same.
+enum class PngEffort { usual, quick };
 std::vector<uint8_t> encode_png(RgbView image, const std::string& comment,
                                 PngEffort effort = PngEffort::usual);
 
-// 8-bit RGB as Pillow's convert("RGB") makes it: alpha dropped, gray repeated, palettes looked up, of 16 bits
-// the upper 8; gamma and colour profiles ignored. The caller has checked the header's size (image_header.h).
+// Returns 8-bit RGB as Pillow's convert("RGB") does: alpha is dropped, gray repeated, palettes looked up, 16
+// bits cut to the upper 8; gamma and colour profiles are ignored. The caller has checked the header's size
+// (image_header.h).
 RgbFrame decode_png(std::span<const uint8_t> file, std::string_view name);
 
-// The first comment of the file, as UTF-8, or "". What lies behind it is not read.
+// Returns the first comment of the file, as UTF-8, or "". Nothing after it is read.
 std::string png_comment(std::span<const uint8_t> file, std::string_view name);
 
 }  // namespace tachy

@@ -21,7 +21,7 @@ PngWriter::~PngWriter() {
   parts_.clear();
   std::error_code ec;
   if (!made_folder_) return;
-  if (!published_) fs::remove(pattern_->folder, ec);  // only if empty
+  if (!published_) fs::remove(pattern_->folder, ec);  // removes it only if it is empty
   forget_temporary(pattern_->folder.native());
 }
 

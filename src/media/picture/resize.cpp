@@ -7,9 +7,9 @@
 //   d = (j + 1/2 - (i + 1/2) s) / max(s, 1),   s = in / out;   the weights of an output pixel sum to 1
 //
 // The arithmetic is Pillow's, to the bit: weights become 22-bit fixed-point numbers, each pass ends in 8
-// bits, rows come first unless the height loses more than twice as many pixels as the width (Pillow 13; older
-// ones always begin with the rows). Image-to-video models were trained behind Pillow's resize and its result
-// is what diffusers gives them; bicubic is what transformers prepares CLIP's pictures with.
+// bits, and rows come first unless the height loses more than twice as many pixels as the width (Pillow 13;
+// older versions always begin with the rows). Image-to-video models were trained with Pillow's resize, and
+// diffusers gives them its result; transformers prepares CLIP's pictures with bicubic.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -21,7 +21,7 @@
 namespace tachy {
 namespace {
 
-constexpr int kBits = 22;  // of a weight's fraction: 255 times the largest sum still fits 32 bits
+constexpr int kBits = 22;  // bits of a weight's fraction: 255 times the largest sum still fits into 32 bits
 
 double sinc(double x) {
   if (x == 0) return 1;
@@ -152,7 +152,7 @@ RgbFrame resize(RgbView image, int width, int height, Filter filter) {
 }
 
 Cover cover(int64_t w, int64_t h, int width, int height) {
-  const bool wide = width * h > w * height;  // the result is wider than the picture: its width decides
+  const bool wide = width * h > w * height;  // if the result is wider than the picture, its width decides
   const int64_t covered_w = wide ? width : w * height / h, covered_h = wide ? h * width / w : height;
   return {covered_w, covered_h, width / 2 - covered_w / 2, height / 2 - covered_h / 2};
 }
@@ -161,7 +161,7 @@ RgbFrame crop_resize(RgbView image, int width, int height) {
   check_size(image, width, height);
   const double shape = double(height) / width;
   const bool tall = double(image.height) / image.width > shape;
-  // In doubles, product first, and a half rounds to the even side, as Python and Pillow have it.
+  // Computes in doubles, with the product first, and rounds a half to even, like Python and Pillow.
   const int w = tall ? image.width : int(double(image.height) * width / height),
             h = tall ? int(double(image.width) * height / width) : image.height;
   const auto edge = [](double x) { return static_cast<int>(std::nearbyint(x)); };
@@ -183,7 +183,7 @@ RgbFrame resize_crop(RgbView image, int width, int height) {
           width, height);
   const RgbFrame covered =
       resize_unchecked(image, static_cast<int>(covered_w), static_cast<int>(covered_h), kLanczos);
-  RgbFrame out(width, height);  // black where rounding left a row or column uncovered
+  RgbFrame out(width, height);  // stays black where rounding left a row or column uncovered
   for (int64_t y = 0; y < height; ++y)
     for (int64_t x = 0; x < width; ++x) {
       const int64_t from_y = y - top, from_x = x - left;

@@ -10,8 +10,8 @@ RgbFrame turn_upright(RgbFrame in, int orientation) {
   if (orientation <= 1) return in;
   const bool swapped = turns_sideways(orientation);
   RgbFrame out(swapped ? in.height : in.width, swapped ? in.width : in.height);
-  // Pixel (x, y) of the upright picture comes from where the camera stored it: (u, v) = (x, y), or (y, x) where sides are
-  // swapped, each counted from the other end or not.
+  // Pixel (x, y) of the upright picture is stored by the camera at (u, v) = (x, y), or at (y, x) if the sides
+  // are swapped; each may be counted from the other end.
   const bool far_x = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
   const bool far_y = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
   const int64_t row = int64_t{in.width} * 3;

@@ -11,9 +11,9 @@ namespace tachy {
 namespace {
 
 constexpr double kOffset = -0.691, kAbsoluteGate = -70, kRelativeGate = -10;
-constexpr double kStep = 0.25;  // of a block
+constexpr double kStep = 0.25;  // as a part of a block
 
-// One second-order filter, from rest (transposed direct form II).
+// One second-order filter that starts from rest (transposed direct form II).
 class Biquad {
  public:
   Biquad(double b0, double b1, double b2, double a0, double a1, double a2)
@@ -43,8 +43,8 @@ Biquad high_pass(int rate) {
 
 double loudness_of(double power) { return kOffset + 10 * std::log10(power); }
 
-// The first sample of the block that starts `blocks` blocks after the start. The product is rounded in this
-// order in the reference too: another one starts some blocks a sample away.
+// The first sample of the block that starts `blocks` blocks after the start. The reference rounds the product
+// in this order, too: another order would start some blocks one sample off.
 size_t sample_at(double blocks, int rate) { return size_t(kLoudnessBlockSeconds * blocks * rate); }
 
 // The mean square of each block of the filtered sound.
@@ -55,7 +55,7 @@ std::vector<double> block_powers(std::span<const float> samples, int rate) {
       size_t(std::nearbyint((seconds - kLoudnessBlockSeconds) / (kLoudnessBlockSeconds * kStep)) + 1);
   std::vector<double> powers(count, 0.0);
   Biquad shelf = high_shelf(rate), pass = high_pass(rate);
-  size_t first = 0, end = 0;  // the open blocks
+  size_t first = 0, end = 0;  // range of the blocks that are open
   for (size_t i = 0; i < samples.size(); ++i) {
     require(std::isfinite(samples[i]), "loudness: sample {} of {} is not a finite number", i, samples.size());
     while (end < count && sample_at(double(end) * kStep, rate) <= i) ++end;

@@ -1,4 +1,4 @@
-// How loud a sound is, and sounds made equally loud, before a model of speech hears them.
+// Measures how loud a sound is, and makes sounds equally loud before a model of speech hears them.
 //
 // Loudness is that of ITU-R BS.1770-4 for one channel, in LUFS:
 //
@@ -7,9 +7,9 @@
 //   l(z) = -0.691 + 10 log10 z
 //   L    = l(mean of z_j with l(z_j) > -70 and l(z_j) > l(mean of z_j with l(z_j) >= -70) - 10)
 //
-// The filters are pyloudnorm's, which the models' own pipelines measure with: its high pass has another
-// numerator than the standard's table, and its last block may end after the sound. Everything is in double
-// precision; the sound is gone through once, each sample going to the blocks that are open at it.
+// The filters are those of pyloudnorm, with which the models' own pipelines measure: its high pass has
+// another numerator than the standard's table, and its last block may end after the sound. Everything is in
+// double precision. One pass over the sound adds each sample to the blocks that are open at that point.
 #pragma once
 
 #include <span>
@@ -19,12 +19,12 @@ namespace tachy {
 
 inline constexpr double kLoudnessBlockSeconds = 0.4;
 
-// LUFS; minus infinity where no block is above -70 (silence). Throws invalid_argument for less than 0.4 s,
-// which has no loudness, for a rate outside that of Resampler, and for samples that are not finite.
+// Returns LUFS; minus infinity if no block is above -70 (silence). Throws invalid_argument for less than 0.4
+// s, which has no loudness, for a rate outside that of Resampler, and for samples that are not finite.
 double integrated_loudness(std::span<const float> samples, int rate);
 
-// Brings the sound to `target` LUFS by one factor, without clipping. A sound whose loudness is beyond 100 in
-// either direction (silence) is left as it is. Throws what integrated_loudness throws.
+// Brings the sound to `target` LUFS with one factor, without clipping. A sound whose loudness is beyond 100
+// in either direction (silence) is left as it is. Throws what integrated_loudness throws.
 void normalise_loudness(std::vector<float>& samples, int rate, double target = -23);
 
 // x <- (x - mean) / sqrt(variance + 1e-7) over the whole sound, in float32, as transformers'

@@ -9,9 +9,9 @@
 namespace tachy {
 namespace {
 
-constexpr size_t kPiece = 4096;  // samples that one call may give
+constexpr size_t kPiece = 4096;  // largest number of samples that one call returns
 
-// Text of soxr's errors, which are strings; null is success.
+// soxr's errors are strings; null means success.
 void check_soxr(soxr_error_t error, const char* what) {
   check(error == nullptr, ErrorCode::internal, "resampling: soxr cannot {}: {}", what, soxr_strerror(error));
 }
@@ -29,7 +29,7 @@ struct Resampler::Engine {
 };
 
 int64_t resampled_length(int64_t samples, int from, int to) {
-  // In two parts, so that no product leaves 64 bits.
+  // Computed in two parts, so that no product exceeds 64 bits.
   return samples / from * to + (samples % from * to + from - 1) / from;
 }
 
@@ -53,7 +53,7 @@ void Resampler::process(const float* samples, size_t count, std::vector<float>& 
     const size_t before = out.size();
     out.resize(before + kPiece);
     size_t used = 0, made = 0;
-    // Without input the call means that there will be no more.
+    // A call without input says that there will be no more.
     check_soxr(soxr_process(engine_->soxr, samples, count, samples ? &used : nullptr, out.data() + before,
                             kPiece, &made),
                "resample");

@@ -1,13 +1,14 @@
-// Sound at another sampling rate, as librosa.load(sr=...) makes it: soxr's HQ recipe, bit for bit.
+// Converts sound to another sampling rate as librosa.load(sr=...) does: with soxr's HQ recipe, bit for bit.
 //
 //   y[0 .. ceil(n·to/from))  from  x[0 .. n)
 //
-// The input may come in pieces of any size; how it is cut does not change a bit of the output. soxr's own end
-// can lack the last sample (at 48 kHz for two lengths in three): librosa then adds a zero, and so does this.
+// The input may come in pieces of any size; the way it is cut does not change a bit of the output. soxr
+// itself may leave out the last sample (at 48 kHz for two lengths in three): librosa then adds a zero, and so
+// does this.
 //
-// libsoxr itself, which swresample's engine of that name calls too: swresample keeps samples of its own, and
-// asking it for those after the end of the input has crashed inside soxr. Its other engine is another filter
-// (different from the first digits on), with which features of speech would not be those of the reference.
+// This calls libsoxr directly, as swresample's engine of that name does: swresample keeps samples of its own,
+// and asking it for those after the end of the input has crashed inside soxr. Its other engine is another
+// filter (different from the first digits on), and would give speech features other than the reference's.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +25,13 @@ int64_t resampled_length(int64_t samples, int from, int to);
 
 class Resampler {
  public:
-  Resampler(int from, int to);  // equal rates: the samples pass untouched
+  Resampler(int from, int to);  // equal rates: the samples pass unchanged
   ~Resampler();
   Resampler(const Resampler&) = delete;
   Resampler& operator=(const Resampler&) = delete;
 
-  void push(std::span<const float> samples, std::vector<float>& out);  // appends what is ready
-  void finish(std::vector<float>& out);                                // once: appends what is held back
+  void push(std::span<const float> samples, std::vector<float>& out);  // appends the samples that are ready
+  void finish(std::vector<float>& out);  // call once: appends the samples that were held back
 
  private:
   struct Engine;

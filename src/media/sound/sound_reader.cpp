@@ -17,14 +17,14 @@
 namespace tachy {
 namespace {
 
-// wav is also RF64 and BW64.
+// "wav" includes RF64 and BW64.
 constexpr av::Allowed kSounds = {
     "wav,w64,au,aiff,caf,mp3,aac,flac,ogg,mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi",
     "pcm_u8,pcm_s8,pcm_s16le,pcm_s16be,pcm_s24le,pcm_s24be,pcm_s32le,pcm_s32be,pcm_f32le,pcm_f32be,pcm_f64le,"
     "pcm_f64be,pcm_alaw,pcm_mulaw,adpcm_ms,adpcm_ima_wav,mp3float,mp3,aac,alac,flac,opus,vorbis",
     "a sound (wav, mp3, m4a, aac, flac, ogg, aiff, au, caf, or a video with sound)", Wanted::sound};
 
-// A file that was cut has one packet that ends too early, or none; more than a few are damage.
+// A truncated file has at most one packet that ends too early; more than a few are damage.
 constexpr int kMostTroubles = 3;
 
 template <class T>
@@ -70,7 +70,8 @@ class SoundReader {
     codec_ = av::new_codec(decoder);
     rc = avcodec_parameters_to_context(codec_.get(), stream_->codecpar);
     check(rc >= 0, ErrorCode::corrupt, "{}: bad stream parameters: {}", name_, av::reason(rc));
-    codec_->pkt_timebase = stream_->time_base;  // to cut off what encoders put before and after the sound
+    // Needed to cut off the samples that encoders add before and after the sound.
+    codec_->pkt_timebase = stream_->time_base;
     av::Dictionary only(av::Options{{"codec_whitelist", kSounds.decoders}});
     rc = avcodec_open2(codec_.get(), decoder, only.get());
     check(rc >= 0, ErrorCode::unsupported, "{}: cannot start the decoder {}: {}", name_, decoder->name,
@@ -82,8 +83,8 @@ class SoundReader {
 
   Sound read() {
     while (next_frame()) {
-      check(trouble_.empty(), ErrorCode::corrupt, "{}: {}", name_,
-            trouble_);  // a hole: the sound goes on behind it
+      // A gap: the sound goes on after it.
+      check(trouble_.empty(), ErrorCode::corrupt, "{}: {}", name_, trouble_);
       take_frame();
       av_frame_unref(frame_.get());
     }
@@ -96,7 +97,7 @@ class SoundReader {
  private:
   std::string place() const { return fmt::format("sample {}", sound_.samples.size()); }
 
-  // False at the end.
+  // Returns false at the end.
   bool next_frame() {
     for (;;) {
       const int rc = avcodec_receive_frame(codec_.get(), frame_.get());
@@ -114,7 +115,7 @@ class SoundReader {
     }
   }
 
-  // Something is wrong with the file here. Where nothing follows, the sound was cut, and what is there is read.
+  // Notes an error. If nothing follows, the sound was truncated, and the part that is there is used.
   void stumble(const char* what, int rc) {
     const std::string text = fmt::format("{} near {}: {}", what, place(), av::reason(rc));
     if (trouble_.empty()) trouble_ = text;
@@ -129,9 +130,9 @@ class SoundReader {
       return;
     }
     if (got < 0) return;
-    // Samples of a packet that ends too early are right up to there; a part of a compressed one is nothing.
+    // In a packet that ends too early, plain samples are right; a part of a compressed packet is useless.
     const bool part = (packet_->flags & AV_PKT_FLAG_CORRUPT) != 0, pcm = plain_samples();
-    // A byte of padding, or the rest of a cut.
+    // A byte of padding is cut off, or the rest of a truncated sample.
     if (pcm) av_shrink_packet(packet_.get(), packet_->size / whole_sample_bytes() * whole_sample_bytes());
     if (packet_->size == 0) return av_packet_unref(packet_.get());
     const int rc = part && !pcm ? AVERROR_INVALIDDATA : avcodec_send_packet(codec_.get(), packet_.get());
@@ -189,7 +190,7 @@ class SoundReader {
     }
   }
 
-  // The length that the header tells, in seconds; 0 where it tells none, or a placeholder. Elsewhere a duration is an estimate.
+  // The seconds that the header states; 0 for none or a placeholder. Elsewhere a duration is an estimate.
   double told_seconds() const {
     const double there = double(sound_.samples.size()) / sound_.rate;
     if (wav_) return wav_->told > 0 ? there * double(wav_->told) / double(wav_->bytes()) : 0;
@@ -204,10 +205,10 @@ class SoundReader {
     return placeholder ? 0 : told;
   }
 
-  // A recording that was cut is still a voice.
+  // A truncated recording can still be used as a voice.
   void tell_of_a_cut() const {
     const double there = double(sound_.samples.size()) / sound_.rate, told = told_seconds();
-    // Some headers also count what encoders put round a sound.
+    // Some headers also count the samples that encoders add around a sound.
     const std::string_view container = input_->iformat->name;
     const bool exact = wav_ || container == "flac" || container == "au" || container == "aiff";
     if (told - there > (exact ? 0.5 / sound_.rate : 0.5))
@@ -222,7 +223,7 @@ class SoundReader {
 
   std::string name_;
   SoundLimits limits_;
-  std::optional<WavFile> wav_;  // of a wav file
+  std::optional<WavFile> wav_;  // only for a wav file
   std::unique_ptr<av::WavInput> wav_source_;
   av::InputPtr input_;
   AVStream* stream_ = nullptr;
@@ -230,7 +231,7 @@ class SoundReader {
   av::FramePtr frame_;
   av::PacketPtr packet_;
   Sound sound_;
-  std::string trouble_;  // the first thing that was wrong
+  std::string trouble_;  // the first error
   int troubles_ = 0;
 };
 

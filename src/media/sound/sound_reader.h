@@ -1,9 +1,11 @@
-// Reads the sound of a file (wav with RF64, BW64 and W64, mp3, aac and m4a, flac, opus and vorbis in ogg, aiff, au, caf, the sound
-// track of a video) as one channel: the mean of the file's channels, summed in their order in float32, as librosa loads sound.
+// Reads the sound of a file (wav with RF64, BW64 and W64, mp3, aac and m4a, flac, opus and vorbis in ogg,
+// aiff, au, caf, the sound track of a video) as one channel: the mean of the file's channels, summed in their
+// order in float32, as librosa does.
 //
-// Files are taken for hostile, as by VideoReader: only listed containers and codecs are tried, a file cannot make
-// the reader open another one, its length is capped. One that ends before its header says is read as far as it goes, with a warning;
-// one of which a part within cannot be decoded is an error: speech with a hole would move lips at the wrong time.
+// Files are treated as hostile, as in VideoReader: only listed containers and codecs are tried, a file cannot
+// make the reader open another one, and its length is limited. If a file ends before its header says, the
+// part that is there is read, with a warning. If a part in the middle cannot be decoded, that is an error:
+// after a gap, lips would move at the wrong time.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +15,24 @@
 
 namespace tachy {
 
-inline constexpr int kSpeechRate = 16000;  // what models of speech hear, in Hz
+inline constexpr int kSpeechRate = 16000;  // the rate in Hz that models of speech expect
 
 struct Sound {
-  int rate = 0;                // samples a second
-  int channels = 0;            // of the file
+  int rate = 0;                // samples per second
+  int channels = 0;            // channels of the file
   std::string codec;           // "pcm_s16le", "mp3", "opus" …
-  std::vector<float> samples;  // full scale is -1 to 1; beyond it where the file is
+  std::vector<float> samples;  // full scale is -1 to 1; the file may exceed it
 };
 
 struct SoundLimits {
-  double max_seconds = 7200;  // longer ones are an error
+  double max_seconds = 7200;  // longer sounds are an error
   int max_channels = 16;
 };
 
-// Throws not_found, io, unsupported (no container or codec that is taken, no sound in it) or corrupt.
+// Throws not_found, io, unsupported (an unknown container or codec, or no sound in the file) or corrupt.
 Sound read_sound(const std::filesystem::path& path, const SoundLimits& limits = {});
 
-// The same at 16 kHz, as librosa.load(path, sr=16000, mono=True) gives it.
+// Does the same at 16 kHz, like librosa.load(path, sr=16000, mono=True).
 std::vector<float> read_speech(const std::filesystem::path& path, const SoundLimits& limits = {});
 
 }  // namespace tachy

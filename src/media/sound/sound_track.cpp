@@ -8,8 +8,8 @@
 
 namespace tachy::av {
 namespace {
-constexpr int kRate = 48000;         // the one that Opus has, and every player
-constexpr int64_t kBitRate = 96000;  // where one channel of either codec sounds like the original
+constexpr int kRate = 48000;         // Opus supports this rate, and so does every player
+constexpr int64_t kBitRate = 96000;  // at this rate one channel of either codec sounds like the original
 }  // namespace
 
 SoundTrack::SoundTrack(AVFormatContext& file, const std::string& encoder, const std::string& name)
@@ -33,14 +33,15 @@ SoundTrack::SoundTrack(AVFormatContext& file, const std::string& encoder, const 
   stream_->time_base = codec_->time_base;
   rc = avcodec_parameters_from_context(stream_->codecpar, codec_.get());
   check(rc >= 0, ErrorCode::internal, "{}: {}", name, reason(rc));
-  file.max_interleave_delta = 0;  // hold packets for as long as it takes
+  file.max_interleave_delta = 0;  // hold packets for as long as necessary
   packet_ = new_packet();
 }
 
 void SoundTrack::write(std::span<const float> samples, int rate) {
   std::vector<float> sound = resample(samples, rate, kRate);
   const size_t step = codec_->frame_size > 0 ? size_t(codec_->frame_size) : 1024;
-  // Players cut off the first frame of AAC: silence after a shorter sound leaves something of it.
+  // Players cut off the first frame of AAC: silence after a shorter sound makes sure that something is left
+  // of it.
   sound.resize(std::max(sound.size(), 2 * step));
   for (size_t at = 0; at < sound.size(); at += step) {
     FramePtr frame = new_frame();

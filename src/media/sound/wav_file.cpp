@@ -15,7 +15,7 @@ constexpr int kMostChunks = 10'000;
 
 struct WavChunk {
   std::string name;
-  uint64_t at = 0, bytes = 0;  // of its content
+  uint64_t at = 0, bytes = 0;  // of the content
 };
 
 class WavWalk {
@@ -52,7 +52,7 @@ class WavWalk {
     return out;
   }
 
-  // Returns nothing where there is no name of readable letters.
+  // Returns nothing if there is no name of readable letters.
   std::optional<WavChunk> chunk_at(uint64_t at) {
     const size_t head_bytes = w64_ ? 24 : 8;
     const std::vector<uint8_t> head = bytes_at(at, head_bytes);
@@ -66,14 +66,14 @@ class WavWalk {
     return out;
   }
 
-  // Where the next chunk begins. Some programs leave the padding out.
+  // The place where the next chunk begins. Some programs leave out the padding.
   uint64_t behind(const WavChunk& chunk) {
     const uint64_t end = chunk.bytes > size_ ? size_ : chunk.at + chunk.bytes, align = w64_ ? 8 : 2;
     const uint64_t padded = (end + align - 1) / align * align;
     return padded != end && (padded > size_ || (!chunk_at(padded) && chunk_at(end))) ? end : padded;
   }
 
-  // Whether only whole chunks lie from here to the end of the file.
+  // Says whether there is nothing but whole chunks from here to the end of the file.
   bool only_chunks(uint64_t at) {
     for (int i = 0; i < kMostChunks && at < size_; ++i) {
       const auto chunk = chunk_at(at);
@@ -83,7 +83,7 @@ class WavWalk {
     return at == size_;
   }
 
-  // False where its samples go on to the end of the file.
+  // Returns false if the chunk's samples reach to the end of the file.
   bool take(const WavChunk& chunk) {
     if (chunk.name == "ds64") {
       const std::vector<uint8_t> sizes = bytes_at(chunk.at, 16);
@@ -94,11 +94,12 @@ class WavWalk {
     if (chunk.name != "data") return true;
     const uint64_t told = large_bytes_ && chunk.bytes == 0xffffffff ? *large_bytes_ : chunk.bytes;
     const uint64_t there = size_ - chunk.at;
-    if (there == 0 || (chunk.bytes == 0 && only_chunks(behind(chunk)))) return true;  // none
+    if (there == 0 || (chunk.bytes == 0 && only_chunks(behind(chunk)))) return true;  // no samples
     const bool all = told == 0 || told > there;
     out_.parts.push_back({chunk.at, all ? there : told});
     if (told > there && told < kLeastPlaceholder) out_.told = told;
-    if (large_bytes_ && !all) return chunk.bytes != 0xffffffff;  // its own size says nothing of what follows
+    // Its own size says nothing about what follows.
+    if (large_bytes_ && !all) return chunk.bytes != 0xffffffff;
     return !all;
   }
 
@@ -111,7 +112,7 @@ class WavWalk {
   std::ifstream in_;
   uint64_t size_ = 0;
   bool w64_ = false;
-  std::optional<uint64_t> large_bytes_;  // of RF64's samples
+  std::optional<uint64_t> large_bytes_;  // for RF64's samples
   WavFile out_;
 };
 

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kSpareFrames = 4;
 constexpr auto kCancelPoll = std::chrono::milliseconds(20);
 
-// What is prepared does not depend on who does it, so this may follow the machine.
+// The result does not depend on the number of threads, so this number may depend on the machine.
 int preparing_threads() { return std::clamp(available_processors() / 2, 1, 6); }
 
 }  // namespace
@@ -38,7 +38,7 @@ void BackgroundWriter::start() {
   for (int i = 0; i < preparing_threads(); ++i) threads_.emplace_back([this] { prepare_frames(); });
 }
 
-// A signal handler cannot notify: who waits looks at the flag from time to time.
+// A signal handler cannot notify: a waiting thread checks the flag from time to time.
 template <class Condition>
 void BackgroundWriter::wait(std::unique_lock<std::mutex>& lock, Condition condition) {
   while (!error_ && !condition()) {
@@ -80,7 +80,8 @@ void BackgroundWriter::prepare_frames() {
   for (;;) {
     changed_.wait(lock, [&] { return stop_ || claimed_ < queue_.size(); });
     if (stop_) return;
-    Item& item = queue_[claimed_++];  // stays where it is: only ends of the queue change, and it is not ready
+    // The item stays in place: only the ends of the queue change, and this one is not ready.
+    Item& item = queue_[claimed_++];
     lock.unlock();
     std::unique_ptr<VideoWriter::Ready> ready;
     std::exception_ptr error;
@@ -129,7 +130,7 @@ void BackgroundWriter::write_frames() {
   }
 }
 
-// Under the lock. The others end, too: nothing that they do could be used.
+// Call this with the lock held. The other threads end, too: their work could not be used.
 void BackgroundWriter::fail_with(std::exception_ptr error) {
   if (!error_) error_ = error;
   stop_ = true;

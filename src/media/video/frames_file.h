@@ -1,8 +1,10 @@
-// Some frames of a video in a file as they are, to be read again one by one: what a long run keeps of its finished windows.
+// Frames of a video in a file, uncompressed in time, to be read again one by one: a long run keeps its
+// finished windows so.
 //
-//   "tachyscope frames 1\n", then of each frame 4 bytes, little endian, and so many of a PNG
+//   "tachyscope frames 1\n", then for each frame 4 bytes, little endian, and as many bytes of a PNG
 //
-// The file appears whole or not at all. Who keeps what made() says of it beside it finds out when it is another one's.
+// The file appears whole or not at all. A caller that keeps the result of made() can later tell whether the
+// file is another one.
 #pragma once
 
 #include <functional>
@@ -23,7 +25,7 @@ struct FramesFile {
 class FramesWriter final : public VideoWriter {
  public:
   FramesWriter(const std::filesystem::path& path, int width, int height);
-  const FramesFile& made() const { return made_; }  // after finish(), which syncs and renames it
+  const FramesFile& made() const { return made_; }  // valid after finish(), which syncs and renames the file
 
  protected:
   std::unique_ptr<Ready> prepare_frame(RgbView frame) override;
@@ -38,14 +40,14 @@ class FramesWriter final : public VideoWriter {
   FramesFile made_;
 };
 
-// Whether it begins as such a file does.
+// Says whether the file begins like a frames file.
 bool is_frames_file(const std::filesystem::path& path);
 
-// Throws not_found, io or corrupt, with the path, unless it is there and of that many bytes.
+// Throws not_found, io or corrupt, with the path, unless the file is there and has that many bytes.
 void check_frames_file(const std::filesystem::path& path, const FramesFile& expected);
 
-// Its frames in order, which must be of this size. What is not to be trusted is known at the end: throws corrupt, with the path,
-// where the file is damaged or not the expected one.
+// Reads the frames in order; they must have this size. Whether the file can be trusted is known only at the
+// end: throws corrupt, with the path, if it is damaged or not the expected one.
 void read_frames(const std::filesystem::path& path, const FramesFile& expected, int width, int height,
                  const std::function<void(RgbView)>& frame);
 

@@ -11,7 +11,7 @@ namespace tachy {
 namespace {
 
 constexpr int64_t kMaxKeptBytes = int64_t(2) << 30;
-constexpr int kPaletteColors = 255;  // the 256th means "as in the frame before"
+constexpr int kPaletteColors = 255;  // the 256th means "as in the previous frame"
 constexpr size_t kMaxCommentBytes = 16 << 20;
 
 av::OutputSetup gif_setup(const std::filesystem::path& path, int width, int height,
@@ -30,8 +30,8 @@ av::OutputSetup gif_setup(const std::filesystem::path& path, int width, int heig
   return setup;
 }
 
-// FFmpeg's muxer has no comments. An extension block may
-// stand anywhere: put it before the last byte, the trailer.
+// FFmpeg's muxer has no comments. An extension block may stand anywhere: it goes before the last byte, the
+// trailer.
 void append_comment(const PartFile& part, const std::string& comment) {
   std::fstream file(part.path(), std::ios::binary | std::ios::in | std::ios::out);
   file.seekg(-1, std::ios::end);
@@ -102,7 +102,7 @@ std::string gif_comment(const std::filesystem::path& path) {
     return value;
   };
   auto skip = [&](int64_t count) { file.seekg(count, std::ios::cur); };
-  // Sub-blocks: a length byte and as many bytes, until a length of 0.
+  // Sub-blocks are a length byte and as many bytes, until a length of 0.
   auto sub_blocks = [&](std::string* out) {
     while (int size = byte()) {
       if (out == nullptr) {

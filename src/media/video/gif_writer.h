@@ -1,5 +1,5 @@
-// GIF: all frames are kept, one palette is made of them at the end, the encoder stores what changes between
-// frames. Private to src/media.
+// Writes a GIF: all frames are kept, one palette is made for them at the end, and the encoder stores the
+// changes between frames. Private to src/media.
 #pragma once
 
 #include "media/picture/palette.h"
@@ -28,7 +28,7 @@ class GifWriter final : public VideoWriter {
   std::vector<RgbFrame> kept_;
 };
 
-// The text of all comment extensions of a GIF. Throws corrupt.
+// Returns the text of all comment extensions of a GIF. Throws corrupt.
 std::string gif_comment(const std::filesystem::path& path);
 
 }  // namespace tachy

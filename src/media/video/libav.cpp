@@ -21,7 +21,7 @@ void keep_message(void* object, int level, const char* format, va_list args) {
   av_log_format_line2(object, level, format, args, line, sizeof line, &prefix);
   std::string text(line);
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-  // "[libx264 @ 0x55…] message": the address says nothing and differs between runs.
+  // "[libx264 @ 0x55…] message": the address is useless and differs between runs.
   if (size_t at = text.find(" @ 0x"), end = text.find("] "); at != text.npos && end != text.npos && at < end)
     text = text.substr(1, at - 1) + ": " + text.substr(end + 2);
   if (text.empty()) return;
@@ -92,8 +92,8 @@ SwsPtr new_converter(int width, int height, AVPixelFormat from, Color from_color
   set("dstw", width), set("dsth", height), set("dst_format", to);
   set("sws_flags", (from_color.centered_chroma ? SWS_BILINEAR : SWS_BICUBIC) | SWS_ACCURATE_RND |
                        SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP | SWS_BITEXACT);
-  // Positions in 1/256 luma pixels: chroma on the left
-  // column, half way between two rows (JPEG: in the middle).
+  // Positions in 1/256 luma pixels: chroma in the left column, half way between two rows (JPEG: in the
+  // middle).
   auto site = [&](const char* h, const char* v, AVPixelFormat format, bool centered) {
     const AVPixFmtDescriptor* d = av_pix_fmt_desc_get(format);
     if (d == nullptr || d->flags & AV_PIX_FMT_FLAG_RGB) return;
@@ -145,7 +145,7 @@ RgbFrame ToRgb::convert(const AVFrame& frame, bool still_image) {
     case AVCOL_SPC_BT2020_NCL:
       color.matrix = SWS_CS_BT2020;
       break;
-    // Untagged: pictures and old video are BT.601; HD video is BT.709.
+    // Without a tag, pictures and old video are BT.601 and HD video is BT.709.
     default:
       color.matrix = still_image || frame.height < 720 ? SWS_CS_ITU601 : SWS_CS_ITU709;
   }
@@ -155,7 +155,8 @@ RgbFrame ToRgb::convert(const AVFrame& frame, bool still_image) {
               color_.matrix == color.matrix && color_.full_range == color.full_range &&
               color_.centered_chroma == color.centered_chroma;
   if (!same) {
-    // On its way to RGB swscale rounds a linear chroma filter to halves; on its way to planes it does not.
+    // When it converts to RGB, swscale rounds a linear chroma filter to halves; when it converts to planes,
+    // it does not.
     bool enlarge = still_image && (d->log2_chroma_w || d->log2_chroma_h);
     enlarge_ = enlarge ? new_converter(width, height, format, color, AV_PIX_FMT_YUV444P, color) : nullptr;
     full_ = enlarge ? new_picture(AV_PIX_FMT_YUV444P, width, height) : nullptr;
@@ -163,7 +164,7 @@ RgbFrame ToRgb::convert(const AVFrame& frame, bool still_image) {
                                {SWS_CS_ITU709, true});
     rgb_ = new_picture(AV_PIX_FMT_RGB24, width, height);
     padded_ = pad ? new_picture(format, width, height) : nullptr;
-    if (pad)  // the edge that is cut off again should not depend on old memory
+    if (pad)  // so that the edge, which is cut off again, does not depend on old memory
       for (int i = 0; i < AV_NUM_DATA_POINTERS && padded_->buf[i]; ++i)
         std::memset(padded_->buf[i]->data, 0, padded_->buf[i]->size);
     width_ = width, height_ = height, format_ = format, color_ = color;
@@ -174,7 +175,7 @@ RgbFrame ToRgb::convert(const AVFrame& frame, bool still_image) {
     sws_scale(enlarge_.get(), from->data, from->linesize, 0, height, full_->data, full_->linesize);
     from = full_.get();
   }
-  // swscale may write whole vectors: into padded memory, then out of it.
+  // swscale may write whole vectors, so it writes into padded memory, which is then copied.
   int rc = sws_scale(converter_.get(), from->data, from->linesize, 0, height, rgb_->data, rgb_->linesize);
   check(rc == height, ErrorCode::internal, "media: converting a frame gave {} of {} rows", rc, height);
   RgbFrame out(frame.width, frame.height);

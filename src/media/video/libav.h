@@ -1,4 +1,4 @@
-// What every user of FFmpeg's libraries here needs: owners, quiet logging, error texts, colour conversion.
+// Shared parts for all users of FFmpeg's libraries: owners, quiet logging, error texts, colour conversion.
 //
 // Only functions that FFmpeg 5.1, 6 and 7 share without deprecation are used. Private to src/media.
 #pragma once
@@ -40,13 +40,13 @@ PacketPtr new_packet();
 CodecPtr new_codec(const AVCodec* codec);
 FramePtr new_picture(AVPixelFormat format, int width, int height);  // with aligned, padded storage
 
-// The libraries' own messages go to TACHY_LOG=media; errors of this thread are also kept for reason().
-// Called by every entry point; forgets what was kept.
+// Sends the libraries' own messages to TACHY_LOG=media; errors of this thread are also kept for reason().
+// Every entry point calls this; it forgets earlier messages.
 void quiet();
-// "No space left on device (libx264: …)": the code's text and what the libraries said since quiet().
+// "No space left on device (libx264: …)": the text for the code, and the libraries' messages since quiet().
 std::string reason(int code);
 
-// Options by name; the ones that this version does not know are ignored.
+// Options by name; those that this version does not know are ignored.
 using Options = std::vector<std::pair<std::string, std::string>>;
 class Dictionary {
  public:
@@ -60,32 +60,32 @@ class Dictionary {
   AVDictionary* dict_ = nullptr;
 };
 
-// How YCbCr numbers are to be read: an SWS_CS_* matrix, and whether they use all 256 steps.
+// How to read YCbCr numbers: an SWS_CS_* matrix, and whether they use all 256 steps.
 struct Color {
   int matrix = SWS_CS_ITU709;
   bool full_range = false;
-  // Chroma lies between the pixels, as in JPEG and WebP, whose decoders enlarge it linearly; else on the left
-  // column, as H.264 and VP9 have it by default.
+  // Chroma lies between the pixels, as in JPEG and WebP, whose decoders enlarge it linearly; otherwise in the
+  // left column, which is the default of H.264 and VP9.
   bool centered_chroma = false;
 };
 
-// Pixel conversion without scaling, at swscale's best
-// accuracy, chroma sited as H.264 and VP9 have it by default.
+// Converts pixels without scaling, at swscale's best accuracy, with chroma sited as H.264 and VP9 do by
+// default.
 SwsPtr new_converter(int width, int height, AVPixelFormat from, Color from_color, AVPixelFormat to,
                      Color to_color);
 
 bool is_rgb(AVPixelFormat format);
 
 // swscale stretches chroma by ceil(n/2) to n instead of 2: with an odd side it drifts by up to a pixel. So
-// odd frames are converted inside pictures of even sides.
+// odd frames are converted inside pictures with even sides.
 constexpr int even(int n) { return (n + 1) / 2 * 2; }
 
-void copy_rgb(RgbView from,
-              AVFrame& to);  // into an RGB24 picture at least that large; the last pixels are repeated
-void copy_planes(const AVFrame& from, AVFrame& to, int width,
-                 int height);  // the top left corner; same format
+// Copies into an RGB24 picture that is at least that large; the last pixels are repeated.
+void copy_rgb(RgbView from, AVFrame& to);
+// Copies the top left corner; both have the same format.
+void copy_planes(const AVFrame& from, AVFrame& to, int width, int height);
 
-// Decoded frames to RGB, whatever their format; keeps the converter between frames.
+// Converts decoded frames of any format to RGB; keeps the converter between frames.
 class ToRgb {
  public:
   RgbFrame convert(const AVFrame& frame, bool still_image);

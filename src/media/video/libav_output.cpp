@@ -5,7 +5,7 @@
 namespace tachy::av {
 namespace {
 
-// The pictures that the encoder gets.
+// Describes the pictures that the encoder gets.
 void describe(AVCodecContext& codec, const OutputSetup& setup) {
   codec.width = setup.width;
   codec.height = setup.height;
@@ -31,7 +31,7 @@ Output::Output(const OutputSetup& setup) : name_(setup.path.string()), cancel_(s
   const AVCodec* encoder = avcodec_find_encoder_by_name(setup.encoder.c_str());
   check(encoder != nullptr, ErrorCode::unsupported, "{}: this FFmpeg has no encoder {}; {}",
         setup.path.string(), setup.encoder, setup.encoder_hint);
-  // Held locally until the constructor can no longer throw: the destructor would not run.
+  // A local owner until the constructor can no longer throw: before that, the destructor would not run.
   struct FormatGuard {
     AVFormatContext* context = nullptr;
     ~FormatGuard() {
@@ -44,7 +44,7 @@ Output::Output(const OutputSetup& setup) : name_(setup.path.string()), cancel_(s
   check(rc >= 0, ErrorCode::unsupported, "{}: this FFmpeg cannot write {}: {}", setup.path.string(),
         setup.muxer, reason(rc));
   format_ = guard.context;
-  // Exact bytes: no dates, no random ids, no library versions.
+  // The bytes must be reproducible: no dates, random ids or library versions.
   format_->flags |= AVFMT_FLAG_BITEXACT;
   if (setup.streamed) format_->flags |= AVFMT_FLAG_FLUSH_PACKETS;
   const std::string url = name_ == "-" ? "pipe:1" : "file:" + (part_ ? part_->path() : setup.path).string();
@@ -83,7 +83,7 @@ Output::Output(const OutputSetup& setup) : name_(setup.path.string()), cancel_(s
 
 Output::~Output() {
   if (format_ == nullptr) return;
-  if (begun_) av_write_trailer(format_);  // a muxer may hold packets that only this gives back
+  if (begun_) av_write_trailer(format_);  // a muxer may hold packets that only this releases
   avio_closep(&format_->pb);
   avformat_free_context(format_);
 }
@@ -108,12 +108,12 @@ void Output::send(AVFrame& picture, int64_t index) {
 
 void Output::drain() {
   for (;;) {
-    // Dozens of frames may wait in the encoder when the last one has been sent.
+    // When the last frame has been sent, dozens of frames may still wait in the encoder.
     check(cancel_ == nullptr || !*cancel_, ErrorCode::cancelled, "cancelled");
     int rc = avcodec_receive_packet(codec_.get(), packet_.get());
     if (rc == AVERROR(EAGAIN) || rc == AVERROR_EOF) return;
     if (rc < 0) fail_write("encode", rc);
-    // Every frame lasts as long as the others: without this the last one lasts nothing.
+    // Every frame lasts as long as the others: without this, the last one would have no duration.
     if (packet_->duration == 0) packet_->duration = 1;
     packet_->stream_index = stream_->index;
     av_packet_rescale_ts(packet_.get(), codec_->time_base, stream_->time_base);

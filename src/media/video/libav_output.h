@@ -1,4 +1,5 @@
-// One encoder and one muxer writing one PartFile, or while it grows the file itself or standard output: what mp4, webm and gif share. Private to src/media.
+// One encoder and one muxer that write one PartFile, or a growing file, or standard output: mp4, webm and gif
+// share this. Private to src/media.
 #pragma once
 
 #include <atomic>
@@ -20,13 +21,13 @@ struct OutputSetup {
   AVPixelFormat format = AV_PIX_FMT_NONE;
   int width = 0, height = 0, threads = 1;
   AVRational rate{16, 1};
-  bool video_color = false;  // tag as BT.709 of limited range, or as RGB
+  bool video_color = false;  // tag as BT.709 of limited range, otherwise as RGB
   Options encoder_options, muxer_options;
   std::string comment;
-  std::string sound_encoder;  // of the sound track, where there is one
+  std::string sound_encoder;  // for the sound track, if there is one
   std::span<const float> sound;
   int sound_rate = 0;
-  bool streamed = false;                      // straight to `path`; "-": standard output
+  bool streamed = false;                      // writes straight to `path`; "-": standard output
   const std::atomic<bool>* cancel = nullptr;  // see VideoOptions
 };
 
@@ -37,18 +38,18 @@ class Output {
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
-  AVFrame& picture();  // one to fill for send(); writable
+  AVFrame& picture();  // a writable picture to fill for send()
   void send(AVFrame& picture, int64_t index);
   void close();    // drains, writes the index, closes; the file still has its temporary name
-  void publish();  // gives it its name, where it has not got it
-  PartFile& part() { return *part_; }  // of what is not streamed
+  void publish();  // gives it its name, unless it has it already
+  PartFile& part() { return *part_; }  // only for files that are not streamed
 
  private:
   void drain();
   [[noreturn]] void fail_write(const char* what, int code);
 
   std::string name_;              // for messages
-  std::optional<PartFile> part_;  // unless it is streamed
+  std::optional<PartFile> part_;  // empty if it is streamed
   const std::atomic<bool>* cancel_ = nullptr;
   AVFormatContext* format_ = nullptr;
   bool begun_ = false;  // the header is written, the trailer is not

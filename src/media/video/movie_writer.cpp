@@ -14,11 +14,13 @@ std::string speed_of(const VideoOptions& options) {
   return options.speed.empty() ? std::string(kEncodeSpeedDefault) : options.speed;
 }
 
-// Frame threads of x264. The file depends on their number, so it follows from the picture alone. Four rows of
-// macroblocks for each: with more threads each one searches fewer rows of the frame before for moved blocks.
+// The number of x264's frame threads. The file depends on it, so it follows from the picture alone. Each
+// thread gets four rows of macroblocks: with more threads, each would search fewer rows of the previous frame
+// for moved blocks.
 int frame_threads(int height) { return std::clamp((height + 15) / 16 / 4, 1, 12); }
 
-// `crf` 0 means that what is decoded equals what was written, so the frames stay RGB: converted to YCbCr they would not come back.
+// `crf` 0 means that decoding gives back the frames that were written, so they stay RGB: a conversion to
+// YCbCr would lose bits.
 bool is_lossless(const VideoOptions& options) { return options.crf == 0; }
 
 AVPixelFormat pixel_format(const VideoOptions& options, VideoFormat format) {
@@ -44,26 +46,26 @@ av::OutputSetup mp4_setup(const std::filesystem::path& path, int height, const V
   setup.encoder_options = {{"preset", speed_of(options)},
                            {"profile", lossless ? "high444" : "high"},
                            {"crf", std::to_string(options.crf < 0 ? 16 : options.crf)},
-                           // A key frame every two seconds: players can jump.
+                           // A key frame every two seconds lets players jump.
                            {"g", std::to_string(std::clamp(int(std::lround(options.fps * 2)), 1, 250))}};
 #if defined(__x86_64__)
-  // On AVX-512 x264 (build 164) writes another file of the same frames about once in thirty times (its rate
-  // control by macroblock trees; never with AVX2).
+  // With AVX-512, x264 (build 164) writes a different file for the same frames about once in thirty times
+  // (its rate control by macroblock trees; this never happens with AVX2).
   if (__builtin_cpu_supports("avx512f")) setup.encoder_options.push_back({"x264-params", "asm=avx2"});
 #endif
   setup.muxer_options = {{"movflags", "+faststart"}};
   if (!options.streamed) return setup;
-  // Pieces of at most half a second that are whole by themselves: players begin while it grows.
+  // Each piece has at most half a second and is complete by itself: players can begin while the file grows.
   setup.encoder_options.push_back({"tune", "zerolatency"});
   setup.muxer_options = {{"movflags", "+empty_moov+default_base_moof"}, {"frag_duration", "500000"}};
   return setup;
 }
 
-// VP9's tiles are columns of at least 256 pixels that are encoded independently: the file depends on how many
-// there are, not on the threads.
+// VP9's tiles are columns of at least 256 pixels that are encoded independently: the file depends on the
+// number of tiles, not on the threads.
 int tile_columns_log2(int width) { return width >= 1024 ? 2 : width >= 512 ? 1 : 0; }
 
-// libvpx's scale of a good deadline: 5 (fast) to 0.
+// libvpx's scale within the deadline "good": 5 (fast) to 0.
 std::string cpu_used(const std::string& speed) {
   constexpr int scale[] = {5, 5, 4, 3, 2, 1, 1, 0, 0};
   static_assert(std::size(scale) == std::size(kEncodeSpeeds));
@@ -141,7 +143,7 @@ std::unique_ptr<VideoWriter::Ready> MovieWriter::prepare_frame(RgbView frame) {
   auto ready = std::make_unique<Picture>();
   ready->picture = pictures_.take();
   AVFrame& out = *ready->picture;
-  // The encoder may still hold the storage of a picture that came back.
+  // The encoder may still hold the storage of a returned picture.
   check(av_frame_make_writable(&out) >= 0, ErrorCode::out_of_memory, "media: no memory for a frame");
   auto converter = converters_.take();
   const AVFrame& rgb = *converter->rgb;

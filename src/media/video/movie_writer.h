@@ -1,4 +1,4 @@
-// mp4 and webm: frames go through an encoder as they come. Private to src/media.
+// Writes mp4 and webm: frames go through an encoder as they come. Private to src/media.
 #pragma once
 
 #include "media/pool.h"
@@ -18,13 +18,13 @@ class MovieWriter final : public VideoWriter {
   void finish_file() override;
 
  private:
-  // A converter and the picture that it reads: swscale may read whole vectors, so rows need padding.
+  // A converter and its input picture: swscale may read whole vectors, so rows need padding.
   struct Converter {
     av::SwsPtr from_rgb;
     av::FramePtr rgb;
   };
   struct Picture final : Ready {
-    av::FramePtr picture;  // YCbCr, or RGB where the file is lossless
+    av::FramePtr picture;  // YCbCr, or RGB if the file is lossless
     size_t bytes() const override;
   };
 

@@ -1,4 +1,5 @@
-// Pictures in place of a video: a folder of them, a pattern such as out_%04d.png, or one. Private to src/media.
+// Reads pictures in place of a video: a folder of them, a pattern such as out_%04d.png, or a single picture.
+// Private to src/media.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +9,7 @@
 
 namespace tachy {
 
-// Null where the path is of another kind. Throws not_found where it names no picture.
+// Returns null if the path is of another kind. Throws not_found if it names no picture.
 std::unique_ptr<VideoReader> open_pictures(const std::filesystem::path& path,
                                            const ReadVideoOptions& options);
 

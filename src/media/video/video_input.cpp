@@ -24,7 +24,7 @@ InputPtr open_input(const std::filesystem::path& path, const Allowed& allowed, A
   if (source != nullptr) {
     context = avformat_alloc_context();
     check(context != nullptr, ErrorCode::out_of_memory, "media: out of memory in FFmpeg");
-    context->pb = source;  // what is not its own is not closed with it
+    context->pb = source;  // FFmpeg does not close a context that it did not open
   }
   Dictionary options({{"protocol_whitelist", "file"},
                       {"format_whitelist", allowed.containers},
@@ -38,7 +38,7 @@ InputPtr open_input(const std::filesystem::path& path, const Allowed& allowed, A
     check(kind == kUnknownKind, ErrorCode::corrupt, "{}: expected {}, got {}", path.string(), allowed.what,
           kind);
     const std::string why = reason(rc);
-    // mp4, m4a and mov have it at their end, unless they were made to be streamed.
+    // mp4, m4a and mov have it at the end, unless they were made for streaming.
     char begin[8] = {};
     std::ifstream(path, std::ios::binary).read(begin, sizeof begin);
     const bool unfinished =
@@ -79,7 +79,7 @@ int orientation_of(const AVFormatContext& input, const AVStream& stream, const s
   data = av_stream_get_side_data(&stream, AV_PKT_DATA_DISPLAYMATRIX, &bytes);
 #endif
   if (data != nullptr) return orientation_in({data, bytes});
-  // FFmpeg 5.1 does not look at this part of an mkv.
+  // FFmpeg 5.1 ignores this part of an mkv.
   if (!std::string_view(input.iformat->name).starts_with("matroska")) return 1;
   int before = 0;
   for (int i = 0; i < stream.index; ++i)

@@ -1,4 +1,4 @@
-// Opens a container with every door to other files and the network shut. Private to src/media.
+// Opens a container in such a way that it cannot reach other files or the network. Private to src/media.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,8 @@ struct CloseInput {
 };
 using InputPtr = std::unique_ptr<AVFormatContext, CloseInput>;
 
-// What may be in a file: libavformat's and libavcodec's names, separated by commas, and what to call it all.
+// The kinds of files that are accepted: names of libavformat and libavcodec, separated by commas, and a name
+// for all of them.
 struct Allowed {
   const char* containers;
   const char* decoders;
@@ -25,20 +26,20 @@ struct Allowed {
 };
 extern const Allowed kVideos;
 
-// Throws not_found, io or corrupt (also for a container that is not allowed). `source`, which must live as long, is read in the place
-// of the file.
+// Throws not_found, io or corrupt (also for a container that is not allowed). If `source` is given, it is
+// read instead of the file and must live as long.
 InputPtr open_input(const std::filesystem::path& path, const Allowed& allowed = kVideos,
                     AVIOContext* source = nullptr);
 
-// The next packet of one stream: 0, AVERROR_EOF at the end, or what went wrong.
+// Reads the next packet of one stream. Returns 0, AVERROR_EOF at the end, or an error.
 int next_packet(AVFormatContext& input, const AVStream& stream, AVPacket& packet);
 
-// How the frames are to be turned, as EXIF counts: 1 (upright) to 8, or 0 for an angle that is no right one. By the bytes of a
-// display matrix, or by what the container says.
+// How to turn the frames, as in EXIF: 1 (upright) to 8, or 0 for an angle that is not a multiple of 90
+// degrees. It comes from the bytes of a display matrix, or from the container.
 int orientation_in(std::span<const uint8_t> matrix);
 int orientation_of(const AVFormatContext& input, const AVStream& stream, const std::filesystem::path& path);
 
-// The "comment" tag of a container, or empty.
+// Returns the "comment" tag of a container, or an empty text.
 std::string comment_of(const AVFormatContext& input);
 
 }  // namespace tachy::av

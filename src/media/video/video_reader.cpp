@@ -59,7 +59,7 @@ class MovieReader final : public VideoReader {
 
  private:
   void find_streams() {
-    // The analysis decodes too, so it gets the same limits.
+    // The analysis also decodes, so it gets the same limits.
     std::vector<AVDictionary*> options(input_->nb_streams, nullptr);
     for (AVDictionary*& o : options) {
       av_dict_set_int(&o, "max_pixels", options_.max_pixels, 0);
@@ -70,7 +70,7 @@ class MovieReader final : public VideoReader {
     check(rc >= 0, ErrorCode::corrupt, "{}: cannot find the streams: {}", name_, av::reason(rc));
   }
 
-  // False at the end.
+  // Returns false at the end.
   bool decode_next() {
     for (;;) {
       const int rc = avcodec_receive_frame(codec_.get(), frame_.get());
@@ -82,7 +82,8 @@ class MovieReader final : public VideoReader {
     }
   }
 
-  // The pictures' own orientation (H.264 and HEVC can have one) counts before that of the container, as in ffmpeg.
+  // The pictures' own orientation (H.264 and HEVC can have one) takes precedence over the container's, as in
+  // ffmpeg.
   int find_orientation(const fs::path& path) {
     decoded_ = decode_next();
     const AVFrameSideData* own =
@@ -91,7 +92,8 @@ class MovieReader final : public VideoReader {
     return av::orientation_of(*input_, *stream_, path);
   }
 
-  // As the container states it. What an edit list leaves out counts there, too, and then only reading tells.
+  // The container's number of frames. It includes those that an edit list leaves out; only reading gives the
+  // number then.
   int64_t frames_told() const {
     const int64_t told = std::max<int64_t>(0, stream_->nb_frames);
     const double shown =
@@ -135,7 +137,8 @@ class MovieReader final : public VideoReader {
     info_.comment = info_.codec == "gif" ? read_comment(path) : av::comment_of(*input_);
   }
 
-  // Warns of what a player would do and nobody does here: this is better said than found out by the result.
+  // Warns of things that a player would do and this does not: a warning is better than a surprise in the
+  // result.
   void tell_what_is_left_out() const {
     if (orientation_ == 0)
       warn(
@@ -152,13 +155,13 @@ class MovieReader final : public VideoReader {
            shape.den);
   }
 
-  // Frames are read one after another, however long each is shown.
+  // Frames are read one after another, no matter how long each is shown.
   void watch_times() {
     const int64_t at = frame_->best_effort_timestamp;
     if (at != AV_NOPTS_VALUE && last_time_ != AV_NOPTS_VALUE && at > last_time_) {
       const int64_t step = at - last_time_;
       shortest_ = shortest_ == 0 ? step : std::min(shortest_, step), longest_ = std::max(longest_, step);
-      // Containers that count milliseconds round each time.
+      // Containers that count milliseconds round every time.
       if (longest_ > shortest_ + shortest_ / 2 && longest_ - shortest_ > 1)
         warn("{}: its frames are shown for unequal times; they are read one after another", name_);
     }
@@ -174,9 +177,9 @@ class MovieReader final : public VideoReader {
   av::PacketPtr packet_;
   av::ToRgb to_rgb_;
   int stored_width_ = 0, stored_height_ = 0;  // as stored, before turning
-  int orientation_ = 1;                       // as EXIF counts
+  int orientation_ = 1;                       // as in EXIF
   int64_t count_ = 0;
-  bool decoded_ = false;                                             // frame_ holds the next one
+  bool decoded_ = false;                                             // frame_ holds the next frame
   int64_t last_time_ = AV_NOPTS_VALUE, shortest_ = 0, longest_ = 0;  // in the stream's time base
 };
 

@@ -1,9 +1,9 @@
 // Reads a video (mp4, mov, mkv, webm, avi, gif), a folder of pictures, a pattern such as out_%04d.png or one
-// picture as RGB frames, in the order in which they are shown, turned and mirrored as the file says (the display matrix of mp4 and
-// mov, the pose of mkv; a picture's EXIF), by right angles, as ffmpeg does.
+// picture as RGB frames, in the order in which they are shown. Like ffmpeg, it turns them by right angles and
+// mirrors them as the file says (the display matrix of mp4 and mov, the pose of mkv; a picture's EXIF).
 //
-// Files are taken for hostile: only listed containers and codecs are tried, a file cannot make the reader
-// open another one, sizes and the number of frames are capped.
+// Files are treated as hostile: only listed containers and codecs are tried, a file cannot make the reader
+// open another one, and sizes and the number of frames are limited.
 #pragma once
 
 #include <filesystem>
@@ -17,18 +17,18 @@ namespace tachy {
 
 struct VideoInfo {
   int width = 0, height = 0;  // after turning
-  double fps = 0;             // average; 0 when the file does not say (pictures)
-  int64_t frames = 0;         // as the container states it; 0 when it does not: count by reading
+  double fps = 0;             // average; 0 if the file does not say (pictures)
+  int64_t frames = 0;         // as stated by the container; 0 if it does not say: count them by reading
   std::string codec;          // "h264", "vp9", "gif", "png" …
   std::string pixel_format;   // "yuv420p" …
-  std::string color_space;    // "bt709" …; "unknown" when not tagged
+  std::string color_space;    // "bt709" …; "unknown" if the file does not say
   std::string comment;
 };
 
 struct ReadVideoOptions {
   int64_t max_frames = 100'000;          // read() stops there without an error
-  int64_t max_pixels = kMaxImagePixels;  // of one frame
-  int64_t max_bytes = int64_t(8) << 30;  // of all frames that read_video() returns
+  int64_t max_pixels = kMaxImagePixels;  // in one frame
+  int64_t max_bytes = int64_t(8) << 30;  // in all frames that read_video() returns
   int threads = 1;
 };
 
@@ -38,13 +38,13 @@ class VideoReader {
                                            const ReadVideoOptions& options = {});
   virtual ~VideoReader() = default;
   const VideoInfo& info() const { return info_; }
-  virtual bool read(RgbFrame& frame) = 0;  // false after the last one; throws corrupt
+  virtual bool read(RgbFrame& frame) = 0;  // returns false after the last frame; throws corrupt
 
  protected:
   VideoInfo info_;
 };
 
-// All frames at once.
+// Reads all frames at once.
 std::vector<RgbFrame> read_video(const std::filesystem::path& path, const ReadVideoOptions& options = {},
                                  VideoInfo* info = nullptr);
 

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 AVRational frame_rate(double fps) {
-  // 23.976 and its kin are n * 1000/1001.
+  // 23.976 and similar rates are n * 1000/1001.
   double ntsc = std::round(fps * 1.001);
   if (std::abs(fps - std::round(fps)) > 1e-6 && std::abs(fps - ntsc * 1000 / 1001) < 1e-3)
     return {int(ntsc) * 1000, 1001};
@@ -133,7 +133,7 @@ void VideoWriter::write(std::unique_ptr<Ready> frame) {
   check_open("write a frame");
   throw_if_cancelled();
   av::quiet();
-  state_ = State::failed;  // until it has gone well
+  state_ = State::failed;  // until it has succeeded
   write_frame(*frame);
   state_ = State::open;
   ++frames_;

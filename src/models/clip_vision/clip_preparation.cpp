@@ -9,9 +9,10 @@ namespace tachy {
 namespace {
 
 constexpr const char* kWhat = "image processor";
-constexpr int64_t kBicubic = 3;  // as Pillow counts its filters
+constexpr int64_t kBicubic = 3;  // Pillow's number for this filter
 
-// "size": {"shortest_edge": 224} or 224; "crop_size": {"height": 224, "width": 224} or 224.
+// The accepted values are "size": {"shortest_edge": 224} or 224; "crop_size": {"height":
+// 224, "width": 224} or 224.
 int64_t extent(const nlohmann::json& j, const char* key, std::initializer_list<const char*> sides,
                int64_t otherwise) {
   const auto found = j.find(key);

@@ -7,8 +7,8 @@
 
 namespace tachy {
 
-// side: the model's image_size, which the picture must come to. Throws unsupported for steps that this engine does
-// not take, corrupt for values that make no sense.
+// `side` is the model's image_size, to which the picture must be brought. Throws `unsupported` for steps that
+// this engine does not take, `corrupt` for values that make no sense.
 ClipPreparation clip_preparation(const nlohmann::json& config, int side);
 
 }  // namespace tachy

@@ -37,7 +37,8 @@ ClipVision::ClipVision(const Scope& scope, const ClipVisionConfig& c, nn::ParamS
   positions_ = store.widened(embeddings.tensor("position_embedding.weight", {c.tokens(), c.hidden_size}));
   patches_ = nn::Linear::from_kernel(embeddings.sub("patch_embedding"), store,
                                      {c.hidden_size, 3, c.patch_size, c.patch_size}, /*has_bias=*/false);
-  pre_norm_ = nn::Norm::layer(model.sub("pre_layrnorm"), store, c.hidden_size, c.eps);  // spelled so
+  // Spelled like this in the files.
+  pre_norm_ = nn::Norm::layer(model.sub("pre_layrnorm"), store, c.hidden_size, c.eps);
   const Scope layers = model.sub("encoder.layers");
   for (int64_t i = 0; i + 1 < c.num_layers; ++i) layers_.push_back(load_layer(layers.sub(i), c, store));
   linears_ = store.take_linears();

@@ -1,8 +1,8 @@
-// CLIP's vision transformer up to its last layer but one, whose output Wan 2.1's image-to-video models look at
-// (transformers' CLIPVisionModel: hidden_states[-2]; the original: the first 31 of 32 blocks):
+// CLIP's vision transformer up to the last layer but one, whose output Wan 2.1's image-to-video models look
+// at (transformers' CLIPVisionModel: hidden_states[-2]; the original: the first 31 of 32 blocks):
 //   h = [class; patches·W] + positions;  h = LN(h)
 //   each layer but the last:  h += Attn(LN(h));  h += W₂·gelu(W₁·LN(h))
-// The last layer, the norm behind it and the projection are never read.
+// The last layer, the norm after it and the projection are never read.
 #pragma once
 
 #include <memory>
@@ -17,10 +17,10 @@ namespace tachy {
 
 class ClipVision {
  public:
-  // Names are those of Hugging Face's files ("vision_model.…").
+  // The tensors' names are those of Hugging Face's files ("vision_model.…").
   ClipVision(const Scope& scope, const ClipVisionConfig& config, nn::ParamStore& store);
 
-  // What a file may hold besides, for load_component.
+  // Tensors that a file may hold besides; load_component passes them over.
   static std::vector<std::string> ignorable(const ClipVisionConfig& config);
 
   const ClipVisionConfig& config() const { return config_; }
@@ -33,10 +33,10 @@ class ClipVision {
   void embed(const Tensor& pixels, const Tensor& h, Stream& stream) const;
 
   ClipVisionConfig config_;
-  Precision precision_;  // what the weights were made for
+  Precision precision_;  // the precision that the weights were made for
   Tensor class_;         // [hidden_size]
   Tensor positions_;     // [tokens, hidden_size]
-  nn::Linear patches_;   // a convolution whose kernel equals its stride
+  nn::Linear patches_;   // a convolution whose kernel is as wide as its stride
   nn::Norm pre_norm_;
   std::vector<nn::EncoderLayer> layers_;
   std::shared_ptr<const nn::LinearRegistry> linears_;

@@ -31,7 +31,7 @@ ops::Activation activation_of(const std::string& name) {
        name);
 }
 
-// What several options have to do with each other. `of` is where they come from, for messages.
+// Checks options that depend on one another. `of` says where they come from, for messages.
 void check_together(const ClipVisionConfig& c, const std::string& of) {
   check(c.hidden_size % c.num_heads == 0, ErrorCode::corrupt,
         "image encoder: {}: hidden_size {} is not a multiple of num_attention_heads {}", of, c.hidden_size,
@@ -87,7 +87,7 @@ ClipVisionConfig ClipVisionConfig::from_tensors(const TensorSource& source) {
 }
 
 ClipVisionConfig ClipVisionConfig::from_json(const nlohmann::json& config) {
-  const auto own = config.find("vision_config");  // of a whole CLIPModel
+  const auto own = config.find("vision_config");  // in the file of a whole CLIPModel
   const nlohmann::json& j = own != config.end() && own->is_object() ? *own : config;
   ClipVisionConfig c;
   c.hidden_size = json_int(j, "hidden_size", 768, 1, 1 << 16);

@@ -1,6 +1,6 @@
-// Options of CLIP's vision model, from the config.json that Hugging Face's CLIPVisionModel (or the whole CLIPModel)
-// writes; the original Wan layout and single files have no such file: there the tensors tell, but for the number
-// of heads, which is known of the published sizes alone.
+// Options of CLIP's vision model, from the config.json that Hugging Face's CLIPVisionModel (or the whole
+// CLIPModel) writes. The original Wan layout and single files have no such file; there they follow from the
+// tensors, except for the number of heads, which is known for the published sizes only.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +11,31 @@
 
 namespace tachy {
 
-// The defaults are those of ViT-H/14, which Wan 2.1's image-to-video models look through.
+// The defaults are those of ViT-H/14, which Wan 2.1's image-to-video models use.
 struct ClipVisionConfig {
   int64_t hidden_size = 1280;
   int64_t intermediate_size = 5120;
   int64_t num_layers = 32;
   int64_t num_heads = 16;
-  int64_t image_size = 224;  // pixels a side
+  int64_t image_size = 224;  // pixels per side
   int64_t patch_size = 14;
   ops::Activation act = ops::Activation::gelu_erf;
   float eps = 1e-5f;
 
   int64_t head_dim() const { return hidden_size / num_heads; }
   int64_t patches_a_side() const { return image_size / patch_size; }
-  int64_t tokens() const { return patches_a_side() * patches_a_side() + 1; }  // the class token first
+  int64_t tokens() const { return patches_a_side() * patches_a_side() + 1; }  // the class token comes first
 
-  // What a key that is missing means is what transformers' CLIPVisionConfig says, whose files leave it out then.
+  // A missing key has the default of transformers' CLIPVisionConfig, because files leave
+  // out values that equal it.
   static ClipVisionConfig from_json(const nlohmann::json& config);
-  // Read off the shapes, under Hugging Face's names. Throws not_found for what is no vision model of CLIP's.
+  // Reads the options off the tensors' shapes, under Hugging Face's names. Throws `not_found` if the file
+  // holds no CLIP vision model.
   static ClipVisionConfig from_tensors(const TensorSource& source);
   bool operator==(const ClipVisionConfig&) const = default;
 };
 
-// Under Hugging Face's names (clip_vision_source in weights/names/rename.h).
+// Looks for Hugging Face's names (clip_vision_source in weights/names/rename.h).
 bool is_clip_vision(const TensorSource& source);
 
 }  // namespace tachy

@@ -1,5 +1,5 @@
-// Options of a umT5 encoder, from the config.json that Hugging Face's UMT5EncoderModel writes; the original
-// Wan layout and single files have no such file: there the tensors tell.
+// Options of a umT5 encoder, from the config.json that Hugging Face's UMT5EncoderModel writes. The original
+// Wan layout and single files have no such file; there they follow from the tensors.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,13 @@ struct Umt5Config {
   float eps = 1e-6f;
 
   static Umt5Config from_json(const nlohmann::json& config);
-  // Read off the shapes, under Hugging Face's names. Throws not_found for what is no umT5 encoder.
+  // Reads the options off the tensors' shapes, under Hugging Face's names. Throws `not_found` if the file
+  // holds no umT5 encoder.
   static Umt5Config from_tensors(const TensorSource& source);
 };
 
-// A T5 encoder whose blocks have position biases of their own, as umT5's do and T5's do not.
+// Tells a umT5 encoder by its position biases: every block has its own, whereas in a T5 encoder only the
+// first has them.
 bool is_umt5_encoder(const TensorSource& source);
 
 }  // namespace tachy

@@ -16,15 +16,15 @@ namespace tachy {
 
 class Umt5Encoder {
  public:
-  // Names are those of UMT5EncoderModel, the embedding as shared.weight.
+  // The tensors' names are those of UMT5EncoderModel, and the embedding is shared.weight.
   Umt5Encoder(const Scope& scope, const Umt5Config& config, nn::ParamStore& store);
 
   const Umt5Config& config() const { return config_; }
   const nn::LinearRegistry& linears() const { return *linears_; }
 
-  // ids [B, L] i64, mask [B, L] i64 (1 = token, 0 = padding; undefined: all
-  // tokens), both on the host → out [B, L, d_model] f32. Rows of padding are
-  // computed too, as the reference does; they attend to the real tokens only.
+  // ids [B, L] i64 and mask [B, L] i64 (1 = token, 0 = padding; undefined: all are tokens), both on the
+  // host → out [B, L, d_model] f32. Rows of padding are computed too, as in the reference; they attend to the
+  // real tokens only.
   void forward(const Tensor& ids, const Tensor& mask, const Tensor& out, Stream& stream) const;
 
  private:
@@ -37,7 +37,7 @@ class Umt5Encoder {
   void embed(const Tensor& ids, const Tensor& h, Stream& stream) const;
 
   Umt5Config config_;
-  Precision precision_;  // what the weights were made for
+  Precision precision_;  // the precision that the weights were made for
   nn::Embedding embedding_;
   std::vector<Layer> layers_;
   std::shared_ptr<runtime::BlockStream> streamed_;  // null: all layers stay where they are
@@ -46,7 +46,7 @@ class Umt5Encoder {
   std::shared_ptr<const void> mapping_;
 };
 
-// T5's bidirectional bucket of a relative position (key − query).
+// Bucket that T5's bidirectional scheme gives a relative position (key − query).
 int64_t relative_position_bucket(int64_t relative, int64_t num_buckets, int64_t max_distance);
 
 }  // namespace tachy

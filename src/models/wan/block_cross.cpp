@@ -1,4 +1,5 @@
-// The block's attention with what is not of its own tokens: the text, and what branches have beside it and behind it.
+// The block's attention to tokens that are not its own: the text's, and those that branches add at the same
+// point or after it.
 #include "models/wan/block.h"
 #include "ops/attention/attention.h"
 #include "ops/elementwise/elementwise.h"
@@ -25,7 +26,7 @@ void WanBlock::cross_attention(const WanBlockInput& in, const Tensor& modulation
   const int64_t dim = config_.dim(), rows = in.batch * in.tokens;
   const Tensor q = arena.tensor(stream.precision.activation, {rows, dim});
   ProfileRange part(stream.hooks.profiler);
-  if (!config_.cross_attn_norm) {  // no published model: the stream itself, in the activations' dtype
+  if (!config_.cross_attn_norm) {  // no published model: u is the stream itself, in the activations' dtype
     part.next("copy", ProfileKind::elementwise);
     ops::copy({.x = in.x, .y = u}, stream);
   }

@@ -1,4 +1,4 @@
-// A branch that does not say otherwise does nothing.
+// By default, a branch does nothing.
 #include "models/wan/branch.h"
 
 #include "models/wan/block.h"

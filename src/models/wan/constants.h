@@ -1,4 +1,5 @@
-// Places for tensors in one allocation, so that what the host makes of them is one upload.
+// Lays out several tensors in one allocation, so that the values that the host computes for
+// them are uploaded at once.
 #pragma once
 
 #include <vector>
@@ -9,11 +10,12 @@ namespace tachy {
 
 class WanConstants {
  public:
-  // t: filled in by allocate(), and there until then.
+  // `t` is set by allocate(), and must exist until then.
   void add(Tensor& t, std::initializer_list<int64_t> dims);
   Tensor allocate(nn::ParamStore& store) const;
 
-  // Where tensor `t` of the allocation `all` lies in values of the host that go there; an undefined one of an undefined one.
+  // Finds where tensor `t` of the allocation `all` lies within `host`, the values that will go there. An
+  // undefined `t` gives an undefined tensor.
   static Tensor on_host(const Tensor& t, const Tensor& all, std::span<float> host);
 
  private:

@@ -13,8 +13,9 @@
 namespace tachy {
 namespace {
 
-// The layers that take nearly all of a step: the blocks', but for keys and values of the text, which are made once
-// a run. Embedders and the head keep the activations' dtype: what they round, every block inherits.
+// The layers that take nearly all of a step are the blocks', except for keys and values of the text, which
+// are made once per run. Embedders and the head keep the activations' dtype, since every block inherits their
+// rounding errors.
 bool multiplies_in_eight_bits(std::string_view layer, const WanBranches& branches) {
   const auto is = [&](std::string_view end) { return layer.ends_with(end); };
   if (layer.find("blocks.") == layer.npos) return false;
@@ -23,7 +24,8 @@ bool multiplies_in_eight_bits(std::string_view layer, const WanBranches& branche
          std::ranges::any_of(branches, [&](const auto& b) { return b->multiplies_in_eight_bits(layer); });
 }
 
-// Keys and values of the text, and of what branches look at: made once a run, or once a window.
+// Keys and values of the text, and of other tokens that branches look at, are made once
+// per run, or once per window.
 bool makes_keys_of_context(std::string_view layer, const WanBranches& branches) {
   return layer.ends_with(".attn2.to_k") || layer.ends_with(".attn2.to_v") ||
          std::ranges::any_of(branches, [&](const auto& b) { return b->makes_keys(layer); });
@@ -78,8 +80,8 @@ void WanDit::expect_own(const Stream& stream) const {
   nn::expect_own_adapters("transformer", stream, *linears_);
 }
 
-// The time path runs once for all steps, in float32: beside a GPU it stays on the host, where its weights lie
-// in the file (1.3 GB of float32 at 14B's size would be wasted there).
+// The time path runs once for all steps, in float32. With a GPU it stays on the host, where its weights lie
+// in the file (at 14B's size it would waste 1.3 GB of the GPU's memory on float32).
 void WanDit::load_times(const Scope& condition, nn::ParamStore& store) {
   const int64_t dim = config_.dim();
   time1_ = nn::Linear(condition.sub("time_embedder.linear_1"), store, config_.freq_dim, dim);

@@ -1,4 +1,5 @@
-// This allocates what a video made block by block remembers, and makes what a block needs before its first step: positions, sinks, what branches are given.
+// Allocates the memory of a video that is made block by block, and prepares a block before its first step:
+// positions, sinks, the branches' inputs.
 #include <algorithm>
 
 #include "models/wan/dit.h"
@@ -11,7 +12,7 @@ namespace {
 
 constexpr double kTheta = 10000.0;
 
-// What the frames of the block at hand look at. A mask's parts are all of a clip that begins here.
+// The slots that the frames of the current block look at. A mask's parts cover a whole clip that begins here.
 std::vector<WanPart> parts_of(const WanCausal& causal) {
   const WanMask& m = causal.mask;
   if (m.parts.empty()) return {{0, causal.frames, 0, causal.ring.slots.in_use(causal.end())}};
@@ -34,7 +35,8 @@ std::vector<WanPart> parts_of(const WanCausal& causal) {
 // Channels of a head that turn by the frame (ops/rope/rope.h).
 int64_t time_channels(int64_t head_dim) { return head_dim - 2 * (2 * (head_dim / 6)); }
 
-// The same row [1, n] or [frames, n] for `each` tokens of a frame, into the first columns of table [frames·each, ≥ n].
+// Repeats a row for the `each` tokens of a frame: rows [1, n] or [frames, n] go into the first columns of
+// table [frames·each, ≥ n].
 void spread(const Tensor& rows, const Tensor& table, int64_t frames, Stream& stream) {
   const int64_t each = table.dim(0) / frames, n = rows.dim(1);
   Tensor from(rows.data, DType::f32, {frames, each, n}, rows.device), to = from;
@@ -106,7 +108,7 @@ void WanDit::begin_block(WanCausal& causal, const WanGrid& grid, const WanExtras
     fill_constants(causal, given, host);
     upload(host.data(), causal.constants, stream);
   }
-  // Rows and columns of a frame have their angles since the grid was made.
+  // The angles of rows and columns have been there since the grid was made.
   spread(causal.time_cos.slice(0, 0, grid.frames), grid.cos, grid.frames, stream);
   spread(causal.time_sin.slice(0, 0, grid.frames), grid.sin, grid.frames, stream);
   if (!causal.sink_cos.defined() || end <= causal.window.frames) return;

@@ -8,7 +8,7 @@
 namespace tachy {
 namespace {
 
-constexpr const char* kPart = "transformer";  // as messages name it
+constexpr const char* kPart = "transformer";  // the name that messages use
 
 constexpr int64_t kPublishedHead = 128;
 constexpr const char* kEmbedder = "condition_embedder.";
@@ -40,10 +40,10 @@ int64_t count_blocks(const TensorSource& source) {
 constexpr const char* kTextWeight = "condition_embedder.text_embedder.linear_1.weight";
 constexpr const char* kImageNorm = "condition_embedder.image_embedder.norm1.weight";
 
-// Every published model has text, but for those whose only context is the image.
+// Every published model has text, except for those whose only context is the image.
 bool has_text(const TensorSource& s) { return s.has(kTextWeight) || !s.has(kImageNorm); }
 
-// All but the heads; head_dim is then 0 and num_heads the width.
+// Everything except the heads; head_dim is then 0 and num_heads the width.
 WanConfig without_heads(const TensorSource& s) {
   check(is_wan_transformer(s), ErrorCode::not_found,
         "{}: expected a Wan transformer, found no tensors 'patch_embedding.weight' and "
@@ -79,7 +79,7 @@ WanConfig without_heads(const TensorSource& s) {
   return c;
 }
 
-// q and k are normalised over the whole width in all of Wan's models; per head is another model.
+// All of Wan's models normalise q and k over the whole width; a norm per head means another model.
 void check_qk_norm(const TensorSource& s, int64_t width) {
   const int64_t norm = s.dims_of(kPart, "blocks.0.attn1.norm_q.weight", 1)[0];
   check(norm == width, ErrorCode::unsupported,

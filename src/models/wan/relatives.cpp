@@ -20,7 +20,7 @@ using Entry = TensorSource::Entry;
 constexpr size_t kMostShown = 6;
 constexpr const char* kWhatRuns = "text-to-video and image-to-video models are";
 
-// Tensors that only relatives of Wan's transformer have. A name that begins with a dot stands in a block.
+// Tensors that only relatives of Wan's transformer have. A name that begins with a dot belongs to a block.
 struct Relative {
   std::string_view begins, name;
 };
@@ -59,8 +59,8 @@ constexpr Relative kRelatives[] = {
     {"time_embedding_r.", "a MeanFlow model"},
 };
 
-// The modules that Wan's transformer is made of, by diffusers' names; a block's own begin with a dot. Those of speech and
-// of actions are checked by those who read them.
+// The modules of Wan's transformer, by diffusers' names; those in a block begin with a dot. Modules for
+// speech and for actions are checked where they are read.
 constexpr std::string_view kKnown[] = {
     "patch_embedding.",
     "condition_embedder.text_embedder.linear_1.",
@@ -83,18 +83,20 @@ constexpr std::string_view kKnown[] = {
     ".attn2.norm_k.",
     ".attn2.add_k_proj.",
     ".attn2.add_v_proj.",
-    ".attn2.norm_added_",  // norm_added_q, which some files have, is read by nobody: diffusers ignores it too
+    ".attn2.norm_added_",  // norm_added_q is in some files, but nobody reads it, and diffusers ignores it too
     ".ffn.net.",
     ".audio_cross_attn.",
     ".action_model.",
-    ".to_gate_compress.",  // FastWan's choice of what sparse attention reads; all of it is read here
+    ".to_gate_compress.",  // FastWan's choice of what sparse attention reads; here attention reads all of it
 };
 
-// Words of names that change no video: tables that are computed, counts, and adapters that lie beside what they were merged into.
+// Words in the names of tensors that change no video: tables that are computed, counts, and adapters that lie
+// beside the weights into which they were merged.
 constexpr std::string_view kHarmless[] = {"freqs",        "rope",  "inv_freq", "num_batches_tracked",
                                           "position_ids", "lora_", "proj_l."};
 
-// ".ffn.net.2.weight" of "blocks.7.ffn.net.2.weight"; the whole name elsewhere.
+// The name within its block: ".ffn.net.2.weight" for "blocks.7.ffn.net.2.weight". Other
+// names are returned whole.
 std::string_view within_block(std::string_view name) {
   constexpr std::string_view kBlocks = "blocks.";
   if (!name.starts_with(kBlocks)) return name;
@@ -102,7 +104,7 @@ std::string_view within_block(std::string_view name) {
   return dot == name.npos ? name : name.substr(dot);
 }
 
-// The prefix that the file puts in front of the transformer's names; "" where it puts nothing there.
+// The prefix that the file puts before the transformer's names; "" if there is none.
 std::string_view prefix_of(const TensorSource& source) {
   constexpr std::string_view kPatch = "patch_embedding.weight";
   const Entry* patch = source.find(kPatch);
@@ -110,7 +112,7 @@ std::string_view prefix_of(const TensorSource& source) {
   return name.ends_with(kPatch) ? name.substr(0, name.size() - kPatch.size()) : "";
 }
 
-// Whether a tensor is of the transformer, in a file that may hold other parts beside it.
+// Whether a tensor belongs to the transformer, in a file that may hold other parts besides it.
 bool is_own(const Entry& entry, std::string_view prefix) {
   static constexpr std::array<std::string_view, 8> kOthers = {
       "vae.",         "first_stage_model.", "text_encoder",   "cond_stage_model.",
@@ -120,7 +122,7 @@ bool is_own(const Entry& entry, std::string_view prefix) {
                       [&](auto other) { return entry.name.starts_with(other); });
 }
 
-// Numbers that were learned. Whole numbers and single ones are settings and counts.
+// Whether the tensor holds numbers that were learned. Integers and single numbers are settings and counts.
 bool is_learned(const Entry& entry) {
   if (!entry.unusable.empty() || (!entry.derived && !is_float(entry.dtype))) return false;
   if (std::all_of(entry.dims.begin(), entry.dims.end(), [](int64_t extent) { return extent == 1; }))
@@ -194,7 +196,8 @@ void refuse_other_inputs(const WanConfig& c, const std::string& where) {
     check(c.in_channels != in || c.out_channels != out, ErrorCode::unsupported,
           "{}: it takes {} channels and makes {}: it is {}, which is not supported; {}", where, in, out, name,
           kWhatRuns);
-  // Image-to-video: noise, a mask of as many channels as frames that the VAE takes together, and the picture.
+  // Image-to-video models take noise, a mask with one channel for each frame that the VAE takes
+  // together, and the picture.
   const int64_t mask = c.in_channels - 2 * c.out_channels;
   check(c.in_channels == c.out_channels || (mask >= 1 && mask <= 8), ErrorCode::unsupported,
         "{}: it takes {} channels and makes {}: it needs an input of another kind, which is not supported; "

@@ -11,7 +11,7 @@
 
 namespace tachy {
 
-// Which arithmetic the time sinusoid follows: diffusers makes it in float32, the original in float64; a small
+// The arithmetic of the time sinusoid: diffusers computes it in float32, the original in float64. A small
 // model's output moves by 1e-6 to 9e-6 between the two.
 enum class Sinusoid { diffusers, original };
 
@@ -21,25 +21,26 @@ struct WanConfig {
   int64_t patch_t = 1, patch_h = 2, patch_w = 2;
   int64_t num_heads = 40, head_dim = 128;
   int64_t in_channels = 16, out_channels = 16;
-  int64_t text_dim = 4096;  // 0: no text; the image's tokens are the only context (Matrix-Game 2)
+  int64_t text_dim = 4096;  // 0 if there is no text: the image's tokens are the only context (Matrix-Game 2)
   int64_t freq_dim = 256, ffn_dim = 13824, num_layers = 40;
   bool cross_attn_norm = true;
   float eps = 1e-6f;
-  int64_t image_dim = 0;          // > 0: what the image's tokens are made of
-  int64_t pos_embed_seq_len = 0;  // > 0: first-last-frame models (two images)
+  int64_t image_dim = 0;          // > 0: width of the rows that the image's tokens are made from
+  int64_t pos_embed_seq_len = 0;  // > 0 in first-last-frame models (two images)
   int64_t rope_max_seq_len = 1024;
-  // > 0: the audio branch of InfiniteTalk, as its tensors say (add_audio_branch): the width of an audio token and of the
-  // speech encoder's states, how many of its layers are looked at, tokens a latent frame, the projection's width.
+  // audio_dim > 0: the model has InfiniteTalk's audio branch, with sizes from its tensors (add_audio_branch):
+  // the width of an audio token and of the speech encoder's states, how many of the encoder's layers are
+  // used, tokens per latent frame, the projection's width.
   int64_t audio_dim = 0, audio_layers = 12, audio_tokens = 32, audio_hidden = 512;
-  // Of models that make a video block by block: latent frames that a block looks at, its own among them, and the first
-  // frames among those; -1: all frames of a clip.
+  // For models that make a video block by block: how many latent frames a block looks at, including its own,
+  // and how many of them are the first ones; -1: all frames of a clip.
   int64_t window = -1, sinks = 0;
   WanActionConfig actions;
   WanVaceConfig vace;
   Sinusoid sinusoid = Sinusoid::diffusers;
 
   int64_t dim() const { return num_heads * head_dim; }
-  // Keys and values of their own for the image's tokens, beside the text's: 2.1 image-to-video.
+  // Whether the image's tokens have keys and values of their own, beside the text's: 2.1 image-to-video.
   bool image_branch() const { return image_dim > 0 && text_dim > 0; }
   bool audio_branch() const { return audio_dim > 0; }
 

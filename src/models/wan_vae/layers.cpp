@@ -1,4 +1,4 @@
-// Residual block, attention, head: everything that keeps the resolution.
+// Residual block, attention and head: all layers that keep the resolution.
 //   residual:  y = conv2(silu(norm2(conv1(silu(norm1(x)))))) + shortcut(x)
 //   attention: y = x + proj(softmax(q·kᵀ/√C)·v), one head, per frame
 #include "models/wan_vae/layers.h"

@@ -1,9 +1,9 @@
-// The layers of the VAE's networks, on channels-last f32 activations [T, H, W, C].
+// The layers of the VAE's networks. They work on channels-last f32 activations [T, H, W, C].
 //
-// A layer computes y from x. Where shapes are equal, network.cpp passes the same
-// tensor twice and the layer works in place; otherwise it may use x as scratch
-// (nobody reads x afterwards). Layers that look back in time own a slot of the state,
-// found by its index; on the first chunk (one frame) resampling in time is skipped.
+// A layer computes y from x. If the shapes are equal, network.cpp passes the same tensor twice and the
+// layer works in place; otherwise it may use x as scratch (nobody reads x afterwards). Layers that
+// look back in time own a slot of the state, found by its index; on the first chunk (one frame)
+// resampling in time is skipped.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@
 
 namespace tachy::wan_vae {
 
-// Shape of one cache: frames x (input size shifted by level) x channels; of codes for a convolution in e4m3.
+// Shape of one cache: frames x (input size shifted by level) x channels. A convolution in e4m3 keeps codes.
 struct Slot {
   int64_t channels, frames;
   int level;
@@ -30,16 +30,16 @@ struct Loader {
   Scope scope;
   nn::ParamStore& store;
   std::vector<Slot>& slots;
-  int level = 0;  // of the layer's input
+  int level = 0;  // level of the layer's input
 
   Loader sub(std::string_view name) const { return {scope.sub(name), store, slots, level}; }
   int add_slot(int64_t channels, int64_t frames, bool codes = false) const;
-  // Whether a convolution behind a norm computes in e4m3 here; then its x has the scale norm_scale(gamma).
+  // Whether a convolution after a norm computes in e4m3 here. If so, its x has the scale norm_scale(gamma).
   bool in_codes(int64_t ci, int64_t co) const;
   float norm_scale(std::string_view gamma, std::initializer_list<int64_t> dims) const;
   Tensor vector(std::string_view name, std::initializer_list<int64_t> dims) const;  // f32 [dims[0]]
-  // A convolution's weight for as long as `pack` makes its own form of it: one that is derived is made in float32 for
-  // that long and not kept. Planning, it has no values.
+  // Calls `pack` with a convolution's weight, from which it makes its own form. A weight that is derived
+  // exists in float32 only during that call. When planning, it has no values.
   void packing(std::string_view name, std::initializer_list<int64_t> dims,
                const std::function<void(const Tensor& weight)>& pack) const;
 };
@@ -48,15 +48,15 @@ struct Loader {
 struct Pass {
   Stream& stream;
   VaeState& state;
-  std::vector<Tensor> saved;  // block inputs that a shortcut adds later, by id
+  std::vector<Tensor> saved;  // block inputs, by id, that a shortcut adds later
 
-  // A convolution that can also normalises its result for the layer that comes next, a pass over memory less.
-  Tensor room;  // of the current layer's y: its input after the norm goes here, numbers or codes
-  const Tensor* next_gamma =
-      nullptr;                 // of the next layer's norm (with silu), which reads `room`, or y itself
-  float next_scale = 0;        // … of the codes that it wants; 0: it wants numbers
-  bool next_in_place = false;  // … where it needs nothing but the norm
-  bool normed = false;         // whether the layer before did so
+  // A convolution that is able to normalises its result for the next layer, which saves a pass over memory.
+  Tensor room;  // the current layer writes its y here, after the norm: numbers or codes
+  // Gamma of the next layer's norm (with silu); that layer reads `room`, or y itself.
+  const Tensor* next_gamma = nullptr;
+  float next_scale = 0;        // the scale of the codes that it reads; 0: it reads numbers
+  bool next_in_place = false;  // it needs nothing but the norm
+  bool normed = false;         // whether the layer before has normalised its result
   bool first() const { return state.next_frame == 0; }
 };
 
@@ -64,10 +64,13 @@ class Layer {
  public:
   virtual ~Layer() = default;
   virtual void run(const Tensor& x, const Tensor& y, Pass& pass) const = 0;
-  virtual const char* name() const = 0;                          // of its range in a profile
-  virtual const Tensor* input_gamma() const { return nullptr; }  // of the norm with silu that it begins with
-  virtual float input_scale() const { return 0; }                // above 0: of the codes that it wants of it
-  virtual bool needs_input() const { return true; }              // and not only the norm of it
+  virtual const char* name() const = 0;  // name of its range in a profile
+  // Gamma of the norm with silu that it begins with.
+  virtual const Tensor* input_gamma() const { return nullptr; }
+  // Scale of the codes in which it takes that norm; 0: it takes numbers.
+  virtual float input_scale() const { return 0; }
+  // Whether it reads x itself, and not only its norm.
+  virtual bool needs_input() const { return true; }
 };
 using LayerPtr = std::unique_ptr<Layer>;
 
@@ -78,27 +81,28 @@ struct CausalConv {
 
   CausalConv() = default;
   CausalConv(const Loader& at, int64_t ci, int64_t co);  // weight and bias at `at`
-  // Without its weight, which pack() gives (scratch of the caller's, on the host) unless planning.
+  // Leaves out the weight, which pack() gets later (in the caller's scratch on the
+  // host), except when planning.
   CausalConv(const Loader& at, int64_t ci, int64_t co, const Tensor& bias);
   void pack(const Tensor& weight, Stream& stream) const;
   void run(const Tensor& x, const Tensor& y, Pass& pass) const;
-  // y = silu(norm(conv(x))), in one pass where the convolution can.
+  // y = silu(norm(conv(x))), in one pass if the convolution can do that.
   void run_normed(const Tensor& x, const Tensor& gamma, const Tensor& y, Pass& pass) const;
-  // y += conv(x), and what the pass says about the next layer.
+  // y += conv(x); then prepares the next layer's input as `pass` says.
   void run_residual(const Tensor& x, const Tensor& y, Pass& pass) const;
 
  private:
   ops::CausalConv3dArgs args_of(const Tensor& x, const Tensor& y, const Pass& pass) const;
 };
 
-// The same in e4m3 (ops/scaled_conv3d), behind a norm: its x are codes of that norm, and so is its cache.
+// The same in e4m3 (ops/scaled_conv3d), after a norm: its x, and so its cache, holds codes of that norm.
 struct CodesConv {
-  float scale = 0;  // of x
+  float scale = 0;  // scale of x
 
   CodesConv(const Loader& at, int64_t ci, int64_t co, float scale);
-  // y = codes of silu(norm(conv(x))) with next_scale.
+  // y = silu(norm(conv(x))) as codes with next_scale.
   void run_normed(const Tensor& x, const Tensor& gamma, float next_scale, const Tensor& y, Pass& pass) const;
-  // y += conv(x), and what the pass says about the next layer.
+  // y += conv(x); then prepares the next layer's input as `pass` says.
   void run_residual(const Tensor& x, const Tensor& y, Pass& pass) const;
 
  private:
@@ -109,10 +113,10 @@ struct CodesConv {
   int slot_ = -1;
 };
 
-// y = norm(x) or silu of it; y is numbers, or codes of that scale.
+// y = norm(x), or silu of it. y holds numbers, or codes with that scale.
 void normalise(const Tensor& x, const Tensor& gamma, bool silu, const Tensor& y, Stream& stream,
                float scale = 1);
-// Keeps x's last frames in the cache of a slot.
+// Keeps x's last frames in the cache of `slot`.
 void remember(int slot, const Tensor& x, Pass& pass);
 inline Tensor rows_of(const Tensor& x) { return x.view({-1, x.dim(-1)}); }
 

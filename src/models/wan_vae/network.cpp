@@ -98,7 +98,7 @@ void Network::run(const Tensor& x, const Tensor& y, VaeState& state, Stream& str
   state.next_frame += frames;
 }
 
-// Of the normalised input of a group's layers: numbers where one of them wants numbers.
+// The dtype of the normalised input of a group's layers: numbers if one of them needs numbers.
 DType Network::room_dtype(const Group& group) const {
   for (size_t i = 1; i < group.layers.size(); ++i)
     if (group.layers[i]->input_gamma() && group.layers[i]->input_scale() == 0) return precision_.activation;

@@ -18,7 +18,7 @@ class Network {
   Network(Direction direction, nn::ParamStore& store)
       : direction_(direction), store_(&store), precision_(store.stream().precision) {}
 
-  // Building, in the order of execution.
+  // Builds the network, in the order of execution.
   Loader at(const Scope& scope) { return {scope, *store_, slots_, level_}; }
   void change(LayerPtr layer, int64_t channels, int levels = 0, bool in_time = false);  // starts a group
   void keep_shape(LayerPtr layer) { groups_.back().layers.push_back(std::move(layer)); }
@@ -29,11 +29,11 @@ class Network {
 
   size_t buffer_bytes() const { return buffer_bytes_; }
 
-  // single: the clip is one chunk of one frame, nothing is remembered.
+  // single: the clip is one chunk of one frame, and nothing is remembered.
   VaeState make_state(int64_t height, int64_t width, bool single, const Stream& stream) const;
   size_t state_bytes(int64_t height, int64_t width, bool single) const;
 
-  // x [n, H, W, C] of the next chunk → y, whose shape output_dims() tells. Advances the state.
+  // Runs the next chunk, x [n, H, W, C] → y, whose shape output_dims() tells, and advances the state.
   void run(const Tensor& x, const Tensor& y, VaeState& state, Stream& stream) const;
   std::vector<int64_t> output_dims(const VaeState& state, int64_t frames) const;
 
@@ -42,7 +42,7 @@ class Network {
     std::vector<LayerPtr> layers;
     int64_t channels;
     int level, time_level;
-    std::vector<int> saves;  // whose storage this group provides: it adds them at its end
+    std::vector<int> saves;  // saves whose memory this group provides; it adds them at its end
   };
   struct Save {
     int64_t channels;
@@ -62,7 +62,7 @@ class Network {
   std::shared_ptr<const void> mapping_, memory_;
   size_t buffer_bytes_ = 0;
   bool planned_ = false;
-  Precision precision_;  // what the weights were made for
+  Precision precision_;  // the precision that the weights were made for
   std::vector<Slot> slots_;
   std::vector<Group> groups_;
   std::vector<Save> saves_;

@@ -4,7 +4,7 @@
 //   downsample: zero pad right and bottom, conv 3x3 stride 2; [time_conv (3,1,1) stride 2, no padding]
 //
 // In time the first frame passes through unchanged. The upsampler then forgets it (its second chunk sees
-// zeros as history), the downsampler keeps it as history of the second chunk.
+// zeros as history); the downsampler keeps it as the second chunk's history.
 #include "models/wan_vae/layers.h"
 #include "ops/conv2d/conv2d.h"
 #include "ops/conv3d/conv3d.h"
@@ -48,7 +48,7 @@ class Upsample : public Layer {
   }
 
  private:
-  // Half by half, each result where it belongs: no interleaving pass.
+  // Each half is computed by itself and written where it belongs, which saves an interleaving pass.
   Tensor double_frames(const Tensor& x, Pass& pass) const {
     VaeState::Cache& cache = pass.state.caches[static_cast<size_t>(slot_)];
     const int64_t n = x.dim(0), c = x.dim(3);

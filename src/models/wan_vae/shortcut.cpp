@@ -1,6 +1,6 @@
-// Wan2.2's shortcuts round whole blocks (ops/shortcut has the formulas): the block's input is kept, and added
-// to the block's output averaged (down) or duplicated (up). The first chunk is one frame: an upsampled one
-// begins at the last of its frames.
+// Wan2.2's shortcuts around whole blocks (ops/shortcut has the formulas): the block's input is kept, averaged
+// (down) or duplicated (up), and added to the block's output. The first chunk is one frame; when it is
+// upsampled in time, only the last of its frames is used.
 #include "ops/shortcut/shortcut.h"
 
 #include "models/wan_vae/layers.h"

@@ -152,7 +152,7 @@ int64_t VaeConfig::latent_frames(int64_t frames) const {
   return frames < 1 ? 0 : 1 + (frames - 1) / 4 * (4 / temporal_stride());
 }
 
-// Each causal convolution of three frames looks two back, at the rate of its level.
+// Each causal convolution over three frames looks two frames back, at the rate of its level.
 int64_t VaeConfig::encoder_past() const {
   int64_t rate = 1, past = 2;  // conv_in
   for (int64_t level = 0; level < levels(); ++level) {

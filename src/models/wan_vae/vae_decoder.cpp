@@ -82,7 +82,7 @@ std::unique_ptr<Network> build(const Scope& root, const VaeConfig& c, const VaeD
   return net;
 }
 
-// x [n, h, w, c·p²] → y [n, h·p, w·p, c]; the horizontal offset is the slower index of a channel.
+// Rearranges x [n, h, w, c·p²] → y [n, h·p, w·p, c]; the horizontal offset is the slower index of a channel.
 void unpatchify(const Tensor& x, const Tensor& y, int64_t p, Stream& stream) {
   const int64_t n = x.dim(0), h = x.dim(1), w = x.dim(2), c = y.dim(3);
   Tensor target(y.data, y.dtype, {n, h, w, c, p, p}, y.device);

@@ -1,7 +1,8 @@
 // The encoder's chain (names: diffusers' WanEncoder3d):
 //   conv_in 3³ → levels of res blocks, each but the last with a downsampler → res, attention, res →
 //   norm, silu, conv_out, quant 1³.
-// quant_conv and, when asked, the map to the DiT's latents are folded into conv_out: nothing lies between.
+// quant_conv and, if requested, the map to the DiT's latents are folded into conv_out, since nothing
+// nonlinear lies between.
 #include <algorithm>
 
 #include "models/wan_vae/network.h"
@@ -103,8 +104,8 @@ std::unique_ptr<Network> build(const Scope& root, const VaeConfig& c, const VaeE
   return net;
 }
 
-// x [n, h·p, w·p, c], any strides → y [n, h, w, c·p²];
-// the horizontal offset is the slower index of a channel.
+// Rearranges x [n, h·p, w·p, c], any strides → y [n, h, w, c·p²]; the horizontal offset is the
+// slower index of a channel.
 void patchify(const Tensor& x, const Tensor& y, int64_t p, Stream& stream) {
   const int64_t n = y.dim(0), h = y.dim(1), w = y.dim(2), c = x.dim(3);
   Tensor source(x.data, x.dtype, {n, h, w, c, p, p}, x.device);

@@ -4,11 +4,11 @@
 //   encode: video [T, H, W, 3] in [−1, 1] → mean, logvar [z, T', H/8, W/8],  T' = 1 + ⌊(T − 1)/4⌋
 //   decode: latents [z, T', h, w] → frames [n, 8h, 8w, 3] in [−1, 1], n = 1 for the first latent, then 4 each
 //
-// Memory. Weights are packed into Buffers at construction (those of 1x1 convolutions
-// also stay mapped); an object made with `plan_only`, on a measuring stream, knows their
-// size without reading any data. The state is one more Buffer for the length of a call;
-// everything else comes from stream.arena, and a measure run of the same calls tells its
-// exact peak. Encoder and decoder are objects of their own: one need be held at a time.
+// Memory. Weights are packed into Buffers at construction (those of 1x1 convolutions also stay mapped); an
+// object made with `plan_only`, on a measuring stream, knows their size without reading any data. The state
+// is one more Buffer for the length of a call; everything else comes from stream.arena, and a measure run of
+// the same calls tells its exact peak. Encoder and decoder are separate objects, so that only one need be
+// held at a time.
 #pragma once
 
 #include <array>
@@ -25,45 +25,46 @@ namespace wan_vae {
 class Network;
 }
 
-// What a network remembers between chunks: per causal convolution the last frames of its input.
+// A network's memory between chunks: for each causal convolution the last frames of its input.
 struct VaeState {
   struct Cache {
     Tensor frames;        // [1 or 2, H, W, C] f32, newest last; undefined when the clip is a single chunk
     int64_t history = 0;  // how many of them are valid, counted from the end
   };
   std::vector<Cache> caches;      // in the order of execution
-  int64_t height = 0, width = 0;  // of the network's input
-  int64_t next_frame = 0;         // of the network's input; 0: the next chunk is the first
-  size_t bytes = 0;               // of the Buffer (0 for a single chunk); exact also in a measure run
+  int64_t height = 0, width = 0;  // size of the network's input
+  int64_t next_frame = 0;         // index in the network's input; 0: the next chunk is the first
+  size_t bytes = 0;               // size of the Buffer (0 for a single chunk); exact also in a measure run
   Buffer buffer;                  // empty in a measure run
-  // [1] i32 where the decoder computes: set where frames are not finite, for who reads it before they are shown; undefined:
-  // each chunk is waited for, and an error.
+  // [1] i32 where the decoder computes. It is set when frames are not finite; whoever shows them reads it
+  // first. If it is undefined, the decoder waits for each chunk and throws an error.
   Tensor mark;
 };
 
 struct VaeDecoderOptions {
-  // true: latents are the DiT's (z·std + mean is folded
-  // into the first layer); false: as for diffusers' decode
+  // true: latents are the DiT's (z·std + mean is folded into the first layer); false: they are what
+  // diffusers' decode takes
   bool normalised = true;
   bool plan_only = false;  // sizes and shapes only: no weight is read, and only measure runs are possible
 };
 
 class VaeDecoder {
  public:
-  // Scope: the root of the diffusers names (decoder.…, post_quant_conv.…). The stream is for packing only.
+  // `scope` is the root of the diffusers names (decoder.…, post_quant_conv.…). The stream
+  // is used for packing only.
   VaeDecoder(const Scope& scope, const VaeConfig& config, const VaeDecoderOptions& options, Stream& stream);
   ~VaeDecoder();
   VaeDecoder(VaeDecoder&&) noexcept;
   VaeDecoder& operator=(VaeDecoder&&) noexcept;
 
   const VaeConfig& config() const { return config_; }
-  // What is wrong where the frames from `first` on are not finite.
+  // The error's text when the frames from `first` on are not finite.
   static std::string not_finite(int64_t first);
-  size_t buffer_bytes() const;  // weights; exact whether loaded or planned
+  size_t buffer_bytes() const;  // size of the weights; exact whether loaded or planned
   size_t state_bytes(int64_t h, int64_t w, int64_t latent_frames) const;
 
-  // frames [n, H, W, 3] in [−1, 1], contiguous, valid during the call, f32 (on a GPU in the activations' dtype); first: the
-  // first one's index.
+  // frames [n, H, W, 3] in [−1, 1], contiguous, valid during the call, f32 (on a GPU in the activations'
+  // dtype); `first` is the index of the first one.
   using Sink = std::function<void(const Tensor& frames, int64_t first)>;
 
   // latents [z, T, h, w] f32, any strides. The first latent frame is decoded alone, then `chunk` at a time
@@ -72,12 +73,13 @@ class VaeDecoder {
   // asked to stop.
   void decode(const Tensor& latents, const Sink& sink, Stream& stream, int64_t chunk = 1) const;
 
-  // The same in steps, for callers that make latents one by one: make_state once (latent_frames 1: a still
-  // image, no caches), then decode_chunk for each chunk [z, n, h, w], n = 1 for the first.
+  // The same in steps, for callers that make latents one by one: make_state once (latent_frames 1 means a
+  // still image, without caches), then decode_chunk for each chunk [z, n, h, w], where n = 1 for the first.
   VaeState make_state(int64_t h, int64_t w, int64_t latent_frames, const Stream& stream) const;
   void decode_chunk(VaeState& state, const Tensor& latents, const Sink& sink, Stream& stream) const;
-  // The same for blocks of latents [z, n, h, w], of a video that may have no end: the very first latent frame gives
-  // one frame, each after it four. (Self-Forcing's own page begins with zeros in its caches, which gives others.)
+  // The same for blocks of latents [z, n, h, w] of a video that may have no end: the very first latent frame
+  // gives one frame, each later one four. (Self-Forcing's own page begins with zeros in its caches, which
+  // gives other frames.)
   void decode_block(VaeState& state, const Tensor& latents, const Sink& sink, Stream& stream,
                     int64_t chunk = 1) const;
 
@@ -94,7 +96,7 @@ struct VaeEncoderOptions {
 
 class VaeEncoder {
  public:
-  // Scope: the root of the diffusers names (encoder.…, quant_conv.…).
+  // `scope` is the root of the diffusers names (encoder.…, quant_conv.…).
   VaeEncoder(const Scope& scope, const VaeConfig& config, const VaeEncoderOptions& options, Stream& stream);
   ~VaeEncoder();
   VaeEncoder(VaeEncoder&&) noexcept;
@@ -110,9 +112,9 @@ class VaeEncoder {
   // in the reference.
   void encode(const Tensor& video, const Tensor& mean, const Tensor& logvar, Stream& stream) const;
 
-  // The same with frames given when they are needed, so that a long clip never lies in memory: source(first,
-  // count) gives [count, H, W, 3], valid until its next call. It is called in measure runs too.
-  static constexpr int64_t kChunkFrames = 4;  // at most so many at a time; the first one alone
+  // The same, but it asks for frames when it needs them, so that a long clip never lies in memory:
+  // source(first, count) gives [count, H, W, 3], valid until its next call. It is called in measure runs too.
+  static constexpr int64_t kChunkFrames = 4;  // at most this many at a time; the first one is alone
   using Source = std::function<Tensor(int64_t first, int64_t count)>;
   void encode(std::array<int64_t, 3> frames_height_width, const Source& source, const Tensor& mean,
               const Tensor& logvar, Stream& stream) const;
@@ -123,7 +125,7 @@ class VaeEncoder {
   std::unique_ptr<wan_vae::Network> network_;
 };
 
-// [C, T, H, W] seen as [T, H, W, C]; moves nothing.
+// [C, T, H, W] seen as [T, H, W, C]; no data moves.
 inline Tensor channels_last_view(const Tensor& x) {
   return x.transpose(0, 1).transpose(1, 2).transpose(2, 3);
 }

@@ -41,7 +41,7 @@ class ConvWeight final : public DerivedTensor {
 
 }  // namespace
 
-// Values of a file's 16 bits are kept in these; all others are made in float32.
+// Values that have 16 bits in the file keep their dtype; all others become float32.
 nn::WeightPart conv_weight(const Tensor& weight, int64_t first, int64_t rows, const TapFactors& factors) {
   const bool kept = !factors && (weight.dtype == DType::f16 || weight.dtype == DType::bf16);
   return {Tensor(nullptr, kept ? weight.dtype : DType::f32, {rows, weight.dim(1) * weight.dim(2)}),

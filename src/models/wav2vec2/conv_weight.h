@@ -1,6 +1,6 @@
-// The weight of a convolution along one axis as the matrix that multiplies windows (nn/windows.h): [out, kernel·channels],
-// taps before channels, of the file's [out, channels, kernel]. It may be some rows of a whole (a group's) and each tap may
-// have a factor (weight norm over the taps).
+// Turns the weight of a convolution along one axis into the matrix that multiplies windows (nn/windows.h):
+// the file's [out, channels, kernel] becomes [out, kernel·channels], taps before channels. It may be some
+// rows of the whole (those of a group), and each tap may have a factor (weight norm over the taps).
 #pragma once
 
 #include <memory>
@@ -12,13 +12,15 @@ namespace tachy {
 
 using TapFactors = std::shared_ptr<const std::vector<double>>;
 
-// Rows [first, first + rows) of `weight` [out, channels, kernel], which lies in a mapped file. factors: [kernel] or null.
+// Takes rows [first, first + rows) of `weight` [out, channels, kernel], which lies in a mapped file.
+// `factors` is [kernel] or null.
 nn::WeightPart conv_weight(const Tensor& weight, int64_t first, int64_t rows, const TapFactors& factors = {});
 
 // Values of a small tensor of a file, as float32.
 std::vector<float> file_values(const Tensor& t);
 
-// What weight norm over the last axis multiplies each tap of `v` [out, channels, kernel] by: g / ‖v[:, :, tap]‖.
+// The factors by which weight norm over the last axis multiplies the taps of `v` [out, channels, kernel]:
+// g / ‖v[:, :, tap]‖.
 TapFactors weight_norm_factors(const Tensor& g, const Tensor& v);
 
 }  // namespace tachy

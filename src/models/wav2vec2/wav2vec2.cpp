@@ -65,7 +65,7 @@ void Wav2Vec2::embed(const Tensor& samples, const Tensor& h, Stream& stream) con
   position_.add(h, stream);
 }
 
-// The states are the residual stream: a layer reads the one before it where it lies.
+// The states are the residual stream: a layer reads its predecessor's states where they lie.
 void Wav2Vec2::norm_last(const Tensor& h, const Tensor& states, Stream& stream) const {
   const ArenaScope scope(*stream.arena);
   const DType dtype = stream.precision.activation;

@@ -15,7 +15,7 @@ constexpr const char* kConvolution = "feature_extractor.conv_layers.{}.{}";
 constexpr const char* kLayer = "encoder.layers.{}.{}";
 constexpr const char* kPosition = "encoder.pos_conv_embed.conv.";
 constexpr size_t kMostConvolutions = 32;
-constexpr int64_t kMostStride = 1 << 16;  // samples a vector
+constexpr int64_t kMostStride = 1 << 16;  // samples per vector
 
 using Lists = std::vector<int64_t>;
 
@@ -34,7 +34,7 @@ ops::Activation activation_of(const nlohmann::json& j, const char* key) {
        "audio encoder: {} '{}' is not supported, only gelu, gelu_new and gelu_pytorch_tanh", key, name);
 }
 
-// What several options have to do with each other. `of` is where they come from, for messages.
+// Checks options that depend on one another. `of` says where they come from, for messages.
 void check_together(const Wav2Vec2Config& c, const std::string& of) {
   check(c.hidden_size % c.num_heads == 0, ErrorCode::corrupt,
         "audio encoder: {}: hidden_size {} is not a multiple of num_attention_heads {}", of, c.hidden_size,

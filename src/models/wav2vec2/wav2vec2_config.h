@@ -1,6 +1,6 @@
-// Options of wav2vec2, from the config.json that Hugging Face's Wav2Vec2Model (or one with a head) writes; a file by itself
-// has no such file: there the tensors tell, but for the number of heads and the convolutions' strides, which are known
-// of the published sizes alone.
+// Options of wav2vec2, from the config.json that Hugging Face's Wav2Vec2Model (or one with a head) writes. A
+// single file has none; there they follow from the tensors, except for the number of heads and the
+// convolutions' strides, which are known for the published sizes only.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace tachy {
 
-// The defaults are those of the base model, of whose hidden states InfiniteTalk makes its audio tokens.
+// The defaults are those of the base model, from whose hidden states InfiniteTalk makes its audio tokens.
 struct Wav2Vec2Config {
   static constexpr int64_t kSampleRate = 16000;
 
@@ -20,13 +20,13 @@ struct Wav2Vec2Config {
   int64_t intermediate_size = 3072;
   int64_t num_layers = 12;
   int64_t num_heads = 12;
-  std::vector<int64_t> conv_dim = {512, 512, 512, 512,
-                                   512, 512, 512};  // channels of the convolutions over samples
+  // Channels of the convolutions over samples.
+  std::vector<int64_t> conv_dim = {512, 512, 512, 512, 512, 512, 512};
   std::vector<int64_t> conv_kernel = {10, 3, 3, 3, 3, 2, 2};
   std::vector<int64_t> conv_stride = {5, 2, 2, 2, 2, 2, 2};
   bool conv_bias = false;
-  bool layer_features =
-      false;  // feat_extract_norm "layer": each convolution is normed; "group": the first, over time
+  // feat_extract_norm "layer": each convolution is normed; "group": only the first, over time.
+  bool layer_features = false;
   bool norm_first = false;   // do_stable_layer_norm
   int64_t pos_kernel = 128;  // num_conv_pos_embeddings
   int64_t pos_groups = 16;
@@ -36,12 +36,14 @@ struct Wav2Vec2Config {
 
   int64_t head_dim() const { return hidden_size / num_heads; }
   int64_t features() const { return conv_dim.back(); }
-  int64_t vectors(int64_t samples) const;  // that the convolutions make of so many samples
-  int64_t least_samples() const;           // for one vector
+  int64_t vectors(int64_t samples) const;  // how many vectors the convolutions make of that many samples
+  int64_t least_samples() const;           // how many samples give one vector
 
-  // What a key that is missing means is what transformers' Wav2Vec2Config says, whose files leave it out then.
+  // A missing key has the default of transformers' Wav2Vec2Config, because files leave
+  // out values that equal it.
   static Wav2Vec2Config from_json(const nlohmann::json& config);
-  // Read off the shapes (wav2vec2_source in weights/names/rename.h). Throws not_found for what is no wav2vec2.
+  // Reads the options off the tensors' shapes (wav2vec2_source in weights/names/rename.h). Throws `not_found` if
+  // the file holds no wav2vec2.
   static Wav2Vec2Config from_tensors(const TensorSource& source);
   bool operator==(const Wav2Vec2Config&) const = default;
 };

@@ -12,8 +12,8 @@
 namespace tachy {
 namespace {
 
-constexpr int64_t kPiece = 256;       // vectors that are made at a time: about 5 s
-constexpr float kFeatureEps = 1e-5f;  // no option: torch's default in each of these norms
+constexpr int64_t kPiece = 256;       // vectors made at a time: about 5 s
+constexpr float kFeatureEps = 1e-5f;  // not an option: torch's default in each of these norms
 
 // Mean [kernel] and covariance [kernel, kernel] of all windows of the samples.
 struct Moments {
@@ -38,7 +38,7 @@ Moments moments_of(std::span<const float> samples, int64_t kernel, int64_t strid
   return m;
 }
 
-// Row i of y lies at i·(n − 1)/(frames − 1) of x.
+// Row i of y is x at position i·(n − 1)/(frames − 1).
 void interpolate_rows(const float* x, int64_t n, float* y, int64_t frames, int64_t channels) {
   for (int64_t i = 0; i < frames; ++i) {
     const double at =
@@ -72,7 +72,7 @@ Wav2Vec2Features::Wav2Vec2Features(const Scope& scope, const Wav2Vec2Config& c, 
     if (c.layer_features) {
       made.norm = nn::Norm::layer(layer.sub("layer_norm"), store, out, kFeatureEps);
     } else if (i == 0) {
-      const Scope norm = layer.sub("layer_norm");  // called so, though it is the group norm
+      const Scope norm = layer.sub("layer_norm");  // has this name, although it is the group norm
       gain_ = file_values(norm.tensor("weight", {out})), shift_ = file_values(norm.tensor("bias", {out}));
     }
     in = out;
@@ -115,7 +115,7 @@ void Wav2Vec2Features::convolve(size_t layer, const First& first, const Tensor& 
   const ArenaScope scope(*stream.arena);
   const ops::Activation act = own.norm.defined() ? ops::Activation::none : config_.feature_act;
   const int64_t kernel = config_.conv_kernel[layer], stride = config_.conv_stride[layer];
-  if (layer == 0) {  // in float32 everywhere: samples have more than 8 bits
+  if (layer == 0) {  // in float32 everywhere, because samples have more than 8 bits
     const Tensor rows = nn::windows(x, kernel, stride, DType::f32, stream);
     ops::gemm({.x = rows, .weight = first.weight, .bias = first.bias, .act = act, .y = y}, stream);
   } else {
@@ -130,13 +130,13 @@ void Wav2Vec2Features::piece(const Tensor& samples, const First& first, const Te
                              int64_t end, Stream& stream) const {
   const ArenaScope scope(*stream.arena);
   const size_t layers = convolutions_.size();
-  // Of each layer the rows [from, to) of its input.
+  // For each layer, the rows [from, to) of its input.
   std::vector<int64_t> from(layers + 1, begin), to(layers + 1, end);
   for (size_t i = layers; i-- > 0;) {
     from[i] = from[i + 1] * config_.conv_stride[i];
     to[i] = (to[i + 1] - 1) * config_.conv_stride[i] + config_.conv_kernel[i];
   }
-  // Two buffers by turns; the first layer's is float32, as is what the last one makes.
+  // Two buffers alternate. The first layer's is float32, and so is the last one's result.
   Tensor x = samples.view({-1, 1}).slice(0, from[0], to[0]);
   Tensor rooms[2];
   for (size_t i = 0; i < layers; ++i) {

@@ -1,12 +1,14 @@
-// The front of wav2vec2: seven convolutions that make of samples [n] one vector of 512 for each 320 of them,
-//   f = act(norm(conv(f)))       norm: of the first alone, each channel over all time ("group"), or of each, over the
-//                                channels ("layer")
-// and, since the transformer runs at a video's rate, their linear interpolation to so many frames, first on first and
-// last on last (align_corners).
+// The front of wav2vec2: seven convolutions that turn samples [n] into one vector of
+// 512 for each 320 samples,
+//   f = act(norm(conv(f)))       norm: only the first, each channel over all time ("group"),
+//                                or each convolution, over the channels ("layer")
+// Since the transformer runs at a video's rate, the vectors are then interpolated linearly to the number of
+// frames, first on first and last on last (align_corners).
 //
-// The group norm's mean and variance are those of w·x over all windows x of the samples, which are w·mean(x) and
-// w·Cov(x)·w: a kernel's worth of numbers, found on the host in float64. The norm then is part of the first
-// convolution's weight and bias, and the rest needs no more of a clip than some seconds at a time.
+// The group norm's mean and variance are those of w·x over all windows x of the samples, which are w·mean(x)
+// and w·Cov(x)·w. They follow from a kernel's worth of numbers, found on the host in float64. The norm then
+// becomes part of the first convolution's weight and bias, so that only a few seconds of the clip need be in
+// memory at a time.
 #pragma once
 
 #include <span>
@@ -26,28 +28,30 @@ class Wav2Vec2Features {
   // samples [n] f32 on the host → y [vectors(n), features] f32 where the stream computes.
   void forward(const Tensor& samples, const Tensor& y, Stream& stream) const;
 
-  // x [n, channels] → y [frames, channels], f32 where the stream computes; the sums on the host, in float64.
+  // x [n, channels] → y [frames, channels], f32 where the stream computes. The sums are
+  // computed on the host in float64.
   static void interpolate(const Tensor& x, const Tensor& y, Stream& stream);
 
  private:
   struct Convolution {
-    nn::Linear linear;  // of all but the first
-    nn::Norm norm;      // or undefined
+    nn::Linear linear;  // for all but the first
+    nn::Norm norm;      // may be undefined
   };
-  // The first convolution of these samples: weight [channels, kernel] and bias [channels], where the stream computes.
+  // The first convolution for these samples: weight [channels, kernel] and bias [channels],
+  // where the stream computes.
   struct First {
     Tensor weight, bias;
   };
   First first_of(const Tensor& samples, Stream& stream) const;
   void fold_group_norm(std::span<const float> samples, std::span<float> weight, std::span<float> bias) const;
-  // Vectors [begin, end) of y.
+  // Computes vectors [begin, end) of y.
   void piece(const Tensor& samples, const First& first, const Tensor& y, int64_t begin, int64_t end,
              Stream& stream) const;
   void convolve(size_t layer, const First& first, const Tensor& x, const Tensor& y, Stream& stream) const;
 
   Wav2Vec2Config config_;
   std::vector<float> weight_, bias_;  // the first convolution's, on the host
-  std::vector<float> gain_, shift_;   // of the group norm behind it
+  std::vector<float> gain_, shift_;   // parameters of the group norm after it
   std::vector<Convolution> convolutions_;
 };
 

@@ -1,7 +1,7 @@
-// wav2vec2's positional embedding, a wide convolution in groups of channels, added to its input:
+// wav2vec2's positional embedding, a wide convolution in groups of channels that is added to its input:
 //   h[t] += act(W·[h[t − k/2] … h[t − k/2 + k − 1]] + b)        zeros beyond both ends
-// Its file holds weight norm's factors, g / ‖v‖ for each tap; they are part of the weights here. A group is a product of
-// its own over windows of the group's channels.
+// Its file holds weight norm's factors, g / ‖v‖ for each tap; here they are part of the weights. Each group
+// is a product of its own over windows of the group's channels.
 #pragma once
 
 #include <vector>

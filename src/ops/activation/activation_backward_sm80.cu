@@ -1,4 +1,4 @@
-// dx = dy · act'(x), flat: each thread has four packs of both in flight.
+// dx = dy · act'(x), as a flat loop: each thread has four packs of both in flight.
 #include "cuda/dispatch.h"
 #include "device/vec.cuh"
 #include "ops/activation/activation_backward.h"
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(256)
         for (int i = 0; i < N; ++i)
           v[i] = up[k].get(i) * activate_slope<sizeof(T) == 2>(in[k].get(i), act.value);
         store(dx + at * N, v);
-      } else if (at == packs) {  // the values behind the last whole pack
+      } else if (at == packs) {  // the values after the last whole pack
         for (int64_t i = packs * N; i < count; ++i)
           dx[i] = from_float<T>(as_float(dy[i]) * activate_slope<sizeof(T) == 2>(as_float(x[i]), act.value));
       }

@@ -41,7 +41,7 @@ inline std::vector<OpCase> activation_cases() {
        {Activation::none, Activation::silu, Activation::gelu_tanh, Activation::gelu_erf, Activation::mish}) {
     add(CaseKind::tiny, 16, act, 1);
     add(CaseKind::odd, 40003, act, 3);
-    add(CaseKind::odd, 1001, act, 0.01f);  // small results keep their accuracy
+    add(CaseKind::odd, 1001, act, 0.01f);  // small results must keep their accuracy
     if (act != Activation::none) add(CaseKind::real, 16 << 20, act, 2);
   }
   add(CaseKind::video, int64_t{32760} * 8960, Activation::gelu_tanh, 2);   // 1.3B

@@ -7,10 +7,10 @@
 
 namespace tachy::ops {
 
-void activation_ref(const ActivationArgs& args,
-                    Stream& stream);  // the definition: plain loops, float64 inside
-void activation_working(const ActivationArgs& args,
-                        Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
+// The definition: plain loops, float64 inside.
+void activation_ref(const ActivationArgs& args, Stream& stream);
+// The same in float32, sums in order; its error sets the tolerance.
+void activation_working(const ActivationArgs& args, Stream& stream);
 void activation_cpu(const ActivationArgs& args, Stream& stream);  // Highway
 std::span<const Impl<ActivationArgs>> activation_table();
 

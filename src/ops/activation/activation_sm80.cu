@@ -1,5 +1,5 @@
-// Flat, a pack a thread: many short blocks keep most loads in flight (two or four packs a thread were 1 to 5
-// % slower on an H200).
+// A flat loop with one pack per thread: many short blocks keep most loads in flight (two or four packs per
+// thread were 1 to 5 % slower on an H200).
 #include "cuda/dispatch.h"
 #include "device/vec.cuh"
 #include "ops/activation/activation.h"
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(256) activation_kernel(const T* x, T* y, int64
 #pragma unroll
       for (int i = 0; i < N; ++i) v[i] = activate<sizeof(T) == 2>(in[k].get(i), kAct);
       store(y + at * N, v, streaming);
-    } else if (at == packs) {  // the values behind the last whole pack
+    } else if (at == packs) {  // the values after the last whole pack
       for (int64_t i = packs * N; i < count; ++i)
         y[i] = from_float<T>(activate<sizeof(T) == 2>(as_float(x[i]), kAct));
     }

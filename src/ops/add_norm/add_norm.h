@@ -1,9 +1,9 @@
 // The residual add and the norm that follows it, with the modulation of both, in one pass:
 //   h = x + [gate[row] ·] u;   y = norm(h) [· weight] [+ bias] [· (1 + scale[row]) + shift[row]]
-// norm is RMSNorm, h / sqrt(mean(h²) + eps), or LayerNorm, (h − mean) / sqrt(var + eps). h is what the next
-// residual add needs: it is stored where `sum` is given, and what is
-// normalised is h as a tensor of x's dtype holds it. On the GPU x and sum are f32 or 16-bit, u and y alike.
-// For a product in 8 bits y may be codes: y as a tensor of u's dtype holds it, then as ops/quantize rounds a row.
+// norm is RMSNorm, h / sqrt(mean(h²) + eps), or LayerNorm, (h − mean) / sqrt(var + eps). The next residual
+// add needs h: it is stored if `sum` is given, and it is normalised as a tensor of x's dtype would hold it.
+// On the GPU x and sum are f32 or 16-bit, u and y alike. For a product in 8 bits y may be codes: y is rounded
+// to u's dtype, and then each row as in ops/quantize.
 #pragma once
 
 #include "tensor/stream.h"
@@ -18,15 +18,17 @@ struct AddNormArgs {
   Tensor gate;  // optional [R, C] f32, rows may be strided
   Tensor row;   // optional [M] i32: the row of gate, scale and shift for each token; absent: row 0
   NormKind kind = NormKind::rms;
-  Tensor weight;  // optional [C] f32; on a GPU also of a dtype that x and u share,
-  Tensor bias;    // optional [C]      and both of one
+  Tensor weight;  // optional [C] f32; on a GPU it may also have the dtype of x and u if these are equal
+  Tensor bias;    // optional [C], of weight's dtype
   Tensor scale;   // optional [R, C] f32, rows may be strided; given together with shift
   Tensor shift;   // optional [R, C] f32, rows may be strided
   float eps = 1e-6f;
-  bool round_twice = false;  // RMSNorm: also before the weight, to y's dtype; without bias and modulation
-  Tensor sum;                // optional [M, C] f32, rows may be strided, may alias x or u
-  Tensor y;                  // [M, C] f32, rows may be strided, may alias x or u, not sum; or f8_e4m3, apart
-  Tensor y_scale;            // [M] f32, contiguous: written with codes, otherwise undefined
+  // RMSNorm: rounds to y's dtype also before the weight; only without bias and modulation.
+  bool round_twice = false;
+  Tensor sum;  // optional [M, C] f32, rows may be strided, may alias x or u
+  // [M, C] f32, rows may be strided, may alias x or u, not sum; or f8_e4m3, without aliases.
+  Tensor y;
+  Tensor y_scale;  // [M] f32, contiguous: written if y is codes, otherwise undefined
 };
 
 void add_norm(const AddNormArgs& args, Stream& stream);

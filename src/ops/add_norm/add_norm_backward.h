@@ -1,5 +1,5 @@
 // Backward of h = x + u, y = norm(h) [· weight] [+ bias]. h has two users, the norm and the next residual
-// add, whose gradient comes in as dsum:  with g = dy · weight
+// add, whose gradient is dsum:  with g = dy · weight
 //   dx = du = r·(g − [mean(g)] − n·mean(g·n)) + dsum,  dweight = Σ dy·n,  dbias = Σ dy  over the rows
 #pragma once
 

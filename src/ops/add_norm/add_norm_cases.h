@@ -12,7 +12,7 @@ struct AddNormCase {
   bool weight = true, bias = false, sum = true, in_place = false;  // in_place: sum is x
   int64_t pad = 0;
   float offset = 0;   // mean of x, to provoke cancellation
-  int64_t rows = 0;   // of gate, scale and shift
+  int64_t rows = 0;   // rows of gate, scale and shift
   bool wide = false;  // x and sum are f32 on the GPU, too
   bool codes = false;
 };
@@ -42,8 +42,8 @@ inline BoundOp make_add_norm_case(CaseMemory& memory, const AddNormCase& s) {
   if (s.codes) args.y_scale = memory.output(DType::f32, {s.m});
   BoundOp bound = bind_op("add_norm", add_norm, add_norm_table(), add_norm_working, args,
                           s.sum ? std::vector{args.y, args.sum} : std::vector{args.y});
-  // The scale is not judged: it follows y as u's dtype holds it, whose rounding no bound of
-  // float32 knows.
+  // The scale is not judged: it depends on y rounded to u's dtype, and float32's bounds
+  // do not cover that rounding.
   if (s.codes) bound.written = bound.outputs, bound.written.push_back(args.y_scale);
   return bound;
 }
@@ -83,7 +83,7 @@ inline std::vector<OpCase> add_norm_cases() {
     const double values = 1.0 * s.m * s.c;
     cases.push_back({"add_norm", name, kind, (s.sum ? 16 : 12) * values - (s.codes ? 3 : 0) * values,
                      7 * values, [=](CaseMemory& memory) { return make_add_norm_case(memory, s); }});
-    // A 16-bit sum of mean 100 keeps 2 to 4 bits less of what the norm reads: L rounds outputs only.
+    // A 16-bit sum with mean 100 has 2 to 4 bits less for the norm to read; L rounds only the outputs.
     if (s.offset != 0) cases.back().gpu_factor = 8;
   };
   for (const NormKind kind : {NormKind::rms, NormKind::layer}) {

@@ -1,11 +1,12 @@
-// The sum and its norm as codes of e4m3 with a scale a row, in one pass (device/row_norm.cuh): the bits of the norm and then of
-// quantize, which reads what the norm wrote. Rows that fit into registers, in packs.
+// The sum and its norm as codes of e4m3 with a scale per row, in one pass (device/row_norm.cuh). The bits are
+// those of the norm followed by quantize, which would read the norm's result. For rows that fit into
+// registers, in packs.
 #include "ops/add_norm/add_norm_params.h"
 
 namespace tachy::ops {
 namespace {
 
-constexpr int kLiked = 5;  // packs a thread, as launch_row_norm has it for sums
+constexpr int kLiked = 5;  // packs per thread, as in launch_row_norm for sums
 
 cuda::RowPlan plan_of(const AddNormArgs& a, const Stream& stream) {
   const int64_t values = 16 / std::max(dtype_size(a.x.dtype), dtype_size(a.u.dtype));

@@ -1,4 +1,5 @@
-// The sum is written and measured in one walk; a row stays in the first-level cache for the walks behind it.
+// The sum is written and its statistics are computed in one pass; the row stays in the first-level cache for
+// the passes after it.
 #include "ops/add_norm/add_norm_impl.h"
 #include "ops/op_helpers.h"
 #undef HWY_TARGET_INCLUDE
@@ -19,7 +20,7 @@ void add_norm_rows(const AddNormArgs& a, int64_t begin, int64_t end) {
   const bool modulated = a.row.defined() && (a.gate.defined() || a.scale.defined());
   const int32_t* row = modulated ? static_cast<const int32_t*>(a.row.data) : nullptr;
   const bool layer = a.kind == NormKind::layer;
-  // The sum too, unless it stays in place of x.
+  // This holds for the sum, too, unless it is in place of x.
   const bool sum_past = a.sum.defined() && past_caches(a.x, a.sum, c), y_past = past_caches(a.x, a.y, c);
   simd::RowWriter sums(sum_past, c), results(y_past && (sum_past || a.sum.defined()), c);
   for (int64_t i = begin; i < end; ++i) {

@@ -1,4 +1,4 @@
-// What both kernels of add_norm are told, but y; a header for nvcc.
+// The parameters that both kernels of add_norm share, that is all but y. A header for nvcc.
 #pragma once
 
 #include "cuda/row_norm.h"

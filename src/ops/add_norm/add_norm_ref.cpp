@@ -7,7 +7,7 @@
 namespace tachy::ops {
 namespace {
 
-// The sum is rounded to the tensors' dtype first: what is normalised is what is stored.
+// The sum is first rounded to the tensors' dtype, because the stored value is the one that is normalised.
 template <class Store, class Real>
 void define(const AddNormArgs& a, Stream& stream) {
   const int64_t m = a.x.dim(0), c = a.x.dim(1);
@@ -16,7 +16,7 @@ void define(const AddNormArgs& a, Stream& stream) {
   const int32_t* row = modulated ? a.row.as<int32_t>() : nullptr;
   const bool codes = a.y.dtype == DType::f8_e4m3;
   parallel_ranges(stream, m, rows_per_tile(c), [&](int64_t begin, int64_t end, int) {
-    std::vector<Store> own(static_cast<size_t>(codes ? 2 * c : 0));  // of one row: h and y
+    std::vector<Store> own(static_cast<size_t>(codes ? 2 * c : 0));  // h and y of one row
     for (int64_t i = begin; i < end; ++i) {
       const Store *x = row_of<Store>(a.x, i), *u = row_of<Store>(a.u, i);
       Store* const y = codes ? own.data() + c : row_of<Store>(a.y, i);

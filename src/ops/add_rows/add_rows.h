@@ -1,5 +1,5 @@
-// y[l, r] = table[l] + rows[r]: the modulation of every block of a transformer (a learned table each) at
-// every distinct timestep, at once.
+// y[l, r] = table[l] + rows[r]: computes the modulation of every block of a transformer (each has a learned
+// table) at every distinct timestep at once.
 #pragma once
 
 #include "tensor/stream.h"

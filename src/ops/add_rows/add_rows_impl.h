@@ -1,4 +1,4 @@
-// The implementations of add_rows, for its table and the op runner. One rounded sum a value: every
+// The implementations of add_rows, for its table and the op runner. Each value is one rounded sum, so every
 // implementation gives the definition's bits.
 #pragma once
 

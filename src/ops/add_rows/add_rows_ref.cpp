@@ -3,7 +3,7 @@
 
 namespace tachy::ops {
 
-// The definition; small enough on a CPU (a few hundred thousand values a step) to need no other.
+// The definition is also what a CPU runs, since the work is small (a few hundred thousand values per step).
 void add_rows_ref(const AddRowsArgs& a, Stream& stream) {
   const int64_t rows = a.rows.dim(0), c = a.table.dim(1);
   parallel_ranges(stream, a.table.dim(0) * rows, rows_per_tile(c), [&](int64_t begin, int64_t end, int) {

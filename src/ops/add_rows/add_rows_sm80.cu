@@ -1,4 +1,4 @@
-// One thread a value: a few MB a step, read from the cache.
+// One thread per value: these are a few MB per step, read from the cache.
 #include "cuda/dispatch.h"
 #include "ops/add_rows/add_rows.h"
 

@@ -20,7 +20,7 @@ std::span<const Impl<AttentionArgs>> attention_table() {
       gpu_impl<attention_softmax_gemm, attention_why_not_softmax_gemm>("softmax_gemm"),
       gpu_impl<attention_plain_cuda>("cuda_plain"),
       gpu_impl<attention_flash8, attention_why_not_flash8>(
-          "flash8_sm90_any"),  // for the op runner: small cases
+          "flash8_sm90_any"),  // for small cases of the op runner
       {"bf16", attention_why_not_bf16, attention_bf16},
       {"cpu", attention_why_not_cpu, attention_cpu},
       {"ref", nullptr, attention_ref}};
@@ -82,7 +82,7 @@ void check_range(const char* op, const KeyRange& r, const AttentionArgs& a, DTyp
           r.causal_block);
 }
 
-// (Query, key) pairs at most: lengths on a device are not known here.
+// An upper bound for the (query, key) pairs: lengths on a device are not known here.
 double pairs_of(const KeyRange& r, int64_t queries) {
   const int64_t keys = r.k.dim(1);
   if (!r.causal) return static_cast<double>(queries) * static_cast<double>(keys);

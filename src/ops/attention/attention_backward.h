@@ -1,5 +1,5 @@
-// Backward of attention by recomputation: nothing of size
-// Lq x Lk is kept from the forward pass, only out and lse.
+// Backward of attention by recomputation: nothing of size Lq x Lk is kept from the
+// forward pass, only out and lse.
 //   p_ij = exp(s_ij − lse_i),  δ_i = Σ_c dout_ic·out_ic,  t_ij = p_ij·(dout_i·v_j − δ_i)
 //   dq_i = scale·Σ_j t_ij·k_j,  dk_j = scale·Σ_i t_ij·q_i,  dv_j = Σ_i p_ij·dout_i
 // The biases are constants.
@@ -11,10 +11,11 @@
 namespace tachy::ops {
 
 struct AttentionBackwardArgs {
-  // As it ran, in f32 or f64, on a GPU as there; out and lse hold what it wrote. Not accumulated, one range of keys
-  // without a length, causal_block 1, no window.
+  // The arguments of the forward pass, in f32 or f64, on a GPU in the same dtypes as there; out and
+  // lse hold its results. It must not accumulate, and has one range of keys without a length,
+  // causal_block 1 and no window.
   AttentionArgs forward;
-  Tensor dout;  // [B, Lq, H, D], inner dim contiguous, as all here
+  Tensor dout;  // [B, Lq, H, D], inner dim contiguous, like all tensors here
   Tensor dq;    // [B, Lq, H, D]
   Tensor dk;    // [B, Lk, H, D]
   Tensor dv;    // [B, Lk, H, D]

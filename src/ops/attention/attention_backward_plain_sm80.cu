@@ -1,7 +1,8 @@
-// Attention's backward pass for every case on any GPU: float32 arithmetic, any head dim, strides, biases and
-// alignment. Three kernels: delta of each query; then, twice, a block that owns 64 rows (queries for dq, keys
-// for dk and dv) and 128 columns of the result and walks over the rows of the other side, 64 at a time. Wider
-// heads repeat the scores for each 128 columns. Not meant to be fast.
+// Attention's backward pass for every case on any GPU: float32 arithmetic, any head dim, strides,
+// biases and alignment. There are three kernel launches: delta of each query; then, twice, a kernel
+// whose blocks own 64 rows (queries for dq, keys for dk and dv) and 128 columns of the result and go
+// through the rows of the other side, 64 at a time. Wider heads recompute the scores for each 128
+// columns. It is not meant to be fast.
 #include "cuda/dispatch.h"
 #include "device/reduce.cuh"
 #include "ops/attention/attention_cuda.h"

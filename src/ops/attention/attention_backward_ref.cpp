@@ -18,7 +18,7 @@ Real dot(const Store* x, const Store* y, int64_t d) {
   return sum;
 }
 
-// p and t of one query and key.
+// Computes p and t of one query and key.
 template <class Store, class Real>
 std::pair<Real, Real> pair_gradient(const AttentionBackwardArgs& a, int64_t b, int64_t h, int64_t i,
                                     int64_t j) {

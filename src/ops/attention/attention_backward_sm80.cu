@@ -58,7 +58,7 @@ void run_queries(const AttentionBackwardArgs& a, const flash::BackwardParams& p,
                stream, p);
 }
 
-// dq, dk and dv in one pass over the queries.
+// Computes dq, dk and dv in one pass over the queries.
 template <class T, int kDim>
 void run_one_pass(const AttentionBackwardArgs& a, const flash::BackwardParams& p, Stream& stream) {
   const char* op = "attention_backward (one pass)";
@@ -87,7 +87,7 @@ void run_typed(const AttentionBackwardArgs& a, const flash::BackwardParams& p, S
     run_queries<T, 64, 64>(a, p, stream);
     return;
   }
-  // 8.6 and 8.9 have 99 KiB of shared memory a block.
+  // Capabilities 8.6 and 8.9 have 99 KiB of shared memory per block.
   const int capability = stream.gpu->info().capability();
   if (capability == 86 || capability == 89 || capability >= 120)
     run_keys<T, 128, 2, 32>(a, p, stream);

@@ -1,9 +1,9 @@
-// Flash attention on the bf16 panels of cpu/panels.h (AMX, AVX-512 BF16). As in attention_cpu.cpp K and V of
-// some heads are packed once; a tile of up to 128 queries walks the keys in blocks of 256:
+// Flash attention on the bf16 panels of cpu/panels.h (AMX, AVX-512 BF16). As in attention_cpu.cpp, K and V of
+// some heads are packed once; a tile of up to 128 queries goes through the keys in blocks of 256:
 //   S = Q·Kᵀ (bf16 in, float32 out) → P = exp(S·scale + biases − max), rounded to bf16 → O = O·e + P·V in float32.
-// Maxima and the sum Σ P stay in float32; the sum is of the weights before rounding. With AMX the two
-// products take less time than the softmax, whose exp therefore is a polynomial of degree 3 (7.5e-5, a
-// fiftieth of what rounding P costs).
+// Maxima and the sum Σ P stay in float32; the sum takes the weights before rounding. With AMX the two
+// products take less time than the softmax, so its exp is a polynomial of degree 3 (its error is 7.5e-5, a
+// fiftieth of that of rounding P).
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -28,8 +28,8 @@ namespace simd = cpu::HWY_NAMESPACE;
 
 inline constexpr float kLog2e = 1.44269504088896341f;
 
-// Float bits rounded so that the upper half is the nearest bf16. Weights only: a NaN need not survive here,
-// it is in their sum.
+// Rounds the bits of floats so that the upper half is the nearest bf16. This is for weights only: a NaN need
+// not survive here, because it is in their sum.
 template <class D>
 HWY_INLINE auto round_bits(D d, hn::Vec<D> value) {
   const hn::RebindToUnsigned<D> du;
@@ -37,8 +37,8 @@ HWY_INLINE auto round_bits(D d, hn::Vec<D> value) {
   return hn::Add(bits, hn::Add(hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1)), hn::Set(du, 0x7fff)));
 }
 
-// V of a block as panels [keys/2][32 channels][2]: each
-// word a pair of keys. NaN must survive: cpu::narrow_bf16.
+// Packs V of a block as panels [keys/2][32 channels][2], where each word holds a pair of keys. NaN must
+// survive, hence cpu::narrow_bf16.
 void attention_pack_values(const KeyRange& range, const Bf16Layout& l, int64_t b, int64_t h, int64_t first,
                            int64_t count, uint16_t* packed) {
   const int64_t filled = round_up(count, kWidth);
@@ -55,7 +55,7 @@ void attention_pack_values(const KeyRange& range, const Bf16Layout& l, int64_t b
     }
 }
 
-// 2^x for x <= 0, to 1.0e-4, exact at 0; below 2^-126, and of -inf, 0. NaN stays NaN.
+// 2^x for x <= 0, with an error of 1.0e-4, exact at 0; below 2^-126, and for -inf, it is 0. NaN stays NaN.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp2_negative(D d, V x) {
   const hn::RebindToSigned<D> di;
@@ -70,7 +70,8 @@ HWY_INLINE V exp2_negative(D d, V x) {
   return hn::IfThenZeroElse(below, p);
 }
 
-// Scores of a row → bf16 weights; returns the weights' sum. *highest is updated, *rescale is exp(old − new).
+// Turns scores of a row into bf16 weights and returns the weights' sum. *highest is updated, *rescale is
+// exp(old − new).
 HWY_INLINE float soften_row(float* s, int64_t count, float scale, const float* key_bias, const float* bias,
                             uint16_t* weights, float* highest, float* rescale) {
   const float lowest = -std::numeric_limits<float>::infinity();
@@ -83,7 +84,7 @@ HWY_INLINE float soften_row(float* s, int64_t count, float scale, const float* k
   return simd::sum_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
     const hn::Rebind<uint16_t, decltype(d)> half;
     const auto t = hn::LoadU(d, s + i);
-    // With biases the difference first: a mask of finfo.min times log2(e) would be infinite.
+    // With biases the difference is taken first: a mask of finfo.min times log2(e) would be infinite.
     const auto x = plain ? hn::MulSub(t, hn::Set(d, factor), hn::Set(d, shift))
                          : hn::Mul(hn::Sub(t, hn::Set(d, base)), hn::Set(d, factor));
     const auto p = exp2_negative(d, x);

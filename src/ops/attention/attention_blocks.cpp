@@ -1,4 +1,4 @@
-// Lists of key blocks as the host sees them: what they must look like, and what they hold where it can read them.
+// Lists of key blocks on the host: checks of their form, and their contents if the host can read them.
 #include "ops/attention/attention_impl.h"
 #include "ops/op_helpers.h"
 

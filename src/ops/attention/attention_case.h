@@ -1,4 +1,4 @@
-// What a case of attention is made of, forward and backward.
+// The parameters of a case of attention, forward and backward, and its tensors.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@ namespace tachy::ops {
 // One more range of keys.
 struct RangeCase {
   int64_t lk;
-  int64_t length = -1;  // how many of them are there, on the device; -1: all
+  int64_t length = -1;  // how many of them are there, known only on the device; -1: all
   bool causal = false, biased = false;
   int64_t offset = 0, block = 1, window = 0;
 };
@@ -27,17 +27,18 @@ struct AttentionCase {
   bool causal = false, lse = false;
   int64_t offset = 0;  // causal_offset
   Compute compute = Compute::f32;
-  bool finite = false;                         // a key bias, none of it a mask
-  float sharp = 1;                             // scores are so many times as large as usual
-  bool sampled = false;                        // the definition answers some queries
-  bool powers = false;                         // of two: the scale is in q
-  float offset_q = 0;                          // added to q's values, and 1 to k's: scores far from 0
-  int64_t length = -1, block = 1, window = 0;  // of the first range, as in RangeCase
+  bool finite = false;   // a key bias that masks nothing
+  float sharp = 1;       // factor by which scores are larger than usual
+  bool sampled = false;  // the definition answers only some queries
+  bool powers = false;   // powers of two: the scale is in q
+  // Added to q's values, and 1 to k's, so that scores are far from 0.
+  float offset_q = 0;
+  int64_t length = -1, block = 1, window = 0;  // for the first range, as in RangeCase
   std::vector<RangeCase> more = {};
-  // Of 100 blocks of keys a block of queries has so many listed, 0: no lists. Uneven: one more or less, and now and
-  // then none at all. Ragged: anything from none to all.
+  // How many of 100 blocks of keys a block of queries has listed; 0: no lists. Uneven: one more or less, and
+  // sometimes none at all. Ragged: anything from none to all.
   int64_t listed = 0;
-  bool uneven = false, ragged = false, one_list = false;  // one_list: the same for all of a batch
+  bool uneven = false, ragged = false, one_list = false;  // one_list: the same for the whole batch
   bool eight_bits = false;
 };
 
@@ -50,7 +51,7 @@ inline int64_t listed_of(const AttentionCase& s, int64_t i) {
   return std::clamp<int64_t>(s.uneven ? count + i % 3 - 1 : count, 0, key_blocks_of(s));
 }
 
-// Lists of some of all blocks; every other list in no order.
+// Lists of some of the blocks; every other list is in no order.
 inline BlockLists lists_of(CaseMemory& memory, const AttentionCase& s) {
   if (s.listed == 0) return {};
   const int64_t batch = s.one_list ? 1 : s.b, blocks = BlockLists::blocks_of(s.lq), all = key_blocks_of(s);
@@ -62,19 +63,20 @@ inline BlockLists lists_of(CaseMemory& memory, const AttentionCase& s) {
   for (int64_t i = 0; i < lists; ++i) {
     const int64_t count = listed_of(s, i);
     memory.host(counts).as<int32_t>()[i] = static_cast<int32_t>(count);
-    int32_t* list = memory.host(indices).as<int32_t>() + i * capacity;  // random numbers: where to draw from
+    // Random numbers that say where to draw from.
+    int32_t* list = memory.host(indices).as<int32_t>() + i * capacity;
     std::iota(order.begin(), order.end(), 0);
     for (int64_t j = 0; j < count; ++j) {
       std::swap(order[static_cast<size_t>(j)], order[static_cast<size_t>(j + list[j] % (all - j))]);
       list[j] = order[static_cast<size_t>(j)];
     }
     if (i % 2 == 0) std::sort(list, list + count);
-    for (int64_t j = count; j < capacity; ++j) list[j] = 0x7fffffff;  // nobody looks at these
+    for (int64_t j = count; j < capacity; ++j) list[j] = 0x7fffffff;  // these are never read
   }
   return {indices.view({batch, s.h, blocks, capacity}), counts.view({batch, s.h, blocks})};
 }
 
-// How many keys are there, where the op computes.
+// The number of keys that are there, where the op computes.
 inline Tensor length_of(CaseMemory& memory, int64_t length) {
   if (length < 0) return {};
   const Tensor t = memory.rows(1, 2);
@@ -128,7 +130,7 @@ inline std::string attention_case_name(const AttentionCase& s) {
          (s.window > 0 ? fmt::format("-window{}", s.window) : "") + ranges_name(s);
 }
 
-// Tensors of a case, with their values.
+// The tensors of a case, with their values.
 inline AttentionArgs attention_case_args(CaseMemory& memory, const AttentionCase& s) {
   AttentionArgs args{.scale = s.sharp / std::sqrt(static_cast<float>(s.d))};
   if (s.fused) {

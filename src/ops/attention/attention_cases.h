@@ -8,14 +8,16 @@
 
 namespace tachy::ops {
 
-// Several ranges of keys, lengths that only the device knows, causal blocks: as a cache of keys and a chunk behind it.
+// Several ranges of keys, lengths that only the device knows, causal blocks: like a cache of keys with a
+// chunk after it.
 template <class Add>
 void add_attention_range_cases(Add&& add) {
   add(CaseKind::tiny, {.b = 2, .lq = 5, .lk = 9, .h = 2, .d = 8, .lse = true, .length = 4, .more = {{3}}});
   add(CaseKind::tiny, {.b = 1, .lq = 12, .lk = 12, .h = 1, .d = 8, .causal = true, .lse = true, .block = 4});
   add(CaseKind::odd,
       {.b = 2, .lq = 33, .lk = 301, .h = 2, .d = 20, .lse = true, .length = 77, .more = {{40, -1, true}}});
-  // None of the first range, all of the second, some of the third, with a bias; a fourth with a causal mask of blocks.
+  // No key of the first range, all of the second, some of the third, with a bias; a fourth
+  // with a causal mask of blocks.
   add(CaseKind::odd, {.b = 1,
                       .lq = 50,
                       .lk = 64,
@@ -28,7 +30,7 @@ void add_attention_range_cases(Add&& add) {
       {.b = 1, .lq = 40, .lk = 70, .h = 1, .d = 16, .lse = true, .length = 0});  // no key at all
   add(CaseKind::odd,
       {.b = 1, .lq = 30, .lk = 90, .h = 1, .d = 160, .lse = true, .length = 50, .more = {{20}}});
-  // What the kernels for 16-byte rows take; the last steps of ranges meet their ends.
+  // Cases that the kernels for 16-byte rows accept; the last steps of ranges meet their ends.
   add(CaseKind::tiny, {.b = 2, .lq = 150, .lk = 300, .h = 2, .d = 128, .lse = true, .length = 201});
   add(CaseKind::tiny,
       {.b = 1, .lq = 300, .lk = 400, .h = 2, .d = 64, .lse = true, .length = 0, .more = {{129}, {64}}});
@@ -87,18 +89,18 @@ inline OpCase attention_op_case(CaseKind kind, const AttentionCase& s) {
           .gpu = s.compute == Compute::f32};
 }
 
-// What one pass over the keys may get wrong: scores far apart, powers of two.
+// Cases that a single pass over the keys might get wrong: scores far apart, powers of two.
 inline void add_attention_hard_cases(std::vector<OpCase>& cases) {
   const auto add_case = [&](CaseKind kind, const AttentionCase& s) {
     cases.push_back(attention_op_case(kind, s));
   };
-  // Rows whose later scores exceed those of the first keys
-  // by far; queries cut along the keys among several blocks.
+  // Rows whose later scores far exceed those of the first keys; queries cut along the
+  // keys among several blocks.
   add_case(CaseKind::tiny, {.b = 1, .lq = 150, .lk = 700, .h = 2, .d = 128, .lse = true, .sharp = 100});
   add_case(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 1500, .h = 1, .d = 64, .lse = true, .sharp = 100});
   add_case(CaseKind::odd, {.b = 1, .lq = 600, .lk = 1500, .h = 1, .d = 128, .lse = true});
   add_case(CaseKind::odd, {.b = 1, .lq = 333, .lk = 1100, .h = 1, .d = 72, .lse = true, .sharp = 60});
-  // Powers of two: as usual; rows whose weights would be infinite, or all zero, with nothing subtracted.
+  // Powers of two: usual rows; rows whose weights would be infinite, or all zero, if nothing were subtracted.
   add_case(CaseKind::tiny, {.b = 2, .lq = 150, .lk = 700, .h = 2, .d = 128, .lse = true, .powers = true});
   add_case(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 500, .h = 3, .d = 64, .lse = true, .powers = true});
   for (const float offset : {1.5f, -1.5f})
@@ -120,13 +122,13 @@ inline void add_attention_hard_cases(std::vector<OpCase>& cases) {
                               .more = {{300, 0}, {130}, {900, 899}}});
 }
 
-// Where rounding to 8 bits is allowed: as usual, head dims below 128, ends of blocks; keys with a mean, and scores so large
-// that some or all rows are computed in bf16.
+// Cases that may round to 8 bits: usual ones, head dims below 128, ends of blocks; keys with a mean, and
+// scores so large that some or all rows are computed in bf16.
 inline void add_attention_eight_bit_cases(std::vector<OpCase>& cases) {
   const auto add_case = [&](CaseKind kind, AttentionCase s) {
     s.eight_bits = true;
     cases.push_back(attention_op_case(kind, s));
-    // Where scores are so far apart that a few keys decide, a rounding may be twice as unlucky as the yardstick's.
+    // If scores are so far apart that a few keys decide, rounding may hit twice as badly as in the yardstick.
     if (s.sharp != 1 || s.offset_q != 0) cases.back().gpu_factor = 2;
   };
   add_case(CaseKind::tiny, {.b = 2, .lq = 150, .lk = 700, .h = 2, .d = 128, .lse = true, .powers = true});
@@ -142,7 +144,7 @@ inline void add_attention_eight_bit_cases(std::vector<OpCase>& cases) {
   add_case(CaseKind::odd, {.b = 1, .lq = 1000, .lk = 2000, .h = 3, .d = 128, .lse = true, .powers = true});
 }
 
-// Of whole videos, for GPUs.
+// Cases of whole videos, for GPUs.
 inline void add_attention_video_cases(std::vector<OpCase>& cases) {
   const auto add_gpu = [&](AttentionCase s) {
     s.b = 1, s.d = 128, s.sampled = true;
@@ -156,7 +158,7 @@ inline void add_attention_video_cases(std::vector<OpCase>& cases) {
   add_gpu({.lq = 32760, .lk = 32760, .h = 40, .fused = true});
   add_gpu({.lq = 32760, .lk = 32760, .h = 12, .powers = true});
   add_gpu({.lq = 75600, .lk = 75600, .h = 12, .fused = true});
-  // A chunk of three frames behind a cache that is nearly full (Self-Forcing), and the same as one range.
+  // A chunk of three frames after a cache that is nearly full (Self-Forcing), and the same as one range.
   add_gpu({.lq = 4680, .lk = 28080, .h = 12, .powers = true, .length = 26520, .more = {{4680}}});
   add_gpu({.lq = 4680, .lk = 32760, .h = 12, .powers = true});
   add_gpu({.lq = 32760, .lk = 32760, .h = 12, .causal = true});
@@ -181,7 +183,7 @@ inline std::vector<OpCase> attention_cases() {
   add(CaseKind::odd, {1, 33, 33, 2, 40, 0, false, false, true});
   add(CaseKind::odd, {1, 110, 7, 1, 130});
   add(CaseKind::odd, {1, 50, 257, 1, 384});
-  add(CaseKind::odd, {1, 9, 600, 1, 24, 1});   // every key masked: zeros
+  add(CaseKind::odd, {1, 9, 600, 1, 24, 1});   // every key is masked: zeros
   add(CaseKind::odd, {1, 9, 300, 1, 24, -1});  // finfo.min everywhere: uniform weights
   add(CaseKind::tiny, {.b = 2, .lq = 6, .lk = 6, .h = 2, .d = 8, .causal = true, .lse = true});
   add(CaseKind::tiny, {.b = 1, .lq = 3, .lk = 7, .h = 1, .d = 4, .causal = true, .lse = true, .offset = 4});
@@ -201,7 +203,7 @@ inline std::vector<OpCase> attention_cases() {
       {.b = 1, .lq = 120, .lk = 90, .h = 2, .d = 20, .causal = true, .lse = true, .offset = -30});
   add(CaseKind::odd, {.b = 1, .lq = 5, .lk = 300, .h = 2, .d = 16, .masked_every = 1, .lse = true});
   add(CaseKind::odd, {.b = 1, .lq = 40, .lk = 513, .h = 1, .d = 300, .accumulate = true, .lse = true});
-  // Ragged and aligned: what the kernels for 16-byte rows take.
+  // Ragged and aligned, as the kernels for 16-byte rows accept.
   add(CaseKind::tiny, {.b = 2, .lq = 130, .lk = 193, .h = 2, .d = 128, .lse = true});
   add(CaseKind::tiny, {.b = 1, .lq = 77, .lk = 257, .h = 3, .d = 64, .accumulate = true});
   add(CaseKind::tiny, {.b = 1, .lq = 257, .lk = 65, .h = 1, .d = 96, .fused = false, .lse = true});

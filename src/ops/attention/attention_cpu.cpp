@@ -1,13 +1,13 @@
 // Flash attention (Dao et al., 2022) on the CPU. K and V of some heads are packed once into panels (k-major,
-// so that both products run on one register-blocked kernel); then each tile of up to 96 queries walks the
-// keys in blocks of 256:
+// so that both products run on one register-blocked kernel). Then each tile of up to 96 queries goes through
+// the keys in blocks of 256:
 //   S = Q·Kᵀ (96 x 256, stays in the second-level cache) → t = S·scale + biases →
 //   m' = max(m, max t),  p = exp(t − m'),  l = l·e + Σp,  O = O·e + P·V  with e = exp(m − m');
 //   at the end out = O / l.
-// Heads are packed in groups of about 32 MB, so memory is bounded however many keys there are. Tiles do not
-// depend on the number of threads, nor does any sum. A causal tile stops at its last visible key and weighs
-// the keys after a row's own last one, and before a window's first, with zero. With lists of key blocks (BlockLists) a block of keys is one of
-// theirs, a tile is half a block of queries, and walks its list.
+// Heads are packed in groups of about 32 MB, so memory is bounded however many keys there are. Neither tiles
+// nor sums depend on the number of threads. A causal tile stops at its last visible key, and gives keys after
+// a row's own last one, and before a window's first, the weight zero. With lists of key blocks (BlockLists) a
+// block of keys is one of theirs, and a tile is half a block of queries, which goes through the list.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -33,19 +33,19 @@ namespace {
 
 constexpr int64_t kMaxQueries = 96, kRowGranule = 12;  // tile rows: multiples of every target's kTileRows
 
-// Sizes of everything, from shapes and the panel width alone.
+// Sizes of everything; they depend only on shapes and the panel width.
 struct Layout {
   int64_t batch, queries, heads, depth;
   int64_t width;                    // panel width
-  int64_t keys;                     // a block
-  int64_t key_block, key_blocks;    // room for them (a multiple of the width), blocks
-  int64_t queries_each;             // a tile
-  int64_t query_tile, query_tiles;  // room for them (a multiple of kRowGranule), tiles
+  int64_t keys;                     // keys of a block
+  int64_t key_block, key_blocks;    // room for them (a multiple of the width), number of blocks
+  int64_t queries_each;             // queries of a tile
+  int64_t query_tile, query_tiles;  // room for them (a multiple of kRowGranule), number of tiles
   int64_t padded_depth;             // depth rounded up to panels
-  int64_t block_k, block_v, head;   // floats: packed K and V of a block, both of a head
+  int64_t block_k, block_v, head;   // in floats: packed K and V of a block, and both of a head
   int64_t group;                    // heads (of any batch entry) packed at a time
   int64_t score_stride, depth_stride;
-  int64_t worker;  // floats of scratch a worker: Q, S, O, m, l
+  int64_t worker;  // floats of scratch per worker: Q, S, O, m, l
 };
 
 Layout make_layout(const AttentionArgs& a, int64_t width) {
@@ -69,7 +69,7 @@ Layout make_layout(const AttentionArgs& a, int64_t width) {
   l.head = l.key_blocks * (l.block_k + l.block_v);
   const int64_t heads = l.batch * l.heads;
   l.group = std::clamp<int64_t>(kGroupBytes / (l.head * 4), 1, std::max<int64_t>(1, heads));
-  l.score_stride = l.key_block + 16;  // rows must not all fall on the same cache sets
+  l.score_stride = l.key_block + 16;  // rows must not all fall into the same sets of the cache
   l.depth_stride = l.padded_depth + 16;
   l.worker = round_up(l.query_tile * (2 * l.depth_stride + l.score_stride + 2), 64);
   return l;
@@ -114,8 +114,8 @@ void attention_pack(const KeyBlock& block, const Layout& l, int64_t b, int64_t h
   }
 }
 
-// Scores of a row become weights in place; returns their
-// sum. *highest is updated, *rescale is exp(old − new).
+// Turns scores of a row into weights in place and returns their sum. *highest is updated, *rescale is
+// exp(old − new).
 HWY_INLINE float soften_row(float* s, int64_t count, float scale, const float* key_bias, const float* bias,
                             float* highest, float* rescale) {
   const float lowest = -std::numeric_limits<float>::infinity();

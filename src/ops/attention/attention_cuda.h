@@ -1,4 +1,4 @@
-// Attention's implementations on the GPU; a header that nvcc takes.
+// Attention's implementations on the GPU. A header that nvcc accepts.
 #pragma once
 
 #include <optional>
@@ -9,20 +9,21 @@
 
 namespace tachy::ops {
 
-// For kernels that walk over all keys of what they are given.
+// For kernels that go through all keys that they are given.
 inline std::optional<Refusal> why_not_listed(const AttentionArgs& a) {
   if (a.blocks.defined()) return Refusal::arguments("lists of key blocks");
   return std::nullopt;
 }
-// For those that walk over one range of keys, all of which are there.
+// For kernels that go through one range of keys, all of which are there.
 inline std::optional<Refusal> why_not_whole(const AttentionArgs& a) {
   if (!a.more.empty()) return Refusal::arguments("several ranges of keys");
   if (a.length.defined()) return Refusal::arguments("a number of keys that is known on the device only");
   return why_not_listed(a);
 }
 
-// On the GPU: our own flash kernels for Hopper (in 8 bits, where asked for), one for up to 16 keys, cuDNN's, our own flash kernels for
-// any GPU (for up to 80 keys, and for any), products with a softmax between, and one for every other case.
+// The GPU's implementations: our own flash kernels for Hopper (in 8 bits, if allowed), one for up to 16 keys,
+// cuDNN's, our own flash kernels for any GPU (for up to 80 keys, and for any number), products with a softmax
+// between, and one for every other case.
 std::optional<Refusal> attention_why_not_sm90(const AttentionArgs& args, const Stream& stream);
 std::optional<Refusal> attention_why_not_sm90_many_keys(const AttentionArgs& args, const Stream& stream);
 void attention_sm90(const AttentionArgs& args, Stream& stream);
@@ -49,7 +50,8 @@ std::optional<Refusal> attention_why_not_softmax_gemm(const AttentionArgs& args,
 void attention_softmax_gemm(const AttentionArgs& args, Stream& stream);
 void attention_plain_cuda(const AttentionArgs& args, Stream& stream);
 
-// Its backward pass: flash in one pass over the queries, in two kernels, and one for every other case.
+// Those of its backward pass: flash in one pass over the queries, flash in two kernels, and
+// one for every other case.
 std::optional<Refusal> attention_backward_why_not_sm80(const AttentionBackwardArgs& args,
                                                        const Stream& stream);
 void attention_backward_sm80(const AttentionBackwardArgs& args, Stream& stream);
@@ -61,7 +63,8 @@ void attention_backward_plain_cuda(const AttentionBackwardArgs& args, Stream& st
 struct AttentionBand {
   int64_t batch, head, first, rows;  // query rows [first, first + rows) of one head
 };
-// scores [rows, Lk] f32 → weights of q's dtype (may be the same memory); lse too, when it is asked for.
+// Turns scores [rows, Lk] f32 into weights of q's dtype (may be the same memory), and
+// writes lse if it is given.
 void attention_softmax_cuda(const AttentionArgs& args, const AttentionBand& band, const Tensor& scores,
                             const Tensor& weights, Stream& stream);
 

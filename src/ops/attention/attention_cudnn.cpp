@@ -1,8 +1,9 @@
-// cuDNN's fused attention: one graph (product, scale, softmax taken apart, product) that cuDNN recognises and
-// runs as one kernel. Plans are made once per shape, at the latest by the measure run, and kept by key.
+// cuDNN's fused attention: one graph (product, scale, the single steps of a softmax, product) that
+// cuDNN recognises and runs as one kernel. Plans are made once per shape, at the latest by the
+// measure run, and kept by key.
 //
 //   s = q·kᵀ [B, H, Lq, Lk]; t = s·scale [+ key bias]; m = max t; e = exp(t − m); z = Σ e; p = e / z;
-//   out = p·v; lse = m + log z (a virtual tensor unless it is asked for: the graph is the same)
+//   out = p·v; lse = m + log z (a virtual tensor unless it is requested: the graph is the same)
 #include <array>
 
 #include "base/log.h"
@@ -58,7 +59,7 @@ class Graph : public cuda::CudnnGraph {
   int64_t next_id_ = kFirstVirtual;
 };
 
-// [B, L, H, D] tensors as cuDNN sees them: dims [B, H, L, D] with whatever strides.
+// [B, L, H, D] tensors in cuDNN's view: dims [B, H, L, D] with any strides.
 Dims heads_first(const Tensor& t) { return {t.dims[0], t.dims[2], t.dims[1], t.dims[3]}; }
 Dims heads_first_strides(const Tensor& t) { return {t.strides[0], t.strides[2], t.strides[1], 1}; }
 

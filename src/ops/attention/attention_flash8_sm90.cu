@@ -1,5 +1,5 @@
-// Attention in 8 bits by flash8_sm90.cuh: Hopper, bf16, head dims up to 128, where the caller allows it. What it cannot do
-// well it does again in bf16.
+// Attention in 8 bits by flash8_sm90.cuh: Hopper, bf16, head dims up to 128, if the caller allows it. Units
+// for which 8 bits are too coarse are computed again in bf16.
 #include "cuda/attention_tally.h"
 #include "ops/attention/flash8_quantize_sm90.cuh"
 #include "ops/attention/flash8_rows_sm90.cuh"
@@ -11,9 +11,9 @@ namespace {
 
 using flash::Tile8;
 
-// The time that rounding costs is won back from about 1,200 keys on.
+// From about 1,200 keys on, the time that rounding takes is won back.
 constexpr int64_t kLeastKeys = 2048;
-// The instance that attention_sm90.cu repairs with, too.
+// The instance with which attention_sm90.cu repairs, too.
 using Repair = flash::Tile90<__nv_bfloat16, 128, 192, Tile8::kCluster, false, true>;
 static_assert(Repair::kUnitRows == Tile8::kUnitRows);
 
@@ -36,7 +36,7 @@ CUtensorMap bytes_map(const void* data, int64_t row_bytes, int64_t rows, int64_t
                                 .box = {64, 64, 1, 1}});
 }
 
-// What the kernels leave one another, in the arena.
+// Data that the kernels pass to one another, in the arena.
 struct Scratch {
   int8_t *q, *k;
   uint8_t* v;
@@ -61,7 +61,7 @@ Scratch scratch_of(Arena& arena, int64_t heads, const flash::Params8& p) {
   return s;
 }
 
-// Room for notes and shares.
+// Takes room for notes and shares.
 void take_results(Arena& arena, flash::Params90& p, int clusters) {
   take(arena, p.outgrown, int64_t{p.whole_units + p.cut_units} * Tile8::kNotes);
   if (p.cut_units == 0) return;

@@ -1,5 +1,5 @@
-// What the float32 and the bf16 flash attention on a CPU share: keys and values of some heads are packed block by
-// block, then their tiles of queries walk them, group after group.
+// The common part of float32 and bf16 flash attention on a CPU: keys and values of some heads are packed
+// block by block, and then these heads' tiles of queries go through them, group after group.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace tachy::ops {
 
-inline constexpr int64_t kGroupBytes = 32 << 20;  // of packed keys and values
+inline constexpr int64_t kGroupBytes = 32 << 20;  // size of the packed keys and values
 
 inline int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
@@ -20,11 +20,12 @@ inline const float* at(const Tensor& t, int64_t b, int64_t l, int64_t h) {
 
 // A head of the group that is packed.
 struct GroupHead {
-  int64_t place;  // in the group
+  int64_t place;  // its index in the group
   int64_t b, h;   // batch entry and head
 };
 
-// pack(block, its index, head, worker), then tile(blocks, tile, head, worker), each on all threads.
+// For each group, calls pack(block, its index, head, worker) and then tile(blocks, tile, head, worker), each
+// on all threads.
 template <class Pack, class Tile>
 void attend_in_groups(const AttentionArgs& a, int64_t key_block, int64_t heads_a_group, int64_t query_tiles,
                       Stream& stream, Pack&& pack, Tile&& tile) {

@@ -5,8 +5,9 @@
 
 namespace tachy::ops {
 
-// A handful of queries and keys: two keys, as many as a kernel holds, one more, and many queries; last groups of queries and of
-// a block; head dims that fill no power of two; every place of some frames by itself, as actions are followed.
+// A handful of queries and keys: two keys, as many as a kernel holds, one more, and many queries; the last
+// groups of queries and of a block; head dims that are no power of two; many places with a few frames each,
+// as when actions are followed.
 template <class Add>
 void add_attention_handful_cases(Add&& add) {
   add(CaseKind::tiny, {.b = 37, .lq = 3, .lk = 6, .h = 5, .d = 64, .lse = true});

@@ -1,9 +1,10 @@
-// Attention of a handful of queries to a handful of keys, up to 16 each: a place's in the last frames of a video. A tile of
-// the other kernels would be empty but for a few rows, and where the batch is large (every place by itself) there are as
-// many tiles as places and heads: 880 places of 3 queries, 6 keys and 16 heads take 19 us here and 222 by cuDNN (H100).
-// Where there are many queries tiles are full, and the others are faster. A few neighbouring lanes have a head of up to four
-// queries, 16 bytes of each row a lane: keys and values stay in registers, and neighbouring heads, which lie side by side,
-// are a warp's. No tensor cores; scores, weights and sums in float32.
+// Attention of a handful of queries to a handful of keys, up to 16 each, as for a place in the last frames of
+// a video. In the other kernels a tile would have only a few rows in use, and with a large batch (every place
+// by itself) there are as many tiles as places and heads: 880 places of 3 queries, 6 keys and 16 heads take
+// 19 us here and 222 with cuDNN (H100). With many queries tiles are full, and the other kernels are faster. A
+// few neighbouring lanes share a head of up to four queries, with 16 bytes of each row per lane. Keys and
+// values stay in registers, and neighbouring heads, which lie side by side, belong to the same warp. It uses
+// no tensor cores; scores, weights and sums are in float32.
 #include "cuda/dispatch.h"
 #include "device/reduce.cuh"
 #include "device/vec.cuh"
@@ -17,15 +18,16 @@ using namespace device;
 
 constexpr int kQueries = 4, kMostQueries = 16, kMostKeys = 16, kThreads = 256;
 
-// width: lanes of a group, a power of two; tiles: groups that share a head's queries; groups: of all heads, tiles and
-// batch entries, heads fastest.
+// width: lanes of a group, a power of two; tiles: groups that share a head's queries; groups: the total over
+// heads, tiles and batch entries, where heads change fastest.
 template <class T, int kKeys>
 __global__ void __launch_bounds__(kThreads)
     handful_kernel(const flash::Params p, const uint32_t width, const uint32_t heads, const uint32_t tiles,
                    const uint32_t groups) {
   constexpr int N = kPack<T>;
   const uint32_t thread = blockIdx.x * kThreads + threadIdx.x, lane = thread % width;
-  const bool live = thread / width < groups;  // the others stay for the sums, and do the last group's work
+  // The other threads are needed in the sums, and repeat the last group's work.
+  const bool live = thread / width < groups;
   const uint32_t group = min(thread / width, groups - 1);
   const uint32_t head = group % heads, tile = group / heads % tiles, batch = group / heads / tiles;
   const bool present = static_cast<int>(lane * N) < p.d;
@@ -49,7 +51,8 @@ __global__ void __launch_bounds__(kThreads)
 
 #pragma unroll
   for (int i = 0; i < kQueries; ++i) {
-    if (i >= p.lq) break;  // of all groups alike: every lane meets in the sums
+    // The condition is the same for all groups, so that every lane takes part in the sums.
+    if (i >= p.lq) break;
     float s[kKeys];
 #pragma unroll
     for (int j = 0; j < kKeys; ++j) {

@@ -12,8 +12,8 @@
 
 namespace tachy::ops {
 
-// The keys of a range that query i may see are [first_key, visible_keys), `keys` of them being there; none where the
-// first is not below the other.
+// Query i may see the keys [first_key, visible_keys) of a range of which `keys` keys are there; it sees none
+// unless the first is below the second.
 inline int64_t first_key(const KeyRange& r, int64_t i) {
   return r.window == 0 ? 0 : std::max<int64_t>(0, i + r.causal_offset - r.window + 1);
 }
@@ -26,22 +26,24 @@ inline int64_t visible_keys(const AttentionArgs& a, int64_t i) {
   return visible_keys(a.range(0), i, a.k.dims[1]);
 }
 
-// How many keys of a range are there; on the CPU, in a run.
+// How many keys of a range are there; for the CPU, when computing.
 int64_t present_keys(const KeyRange& range);
 
-// Keys that the CPU's kernels take at a time; none of another range.
+// Keys that the CPU's kernels take at a time, all from the same range.
 struct KeyBlock {
   const KeyRange* range;
   int64_t present;       // keys of the range
-  int64_t first, count;  // of this block
+  int64_t first, count;  // keys of this block
 };
 std::vector<KeyRange> all_ranges(const AttentionArgs& args);
-// Blocks of up to `size` keys, range after range: of all keys in a measure run, of those that are there in a run.
+// Blocks of up to `size` keys, range after range: of all keys in a measure run, and of those that are there
+// when computing.
 std::vector<KeyBlock> key_blocks(std::span<const KeyRange> ranges, int64_t size, bool measuring);
-// Of the largest range.
+// The number of keys of the largest range.
 int64_t most_keys(const AttentionArgs& args);
 
-// How many blocks the list of a block of queries has, and which; on the CPU, in a run. One list may serve all of a batch.
+// How many blocks the list of a block of queries has, and which; for the CPU, when computing. One list may
+// serve the whole batch.
 inline int64_t listed_count(const BlockLists& lists, int64_t b, int64_t h, int64_t query_block) {
   const Tensor& t = lists.counts;
   return t
@@ -54,22 +56,22 @@ inline std::span<const int32_t> listed_blocks(const BlockLists& lists, int64_t b
               query_block * t.strides[2],
           static_cast<size_t>(listed_count(lists, b, h, query_block))};
 }
-// (Query, key) pairs of a head at most: what lists on a device hold is not known here.
+// An upper bound for the (query, key) pairs of a head; the contents of lists on a device are not known here.
 double listed_pairs(const AttentionArgs& args);
 void check_block_lists(const char* op, const AttentionArgs& args);    // shapes and options
 void check_listed_blocks(const char* op, const AttentionArgs& args);  // counts and indices, on the CPU
 
-// Throws unless shapes, strides and options fit together;
-// q, k, v and out of `dtype`, biases and lse of `wide`.
+// Throws unless shapes, strides and options fit together; q, k, v and out have `dtype`,
+// biases and lse have `wide`.
 void check_attention(const char* op, const AttentionArgs& args, DType dtype, DType wide);
 
-// The definition: plain loops, float64 inside; q, k and v rounded where the stream asks for bf16.
+// The definition: plain loops, float64 inside; q, k and v are rounded if the stream asks for bf16.
 void attention_ref(const AttentionArgs& args, Stream& stream);
-// The same in float32, sums in order, for bf16 the weights rounded too: the tolerance's yardstick.
+// The same in float32, sums in order, with weights rounded too for bf16; its error sets the tolerance.
 void attention_working(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_cpu(const AttentionArgs& args, const Stream& stream);
 void attention_cpu(const AttentionArgs& args, Stream& stream);  // Highway, in float32
-// Where the stream asks for bf16 and the CPU has it: q, k, v and the softmax's weights rounded to bf16.
+// If the stream asks for bf16 and the CPU has it: q, k, v and the softmax's weights rounded to bf16.
 std::optional<Refusal> attention_why_not_bf16(const AttentionArgs& args, const Stream& stream);
 void attention_bf16(const AttentionArgs& args, Stream& stream);
 

@@ -1,5 +1,5 @@
-// Cases of attention with causal masks and key biases that have several blocks of queries, each of which sees another
-// number of keys.
+// Cases of attention with causal masks and key biases and several blocks of queries, each of which sees a
+// different number of keys.
 #pragma once
 
 #include "ops/attention/attention_case.h"
@@ -11,7 +11,7 @@ void add_attention_mask_cases(Add&& add) {
   add(CaseKind::tiny,
       {.b = 2, .lq = 700, .lk = 900, .h = 3, .d = 128, .causal = true, .lse = true, .offset = 200});
   add(CaseKind::tiny, {.b = 1, .lq = 513, .lk = 513, .h = 2, .d = 64, .fused = true, .causal = true});
-  // Rows without a key, rows whose later keys have far larger scores, and keys that are masked besides.
+  // Rows without a key, rows whose later keys have far larger scores, and keys that are also masked.
   add(CaseKind::tiny,
       {.b = 1, .lq = 600, .lk = 400, .h = 2, .d = 64, .causal = true, .lse = true, .offset = -300});
   add(CaseKind::tiny, {.b = 1,
@@ -34,7 +34,8 @@ void add_attention_mask_cases(Add&& add) {
                        .offset = 500});
   add(CaseKind::tiny,
       {.b = 1, .lq = 260, .lk = 1500, .h = 2, .d = 128, .masked_every = 4, .lse = true, .sharp = 30});
-  // Windows: of one key, within a tile, over several; rows behind the last key; biases; a second range.
+  // Windows: of one key, within a tile, across several tiles; rows after the last
+  // key; biases; a second range.
   add(CaseKind::tiny,
       {.b = 2, .lq = 300, .lk = 300, .h = 2, .d = 64, .fused = true, .causal = true, .window = 1});
   add(CaseKind::tiny, {.b = 1,
@@ -96,7 +97,7 @@ void add_attention_mask_cases(Add&& add) {
                        .lse = true,
                        .offset = -200,
                        .more = {{140, 100, false, false}}});
-  // Blocks of 150 tokens behind a cache whose length only the device knows; biases in both ranges.
+  // Blocks of 150 tokens after a cache whose length only the device knows; biases in both ranges.
   add(CaseKind::tiny, {.b = 2,
                        .lq = 450,
                        .lk = 600,

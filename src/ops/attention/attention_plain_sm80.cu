@@ -1,7 +1,7 @@
-// Attention for every case on any GPU: float32 arithmetic, any head dim, strides, biases, ranges, lists of key blocks
-// and alignment. A block takes 64 queries of one head and 128 of its output columns; keys pass 64 at a time, the
-// head dim 32 at a time, through shared memory. Wider heads repeat the scores for each 128 columns. Not meant to be
-// fast.
+// Attention for every case on any GPU: float32 arithmetic, any head dim, strides, biases, ranges, lists of
+// key blocks and alignment. A block takes 64 queries of one head and 128 of its output columns; keys pass
+// through shared memory 64 at a time, the head dim 32 at a time. Wider heads recompute the scores for each
+// 128 columns. It is not meant to be fast.
 #include "cuda/dispatch.h"
 #include "device/numeric.cuh"
 #include "ops/attention/attention_cuda.h"
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(256) plain_kernel(const Plain p) {
     };
     const auto seen_from = [&](int i) { return flash::window_start(i, r.offset, r.window); };
     const int end = seen_by(min(first + kTile, p.lq) - 1);
-    // A block of a list is kTilesEach tiles of keys, the last of which may lie behind the end.
+    // A block of a list is kTilesEach tiles of keys; the last one may lie past the end.
     constexpr int kListed = BlockLists::kTokens, kTilesEach = kListed / kTile;
     const int32_t* list = p.lists.indices ? p.lists.list(b, head, first / kListed) : nullptr;
     const int tiles = list ? p.lists.count(b, head, first / kListed) * kTilesEach : (end + kTile - 1) / kTile;

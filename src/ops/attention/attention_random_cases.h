@@ -1,5 +1,6 @@
-// Attention of random shapes, for `op_runner --random N`: sizes that nobody thought of, in every combination of masks,
-// ranges, biases and layouts. They are small, since the definition's plain loops answer each of them.
+// Attention of random shapes, for `op_runner --random N`: sizes that nobody thought of, in every
+// combination of masks, ranges, biases and layouts. They are small, since the definition's plain
+// loops compute each of them.
 #pragma once
 
 #include <random>
@@ -13,7 +14,7 @@ class RandomAttention {
  public:
   explicit RandomAttention(uint64_t seed) : engine_(seed), bits_(~seed) {}
 
-  // Data of odd cases lies at any address, which Hopper's bulk copies do not take.
+  // Data of odd cases lies at any address, which Hopper's bulk copies do not accept.
   OpCase next() {
     AttentionCase s = sizes();
     s.lse = chance(0.5), s.accumulate = chance(0.1);
@@ -32,8 +33,9 @@ class RandomAttention {
     s.eight_bits = bits_() % 5 == 0;
     if (s.eight_bits) s.lq = std::max<int64_t>(s.lq, 16), s.lk = s.fused ? s.lq : s.lk;
     OpCase drawn = attention_op_case(chance(0.2) ? CaseKind::odd : CaseKind::tiny, s);
-    // Large scores are rounded coarsely, 8 bits are coarse, and of a few keys the yardstick may happen to round them well.
-    // It may even be exact for a few log-sum-exps, and a GPU's logarithm is good to some ulp.
+    // Large scores are rounded coarsely, 8 bits are coarse, and with a few keys the yardstick may
+    // happen to round them well. It may even be exact for a few log-sum-exps, and a GPU's logarithm
+    // has an error of some ulp.
     const bool coarse = s.sharp != 1 || s.offset_q != 0 || s.eight_bits, few = s.lse && s.b * s.lq * s.h < 64;
     if (coarse || few)
       drawn.make = [make = drawn.make, factor = coarse ? 4 : 2](CaseMemory& memory) {

@@ -1,4 +1,5 @@
-// The definition: a row of scores at a time, softmax with its maximum subtracted, weighted sum of values.
+// The definition: computes one row of scores at a time, a softmax with its maximum subtracted, and the
+// weighted sum of values.
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -26,8 +27,9 @@ Real as_bf16(Real value) {
   return wide;
 }
 
-// What is rounded in the yardstick: nothing, or all to bf16, or to 8 bits as attention.h's eight_bits allows it: q and k
-// to integers with a scale a token (q) or 128 tokens (k), v and the weights to four significant bits (e4m3).
+// The yardstick's rounding: none, or everything to bf16, or to 8 bits as attention.h's eight_bits
+// allows it: q and k to integers with a scale per token (q) or per 128 tokens (k), v and the weights to
+// four significant bits (e4m3).
 enum class Round { nothing, bf16, eight_bits };
 
 float four_bits(float value) {
@@ -36,7 +38,7 @@ float four_bits(float value) {
   return std::ldexp(std::nearbyint(std::ldexp(mantissa, 4)), exponent - 4);
 }
 
-// Rows [first, last) of a head together have one scale.
+// Rows [first, last) of a head share one scale.
 struct Rows {
   int64_t b, h, first, last;
 };
@@ -53,7 +55,8 @@ void round_to_integers(const Tensor& t, const Rows& rows, const Tensor& copy) {
           std::nearbyint(at<float>(t, rows.b, l, rows.h)[c] / step) * step;
 }
 
-// t's rows as they are, or rounded in scratch. In 8 bits: `together` rows to integers, 0: v's way.
+// t's rows as they are, or rounded in scratch. In 8 bits: integers with one scale for every `together` rows,
+// or, with 0, v's rounding.
 Tensor rounded(const Tensor& t, Round how, int64_t together, Stream& stream) {
   if (how == Round::nothing) return t;
   const Tensor copy = stream.arena->f32({t.dim(0), t.dim(1), t.dim(2), t.dim(3)});
@@ -75,7 +78,8 @@ Tensor rounded(const Tensor& t, Round how, int64_t together, Stream& stream) {
   return copy;
 }
 
-// A weight of at most 1. In 8 bits the largest is 2^5 times `shift`, and e4m3 goes on below 2^-6 in steps of 2^-9.
+// A weight of at most 1, rounded. In 8 bits the largest is 2^5 times `shift`, and below 2^-6 e4m3 continues
+// in steps of 2^-9.
 template <class Real>
 Real rounded_weight(Real weight, Round how, Real shift = 1) {
   if (how == Round::nothing) return weight;
@@ -84,17 +88,18 @@ Real rounded_weight(Real weight, Round how, Real shift = 1) {
   return (scaled >= 0x1p-6f ? four_bits(scaled) : std::nearbyint(scaled * 512) / 512) / (32 * shift);
 }
 
-// By which power of two, 0 to 7/8, a row's weights are larger when they are rounded to 8 bits. Where a weight w becomes
-// w·(1 + e), with p its share of their sum, to first order
+// The power of two, 2^0 to 2^(7/8), by which a row's weights are scaled when they are rounded to 8 bits. If a
+// weight w becomes w·(1 + e), and p is its share of their sum, then to first order
 //
 //   lse changes by  sum of p·e,    out by  sum of p·e·(v − out),    |e| <= 1/17
 //
-// and e follows from where w lies between two powers of two; of a power of two it is 0. In a row that a few keys decide the sum
-// is nearly p·e of the heaviest. A yardstick whose heaviest weight is a power of two would round all weights but that one, and a
-// kernel that meets keys in steps, whose power of two is the first step's largest, would be off by more in such rows without
-// being worse. So the yardstick takes, of eight places as far apart as one another, the one at which its own sum is off by
-// most. each(body): body(weight) for each of the row.
-constexpr int64_t kStep = 128;  // of keys
+// and e depends on where w lies between two powers of two; for a power of two it is 0. In a row that a few
+// keys decide, the sum is nearly the p·e of the heaviest. A yardstick whose heaviest weight is a power of two
+// would round all weights but that one. A kernel that takes keys in steps, and scales by the first step's
+// largest weight, would then have larger errors in such rows without being worse. So the yardstick tries
+// eight evenly spaced places, and takes the one at which the error of its own sum is largest. each(body)
+// calls body(weight) for each weight of the row.
+constexpr int64_t kStep = 128;  // in keys
 template <class Real, class Each>
 Real worst_shift(const Each& each) {
   constexpr int kPlaces = 8;
@@ -112,10 +117,10 @@ Real worst_shift(const Each& each) {
 
 struct Keys {
   KeyRange range;
-  int64_t first, count;  // of its scores in a row's; how many are there
+  int64_t first, count;  // place of its first score in a row's; number of keys that are there
 };
 
-// body(key, place of its score) for the keys of a part that query i sees.
+// Calls body(key, place of its score) for the keys of a part that query i sees.
 template <class Body>
 void for_seen_keys(const AttentionArgs& a, const Keys& part, int64_t b, int64_t h, int64_t i, Body&& body) {
   if (!a.blocks.defined()) {
@@ -159,7 +164,8 @@ void define(const AttentionArgs& a, Stream& stream, Round round, Round round_wei
         Real dot = 0;
         for (int64_t c = 0; c < d; ++c) dot += Real(q[c]) * Real(k[c]);
         Real score = dot * Real(a.scale);
-        // Added in the tensors' dtype: a mask of finfo.min must swallow the score, as it does in PyTorch.
+        // They are added in the tensors' dtype: a mask of finfo.min must absorb the
+        // score, as it does in PyTorch.
         if (key_bias) score = static_cast<Store>(score) + key_bias[j];
         if (bias) score = static_cast<Store>(score) + bias[j];
         scores[place] = score;
@@ -168,7 +174,7 @@ void define(const AttentionArgs& a, Stream& stream, Round round, Round round_wei
     }
     for (int64_t c = 0; c < d; ++c) sum[c] = 0;
     const bool masked = highest == -std::numeric_limits<Real>::infinity();
-    // body(weight, place of its value)
+    // Calls body(weight, value) for each key that the query sees.
     const auto each = [&](auto&& body) {
       for (const Keys& part : parts)
         for_seen_keys(a, part, b, h, i, [&](int64_t j, int64_t place) {
@@ -177,7 +183,8 @@ void define(const AttentionArgs& a, Stream& stream, Round round, Round round_wei
     };
     const bool bytes = round_weights == Round::eight_bits;
     Real shift = 1;
-    if (bytes && !masked && lk > kStep)  // all keys in one step: the heaviest is its largest
+    // Otherwise all keys are in one step, whose largest weight is the heaviest.
+    if (bytes && !masked && lk > kStep)
       shift = worst_shift<Real>([&](auto&& body) { each([&](Real weight, const Store*) { body(weight); }); });
     if (!masked)
       each([&](Real weight, const Store* v) {

@@ -1,5 +1,6 @@
-// What the float32 and the bf16 flash attention share, for Highway code: the largest score of a row, the
-// running sums' rescaling, a tile's walk over its keys, and the way out. Include it inside the foreach_target part, after cpu/simd_rows.h.
+// The common Highway code of float32 and bf16 flash attention: the largest score of a row, the rescaling of
+// running sums, a tile's loop over its keys, and the final result. Include it inside the foreach_target part,
+// after cpu/simd_rows.h.
 
 #if defined(TACHY_OPS_ATTENTION_SIMD_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TACHY_OPS_ATTENTION_SIMD_H_
@@ -59,8 +60,9 @@ HWY_INLINE void scale_row(float* row, int64_t count, float factor) {
   });
 }
 
-// A tile of queries, from `first`, that meets the keys of its head block by block. rows: of the tile, with those behind its last
-// query; o: what it has summed up, a row of `width` floats each.
+// A tile of queries, from `first` on, that goes through its head's keys block by block. `rows`
+// are the rows of the tile, including those past its last query; `o` holds the sums so far, a
+// row of `width` floats for each.
 struct TileWalk {
   const AttentionArgs& a;
   int64_t b, h, first, count, rows;
@@ -70,14 +72,15 @@ struct TileWalk {
   float *highest, *total;
 };
 
-// The part of a block of `keys` that a row of a tile sees: those in [from, end), with the biases of these or null.
+// The part of a block of `keys` that a row of a tile sees: keys [from, end), with their biases or null.
 struct RowOfScores {
   int64_t index, from, end, keys;
   const float *key_bias, *bias;
 };
 
-// Visits each block, or each of those in the queries' list, that any of the rows sees: multiply(block, keys) makes the scores, soften(row,
-// &rescale) makes weights of a row's, zeros where it sees nothing, and returns their sum, and add(block, keys) adds the weighted values.
+// Visits each block that any of the rows sees, or only those in the queries' list. multiply(block, keys)
+// computes the scores. soften(row, &rescale) turns a row's scores into weights, zeros for keys that it does
+// not see, and returns their sum. add(block, keys) adds the weighted values.
 template <class Multiply, class Soften, class Add>
 HWY_INLINE void walk_keys(const TileWalk& w, Multiply&& multiply, Soften&& soften, Add&& add) {
   const AttentionArgs& a = w.a;
@@ -87,7 +90,7 @@ HWY_INLINE void walk_keys(const TileWalk& w, Multiply&& multiply, Soften&& softe
   for (size_t step = 0; step < (lists ? listed.size() : w.blocks.size()); ++step) {
     const size_t block = lists ? static_cast<size_t>(listed[step]) : step;
     const auto& [range, present, key, whole] = w.blocks[block];
-    // The most that any row of the tile sees of it.
+    // The largest part of the block that any row of the tile sees.
     const int64_t keys = std::min(whole, visible_keys(*range, w.first + w.count - 1, present) - key);
     if (keys <= 0 || first_key(*range, w.first) >= key + keys) continue;
     multiply(block, keys);
@@ -96,7 +99,7 @@ HWY_INLINE void walk_keys(const TileWalk& w, Multiply&& multiply, Soften&& softe
       const float* bias = a.bias.defined() && i < w.count
                               ? row_ptr(a.bias, w.h) + (w.first + i) * a.bias.strides[1] + key
                               : nullptr;
-      const int64_t query = w.first + std::min(i, w.count - 1);  // rows behind the last do as it does
+      const int64_t query = w.first + std::min(i, w.count - 1);  // rows past the last query repeat it
       const int64_t end = std::clamp<int64_t>(visible_keys(*range, query, present) - key, 0, keys);
       const int64_t from = std::clamp<int64_t>(first_key(*range, query) - key, 0, end);
       float rescale = 1;
@@ -111,8 +114,8 @@ HWY_INLINE void walk_keys(const TileWalk& w, Multiply&& multiply, Soften&& softe
   }
 }
 
-// A query's end: `row` (Σ weights · V) over the weights' sum
-// → out, and lse. The sum is 0 only where highest is −inf.
+// Finishes a query: `row` (Σ weights · V) divided by the weights' sum goes to out, and lse is written. The
+// sum is 0 only if highest is −inf.
 HWY_INLINE void write_query(const AttentionArgs& a, int64_t b, int64_t h, int64_t query, const float* row,
                             float highest, float total) {
   const float factor = total == 0.0f ? 0.0f : 1.0f / total;

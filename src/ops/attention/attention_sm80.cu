@@ -1,7 +1,7 @@
-// Flash attention's launcher (flash_sm80.cuh holds the
-// kernel): head dims up to 64 and up to 128, bf16 and f16.
+// Flash attention's launcher (flash_sm80.cuh holds the kernel): head dims up to 64 and up to 128, bf16 and
+// f16.
 //
-// Tiles measured on an H100 (bench/notes/attention_and_gemm.md).
+// Tiles were measured on an H100 (bench/notes/attention_and_gemm.md).
 #include "cuda/dispatch.h"
 #include "ops/attention/attention_cuda.h"
 #include "ops/attention/flash_params.cuh"

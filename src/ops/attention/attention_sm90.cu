@@ -6,7 +6,7 @@
 namespace tachy::ops {
 namespace {
 
-// The fastest of bench/lab/flash90_variants.cu: keys a step, where there are many or few of them.
+// The fastest variants of bench/lab/flash90_variants.cu: keys per step, for many keys and for few.
 constexpr int kStepKeys = 192, kShortStepKeys = 128, kCluster = 2;
 constexpr int64_t kManyKeys = 2048;
 
@@ -36,7 +36,8 @@ std::optional<Refusal> attention_why_not_sm90(const AttentionArgs& a, const Stre
 }
 
 std::optional<Refusal> attention_why_not_sm90_many_keys(const AttentionArgs& a, const Stream& stream) {
-  // With few keys a block's start and end weigh more, less so where nothing is subtracted from the scores.
+  // With few keys a block's start and end take a larger part of the time, less so if nothing is subtracted
+  // from the scores.
   const cuda::GpuFamily& family = cuda::family_of(stream.gpu->info());
   const int64_t least = powers_of_two(a) ? family.flash_keys_of_powers : family.flash_keys;
   if (a.k.dims[1] < least)

@@ -1,5 +1,6 @@
-// Softmax of a band of score rows [rows, Lk] f32 (already scaled; biases and the causal mask are applied
-// here) into weights of the activations' dtype. One block a row; what it reads twice is in the cache.
+// Softmax of a band of score rows [rows, Lk] f32 (already scaled; biases and the causal mask are
+// applied here) into weights of the activations' dtype. There is one block per row; its second
+// read comes from the cache.
 #include "cuda/dispatch.h"
 #include "device/reduce.cuh"
 #include "ops/attention/attention_cuda.h"
@@ -23,7 +24,7 @@ struct Band {
   bool causal = false;
 };
 
-// The largest and the sum over the block of (m, Σ exp(x − m)) pairs.
+// Combines (m, Σ exp(x − m)) pairs over the block: the largest m and the sum.
 __device__ __forceinline__ void combine(float& most, float& sum, float other_most, float other_sum) {
   const float high = fmaxf(most, other_most);
   if (high == -INFINITY) return;
@@ -46,7 +47,7 @@ __global__ void __launch_bounds__(kThreads) softmax_kernel(const Band p) {
     return s;
   };
   float most = -INFINITY, sum = 0;
-  if (kPlain) {  // four at a time: rows begin at multiples of 16 bytes
+  if (kPlain) {  // four at a time, since rows begin at multiples of 16 bytes
     for (int j = threadIdx.x * 4; j < seen; j += kThreads * 4) {
       const float4 four = *reinterpret_cast<const float4*>(scores + j);
       float v[4] = {four.x, four.y, four.z, four.w}, high = most;

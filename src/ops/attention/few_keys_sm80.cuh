@@ -1,5 +1,6 @@
-// Attention with few keys, for sm_80 and later: what a prompt's keys are to a video's queries. Memory
-// bound (4·D bytes a query and head against 4·Lk·D flops), so the queries stream and the keys stay:
+// Attention with few keys, such as a prompt's keys for a video's queries, for sm_80 and later. It
+// is memory bound (4·D bytes per query and head against 4·Lk·D flops), so the keys stay and the
+// queries stream past them:
 //
 //   block: K, V and the key biases of one head in shared memory, loaded once
 //   warp:  16 queries at a time, its next 16 on their way (cp.async); no barrier but its own
@@ -13,14 +14,14 @@
 
 namespace tachy::ops::flash {
 
-constexpr int kFewRows = 16;  // queries a warp holds
+constexpr int kFewRows = 16;  // queries that a warp holds
 
 template <int kWarps, int kKeys, int kDim>
 constexpr size_t few_keys_shared_bytes() {
   return size_t(2 * kKeys + kWarps * 2 * kFewRows) * kDim * 2 + kKeys * sizeof(float);
 }
 
-// 16 rows from `first` on by one warp, swizzled as load_rows does.
+// Loads 16 rows from `first` on by one warp, swizzled as in load_rows.
 template <class T, int kDim>
 __device__ void load_warp_rows(uint32_t to, const T* from, int64_t stride, int first, int limit, int d,
                                int lane) {
@@ -35,8 +36,8 @@ __device__ void load_warp_rows(uint32_t to, const T* from, int64_t stride, int f
   }
 }
 
-// grid [H, y, B]: y blocks share a head's queries. Heads are neighbours: a query's heads lie after each other
-// in memory, and what is read at one time is best read from the same pages.
+// grid [H, y, B]: y blocks share a head's queries. Neighbouring blocks have neighbouring heads: a query's
+// heads lie one after the other in memory, and reads at the same time are best made from the same pages.
 template <class T, int kDim, int kKeys, int kWarps, int kBlocks>
 __global__ void __launch_bounds__(kWarps * 32, kBlocks) few_keys_kernel(const Params p) {
   extern __shared__ __align__(1024) char shared[];
@@ -65,7 +66,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) few_keys_kernel(const Pa
   device::wait_copies<0>();
   __syncthreads();
 
-  // As in attention_kernel: the rows and chunks that ldmatrix wants of this lane.
+  // As in attention_kernel: the rows and chunks that this lane passes to ldmatrix.
   const int row_a = lane & 15, half_a = lane >> 4, row_b = (lane & 7) + ((lane >> 4) << 3),
             half_b = (lane >> 3) & 1;
   const uint32_t a_offset = row_a * kRowBytes + ((half_a ^ (row_a & 7)) << 4);

@@ -1,9 +1,11 @@
-// What flash8_sm90.cuh reads, from q, k and v in bf16: three kernels, each of which reads its tensor once.
-//   sample8     of each head's channels: the mean of k and the largest |v| of about 1,024 tokens spread over all. A softmax
-//               does not change when all keys move by one vector, so a mean of some is as good as that of all.
-//   turn8       q and k: (k − mean), signs and a Hadamard transform of the 128 channels, which spreads a channel that
-//               stands out over all, then int8 with a scale a token (q) or 128 tokens (k)
-//   transpose8  v: e4m3 with a scale a channel, transposed, its keys at key_place
+// Prepares the input of flash8_sm90.cuh from q, k and v in bf16, by three kernels, each of
+// which reads its tensor once.
+//   sample8     for each head's channels: the mean of k and the largest |v| of about 1,024 tokens spread over
+//               all. A softmax does not change if all keys move by one vector, so the mean of some is as good
+//               as that of all.
+//   turn8       q and k: (k − mean), signs and a Hadamard transform of the 128 channels, which spreads a
+//               channel that stands out over all, then int8 with a scale per token (q) or per 128 tokens (k)
+//   transpose8  v: e4m3 with a scale per channel, transposed, its keys at key_place
 // Channels beyond the head dim are zeros.
 #pragma once
 
@@ -23,8 +25,8 @@ struct Tokens8 {
 };
 
 constexpr int kSampled8 = 1024;
-// The largest |v| of the sample becomes 2^4 of e4m3's 448: room for what the sample has not seen. A value is beyond its
-// precision only below a 2^10th of the largest.
+// The largest |v| of the sample becomes 2^4 of e4m3's 448, which leaves room for values outside the sample. A
+// value loses precision only if it is below a 2^10th of the largest.
 constexpr float kTopOfSample = 16;
 
 // Grid: B·H blocks of 1,024 threads; a lane has four channels.
@@ -59,8 +61,8 @@ __global__ void __launch_bounds__(1024)
   if (threadIdx.x == 0) about[bh] = {};
 }
 
-// A quad of lanes has a token, 32 channels each: those, times √128, turned. In f16: its 11 bits are more than int8 keeps, and
-// what does not fit becomes infinite, which is found behind it.
+// A quad of lanes has a token, 32 channels each. Transforms these, multiplied by √128, in f16: its 11 bits
+// are more than int8 keeps, and a value that does not fit becomes infinite, which is detected afterwards.
 __device__ __forceinline__ void turn_channels(__half2 (&v)[16], int quad) {
   constexpr uint32_t kSigns[16] = {
       0x00008000u, 0x80000000u, 0x00000000u, 0x80008000u, 0x80008000u, 0x00008000u, 0x80000000u, 0x80008000u,
@@ -92,7 +94,8 @@ __device__ __forceinline__ float2 both(uint32_t bits) {
   return make_float2(__uint_as_float(bits << 16), __uint_as_float(bits & 0xffff0000u));
 }
 
-// A token's 32 channels of this lane, `mean` taken off where there is one. Channels beyond the end are zeros.
+// Reads this lane's 32 channels of a token and subtracts `mean`, if it is given. Channels
+// beyond the end are zeros.
 __device__ __forceinline__ void read_channels(const Tokens8& x, int bh, int token, int quad,
                                               const uint4* mean, __half2 (&v)[16]) {
   const auto* from = reinterpret_cast<const uint4*>(x.of(bh) + token * x.row + quad * 32);
@@ -111,7 +114,7 @@ __device__ __forceinline__ void read_channels(const Tokens8& x, int bh, int toke
   }
 }
 
-// The bits, as f16, of the largest |v|; of NaN and infinity they are the largest of all.
+// The bits of the largest |v|, as f16; NaN and infinity have the largest bits of all.
 __device__ __forceinline__ uint32_t most_bits(const __half2 (&v)[16]) {
   __half2 most = __habs2(v[0]);
 #pragma unroll
@@ -120,7 +123,7 @@ __device__ __forceinline__ uint32_t most_bits(const __half2 (&v)[16]) {
   return max(bits & 0x7fffu, bits >> 16 & 0x7fffu);
 }
 
-// v·inverse to integers, to nearest even: they come to lie in the lower bits of what is added to 1.5·2^10.
+// Rounds v·inverse to integers, to nearest even: after adding 1.5·2^10 they are in the lower bits.
 __device__ __forceinline__ void put_bytes(const __half2 (&v)[16], __half inverse, int8_t* to) {
   uint4 out[2];
   auto* words = reinterpret_cast<uint32_t*>(out);
@@ -134,9 +137,9 @@ __device__ __forceinline__ void put_bytes(const __half2 (&v)[16], __half inverse
   reinterpret_cast<uint4*>(to)[0] = out[0], reinterpret_cast<uint4*>(to)[1] = out[1];
 }
 
-// Grid: (blocks of 128 tokens, B·H) of 512 threads, a quad a token. scales get `factor` times what an int8's step is.
-// kKey: 128 tokens together have one, and the mean is taken off. offsets, of q and not null, get what is missing from its
-// product with keys without their mean.
+// Grid: (blocks of 128 tokens, B·H) of 512 threads, a quad per token. `scales` gets `factor` times the step
+// of an int8. With kKey 128 tokens share one scale, and the mean is subtracted. `offsets`, for q and if not
+// null, gets what q's product with keys without their mean lacks.
 template <bool kKey>
 __global__ void __launch_bounds__(512) turn8(Tokens8 x, const __nv_bfloat16* means, float factor, int8_t* to,
                                              float* scales, float* offsets, Head8* about) {
@@ -169,7 +172,7 @@ __global__ void __launch_bounds__(512) turn8(Tokens8 x, const __nv_bfloat16* mea
   }
   constexpr uint32_t kInfinite = 0x7c00;
   const float largest = most < kInfinite ? __half2float(__ushort_as_half(static_cast<uint16_t>(most))) : 1.0f;
-  // Of smaller values f16 cannot hold 127 / largest; what they add to a score is next to nothing.
+  // With smaller values f16 could not hold 127 / largest; their contribution to a score is negligible.
   const __half inverse = __float2half_rn(127 / fmaxf(largest, 0.0022f));
   if (kKey ? threadIdx.x == 0 : quad == 0 && token < x.tokens) {
     const float scale = factor / __half2float(inverse);
@@ -180,8 +183,8 @@ __global__ void __launch_bounds__(512) turn8(Tokens8 x, const __nv_bfloat16* mea
   if (token < x.tokens) put_bytes(v, inverse, to + row * 128 + quad * 32);
 }
 
-// Grid: (blocks of 128 tokens, B·H) of 256 threads. to [B·H, 128, padded], `padded` a multiple of 128. A thread has the
-// four keys of a word (key_place) and 8 channels.
+// Grid: (blocks of 128 tokens, B·H) of 256 threads. to [B·H, 128, padded], where `padded` is a multiple of
+// 128. A thread has the four keys of a word (key_place) and 8 channels.
 __global__ void __launch_bounds__(256)
     transpose8(Tokens8 x, const float* scales, int64_t padded, uint8_t* to, Head8* about) {
   constexpr int kStride = 33;
@@ -216,7 +219,7 @@ __global__ void __launch_bounds__(256)
     }
   }
   __syncthreads();
-  uint32_t beyond = 0;  // bytes of 448 and NaN, 0x7e and 0x7f, have their highest bit set in it
+  uint32_t beyond = 0;  // its highest bits are set by bytes of 448 and NaN, 0x7e and 0x7f
   uint8_t* rows = to + int64_t{bh} * 128 * padded + blockIdx.x * 128 + lane * 4;
 #pragma unroll
   for (int i = 0; i < 16; ++i) {

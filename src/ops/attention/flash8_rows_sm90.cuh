@@ -5,7 +5,8 @@
 
 namespace tachy::ops::flash {
 
-// The first step of a unit, whose keys may end in it: s → weights, with the rows' largest where it belongs.
+// The first step of a unit, in which the keys may end: turns s into weights and sets the rows'
+// largest weight to its place.
 __device__ __forceinline__ void begin_rows8(uint32_t (&s)[64], float (&e)[64], Rows8& rows, float k_scale,
                                             int present) {
   const int column = (threadIdx.x & 3) * 2;
@@ -35,7 +36,7 @@ __device__ __forceinline__ bool beyond8(const uint32_t (&w)[16]) {
   return __any_sync(~0u, any & 0x80808080u);
 }
 
-// Moves the largest of such rows: scales a step's weights, and the totals of those before.
+// Rescales such rows to a new largest weight: the weights of this step, and the totals of the steps before.
 __device__ __forceinline__ void follow8(float (&e)[64], Rows8& rows, float (&total)[64]) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -52,15 +53,15 @@ __device__ __forceinline__ void follow8(float (&e)[64], Rows8& rows, float (&tot
   }
 }
 
-// Whether a thread's rows are to be computed again.
+// Whether a thread's rows must be computed again.
 __device__ __forceinline__ bool bad_rows8(const Head8& about, const Rows8& rows) {
   const float coarsest = __uint_as_float(about.k_coarsest);
   return about.broken || !(fmaxf(rows.q_scale[0], rows.q_scale[1]) * coarsest <= kCoarsest) ||
          !(rows.total[0] > 0 && rows.total[0] < INFINITY) || !(rows.total[1] > 0 && rows.total[1] < INFINITY);
 }
 
-// Sums of a share as they are, or of a unit, divided → out; notes what is to be computed again. A share's sum of weights
-// is NaN then, which the merging kernel notes.
+// Writes the sums of a share as they are, or those of a unit, divided, to out, and notes whether the unit
+// must be computed again. A share's sum of weights is NaN in that case, and the merging kernel notes it.
 __device__ inline void flash8_finish(const Params8& p, const Segment90& s, uint32_t rank, int group,
                                      float (&total)[64], const Rows8& rows) {
   using C = Tile8;
@@ -111,9 +112,11 @@ __device__ inline void flash8_finish(const Params8& p, const Segment90& s, uint3
 __device__ inline void flash8_compute(const Params8& p, uint32_t q_at, uint32_t k_at, uint32_t v_at,
                                       Barriers8 b, uint32_t rank) {
   using C = Tile8;
-  const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 128), 0) - 1;  // known to be uniform
+  // Lets the compiler know that it is uniform.
+  const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 128), 0) - 1;
   const uint32_t lane = threadIdx.x & 31;
-  // v's tiles are one step behind k's, and there are two of q: their places follow from k's and the unit's index.
+  // v's tiles are one step behind k's, and there are two tiles of q, so their places follow from k's place
+  // and the unit's index.
   device::RingPlace<C::kStages> k_ring;
   const auto v_place = [&](int behind) { return (k_ring.index + C::kStages - behind) % C::kStages; };
   const auto k_tile = [&] { return device::uniform(device::k_major(k_at + k_ring.index * C::kKBytes)); };
@@ -154,8 +157,8 @@ __device__ inline void flash8_compute(const Params8& p, uint32_t q_at, uint32_t 
       flash90_release<C>(b.k_empty(k_ring.index), lane);
       k_ring.next();
       soften8<0, kEarly8>(s, e, rows, k_scale);
-      // Two waits, so that they stay behind a branch on the first weights (flash_sm90.cuh); the others are left for the
-      // additions to the totals to run beside.
+      // There are two waits, so that they stay behind a branch on the first weights (flash_sm90.cuh); the
+      // other weights are computed afterwards, together with the additions to the totals.
       if (__any_sync(~0u, !(e[kEarly8 - 1] < INFINITY)))
         asm volatile("wgmma.wait_group.sync.aligned 0; // rare\n" ::: "memory");
       else
@@ -192,7 +195,8 @@ __global__ void __launch_bounds__(384, 1)
   char* base = shared + ((1024 - (device::shared_address(shared) & 1023)) & 1023);
   uint32_t q = device::shared_address(base);
   Barriers8 b{device::shared_address(barriers)};
-  asm volatile("" : "+r"(q), "+r"(b.base));  // kept, not made anew at each use
+  // Keeps them in registers, rather than recomputing them at each use.
+  asm volatile("" : "+r"(q), "+r"(b.base));
   const uint32_t v = q + 2 * C::kQBytes, k = v + C::kStages * C::kVBytes;
   const uint32_t rank = device::cluster_rank();
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 32), 0);
@@ -222,7 +226,7 @@ __global__ void __launch_bounds__(384, 1)
     device::take_registers<C::kRegisters>();
     flash8_compute(p, q, k, v, b, rank);
   }
-  // No block leaves while another may still arrive at its barriers or load into it.
+  // No block may exit while another may still arrive at its barriers or load into it.
   __syncwarp();
   device::cluster_sync();
 }

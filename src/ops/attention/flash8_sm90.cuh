@@ -1,21 +1,21 @@
-// Flash attention on Hopper with both products in 8 bits: out = softmax(q·kᵀ)·v, laid out as flash_sm90.cuh is (128
-// queries a block, clusters of two, a loading warp, two warpgroups), but that its warpgroups take no turns.
-// flash8_quantize_sm90.cuh prepares what it reads:
-//   q, k   int8, turned by a Hadamard transform; k without its mean. q has a scale a token, k one for 128 tokens; their
-//          product turns the integer q·k into the exponent of two
-//   v      e4m3 and transposed, with a scale a channel
+// Flash attention on Hopper with both products in 8 bits: out = softmax(q·kᵀ)·v. It is organised like
+// flash_sm90.cuh (128 queries per block, clusters of two, a loading warp, two warpgroups), except that its
+// warpgroups do not alternate. flash8_quantize_sm90.cuh prepares its input:
+//   q, k   int8, after a Hadamard transform; k without its mean. q has a scale per token, k one per 128
+//          tokens; their product turns the integer q·k into the exponent of two
+//   v      e4m3 and transposed, with a scale per channel
 //
-// A step is 128 keys. Its weights are rounded to e4m3, scaled so that the largest of the first step is 2^5. Where a weight
-// rounds to e4m3's end of 448, which is rare and found in the rounded ones, its row is scaled anew. The weights' sum is a
-// column of ones beside v, so it is the sum of the rounded ones. The tensor cores keep about 13 bits of a sum in e4m3, so
-// each step's goes to float32 totals.
+// A step is 128 keys. Its weights are rounded to e4m3, scaled so that the largest of the first step is 2^5.
+// If a weight rounds to e4m3's end of 448, which is rare and is detected in the rounded weights, its row gets
+// a new scale. The weights' sum is a column of ones beside v, so it is the sum of the rounded ones. The
+// tensor cores keep about 13 bits of a sum in e4m3, so each step's sum is added to float32 totals.
 //
-// The last keys come first, so that only the first step of a unit can meet the end of the keys. Units of a last, incomplete
-// round are cut along the keys as flash_sm90.cuh's are, and merged by the same kernel.
+// The last keys come first, so that only the first step of a unit can meet the end of the keys. The units of
+// a last, incomplete round are cut along the keys as in flash_sm90.cuh, and merged by the same kernel.
 //
-// Guard: rows whose scores 8 bits cannot tell apart (q's times k's largest scale beyond kCoarsest), rows of heads whose
-// values do not fit (Head8::broken), and rows without a sum are noted as flash_sm90.cuh notes its own, and its
-// repairing launch computes their units again in bf16.
+// Guard: three kinds of rows are noted: those whose scores 8 bits cannot tell apart (q's scale times k's
+// largest is beyond kCoarsest), those of heads whose values do not fit (Head8::broken), and those without a
+// sum. The notes are those of flash_sm90.cuh, whose repairing launch computes these units again in bf16.
 #pragma once
 
 #include "device/wgmma_bytes.cuh"
@@ -23,25 +23,25 @@
 
 namespace tachy::ops::flash {
 
-// What the quantising kernels find out about a head.
+// The findings of the quantising kernels about a head.
 struct Head8 {
-  uint32_t broken;      // a value that is not finite, or of v's that is beyond what its scale leaves room for
+  uint32_t broken;      // a value is not finite, or a value of v exceeds the room that its scale leaves
   uint32_t k_coarsest;  // bits of k's largest scale
 };
 
 struct Params8 {
-  Params90 to;                // where results, notes and shares go, and how the units are shared out
-  const float* q_scales;      // [B·H, Lq], of exponents of two
-  const float* q_offsets;     // [B·H, Lq], with lse: what k's mean adds to a row's exponents
+  Params90 to;                // where results, notes and shares go, and how the units are distributed
+  const float* q_scales;      // [B·H, Lq], scales for exponents of two
+  const float* q_offsets;     // [B·H, Lq], if there is an lse: what k's mean adds to a row's exponents
   const float* k_scales;      // [B·H, steps]
   const float* v_scales;      // [B·H, 128]
   const Head8* about;         // [B·H]
-  unsigned long long* asked;  // groups of 16 queries (cuda/attention_tally.h)
+  unsigned long long* asked;  // counts groups of 16 queries (cuda/attention_tally.h)
   int steps;
 };
 
 struct Tile8 {
-  // As Schedule90 and flash90_merge know a tile: nothing is tracked as in f16, no ranges, no lists.
+  // The tile for Schedule90 and flash90_merge: no tracking as in f16, no ranges, no lists.
   using T = __nv_bfloat16;
   static constexpr bool kRepair = false, kTracks = false, kRanges = false, kBiases = false, kMasks = false,
                         kLists = false;
@@ -51,7 +51,7 @@ struct Tile8 {
   static constexpr int kKeys = 128, kStages = 3, kCluster = 2, kRows = 128, kUnitRows = kRows * kCluster;
   static constexpr int kNotes = kUnitRows / 8;
   static constexpr int kQBytes = kRows * 128, kKBytes = kKeys * 128;
-  static constexpr int kVLoaded = 128 * kKeys, kVBytes = (128 + 8) * kKeys;  // behind it rows of ones
+  static constexpr int kVLoaded = 128 * kKeys, kVBytes = (128 + 8) * kKeys;  // rows of ones lie after it
   static constexpr int kSharedBytes = 1024 + 2 * kQBytes + kStages * (kKBytes + kVBytes);
   static constexpr int kLoaderRegisters = 24, kRegisters = 240;
 };
@@ -60,17 +60,17 @@ struct Maps8 {
   CUtensorMap q, k, v;
 };
 
-// A step of the integers' product is this much of an exponent; q·k of 128 channels is then off by about 150 of them, so
-// weights by about a tenth.
+// The largest allowed step of an exponent per unit of the integers' product: q·k of 128 channels is then off
+// by about 150 units, so weights by about a tenth.
 inline constexpr float kCoarsest = 1e-3f;
-// An integer added to the bits of 1.5·2^23 is a float that much larger.
+// An integer added to the bits of 1.5·2^23 makes the float larger by that number.
 inline constexpr float kMagic = 12582912.0f;
 inline constexpr uint32_t kMagicBits = 0x4b400000;
-inline constexpr float kLargest8 = 5;  // the exponent that a largest weight is moved to
-inline constexpr float kHighest8 =
-    416;  // a row that has a larger weight is moved: e4m3 ends at 448, and rounds 433 to it
-// Weights of a step that a thread makes before it waits for the products of the step before. Of 0, 8, 12, 20, 24, 32, 48
-// and 64 none was faster.
+inline constexpr float kLargest8 = 5;  // the exponent that a row's largest weight gets
+// A row with a larger weight gets a new scale: e4m3 ends at 448, and rounds 433 to it.
+inline constexpr float kHighest8 = 416;
+// How many weights of a step a thread computes before it waits for the products of the step before. None of
+// 0, 8, 12, 20, 24, 32, 48 and 64 was faster.
 inline constexpr int kEarly8 = 16;
 
 struct Barriers8 {
@@ -84,8 +84,9 @@ struct Barriers8 {
   __device__ uint32_t v_empty(int i) const { return k_full(i) + 24 * Tile8::kStages; }
 };
 
-// The i-th segment of this cluster, as Schedule90 deals them out. From i alone: its state would cost the computing
-// warpgroups registers that they have not got (870 TFLOP/s instead of 930).
+// The i-th segment of this cluster, as Schedule90 distributes them. It is computed from i alone,
+// because Schedule90's state would cost the computing warpgroups registers that they do not have
+// (870 TFLOP/s instead of 930).
 __device__ inline bool segment8(const Params90& p, int steps, int i, Segment90& s) {
   using Shares = Schedule90<Tile8>;
   const int cluster = blockIdx.x / Tile8::kCluster, clusters = gridDim.x / Tile8::kCluster;
@@ -157,13 +158,13 @@ __device__ __forceinline__ void flash8_sum_up(float (&o)[device::kWeightSums], u
   device::wgmma_commit();
 }
 
-// Of a thread's two rows.
+// State of a thread's two rows.
 struct Rows8 {
   float q_scale[2], minus[2];  // the exponent of a score is score·q_scale·k_scale + minus
-  float total[2];              // of weights
+  float total[2];              // sum of weights
 };
 
-// Weights of a step's scores [kFrom, kTo).
+// The weights for a step's scores [kFrom, kTo).
 template <int kFrom = 0, int kTo = 64>
 __device__ __forceinline__ void soften8(const uint32_t (&s)[64], float (&e)[64], const Rows8& rows,
                                         float k_scale) {
@@ -175,7 +176,7 @@ __device__ __forceinline__ void soften8(const uint32_t (&s)[64], float (&e)[64],
       e[i] = device::exp2_approx(fmaf(__uint_as_float(s[i] + kMagicBits), factor, minus));
   }
 }
-// Four to a register.
+// Packs four weights into a register.
 __device__ __forceinline__ void pack8(uint32_t (&w)[16], const float (&e)[64]) {
 #pragma unroll
   for (int c = 0; c < 8; ++c)

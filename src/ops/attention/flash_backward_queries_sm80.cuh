@@ -1,13 +1,15 @@
-// Flash attention's backward pass, dq: of the sums that flash_backward_sm80.cuh's one pass left, or by a
-// kernel of its own that owns queries and walks over keys. There, as in the forward pass, a warp owns 32
-// queries; 32 keys at a time, so that the tiles of both products fit beside the sums.
+// Flash attention's backward pass, dq: either from the sums that the single pass of flash_backward_sm80.cuh
+// left, or by a separate kernel whose blocks own queries and go through the keys. In that kernel, as in the
+// forward pass, a warp owns 32 queries; it takes 32 keys at a time, so that the tiles of both products fit
+// beside the sums.
 #pragma once
 
 #include "ops/attention/flash_backward_sm80.cuh"
 
 namespace tachy::ops::flash {
 
-// dq of the sums that the kernel above left, for tiles of 64 queries; before tile `begin` no key was seen.
+// Computes dq from the sums that the kernel above left, for tiles of 64 queries; tiles
+// before `begin` see no key.
 template <class T, int kDim>
 __global__ void __launch_bounds__(256) query_finish_kernel(const BackwardParams p, int begin) {
   constexpr int kColumns = kDim / 32;
@@ -59,7 +61,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) query_gradient_kernel(co
 
   const int keys = p.causal ? max(0, min(p.lk, min(first + kRows, p.lq) + p.offset)) : p.lk;
   const int blocks = (keys + kStageKeys - 1) / kStageKeys;
-  const auto read_bias = [&](int block) {  // keys past the end weigh nothing
+  const auto read_bias = [&](int block) {  // keys past the end have no weight
     const int key = block * kStageKeys + static_cast<int>(threadIdx.x);
     if (threadIdx.x >= kStageKeys || key >= p.lk) return -INFINITY;
     return p.key_bias ? bias_to_log2(p.key_bias[batch * p.key_bias_batch + key]) : 0.0f;

@@ -1,15 +1,16 @@
-// Flash attention, backward, for sm_80 and later: dk and dv, and in one variant dq, too. Scores come again
-// from q, k and the forward's lse; nothing of size Lq x Lk exists, and no sum depends on the order in which
-// blocks run. A block owns keys and walks over queries. Both sums of 32 keys x 128 columns in float32 are
-// more registers than a thread has, so two warps share 32 keys: one makes the weights P (transposed: keys are
-// the rows) and dv += P·dout, the other dP = v·doutᵀ, T = P·(dP − delta) and dk += T·q. P passes from one to
-// the other as the fragments it is held in, packed to 16 bits, through shared memory. While one does
-// exponentials the other keeps the tensor cores busy. 32 rows a warp again: each fragment read from shared
-// memory feeds two products (flash_sm80.cuh).
+// Flash attention, backward, for sm_80 and later: dk and dv, and in one variant dq, too. Scores are
+// recomputed from q, k and the forward's lse; nothing of size Lq x Lk exists, and no sum depends on the order
+// in which blocks run. A block owns keys and goes through the queries. Both sums of 32 keys x 128 columns in
+// float32 are more registers than a thread has, so two warps share 32 keys: one computes the weights P
+// (transposed: keys are the rows) and dv += P·dout, the other dP = v·doutᵀ, T = P·(dP − delta) and dk += T·q.
+// P is passed from one to the other through shared memory, in the form of its fragments, packed to 16 bits.
+// While one warp computes exponentials the other keeps the tensor cores busy. A warp has 32 rows here, too,
+// so that each fragment read from shared memory feeds two products (flash_sm80.cuh).
 //
-// dq. Either a second kernel owns queries and walks over keys (flash_backward_queries_sm80.cuh): seven
-// products in all instead of five, but little shared memory. Or, with 194 KiB of it, this one multiplies T
-// with its keys and adds to sums in memory, the blocks of a head in turns.
+// For dq there are two ways. A second kernel may own queries and go through the keys
+// (flash_backward_queries_sm80.cuh): this takes seven products in all instead of five, but little shared
+// memory. Or, with 194 KiB of shared memory, this kernel multiplies T with its keys and adds to sums in
+// memory, one block of a head after the other.
 #pragma once
 
 #include "ops/attention/flash_sm80.cuh"
@@ -22,10 +23,12 @@ struct BackwardParams {
   Strides qs, ks, vs, os, dos, dqs, dks, dvs;
   const float* key_bias = nullptr;          // [B, Lk] or null
   const float* lse = nullptr;               // [B, H, Lq]
-  float *lse2 = nullptr, *delta = nullptr;  // scratch [B, H, rows]: lse in powers of two, Σ_c dout·out
-  float* sums = nullptr;                    // scratch [B, H, rows, kDim]: dq's sums, as a block holds them
-  int* turns = nullptr;  // scratch [1 + B·H·rows / 64], zero: the next block's number; then of each tile of
-                         // queries how many blocks have added to it
+  float *lse2 = nullptr, *delta = nullptr;  // scratch [B, H, rows]: lse in powers of two, and Σ_c dout·out
+  // Scratch [B, H, rows, kDim]: dq's sums, in the order in which a block holds them.
+  float* sums = nullptr;
+  // Scratch [1 + B·H·rows / 64], set to zero: the next block's number, then for each tile of queries how many
+  // blocks have added to it.
+  int* turns = nullptr;
   int64_t key_bias_batch = 0, lse_batch = 0, lse_head = 0;
   int rows = 0, lq = 0, lk = 0, d = 0, heads = 0, batches = 0, offset = 0;  // rows: lq rounded up to 64
   float scale = 1;
@@ -34,7 +37,8 @@ struct BackwardParams {
 
 constexpr int kRowsRound = 64;
 
-// lse in powers of two, +inf where no key was seen and past the end: weights become exp2(… − inf) = 0.
+// lse in powers of two, +inf for queries that saw no key and past the end: their weights become
+// exp2(… − inf) = 0.
 template <class T>
 __global__ void __launch_bounds__(256) prepare_kernel(const BackwardParams p) {
   const int row = blockIdx.x * 16 + threadIdx.x / 16, lane = threadIdx.x % 16;
@@ -89,8 +93,8 @@ __device__ void clear(float (&c)[2][kDim / 8][4]) {
       for (int i = 0; i < 4; ++i) c[m][n][i] = 0;
 }
 
-// A warp's 32 rows times `factor` to memory, through `tile`, 32 swizzled rows of shared memory, so that 16
-// bytes leave at a time.
+// Writes a warp's 32 rows times `factor` to memory, through `tile`, 32 swizzled rows of shared memory, so
+// that each store has 16 bytes.
 template <class T, int kDim>
 __device__ void store_rows(const float (&c)[2][kDim / 8][4], float factor, T* tile, T* to, int64_t stride,
                            int rows, int d) {
@@ -118,7 +122,7 @@ __device__ void store_rows(const float (&c)[2][kDim / 8][4], float factor, T* ti
   }
 }
 
-// Sixteen bytes of sums to memory: over what is there, or added to it.
+// Writes sixteen bytes of sums to memory, or adds them to what is there.
 inline __device__ void add_four(float* to, const float (&v)[4], bool over) {
   if (over) {
     *reinterpret_cast<float4*>(to) = make_float4(v[0], v[1], v[2], v[3]);
@@ -139,18 +143,18 @@ constexpr size_t key_shared_bytes() {
          4 * kStageRows * sizeof(float) + (kQueries ? 2 * kPairs * 32 * kStageRows * 2 : 0);
 }
 
-// grid [key tiles, H, B]. Warps 0 … kPairs − 1 make P and dv, the others dk.
-// With kQueries dq, too, on a grid [key tiles·H·B]: all warps multiply T, which the second ones left in
-// shared memory, with the keys, and add the product to the sums of this tile of queries in memory. The blocks
-// of a head take turns at each tile, key tile after key tile, so the order of the additions is always the
-// same. Neighbouring blocks belong to different heads: those of one head start one after another as they will
-// have to wait.
+// grid [key tiles, H, B]. Warps 0 … kPairs − 1 compute P and dv, the others dk.
+// With kQueries the kernel computes dq, too, on a grid [key tiles·H·B]: all warps multiply T, which the
+// second warps left in shared memory, with the keys, and add the product to the sums of this tile of queries
+// in memory. The blocks of a head add to each tile one after the other, in the order of their key tiles, so
+// the order of the additions is always the same. Neighbouring blocks belong to different heads, so that the
+// blocks of one head start one after another, as they will have to wait anyway.
 template <class T, int kDim, int kPairs, int kStageRows, bool kQueries = false>
 __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const BackwardParams p) {
   extern __shared__ __align__(1024) char shared[];
-  // What the first warp of a pair has written the second may read. Not bar.arrive and bar.sync of 64 threads,
-  // which are up to 1 % faster: where part of a block meets at one of those, compute-sanitizer's racecheck
-  // (CUDA 13.0) loses count of __syncthreads and reports races across it.
+  // Tells the second warp of a pair that it may read what the first has written. It is not bar.arrive and
+  // bar.sync of 64 threads, which would be up to 1 % faster, because compute-sanitizer's racecheck (CUDA
+  // 13.0) loses count of __syncthreads if part of a block meets at one of those, and reports races across it.
   __shared__ uint64_t handed[kPairs];
   constexpr int kThreads = kPairs * 64, kKeys = kPairs * 32, kTiles = kStageRows / 8,
                 kSteps = kStageRows / 16;
@@ -161,7 +165,7 @@ __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const Back
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, pair = warp % kPairs;
   int head = blockIdx.y, batch = blockIdx.z, key_tile = blockIdx.x;
   if constexpr (kQueries) {
-    __shared__ int number;  // blocks are numbered as they start: who waits, waits for one that runs
+    __shared__ int number;  // blocks are numbered as they start, so a waiting block waits for one that runs
     if (threadIdx.x == 0) number = atomicAdd(p.turns, 1);
     __syncthreads();
     const int pairs = p.heads * p.batches;
@@ -218,18 +222,19 @@ __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const Back
   }
 
   int* turn = kQueries ? p.turns + 1 + row_base / kStageRows : nullptr;
-  const auto end_turn = [&](int tile) {  // behind a barrier: every thread's additions are on their way
+  const auto end_turn = [&](int tile) {  // called after a barrier: every thread has issued its additions
     if (threadIdx.x > 0) return;
     __threadfence();
     atomicAdd(turn + tile, 1);
   };
 
-  // dq of one tile, 32 queries and a quarter of the columns
-  // a warp, from T as a step left it behind a barrier.
+  // Computes dq of one tile, 32 queries and a quarter of the columns per warp, from the T that a step wrote
+  // before a barrier.
   const auto query_products = [&](int tile) {
     static_assert(!kQueries || (kPairs == 4 && kStageRows == 64));
     constexpr int kColumns = kDim / 32;  // tiles of 8
-    // Asked early, answered when the products are done: the turn has come by then.
+    // This load is issued early and its result used when the products are done; by then it is
+    // usually this block's turn.
     int done = key_tile;
     if (key_tile > 0) asm volatile("ld.relaxed.gpu.global.b32 %0, [%1];" : "=r"(done) : "l"(turn + tile));
     const int row = tile * kStageRows;
@@ -277,7 +282,7 @@ __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const Back
     __syncthreads();
     if (tile + 1 < tiles) load_stage(tile + 1);
     device::commit_copies();
-    if constexpr (kQueries) {  // of the step before: its T is whole, and nobody needs to wait for it
+    if constexpr (kQueries) {  // for the step before: its T is complete, so nobody needs to wait for it
       if (tile > begin + 1) end_turn(tile - 2);
       if (tile > begin) query_products(tile - 1);
     }
@@ -288,7 +293,7 @@ __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const Back
     if (!unseen) {
       float s[2][kTiles][4];
       row_products<T, kDim, kTiles>(s, own, scored + at);
-      // Of each query of the tile: lse for the first warp, delta for the second.
+      // A value for each query of the tile: lse for the first warp, delta for the second.
       const auto* of_row = reinterpret_cast<const float*>(shared + kRowAt) +
                            (second * 2 + (tile & 1)) * kStageRows + 2 * (lane & 3);
       uint32_t a[kSteps][2][4];
@@ -338,7 +343,7 @@ __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const Back
           }
         }
       }
-      if (kQueries && second) {  // T, 32 rows of keys, for the next step
+      if (kQueries && second) {  // writes T, 32 rows of keys, for the next step
         char* rows = shared + kWeighedAt + (tile & 1) * kWeighedBytes + pair * 32 * kStageRows * 2;
 #pragma unroll
         for (int step = 0; step < kSteps; ++step)

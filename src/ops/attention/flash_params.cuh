@@ -1,4 +1,5 @@
-// What the flash kernels' launchers share: the op's arguments as the kernels take them, and which they take.
+// The common code of the flash kernels' launchers: the op's arguments in the form that the kernels take, and
+// which arguments they accept.
 #pragma once
 
 #include "cuda/dispatch.h"
@@ -31,7 +32,7 @@ inline Params params_of(const AttentionArgs& a) {
   return p;
 }
 
-// Nothing, or why a kernel with that much shared memory a block cannot take these arguments.
+// Nothing, or the reason why a kernel with that much shared memory per block cannot take these arguments.
 inline std::optional<Refusal> why_not(const AttentionArgs& a, const Stream& stream, size_t shared_bytes) {
   if (auto why = cuda::why_no_tensor_cores(stream, a.q.dtype, shared_bytes)) return why;
   if (a.q.dims[3] > 128) return Refusal::arguments("head dims over 128");

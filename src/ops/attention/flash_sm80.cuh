@@ -3,14 +3,14 @@
 //
 // A block takes kWarps·32 queries of one head; its warps own 32 rows each, so that every fragment of K and V
 // read from shared memory feeds two products (with 16 rows the shared memory, not the tensor cores, would be
-// the limit: 64 KiB of fragments a warp for 128 products). K and V pass through two stages of kStageKeys keys
-// filled by cp.async; rows of 16-byte chunks are swizzled (chunk ^ row % 8), so ldmatrix meets no bank
-// conflict. Scores, maxima, sums and the output stay in registers in float32.
+// the limit: 64 KiB of fragments per warp for 128 products). K and V pass through two stages of kStageKeys
+// keys filled by cp.async; rows of 16-byte chunks are swizzled (chunk ^ row % 8), so ldmatrix has no bank
+// conflicts. Scores, maxima, sums and the output stay in registers in float32.
 //
-// Online softmax in powers of two with the scale folded into the one FMA before ex2. The maximum that is
-// subtracted is raised only when a row outgrows it by 2^8: until then exp(s - m) merely exceeds 1, which
-// float32 sums and 16-bit probabilities hold as exactly, and neither the quad's shuffles nor the rescaling of
-// the output are spent. Where the row's true maximum lies does not matter: the final division cancels m.
+// The online softmax is in powers of two, with the scale folded into the one FMA before ex2. The maximum m
+// that is subtracted is raised only when a row outgrows it by 2^8: until then exp(s - m) merely exceeds 1,
+// which float32 sums and 16-bit probabilities hold as exactly, and the cost of the quad's shuffles and of
+// rescaling the output is saved. The row's true maximum does not matter: the final division cancels m.
 #pragma once
 
 #include "device/mma_sm80.cuh"
@@ -31,32 +31,32 @@ struct Params {
   bool causal = false, accumulate = false;
 };
 
-constexpr int kSub = 64;  // keys a warp holds scores of at a time
+constexpr int kSub = 64;  // keys for which a warp holds scores at a time
 constexpr float kLog2e = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
 constexpr float kLowest = -3.4028234663852886e38f;
-constexpr float kSlack = 8;  // powers of two that a row may outgrow its subtracted maximum
+constexpr float kSlack = 8;  // powers of two by which a row may outgrow its subtracted maximum
 
-enum class Bias { none, keys, full };  // full: of each (query, key) too
+enum class Bias { none, keys, full };  // full: for each (query, key) too
 
 template <int kWarps, int kStageKeys, int kDim>
 constexpr size_t shared_bytes() {
   return size_t(kWarps * 32 + 4 * kStageKeys) * kDim * 2 + 2 * kStageKeys * sizeof(float);
 }
 
-// Under a causal mask: how many keys query i sees, of any number.
+// How many keys query i sees under a causal mask, without regard to how many there are.
 __device__ __forceinline__ int seen_by(const Params& p, int i) { return causal_keys(i, p.offset, p.block); }
 __device__ __forceinline__ int seen_from(const Params& p, int i) {
   return window_start(i, p.offset, p.window);
 }
 
-// A bias in powers of two. A mask of finfo.min would overflow to -inf; it stays the lowest number instead, so
-// that a row of nothing else gets uniform weights as the definition has it.
+// A bias in powers of two. A mask of finfo.min would overflow to -inf; it becomes the lowest number instead,
+// so that a row that has nothing else gets uniform weights, as in the definition.
 inline __device__ float bias_to_log2(float bias) {
   return bias == -INFINITY ? bias : fmaxf(bias * kLog2e, kLowest);
 }
 
-// Rows [first, first + kRows) of a [rows, d] matrix to swizzled shared memory; what lies past `limit` rows or
-// `d` columns becomes zero.
+// Loads rows [first, first + kRows) of a [rows, d] matrix into swizzled shared memory; whatever lies past
+// `limit` rows or `d` columns becomes zero.
 template <class T, int kDim, int kRows, int kThreads>
 __device__ void load_rows(uint32_t to, const T* from, int64_t stride, int first, int limit, int d) {
   constexpr int kChunks = kDim / 8, kStep = kThreads / kChunks;
@@ -72,8 +72,8 @@ __device__ void load_rows(uint32_t to, const T* from, int64_t stride, int first,
   }
 }
 
-// s [32 rows, kTiles·8] = 32 rows times the rows of another matrix, both of kDim values in swizzled shared
-// memory: this lane's addresses of their first chunks, of A- and of B-fragments.
+// s [32 rows, kTiles·8] = 32 rows times the rows of another matrix, both with kDim values in swizzled shared
+// memory. The addresses are those of this lane's first chunks, for A- and B-fragments.
 template <class T, int kDim, int kTiles>
 __device__ void row_products(float (&s)[2][kTiles][4], uint32_t a_address, uint32_t b_address) {
 #pragma unroll
@@ -105,8 +105,8 @@ struct Warp {
   static constexpr bool kBiased = kBias != Bias::none;
   static constexpr int kTiles = kSub / 8;
   float o[2][kDim / 8][4];
-  float top[4],
-      sum[4];  // of rows g, g + 8, g + 16, g + 24: what is subtracted, and this lane's part of the sum
+  // For rows g, g + 8, g + 16, g + 24: the subtracted maximum, and this lane's part of the sum.
+  float top[4], sum[4];
   int lane, first_row;
 
   __device__ void clear() {
@@ -120,8 +120,8 @@ struct Warp {
     for (int r = 0; r < 4; ++r) top[r] = -INFINITY, sum[r] = 0;
   }
 
-  // Scores become powers of two, biases added; only in the variants with biases. `key_bias` holds this
-  // sub-block's in shared memory, already in powers of two.
+  // Turns scores into powers of two and adds biases; only used in the variants with biases. `key_bias` holds
+  // this sub-block's biases in shared memory, already in powers of two.
   __device__ void add_biases(float (&s)[2][kTiles][4], const Params& p, int head, int key,
                              const float* key_bias) {
     const float scale = p.scale * kLog2e;
@@ -173,7 +173,8 @@ struct Warp {
     }
   }
 
-  // One sub-block of 64 keys whose rows of K and V start at these (lane-dependent, swizzled) addresses.
+  // Processes one sub-block of 64 keys whose rows of K and V start at these
+  // (lane-dependent, swizzled) addresses.
   __device__ void keys(const Params& p, int head, int key, uint32_t q_address, uint32_t k_address,
                        uint32_t v_address, const float* key_bias) {
     float s[2][kTiles][4];
@@ -232,8 +233,9 @@ struct Warp {
     return top == kLowest ? top : top * kLn2;
   }
 
-  // Divides, stores lse and the output: through this warp's own rows of the (now unused) query tile, so that
-  // 16 bytes leave at a time; an accumulating output is read and written where the fragments lie.
+  // Divides, and stores lse and the output. The output passes through this warp's own rows of the query tile
+  // (no longer used), so that each store has 16 bytes; an accumulating output is read and written in the
+  // layout of the fragments.
   __device__ void finish(const Params& p, int batch, int head, T* tile_pointer) {
     float inverse[4];
 #pragma unroll
@@ -288,7 +290,7 @@ struct Warp {
   }
 };
 
-// A block's shared memory, by addresses: its queries, two stages of k and of v, two of key biases.
+// A block's shared memory, by addresses: its queries, two stages of k and of v, and two of key biases.
 template <int kRows, int kStageKeys, int kDim>
 struct Places {
   static constexpr uint32_t kStageBytes = kStageKeys * kDim * 2;
@@ -301,8 +303,8 @@ struct Places {
         key_bias(reinterpret_cast<float*>(shared + (kRows + 4 * kStageKeys) * kDim * 2)) {}
 };
 
-// The keys of one range go through the stages, and `work` takes them in. What was copied before (the queries) has
-// arrived when this returns.
+// Passes the keys of one range through the stages and lets `work` process them. Earlier copies (the queries)
+// have arrived when this returns.
 template <class T, int kDim, int kWarps, int kStageKeys, Bias kBias>
 __device__ __forceinline__ void take_keys(Warp<T, kDim, kWarps, kStageKeys, kBias>& work, const Params& p,
                                           int batch, int head, int first,
@@ -333,8 +335,9 @@ __device__ __forceinline__ void take_keys(Warp<T, kDim, kWarps, kStageKeys, kBia
   if (begin < blocks) load_stage(begin);
   device::commit_copies();
 
-  // Rows and chunks that ldmatrix wants of this lane: of Q and V rows lane % 16 and the right half's chunk
-  // for lanes 16 and up; of K the other way round. Chunk 0 or 1 swizzled; further chunks are an XOR away.
+  // The rows and chunks that this lane passes to ldmatrix. For Q and V: row lane % 16, and the
+  // right half's chunk for lanes 16 and up; for K the other way round. Chunk 0 or 1 is swizzled;
+  // further chunks are an XOR away.
   const int row_a = lane & 15, half_a = lane >> 4, row_b = (lane & 7) + ((lane >> 4) << 3),
             half_b = (lane >> 3) & 1;
   const uint32_t a_offset = row_a * kDim * 2 + ((half_a ^ (row_a & 7)) << 4);
@@ -370,7 +373,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) attention_kernel(const P
   extern __shared__ __align__(1024) char shared[];
   constexpr int kThreads = kWarps * 32, kRows = kWarps * 32;
   const int head = blockIdx.y, batch = blockIdx.z, warp = threadIdx.x / 32;
-  // Under a causal mask the last queries have the most keys: they go first.
+  // Under a causal mask the last queries have the most keys, so they go first.
   const int tile = p.causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x, first = tile * kRows;
   const Places<kRows, kStageKeys, kDim> at(shared);
   const T* q = static_cast<const T*>(p.q) + batch * p.qs.batch + head * p.qs.head;

@@ -2,34 +2,37 @@
 //
 //   block      128 queries of one head: two warpgroups of 64, and a third whose first thread loads
 //   cluster    kCluster blocks with neighbouring queries share k and v: each loads its part of a tile for all
-//   step       kKeys keys: s [64, kKeys] = q·kᵀ in registers, softmax there, o [64, D] += p·v with p there too
+//   step       kKeys keys: s [64, kKeys] = q·kᵀ in registers, softmax there, o [64, D] += p·v with p there
+//              too
 //
 //   loader     K0 Q  K1 V0  K2 V1 … Vn       rings of kStages tiles of k and of v, full/empty barriers
 //   warpgroup  s0; then for each step: issue s of this step, issue o += p·v of the step before, let the other
 //              warpgroup issue, wait for s, compute its softmax while p·v runs, wait for p·v
 //   turns      two named barriers: one warpgroup computes its softmax while the products of the other run
 //
-// Softmax in powers of two with scale·log2(e) folded into one multiply-add. What is subtracted from a row:
-//   powers     nothing, where q carries scale·log2(e) already (attention.h's kPowersOfTwo): bf16 and float32 hold
-//              2^±100, and a multiply-add a score is saved
+// The softmax is in powers of two, with scale·log2(e) folded into one multiply-add. The value
+// subtracted from a row is:
+//   powers     nothing, if q already contains scale·log2(e) (attention.h's kPowersOfTwo): bf16 and float32
+//              hold 2^±100, and a multiply-add per score is saved
 //   bf16       the largest score of the first step, for good: weights in bf16 and sums in float32 have room
-//              for rows that outgrow it by 2^60. So no step looks for its largest score, which would be a
+//              for rows that outgrow it by 2^60. So no step needs to find its largest score, which would be a
 //              fifth of the softmax's instructions.
 //   f16        the largest so far, until a row outgrows it by 2^8: then o and the row's sum are scaled
-// Rows whose weights add up to too much (kRoom) or too little (kLeast) are noted, and a second launch (kRepair)
-// computes their units again as f16 does.
-// The last keys come first, so that only the first step of a unit can meet the end of the keys; of several ranges
-// of keys (kRanges) the last step of each can, and of listed blocks (kLists) any. With causal masks the first keys do.
+// Rows whose weights add up to too much (kRoom) or too little (kLeast) are noted, and a second launch
+// (kRepair) computes their units again in the way of f16. The last keys come first, so that only the first
+// step of a unit can meet the end of the keys. With several ranges of keys (kRanges) the last step of each
+// can, with listed blocks (kLists) any step. With causal masks the first keys come first.
 //
-// Work is units of kCluster·128 queries of a head; one head's units run at the same time and share its k and
-// v in the second-level cache. Whole rounds of units go to the clusters one by one. The units of a last,
-// incomplete round are cut along the keys into equal shares, one a cluster, whose unnormalised results
-// flash90_merge puts together.
+// Work is divided into units of kCluster·128 queries of a head; one head's units run at the same time and
+// share its k and v in the second-level cache. Whole rounds of units go to the clusters one by one. The units
+// of a last, incomplete round are cut along the keys into equal shares, one per cluster, whose unnormalised
+// results flash90_merge combines.
 //
 // With causal masks or key biases (kMasks) a unit has only the steps that it sees (flash_sm90_masks.cuh).
 //
-// With lists of key blocks a unit is one block of queries, which no other shares its keys with, so there are no
-// clusters; a step is a listed block. Units go to the blocks of threads that are free (flash_sm90_units.cuh).
+// With lists of key blocks a unit is one block of queries, which does not share its keys with another, so
+// there are no clusters; a step is a listed block. Units go to whichever block of threads is free
+// (flash_sm90_units.cuh).
 #pragma once
 
 #include "device/overlap.cuh"
@@ -42,7 +45,7 @@ namespace tachy::ops::flash {
 
 // --- the loading thread
 
-// This block's part of a tile, to all blocks.
+// Loads this block's part of a tile, into all blocks.
 template <class C>
 __device__ inline void flash90_load_tile(uint32_t to, const CUtensorMap& map, uint32_t full, uint32_t empty,
                                          device::RingPlace<C::kStages>& ring, int key, const Place90& place,
@@ -83,7 +86,8 @@ __device__ inline void flash90_load(const Params90& p, const Maps90<C>& maps, ui
       if constexpr (C::kOwnSteps) walk.enter(s.unit), s.end = walk.steps();
       if (C::kPartial && s.end == 0) continue;
     }
-    const bool empty = C::kHandsOut && s.begin == s.end;  // nothing to load, which the others must hear of
+    // There is nothing to load, but the others must learn about it.
+    const bool empty = C::kHandsOut && s.begin == s.end;
     const Place90 place(p, empty ? 0 : s.unit, rank, C{});
     if (!empty) load_k(s.end - 1, place);
 #pragma unroll
@@ -113,7 +117,7 @@ __device__ inline void flash90_load(const Params90& p, const Maps90<C>& maps, ui
   }
 }
 
-// By each warp when it has read a tile: a lane for each block that loads parts of it.
+// Called by each warp when it has read a tile: one lane for each block that loads parts of it.
 template <class C>
 __device__ __forceinline__ void flash90_release(uint32_t empty, uint32_t lane) {
   if constexpr (C::kCluster == 1) {
@@ -155,7 +159,8 @@ template <class C>
 __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_t k_at, uint32_t v_at,
                                        Barriers90<C> b, uint32_t rank,
                                        [[maybe_unused]] const Handed90<C>* handed) {
-  const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 128), 0) - 1;  // known to be uniform
+  // Lets the compiler know that it is uniform.
+  const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 128), 0) - 1;
   const uint32_t lane = threadIdx.x & 31;
   device::RingPlace<C::kStages> k_ring, v_ring;
   device::RingPlace<C::kQStages> q_ring;
@@ -178,7 +183,7 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
       if constexpr (C::kOwnSteps) walk.enter(seg.unit), seg.end = walk.steps();
     }
     if (C::kPartial && (C::kHandsOut ? seg.begin == seg.end : seg.end == 0)) {
-      // Of a piece without a step nobody asks for the share.
+      // The share of a piece without a step is never read.
       if (!C::kHandsOut || seg.share < 0)
         flash90_nothing<C>(p, seg, Place90(p, seg.unit, rank, C{}), rank, group);
       if constexpr (C::kHandsOut) {
@@ -200,7 +205,7 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
       }
     };
     const auto q = device::uniform(device::k_major(q_at + q_ring.index * C::kQBytes + group * (64 * 128)));
-    [[maybe_unused]] int listed = 0;  // keys of a step, read early: memory is far away
+    [[maybe_unused]] int listed = 0;  // keys of a step, read early because of memory's latency
     if constexpr (C::kLists) listed = walk.present(seg.end - 1);
     if constexpr (!C::kHandsOut) device::barrier_wait(b.q_full(q_ring.index, group), q_ring.parity);
     device::barrier_wait(b.k_full(k_ring.index), k_ring.parity);
@@ -244,10 +249,10 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
         if (rare) rows.sum[0] *= factor[0], rows.sum[1] *= factor[1];
       }
       exponentials<C>(s, rows, p.scale_log2);
-      // The same in a warp: what follows is for whole warps.
+      // Makes it the same throughout a warp, because the following steps need whole warps.
       if constexpr (!C::kTracks) rare = __any_sync(~0u, !(rows.sum[0] + rows.sum[1] < C::kRoom));
-      // Two waits, so that they stay behind a branch on the exponentials: the assembler would move a single
-      // one in front of them, and nothing would be left to run beside the product.
+      // There are two waits, so that they stay behind a branch on the exponentials: the assembler would move
+      // a single wait in front of them, and nothing would run in parallel with the product.
       if (rare) {
         asm volatile("wgmma.wait_group.sync.aligned 0; // rare\n" ::: "memory");
         device::wgmma_touch(o);
@@ -274,18 +279,18 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
   }
 }
 
-// Whether this cluster has a unit to compute again. By all threads of a block; the same in all blocks of a
-// cluster.
+// Whether this cluster has a unit to compute again. Called by all threads of a block; the result is the same
+// in all blocks of a cluster.
 template <class C>
 __device__ inline bool flash90_repairs(const Params90& p) {
-  // Where units are dealt out otherwise (MaskSchedule90): any cluster's.
+  // If units are distributed in another way (MaskSchedule90), any cluster's units count.
   const int cluster = C::kMasks ? 0 : blockIdx.x / C::kCluster,
             clusters = C::kMasks ? 1 : gridDim.x / C::kCluster;
   bool any = false;
   for (int64_t unit = cluster + int64_t{threadIdx.x} * clusters; unit < p.whole_units;
        unit += 384 * int64_t{clusters}) {
     if (!outgrown<C>(p, static_cast<int>(unit))) continue;
-    any = true;  // every unit is looked at by one thread of each block of its cluster
+    any = true;  // every unit is checked by one thread of each block of its cluster
     if (p.again && blockIdx.x % C::kCluster == 0) atomicAdd(p.again, C::kUnitRows / 16ull);
   }
   return __syncthreads_or(any);
@@ -305,11 +310,12 @@ __global__ void __launch_bounds__(384, 1)
     __shared__ Handed90<C> places;
     handed = &places;
   }
-  // The swizzle follows address bits: tiles begin at multiples of its period (the same in all blocks of a
-  // cluster).
+  // The swizzle depends on address bits, so tiles begin at multiples of its period (the same in
+  // all blocks of a cluster).
   uint32_t q = (device::shared_address(shared) + 1023) & ~1023u;
   Barriers90<C> b{device::shared_address(barriers)};
-  asm volatile("" : "+r"(q), "+r"(b.base));  // kept, not made anew at each use
+  // Keeps them in registers, rather than recomputing them at each use.
+  asm volatile("" : "+r"(q), "+r"(b.base));
   const uint32_t k = q + C::kQStages * C::kQBytes, v = k + C::kStages * C::kTileBytes;
   const uint32_t rank = C::kCluster > 1 ? device::cluster_rank() : 0;
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 32), 0);
@@ -338,7 +344,7 @@ __global__ void __launch_bounds__(384, 1)
     device::take_registers<C::kRegisters>();
     flash90_compute<C>(p, q, k, v, b, rank, handed);
   }
-  // No block leaves while another may still arrive at its barriers or load into it.
+  // No block may exit while another may still arrive at its barriers or load into it.
   __syncwarp();
   if constexpr (C::kCluster > 1) device::cluster_sync();
 }

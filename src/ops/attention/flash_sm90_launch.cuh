@@ -1,4 +1,4 @@
-// Launches flash_sm90.cuh: tensor maps of q, k and v, how the work is shared out, room for the shares.
+// Launches flash_sm90.cuh: tensor maps of q, k and v, the distribution of the work, and room for the shares.
 #pragma once
 
 #include "cuda/dispatch.h"
@@ -10,19 +10,19 @@
 
 namespace tachy::ops::flash {
 
-// One [B, L, H, D] tensor in boxes of 64 columns and `rows` tokens of one head.
+// The map of a [B, L, H, D] tensor, in boxes of 64 columns and `rows` tokens of one head.
 inline CUtensorMap tokens_map(const Tensor& t, int64_t rows) {
   cuda::TensorMapShape m{.rank = 4,
                          .dims = {t.dims[3], t.dims[1], t.dims[2], t.dims[0]},
                          .strides = {1, t.strides[1], t.strides[2], t.strides[0]},
                          .box = {64, rows, 1, 1}};
   for (int i = 1; i < 4; ++i)
-    if (m.dims[i] == 1) m.strides[i] = 8;  // unused, but the driver looks at it
+    if (m.dims[i] == 1) m.strides[i] = 8;  // unused, but the driver checks it
   return cuda::make_tensor_map("attention", t.dtype, t.data, m);
 }
 
-// Whether cutting the units of an incomplete last round pays: the round's time that it saves against one more
-// kernel and the shares' way through memory, in µs on an H200.
+// Whether cutting the units of an incomplete last round pays: compares the part of the round's time that it
+// saves with the cost of another kernel and of moving the shares through memory, in µs on an H200.
 inline bool worth_cutting(int units, int clusters, double unit_us) {
   const int rest = units % clusters;
   if (rest == 0) return false;
@@ -72,7 +72,7 @@ void launch90(const char* name, const AttentionArgs& a, const Params90& p, int c
                            stream, maps90<C>(a), p);
 }
 
-// Of all keys, at most.
+// Steps through all keys, at most.
 template <class C>
 int steps90(const Params90& p) {
   int steps = 0;
@@ -80,8 +80,8 @@ int steps90(const Params90& p) {
   return steps;
 }
 
-// Into how many pieces units of a last round are cut, of listed blocks: what takes the least of a unit's time, where
-// a piece costs a hundredth of it for its start and end.
+// Into how many pieces the units of a last round are cut, with listed blocks: the number with the lowest
+// cost, in units' times, if each piece adds a hundredth of a unit for its start and end.
 inline int pieces_of(int units, int blocks) {
   constexpr int kMost = 8;
   const auto cost = [&](int pieces) {
@@ -93,7 +93,7 @@ inline int pieces_of(int units, int blocks) {
   return best;
 }
 
-// How the units of a call are shared out: the number of clusters.
+// Decides how the units of a call are distributed. Returns the number of clusters.
 template <class C>
 int share_out(const AttentionArgs& a, const Stream& stream, Params90& p) {
   p.units_per_head = (p.lq + C::kUnitRows - 1) / C::kUnitRows;
@@ -102,7 +102,7 @@ int share_out(const AttentionArgs& a, const Stream& stream, Params90& p) {
   const int units = static_cast<int>(all);
   const int clusters = stream.gpu->info().multiprocessors / C::kCluster;
   const double step_us = 4e-6 * C::kRows * C::kKeys * C::kDim / 5.3;  // 700 TFLOP/s
-  const int steps = C::kLists ? p.lists.capacity : steps90<C>(p);     // of a unit, at most
+  const int steps = C::kLists ? p.lists.capacity : steps90<C>(p);     // at most, for one unit
   p.cut_units = !C::kMasks && worth_cutting(units, clusters, step_us * steps) ? units % clusters : 0;
   p.whole_units = units - p.cut_units;
   if constexpr (C::kLists) {
@@ -113,7 +113,8 @@ int share_out(const AttentionArgs& a, const Stream& stream, Params90& p) {
   }
 }
 
-// Room for what units become on the way: notes, shares of those that are cut, the order of those with lists.
+// Takes room for intermediate data of units: notes, shares of those that are cut, the
+// order of those with lists.
 template <class C>
 void take_scratch(Params90& p, int clusters, Arena& arena) {
   const int units = p.whole_units + p.cut_units;
@@ -135,7 +136,8 @@ template <class T, int kDim, int kKeys, int kCluster, bool kBare = false, Keys90
 void run90(const AttentionArgs& a, Stream& stream) {
   using C = Tile90<T, kDim, kKeys, kCluster, kBare, false, kOf>;
   Params90 p = params90(a);
-  if constexpr (C::kBiases) p.scale_log2 = 1.44269504088896340736f;  // the scale is in the scores by then
+  // The scores already contain the scale here.
+  if constexpr (C::kBiases) p.scale_log2 = 1.44269504088896340736f;
   const int clusters = share_out<C>(a, stream, p), units = p.whole_units + p.cut_units;
   const int repairing = std::min(stream.gpu->info().multiprocessors / kCluster, units);
   ArenaScope scope(*stream.arena);
@@ -159,8 +161,8 @@ void run90(const AttentionArgs& a, Stream& stream) {
   }
 }
 
-// Nothing is subtracted where scores are powers of two; elsewhere, of ranges and lists, what is subtracted is tracked (one
-// kernel less to compile than what whole ranges get, and 10 % slower).
+// Nothing is subtracted if scores are powers of two. Otherwise, with ranges and lists, the subtracted value
+// is tracked (this saves compiling the second kernel that whole ranges have, and is 10 % slower).
 template <class T, int kDim, int kKeys, int kCluster, Keys90 kOf>
 void run90_partial(const AttentionArgs& a, Stream& stream) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>)
@@ -168,7 +170,7 @@ void run90_partial(const AttentionArgs& a, Stream& stream) {
   run90<T, kDim, kKeys, kCluster, false, kOf>(a, stream);
 }
 
-// What every launch needs.
+// The requirements of every launch.
 inline std::optional<Refusal> why_not_sm90(const AttentionArgs& a, const Stream& stream) {
   if (stream.gpu->info().major != 9) return Refusal::machine("the GPU is not Hopper");
   if (!cuda::tensor_maps_available()) return Refusal::machine("the driver has no tensor maps");
@@ -177,7 +179,7 @@ inline std::optional<Refusal> why_not_sm90(const AttentionArgs& a, const Stream&
   return std::nullopt;
 }
 
-// Of kernels that look at neither masks nor biases.
+// The requirements of kernels that support neither masks nor biases.
 inline std::optional<Refusal> why_not_masked(const AttentionArgs& a) {
   for (int i = 0; i < a.ranges(); ++i) {
     if (a.range(i).key_bias.defined()) return Refusal::arguments("a key bias");

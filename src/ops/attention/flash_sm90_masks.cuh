@@ -1,18 +1,19 @@
-// Causal masks and key biases for flash_sm90.cuh: which keys the queries of a unit see, and what a step does to their
-// scores.
+// Causal masks and key biases for flash_sm90.cuh: which keys the queries of a unit see, and how a step
+// changes their scores.
 //
-// A unit walks through the keys that its last query sees, and no others; so units differ in length, and are dealt out so
-// that clusters come out about even (MaskSchedule90). None is cut. It begins with the first keys, which a row sees if it
-// sees any: their largest score is what is subtracted from a row for good (flash_sm90.cuh), and most steps need no mask.
-// A row may see no key of a step, or of any: what is subtracted from it is then -inf, which `exponentials` takes as 0.
+// A unit goes through the keys that its last query sees, and no others. So units differ in length, and they
+// are distributed so that clusters finish at about the same time (MaskSchedule90). None is cut. A unit begins
+// with the first keys, which a row sees if it sees any: their largest score is subtracted from the row for
+// good (flash_sm90.cuh), and most steps need no mask. A row may see no key of a step, or none at all: the
+// subtracted value is then -inf, which `exponentials` takes as 0.
 #pragma once
 
 #include "ops/attention/flash_sm90_work.cuh"
 
 namespace tachy::ops::flash {
 
-// Steps through the keys of each range that a unit sees; no step before the first unit. Steps are walked through from the
-// last to the first, so here the last is that of the first keys.
+// Steps through the keys of each range that a unit sees; there is no step before enter(). Steps are taken
+// from the last to the first, so the last one has the first keys here.
 template <class C>
 class MaskWalk90 {
  public:
@@ -37,7 +38,7 @@ class MaskWalk90 {
     for (int i = 0; i + 1 < C::kMaps; ++i) r += place >= ends_[i];
     return r;
   }
-  // Its first key in its range.
+  // The step's first key, counted in its range.
   __device__ int key(int step) const {
     const int place = steps() - 1 - step;
     int first = 0;
@@ -69,9 +70,9 @@ class MaskWalk90 {
   int keys_[C::kMaps], ends_[C::kMaps], clear_[C::kMaps];
 };
 
-// Masks what a thread's two rows do not see, after the keys' biases. With biases scores are multiplied by the scale
-// here: a bias of -FLT_MAX, which is how many say that a key is masked, times log2(e) would be infinite.
-// `first`: the warpgroup's first row.
+// Adds the keys' biases, and then masks the keys that a thread's two rows do not see. With biases, scores are
+// multiplied by the scale here: a bias of -FLT_MAX, a usual way to mask a key, would be infinite after
+// multiplying it by log2(e). `first` is the warpgroup's first row.
 template <class C>
 __device__ __forceinline__ void mask_rows(float (&s)[C::kKeys / 2], const MaskWalk90<C>& walk,
                                           const Params90& p, int step, int batch, int first) {
@@ -102,9 +103,10 @@ __device__ __forceinline__ void mask_rows(float (&s)[C::kKeys / 2], const MaskWa
       if (g * 8 + column + k % 2 >= seen[k / 2]) s[g * 4 + k] = -INFINITY;
 }
 
-// Units of a causal head grow longer one by one: the first and the last are together as long as the second and the one
-// before the last. So where there are many, a cluster gets such pairs, of one head after the other. Few go out by
-// themselves, the longest of all heads first, every second round in the other direction.
+// The units of a causal head grow longer one by one: the first and the last together are as long as the
+// second and the last but one. So if there are many, a cluster gets such pairs, of one head after the other.
+// If there are few, they are distributed singly, the longest of all heads first, with every second round in
+// the opposite direction.
 template <class C>
 class MaskSchedule90 {
  public:
@@ -129,7 +131,7 @@ class MaskSchedule90 {
     for (;; ++turn_) {
       const int pair = cluster_ + turn_ / 2 * clusters_, i = pair % pairs;
       if (pair >= heads_ * pairs) return -1;
-      if (turn_ % 2 == 1 && 2 * i == units_ - 1) continue;  // the one in the middle has no other
+      if (turn_ % 2 == 1 && 2 * i == units_ - 1) continue;  // the one in the middle has no partner
       const int block = turn_++ % 2 == 0 ? units_ - 1 - i : i;
       return pair / pairs * units_ + block;
     }

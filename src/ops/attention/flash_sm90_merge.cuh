@@ -1,4 +1,4 @@
-// The end of flash_sm90.cuh's work: results of units that were cut along the keys.
+// The final step of flash_sm90.cuh's work: combines the results of units that were cut along the keys.
 #pragma once
 
 #include "device/overlap.cuh"
@@ -6,8 +6,8 @@
 
 namespace tachy::ops::flash {
 
-// Shares of cut units (pieces, of those with lists) → out and lse; a warp a row, shares in the order of their keys.
-// Grid: (rows of a unit / 8, units).
+// Combines the shares of cut units (or their pieces, with lists) into out and lse; one warp per row, shares
+// in the order of their keys. Grid: (rows of a unit / 8, units).
 template <class C>
 __global__ void __launch_bounds__(256) flash90_merge(const __grid_constant__ Params90 p, int clusters) {
   device::wait_for_previous_kernel();
@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(256) flash90_merge(const __grid_constant__ Par
   WalkOf90<C> walk(p);
   if constexpr (C::kLists) walk.enter(unit);
   const int steps = walk.steps();
-  if (!C::kLists && steps == 0) return;  // written already
+  if (!C::kLists && steps == 0) return;  // already written
   [[maybe_unused]] const int begin = blockIdx.y * steps, end = begin + steps;
   // The shares of clusters [first, …) touch this unit.
   [[maybe_unused]] int first = 0;
@@ -28,13 +28,14 @@ __global__ void __launch_bounds__(256) flash90_merge(const __grid_constant__ Par
     while (Schedule90<C>::share_begin(p, steps, first + 1, clusters) <= begin) ++first;
   const auto for_each_share = [&](auto&& body) {
     if constexpr (C::kLists) {
-      for (int i = 0; i < min(steps, p.pieces); ++i)  // of fewer steps than pieces the first have one each
+      // If there are fewer steps than pieces, the first pieces have one each.
+      for (int i = 0; i < min(steps, p.pieces); ++i)
         body(int64_t{static_cast<int>(blockIdx.y) * p.pieces + i} * C::kRows + in_unit);
     } else {
       for (int c = first; c < clusters; ++c) {
         const int from = Schedule90<C>::share_begin(p, steps, c, clusters);
         if (from >= end) break;
-        if (from == Schedule90<C>::share_begin(p, steps, c + 1, clusters)) continue;  // an empty one
+        if (from == Schedule90<C>::share_begin(p, steps, c + 1, clusters)) continue;  // an empty share
         body((int64_t{c} * 2 + (from < begin)) * (C::kCluster * C::kRows) + in_unit);
       }
     }

@@ -1,5 +1,6 @@
-// Softmax over a thread's two rows of scores, and their results, for flash_sm90.cuh. All of a thread's columns
-// of a row: s[4j], s[4j + 1] of its first row, s[4j + 2], s[4j + 3] of its second, 8 columns further for each j.
+// Softmax over a thread's two rows of scores, and their results, for flash_sm90.cuh. A thread's
+// columns of a row are s[4j], s[4j + 1] in its first row and s[4j + 2], s[4j + 3] in its second, 8
+// columns further for each j.
 #pragma once
 
 #include "device/cache_policy.cuh"
@@ -10,11 +11,11 @@ namespace tachy::ops::flash {
 
 // State of a thread's two rows.
 struct Rows90 {
-  float most[2];  // subtracted, in units of scores
-  float sum[2];   // of this thread's columns
+  float most[2];  // the subtracted value, in units of scores
+  float sum[2];   // over this thread's columns
 };
 
-// The largest score of each of the two rows; four chains of comparisons side by side.
+// The largest score of each of the two rows, by four parallel chains of comparisons.
 template <int N>
 __device__ __forceinline__ void row_max(const float (&s)[N], float (&most)[2]) {
   float m[4] = {s[0], s[1], s[2], s[3]};
@@ -28,13 +29,13 @@ __device__ __forceinline__ void row_max(const float (&s)[N], float (&most)[2]) {
   }
 }
 
-// s → exp2(s·scale − most·scale), or of bare scores exp2(s); adds to the rows' sums.
+// Replaces s by exp2(s·scale − most·scale), or bare scores by exp2(s), and adds to the rows' sums.
 template <class C, int N>
 __device__ __forceinline__ void exponentials(float (&s)[N], Rows90& rows, float scale) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const float most =
-        C::kMasks && rows.most[r] == -INFINITY ? 0.0f : rows.most[r];  // no key of this row yet
+    // This row has seen no key yet.
+    const float most = C::kMasks && rows.most[r] == -INFINITY ? 0.0f : rows.most[r];
     const float minus = -most * scale;
     float sum0 = 0, sum1 = 0;
 #pragma unroll
@@ -67,13 +68,13 @@ __device__ __forceinline__ void mask_end(float (&s)[C::kKeys / 2], int present) 
       if (g * 8 + column + k % 2 >= present) s[g * 4 + k] = -INFINITY;
 }
 
-// Whether a row's sum of weights leaves it its precision.
+// Whether a row's sum of weights is in the range that preserves its precision.
 template <class C>
 __device__ __forceinline__ bool fits(float sum) {
   return sum < C::kRoom && sum > C::kLeast;
 }
 
-// A unit without a key: zeros, and lse -inf.
+// Handles a unit without a key: zeros, and lse -inf.
 template <class C>
 __device__ inline void flash90_nothing(const Params90& p, const Segment90& s, const Place90& place,
                                        uint32_t rank, int group) {
@@ -92,7 +93,7 @@ __device__ inline void flash90_nothing(const Params90& p, const Segment90& s, co
   }
 }
 
-// Sums of a whole unit, divided → out; or of a share, as they are.
+// Writes the sums of a whole unit, divided, to out, or those of a share as they are.
 template <class C>
 __device__ inline void flash90_finish(const Params90& p, const Segment90& s, const Place90& place,
                                       uint32_t rank, int group, float (&o)[C::kDim / 2], Rows90& rows) {
@@ -111,7 +112,7 @@ __device__ inline void flash90_finish(const Params90& p, const Segment90& s, con
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int in_block = group * 64 + warp * 16 + r * 8 + lane / 4, row = place.row + in_block;
-    // What was subtracted: nothing of a row that saw no key of its first step.
+    // Nothing was subtracted from a row that saw no key of its first step.
     const float subtracted = C::kMasks && rows.most[r] == -INFINITY ? 0.0f : rows.most[r];
     const float most = subtracted * p.scale_log2;
     if (s.share >= 0) {

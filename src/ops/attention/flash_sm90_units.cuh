@@ -1,29 +1,32 @@
-// Who computes which unit of flash_sm90.cuh where keys are listed. Lists differ in length, so units are not dealt out
-// beforehand: whoever is free takes the next. Its loading thread draws a ticket and passes what it means to the
-// two warpgroups beside the queries (a place for each in Handed90, guarded by the queries' barriers).
+// Who computes which unit of flash_sm90.cuh when keys are listed. Lists differ in length, so units are
+// not distributed beforehand: whoever is free takes the next one. The loading thread draws a ticket
+// and passes the unit to the two warpgroups beside the queries (a place for each in Handed90, guarded
+// by the queries' barriers).
 //
-//   order      heads one after another, so that those at work share k and v in the second-level cache; of a head the
-//              longest lists first. Blocks of threads that begin together then walk over lists of about one
-//              length, whose blocks are in the order of the keys: they read the same keys at about the same time.
-//   last round what does not fill a round of all blocks of threads is cut into pieces of equal shares of its list,
-//              handed out last, which flash90_merge puts together.
+//   order      heads one after another, so that those at work share k and v in the second-level cache; within
+//              a head the longest lists first. Blocks of threads that begin together then have lists of about
+//              the same length, whose blocks are in the order of the keys: they read the same keys at about
+//              the same time.
+//   last round units that do not fill a round of all blocks of threads are cut into pieces of equal shares of
+//              their lists, handed out last, which flash90_merge combines.
 //
-// flash90_order makes the order from the lists, which may have been written on the device, and sets the tickets
-// back, so that a captured launch can be replayed. Which units are cut follows from the number of units and of
-// multiprocessors, where they are cut from the unit's own list: no unit's result depends on the other lists or
-// on who computes it.
+// flash90_order makes the order from the lists, which may have been written on the device, and resets the
+// tickets, so that a captured launch can be replayed. Which units are cut follows from the number of units
+// and of multiprocessors, and where they are cut from the unit's own list: no unit's result depends on the
+// other lists or on who computes it.
 #pragma once
 
 #include "ops/attention/flash_sm90_work.cuh"
 
 namespace tachy::ops::flash {
 
-// The step with which a piece of a unit begins. The first pieces are a step longer where they do not come out even.
+// The step with which a piece of a unit begins. If steps cannot be divided evenly, the
+// first pieces have one more.
 __device__ inline int piece_begin(int steps, int pieces, int i) {
   return steps / pieces * i + min(steps % pieces, i);
 }
 
-// What the loading thread hands to the warpgroups.
+// The unit that the loading thread hands to the warpgroups.
 template <class C>
 struct Handed90 {
   int4 places[C::kQStages][2];
@@ -36,7 +39,8 @@ struct Handed90 {
   }
 };
 
-// By the loading thread: the next unit or piece, which `walk` then is in; none left: unit -1.
+// Called by the loading thread: returns the next unit or piece, and lets `walk` enter it;
+// returns unit -1 if none is left.
 __device__ inline Segment90 draw_ticket(const Params90& p, ListWalk90& walk) {
   const int ticket = static_cast<int>(atomicAdd(p.ticket, 1u)), piece = ticket - p.whole_units;
   if (piece < 0) {
@@ -50,15 +54,15 @@ __device__ inline Segment90 draw_ticket(const Params90& p, ListWalk90& walk) {
   return {unit, piece_begin(walk.steps(), p.pieces, i), piece_begin(walk.steps(), p.pieces, i + 1), piece};
 }
 
-// p.order: of each head its whole units, the longest list first, of equal ones the first first. A block of threads
-// for each head of a sample; each thread finds the place of its unit.
+// Fills p.order: for each head its whole units, the longest list first, and equal ones in their order. There
+// is a block of threads for each head of a sample; each thread finds the place of its unit.
 template <class C>
 __global__ void __launch_bounds__(256) flash90_order(const __grid_constant__ Params90 p) {
   static_assert(C::kHandsOut);
   __shared__ int counts[256];
   const int first = static_cast<int>(blockIdx.x) * p.units_per_head;
   const int head = static_cast<int>(blockIdx.x) % p.heads, batch = static_cast<int>(blockIdx.x) / p.heads;
-  const int units = min(p.units_per_head, p.whole_units - first);  // none of a head that is cut
+  const int units = min(p.units_per_head, p.whole_units - first);  // none for a head whose units are all cut
   if (first == 0 && threadIdx.x == 0) *p.ticket = 0;
   for (int begin = 0; begin < units; begin += 256) {
     const int unit = begin + static_cast<int>(threadIdx.x);

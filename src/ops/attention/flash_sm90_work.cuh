@@ -1,5 +1,5 @@
-// What the blocks of flash_sm90.cuh compute, and in which order: units of queries of one head, some of them cut
-// along the keys.
+// The work of flash_sm90.cuh's blocks, and its order: units of queries of one head, some
+// of them cut along the keys.
 #pragma once
 
 #include "device/cluster.cuh"
@@ -11,8 +11,8 @@ namespace tachy::ops::flash {
 // One range of keys.
 struct Range90 {
   int most;
-  const int32_t* there;  // or null: all of them
-  const float* bias;     // [B, most] or null; biases and masks are looked at by kernels for masks alone
+  const int32_t* there;  // null: all of them are there
+  const float* bias;     // [B, most] or null; only the kernels for masks use biases and masks
   int64_t bias_batch;
   int offset, block;
   bool causal;
@@ -22,31 +22,31 @@ struct Range90 {
 struct Params90 {
   void* out;
   int64_t out_batch, out_row, out_head;
-  float* lse;  // or null
+  float* lse;  // may be null
   int64_t lse_batch, lse_head;
-  // [unit][kNotes]: not 0 where rows outgrew what was subtracted; null where that is tracked.
+  // [unit][kNotes]: not 0 if rows outgrew the subtracted value; null if that value is tracked.
   uint8_t* outgrown;
-  unsigned long long* again;  // or null: counts groups of 16 queries whose units are computed again
-  // Of each share (two a cluster) and row of a unit: D unnormalised sums; the subtracted maximum of
-  // scores·scale·log2(e) and the sum of the weights.
+  unsigned long long* again;  // counts groups of 16 queries whose units are computed again; may be null
+  // For each share (two per cluster) and row of a unit: D unnormalised sums, the subtracted maximum of
+  // scores·scale·log2(e), and the sum of the weights.
   float* shares;
   float2* share_sums;
   int lq, lk, d, heads;
-  Range90 ranges_of[1 + KeyRanges::kMost];  // lk: all their keys, at most
+  Range90 ranges_of[1 + KeyRanges::kMost];  // lk: the total of all their keys, at most
   int ranges;
   int units_per_head;  // units of one head of one sample
-  int whole_units;     // not cut
-  int cut_units;       // behind them
+  int whole_units;     // units that are not cut
+  int cut_units;       // units after them that are
   float scale, scale_log2;
-  Lists lists;       // of key blocks; of these:
-  int pieces;        // of each cut unit
-  int32_t* order;    // the whole units as they are handed out
-  uint32_t* ticket;  // how many units and pieces have been
+  Lists lists;       // lists of key blocks; only with them:
+  int pieces;        // number of pieces of each cut unit
+  int32_t* order;    // the whole units, in the order in which they are handed out
+  uint32_t* ticket;  // how many units and pieces have been handed out
 };
 
-// kBare: scores are exponents of two as they come (scale·log2(e) is 1) and nothing is subtracted from them.
-// Of which keys: all of one range; of several ranges, or of one whose length lies on the device; of those, with causal
-// masks, or with biases and masks; or of listed blocks.
+// kBare: scores are already exponents of two (scale·log2(e) is 1) and nothing is subtracted from them.
+// Keys90 says which keys there are: all of one range; several ranges, or one whose length lies on the device;
+// ranges with causal masks, or with biases and masks; or listed blocks.
 enum class Keys90 { whole, ranges, masks, biases, lists };
 
 template <class T_, int kDim_, int kKeys_, int kCluster_, bool kBare_ = false, bool kRepair_ = false,
@@ -56,30 +56,31 @@ struct Tile90 {
   static constexpr bool kRepair = kRepair_, kBare = kBare_;
   static constexpr bool kRanges = kOf_ == Keys90::ranges, kBiases = kOf_ == Keys90::biases,
                         kMasks = kBiases || kOf_ == Keys90::masks, kLists = kOf_ == Keys90::lists;
-  static constexpr bool kPartial =
-      kRanges || kMasks || kLists;                       // any step may meet an end, and there may be none
-  static constexpr bool kOwnSteps = kMasks || kLists;    // each unit has its own
-  static constexpr bool kHandsOut = kLists && !kRepair;  // units go to who is free (flash_sm90_units.cuh)
+  // Any step may meet an end, and there may be no step.
+  static constexpr bool kPartial = kRanges || kMasks || kLists;
+  static constexpr bool kOwnSteps = kMasks || kLists;    // each unit has its own number of steps
+  static constexpr bool kHandsOut = kLists && !kRepair;  // units go to whoever is free (flash_sm90_units.cuh)
   static constexpr bool kTracks =
       kRepair || std::is_same_v<T, __half> || ((kRanges || kLists || kBiases) && !kBare);
   static constexpr int kMaps = kRanges || kMasks ? 1 + KeyRanges::kMost : 1;
   static constexpr int kDim = kDim_, kKeys = kKeys_, kCluster = kCluster_, kStages = 2, kRows = 128;
-  static constexpr int kHalves = kDim / 64;  // boxes of 64 columns, 128 bytes a row
+  static constexpr int kHalves = kDim / 64;  // boxes of 64 columns, 128 bytes per row
   static constexpr int kPart = kKeys / kCluster;
   static constexpr int kUnitRows = kRows * kCluster, kNotes = kUnitRows / 8;
   static constexpr int kQBytes = kRows * kDim * 2, kTileBytes = kKeys * kDim * 2;
   static constexpr int kRingBytes = 1024 + 2 * kStages * kTileBytes;
-  // The next unit's queries come early where there is room for two.
+  // The next unit's queries are loaded early if there is room for two.
   static constexpr int kQStages = kRingBytes + 2 * kQBytes <= 227 * 1024 ? 2 : 1;
   static constexpr int kSharedBytes = kRingBytes + kQStages * kQBytes;
-  // A block starts with 168 registers a thread: (168 − 40)·128 = (232 − 168)·256. With 24 the loader spills, which
-  // long steps hide; they need all of 240.
+  // A block starts with 168 registers per thread: (168 − 40)·128 = (232 − 168)·256. With 24 the loader
+  // spills, which is hidden by long steps; these need all of 240.
   static constexpr int kLoaderRegisters = kKeys > 128 ? 24 : 40, kRegisters = kKeys > 128 ? 240 : 232;
-  // A row whose weights add up to more, or (where nothing is subtracted) to less, is computed again.
+  // A row is computed again if its weights add up to more than kRoom or (if nothing is
+  // subtracted) to less than kLeast.
   static constexpr float kRoom = kBare ? 0x1p100f : 0x1p60f, kLeast = kBare ? 0x1p-80f : 0.0f;
   static_assert(kPart % 8 == 0 && kKeys % 16 == 0 && kDim % 64 == 0 && !(kBare && kTracks) &&
                 !(kBare && kBiases));
-  // A step is a listed block, a unit the queries of one list.
+  // A step is a listed block, and a unit the queries of one list.
   static_assert(!kLists || (kKeys == BlockLists::kTokens && kUnitRows == BlockLists::kTokens));
 };
 
@@ -88,7 +89,7 @@ struct Maps90 {
   CUtensorMap q, k[C::kMaps], v[C::kMaps];
 };
 
-// Steps of kKeys keys through the ranges, one range after the other; no step has keys of two.
+// Steps of kKeys keys through the ranges, one range after the other; no step has keys of two ranges.
 template <class C>
 class Walk90 {
  public:
@@ -110,9 +111,10 @@ class Walk90 {
     for (int i = 0; i + 1 < C::kMaps; ++i) r += step >= ends_[i];
     return r;
   }
-  // Its first key in its range.
+  // The step's first key, counted in its range.
   __device__ int key(int step) const { return (step - begin(step)) * C::kKeys; }
-  // Keys from there to the end of the range; fewer than kKeys in a range's last step.
+  // How many keys there are from the step's first one to the end of the range; fewer than
+  // kKeys in a range's last step.
   __device__ int present(int step) const {
     int keys = keys_[0];
 #pragma unroll
@@ -132,7 +134,7 @@ class Walk90 {
   int keys_[C::kMaps], ends_[C::kMaps];
 };
 
-// Steps through the blocks that a unit's list has: no step before the first unit.
+// Steps through the blocks in a unit's list; there is no step before enter().
 class ListWalk90 {
  public:
   __device__ explicit ListWalk90(const Params90& p) : p_(p) {}
@@ -141,7 +143,7 @@ class ListWalk90 {
     const int head = other % p_.heads, batch = other / p_.heads;
     list_ = p_.lists.list(batch, head, block), steps_ = p_.lists.count(batch, head, block);
   }
-  // For those who were told how many steps there are, and do not ask.
+  // For callers that know the number of steps and do not ask for it.
   __device__ void enter_list(int unit) {
     const int other = unit / p_.units_per_head;
     list_ = p_.lists.list(other / p_.heads, other % p_.heads, unit % p_.units_per_head);
@@ -151,7 +153,7 @@ class ListWalk90 {
   __device__ int key(int step) const {
     return p_.lists.block(list_, step) * static_cast<int>(BlockLists::kTokens);
   }
-  // Keys from there to the last one; fewer than a block in the last block alone.
+  // How many keys there are from the step's first one to the last; fewer than a block only in the last block.
   __device__ int present(int step) const { return p_.lk - key(step); }
 
  private:
@@ -160,13 +162,13 @@ class ListWalk90 {
   int steps_ = 0;
 };
 
-// What a cluster computes one after the other.
+// A part of what a cluster computes, one part after the other.
 struct Segment90 {
-  int unit = 0, begin = 0, end = 0;  // steps
-  int share = -1;                    // of the cut units; -1: the whole unit
+  int unit = 0, begin = 0, end = 0;  // begin and end are steps
+  int share = -1;                    // which share of the cut units; -1: the whole unit
 };
 
-// Whether rows of the unit outgrew what was subtracted.
+// Whether rows of the unit outgrew the subtracted value.
 template <class C>
 __device__ inline bool outgrown(const Params90& p, int unit) {
   const uint4* notes = reinterpret_cast<const uint4*>(p.outgrown + int64_t{unit} * C::kNotes);
@@ -185,8 +187,8 @@ class Schedule90 {
     whole_ = C::kRanges && steps == 0 ? p.whole_units + p.cut_units : p.whole_units;
     from_ = share_begin(p, steps, cluster, clusters), to_ = share_begin(p, steps, cluster + 1, clusters);
   }
-  // Shares follow one another over the steps of all cut units; the first ones are a step longer where they do
-  // not come out even.
+  // Shares follow one another over the steps of all cut units; if steps cannot be divided evenly, the first
+  // shares have one more.
   __device__ static int share_begin(const Params90& p, int steps, int cluster, int clusters) {
     const int all = p.cut_units * steps;
     return all / clusters * cluster + min(all % clusters, cluster);
@@ -221,8 +223,8 @@ struct Place90 {
   }
 };
 
-// Barriers in shared memory, by their addresses. Each warpgroup has its own for its queries: one may be a step
-// ahead of the other.
+// Barriers in shared memory, by their addresses. Each warpgroup has its own for its queries, because one may
+// be a step ahead of the other.
 template <class C>
 struct Barriers90 {
   static constexpr int kOfQ = 4 * C::kQStages, kCount = kOfQ + 4 * C::kStages;

@@ -1,4 +1,5 @@
-// Ranges of keys and lists of their blocks as kernels take them: attention.h's KeyRange and BlockLists without tensors.
+// Ranges of keys and lists of their blocks in the form that kernels take: attention.h's KeyRange and
+// BlockLists without tensors.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,7 @@ struct Keys {
   Strides ks, vs;
   const float* key_bias = nullptr;  // [B, Lk] or null
   int64_t key_bias_batch = 0;
-  const int32_t* length = nullptr;  // or null: all of lk
+  const int32_t* length = nullptr;  // null: all of lk are there
   int lk = 0, offset = 0, block = 1, window = 0;
   bool causal = false;
 
@@ -28,7 +29,8 @@ struct Keys {
   }
 };
 
-// How many keys (always the first ones) query i sees under a causal mask, of any number.
+// How many keys (always the first ones) query i sees under a causal mask, without
+// regard to how many there are.
 __device__ __forceinline__ int causal_keys(int i, int offset, int block) {
   const int last = i + offset;
   if (block == 1) return last + 1;
@@ -61,11 +63,11 @@ inline KeyList key_list(const AttentionArgs& a) {
   return list;
 }
 
-// Whatever the lists hold, no count or block that comes from here is out of range.
+// Whatever the lists hold, no count or block returned from here is out of range.
 struct Lists {
-  const int32_t *indices = nullptr, *counts = nullptr;  // or null: all keys
+  const int32_t *indices = nullptr, *counts = nullptr;  // null: all keys
   Strides is, cs;
-  int capacity = 0, last = 0;  // the last block of keys
+  int capacity = 0, last = 0;  // index of the last block of keys
 
   __device__ __forceinline__ int count(int64_t b, int64_t head, int64_t query_block) const {
     return max(0, min(capacity, counts[b * cs.batch + head * cs.head + query_block * cs.row]));
@@ -82,7 +84,7 @@ inline Lists lists_of(const AttentionArgs& a) {
   Lists lists;
   if (!a.blocks.defined()) return lists;
   const Tensor &indices = a.blocks.indices, &counts = a.blocks.counts;
-  // One list may serve all of a batch.
+  // One list may serve the whole batch.
   const auto strides = [](const Tensor& t) {
     return Strides{t.dims[0] > 1 ? t.strides[0] : 0, t.strides[2], t.strides[1]};
   };

@@ -1,7 +1,7 @@
 // The VAE's norm, per position over channels, with its activation:
 //   n = x · gamma·√C / max(‖x‖₂, 1e-12);  y = silu(n) or n.
-// For a layer in 8 bits y may be codes: y / y_scale rounded to e4m3, what lies beyond ±448 that. No value of y is
-// larger than √C · max |gamma|, so a scale of a 448th of it loses none.
+// For a layer in 8 bits y may be codes: y / y_scale rounded to e4m3, where values beyond ±448 become ±448. No
+// value of y is larger than √C · max |gamma|, so with a 448th of that as the scale none is clipped.
 #pragma once
 
 #include "tensor/stream.h"
@@ -13,7 +13,7 @@ struct ChannelNormArgs {
   Tensor gamma;  // [C] f32
   bool silu = true;
   Tensor y;           // [P, C] f32, contiguous, may alias x; or f8_e4m3
-  float y_scale = 1;  // of codes
+  float y_scale = 1;  // scale of codes
 };
 
 void channel_norm(const ChannelNormArgs& args, Stream& stream);

@@ -1,6 +1,6 @@
 // Backward of the VAE's norm, y = act(n · gamma) with n = x·f, f = √C / max(‖x‖₂, 1e-12):
 //   with s = dy · act'(n·gamma) and g = s · gamma:  dx = f·(g − n·mean(g·n)),  dgamma = Σ over positions of s·n
-// At a position below the clamp of the norm f is a constant and dx = f·g.
+// At a position whose norm is below the clamp, f is a constant and dx = f·g.
 #pragma once
 
 #include "tensor/stream.h"

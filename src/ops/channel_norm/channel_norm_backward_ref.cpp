@@ -17,7 +17,7 @@ void define(const ChannelNormBackwardArgs& a, Stream& stream) {
   if (stream.measuring()) return;
   const Activation kind = a.silu ? Activation::silu : Activation::none;
   const Store* gamma = row_of<Store>(a.gamma, 0);
-  // ∂L/∂(n·gamma) at one value
+  // ∂L/∂(n·gamma) at one value.
   const auto slope = [&](int64_t i, int64_t j) {
     const Real n = rows[i].normed(Real(row_of<Store>(a.x, i)[j]));
     return Real(row_of<Store>(a.dy, i)[j]) * activate_slope(n * Real(gamma[j]), kind);

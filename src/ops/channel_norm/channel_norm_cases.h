@@ -14,7 +14,8 @@ inline void add_channel_norm_backward_cases(std::vector<OpCase>& cases) {
         {"channel_norm_backward", fmt::format("{}x{}{}", p, c, silu ? "-silu" : ""), kind, 12.0 * p * c,
          40.0 * p * c, [=](CaseMemory& memory) {
            ChannelNormBackwardArgs args{.x = memory.normal({p, c}), .gamma = memory.param({c}), .silu = silu};
-           // A black position, whose huge gradient would hide the others' errors: only where there are few.
+           // A black position, whose huge gradient would hide the others' errors, so it is
+           // added only to small cases.
            if (p <= 5) std::memset(memory.host(args.x).data, 0, static_cast<size_t>(c) * 4);
            args.dy = memory.normal({p, c});
            args.dx = memory.output({p, c}), args.dgamma = memory.output(DType::f32, {c});

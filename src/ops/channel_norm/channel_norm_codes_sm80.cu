@@ -1,5 +1,6 @@
-// The norm as codes of e4m3. 1 to 32 threads share a position, each of whose packs of 8 values they read once;
-// what does not come in packs, or has more than 1,024 channels, goes value by value, a warp a position.
+// The norm as codes of e4m3. 1 to 32 threads share a position and read each of its packs of 8 values
+// once. A position that does not consist of packs, or has more than 1,024 channels, is computed
+// value by value, by one warp.
 #include "cuda/dispatch.h"
 #include "cuda/overlap.h"
 #include "cuda/row_norm.h"
@@ -21,7 +22,7 @@ struct Params {
   float inverse;  // 1 / the codes' scale
 };
 
-// Chunks packs a thread.
+// Each thread has Chunks packs.
 template <class X, device::Act kAct, int Chunks>
 __global__ void __launch_bounds__(kThreads) norm_codes(const Params<X> p) {
   device::wait_for_previous_kernel();

@@ -18,7 +18,7 @@ void channel_norm_rows(const ChannelNormArgs& a, int64_t begin, int64_t end) {
   const int64_t c = a.x.dims[1];
   const float* gamma = row_ptr(a.gamma, 0);
   const bool codes = a.y.dtype == DType::f8_e4m3;
-  std::vector<float> wide(codes ? static_cast<size_t>(c) : 0);  // of one row
+  std::vector<float> wide(codes ? static_cast<size_t>(c) : 0);  // for one row
   simd::RowWriter writer(!codes && past_caches(a.x, a.y, c), c);
   const float root = std::sqrt(static_cast<float>(c));
   with_activation(a.silu ? Activation::silu : Activation::none, [&]<Activation K>() HWY_ATTR {

@@ -9,7 +9,7 @@ namespace tachy::ops {
 inline std::vector<OpCase> choose_blocks_cases() {
   std::vector<OpCase> cases;
   struct Shape {
-    int64_t b, l, h, d, keep, room = 0;  // room: of a list behind what is kept
+    int64_t b, l, h, d, keep, room = 0;  // room: free places in a list after the kept ones
     bool fused = false;                  // q and k are slices of one [B, L, 3, H, D]
     float ties = 1;                      // 0: all values are the same
   };

@@ -1,4 +1,5 @@
-// The definition, and all that the CPU needs: it reads q and k once, and the scores are 1/16,384 of attention's products.
+// The definition, which is also all that the CPU needs: it reads q and k once, and the scores are 1/16,384 of
+// attention's products.
 #include <cmath>
 #include <limits>
 
@@ -8,7 +9,7 @@
 namespace tachy::ops {
 namespace {
 
-// [B, H, blocks, D] ← means over the tokens of a block.
+// Computes the means [B, H, blocks, D] over the tokens of each block.
 void mean_blocks(const Tensor& x, const Tensor& means, Stream& stream) {
   const int64_t heads = x.dim(2), d = x.dim(3), blocks = means.dim(2);
   parallel_ranges(stream, x.dim(0) * heads * blocks, 1, [&](int64_t i, int64_t, int) {
@@ -49,7 +50,7 @@ void choose_blocks_ref(const ChooseBlocksArgs& a, Stream& stream) {
     const int64_t own = i % blocks;
     int64_t count = 0;
     for (int64_t j = 0; j < blocks; ++j) {
-      int64_t better = 0;  // of the others
+      int64_t better = 0;  // how many of the others are better
       for (int64_t other = 0; other < blocks; ++other)
         better += other != own && (scores[other] > scores[j] || (scores[other] == scores[j] && other < j));
       if (j == own || better < a.keep - 1) list[count++] = static_cast<int32_t>(j);

@@ -1,7 +1,8 @@
-// Means, one thread a channel of a block: q and k are read once, a warp's channels side by side. Then one block of
-// threads for each list: scores of one mean query against all mean keys, which lie channel by channel so that a warp
-// reads neighbours; how many of the others are better than each; and the list, from the kept ones in order.
-// Sums are float64 in the definition's order: the lists are the same.
+// First the means, with one thread per channel of a block: q and k are read once, and a warp's channels lie
+// side by side. Then there is one block of threads for each list. It computes the scores of one mean query
+// with all mean keys, which lie channel by channel so that a warp reads neighbours; then how many of the
+// others are better than each; and then the list, from the kept ones in order. Sums are float64 in the
+// definition's order, so the lists are the same.
 #include "cuda/dispatch.h"
 #include "device/numeric.cuh"
 #include "ops/choose_blocks/choose_blocks.h"
@@ -10,7 +11,7 @@ namespace tachy::ops {
 namespace {
 
 constexpr int kMeanThreads = 128, kThreads = 256, kWarps = kThreads / 32;
-constexpr int64_t kMostBlocks = 4096;  // whose scores fit into 36 KiB
+constexpr int64_t kMostBlocks = 4096;  // the scores of this many fit into 36 KiB
 
 struct Input {
   const void* data;
@@ -18,7 +19,7 @@ struct Input {
 };
 Input input_of(const Tensor& t) { return {t.data, t.strides[0], t.strides[1], t.strides[2]}; }
 
-// Of q as [B, H, blocks, D], of k as [B, H, D, blocks].
+// For q the result is [B, H, blocks, D], for k [B, H, D, blocks].
 template <class T>
 __global__ void __launch_bounds__(kMeanThreads)
     means_kernel(Input q, Input k, float* q_means, float* k_means, int tokens, int heads, int d, int blocks) {
@@ -42,7 +43,7 @@ __global__ void __launch_bounds__(kMeanThreads)
     q_means[(list + block) * d + c] = mean;
 }
 
-// Grid: (blocks of queries, heads of all of the batch).
+// Grid: (blocks of queries, heads of the whole batch).
 __global__ void __launch_bounds__(kThreads)
     choose_kernel(const float* q_means, const float* k_means, int32_t* indices, int32_t* counts, int d,
                   int blocks, int keep, int64_t capacity) {
@@ -67,7 +68,8 @@ __global__ void __launch_bounds__(kThreads)
     kept[j] = j == own || better < keep - 1;
   }
   __syncthreads();
-  // Each thread has a run of neighbouring blocks; where its first one goes is how many are kept before it.
+  // Each thread has a run of neighbouring blocks; the place of its first one is the
+  // number of those kept before it.
   const int each = (blocks + kThreads - 1) / kThreads,
             begin = min(blocks, static_cast<int>(threadIdx.x) * each), end = min(blocks, begin + each);
   int mine = 0;

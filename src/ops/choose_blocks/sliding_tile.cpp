@@ -27,7 +27,7 @@ void check_window(const TileWindow& w) {
           w.keep);
 }
 
-// The middle of each block as a share of the grid, in units of 2^-20.
+// The middle of each block as a fraction of the grid, in units of 2^-20.
 std::vector<Three> middles_of(const TileWindow& w) {
   const auto& [frames, rows, columns] = w.grid;
   const int64_t tokens = frames * rows * columns;
@@ -38,8 +38,8 @@ std::vector<Three> middles_of(const TileWindow& w) {
     sum[0] += token / (rows * columns), sum[1] += token / columns % rows, sum[2] += token % columns;
   }
   for (size_t block = 0; block < sums.size(); ++block) {
-    const int64_t count =
-        std::min(kChosenTokens, tokens - static_cast<int64_t>(block) * kChosenTokens);  // of its tokens
+    // Number of the block's tokens.
+    const int64_t count = std::min(kChosenTokens, tokens - static_cast<int64_t>(block) * kChosenTokens);
     for (size_t i = 0; i < 3; ++i) sums[block][i] = (sums[block][i] << 20) / (count * w.grid[i]);
   }
   return sums;
@@ -51,7 +51,7 @@ std::vector<int32_t> sliding_tile_blocks(const TileWindow& w) {
   check_window(w);
   const std::vector<Three> middles = middles_of(w);
   struct Near {
-    bool other;  // than the block itself
+    bool other;  // whether it is another block than the list's own
     int64_t most, sum;
     int32_t block;
     auto operator<=>(const Near&) const = default;

@@ -1,4 +1,4 @@
-// The 2-D convolution on the GPU: its description for the kernels that the convolutions share.
+// The 2-D convolution on the GPU: describes it for the kernels that the convolutions share.
 #include "cuda/conv/conv.h"
 #include "ops/conv2d/conv2d_impl.h"
 

@@ -1,6 +1,6 @@
 // The definition of the 2-D convolution:
 //   y[f, i, j] = bias + Σ W[:, :, p, q]·x[f, i·s + p − top, j·s + q − left]
-// over the taps that lie inside x, [+ residual]. Sums in double, rounded once.
+// over the taps that lie inside x, [+ residual]. Sums are in double and rounded once.
 #include "cpu/conv_panels.h"
 #include "cpu/conv_tiles.h"
 #include "cpu/conv_weights.h"

@@ -1,4 +1,4 @@
-// Checks, packing and dispatch of the causal convolution; the frame cache it reads.
+// Checks, packing and dispatch of the causal convolution, and the frame cache that it reads.
 #include "ops/conv3d/conv3d.h"
 
 #include <algorithm>
@@ -79,7 +79,8 @@ void check_args(const CausalConv3dArgs& a, const Stream& stream) {
 
 void move(char* to, const char* from, int64_t bytes, Stream& stream) {
   if (stream.gpu) return stream.gpu->copy(to, from, static_cast<size_t>(bytes));
-  constexpr int64_t kPiece = int64_t{1} << 18;  // bytes: large against handing a piece out
+  // In bytes: large compared with the cost of handing a piece out.
+  constexpr int64_t kPiece = int64_t{1} << 18;
   parallel_ranges(stream, bytes, kPiece, [&](int64_t begin, int64_t end, int) {
     std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
   });
@@ -153,8 +154,8 @@ int64_t push_frames(const Tensor& cache, int64_t history, const Tensor& x, Strea
     const int64_t frame = cache.numel() / n * dtype_size(cache.dtype);
     char* to = static_cast<char*>(cache.data);
     const char* from = static_cast<const char*>(x.data) + (t - added) * frame;
-    // Valid frames lie at the end of the cache, so those that stay move towards the front by `added`: one by
-    // one, the first first, no copy overlaps itself.
+    // Valid frames lie at the end of the cache, so those that stay move towards the front by `added`. They
+    // are moved one by one, the first one first, so that no copy overlaps itself.
     for (int64_t i = n - added - kept; i < n - added; ++i)
       move(to + i * frame, to + (i + added) * frame, frame, stream);
     move(to + (n - added) * frame, from, added * frame, stream);

@@ -1,5 +1,5 @@
-// Cases of causal_conv3d: each amount of history, the
-// time-strided downsampler, kernels without space or time.
+// Cases of causal_conv3d: each amount of history, the time-strided downsampler,
+// kernels without space or time.
 #pragma once
 
 #include "ops/conv3d/conv3d_impl.h"
@@ -10,7 +10,7 @@ namespace tachy::ops {
 struct Conv3dOptions {
   int64_t kernel_t = 3, kernel = 3, time_stride = 1, front = -1;  // −1: kernel_t − 1
   bool residual = false, alias = false;
-  bool apart = false;  // y's frames, with others between them
+  bool apart = false;  // y's frames have others between them
   int norm = 0;        // 1: in place of the sums, without silu; 2: beside them
   Compute compute = Compute::f32;
 };
@@ -88,7 +88,7 @@ inline std::vector<OpCase> conv3d_cases() {
   add(Conv3dCase{odd, 3, 5, 7, 17, 34, 1, {.kernel = 1, .apart = true}});
   add(Conv3dCase{odd, 2, 9, 4, 19, 7, 0, {.kernel_t = 1, .kernel = 1, .residual = true}});
   add(Conv3dCase{odd, 3, 4, 4, 6, 6, 0, {.front = 4}});  // the first two outputs see no frame at all
-  // Aligned, as the GPU's fast kernels want it: edges of tiles, every amount of history, time resampling.
+  // Aligned, as the GPU's fast kernels require: edges of tiles, every amount of history, time resampling.
   for (const int64_t history : {0, 1, 2})
     add(Conv3dCase{tiny, 3, 9, 19, 32, 96, history, {.residual = history == 1}});
   add(Conv3dCase{tiny, 2, 17, 9, 64, 200, 2, {.residual = true, .alias = true}});

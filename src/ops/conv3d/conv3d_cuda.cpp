@@ -1,4 +1,4 @@
-// The causal convolution on the GPU: its description for the kernels that the convolutions share.
+// The causal convolution on the GPU: describes it for the kernels that the convolutions share.
 #include "cuda/conv/conv.h"
 #include "ops/conv3d/conv3d_impl.h"
 

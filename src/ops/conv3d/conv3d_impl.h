@@ -1,4 +1,5 @@
-// The implementations of causal_conv3d, for its table and the op runner, and where a tap finds its frame.
+// The implementations of causal_conv3d, for its table and the op runner, and the function
+// that finds a tap's frame.
 #pragma once
 
 #include "ops/conv3d/conv3d.h"
@@ -6,7 +7,7 @@
 
 namespace tachy::ops {
 
-// Frame `index` of (front history frames ++ x): in x, in the cache, or nullptr where it is zero.
+// Frame `index` of (front history frames ++ x): in x, in the cache, or nullptr if it is zero.
 inline const float* input_frame(const CausalConv3dArgs& a, int64_t index) {
   const int64_t pixels = a.x.dim(1) * a.x.dim(2) * a.x.dim(3);
   const int64_t t = index - a.front;
@@ -15,23 +16,23 @@ inline const float* input_frame(const CausalConv3dArgs& a, int64_t index) {
   return a.cache.as<float>() + (a.cache.dim(0) + t) * pixels;
 }
 
-// Of every implementation but two: the norm is a pass of its own.
+// For all implementations but two: the norm needs a separate pass.
 inline std::optional<Refusal> causal_conv3d_plain(const CausalConv3dArgs& a) {
   return a.gamma.defined() ? std::optional(Refusal::arguments("it does not normalise")) : std::nullopt;
 }
 
-// On panels (cpu/conv_panels.h); bf16 rounds x and weights, sums are float32.
+// Computes on panels (cpu/conv_panels.h); bf16 rounds x and weights, sums are float32.
 std::optional<Refusal> causal_conv3d_why_not_bf16(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_bf16(const CausalConv3dArgs& args, Stream& stream);
 std::optional<Refusal> causal_conv3d_why_not_f32(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_f32(const CausalConv3dArgs& args, Stream& stream);
 std::optional<Refusal> causal_conv3d_why_not_onednn(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_onednn(const CausalConv3dArgs& args, Stream& stream);
-void causal_conv3d_ref(const CausalConv3dArgs& args,
-                       Stream& stream);  // the definition: plain loops, sums in double
-// The same with sums in float, x rounded where the stream asks for bf16: the tolerance's yardstick.
+// The definition: plain loops, sums in double.
+void causal_conv3d_ref(const CausalConv3dArgs& args, Stream& stream);
+// The same with sums in float, and x rounded if the stream asks for bf16; its error sets the tolerance.
 void causal_conv3d_working(const CausalConv3dArgs& args, Stream& stream);
-// On the GPU (cuda/conv/conv.h).
+// The GPU's implementations (cuda/conv/conv.h).
 std::optional<Refusal> causal_conv3d_why_not_head(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_head(const CausalConv3dArgs& args, Stream& stream);
 std::optional<Refusal> causal_conv3d_why_not_stem(const CausalConv3dArgs& args, const Stream& stream);

@@ -1,6 +1,6 @@
 // The definition of the causal 3-D convolution: y[t] = bias + Σ_j W_j ∗ in[t·time_stride + j] [+ residual],
-// in = front history frames ++ x, spatial zero padding (kernel − 1)/2. Sums in double, rounded once; the norm
-// is of the sums before they are rounded.
+// in = front history frames ++ x, spatial zero padding (kernel − 1)/2. Sums are in double and rounded once;
+// the norm takes the sums before they are rounded.
 #include <algorithm>
 #include <cmath>
 

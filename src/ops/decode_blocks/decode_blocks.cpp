@@ -7,7 +7,7 @@
 namespace tachy::ops {
 namespace {
 
-// The ids of the types that decode_blocks_sm80.cu has.
+// The ids of the types that decode_blocks_sm80.cu supports.
 constexpr uint32_t kOnGpu[] = {2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 39};
 
 std::optional<Refusal> why_not_cuda(const DecodeBlocksArgs& a, const Stream&) {

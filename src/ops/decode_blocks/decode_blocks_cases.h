@@ -11,7 +11,7 @@ inline Tensor decode_blocks_case_input(CaseMemory& memory, const GgufType& type,
                                        int64_t blocks) {
   struct Scales {
     uint32_t id;
-    int at[2];  // of float16 values in a block
+    int at[2];  // offsets of float16 values in a block
   };
   static constexpr Scales scales[] = {{2, {0, 0}},  {3, {0, 2}},      {6, {0, 0}},      {7, {0, 2}},
                                       {8, {0, 0}},  {10, {80, 82}},   {11, {108, 108}}, {12, {0, 2}},
@@ -20,7 +20,7 @@ inline Tensor decode_blocks_case_input(CaseMemory& memory, const GgufType& type,
   const Tensor words = memory.rows((bytes + 3) / 4, 1 << 30);
   auto* at = static_cast<uint8_t*>(memory.host(words).data);
   for (int64_t i = 3; i < bytes; i += 4)
-    at[i] = static_cast<uint8_t>(at[i - 1] * 5 + at[i] * 3);  // all 8 bits of it, too
+    at[i] = static_cast<uint8_t>(at[i - 1] * 5 + at[i] * 3);  // all of its 8 bits change, too
   for (const Scales& s : scales)
     if (s.id == type.id)
       for (int64_t b = 0; b < rows * blocks; ++b)
@@ -50,7 +50,7 @@ inline std::vector<OpCase> decode_blocks_cases() {
     add(CaseKind::tiny, name, 1, 1);
     add(CaseKind::odd, name, 7, 3);
     add(CaseKind::real, name, 300, 5120 / width);
-    add(CaseKind::video, name, 5120, 5120 / width);  // of a 14B model
+    add(CaseKind::video, name, 5120, 5120 / width);  // sizes of a 14B model
   }
   return on_gpu(cases);
 }

@@ -1,8 +1,10 @@
-// A thread makes eight neighbouring values, which share their scales: it reads 4 to 12 bytes and writes 16 (16-bit y). Blocks of
-// 18, 34 or 210 bytes lie at any even address, so words are read as halves; what neighbours share comes from the first-level
-// cache. Each product and each sum is rounded by itself, as in the definition.
+// A thread makes eight neighbouring values, which share their scales: it reads 4 to 12 bytes and writes 16
+// (16-bit y). Blocks of 18, 34 or 210 bytes lie at any even address, so words are read as halves; data that
+// neighbours share comes from the first-level cache. Each product and each sum is rounded separately, as in
+// the definition.
 //
-// Floor: bytes of blocks and y over the memory's rate: 5120 x 5120 of q4_k 14.7 + 52.4 MB, 16 µs on an H200.
+// The lower bound is the bytes of blocks and y divided by the memory's rate: for 5120 x 5120 of q4_k
+// 14.7 + 52.4 MB, 16 µs on an H200.
 #include "cuda/dispatch.h"
 #include "cuda/overlap.h"
 #include "device/overlap.cuh"
@@ -34,7 +36,7 @@ struct Bytes8 {
   __device__ __forceinline__ int operator[](int i) const { return static_cast<int>(byte(words, i)); }
 };
 
-// v[i] = scale · q(i), and less or plus an offset; q is called with a constant i once the loop is unrolled.
+// v[i] = scale · q(i), minus or plus an offset; q is called with a constant i once the loop is unrolled.
 template <class Q>
 __device__ __forceinline__ void scaled(float (&v)[kEach], float scale, Q&& q) {
 #pragma unroll
@@ -46,7 +48,7 @@ __device__ __forceinline__ void scaled_plus(float (&v)[kEach], float scale, floa
   for (int i = 0; i < kEach; ++i) v[i] = __fadd_rn(__fmul_rn(scale, wide(q(i))), offset);
 }
 
-// Blocks of 32: values [first, first + 8) have the low or the high halves of the bytes at first % 16.
+// Blocks of 32: values [first, first + 8) are in the low or the high halves of the bytes at first % 16.
 template <int Header>
 struct Nibbles {
   Bytes8 bytes;
@@ -101,7 +103,7 @@ struct Q80 {
   }
 };
 
-// Blocks of 256; `lane`: which 32 of them, `in`: where in these.
+// Blocks of 256. `lane` says which 32 of them, `in` where in these.
 struct Q2K {
   static constexpr int kId = 10, kValues = 256, kBytes = 84;
   __device__ static void decode(const uint8_t* block, int first, float (&v)[kEach]) {
@@ -173,7 +175,7 @@ struct Q6K {
   }
 };
 
-// Indices into a table of bytes, which two or four words hold: a byte is picked by the unit that permutes them.
+// Looks up indices in a table of bytes, which two or four words hold: the permute instruction picks a byte.
 __device__ __forceinline__ int from_table(uint4 table, int index) {
   const uint32_t low = index & 4 ? table.y : table.x, high = index & 4 ? table.w : table.z;
   const uint32_t four = index & 8 ? high : low;
@@ -207,7 +209,7 @@ struct Iq4Xs {
   }
 };
 
-// 17 bytes: the one type that may lie at an odd address.
+// This block has 17 bytes; it is the one type that may lie at an odd address.
 struct Mxfp4 {
   static constexpr int kId = 39, kValues = 32, kBytes = 17;
   __device__ static void decode(const uint8_t* block, int first, float (&v)[kEach]) {
@@ -219,7 +221,7 @@ struct Mxfp4 {
   }
 };
 
-// kStore: values that are stored at once.
+// kStore: number of values that are stored at once.
 template <class Block, class Y, int kStore>
 __global__ void __launch_bounds__(256) decode_kernel(const uint8_t* blocks, Y* y, int64_t groups) {
   wait_for_previous_kernel();

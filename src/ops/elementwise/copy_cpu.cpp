@@ -1,7 +1,7 @@
-// Strided copy with a per-channel affine map. The axes are sorted by the strides of y and neighbours that are
-// one walk in both tensors are merged; what remains is one of three cases:
+// Strided copy with a per-channel affine map. The axes are sorted by the strides of y, and neighbouring axes
+// are merged if both tensors have them as one run. What remains is one of three cases:
 //   rows        both innermost strides are 1: lines of vectors
-//   transpose   y's innermost stride is 1, x's is 1 along another axis: 4x4 blocks turned in registers,
+//   transpose   y's innermost stride is 1, x's is 1 along another axis: 4x4 blocks transposed in registers,
 //               in tiles of 64 x 64
 //   general     anything else: one value at a time
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Axis {
   bool channel;              // scale and shift run along it
 };
 
-// What is left after merging: `inner` (innermost of y), `across` (x's unit stride in the transpose case, else
+// The axes after merging: `inner` (innermost of y), `across` (x's unit stride in the transpose case, else
 // extent 1) and the outer axes.
 struct Walk {
   Axis inner{1, 1, 1, false}, across{1, 0, 0, false};
@@ -56,8 +56,8 @@ Walk plan_walk(const CopyArgs& a) {
   }
   Walk walk;
   walk.scale = row_ptr(a.scale, 0), walk.shift = row_ptr(a.shift, 0);
-  // A channel axis of extent 1 was dropped: its one scale and
-  // shift hold everywhere, which a zero-stride axis expresses.
+  // A channel axis of extent 1 was dropped: its one scale and shift apply everywhere, which a zero-stride
+  // axis expresses.
   if (kept) walk.inner = axes[--kept];
   int across = -1;
   if (walk.inner.from != 1)
@@ -81,7 +81,7 @@ namespace tachy::ops::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = cpu::HWY_NAMESPACE;
 
-// One line of y: `count` values from x + i·from, channel c0 (+ i where the line runs along the channels).
+// One line of y: `count` values from x + i·from, with channel c0 (+ i if the line runs along the channels).
 HWY_INLINE void affine_line(float* y, int64_t count, const float* scale, const float* shift, int64_t c0,
                             bool along) {
   simd::for_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
@@ -92,7 +92,7 @@ HWY_INLINE void affine_line(float* y, int64_t count, const float* scale, const f
   });
 }
 
-// The tile [j0, j1) of `across` x [i0, i1) of `inner`, at channel c0 where neither axis is the channel.
+// Copies the tile [j0, j1) of `across` x [i0, i1) of `inner`, with channel c0 if neither axis is the channel.
 void copy_tile(const Walk& w, const float* x, float* y, int64_t j0, int64_t j1, int64_t i0, int64_t i1,
                int64_t c0) {
   const bool affine = w.scale || w.shift, blocks = w.inner.to == 1 && w.across.from == 1;

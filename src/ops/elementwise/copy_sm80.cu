@@ -1,7 +1,7 @@
-// Strided copy with a per-channel affine map, as copy_cpu.cpp plans it: neighbouring axes that are one walk
-// in both tensors are merged. Where y's unit stride is another axis than x's, both long, tiles of 32 x 32
-// turn in shared memory; else one thread a value, in the order of y, or a pack of values where the rows of both consist
-// of whole packs.
+// Strided copy with a per-channel affine map, planned as in copy_cpu.cpp: neighbouring axes are merged if
+// both tensors have them as one run. If y's unit stride is along another axis than x's, and both are long,
+// tiles of 32 x 32 are transposed in shared memory. Otherwise there is one thread per value, in the order of
+// y, or one per pack of values if the rows of both consist of whole packs.
 #include <algorithm>
 
 #include "cuda/dispatch.h"
@@ -58,7 +58,8 @@ __device__ __forceinline__ float affine(const Walk& w, float v, int64_t channel)
   return v;
 }
 
-// Packs of 16 bytes of the wider type: rows lie whole in both tensors, and nothing depends on the channel.
+// Copies packs of 16 bytes of the wider type: rows are contiguous in both tensors, and
+// nothing depends on the channel.
 template <class X, class Y>
 bool in_packs(const Walk& w, const X* x, const Y* y) {
   constexpr int N = kPack<X, Y>;
@@ -83,7 +84,7 @@ __device__ __forceinline__ void copy_pack(const X* from, Y* to) {
   }
 }
 
-// N values at a time: the walk counts packs where there are more than one.
+// Copies N values at a time; if N > 1, the axes count packs.
 template <class X, class Y, class Index, int N>
 __global__ void __launch_bounds__(256) copy_kernel(const X* x, Y* y, const Walk w) {
   for (Index i = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x; i < static_cast<Index>(w.values);
@@ -113,7 +114,7 @@ void launch_copy(const X* x, Y* y, const Walk& w, Stream& stream) {
     cuda::launch("copy", copy_kernel<X, Y, uint64_t, N>, {grid, 256}, stream, x, y, w);
 }
 
-// inner: y's unit stride; across: x's. blockIdx.z counts the other axes.
+// inner has y's unit stride, across has x's. blockIdx.z counts the other axes.
 template <class X, class Y>
 __global__ void __launch_bounds__(256) transpose_kernel(const X* x, Y* y, const Walk w, const int across) {
   __shared__ float tile[kTile][kTile + 1];

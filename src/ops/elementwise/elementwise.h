@@ -1,5 +1,6 @@
-// The small elementwise ops: linear combination (guidance and sampler steps in one pass), widening, strided
-// copies with a per-channel affine map, pixels out, and the finite check behind "NaN in a stage is an error".
+// The small elementwise ops: linear combination (guidance and sampler steps in one pass),
+// widening, strided copies with a per-channel affine map, output of pixels, and the finite check
+// behind "NaN in a stage is an error".
 #pragma once
 
 #include <array>
@@ -13,8 +14,8 @@ struct LincombTerm {
   float coefficient = 1;
 };
 
-// out = Σ coefficient_i · x_i, terms added in order, each
-// product rounded; out may alias any x. At most 8 terms.
+// out = Σ coefficient_i · x_i, terms added in order, each product rounded; out may
+// alias any x. At most 8 terms.
 struct LincombArgs {
   std::array<LincombTerm, 8> terms;
   int count = 0;
@@ -38,14 +39,15 @@ void copy(const CopyArgs& args, Stream& stream);
 // Pixels: y = round(clamp((x + 1)/2, 0, 1) · 255), x [.., 3] f32 contiguous → y same shape u8.
 void to_rgb8(const Tensor& x, const Tensor& y, Stream& stream);
 
-// clamp into [lo, hi] in place.
+// Clamps x to [lo, hi] in place.
 void clamp(const Tensor& x, float lo, float hi, Stream& stream);
 
-// True when no value is NaN or Inf (always true in a measure run). Waits for the GPU: never in captured work.
+// True if no value is NaN or Inf (always true in a measure run). It waits for the GPU, so it must not be used
+// in captured work.
 bool all_finite(const Tensor& x, Stream& stream);
 
-// flag [1] i32 becomes 1 where a value of x is NaN or Inf, and stays what it was otherwise. Never waits: whoever reads the
-// flag later knows.
+// Sets flag [1] i32 to 1 if a value of x is NaN or Inf, and leaves it otherwise. It never
+// waits: the flag is read later.
 void mark_nonfinite(const Tensor& x, const Tensor& flag, Stream& stream);
 
 }  // namespace tachy::ops

@@ -64,7 +64,7 @@ inline void add_flat_cases(std::vector<OpCase>& cases, CaseKind kind, int64_t n)
   for (OpCase& c : cases) c.waits = c.op == "all_finite";
 }
 
-// From [C, T, H, W] in memory, seen as [T, H, W, C] (the decoder's way in), or back.
+// Copies from [C, T, H, W] in memory, seen as [T, H, W, C] (the decoder's input), or back.
 inline void add_copy_case(std::vector<OpCase>& cases, CaseKind kind, int64_t c, int64_t t, int64_t h,
                           int64_t w, bool to_last, bool affine) {
   const auto name =
@@ -84,7 +84,8 @@ inline void add_copy_case(std::vector<OpCase>& cases, CaseKind kind, int64_t c, 
                    }});
 }
 
-// Rows of n values from among wider ones into such, from `skipped` values on: as keys go into a ring. Of either type.
+// Copies n values, from `skipped` on, out of wider rows into wider rows, as when keys go into a ring. The
+// dtypes of both may differ.
 inline void add_copy_rows_case(std::vector<OpCase>& cases, CaseKind kind, int64_t rows, int64_t n,
                                int64_t wider, int64_t skipped) {
   for (const int wide : {0, 1, 2}) {  // neither, x or y is f32 on a GPU too
@@ -120,7 +121,8 @@ inline std::vector<OpCase> elementwise_cases() {
     add_copy_case(cases, CaseKind::real, 96, 1, 240, 416, last, false);
     add_copy_case(cases, CaseKind::real, 3, 1, 480, 832, last, false);
   }
-  // In packs, and not: a row's length, its place and its distance to the next are to fit.
+  // With and without packs: whether packs fit depends on a row's length, its place and
+  // its distance to the next.
   add_copy_rows_case(cases, CaseKind::tiny, 5, 16, 48, 16);
   add_copy_rows_case(cases, CaseKind::tiny, 37, 1024, 1048, 0);
   add_copy_rows_case(cases, CaseKind::tiny, 7, 12, 40, 8);

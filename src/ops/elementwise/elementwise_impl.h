@@ -6,8 +6,8 @@
 
 namespace tachy::ops {
 
-void lincomb_ref(const LincombArgs& args,
-                 Stream& stream);  // float32 as stated: every product and sum rounded
+// In float32, as the formula says: every product and sum is rounded.
+void lincomb_ref(const LincombArgs& args, Stream& stream);
 void widen_ref(const WidenArgs& args, Stream& stream);
 void copy_ref(const CopyArgs& args, Stream& stream);
 void to_rgb8_ref(const ToRgb8Args& args, Stream& stream);

@@ -4,7 +4,8 @@
 namespace tachy::ops {
 
 std::span<const Impl<EmbeddingArgs>> embedding_table() {
-  // No entry for the GPU: the table (umT5-XXL's is 2 GB) stays in the mapped file; its few rows are copied.
+  // There is no entry for the GPU: the table (umT5-XXL's is 2 GB) stays in the mapped file, and only the few
+  // rows that are needed are copied.
   static constexpr Impl<EmbeddingArgs> table[] = {{"ref", nullptr, embedding_ref}};
   return table;
 }

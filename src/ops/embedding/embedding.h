@@ -1,4 +1,5 @@
-// y[m] = table[ids[m]], widened to float32. An id outside the table is an invalid_argument that names it.
+// y[m] = table[ids[m]], widened to float32. An id outside the table gives an
+// `invalid_argument` that names it.
 #pragma once
 
 #include "tensor/stream.h"

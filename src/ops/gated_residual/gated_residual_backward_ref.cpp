@@ -4,7 +4,7 @@
 namespace tachy::ops {
 namespace {
 
-constexpr int64_t kChannels = 16;  // of which one worker makes the sums over all rows
+constexpr int64_t kChannels = 16;  // channels for which one worker computes the sums over all rows
 
 template <class Store, class Real>
 class Definition {
@@ -22,7 +22,7 @@ class Definition {
     }
   }
 
-  // dgate of channels [begin, end); `sums` has room for kChannels values a row of the table.
+  // dgate of channels [begin, end); `sums` has room for kChannels values per row of the table.
   void gate_gradient(int64_t begin, int64_t end, Real* sums) const {
     const int64_t tables = a.gate.dim(0), count = end - begin;
     std::fill(sums, sums + tables * kChannels, Real(0));
@@ -43,7 +43,7 @@ class Definition {
   const int32_t* row_;
 };
 
-// The sums come first: du may be u.
+// The sums come first, because du may be u.
 template <class Store, class Real>
 void define(const GatedResidualBackwardArgs& a, Stream& stream) {
   const int64_t m = a.dy.dim(0), c = a.dy.dim(1);

@@ -1,8 +1,9 @@
 // du = gate[row]·dy, dx = dy, dgate[r] = Σ dy·u over the rows that use r.
-// A thread keeps one pack of columns and walks down every `slots`-th pair of rows, so that it has the sums of its
-// columns in registers; it adds them to its slot of a row of the table where the rows change over to another one
-// (with one row: once). A second kernel adds up the slots in their order. Both orders follow from the shape and
-// the GPU alone. Without dgate nothing is summed, and a thread takes two rows as the forward pass does.
+// A thread keeps one pack of columns and goes down every `slots`-th pair of rows, so that it has the sums of
+// its columns in registers. Whenever the rows change to another row of the table, it adds them to its slot of
+// the old one (with a single row this happens once). A second kernel adds up the slots in their order. Both
+// orders depend only on the shape and the GPU. Without dgate nothing is summed, and a thread takes two rows
+// as in the forward pass.
 #include "cuda/row_norm.h"
 #include "ops/gated_residual/gated_residual_backward.h"
 
@@ -27,7 +28,8 @@ struct Params {
   bool streaming;
 };
 
-// The sums so far to this thread's slot of a row of the table; with several rows, to what is there.
+// Writes the sums so far to this thread's slot for a row of the table; with several rows, they are added to
+// what is there.
 template <int N>
 __device__ __forceinline__ void flush(float* to, bool more, float (&sum)[N]) {
 #pragma unroll
@@ -43,7 +45,7 @@ __global__ void __launch_bounds__(256) gated_residual_backward_kernel(const Para
   float gate[N], sum[N];
 #pragma unroll
   for (int i = 0; i < N; ++i) gate[i] = 1, sum[i] = 0;
-  int64_t table = 0, held = -1;  // whose sums, and whose gate, the registers hold
+  int64_t table = 0, held = -1;  // the rows of the table whose sums, and whose gate, are in the registers
   for (int64_t r = slot * kAhead; r < p.rows; r += static_cast<int64_t>(p.slots) * kAhead) {
     Pack<X, N> dy[kAhead];
     Pack<U, N> u[kAhead];
@@ -57,7 +59,7 @@ __global__ void __launch_bounds__(256) gated_residual_backward_kernel(const Para
     for (int k = 0; k < kAhead; ++k) {
       if (r + k >= p.rows) continue;
       const int64_t part = p.row ? p.row[r + k] : 0;
-      // A row that names none of the table's has no gate: nothing reaches its branch.
+      // A row that names none of the table's rows has no gate: nothing reaches its branch.
       const bool inside = part >= 0 && part < p.tables;
       if (p.gate && part != held) {
         if (inside)
@@ -84,7 +86,7 @@ __global__ void __launch_bounds__(256) gated_residual_backward_kernel(const Para
   if (p.partial) flush<N>(own(table), p.row != nullptr, sum);
 }
 
-// grid [C / 32, tables], 32 x 32 threads: 32 channels, the slots dealt to 32 threads each.
+// grid [C / 32, tables], 32 x 32 threads: 32 channels, whose slots are dealt to 32 threads each.
 __global__ void __launch_bounds__(1024)
     gated_residual_sums_kernel(const float* partial, float* dgate, int64_t stride, int64_t c, int slots,
                                int tables) {
@@ -107,8 +109,8 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-// How many walks share the rows where they are summed: enough threads to fill the GPU, at least 16 rows each (their
-// sums then are a few percent of what is read), and few enough sums where the table is long.
+// Into how many slots the rows are divided for summing: enough threads to fill the GPU, with at least 16 rows
+// each (the sums are then a few percent of the data read), and few enough sums if the table is long.
 int slots_for(int64_t rows, int64_t packs, int64_t tables, const Stream& stream) {
   const int64_t fill = int64_t{stream.gpu->info().multiprocessors} * 2048 / std::max<int64_t>(1, packs);
   const int64_t most = std::min({fill, rows / 16, 4096 / tables});

@@ -7,10 +7,10 @@
 
 namespace tachy::ops {
 
-void gated_residual_ref(const GatedResidualArgs& args,
-                        Stream& stream);  // the definition: plain loops, float64 inside
-void gated_residual_working(const GatedResidualArgs& args,
-                            Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
+// The definition: plain loops, float64 inside.
+void gated_residual_ref(const GatedResidualArgs& args, Stream& stream);
+// The same in float32, sums in order; its error sets the tolerance.
+void gated_residual_working(const GatedResidualArgs& args, Stream& stream);
 void gated_residual_cpu(const GatedResidualArgs& args, Stream& stream);  // Highway
 std::span<const Impl<GatedResidualArgs>> gated_residual_table();
 

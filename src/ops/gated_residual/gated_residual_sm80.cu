@@ -1,6 +1,6 @@
-// A thread takes one pack of columns of two neighbouring rows, which mostly share the gate. No walk down the
-// rows: many short blocks keep more loads in flight (4.3 TB/s on an H200, where a walk of four rows at a time
-// over a grid that fits the GPU reached 3.9).
+// A thread takes one pack of columns of two neighbouring rows, which mostly share the gate. It does not loop
+// over the rows: many short blocks keep more loads in flight (4.3 TB/s on an H200, where a loop over four
+// rows at a time, with a grid that fits the GPU, reached 3.9).
 //   block (x columns, y rows):  grid.x covers the columns, grid.y the rows
 #include "cuda/row_norm.h"
 #include "ops/gated_residual/gated_residual.h"
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(512) gated_residual_kernel(const Params<X, U> 
     float gate[N];
 #pragma unroll
     for (int i = 0; i < N; ++i) gate[i] = 1;
-    int64_t held = -1;  // the row of the gate in registers
+    int64_t held = -1;  // the row of the table whose gate is in the registers
 #pragma unroll
     for (int k = 0; k < Ahead; ++k) {
       if (r + k >= p.rows) continue;

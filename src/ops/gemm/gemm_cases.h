@@ -14,14 +14,14 @@ struct GemmOptions {
   bool bias = false, multiply = false, residual = false, gate = false, row = false, strided = false,
        alias = false;
   Compute compute = Compute::f32;
-  bool sampled = false;  // the definition makes some rows
+  bool sampled = false;  // the definition computes only some rows
 };
 
 struct GemmCase {
   CaseKind kind;
   int64_t m, n, k;
   GemmOptions with;
-  bool cpu = true;  // false: for GPUs alone
+  bool cpu = true;  // false: only for GPUs
 };
 
 inline Tensor gemm_case_rows(CaseMemory& memory, const GemmCase& c, int64_t columns) {
@@ -56,7 +56,7 @@ inline GemmArgs make_gemm_args(CaseMemory& memory, const GemmCase& c) {
     args.y = memory.output({c.m, c.n + 3}).slice(1, 1, 1 + c.n);
   else
     args.y = memory.output({c.m, c.n});
-  // Last, so that the same case with a mapped weight has the same values.
+  // This comes last, so that the same case with a mapped weight has the same values.
   if (c.with.packed) args.packed = pack_gemm_case(memory, args.weight, c.with.compute);
   return args;
 }
@@ -77,11 +77,12 @@ inline BoundOp make_gemm_case(CaseMemory& memory, const GemmCase& c) {
     }
     return define_parts(std::move(bound), std::move(parts));
   }
-  if (c.m * c.n < 64) bound.factor = 2;  // too few values for the yardstick to meet the unluckiest sum
+  // There are too few values for the yardstick to meet the unluckiest sum.
+  if (c.m * c.n < 64) bound.factor = 2;
   return bound;
 }
 
-// On a GPU, where weights have the activations' dtype: what the models ask for.
+// For a GPU, where weights have the activations' dtype: the products of the models.
 inline void add_gemm_gpu_cases(std::vector<GemmCase>& cases) {
   using enum CaseKind;
   using enum Activation;

@@ -1,7 +1,8 @@
-// The linear layer through cuBLASLt. Bias, GELU (tanh) and the residual go into the product's epilogue; what
-// cuBLASLt has no epilogue for (other activations, multiply, gate) is one more pass over a float32 product in
-// scratch, a band of rows at a time so that the product mostly stays in the cache and memory stays small.
-// Products::tf32 lets the library round float32 operands to TF32; otherwise float32 products are IEEE's.
+// The linear layer through cuBLASLt. Bias, GELU (tanh) and the residual go into the product's epilogue;
+// steps for which cuBLASLt has no epilogue (other activations, multiply, gate) take one more pass over a
+// float32 product in scratch, a band of rows at a time, so that the product mostly stays in the cache
+// and memory stays small. Products::tf32 lets the library round float32 operands to TF32; otherwise
+// float32 products are IEEE's.
 #include <algorithm>
 
 #include "cuda/gpu_family.h"

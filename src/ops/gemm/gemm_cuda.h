@@ -1,11 +1,11 @@
-// What gemm's host code calls of its kernels; a header that nvcc takes.
+// The functions of gemm's kernels that its host code calls. A header that nvcc accepts.
 #pragma once
 
 #include "ops/gemm/gemm.h"
 
 namespace tachy::ops {
 
-// y's rows [first, first + rows) from those of x·Wᵀ, product [rows, N] f32.
+// Computes y's rows [first, first + rows) from those of x·Wᵀ, product [rows, N] f32.
 void gemm_epilogue_cuda(const GemmArgs& args, const Tensor& product, int64_t first, int64_t rows,
                         Stream& stream);
 

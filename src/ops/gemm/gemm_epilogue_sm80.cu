@@ -1,6 +1,6 @@
-// The epilogue that cuBLASLt has not: y = residual + gate[row]·(act(p + bias)·multiply) over some rows of a
-// float32 product p [rows, N]. Absent terms fall away. Memory bound: each thread takes 4 neighbouring values
-// (16 bytes of the product), or one where rows are not so aligned.
+// The epilogue that cuBLASLt does not have: y = residual + gate[row]·(act(p + bias)·multiply) over some rows
+// of a float32 product p [rows, N]. Absent terms are left out. It is memory bound: each thread takes 4
+// neighbouring values (16 bytes of the product), or one if rows are not aligned to that.
 #include "cuda/dispatch.h"
 #include "device/numeric.cuh"
 #include "device/vec.cuh"
@@ -11,7 +11,7 @@ namespace {
 
 using device::Act;
 
-struct Rows {  // the first row concerned, and the step between rows in elements
+struct Rows {  // the first row to process, and the step between rows in elements
   const void* data;
   int64_t stride;
 };

@@ -6,7 +6,8 @@
 
 namespace tachy::ops {
 
-// Parts of at most `limit` (a multiple of `step`) that are about equal: how long, a multiple of `step`.
+// The size of parts, a multiple of `step`, if `total` is divided into about equal parts of at most `limit` (a
+// multiple of `step`).
 inline int64_t split_evenly(int64_t total, int64_t limit, int64_t step) {
   const int64_t count = (total + limit - 1) / limit;
   return ((total + count - 1) / count + step - 1) / step * step;
@@ -35,11 +36,11 @@ std::optional<Refusal> gemm_why_not_f32(const GemmArgs& args, const Stream& stre
 std::optional<Refusal> gemm_why_not_bf16(const GemmArgs& args, const Stream& stream);
 void gemm_f32(const GemmArgs& args, Stream& stream);
 std::optional<Refusal> gemm_why_not_split(const GemmArgs& args, const Stream& stream);
-void gemm_split(const GemmArgs& args, Stream& stream);  // float32's error on bf16's tiles
+void gemm_split(const GemmArgs& args, Stream& stream);  // float32's error from bf16's tiles
 void gemm_bf16(const GemmArgs& args, Stream& stream);   // x and weights rounded to bf16, sums in float
 void gemm_ref(const GemmArgs& args, Stream& stream);    // the definition: plain loops, sums in double
-// The same with sums in float, and what bf16 rounds rounded
-// where the stream asks for it: the tolerance's yardstick.
+// The same with sums in float, and operands rounded as for bf16 if the stream asks for it; its
+// error sets the tolerance.
 void gemm_working(const GemmArgs& args, Stream& stream);
 std::span<const Impl<GemmArgs>> gemm_table();
 

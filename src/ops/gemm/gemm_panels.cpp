@@ -1,11 +1,11 @@
-// The linear layer on panels (cpu/panels.h), in float32 or bf16: y is cut into tiles of some rows by a few
-// panels of columns; a tile is summed in scratch over blocks of K, and the epilogue carries it to y while it
-// is in cache.
+// The linear layer on panels (cpu/panels.h), in float32 or bf16: y is divided into tiles of some rows by a
+// few panels of columns. A tile is summed in scratch over blocks of K, and the epilogue writes it to y while
+// it is in cache.
 //
-// bf16: x is rounded once, before the tiles. Mapped weights: panels of as many columns as fit 24 MB are
-// packed into scratch by all workers, then multiplied; over many rows that costs a few percent. Where all
-// rows are one tile, each panel has one reader: a tile packs its own, a block of K at a time, which stays in
-// its core's cache. The cut depends on (M, N, K) alone, and wherever a weight lies the same tiles add up the
+// bf16: x is rounded once, before the tiles. Mapped weights: as many panels of columns as fit into 24 MB are
+// packed into scratch by all workers, then multiplied; with many rows that costs a few percent. If all rows
+// are one tile, each panel has one reader: a tile packs its own, a block of K at a time, which stays in its
+// core's cache. The division depends only on (M, N, K), and wherever a weight lies, the same tiles add up the
 // same values in the same order: packed and mapped weights give the same bits.
 #include <algorithm>
 
@@ -23,12 +23,13 @@ constexpr int64_t kOwnDepth = 128;  // float32: a block of one panel that a tile
 struct Plan {
   Compute compute;
   int64_t m, n, k;       // k: as packed
-  int64_t rows;          // of a tile
-  int64_t depth;         // of a block of K
-  int64_t panels, step;  // in all, of a tile
-  int64_t group;         // panels that are packed at once; all of them where they come packed or by tile
-  bool own;              // a tile packs its panels itself, a block of K at a time
-  int64_t x_stride;      // of the bf16 copy
+  int64_t rows;          // rows of a tile
+  int64_t depth;         // depth of a block of K
+  int64_t panels, step;  // total number of panels, and panels of a tile
+  // Number of panels packed at once; all of them if they are already packed, or packed by tiles.
+  int64_t group;
+  bool own;          // a tile packs its panels itself, a block of K at a time
+  int64_t x_stride;  // stride of the bf16 copy
   int64_t x_bytes, group_bytes, tile_bytes, pack_bytes, own_bytes;
   int64_t worker_bytes() const {
     return own ? tile_bytes + pack_bytes + own_bytes : std::max(tile_bytes, pack_bytes);
@@ -41,7 +42,7 @@ Plan make_plan(const GemmArgs& a, Compute compute) {
   Plan p{.compute = compute, .m = a.x.dim(0), .n = a.weight.dim(0)};
   const bool bf16 = compute == Compute::bf16;
   p.k = cpu::panel_depth(a.weight.dim(1), compute);
-  // A block of X's rows stays in the second-level cache; a panel's block of K in the first with bf16.
+  // A block of X's rows stays in the second-level cache; with bf16, a panel's block of K stays in the first.
   p.rows = std::min(p.m, split_evenly(p.m, bf16 ? 128 : 96, bf16 ? 32 : 8));
   p.depth = std::min(p.k, split_evenly(p.k, bf16 ? 256 : 1024, bf16 ? 32 : 8));
   p.panels = cpu::panels_count(p.n, compute);
@@ -68,7 +69,7 @@ Plan make_plan(const GemmArgs& a, Compute compute) {
   return p;
 }
 
-// Rows [row, row + rows) of x as bf16, zeros beyond K.
+// Writes rows [row, row + rows) of x as bf16, with zeros beyond K.
 void narrow_rows(const GemmArgs& a, const Plan& p, int64_t row, int64_t rows, uint16_t* to) {
   const int64_t k = a.weight.dim(1);
   for (int64_t i = row; i < row + rows; ++i) {
@@ -78,13 +79,13 @@ void narrow_rows(const GemmArgs& a, const Plan& p, int64_t row, int64_t rows, ui
   }
 }
 
-// Packed panels: the first is panel `panel` of the weight, each holds `depth` values of K from `k` on.
+// Packed panels: the first is panel `panel` of the weight, and each holds `depth` values of K from `k` on.
 struct Panels {
   const char* at;
   int64_t panel, k, depth;
 };
 
-// Panels [first, last) of the mapped weight, values [k, k + depth) of K → `to`.
+// Packs panels [first, last) of the mapped weight, values [k, k + depth) of K, into `to`.
 void pack_panels(const GemmArgs& a, const Plan& p, int64_t first, int64_t last, int64_t k, int64_t depth,
                  char* to, void* scratch) {
   const int64_t columns = cpu::panel_columns(p.compute), given = a.weight.dim(1);
@@ -96,7 +97,8 @@ void pack_panels(const GemmArgs& a, const Plan& p, int64_t first, int64_t last, 
         to + cpu::panel_offset(depth, panel - first, p.compute), scratch);
 }
 
-// One tile: rows from `row`, panels [first, last) of `weights`, or of those that it packs into `own`.
+// Computes one tile: rows from `row`, panels [first, last) of `weights`, or of those
+// that it packs into `own`.
 void run_tile(const GemmArgs& a, const Plan& p, const void* x, int64_t x_stride, int64_t row, int64_t first,
               int64_t last, Panels weights, char* own, float* t) {
   const int64_t rows = std::min(p.rows, p.m - row), columns = cpu::panel_columns(p.compute);
@@ -109,7 +111,7 @@ void run_tile(const GemmArgs& a, const Plan& p, const void* x, int64_t x_stride,
     }
     const void* from = static_cast<const char*>(x) + (row * x_stride + k) * size;
     const int64_t panel_bytes = cpu::panel_k_bytes(columns, weights.depth, p.compute);
-    // Panels of one width go together; the last may be narrower.
+    // Panels of one width are multiplied together; the last may be narrower.
     for (int64_t panel = first, next; panel < last; panel = next) {
       const int64_t width = cpu::panel_width(p.n, panel, p.compute);
       next = cpu::panel_width(p.n, last - 1, p.compute) == width ? last : std::max(panel + 1, last - 1);

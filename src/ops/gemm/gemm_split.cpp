@@ -1,13 +1,14 @@
-// The float32 linear layer on tiles of bf16 (cpu/split_tiles.h): x and the weights are split into bf16 planes in
-// scratch, then multiplied in tiles as in gemm_panels.cpp. Two ways, by the number of rows:
+// The float32 linear layer on tiles of bf16 (cpu/split_tiles.h): x and the weights are split into
+// bf16 planes in scratch, then multiplied in tiles as in gemm_panels.cpp. There are two ways,
+// chosen by the number of rows:
 //
 //   many rows   the weights are split some panels of columns at a time by all workers, for all tiles of rows
 //   few rows    all rows are one tile, so that each panel has one reader: a tile splits its own, a block of K
 //               at a time, which stays in its core's cache
 //
-// Every row's sums are the same in both: blocks of K depend on K alone, each is summed up from zero in the
-// tiles' order and added to the blocks before it. So a row's bits do not depend on how many rows come with it,
-// and float32 has this one way for all of them; packed and mapped weights become the same planes.
+// Every row's sums are the same in both: blocks of K depend only on K, and each is summed up from zero in the
+// tiles' order and added to the blocks before it. So a row's bits do not depend on how many rows there are,
+// and float32 uses this method for any number of them; packed and mapped weights become the same planes.
 #include <algorithm>
 
 #include "cpu/panels.h"
@@ -18,21 +19,24 @@
 namespace tachy::ops {
 namespace {
 
-constexpr int64_t kOwnRows = 192;       // up to so many a tile splits its own panels
-constexpr int64_t kSplitOwnDepth = 64;  // of K are packed at a time for that: a mapped panel's 12 KB
+constexpr int64_t kOwnRows = 192;       // up to this many rows, a tile splits its own panels
+constexpr int64_t kSplitOwnDepth = 64;  // values of K packed at a time for that: 12 KB of a mapped panel
 constexpr int64_t kSplitGroupBytes = int64_t{24} << 20;
-constexpr int64_t kLeastTiles = 32;  // smaller tiles where there would be fewer: no thread waits for long
-constexpr int64_t kPassRows = 4096;  // rows that are split at once: bounds the scratch of whole videos
+// Tiles are made smaller if there are fewer than this, so that no thread waits for long.
+constexpr int64_t kLeastTiles = 32;
+constexpr int64_t kPassRows = 4096;  // rows that are split at once; it bounds the scratch for whole videos
 
 int64_t aligned_bytes(int64_t bytes) { return static_cast<int64_t>(align_up(static_cast<size_t>(bytes))); }
 
 struct SplitPlan {
-  int64_t m, n, k, depth, pass, rows, block;  // k: padded; rows of a pass, of a tile; block: of K
+  // k: padded; pass and rows: rows of a pass and of a tile; block: of K.
+  int64_t m, n, k, depth, pass, rows, block;
   int planes;
-  bool own;                                 // a tile splits its panels itself
-  int64_t columns, panels, step, group;     // of a panel; panels in all, of a tile, split at once
-  int64_t x_stride, x_plane, panel_values;  // values; of a panel's planes, in a tile's own of one block of K
-  int64_t stride;                           // of a tile's sums
+  bool own;                              // a tile splits its panels itself
+  int64_t columns, panels, step, group;  // columns of a panel; panels in all, of a tile, split at once
+  // In values; panel_values: for a panel's planes, or, in a tile's own, for one block of K.
+  int64_t x_stride, x_plane, panel_values;
+  int64_t stride;  // stride of a tile's sums
   int64_t x_bytes, group_bytes = 0, worker_bytes, tile_bytes, own_bytes = 0;
 
   explicit SplitPlan(const GemmArgs& a)
@@ -80,7 +84,8 @@ struct SplitPlan {
   }
 };
 
-// Panel `panel` of the weight, from k on → its planes of `depth` values of K, zeros beyond what K has.
+// Splits panel `panel` of the weight, from k on, into planes of `depth` values of K,
+// with zeros beyond K's end.
 void split_weight(const GemmArgs& a, const SplitPlan& p, int64_t panel, int64_t k, int64_t depth,
                   uint16_t* to, char* scratch) {
   const int64_t width = cpu::panel_width(p.n, panel, Compute::f32);
@@ -111,8 +116,8 @@ void split_weight(const GemmArgs& a, const SplitPlan& p, int64_t panel, int64_t 
   }
 }
 
-// Rows from `row` on, whose planes are x, by panels [first, last), whose planes are b: those of all of K, or a
-// tile's own, which are made here in turn.
+// Multiplies rows from `row` on, whose planes are x, by panels [first, last), whose planes are b. These are
+// the planes of all of K, or a tile's own, which are computed here one block after the other.
 void run_tile(const GemmArgs& a, const SplitPlan& p, const uint16_t* x, int64_t row, int64_t rows,
               uint16_t* b, int64_t first, int64_t last, char* packing, float* sums) {
   const int64_t column = first * p.columns, count = std::min(p.n, last * p.columns) - column;
@@ -140,7 +145,7 @@ void run_tile(const GemmArgs& a, const SplitPlan& p, const uint16_t* x, int64_t 
   gemm_finish_tile(a, sums, p.stride, row, rows, column, count);
 }
 
-// The planes of some panels are made by all workers, then read by all tiles.
+// All workers compute the planes of some panels, and then all tiles read them.
 void run_groups(const GemmArgs& a, const SplitPlan& p, const uint16_t* x, int64_t begin, int64_t pass,
                 uint16_t* group, char* scratch, Stream& stream) {
   const int64_t row_tiles = (pass + p.rows - 1) / p.rows;

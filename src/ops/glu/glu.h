@@ -1,4 +1,4 @@
-// Gated linear unit's elementwise part: y = act(a) · b (GEGLU with a gelu, SwiGLU with silu).
+// The elementwise part of a gated linear unit: y = act(a) · b (GEGLU with a gelu, SwiGLU with silu).
 #pragma once
 
 #include "ops/activation_kind.h"

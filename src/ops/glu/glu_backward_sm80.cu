@@ -1,4 +1,5 @@
-// da = dy·b·act'(a), db = dy·act(a). As the forward pass: a thread keeps its columns and walks down the rows.
+// da = dy·b·act'(a), db = dy·act(a). As in the forward pass, a thread keeps its
+// columns and goes down the rows.
 #include "cuda/row_norm.h"
 #include "ops/glu/glu_backward.h"
 

@@ -8,8 +8,8 @@
 namespace tachy::ops {
 
 void glu_ref(const GluArgs& args, Stream& stream);  // the definition: plain loops, float64 inside
-void glu_working(const GluArgs& args,
-                 Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
+// The same in float32, sums in order; its error sets the tolerance.
+void glu_working(const GluArgs& args, Stream& stream);
 void glu_cpu(const GluArgs& args, Stream& stream);  // Highway
 std::span<const Impl<GluArgs>> glu_table();
 

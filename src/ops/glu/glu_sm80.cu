@@ -1,5 +1,5 @@
-// y = act(a)·b. Rows of a and b may be halves of one: a
-// thread takes a pack of columns of two neighbouring rows.
+// y = act(a)·b. Rows of a and b may be halves of the same row. A thread takes a pack of columns of two
+// neighbouring rows.
 #include "cuda/row_norm.h"
 #include "ops/activation_dispatch.cuh"
 #include "ops/glu/glu.h"
@@ -54,7 +54,7 @@ void run(const GluArgs& args, const Stream& stream) {
               args.a.dims[0],
               static_cast<int>(args.a.dims[1] / N),
               cuda::streams(stream, args.y.numel() * static_cast<int64_t>(sizeof(T)))};
-  // Rows that follow one another are one long row of another shape.
+  // Contiguous rows are treated as rows of another length.
   if (args.a.contiguous() && args.b.contiguous() && args.y.contiguous() && p.packs < 128) {
     const int64_t all = p.rows * p.packs, packs = 1024;
     if (all % packs == 0)

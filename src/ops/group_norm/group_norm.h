@@ -1,7 +1,8 @@
-// GroupNorm with the activation behind it, of channels-last or channels-first activations:
+// GroupNorm with the activation after it, for channels-last or channels-first activations:
 //   n = (x − mean) / sqrt(var + eps) · weight + bias,  y = act(n)
-// with mean and variance (biased) over the P positions and the C/G neighbouring channels of a group, of each
-// sample alone. A sample is what shares statistics: an image, or a clip whose frames are normalised together.
+// Mean and variance (biased) are over the P positions and the C/G neighbouring channels of a
+// group, for each sample alone. A sample is whatever shares statistics: an image, or a clip whose
+// frames are normalised together.
 #pragma once
 
 #include "ops/activation_kind.h"
@@ -17,7 +18,7 @@ struct GroupNormArgs {
   float eps = 1e-5f;
   Activation act = Activation::none;  // silu and mish are the usual ones
   bool channels_first = false;
-  Tensor y;  // as x, may alias it
+  Tensor y;  // like x, may alias it
 };
 
 void group_norm(const GroupNormArgs& args, Stream& stream);

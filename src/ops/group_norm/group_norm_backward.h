@@ -1,5 +1,5 @@
-// Backward of y = act(n · weight + bias), n = (x − mean)·r of a group:  with s = dy · act'(n·weight + bias)
-// and g = s · weight, means over the group's P·C/G values
+// Backward of y = act(n · weight + bias) with n = (x − mean)·r for each group.  With
+// s = dy · act'(n·weight + bias), g = s · weight and means over the group's P·C/G values
 //   dx = r·(g − mean(g) − n·mean(g·n)),  dweight = Σ s·n,  dbias = Σ s  over samples and positions
 #pragma once
 

@@ -18,7 +18,7 @@ void define(const GroupNormBackwardArgs& a, Stream& stream) {
   if (stream.measuring()) return;
   const Store *w = row_of<Store>(a.weight, 0), *bias = row_of<Store>(a.bias, 0);
   const Store *x = a.x.as<Store>(), *dy = a.dy.as<Store>();
-  // At value `at` of channel k: n, and ∂L/∂(n·weight + bias).
+  // For value `at` of channel k: n, and ∂L/∂(n·weight + bias).
   const auto normed = [&](const NormRow<Real>& group, int64_t at) { return group.normed(Real(x[at])); };
   const auto slope = [&](const NormRow<Real>& group, int64_t at, int64_t k) {
     const Real y = normed(group, at) * (w ? Real(w[k]) : Real(1)) + (bias ? Real(bias[k]) : Real(0));

@@ -1,16 +1,16 @@
-// x and dy are read three, two times: a group's statistics need all of x, the means in dx all of dy. Six
-// small steps over scratch [N, slabs, C] of float64 pairs, each sum in an order that follows from shape and
-// GPU alone. A thread adds its own values in float32; where threads, slabs and samples meet it is float64:
-// one after the other in float32, 126 such sums lost four units of dweight where the definition in float32
-// happened to lose half a one.
+// x is read three times and dy twice: a group's statistics need all of x, the means in dx all of dy. There
+// are six small steps over scratch [N, slabs, C] of float64 pairs, and the order of each sum depends only on
+// shape and GPU. A thread adds its own values in float32; sums over threads, slabs and samples are in
+// float64: added one after the other in float32, 126 such sums were off by four units in dweight's last
+// place, where the definition in float32 happened to be off by half a unit.
 //   sums      Σ (x − x₀) and Σ (x − x₀)² of each slab and channel, x₀ about the channel's mean
-//   statistics  one block a group: mean and r, in float64
+//   statistics  one block per group: mean and r, in float64
 //   sums      Σ s and Σ s·n,  s = dy · act'(n · weight + bias)
-//   means     one block a group: mean(g), mean(g·n)
+//   means     one block per group: mean(g), mean(g·n)
 //   channels  dbias = Σ s, dweight = Σ s·n over samples and slabs
 //   apply     dx
-// Everything of a small tensor is float64 (Real): where a sum has three terms, nothing evens out what rounds
-// in one of them (statistics, slope, products), and what it costs does not show there.
+// A small tensor is computed entirely in float64 (Real): in a sum of three terms nothing evens out the
+// rounding of one of them (in statistics, slope, products), and for small tensors the cost does not matter.
 #include "cuda/row_norm.h"
 #include "ops/activation_def.h"
 #include "ops/group_norm/group_norm_backward.h"
@@ -21,7 +21,7 @@ namespace {
 using namespace device;
 
 constexpr int kAhead = 2;
-constexpr int64_t kSmall = 16384;  // values of a tensor that is computed in float64
+constexpr int64_t kSmall = 16384;  // a tensor with fewer values is computed in float64
 
 template <class Real>
 using Pair = std::conditional_t<std::is_same_v<Real, double>, double2, float2>;
@@ -36,12 +36,12 @@ struct Params {
   Pair<Real>* stats;  // [N, G]: mean, r
   Pair<Real>* means;  // [N, G]: mean(g), mean(g·n)
   int64_t positions;
-  int c, packs, groups, slab, slabs, samples;  // slab: positions of one
+  int c, packs, groups, slab, slabs, samples;  // slab: number of positions in one
   float eps;
   Act act;
 };
 
-// d act / dx at x. In float64 it is the definition's.
+// The derivative d act / dx at x. In float64 it is the definition's.
 template <bool Fast>
 __device__ __forceinline__ float slope_at(float x, Act act) {
   return activate_slope<Fast>(x, act);
@@ -51,7 +51,7 @@ __device__ __forceinline__ double slope_at(double x, Act act) {
   return ops::activate_slope(x, static_cast<Activation>(act));
 }
 
-// What a thread needs of its N channels in every position.
+// The values that a thread needs for its N channels at every position.
 template <class Real, int N>
 struct Channels {
   Real mean[N], r[N], weight[N], bias[N];
@@ -66,7 +66,8 @@ struct Channels {
   }
 };
 
-// About the mean of a channel: of its first values, so that the squares' sum is that of the deviations.
+// Roughly the mean of a channel, from its first values, so that the sum of squares is
+// nearly that of the deviations.
 template <class T, class Real>
 __device__ float near_mean(const T* x, const Params<Real>& p) {
   const int count = p.positions < 8 ? static_cast<int>(p.positions) : 8;
@@ -166,7 +167,7 @@ __global__ void __launch_bounds__(128) group_kernel(const Params<Real> p) {
     if constexpr (kGradient) {
       const double weight = p.weight ? p.weight[group * width + channel] : 1.0f;
       first += weight * part.x, second += weight * part.y;
-    } else {  // from the channel's own shift to the group's
+    } else {  // converts from the channel's own shift to the group's
       const int64_t left = p.positions - slab * p.slab;
       const double n = static_cast<double>(left < p.slab ? left : p.slab),
                    away = near_mean(x + channel, p) - origin;
@@ -187,7 +188,7 @@ __global__ void __launch_bounds__(128) group_kernel(const Params<Real> p) {
   }
 }
 
-// 32 x 32 threads: 32 channels, their slabs dealt to 32 threads each.
+// 32 x 32 threads for 32 channels, whose slabs are dealt to 32 threads each.
 template <class Real>
 __global__ void __launch_bounds__(1024) channel_kernel(const Params<Real> p) {
   __shared__ double2 sums[32][33];
@@ -206,7 +207,7 @@ __global__ void __launch_bounds__(1024) channel_kernel(const Params<Real> p) {
   if (p.dbias) p.dbias[j] = static_cast<float>(sum.x);
 }
 
-// The same walk from the end: what was read last is still in the second-level cache.
+// Goes through the positions backwards: the part that was read last is still in the second-level cache.
 template <class T, int N, class Real>
 __global__ void __launch_bounds__(256) apply_kernel(const Params<Real> p) {
   const int at = blockIdx.x * blockDim.x + threadIdx.x;
@@ -261,7 +262,7 @@ void run(const GroupNormBackwardArgs& a, Stream& stream) {
   const auto across = static_cast<int>(std::clamp<int64_t>(p.packs, 1, 256)),
              down = std::max(1, 256 / across);
   const unsigned columns = cuda::blocks_for(p.packs, across);
-  // About four blocks a multiprocessor. The number of slabs follows from shape and GPU alone, not from the
+  // About four blocks per multiprocessor. The number of slabs depends only on shape and GPU, not on the
   // alignment, which a measure run does not know.
   const int64_t wide = std::max<int64_t>(1, p.c / 2048), rows = std::max<int64_t>(1, 2048 / p.c) * kAhead;
   const int64_t wanted = int64_t{stream.gpu->info().multiprocessors} * 4 / (wide * p.samples);

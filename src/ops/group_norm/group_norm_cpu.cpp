@@ -1,7 +1,8 @@
-// Statistics by tiles of positions that stay in the second-level cache: each tile has the mean of every group
-// and the squares about that mean (two walks, so that nothing cancels); the tiles are then merged in order,
-// in double, with the rule of Chan, Golub and LeVeque (1979):  M = M₁ + M₂ + δ²·n₁n₂/(n₁ + n₂). Then one pass
-// writes y. Two reads and one write of x in all: the floor where x does not fit into a cache.
+// Statistics by tiles of positions that stay in the second-level cache: each tile gives the mean of
+// every group and the squares about that mean (two passes, so that nothing cancels); the tiles are then
+// merged in order, in double, with the rule of Chan, Golub and LeVeque (1979):
+// M = M₁ + M₂ + δ²·n₁n₂/(n₁ + n₂). Then one pass writes y. In all x is read twice and y written once,
+// which is the minimum if x does not fit into a cache.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -21,7 +22,7 @@ namespace tachy::ops {
 namespace {
 
 struct GroupMoments {
-  double mean, squares;  // of a tile's values of one group: Σ(x − mean)²
+  double mean, squares;  // for a tile's values of one group: Σ(x − mean)²
 };
 
 }  // namespace
@@ -33,7 +34,7 @@ namespace tachy::ops::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = cpu::HWY_NAMESPACE;
 
-// body(d, k) for groups of whole vectors of channels: kVectors at a time, then one, then single lanes.
+// Calls body(d, k) for groups of whole vectors of channels: kVectors at a time, then one, then single lanes.
 template <int kVectors, class Body>
 HWY_INLINE void for_columns(int64_t c, Body&& body) {
   const hn::ScalableTag<float> d;
@@ -44,8 +45,8 @@ HWY_INLINE void for_columns(int64_t c, Body&& body) {
                   [&](auto e, int64_t j) HWY_ATTR { body(e, std::integral_constant<int, 1>(), k + j); });
 }
 
-// One tile of `rows` positions; scratch: 3·C floats. The first walk gives a mean in float; the second one is
-// about that mean, and what its sum is not zero by corrects both moments.
+// One tile of `rows` positions; scratch: 3·C floats. The first pass gives a mean in float. The second pass is
+// about that mean; its sum should be zero, and its deviation from zero corrects both moments.
 void group_norm_moments(const float* x, int64_t rows, int64_t c, int64_t groups, float* scratch,
                         GroupMoments* out) {
   float *sums = scratch, *means = scratch + c, *squares = scratch + 2 * c;

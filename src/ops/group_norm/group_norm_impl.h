@@ -7,10 +7,10 @@
 
 namespace tachy::ops {
 
-void group_norm_ref(const GroupNormArgs& args,
-                    Stream& stream);  // the definition: plain loops, float64 inside
-void group_norm_working(const GroupNormArgs& args,
-                        Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
+// The definition: plain loops, float64 inside.
+void group_norm_ref(const GroupNormArgs& args, Stream& stream);
+// The same in float32, sums in order; its error sets the tolerance.
+void group_norm_working(const GroupNormArgs& args, Stream& stream);
 void group_norm_cpu(const GroupNormArgs& args, Stream& stream);         // Highway, channels last
 void group_norm_planes_cpu(const GroupNormArgs& args, Stream& stream);  // the same, channels first
 std::optional<Refusal> group_norm_why_not_planes_cpu(const GroupNormArgs& args, const Stream& stream);

@@ -1,6 +1,7 @@
-// GroupNorm of channels-first activations [N, C, P], whose groups are runs of C/G · P neighbouring values. Statistics by
-// tiles of a run that stay in the second-level cache (mean, then the squares about it, so that nothing cancels),
-// merged in order, in double, with the rule of Chan, Golub and LeVeque (1979); then one pass that writes y.
+// GroupNorm of channels-first activations [N, C, P], whose groups are runs of C/G · P neighbouring values.
+// Statistics by tiles of a run that stay in the second-level cache (mean, then the squares about it, so that
+// nothing cancels), merged in order, in double, with the rule of Chan, Golub and LeVeque (1979); then one
+// pass writes y.
 #include <algorithm>
 #include <cmath>
 
@@ -21,7 +22,7 @@ namespace {
 constexpr int64_t kTile = 16384;
 
 struct RunMoments {
-  double mean, squares;  // of a tile's values: Σ(x − mean)²
+  double mean, squares;  // for a tile's values: Σ(x − mean)²
 };
 
 }  // namespace
@@ -33,7 +34,7 @@ namespace tachy::ops::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = cpu::HWY_NAMESPACE;
 
-// What the sum about the first mean is not zero by corrects both moments.
+// The sum about the first mean should be zero; its deviation from zero corrects both moments.
 void group_norm_run_moments(const float* x, int64_t count, RunMoments* out) {
   const auto n = static_cast<double>(count);
   const float mean = simd::sum_lanes(count, [&](auto d, int64_t i) HWY_ATTR { return hn::LoadU(d, x + i); }) /

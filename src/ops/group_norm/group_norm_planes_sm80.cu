@@ -1,9 +1,11 @@
-// GroupNorm of channels-first activations [N, C, P], whose groups are runs of C/G · P neighbouring values. Two kernels:
-//   partial   each piece of a run gives the sums of x − s and (x − s)², s being about the mean of its first values, so that
-//             a large mean costs no digits
-//   apply     a block merges the pieces of its run, in float64 and in order (Chan, Golub and LeVeque's rule), and writes
-//             its own, from its end to its beginning: what was read last is still in the second-level cache
-// Two reads and one write of x: the floor where x does not fit into the cache.
+// GroupNorm of channels-first activations [N, C, P], whose groups are runs of C/G · P
+// neighbouring values. Two kernels:
+//   partial   each piece of a run gives the sums of x − s and (x − s)², where s is about the mean of its
+//             first values, so that a large mean costs no digits
+//   apply     a block merges the pieces of its run, in float64 and in order (Chan, Golub and LeVeque's rule),
+//             and writes its own, from its end to its beginning: what was read last is still in the
+//             second-level cache
+// x is read twice and y written once, which is the minimum if x does not fit into the cache.
 #include "cuda/row_norm.h"
 #include "device/reduce.cuh"
 #include "ops/activation_dispatch.cuh"
@@ -22,8 +24,8 @@ struct Planes {
   T* y;
   const float *weight, *bias;
   float4* partial;     // [runs, pieces]: s, Σ(x − s), Σ(x − s)²
-  int64_t run, piece;  // values of a run and of a piece of it
-  int64_t positions;   // of a channel
+  int64_t run, piece;  // values of a run, and of a piece of it
+  int64_t positions;   // values of a channel
   int groups, width;   // width: channels of a group
   float eps;
   bool streaming;
@@ -127,7 +129,7 @@ void run_planes(const GroupNormArgs& a, Stream& stream) {
   p.groups = a.groups, p.width = static_cast<int>(channels / a.groups), p.positions = a.x.dims[2];
   p.run = p.width * p.positions, p.eps = a.eps;
   p.streaming = cuda::streams(stream, a.x.numel() * 2 * static_cast<int64_t>(sizeof(T)));
-  // About four blocks a multiprocessor; the pieces follow from shape and GPU alone, so the sums do.
+  // About four blocks per multiprocessor. The pieces, and so the sums, depend only on shape and GPU.
   constexpr int64_t kUnit = int64_t{kThreads} * 8;
   const int64_t wanted = int64_t{stream.gpu->info().multiprocessors} * 4 / std::max<int64_t>(1, runs);
   const int64_t pieces = std::clamp<int64_t>(wanted, 1, std::clamp<int64_t>(p.run / kUnit, 1, kMostPieces));

@@ -1,11 +1,11 @@
-// Group norm in one cooperative launch: the blocks keep as much of x as fits between the statistics and the
-// result, two thirds of 67 MB on an H200, and read the rest twice, the second time mostly from the
-// second-level cache. They wait for one another once, for the sums of their slabs (device/board.cuh).
+// Group norm in one cooperative launch: from the statistics to the result the blocks keep as much of x as
+// fits, two thirds of 67 MB on an H200, and read the rest twice, the second time mostly from the second-level
+// cache. They wait for one another once, for the sums of their slabs (device/board.cuh).
 //   A thread keeps one pack of channels and every `rows`-th position of its block's slab:
 //     [0, again) read twice | [again, held) in shared memory | [held, most) in registers
-// All but the last come through shared memory, a ring of the thread's own, both times: as many loads as fit
-// are always on their way, and what came last before the meeting stays. Sums of x − o and (x − o)², o being
-// the group's first value, so that a large mean costs no digits.
+// Both times all but the last part come through shared memory, in a ring of the thread's own: as many loads
+// as fit are always in flight, and the packs that came last before the wait stay. The sums are of x − o and
+// (x − o)², where o is the group's first value, so that a large mean costs no digits.
 #include <numeric>
 #include <optional>
 #include <string>
@@ -21,11 +21,13 @@ namespace {
 
 using namespace device;
 
-constexpr int kMostThreads = 512, kHeld = 12, kGroup = 3;  // packs in registers, of a wait
-constexpr int kAdding = 8;                                 // threads that add up a group of a block
-constexpr int kLanes = 16, kParts = 5;  // that add up a group's blocks, and what each asks for at once
-// Bytes from a thread's pack in shared memory to its next. A constant: with a step in a uniform register nvcc
-// 13.0 makes copies with a cache policy that the GPU calls illegal instructions.
+constexpr int kMostThreads = 512, kHeld = 12, kGroup = 3;  // packs in registers; packs per wait
+constexpr int kAdding = 8;                                 // threads that add up a group within a block
+// Threads that add up a group's blocks, and how many notes each reads at once.
+constexpr int kLanes = 16, kParts = 5;
+// Distance in bytes between a thread's packs in shared memory. It is a constant, because with a
+// step in a uniform register nvcc 13.0 generates copies with a cache policy that the GPU
+// rejects as illegal instructions.
 constexpr int kLayer = 16 * kMostThreads;
 
 template <class T>
@@ -35,16 +37,17 @@ struct Params {
   const float *weight, *bias;
   Board board;  // notes [samples, groups, blocks of a sample]
   int64_t positions;
-  double share;                 // 1 / (values of a group)
-  int c, groups, blocks, slab;  // blocks: of a sample; slab: positions of a block
-  int packs, rows, room;        // threads across a row, rows at once, packs of a thread in shared memory
+  double share;                 // 1 / (number of values of a group)
+  int c, groups, blocks, slab;  // blocks of a sample; slab: positions of a block
+  int packs, rows, room;        // packs across a row, rows at once, packs of a thread in shared memory
   float eps;
   bool streaming;
 };
 
-// silu of a pack, one special function a value or three for two: at two a value that unit alone would take
-// half as long as the memory. bf16: x/2·(1 + tanh(x/2)), `v` being the halves. f16: one reciprocal serves two
-// values; beyond -43 the sigmoid stays at 2e-19, so that the product of two is finite.
+// silu of a pack with one special function per value, or three for two values: with two per value that unit
+// alone would take half as long as the memory. For bf16 it is x/2·(1 + tanh(x/2)), where `v` holds the
+// halves. For f16 one reciprocal serves two values; below -43 the sigmoid stays at 2e-19, so that the product
+// of two is finite.
 template <class T, int N>
 __device__ __forceinline__ void silu_pack(float (&v)[N]) {
 #pragma unroll
@@ -59,7 +62,7 @@ __device__ __forceinline__ void silu_pack(float (&v)[N]) {
   }
 }
 
-// The sums of the block's threads, group by group, to `notes`. Whole warps take part.
+// Writes the sums of the block's threads, group by group, to `notes`. Called by whole warps.
 template <class T>
 __device__ __forceinline__ void publish(const Params<T>& p, const float2* sums, Note* notes,
                                         int packs_a_group, uint32_t tag) {
@@ -81,7 +84,8 @@ __device__ __forceinline__ void publish(const Params<T>& p, const float2* sums, 
   }
 }
 
-// Mean of x − o and factor of every group of the sample, from the notes of its blocks. Whole warps take part.
+// Computes mean of x − o and the factor of every group of the sample, from the notes of its
+// blocks. Called by whole warps.
 template <class T>
 __device__ __forceinline__ void collect(const Params<T>& p, const Note* notes, float2* stats, uint32_t tag) {
   const int lane = threadIdx.x % kLanes, step = blockDim.x / kLanes;
@@ -123,7 +127,8 @@ __device__ __forceinline__ void collect(const Params<T>& p, const Note* notes, f
   }
 }
 
-// Copies that may still be on their way while the oldest group of the ring is read.
+// Waits, but lets those copies continue that may still be in flight while the oldest
+// group of the ring is read.
 __device__ __forceinline__ void wait_for_oldest(int room) {
   if (room >= 9 * kGroup)
     wait_copies<8>();
@@ -143,8 +148,9 @@ __global__ void __launch_bounds__(kMostThreads, 1) group_norm_resident_kernel(co
   const int64_t begin = static_cast<int64_t>(block) * p.slab, left = p.positions - begin;
   const int length = static_cast<int>(left < 0 ? 0 : left < p.slab ? left : p.slab);
   const int count = row < length ? (length - row - 1) / p.rows + 1 : 0;
-  const int most = (length + p.rows - 1) / p.rows;  // the same for all threads: a thread's last may be absent
-  // Whole groups of the ring, so that a group never wraps around.
+  // The same for all threads, although a thread's last pack may be absent.
+  const int most = (length + p.rows - 1) / p.rows;
+  // These are whole groups of the ring, so that a group never wraps around.
   const int held_at = (max(0, most - kHeld) + kGroup - 1) / kGroup * kGroup, again = max(0, held_at - p.room);
   const int64_t first = sample * p.positions * p.c, mine = first + (begin + row) * p.c + pack * N;
   const int64_t apart = static_cast<int64_t>(p.rows) * p.c;
@@ -189,16 +195,16 @@ __global__ void __launch_bounds__(kMostThreads, 1) group_norm_resident_kernel(co
       sum.x += d, sum.y = fmaf(d, d, sum.y);
     }
   };
-  int place = 0;  // of pack k in the ring
+  int place = 0;  // place of pack k in the ring
   for (int k = 0; k < held_at; k += kGroup, place = next_place(place)) {
     wait_for_oldest(p.room);
 #pragma unroll
     for (int i = 0; i < kGroup; ++i)
       if (k + i < count) add(at_place(place + i));
-    asm volatile("" ::: "memory");  // what is read stays before
+    asm volatile("" ::: "memory");  // the reads stay before this line
 #pragma unroll
     for (int i = 0; i < kGroup; ++i) fetch_first(p.room + k + i, place + i);
-    commit_copies();  // an empty group where nothing is left: one for each that is read
+    commit_copies();  // one group per group read; it is empty if there is nothing left to copy
   }
 #pragma unroll
   for (int k = 0; k < kHeld; ++k)
@@ -220,8 +226,8 @@ __global__ void __launch_bounds__(kMostThreads, 1) group_norm_resident_kernel(co
   if (threadIdx.x == 0) leave(p.board, tag);
 
   const float mean = static_cast<float>(static_cast<double>(origin) + table[group].x);
-  // 16-bit values: one multiply-add, whose error at a mean of 2^8 deviations (more, and bf16 cannot tell the
-  // values apart) is 2^-16 of them.
+  // For 16-bit values one multiply-add suffices: if the mean is 2^8 deviations (with more, bf16 could not
+  // tell the values apart), its error is 2^-16 of a deviation.
   constexpr bool kFold = sizeof(T) == 2, kHalves = kAct == Act::silu && std::is_same_v<T, bf16>;
 #pragma unroll
   for (int i = 0; i < N; ++i) {
@@ -242,8 +248,9 @@ __global__ void __launch_bounds__(kMostThreads, 1) group_norm_resident_kernel(co
     }
     store(y + k * apart, out, p.streaming);
   };
-  // The ring goes on where it stopped: first what is there, [again, held_at), then what is fetched into the
-  // places that become free, backwards from `again`: the latest is likeliest still in the cache.
+  // The ring goes on where it stopped. First come the packs that are there, [again, held_at), then those
+  // fetched into the places that become free, backwards from `again`, because the latest ones are most likely
+  // still in the cache.
   const int there = held_at - again;
   const auto pack_of = [&](int turn) { return turn < there ? again + turn : held_at - 1 - turn; };
   place = again % p.room;
@@ -265,13 +272,13 @@ __global__ void __launch_bounds__(kMostThreads, 1) group_norm_resident_kernel(co
     if (held_at + k < count) write(held[k], held_at + k);
 }
 
-// Rows of a block: whole rows of packs, whole warps. 0: there is no such number.
+// Rows of a block: whole rows of packs, and whole warps. 0: there is no such number.
 int rows_of(int packs) {
   const int unit = 32 / std::gcd(packs, 32);
   return kMostThreads / packs / unit * unit;
 }
 
-// Packs of a thread that fit into shared memory beside the table, in whole groups.
+// How many packs of a thread fit into shared memory beside the table, in whole groups.
 int room_of(const Stream& stream) {
   const size_t table = sizeof(float2) * kMostThreads, whole = stream.gpu->info().shared_bytes;
   return whole < table ? 0 : static_cast<int>((whole - table) / kLayer) / kGroup * kGroup;

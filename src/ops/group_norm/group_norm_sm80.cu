@@ -1,9 +1,9 @@
 // Statistics need all of x before the first result, so x is read twice. Three kernels:
-//   partial   a thread keeps one pack of channels and walks down a slab of positions; the slab's sums of
-//             x − s and (x − s)² go to scratch [N, slabs, C], s being the channel's value at position 0, so
-//             that a large mean costs no digits
-//   finish    one block a group: channels and slabs become mean and 1/sqrt(var + eps), in float64
-//   apply     the same walk from the slabs' ends to their beginnings: what was read last is still in
+//   partial   a thread keeps one pack of channels and goes down a slab of positions; the slab's sums of x − s
+//             and (x − s)² go to scratch [N, slabs, C], where s is the channel's value at position 0, so that
+//             a large mean costs no digits
+//   finish    one block per group: channels and slabs become mean and 1/sqrt(var + eps), in float64
+//   apply     the same from the slabs' ends to their beginnings: what was read last is still in
 //             the second-level cache
 #include "cuda/row_norm.h"
 #include "ops/activation_dispatch.cuh"
@@ -24,7 +24,7 @@ struct Params {
   float2* partial;  // [N, slabs, C]
   float2* stats;    // [N, G]: mean, factor
   int64_t positions;
-  int c, packs, groups, slab;  // slab: positions of one
+  int c, packs, groups, slab;  // slab: number of positions in one
   float eps;
 };
 
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(128) group_norm_finish_kernel(const Params<T> 
   const T* x = p.x + sample * p.positions * p.c + group * width;
   const float2* partial = p.partial + static_cast<int64_t>(sample) * slabs * p.c + group * width;
   const double count = static_cast<double>(p.positions);
-  // Σ over the group's values of x − x₀ and of its square, x₀ the group's first value
+  // Σ over the group's values of x − x₀ and of its square, where x₀ is the group's first value.
   const double origin = as_float(x[0]);
   double sum = 0, squares = 0;
   for (int64_t i = threadIdx.x; i < static_cast<int64_t>(slabs) * width; i += blockDim.x) {
@@ -162,8 +162,8 @@ void run(const GroupNormArgs& a, Stream& stream) {
   const auto across = static_cast<int>(std::clamp<int64_t>(p.packs, 1, 256)),
              down = std::max(1, 256 / across);
   const unsigned columns = cuda::blocks_for(p.packs, across);
-  // About four blocks a multiprocessor, all running at once. The number of slabs follows from shape and GPU
-  // alone, not from the alignment, which a measure run does not know.
+  // About four blocks per multiprocessor, all running at once. The number of slabs depends only on shape and
+  // GPU, not on the alignment, which a measure run does not know.
   const int64_t wide = std::max<int64_t>(1, p.c / 2048), rows = std::max<int64_t>(1, 2048 / p.c) * kAhead;
   const int64_t wanted =
       int64_t{stream.gpu->info().multiprocessors} * 4 / (wide * std::max<int64_t>(1, samples));

@@ -4,8 +4,8 @@
 
 namespace tachy::ops {
 
-void layernorm_modulate_cuda(const LayerNormModulateArgs& args,
-                             Stream& stream);  // layernorm_modulate_sm80.cu
+// Defined in layernorm_modulate_sm80.cu.
+void layernorm_modulate_cuda(const LayerNormModulateArgs& args, Stream& stream);
 
 std::span<const Impl<LayerNormModulateArgs>> layernorm_modulate_table() {
   static constexpr Impl<LayerNormModulateArgs> table[] = {gpu_impl<layernorm_modulate_cuda>("cuda"),

@@ -8,8 +8,8 @@ namespace tachy::ops {
 
 struct LayerNormModulateArgs {
   Tensor x;       // [M, C] f32, rows may be strided
-  Tensor weight;  // optional [C] f32; on a GPU also of a dtype that x and y share,
-  Tensor bias;    // optional [C]      and both of one
+  Tensor weight;  // optional [C] f32; on a GPU it may also have the dtype of x and y if these are equal
+  Tensor bias;    // optional [C], of weight's dtype
   Tensor scale;   // optional [R, C] f32, rows may be strided; given together with shift
   Tensor shift;   // optional [R, C] f32, rows may be strided
   Tensor row;     // optional [M] i32: the row of scale and shift for each token; absent: row 0

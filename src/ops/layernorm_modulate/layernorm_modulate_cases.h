@@ -44,7 +44,8 @@ inline void add_layernorm_modulate_backward_cases(std::vector<OpCase>& cases) {
 
 inline std::vector<OpCase> layernorm_modulate_cases() {
   std::vector<OpCase> cases;
-  // own: weight and bias are of the activations' dtype; rows: how many rows of scale and shift (0: none); offset: mean of x, to provoke cancellation.
+  // own: weight and bias have the activations' dtype; rows: how many rows of scale and shift (0: none);
+  // offset: mean of x, to provoke cancellation.
   const auto add = [&](CaseKind kind, int64_t m, int64_t c, bool affine, int64_t rows, int64_t pad,
                        float offset, bool wide = false, bool own = false) {
     const auto name = fmt::format("{}x{}{}{}{}{}{}{}", m, c, affine ? "-affine" : "",

@@ -7,11 +7,10 @@
 
 namespace tachy::ops {
 
-void layernorm_modulate_ref(const LayerNormModulateArgs& args,
-                            Stream& stream);  // the definition: plain loops, float64 inside
-void layernorm_modulate_working(
-    const LayerNormModulateArgs& args,
-    Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
+// The definition: plain loops, float64 inside.
+void layernorm_modulate_ref(const LayerNormModulateArgs& args, Stream& stream);
+// The same in float32, sums in order; its error sets the tolerance.
+void layernorm_modulate_working(const LayerNormModulateArgs& args, Stream& stream);
 void layernorm_modulate_cpu(const LayerNormModulateArgs& args, Stream& stream);  // Highway
 std::span<const Impl<LayerNormModulateArgs>> layernorm_modulate_table();
 

@@ -1,5 +1,5 @@
-// The definition of the adapters' backward pass: first u = x · Aᵀ and v = dy · B of every row, then each gradient as a
-// sum of its own, over rows in their order.
+// The definition of the adapters' backward pass. First it computes u = x · Aᵀ and v = dy · B for every row,
+// then each gradient as a separate sum over the rows in their order.
 #include "ops/lora/lora_impl.h"
 #include "ops/op_helpers.h"
 
@@ -22,7 +22,7 @@ class BackwardDefinition {
   // Whether row m goes through adapter i.
   bool uses(int64_t m, int64_t i) const { return !a.index.defined() || a.index.as<int32_t>()[m] == i; }
 
-  // u and v of row m, and its dx.
+  // Computes u and v of row m, and its dx.
   void row(int64_t m) const {
     const Store *x = row_of<Store>(a.x, m), *dy = row_of<Store>(a.dy, m);
     for (int64_t i = 0; i < adapters_; ++i)
@@ -43,7 +43,7 @@ class BackwardDefinition {
     }
   }
 
-  // Row j of adapter i's dA and column j of its dB; `sums` has room for max(K, N) values.
+  // Computes row j of adapter i's dA and column j of its dB; `sums` has room for max(K, N) values.
   void weights(int64_t i, int64_t j, Real* sums) const {
     const auto sum_rows = [&](const Real* low, const Tensor& values, int64_t count, auto&& store) {
       std::fill(sums, sums + count, Real(0));
@@ -68,7 +68,7 @@ class BackwardDefinition {
   }
 
  private:
-  // With an index a row has values of one adapter alone.
+  // Where value j of adapter i lies for row m. With an index, a row has values of only one adapter.
   int64_t at(int64_t m, int64_t i, int64_t j) const {
     return a.index.defined() ? m * rank_ + j : (m * adapters_ + i) * rank_ + j;
   }

@@ -1,7 +1,9 @@
-// The adapters' backward pass on a GPU. u = x · Aᵀ and v = dy · B come first, in float32 and without scales; dx is the
-// second half of the forward pass on v, dA and dB are sums over the rows (lora_weights.cuh).
+// The adapters' backward pass on a GPU. u = x · Aᵀ and v = dy · B come first, in float32 and without scales.
+// dx is the second half of the forward pass applied to v; dA and dB are sums over the rows
+// (lora_weights.cuh).
 //
-// `sm80` by mma.sync, where everything is aligned to 16 bytes and ranks are multiples of 8; `cuda_plain` by FMA.
+// `sm80` uses mma.sync, if everything is aligned to 16 bytes and ranks are multiples of
+// 8; `cuda_plain` uses FMA.
 #include "ops/lora/lora_weights.cuh"
 
 namespace tachy::ops {
@@ -11,7 +13,7 @@ using namespace lora_gpu;
 
 Tensor turned(const Tensor& t) { return t.transpose(1, 2); }
 
-// Launches of one kind of kernels.
+// The launches of one kind of kernels.
 struct Tensors80 {
   static constexpr int kDown = kDownRows, kUp = kUpRows, kColumns = kUpColumns, kSum = kSumColumns;
   template <class T>
@@ -46,7 +48,8 @@ struct Plain {
   }
 };
 
-// How the rows are shared out for gradients of `columns` columns: so that the GPU is full, in at least 256 rows.
+// How the rows are divided for gradients of `columns` columns: so that the GPU is full, with at least 256
+// rows in each share.
 Sums share_out(const Params& low, const Tensor& values, int tile, const Stream& stream) {
   Sums s{.low = low, .values = values.data, .values_stride = values.strides[0]};
   s.columns = static_cast<int>(values.dims[1]), s.column_blocks = (s.columns + tile - 1) / tile;
@@ -77,7 +80,7 @@ class Backward {
     const ArenaScope scope(*stream_.arena);
     if (needs_u_) u_.low = take_low(u_, *stream_.arena);
     if (needs_v_) v_.low = take_low(v_, *stream_.arena);
-    const bool rows = a_.x.dims[0] > 0 && !stream_.measuring();  // without rows sums are zeros
+    const bool rows = a_.x.dims[0] > 0 && !stream_.measuring();  // without rows, sums are zeros
     if (rows) {
       if (needs_u_) Kernels::template down<T>(u_, false, stream_);
       if (needs_v_) Kernels::template down<T>(v_, true, stream_);
@@ -102,7 +105,7 @@ class Backward {
                  parts, kParts, u_.adapters, cuda::data_of<float>(a_.dscales));
   }
 
-  // row, inner: strides of the gradient along low's columns and along those of values.
+  // row and inner are the strides of the gradient along low's columns and along those of values.
   void weights(const Params& low, const Tensor& values, const Tensor& g, int64_t row, int64_t inner) {
     Sums s = share_out(low, values, Kernels::kSum, stream_);
     const int64_t rows = int64_t{low.adapters} * low.rank;

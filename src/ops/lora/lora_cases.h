@@ -1,4 +1,5 @@
-// Cases of lora: the sum of all adapters and one a row, ranks with and without remainders, few and many rows.
+// Cases of lora: the sum of all adapters, and one adapter per row; ranks with and without
+// remainders; few and many rows.
 #pragma once
 
 #include "ops/lora/lora_impl.h"
@@ -11,7 +12,7 @@ struct LoraCase {
   int64_t m, k, n, rank, adapters;
   bool index = false, accumulate = false;
   int64_t pad = 0;
-  DType weights = DType::f32;  // for CPUs alone
+  DType weights = DType::f32;  // only for CPUs
   bool blocks = false;         // rows of one adapter are neighbours
 };
 
@@ -55,8 +56,8 @@ inline BoundOp make_lora_case(CaseMemory& memory, const LoraCase& c) {
   return define_parts(std::move(bound), std::move(parts));
 }
 
-// scales: their gradients alone. A few long sums whose terms cancel: float32's own may be right by luck, so on a GPU,
-// where outputs are judged one by one, they get a bound of their own.
+// scales: only their gradients. They are a few long sums whose terms cancel, and float32's own may be right
+// by luck. So on a GPU, where outputs are judged one by one, they have a separate bound.
 inline void add_lora_backward_cases(std::vector<OpCase>& cases) {
   const auto add = [&](CaseKind kind, int64_t m, int64_t k, int64_t n, int64_t rank, int64_t adapters,
                        bool index, bool scales = false) {
@@ -107,7 +108,8 @@ inline std::vector<LoraCase> lora_case_list() {
       {tiny, 1100, 64, 72, 8, 3},  // many rows, for a GPU
       {tiny, 1030, 136, 264, 24, 1, false, true},
       {tiny, 150, 64, 130, 96, 4, true, true, 8},
-      // Few rows of each adapter and many, none of some, K that no share divides, ranks beside the tiles of 16 and 64.
+      // Few rows of each adapter and many, none of some, a K that cannot be divided into equal shares, ranks
+      // other than the tile sizes 16 and 64.
       {tiny, 64, 264, 72, 16, 5, true},
       {tiny, 17, 1032, 40, 36, 3, true, true},
       {tiny, 33, 520, 130, 4, 40, true},
@@ -129,7 +131,7 @@ inline std::vector<LoraCase> lora_case_list() {
        .weights = DType::f16},
       {real, 1560, 1536, 1536, 64, 1, false, true},  // Wan 1.3B, one frame of 480p
       {real, 1, 5120, 5120, 16, 8},
-      {real, 32, 4096, 4096, 16, 8, true},  // a batch of language model requests, each with its adapter
+      {real, 32, 4096, 4096, 16, 8, true},  // a batch of language model requests, each with its own adapter
       {video, 1, 5120, 5120, 64, 1, false, true},
       {video, 8, 4096, 4096, 16, 8, true},
       {video, 32, 4096, 4096, 64, 8, true},

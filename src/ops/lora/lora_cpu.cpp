@@ -1,9 +1,10 @@
-// The adapters on panels (cpu/panels.h), in float32: A and B are widened and packed into scratch once a call, by
-// all workers; then a tile of rows makes its u = x · Aᵀ in scratch, scales it, and goes over B's panels some
-// columns at a time. All adapters' panels of B lie one behind another in depth, so their sum is one product.
+// The adapters on panels (cpu/panels.h), in float32: A and B are widened and packed into scratch once per
+// call, by all workers. Then a tile of rows computes its u = x · Aᵀ in scratch, scales it, and goes through
+// B's panels some columns at a time. All adapters' panels of B lie one after another in depth, so their sum
+// is one product.
 //
-// With an index the rows are dealt to their adapters first: a tile holds rows of one adapter, gathered where they
-// are not neighbours. The sum of an element runs over K and over the rank in order, whatever the tile.
+// With an index the rows are dealt to their adapters first: a tile holds rows of one adapter, gathered if
+// they are not neighbours. An element is summed over K and over the rank in order, whatever the tile.
 #include <algorithm>
 
 #include "cpu/panels.h"
@@ -14,12 +15,13 @@ namespace tachy::ops {
 namespace {
 
 constexpr Compute kF32 = Compute::f32;
-constexpr int64_t kMostRows = 96;  // of a tile
+constexpr int64_t kMostRows = 96;  // rows of a tile
 constexpr int64_t kStep = 4;       // panels of y at a time
 
 size_t aligned(int64_t bytes) { return align_up(static_cast<size_t>(bytes)); }
 
-// Rows that use adapter i: order[first[i]] up to first[i + 1]; those without one come last. Tiles likewise.
+// Rows that use adapter i are order[first[i]] up to order[first[i + 1]]; those without one come last. The
+// same holds for tiles.
 struct Deal {
   int32_t* order = nullptr;
   int64_t *first = nullptr, *tiles = nullptr;
@@ -27,10 +29,10 @@ struct Deal {
 
 struct Plan {
   int64_t m, k, n, rank, adapters;
-  int64_t rows;                // of a tile
-  int64_t columns, padded;     // of a panel; of one adapter's u
-  int64_t a_panels, b_panels;  // of one adapter
-  int64_t a_bytes, b_bytes;    // of one adapter's, packed
+  int64_t rows;                // rows of a tile
+  int64_t columns, padded;     // columns of a panel; padded columns of one adapter's u
+  int64_t a_panels, b_panels;  // panels of one adapter
+  int64_t a_bytes, b_bytes;    // bytes of one adapter's panels
   bool indexed;
   int64_t u_stride;
   size_t u_bytes, t_bytes, x_bytes;
@@ -51,7 +53,7 @@ struct Plan {
     u_bytes = aligned(rows * u_stride * 4), t_bytes = aligned(rows * kStep * columns * 4);
     x_bytes = indexed ? aligned(rows * k * 4) : 0;
   }
-  // Where adapter i's part of panel `panel` of B begins: of its own matrix, or of that of all.
+  // Where adapter i's part of panel `panel` of B begins, in its own matrix or in that of all adapters.
   int64_t b_offset(int64_t i, int64_t panel) const {
     if (indexed) return i * b_bytes + cpu::panel_offset(rank, panel, kF32);
     return cpu::panel_offset(adapters * rank, panel, kF32) +
@@ -64,7 +66,7 @@ void pack(const LoraArgs& a, const Plan& p, const Deal& deal, char* a_packed, ch
   const int64_t each = p.a_panels + p.b_panels;
   stream.pool->run(p.adapters * each, [&](int64_t item, int worker) {
     const int64_t i = item / each, panel = item % each;
-    if (deal.order && deal.first[i] == deal.first[i + 1]) return;  // nobody uses it
+    if (deal.order && deal.first[i] == deal.first[i + 1]) return;  // nobody uses this adapter
     char* own = scratch + static_cast<size_t>(worker) * worker_bytes;
     const auto part = [&](const Tensor& from, int64_t count, int64_t depth, int64_t which, char* to) {
       const int64_t begin = which * p.columns;
@@ -80,7 +82,7 @@ void pack(const LoraArgs& a, const Plan& p, const Deal& deal, char* a_packed, ch
   });
 }
 
-// u of `rows` rows through adapter i, scaled.
+// Computes u of `rows` rows through adapter i, scaled.
 void down(const LoraArgs& a, const Plan& p, const float* x, int64_t x_stride, int64_t rows, int64_t i,
           const char* packed, float* u) {
   const void* from = x;
@@ -100,13 +102,13 @@ void down(const LoraArgs& a, const Plan& p, const float* x, int64_t x_stride, in
     for (int64_t j = 0; j < p.rank; ++j) u[m * p.u_stride + j] *= scale;
 }
 
-// A tile: rows order[begin …] (or begin …, without an order) through adapters [first, last).
+// Computes a tile: rows order[begin …] (or begin …, without an order) through adapters [first, last).
 void run_tile(const LoraArgs& a, const Plan& p, const int32_t* order, int64_t begin, int64_t rows,
               int64_t first, int64_t last, const char* a_packed, const char* b_packed, char* scratch) {
   float* u = reinterpret_cast<float*>(scratch);
   float* t = reinterpret_cast<float*>(scratch + p.u_bytes);
   const auto row = [&](int64_t m) { return order ? int64_t{order[begin + m]} : begin + m; };
-  const bool whole = !order || row(rows - 1) - row(0) == rows - 1;  // an order's rows ascend
+  const bool whole = !order || row(rows - 1) - row(0) == rows - 1;  // the rows of an order ascend
   const float* x = a.x.as<float>() + row(0) * a.x.stride(0);
   int64_t x_stride = a.x.stride(0);
   if (!whole) {
@@ -121,7 +123,7 @@ void run_tile(const LoraArgs& a, const Plan& p, const int32_t* order, int64_t be
   for (int64_t panel = 0; panel < p.b_panels; panel += kStep) {
     const int64_t end = std::min(p.b_panels, panel + kStep), stride = kStep * p.columns;
     for (int64_t one = panel; one < end; ++one)
-      // Segments by their number: those of one call follow one another in the panel.
+      // Segments are taken by number: those of one call follow one another in the panel.
       for (int64_t s = 0; s < segments; s += 16) {
         const int64_t count = std::min<int64_t>(16, segments - s);
         for (int64_t i = 0; i < count; ++i) from[i] = u + (p.indexed ? 0 : (first + s + i) * p.padded);
@@ -155,7 +157,7 @@ void run_tile(const LoraArgs& a, const Plan& p, const int32_t* order, int64_t be
   }
 }
 
-// Counting by adapter: rows keep their order.
+// A counting sort by adapter, in which rows keep their order.
 void deal_rows(const LoraArgs& a, const Plan& p, const Deal& deal) {
   const int32_t* index = a.index.as<int32_t>();
   const auto slot = [&](int64_t m) { return index[m] < 0 ? p.adapters : int64_t{index[m]}; };

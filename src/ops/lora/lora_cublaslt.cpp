@@ -1,6 +1,6 @@
-// The sum of all adapters over many rows as two of cuBLASLt's products: low = x·Aᵀ in float32, and
-// y (+)= low·Bᵀ with low as two 16-bit values side by side, whose sum it is, and B twice below it. The product
-// is doubled so that only y is rounded; memory hides it, for it reads and writes y.
+// The sum of all adapters over many rows as two of cuBLASLt's products: low = x·Aᵀ in float32, and y (+)=
+// low·Bᵀ with low as two 16-bit values side by side, whose sum it is, and B twice below it. The product is
+// doubled so that only y is rounded; the cost is hidden by the memory traffic of reading and writing y.
 #include <algorithm>
 
 #include "cuda/vendor/cublaslt.h"
@@ -13,7 +13,8 @@ namespace {
 using cuda::CublasLt;
 using cuda::MatmulPlan;
 
-constexpr int64_t kFewRows = 1024;  // below, launches are most of the time: one kernel does better
+// With fewer rows most of the time is spent on launches, and a single kernel is better.
+constexpr int64_t kFewRows = 1024;
 constexpr int64_t kMostRank = 1024;
 
 struct Products {

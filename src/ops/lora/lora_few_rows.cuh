@@ -1,13 +1,17 @@
-// The adapters for few rows (up to 64), where time is launches and turns through memory, not bytes: f16 and bf16.
+// The adapters for few rows (up to 64) in f16 and bf16, where the time is spent on launches and memory
+// latency, not on bytes.
 //
-//   down   A block takes 32 columns of low of one adapter and a share of K, and in it all of that adapter's rows, brought
-//          together from wherever they lie. Its warps take 32 values of K in turn and multiply straight from global
-//          memory. Their sums meet in shared memory and are added in the warps' order; the shares in `up`, in theirs.
-//   up     A block takes 32 columns of y a warp, over all of the adapter's rows. B comes into registers before low is
-//          waited for. low is cut into two 16-bit values, high + rest, so that nothing is rounded before y is.
+//   down   A block takes 32 columns of low of one adapter and a share of K, and all of that adapter's rows,
+//          wherever they lie. Its warps take turns at pieces of 32 values of K and multiply straight from
+//          global memory. Their sums meet in shared memory and are added in the warps' order; `up` adds the
+//          shares in their order.
+//   up     A block takes 32 columns of y per warp, over all of the adapter's rows. B is loaded into registers
+//          before it waits for low. low is split into two 16-bit values, high + rest, so that nothing is
+//          rounded before y is.
 //
-// A lane of an mma.sync's operand holds 4 values of the inner dimension: any 4, as long as both operands agree. So a lane
-// takes neighbouring ones, and reads 16 bytes for two products in `down`, 8 for one in `up`.
+// A lane of an mma.sync's operand holds 4 values of the inner dimension: any 4, as long as both
+// operands agree. So a lane takes neighbouring ones, and reads 16 bytes for two products in
+// `down`, and 8 for one in `up`.
 #pragma once
 
 #include "device/mma_sm80.cuh"
@@ -16,15 +20,17 @@
 
 namespace tachy::ops::lora_gpu {
 
-constexpr int kFewRows = 64, kFewColumns = 32, kFewDepth = 32;  // of a call; of low or y a warp; of K a step
-constexpr int kLowStride = kChunk + 8;                          // of a row of low in shared memory, in values
+// Rows of a call, columns of low or y per warp, values of K per step.
+constexpr int kFewRows = 64, kFewColumns = 32, kFewDepth = 32;
+// Distance of low's rows in shared memory, in values.
+constexpr int kLowStride = kChunk + 8;
 
 // The rows of one adapter, in their order.
 struct FewRows {
   int row[kFewRows], count;
 };
 
-// By the first warp; then a barrier.
+// Called by the whole block: the first warp does it, then there is a barrier.
 __device__ __forceinline__ void list_rows(const Params& p, int adapter, FewRows& to) {
   if (threadIdx.x < 32) {
     int before = 0;
@@ -41,7 +47,7 @@ __device__ __forceinline__ void list_rows(const Params& p, int adapter, FewRows&
   __syncthreads();
 }
 
-// grid [tiles of 32 columns of low, adapters where there is an index, shares of K]; kTiles tiles of 16 rows.
+// grid [tiles of 32 columns of low, adapters if there is an index, shares of K]; kTiles tiles of 16 rows.
 template <class T, int kTiles>
 __global__ void __launch_bounds__(256) lora_few_down_sm80(const Params p) {
   __shared__ FewRows rows;
@@ -93,7 +99,7 @@ __global__ void __launch_bounds__(256) lora_few_down_sm80(const Params p) {
 #pragma unroll
   for (int i = 0; i < kTiles; ++i) {
     if (i * 16 >= rows.count) break;
-    __syncthreads();  // everybody has added the tile before
+    __syncthreads();  // everybody has added the previous tile
 #pragma unroll
     for (int j = 0; j < 4; ++j)
 #pragma unroll
@@ -111,7 +117,8 @@ __global__ void __launch_bounds__(256) lora_few_down_sm80(const Params p) {
   }
 }
 
-// Columns [chunk, chunk + 64) of low of the listed rows as two 16-bit planes, zeros behind the end; rows up to a whole tile.
+// Loads columns [chunk, chunk + 64) of low of the listed rows as two 16-bit planes, with zeros after the
+// end; rows up to a whole tile.
 template <class T>
 __device__ __forceinline__ void split_few(const Params& p, const FewRows& rows, int chunk, T* high, T* rest) {
   const int lines = (rows.count + 15) / 16 * 16;
@@ -129,7 +136,7 @@ __device__ __forceinline__ void split_few(const Params& p, const FewRows& rows, 
   }
 }
 
-// Two neighbouring columns of y from `o` on.
+// Stores two neighbouring columns of y from `o` on.
 template <class T>
 __device__ __forceinline__ void store_two(const Params& p, int m, int o, float a, float b, bool pairs) {
   T* const to = static_cast<T*>(p.y) + m * p.y_stride + o;
@@ -145,7 +152,7 @@ __device__ __forceinline__ void store_two(const Params& p, int m, int o, float a
   if (o + 1 < p.out) to[1] = device::from_float<T>(p.accumulate ? device::as_float(to[1]) + b : b);
 }
 
-// grid [pieces of y's columns, adapters where there is an index].
+// grid [pieces of y's columns, adapters if there is an index].
 template <class T, int kTiles>
 __global__ void __launch_bounds__(256) lora_few_up_sm80(const Params p, const bool pairs) {
   __shared__ FewRows rows;
@@ -153,7 +160,8 @@ __global__ void __launch_bounds__(256) lora_few_up_sm80(const Params p, const bo
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int adapter = static_cast<int>(blockIdx.y), block_columns = static_cast<int>(blockDim.x);
   const int first = static_cast<int>(blockIdx.x) * block_columns, o0 = first + warp * kFewColumns;
-  // Of inputs, which are whole: `down` had waited for all that came before it when this was brought in.
+  // This reads inputs only, and these are complete: `down` had waited for all earlier work
+  // when this kernel was started.
   list_rows(p, adapter, rows);
   if (!p.accumulate && adapter == 0)
     for (int m = warp; m < p.rows; m += block_columns / 32)
@@ -175,9 +183,9 @@ __global__ void __launch_bounds__(256) lora_few_up_sm80(const Params p, const bo
         columns[step][j] =
             c < p.width && o < p.out ? __ldg(reinterpret_cast<const uint2*>(at)) : make_uint2(0, 0);
       }
-    if (!waited) device::wait_for_previous_kernel();  // for low
+    if (!waited) device::wait_for_previous_kernel();  // because low is needed
     waited = true;
-    __syncthreads();  // everybody has left the chunk before
+    __syncthreads();  // everybody is done with the previous chunk
     split_few<T>(p, rows, chunk, high, rest);
     __syncthreads();
 #pragma unroll

@@ -1,21 +1,23 @@
-// How the kernels for few rows cut their work; a header that nvcc takes.
+// How the kernels for few rows divide their work. A header that nvcc accepts.
 #pragma once
 
 #include "ops/lora/lora_impl.h"
 
 namespace tachy::ops {
 
-// Sums depend on both numbers of `down`, so a kept choice gives the same bits as long as it is kept.
+// The sums depend on `splits` and `down_warps`, so a choice that was stored gives the same
+// bits as long as it is kept.
 struct LoraTiles {
   int splits = 1;      // shares of K, each of whole steps
-  int down_warps = 8;  // of a block of `down`, which a share passes through in turn
-  int up_warps = 4;    // of a block of `up`: 32 columns of y each
+  int down_warps = 8;  // warps of a block of `down`, which take turns at a share
+  int up_warps = 4;    // warps of a block of `up`, with 32 columns of y each
 };
 
-// What the kernels run with where nobody measured: about two blocks of `down` a multiprocessor.
+// The tiles for shapes that nobody has measured: about two blocks of `down` per multiprocessor.
 LoraTiles usual_lora_tiles(const LoraShape& shape, bool index, const Stream& stream);
-// Those that were measured for this shape on this GPU and kept; measured now where TACHY_TUNE has `lora`; the usual ones otherwise.
-// Holds no results: `run` is called with tiles and queues both kernels on tensors of its own.
+// The tiles that were measured for this shape on this GPU and stored. If there are none they are measured
+// now, provided TACHY_TUNE has `lora`; otherwise these are the usual ones. This does not compute args:
+// measuring runs both kernels on tensors of its own.
 LoraTiles choose_lora_tiles(const LoraArgs& args, const LoraShape& shape, Stream& stream);
 
 void run_lora_few_rows(const LoraArgs& args, const LoraTiles& tiles, Stream& stream);

@@ -1,4 +1,5 @@
-// Which tiles the kernels for few rows run with: those that were measured once on this GPU and kept, or the usual ones.
+// Chooses the tiles with which the kernels for few rows run: those that were measured once on this GPU and
+// stored, or the usual ones.
 #include <mutex>
 #include <unordered_map>
 
@@ -12,7 +13,7 @@
 namespace tachy::ops {
 namespace {
 
-constexpr int kSteps = 32;  // of K that a warp takes at a time
+constexpr int kSteps = 32;  // values of K that a warp takes at a time
 constexpr int kMostSplits = 32;
 
 std::string key_of(const LoraArgs& a, const LoraShape& s) {
@@ -20,7 +21,7 @@ std::string key_of(const LoraArgs& a, const LoraShape& s) {
                      s.adapters, a.index.defined() ? " index" : "", a.accumulate ? " add" : "");
 }
 
-// The choices of one GPU, in this process.
+// The choices for one GPU, in this process.
 struct Kept {
   explicit Kept(const cuda::GpuInfo& gpu) : file(fmt::format("lora-{}-1", cuda::measured_on(gpu))) {}
   cuda::AlgorithmCache file;
@@ -42,13 +43,13 @@ std::vector<LoraTiles> candidates(const LoraShape& s, const LoraTiles& usual) {
   for (const int splits : {1, 2, 4, 8, 16, kMostSplits})
     for (const int down : {4, 8})
       for (const int up : {1, 2, 4, 8}) {
-        if (splits > 1 && s.k / splits < kSteps * down) continue;  // warps without a step
+        if (splits > 1 && s.k / splits < kSteps * down) continue;  // some warps would have no step
         all.push_back({splits, down, up});
       }
   return all;
 }
 
-// A call of this shape on memory of its own; of several adapters each row takes another.
+// A call of this shape on memory of its own; with several adapters, neighbouring rows use different ones.
 struct TrialCall {
   TrialCall(const LoraArgs& a, const LoraShape& s, cuda::Gpu& gpu)
       : x(gpu, s.m * s.k, a.x.dtype, 16),
@@ -114,7 +115,7 @@ LoraTiles choose_lora_tiles(const LoraArgs& a, const LoraShape& s, Stream& strea
   static const bool tune = env_string("TACHY_TUNE", "").find("lora") != std::string::npos;
   if (const auto read = tiles_of(kept.file.find(key))) {
     tiles = *read;
-  } else if (tune && stream.measuring()) {  // when a plan is made: nothing is being recorded
+  } else if (tune && stream.measuring()) {  // only while a plan is made, when nothing is being recorded
     try {
       tiles = measure(a, s, tiles, stream);
       kept.file.keep(key, {static_cast<uint64_t>(tiles.splits), static_cast<uint64_t>(tiles.down_warps),

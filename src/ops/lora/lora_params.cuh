@@ -1,15 +1,17 @@
-// What the kernels of lora share. Two launches: `down` makes low = scale · (x · Aᵀ) in float32, over shares of K
-// where there are few rows; `up` adds the shares in their order and makes y (+)= low · Bᵀ.
+// The common part of lora's kernels. There are two launches: `down` computes low = scale · (x · Aᵀ)
+// in float32, over shares of K if there are few rows; `up` adds the shares in their order and
+// computes y (+)= low · Bᵀ.
 //
 //   no index   low is [M, n·r], its columns are all adapters' one after another
-//   index      low is [M, r]: of a row's own adapter. A block computes for one adapter and leaves at once where
-//              none of its rows uses it; it stores those of its rows that do. So a value of one adapter never
-//              meets another's rows, and an index outside [0, n) names no adapter and reads nothing.
+//   index      low is [M, r], for each row's own adapter. A block computes for one adapter and exits at once
+//              if no row of the block uses it; it stores only the rows that do. So a value of one adapter
+//              never meets another's rows, and an index outside [0, n) names no adapter and reads nothing.
 //
-// `down`'s columns are cut into chunks of 64 that never hold two adapters' columns where there is an index.
+// `down`'s columns are divided into chunks of 64, which never hold columns of two
+// adapters if there is an index.
 //
-// The backward pass runs the same kernels: dx is what adapters with A = Bᵀ and B = Aᵀ make of dy, which are the same
-// tensors by other strides ("turned").
+// The backward pass runs the same kernels: dx is the result of adapters with A = Bᵀ and B = Aᵀ for dy. These
+// are the same tensors with other strides ("turned").
 #pragma once
 
 #include "cuda/row_norm.h"
@@ -24,26 +26,26 @@ struct Params {
   void* y;
   float* low;               // [splits, M, width]
   const float* scales;      // optional; `down` multiplies by them
-  const float* low_scales;  // optional; whoever reads low does
+  const float* low_scales;  // optional; applied when low is read
   const int32_t* index;     // optional
   int64_t rows, x_stride, y_stride;
-  int64_t a_adapter, a_row, a_inner, b_adapter, b_row,
-      b_inner;  // of A [n, r, in] and B [n, out, r]; inner: usually 1
+  // Strides of A [n, r, in] and B [n, out, r]; the inner ones are usually 1.
+  int64_t a_adapter, a_row, a_inner, b_adapter, b_row, b_inner;
   int adapters, rank, width, in, out;
-  int chunks;         // of `down`, in all
-  int splits, depth;  // shares of K, and the length of one
-  int columns;        // of y that a block of `up` makes
-  int column_blocks;  // of `up`, along y
+  int chunks;         // total number of chunks of `down`
+  int splits, depth;  // number of shares of K, and the length of one
+  int columns;        // columns of y that a block of `up` computes
+  int column_blocks;  // blocks of `up` along y
   bool accumulate, streaming;
 
-  // The adapter of a column of low, and which of its rows of A.
+  // The adapter to which a column of low belongs, and which of its rows of A it is.
   __device__ int adapter_of(int column, int block_adapter) const {
     return index ? block_adapter : column / rank;
   }
   __device__ int row_of(int column) const { return index ? column : column % rank; }
 };
 
-// A chunk of `down`: columns [begin, end) of low, and whose they are where there is an index.
+// A chunk of `down`: columns [begin, end) of low, and the adapter to which they belong if there is an index.
 struct Chunk {
   int adapter, begin, end;
   __device__ Chunk(const Params& p, int chunk) {
@@ -54,8 +56,8 @@ struct Chunk {
   }
 };
 
-// What a row is to a block of one adapter (or of all): nothing, one of its rows, or one that it clears because no
-// adapter is named.
+// The role of a row for a block of one adapter (or of all): none, one of the block's own rows, or a row that
+// it clears because it names no adapter.
 enum class Role : int { none, own, clear };
 __device__ inline Role role_of(const Params& p, int64_t m, int adapter, bool clears) {
   if (m >= p.rows) return Role::none;
@@ -65,7 +67,7 @@ __device__ inline Role role_of(const Params& p, int64_t m, int adapter, bool cle
   return clears && adapter == 0 && (named < 0 || named >= p.adapters) ? Role::clear : Role::none;
 }
 
-// Values [column, column + 4) of a row of low, shares added in order; zeros behind its end.
+// Loads values [column, column + 4) of a row of low, with the shares added in order; zeros past its end.
 __device__ inline void load_low(const Params& p, int64_t m, int column, bool present, float (&v)[4]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) v[i] = 0;
@@ -82,7 +84,7 @@ __device__ inline void load_low(const Params& p, int64_t m, int column, bool pre
     }
   }
 }
-// The same, scaled; low is of adapter `block_adapter` where there is an index.
+// The same, scaled; low belongs to `block_adapter` if there is an index.
 __device__ inline void load_scaled_low(const Params& p, int64_t m, int column, bool present,
                                        int block_adapter, float (&v)[4]) {
   load_low(p, m, column, present, v);
@@ -92,7 +94,8 @@ __device__ inline void load_scaled_low(const Params& p, int64_t m, int column, b
     if (column + i < p.width) v[i] *= p.low_scales[p.adapter_of(column + i, block_adapter)];
 }
 
-// The launches' shapes follow from the call's shape and the GPU alone. `tile`: rows of a block, the same in both.
+// The launches' shapes depend only on the call's shape and the GPU. `tile` is the number of rows of a block,
+// the same in both.
 inline Params make_params(const LoraArgs& a, const Stream& stream, int down_tile, int up_tile,
                           int up_columns) {
   Params p{};
@@ -113,7 +116,8 @@ inline Params make_params(const LoraArgs& a, const Stream& stream, int down_tile
       std::clamp<int64_t>(wanted / std::max<int64_t>(1, blocks), 1, std::clamp(p.in / 256, 1, 32));
   p.depth = static_cast<int>((p.in + splits * 64 - 1) / (splits * 64) * 64);
   p.splits = (p.in + p.depth - 1) / p.depth;
-  // A block of `up` keeps its rows' low where that is one chunk, and goes over several pieces of y's columns.
+  // A block of `up` keeps its rows' low if that is a single chunk, and then computes
+  // several pieces of y's columns.
   const int64_t pieces = (p.out + up_columns - 1) / up_columns;
   const int64_t tiles = (p.rows + up_tile - 1) / up_tile * (p.index ? p.adapters : 1);
   const int64_t each =

@@ -1,5 +1,5 @@
-// The adapters' kernels with FMA: every dtype, shape, stride and alignment; what float32 gets. Tiles of 64 x 64 over
-// pieces of 16 of the inner dimension in shared memory, 4 x 4 sums a thread.
+// The adapters' kernels with FMA, for every dtype, shape, stride and alignment; float32 uses them. Tiles of
+// 64 x 64 over pieces of 16 of the inner dimension in shared memory, 4 x 4 sums per thread.
 #pragma once
 
 #include "ops/lora/lora_params.cuh"

@@ -1,14 +1,14 @@
 // The adapters' kernels with mma.sync, f16 and bf16.
 //
-//   down   128 rows x 64 columns of low a block, 8 warps of 32 x 32; x and A pass through three stages of 64
-//          values of K, filled by cp.async
-//   up     64 rows x 128 columns of y at a time, 8 warps of 32 x 32. low is a float32: it is cut into two 16-bit
-//          values, high + rest, and multiplied twice, so that nothing is rounded before y is. Where low has
-//          at most 64 columns its pieces are made once a block, for all columns of y that it makes.
+//   down   128 rows x 64 columns of low per block, 8 warps of 32 x 32; x and A pass through three stages of
+//          64 values of K, filled by cp.async
+//   up     64 rows x 128 columns of y at a time, 8 warps of 32 x 32. low is float32: it is split into two
+//          16-bit values, high + rest, and multiplied twice, so that nothing is rounded before y is. If low
+//          has at most 64 columns, a block makes its pieces once for all columns of y that it computes.
 //
-// Rows of 64 values are 128 bytes of shared memory, whose 16-byte pieces lie at piece ^ row % 8: ldmatrix meets no
-// bank conflict. Four lanes that share a row of y swap their words before they store, so that each writes
-// 16 bytes (and reads as many, where y is added to).
+// Rows of 64 values are 128 bytes of shared memory, whose 16-byte pieces lie at piece ^ row % 8, so ldmatrix
+// has no bank conflicts. Four lanes that share a row of y exchange their words before they store, so that
+// each writes 16 bytes (and reads as many if it adds to y).
 #pragma once
 
 #include "device/mma_sm80.cuh"
@@ -19,7 +19,8 @@ namespace tachy::ops::lora_gpu {
 using namespace device;
 
 constexpr int kDownRows = 128, kUpRows = 64, kUpColumns = 128, kStages = 3, kDepth = 64;
-constexpr int kTurned = 64 * 128;  // bytes of a tile that lies turned: 64 of the inner dimension, 64 columns
+// Bytes of a turned (transposed) tile: 64 of the inner dimension, 64 columns.
+constexpr int kTurned = 64 * 128;
 constexpr int kDownStage = (kDownRows + kChunk) * 128;          // bytes
 constexpr size_t kDownShared = kStages * kDownStage;            // 72 KiB
 constexpr size_t kUpShared = (2 * kUpRows + kUpColumns) * 128;  // 32 KiB
@@ -29,30 +30,31 @@ __device__ __forceinline__ uint32_t place(int row, int piece) {
   return static_cast<uint32_t>(row * 128 + ((piece ^ row) & 7) * 16);
 }
 
-// 16 rows from `row`, 16 values of the inner dimension from piece `piece` on: an A fragment.
+// Loads an A fragment: 16 rows from `row`, 16 values of the inner dimension from piece `piece` on.
 __device__ __forceinline__ void load_rows(uint32_t (&r)[4], uint32_t base, int row, int piece) {
   const int lane = threadIdx.x % 32;
   load_tiles(r, base + place(row + lane % 16, piece + lane / 16));
 }
-// The same of a tile that lies turned: its rows are the inner dimension.
+// The same for a turned tile, whose rows are the inner dimension.
 __device__ __forceinline__ void load_turned_rows(uint32_t (&r)[4], uint32_t base, int row, int piece) {
   const int lane = threadIdx.x % 32;
   load_tiles_transposed(r, base + place(piece * 8 + lane % 8 + lane / 16 * 8, row / 8 + lane / 8 % 2));
 }
-// 16 columns (rows of their own tile) from `column`: B fragments b0, b1 of the first 8, then of the others.
+// Loads 16 columns (rows of their own tile) from `column`: B fragments b0, b1 of the
+// first 8, then of the others.
 __device__ __forceinline__ void load_columns(uint32_t (&r)[4], uint32_t base, int column, int piece) {
   const int lane = threadIdx.x % 32;
   load_tiles(r, base + place(column + lane % 8 + lane / 16 * 8, piece + lane / 8 % 2));
 }
 
-// The same of turned tiles of 64 columns each, one behind another.
+// The same for turned tiles of 64 columns each, one after another.
 __device__ __forceinline__ void load_turned_columns(uint32_t (&r)[4], uint32_t base, int column, int piece) {
   const int lane = threadIdx.x % 32;
   load_tiles_transposed(
       r, base + column / 64 * kTurned + place(piece * 8 + lane % 16, column % 64 / 8 + lane / 16));
 }
 
-// c += a tile of 32 x 32, 64 deep. row, column: the warp's first ones.
+// c += a tile of 32 x 32 with depth 64. row and column are the warp's first ones.
 template <class T, bool kTurnedRows, bool kTurnedColumns>
 __device__ __forceinline__ void multiply(float (&c)[2][4][4], uint32_t rows_at, int row, uint32_t columns_at,
                                          int column) {
@@ -78,7 +80,7 @@ __device__ __forceinline__ void multiply(float (&c)[2][4][4], uint32_t rows_at, 
   }
 }
 
-// turned: A's rows lie along the inner dimension, whose steps are a_inner apart.
+// turned: A's rows lie along the inner dimension, whose elements are a_inner apart.
 template <class T, bool kTurnedA>
 __global__ void __launch_bounds__(256) lora_down_sm80(const Params p) {
   extern __shared__ __align__(128) char lora_shared[];
@@ -91,7 +93,7 @@ __global__ void __launch_bounds__(256) lora_down_sm80(const Params p) {
   const int piece = threadIdx.x % 8, line = threadIdx.x / 8;
   const int k0 = static_cast<int>(blockIdx.y) * p.depth, k1 = min(k0 + p.depth, p.in);
   const T *x = static_cast<const T*>(p.x), *a = static_cast<const T*>(p.a);
-  const T* from[6];  // what this thread copies: rows of x, then of A; null behind the end
+  const T* from[6];  // sources of this thread's copies: rows of x, then of A; null past the end
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int64_t m = m0 + line + i * 32;
@@ -128,7 +130,7 @@ __global__ void __launch_bounds__(256) lora_down_sm80(const Params p) {
   for (int step = 0; step < steps; ++step) {
     wait_copies<kStages - 2>();
     __syncthreads();
-    fetch(step + kStages - 1);  // into what everybody left before the barrier
+    fetch(step + kStages - 1);  // into the stage that everybody had finished reading before the barrier
     const uint32_t at = base + step % kStages * kDownStage;
     multiply<T, false, kTurnedA>(sums, at, row, at + kDownRows * 128, column);
   }
@@ -150,7 +152,7 @@ __global__ void __launch_bounds__(256) lora_down_sm80(const Params p) {
   }
 }
 
-// Four lanes' words as a 4 x 4 matrix, transposed: lane t's word k becomes what was lane k's word t.
+// Transposes four lanes' words as a 4 x 4 matrix: lane t's word k becomes lane k's old word t.
 __device__ __forceinline__ void transpose_words(uint32_t (&w)[4]) {
   const int t = threadIdx.x % 4;
 #pragma unroll
@@ -167,7 +169,7 @@ __device__ __forceinline__ void transpose_words(uint32_t (&w)[4]) {
     }
 }
 
-// 64 columns of low from `column` on, of 64 rows, as two 16-bit planes.
+// Loads 64 columns of low from `column` on, for 64 rows, as two 16-bit planes.
 template <class T>
 __device__ __forceinline__ void split_low(const Params& p, int64_t m0, int adapter, int column, char* high,
                                           char* rest) {
@@ -188,7 +190,7 @@ __device__ __forceinline__ void split_low(const Params& p, int64_t m0, int adapt
   }
 }
 
-// 128 rows of B (columns of y) from `first` on, 64 values of low's columns from `column` on.
+// Loads 128 rows of B (columns of y) from `first` on, and 64 values of low's columns from `column` on.
 template <class T>
 __device__ __forceinline__ void load_b(const Params& p, int adapter, int first, int column, bool whole,
                                        char* to) {
@@ -218,7 +220,7 @@ __device__ __forceinline__ void load_b(const Params& p, int adapter, int first, 
   commit_copies();
 }
 
-// The same of a B that lies turned, as two turned tiles: 64 values of low's columns, 64 columns of y each.
+// The same for a turned B, as two turned tiles: 64 values of low's columns, 64 columns of y each.
 template <class T>
 __device__ __forceinline__ void load_turned_b(const Params& p, int adapter, int first, int column, char* to) {
   const T* b = static_cast<const T*>(p.b);
@@ -227,15 +229,15 @@ __device__ __forceinline__ void load_turned_b(const Params& p, int adapter, int 
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int line = threadIdx.x / 8 + i % 2 * 32, c = column + line, o = first + i / 2 * 64 + piece * 8;
-    const bool present = c < p.width && o < p.out;  // as many as a multiple of 8
+    const bool present = c < p.width && o < p.out;  // both counts are multiples of 8
     const T* at = b + p.adapter_of(c, adapter) * p.b_adapter + p.row_of(c) * p.b_inner + o;
     copy_async(base + i / 2 * kTurned + place(line, piece), present ? at : b, present);
   }
   commit_copies();
 }
 
-// One row of a warp's tile: its 32 columns of y from `o` on, which the four lanes of the row hold as fragments
-// sums[j][half · 2], sums[j][half · 2 + 1] (columns 8j + 2t, 8j + 2t + 1).
+// Stores one row of a warp's tile, its 32 columns of y from `o` on. The row's four lanes hold them as
+// fragments sums[j][half · 2], sums[j][half · 2 + 1] (columns 8j + 2t, 8j + 2t + 1).
 template <class T>
 __device__ __forceinline__ void store_row(const Params& p, int64_t m, int o, Role role,
                                           const float (&sums)[4][4], int half, bool whole) {

@@ -1,15 +1,15 @@
-// What lora_cublaslt calls of its kernels; a header that nvcc takes.
+// The kernels that lora_cublaslt calls. A header that nvcc accepts.
 #pragma once
 
 #include "tensor/stream.h"
 
 namespace tachy::ops {
 
-// low [M, n·r] f32, times scales [n] (or 1), as two 16-bit values whose sum it is: pairs [M, 2·n·r] holds the
-// high halves of a row, then what they leave.
+// Splits low [M, n·r] f32, times scales [n] (or 1), into two 16-bit values whose sum it is: pairs [M, 2·n·r]
+// holds the high halves of a row, then the rests.
 void lora_split_cuda(const Tensor& low, const Tensor& scales, int64_t rank, const Tensor& pairs,
                      Stream& stream);
-// b [n, N, r] side by side, twice: wide [N, 2·n·r].
+// Writes b [n, N, r] side by side, twice: wide [N, 2·n·r].
 void lora_gather_cuda(const Tensor& b, const Tensor& wide, Stream& stream);
 
 }  // namespace tachy::ops

@@ -1,4 +1,4 @@
-// The operands of lora's second product where it is cuBLASLt's: both small beside x and y.
+// Prepares the operands of lora's second product for cuBLASLt; both are small compared with x and y.
 #include "cuda/dispatch.h"
 #include "device/vec.cuh"
 #include "ops/lora/lora_split.h"

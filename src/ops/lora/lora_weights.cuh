@@ -1,9 +1,10 @@
-// The adapters' gradients of weights: sums over the rows, G[ρ, c] = Σ_m scale · low[m, ρ] · values[m, c], which is dA
-// with low = dy · B and values = x, and dB's transpose with low = x · Aᵀ and values = dy; and those of scales.
+// The adapters' gradients of weights: sums over the rows, G[ρ, c] = Σ_m scale · low[m, ρ] · values[m, c],
+// which is dA with low = dy · B and values = x, and the transpose of dB with low = x · Aᵀ and values = dy.
+// Also the gradients of scales.
 //
-// A block sums a share of the rows for 64 columns of low and some columns of values; shares lie in `partial`
-// [shares, n·r, C] and are added in their order by a second kernel, which rounds them. Where there is an index, rows
-// of other adapters are zeros on both sides, and steps without a row of the adapter's are passed over.
+// A block sums a share of the rows for 64 columns of low and some columns of values. The shares are written
+// to `partial` [shares, n·r, C]; a second kernel adds them in their order and rounds. If there is an index,
+// rows of other adapters are zeros on both sides, and steps without a row of the adapter are skipped.
 #pragma once
 
 #include "ops/lora/lora_plain.cuh"
@@ -15,14 +16,14 @@ constexpr int kSumRows = 64, kSumColumns = 128;
 constexpr size_t kSumShared = 4 * kTurned;  // 32 KiB: low's high and rest, two tiles of values
 
 struct Sums {
-  Params low;  // whose low and scales are meant
+  Params low;  // the source of low and of its scales
   const void* values;
   int64_t values_stride;
   float* partial;
   int64_t share_rows;  // a multiple of 64
   int columns, column_blocks, shares;
 
-  // The row of G that a column of low is.
+  // The row of G that belongs to a column of low.
   __device__ int64_t row_of(int column, int adapter) const {
     return low.index ? int64_t{adapter} * low.rank + column : column;
   }
@@ -46,12 +47,12 @@ __global__ void __launch_bounds__(256) lora_weights_sm80(const Sums p) {
   for (int64_t m0 = begin; m0 < end; m0 += kSumRows) {
     const bool mine =
         threadIdx.x < kSumRows && role_of(p.low, m0 + threadIdx.x, chunk.adapter, false) == Role::own;
-    if (!__syncthreads_or(mine)) continue;  // also: everybody left the step before
+    if (!__syncthreads_or(mine)) continue;  // also: everybody is done with the previous step
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int line = threadIdx.x / 8 + i % 2 * 32, c = first + i / 2 * 64 + piece * 8;
-      const bool present =
-          c < p.columns && role_of(p.low, m0 + line, chunk.adapter, false) == Role::own;  // multiples of 8
+      // Both are multiples of 8.
+      const bool present = c < p.columns && role_of(p.low, m0 + line, chunk.adapter, false) == Role::own;
       copy_async(shared_address(tiles) + i / 2 * kTurned + place(line, piece),
                  present ? values + (m0 + line) * p.values_stride + c : values, present);
     }
@@ -70,7 +71,7 @@ __global__ void __launch_bounds__(256) lora_weights_sm80(const Sums p) {
     float* to = p.place_of(at, chunk.adapter);
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const int c = first + column + j * 8 + t * 2;  // columns are an even number
+      const int c = first + column + j * 8 + t * 2;  // the number of columns is even
       if (c < p.columns)
         *reinterpret_cast<float2*>(to + c) =
             make_float2(sums[i / 2][j][i % 2 * 2], sums[i / 2][j][i % 2 * 2 + 1]);
@@ -115,7 +116,7 @@ __global__ void __launch_bounds__(256) lora_weights_plain(const Sums p) {
   }
 }
 
-// The shares' sum → g[adapter][j · row + c · inner], T.
+// Adds the shares into g[adapter][j · row + c · inner], of type T.
 template <class T>
 __global__ void __launch_bounds__(256)
     lora_weights_finish(const Sums p, T* g, int64_t adapter, int64_t row, int64_t inner) {
@@ -129,7 +130,8 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-// grid [parts, adapters]: a part of Σ u · v of one adapter's rows and columns. v.low is scaled by nobody here.
+// grid [parts, adapters]: each block computes a part of Σ u · v over one adapter's rows and columns. v.low is
+// not scaled here.
 static __global__ void __launch_bounds__(256)
     lora_scales_kernel(const Params u, const Params v, float* parts) {
   __shared__ float scratch[33];

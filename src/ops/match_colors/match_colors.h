@@ -1,11 +1,12 @@
-// Frames with the colours of a picture: mean and deviation of each channel of CIE Lab become the picture's.
+// Gives frames the colours of a picture: mean and deviation of each channel of CIE Lab become the picture's.
 //
-//   v = clamp((x + 1)/2, 0, 1);   c = Lab(v);   c' = (c − μ)·σ_picture/σ + μ_picture, and μ_picture where σ = 0
+//   v = clamp((x + 1)/2, 0, 1);   c = Lab(v);   c' = (c − μ)·σ_picture/σ + μ_picture, and μ_picture if σ = 0
 //   y = 2·((1 − s)·v + s·clamp(RGB(c'), 0, 1)) − 1
 //
-// μ and σ are a frame's own, over its pixels (σ²: the mean square). Lab and RGB are scikit-image's rgb2lab and lab2rgb
-// for D65 and 2 degrees, in float64: its curve of sRGB, its matrix, a negative Z put to 0 on the way back. InfiniteTalk
-// corrects its windows by this, lest colours drift from window to window.
+// μ and σ are those of each frame, over its pixels (σ² is the mean square). Lab and RGB are
+// scikit-image's rgb2lab and lab2rgb for D65 and 2 degrees, in float64: its curve of sRGB, its matrix, a
+// negative Z set to 0 on the way back. InfiniteTalk corrects its windows like this, so that colours do
+// not drift from window to window.
 #pragma once
 
 #include <array>
@@ -15,10 +16,10 @@
 namespace tachy::ops {
 
 struct LabStatistics {
-  std::array<double, 3> mean = {}, deviation = {};  // of L, a and b
+  std::array<double, 3> mean = {}, deviation = {};  // for L, a and b
 };
 
-// Of a picture x [H, W, 3] f32, contiguous. Nothing in a measure run.
+// Statistics of a picture x [H, W, 3] f32, contiguous. In a measure run it does nothing.
 LabStatistics lab_statistics(const Tensor& x, Stream& stream);
 
 struct MatchColorsArgs {
@@ -28,7 +29,7 @@ struct MatchColorsArgs {
   Tensor y;             // the same shape, contiguous; may be x
 };
 
-// On the CPU only: where frames lie on a GPU they are brought to the host for it.
+// It runs only on the CPU: frames on a GPU are downloaded for it.
 void match_colors(const MatchColorsArgs& args, Stream& stream);
 
 }  // namespace tachy::ops

@@ -12,7 +12,7 @@ inline std::vector<OpCase> match_colors_cases() {
     const double pixels = 1.0 * n * h * w;
     cases.push_back({"match_colors", fmt::format("{}x{}x{}-strength{}-scale{}", n, h, w, strength, scale),
                      kind, 24 * pixels, 500 * pixels, [=](CaseMemory& memory) {
-                       // Twice as colourful as the frames, so that some of it is clipped.
+                       // The picture is twice as colourful as the frames, so that some values are clipped.
                        MatchColorsArgs args{.x = memory.param({n, h, w, 3}, scale, 0.2f),
                                             .picture = {{55, 5, -10}, {30, 24, 20}},
                                             .strength = strength,

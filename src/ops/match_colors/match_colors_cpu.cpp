@@ -1,9 +1,10 @@
-// Two passes over tiles of 1024 pixels: sums of a frame's Lab values, then the correction. Lab is made twice, since it costs
-// less than 24 bytes a pixel to and from memory, and no scratch is needed.
+// Two passes over tiles of 1024 pixels: sums of a frame's Lab values, then the correction. Lab is computed
+// twice, since this costs less than moving 24 bytes per pixel to and from memory, and needs no scratch.
 //
-// The powers are roots that Householder's iteration of third order finds from a guess in the bits of a float32, without
-// a division: u^2.4 = (w·r²)², w = u², r = w^(−1/5); t^(1/3) = t·r², r = t^(−1/3); c^(5/12) = c·r⁷, r = c^(−1/12). A guess
-// errs by 3.5 %, the third iterate by less than float64's rounding (the twelfth root: a few times that).
+// The powers are computed from roots, which Householder's iteration of third order finds from a guess by the
+// bits of a float32, without a division: u^2.4 = (w·r²)², w = u², r = w^(−1/5); t^(1/3) = t·r², r = t^(−1/3);
+// c^(5/12) = c·r⁷, r = c^(−1/12). The guess has an error of 3.5 %, the third iterate one below float64's
+// rounding (for the twelfth root a few times that).
 #include "ops/match_colors/match_colors_impl.h"
 #include "ops/op_helpers.h"
 
@@ -33,7 +34,7 @@ HWY_INLINE V power(V y) {
   return hn::Mul(y4, hn::Mul(y4, y4));
 }
 
-// x^(−1/kRoot) for x of a normal float32's range.
+// x^(−1/kRoot) for x in a normal float32's range.
 template <int kRoot>
 HWY_INLINE V inverse_root(D d, V x) {
   const hn::Rebind<float, D> df;
@@ -59,7 +60,7 @@ HWY_INLINE V linear_of(D d, V v) {
 }
 
 HWY_INLINE V root_of(D d, V t) {
-  // Below the straight part's end the root is not wanted; the guess needs a normal number.
+  // On the straight part of the curve the root is not used, but the guess still needs a normal number.
   const V safe = hn::Max(t, hn::Set(d, lab::kStraightLab / 2)), r = inverse_root<3>(d, safe);
   return hn::IfThenElse(hn::Gt(t, hn::Set(d, lab::kStraightLab)), hn::Mul(safe, hn::Mul(r, r)),
                         hn::MulAdd(hn::Set(d, lab::kSlope), t, hn::Set(d, lab::kOffset)));
@@ -81,7 +82,7 @@ HWY_INLINE V row_of_product(D d, const double (&m)[3], double factor, const V* v
   return hn::MulAdd(hn::Set(d, m[2] * factor), v[2], hn::MulAdd(hn::Set(d, m[1] * factor), v[1], a));
 }
 
-// v, in [0, 1], to L, a and b.
+// Converts v, in [0, 1], to L, a and b.
 HWY_INLINE void to_lab(D d, const V* v, V* out) {
   V linear[3], t[3];
   for (int i = 0; i < 3; ++i) linear[i] = linear_of(d, v[i]);
@@ -106,7 +107,7 @@ HWY_INLINE void to_rgb(D d, const V* c, V* out) {
   for (int i = 0; i < 3; ++i) out[i] = curve_of(d, row_of_product(d, lab::kRgbOfXyz[i], 1, t));
 }
 
-// A tile's colours in planes, scaled to [0, 1]; behind its end `fill` goes on.
+// A tile's colours in planes, scaled to [0, 1], continued past its end with `fill`.
 struct Planes {
   alignas(64) double v[3][lab::kTilePixels];
 };
@@ -120,8 +121,8 @@ HWY_INLINE void read_tile(D d, const float* x, int64_t pixels, const float* fill
     for (int64_t i = 0; i < end; i += lanes) hn::Store(unit(d, hn::Load(d, out.v[k] + i)), d, out.v[k] + i);
 }
 
-// sums: of Lab's distances from the first pixel's, then of their squares, three each. A tile is filled up with that pixel,
-// which adds nothing; a frame of one colour has sums of exactly 0.
+// `sums` has three sums of Lab's distances from the first pixel's values, then three of their squares. A tile
+// is filled up with that pixel, which adds nothing; a frame of one colour has sums of exactly 0.
 void sum_tile(const float* x, int64_t pixels, const float* first, double* sums) {
   const D d;
   Planes planes;
@@ -194,7 +195,7 @@ HWY_EXPORT(lab_of);
 namespace {
 
 constexpr int64_t kTile = lab::kTilePixels;
-// Of n frames; tiles are added in their order, whoever made them.
+// The statistics of n frames; tiles are added in their order, whichever thread computed them.
 std::vector<LabStatistics> statistics(const float* x, int64_t frames, int64_t pixels, Stream& stream) {
   const int64_t tiles = (pixels + kTile - 1) / kTile;
   std::vector<std::array<double, 6>> sums(static_cast<size_t>(frames * tiles));

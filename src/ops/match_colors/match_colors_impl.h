@@ -1,4 +1,5 @@
-// The implementations of match_colors, for its tables and the op runner, and the numbers of the two conversions.
+// The implementations of match_colors, for its tables and the op runner, and the
+// constants of the two conversions.
 #pragma once
 
 #include "ops/impl_table.h"
@@ -22,21 +23,22 @@ std::span<const Impl<MatchColorsArgs>> match_colors_table();
 
 namespace lab {
 
-// linear RGB to XYZ, and its inverse as LAPACK gives it; the white point of D65 at 2 degrees.
+// From linear RGB to XYZ, and the inverse as LAPACK gives it; the white point of D65 at 2 degrees.
 inline constexpr double kXyzOfRgb[3][3] = {
     {0.412453, 0.357580, 0.180423}, {0.212671, 0.715160, 0.072169}, {0.019334, 0.119193, 0.950227}};
 inline constexpr double kRgbOfXyz[3][3] = {{3.2404813432005266, -1.5371515162713183, -0.4985363261688878},
                                            {-0.9692549499965682, 1.8759900014898907, 0.04155592655829284},
                                            {0.05564663913517717, -0.20404133836651123, 1.0573110696453443}};
 inline constexpr double kWhite[3] = {0.95047, 1.0, 1.08883};
-// Where the curves are straight lines: of sRGB, of Lab, and of both on the way back.
+// Up to these values the curves are straight lines: sRGB's, Lab's, and both on the way back.
 inline constexpr double kStraightRgb = 0.04045, kStraightLab = 0.008856;
 inline constexpr double kStraightLinear = 0.0031308, kStraightRoot = 0.2068966;
 inline constexpr double kSlope = 7.787, kOffset = 16.0 / 116.0;
 
-inline constexpr int64_t kTilePixels = 1024;  // of the CPU's tiles: a multiple of any vector's lanes
+// Pixels in one of the CPU's tiles: a multiple of any vector's lanes.
+inline constexpr int64_t kTilePixels = 1024;
 
-// c' = (c − mean)·factor + target, and how much of it counts.
+// c' = (c − mean)·factor + target, and how much of it is used.
 struct Map {
   double mean[3], factor[3], target[3], strength;
 };

@@ -1,6 +1,6 @@
-// Video latents to tokens and back. Mind the asymmetry of the Wan DiT: the input side orders a token's values
-// (c, pt, ph, pw), the output side (pt, ph, pw, c). Tokens run over frames, then rows, then columns, or lie where
-// `place` says: a permutation of a video's tokens costs nothing here.
+// Turns video latents into tokens and back. Note the asymmetry of the Wan DiT: the input side orders a
+// token's values (c, pt, ph, pw), the output side (pt, ph, pw, c). Tokens are ordered by frames, then rows,
+// then columns, or lie where `place` says: a permutation of a video's tokens costs nothing here.
 #pragma once
 
 #include "tensor/stream.h"
@@ -11,8 +11,8 @@ struct PatchifyArgs {
   Tensor x;  // [B, C, T, H, W] f32, contiguous
   int64_t patch_t = 1, patch_h = 2, patch_w = 2;
   Tensor y;  // [B, L, C·pt·ph·pw] f32, contiguous, L = (T/pt)(H/ph)(W/pw)
-  // optional [L] i32, contiguous, where the op computes: patch l is token place[l] of its video. Each in [0, L): on the
-  // CPU anything else is an error, a GPU brings it into range. Tokens that no place names are not written.
+  // optional [L] i32, contiguous, where the op computes: patch l is token place[l] of its video. Values are
+  // in [0, L): on the CPU any other is an error, a GPU clamps it. Tokens that no place names are not written.
   Tensor place = {};
 };
 

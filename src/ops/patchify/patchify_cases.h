@@ -10,9 +10,9 @@ namespace tachy::ops {
 
 inline std::vector<OpCase> patchify_cases() {
   std::vector<OpCase> cases;
-  // A permutation of so many tokens.
+  // A permutation of `count` tokens.
   const auto places = [](CaseMemory& memory, int64_t count) {
-    const Tensor place = memory.rows(count, 1 << 30);  // random numbers: where to draw from
+    const Tensor place = memory.rows(count, 1 << 30);  // random numbers that say where to draw from
     auto* values = memory.host(place).as<int32_t>();
     std::vector<int32_t> left(static_cast<size_t>(count));
     std::iota(left.begin(), left.end(), 0);

@@ -1,13 +1,13 @@
-// Both directions walk tokens and move pw neighbouring values at a time. Latents are small (a few MB), so
-// this plain walk is also the fast path.
+// Both directions go through the tokens and move pw neighbouring values at a time. Latents are small (a few
+// MB), so this plain loop is also the fast path.
 #include "ops/op_helpers.h"
 #include "ops/patchify/patchify_impl.h"
 
 namespace tachy::ops {
 namespace {
 
-// move(video row of pw values, token, offset in the token)
-// for every such row; the offset depends on the order.
+// Calls move(video row of pw values, token, offset in the token) for every such row; the
+// offset depends on the order.
 template <class Move>
 void walk(const Tensor& video, int64_t pt, int64_t ph, int64_t pw, const Tensor& place, bool channel_first,
           Stream& stream, Move&& move) {

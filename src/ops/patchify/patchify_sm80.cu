@@ -1,6 +1,6 @@
-// A block takes a row of tokens: the video's rows it is made of (C·pt·ph of them, W values each) pass through
-// shared memory, so that both sides are read and written in order. Rows too long for that: one thread a
-// value, in the order of what is written.
+// A block takes a row of tokens. The rows of the video that belong to it (C·pt·ph of them, with W values
+// each) pass through shared memory, so that both sides are read and written in order. If rows are too long
+// for that, there is one thread per value, in the order in which values are written.
 #include "cuda/dispatch.h"
 #include "device/numeric.cuh"
 #include "ops/patchify/patchify.h"
@@ -13,7 +13,7 @@ using namespace device;
 struct Shape {
   int64_t values;
   int c, t, h, w, pt, ph, pw;
-  const int32_t* place;  // or null
+  const int32_t* place;  // may be null
 };
 
 // Where patch l of a video lies among its tokens.
@@ -23,14 +23,14 @@ __device__ __forceinline__ int64_t place_of(const Shape& s, int64_t l) {
   return min(max(static_cast<int64_t>(s.place[l]), int64_t{0}), most);
 }
 
-// The row among all videos' tokens of the patch in frame t, row h and column w of patches of video b.
+// The index, among all videos' tokens, of the patch of video b in frame t, row h and column w of patches.
 __device__ __forceinline__ int64_t token_of(const Shape& s, int64_t b, int t, int h, int w) {
   const int64_t down = s.h / s.ph, across = s.w / s.pw;
   return b * (s.t / s.pt) * down * across + place_of(s, (t * down + h) * across + w);
 }
 
-// The row of patches that is blockIdx.x: its first patch, where the values of its patch `i` begin among the tokens, and
-// where line c·pt·ph + dt·ph + dh of it begins in the video.
+// The row of patches with index blockIdx.x: its first patch, where the values of its patch `i` begin among
+// the tokens, and where its line c·pt·ph + dt·ph + dh begins in the video.
 struct Strip {
   int64_t first, b, t, h;
   __device__ __forceinline__ explicit Strip(const Shape& s) {
@@ -49,7 +49,8 @@ struct Strip {
   }
 };
 
-// A warp takes a line; lines lie W + 1 apart in shared memory, so that neither walk meets one bank alone.
+// A warp takes a line; lines lie W + 1 apart in shared memory, so that reads and writes in either direction
+// are spread over the banks.
 template <class Y>
 __global__ void __launch_bounds__(256) patchify_strip_kernel(const float* x, Y* y, const Shape s) {
   extern __shared__ float lines[];
@@ -85,12 +86,12 @@ __global__ void __launch_bounds__(256) unpatchify_strip_kernel(const X* x, float
   }
 }
 
-// Tokens [B, L, (c, pt, ph, pw)] from video [B, C, T, H, W].
+// Makes tokens [B, L, (c, pt, ph, pw)] from video [B, C, T, H, W].
 template <class Y>
 __global__ void __launch_bounds__(256) patchify_kernel(const float* x, Y* y, const Shape s) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= s.values) return;
-  auto rest = static_cast<uint32_t>(i);  // 32-bit divisions are a third of the 64-bit ones
+  auto rest = static_cast<uint32_t>(i);  // 32-bit divisions take a third of the time of 64-bit ones
   const auto next = [&](int extent) {
     const uint32_t at = rest % static_cast<uint32_t>(extent);
     rest /= static_cast<uint32_t>(extent);
@@ -105,12 +106,12 @@ __global__ void __launch_bounds__(256) patchify_kernel(const float* x, Y* y, con
   y[token_of(s, rest, t, h, w) * (s.c * s.pt * s.ph * s.pw) + patch] = from_float<Y>(x[from]);
 }
 
-// Video from tokens [B, L, (pt, ph, pw, c)].
+// Makes video from tokens [B, L, (pt, ph, pw, c)].
 template <class X>
 __global__ void __launch_bounds__(256) unpatchify_kernel(const X* x, float* y, const Shape s) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= s.values) return;
-  auto rest = static_cast<uint32_t>(i);  // 32-bit divisions are a third of the 64-bit ones
+  auto rest = static_cast<uint32_t>(i);  // 32-bit divisions take a third of the time of 64-bit ones
   const auto next = [&](int extent) {
     const uint32_t at = rest % static_cast<uint32_t>(extent);
     rest /= static_cast<uint32_t>(extent);
@@ -137,7 +138,7 @@ Shape shape_of(const Tensor& video, int64_t pt, int64_t ph, int64_t pw, const Te
           static_cast<const int32_t*>(place.data)};
 }
 
-// Blocks and shared memory of the strip kernels; none where a strip is too large.
+// Blocks and shared memory of the strip kernels; empty if a strip is too large.
 cuda::LaunchShape strips_of(const Shape& s) {
   const size_t shared = sizeof(float) * static_cast<size_t>(s.c * s.pt * s.ph) * static_cast<size_t>(s.w + 1);
   if (shared > 48 * 1024) return {0, 0};

@@ -1,5 +1,5 @@
-// The implementations of position_bias, for its table and the op
-// runner. Values are copied, so all give the definition's bits.
+// The implementations of position_bias, for its table and the op runner. Values are copied, so all give the
+// definition's bits.
 #pragma once
 
 #include "ops/impl_table.h"

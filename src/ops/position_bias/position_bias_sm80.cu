@@ -10,7 +10,8 @@ constexpr int kQueries = 16;
 
 __global__ void __launch_bounds__(256)
     position_bias_kernel(const float* table, const int32_t* bucket, float* y, int heads, int length) {
-  extern __shared__ float window[];  // values from distance 1 − L − first … on, only those this block reads
+  // Values from distance 1 − L − first … on, only those that this block reads.
+  extern __shared__ float window[];
   const int head = blockIdx.y, first = blockIdx.x * kQueries;
   const int queries = min(kQueries, length - first), base = length - first - queries,
             count = length + queries - 1;

@@ -11,7 +11,7 @@ struct QkNormRopeBackwardArgs {
   Tensor weight;  // optional [C], all of one dtype (parameters and their gradients f32 on a GPU)
   float eps = 1e-6f;
   int heads = 1;
-  Tensor cos;      // optional [L, D/2], D = C / heads; without tables there was no rope
+  Tensor cos;      // optional [L, D/2], D = C / heads; absent if there was no rope
   Tensor sin;      // optional [L, D/2]
   Tensor dy;       // [B, L, C], rows may be strided
   Tensor dx;       // [B, L, C], rows may be strided

@@ -29,8 +29,8 @@ inline void add_qk_norm_rope_backward_cases(std::vector<OpCase>& cases) {
   add(CaseKind::video, 1, 32760, 12, 128, true);
 }
 
-// A norm of each head. Rows of a joined product, place by place: those of a place's frames are far from each other. apart: keys
-// go to rows of their own.
+// A norm of each head. Rows of a joined product are read place by place, so those of a place's frames are far
+// apart. apart: keys go to separate rows.
 inline void add_qk_norm_rope_head_cases(std::vector<OpCase>& cases) {
   const auto add = [&](CaseKind kind, int64_t frames, int64_t places, int heads, int64_t d, bool apart) {
     const int64_t c = heads * d, values = 2 * frames * places * c;
@@ -43,7 +43,7 @@ inline void add_qk_norm_rope_head_cases(std::vector<OpCase>& cases) {
              return t;
            };
            const Tensor qkv = memory.inout(memory.normal({1, frames * places, 3 * c}));
-           // All heads turn alike: the first one's rows of a table for each.
+           // All heads turn alike: each uses the first one's columns of a table.
            const auto table = [&] { return memory.param({frames, heads * (d / 2)}).slice(1, 0, d / 2); };
            QkNormRopeArgs args{.x = by_places(qkv.slice(2, 0, c)), .heads = heads, .norm_heads = true};
            args.cos = table(), args.sin = table();
@@ -106,7 +106,7 @@ inline std::vector<OpCase> qk_norm_rope_cases() {
   add_pair(CaseKind::video, 1, 75600, 40, 128);
   add(CaseKind::tiny, 2, 5, 12, 128, false, true, 0);
   add(CaseKind::tiny, 1, 5, 40, 128, true, true, 16);
-  add(CaseKind::video, 1, 32760, 40, 128, false, true, 0);  // the queries of cross-attention
+  add(CaseKind::video, 1, 32760, 40, 128, false, true, 0);  // queries of a cross-attention
   add(CaseKind::tiny, 1, 3, 2, 8, true, true, 0);
   add(CaseKind::odd, 2, 5, 3, 14, true, true, 3);
   add(CaseKind::odd, 1, 7, 5, 50, true, false, 0);

@@ -1,5 +1,5 @@
-// The norm of the whole row (or of a head, whose row it is then), then head by head the scaled,
-// weighted and rotated pairs: x is read twice, from cache.
+// First the norm of the whole row (or of a head, which is then a row), then head by head the scaled, weighted
+// and rotated pairs: x is read twice, from cache.
 #include <cmath>
 
 #include "ops/op_helpers.h"

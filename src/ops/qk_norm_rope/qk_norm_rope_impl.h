@@ -7,20 +7,20 @@
 
 namespace tachy::ops {
 
-// The second tensor of the pair as a call of its own.
+// The second tensor of the pair as a separate call.
 inline QkNormRopeArgs second_of(QkNormRopeArgs a) {
   a.x = a.x2, a.weight = a.weight2, a.y = a.y2;
   a.x2 = a.weight2 = a.y2 = Tensor(), a.scale = 1;
   return a;
 }
 
-// A token has so many norms, each over channels that lie together.
+// How many norms a token has, each over channels that lie together.
 inline int64_t norms_of(const QkNormRopeArgs& a) { return a.norm_heads ? a.heads : 1; }
 
-void qk_norm_rope_ref(const QkNormRopeArgs& args,
-                      Stream& stream);  // the definition: plain loops, float64 inside
-void qk_norm_rope_working(const QkNormRopeArgs& args,
-                          Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
+// The definition: plain loops, float64 inside.
+void qk_norm_rope_ref(const QkNormRopeArgs& args, Stream& stream);
+// The same in float32, sums in order; its error sets the tolerance.
+void qk_norm_rope_working(const QkNormRopeArgs& args, Stream& stream);
 void qk_norm_rope_cpu(const QkNormRopeArgs& args, Stream& stream);  // Highway
 void qk_norm_rope_cuda(const QkNormRopeArgs& args, Stream& stream);
 std::span<const Impl<QkNormRopeArgs>> qk_norm_rope_table();

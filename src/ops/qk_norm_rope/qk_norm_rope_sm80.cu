@@ -1,8 +1,9 @@
 // RMSNorm over all channels and the rotation of each head in one pass; q and k of a token together, so that
-// its row of the rope tables is read once. A thread holds neighbouring pairs: no shuffles for the rotation.
-// One token a group of threads: two were no faster (H200).
+// its row of the rope tables is read once. A thread holds neighbouring pairs, so the rotation needs no
+// shuffles. A group of threads has one token; two were no faster (H200).
 //   x [B, L, C]: token t = b·L + l;  pack j of a thread holds channels (j·width + lane)·N …
-// Where each head has a norm of its own, a token's heads are tokens of so many channels, which share a row of the tables.
+// If each head has its own norm, a token's heads are treated as tokens with a head's channels, which share a
+// row of the tables.
 #include "cuda/row_plan.h"
 #include "device/reduce.cuh"
 #include "device/vec.cuh"
@@ -28,7 +29,7 @@ struct Params {
   const float *cos, *sin;
   int64_t cos_stride, sin_stride;
   int64_t tokens;
-  uint32_t length, norms;  // norms of a token: each makes a token of its own
+  uint32_t length, norms;  // norms per token: each is treated as a token of its own
   int c, head;             // channels of a norm, head dim
   float eps;
   bool streaming;
@@ -36,9 +37,9 @@ struct Params {
 
 struct Place {
   int64_t b, l;
-  int first;  // of the token's channels
+  int first;  // first of the token's channels
 };
-// Of a token; 32-bit division is a third of the 64-bit one.
+// Position and row of a token; 32-bit division takes a third of the time of the 64-bit one.
 template <class T>
 __device__ __forceinline__ Place place_of(const Params<T>& p, int64_t token) {
   uint32_t t = static_cast<uint32_t>(token), head = 0;
@@ -69,14 +70,15 @@ __device__ __forceinline__ void load_pairs(const Params<T>& p, int64_t l, int at
   load_shared_row<N / 2>(p.sin + l * p.sin_stride + pair, sin);
 }
 
-// A group of `width` threads holds a token's queries and keys (Sides 2), Chunks packs of each a thread.
+// A group of `width` threads holds a token's queries and keys (Sides 2), with Chunks
+// packs of each per thread.
 template <class T, int N, int Chunks, int Sides>
 __global__ void __launch_bounds__(512) qk_norm_rope_kernel(const Params<T> p, const int width) {
   __shared__ float scratch[2 * Sides * 16];
   const int groups = blockDim.x / width, group = threadIdx.x / width, lane = threadIdx.x % width;
   const int packs = p.c / N;
   const int64_t token = static_cast<int64_t>(blockIdx.x) * groups + group;
-  const bool live = token < p.tokens;  // a group without a token stays for the barrier
+  const bool live = token < p.tokens;  // a group without a token takes part only in the barrier
   const auto [b, l, first] = place_of(p, token);
 
   Pack<T, N> x[Sides][Chunks];
@@ -94,7 +96,7 @@ __global__ void __launch_bounds__(512) qk_norm_rope_kernel(const Params<T> p, co
       }
     }
   }
-  // Where every pack of a thread has the same pairs, they are asked for together with the values.
+  // If all packs of a thread have the same pairs, the tables' values are loaded together with those of x.
   const bool same = p.cos && width * N % p.head == 0;
   float cos[N / 2], sin[N / 2];
   if (same && live) load_pairs<N>(p, l, lane, cos, sin);
@@ -140,7 +142,7 @@ __global__ void __launch_bounds__(512) qk_norm_rope_kernel(const Params<T> p, co
   }
 }
 
-// Any width, strides and alignment: a block for each token of a side, two values at a time.
+// For any width, strides and alignment: one block for each token of a side, two values at a time.
 template <class T>
 __global__ void __launch_bounds__(256) qk_norm_rope_any_kernel(const Params<T> p, const int sides) {
   __shared__ float scratch[33];

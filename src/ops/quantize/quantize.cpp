@@ -5,7 +5,7 @@
 namespace tachy::ops {
 namespace {
 
-// wide: the f32 matrix, q: the 8-bit one.
+// `wide` is the f32 matrix, `q` the 8-bit one.
 void check(const char* op, const char* wide_name, const Tensor& wide, const Tensor& q, const Tensor& scale,
            QuantBlock block) {
   expect_shape(op, wide_name, wide, {-1, -1});
@@ -36,7 +36,7 @@ std::span<const Impl<DequantizeArgs>> dequantize_table() {
   return table;
 }
 
-// Weights are rounded from the dtype of their file, so that x may be 16-bit on the CPU as well.
+// Weights are rounded from the dtype of their file, so x may be 16-bit on the CPU as well.
 void quantize(const QuantizeArgs& a, Stream& stream) {
   expect_here("quantize", "x", a.x, stream);
   require(a.x.dtype == DType::f32 || a.x.dtype == DType::f16 || a.x.dtype == DType::bf16,

@@ -17,7 +17,7 @@ struct QuantizeCase {
 };
 
 inline Tensor quantize_case_x(CaseMemory& memory, const QuantizeCase& s) {
-  // Extremes of float32 stay float32 on a GPU.
+  // Values at the limits of float32 stay float32 on a GPU.
   const Tensor whole = s.specials ? memory.param({s.m, s.c + s.pad}) : memory.normal({s.m, s.c + s.pad});
   const Tensor x = whole.slice(1, 0, s.c);
   if (!s.specials) return x;
@@ -62,7 +62,7 @@ inline std::vector<OpCase> quantize_cases() {
                        }});
       if (s.specials || s.given_scale) continue;
       cases.push_back({"dequantize", name, kind, 5 * values, values, [=](CaseMemory& memory) {
-                         // i8: any pattern; f8: normal_as leaves out NaN
+                         // i8 has any pattern; for f8, normal_as leaves out NaN.
                          DequantizeArgs args{
                              .q = memory.normal_as(dtype, {s.m, s.c + s.pad}).slice(1, 0, s.c),
                              .block = s.block};

@@ -1,7 +1,7 @@
-// amax as the largest bit pattern of |x|: exact in any order, and a NaN, whose
-// pattern is above infinity's, wins. Where a block lies in one row, a tile of rows
-// is measured and written while it is in cache. Blocks of several rows are measured
-// by tiles of rows first (a partial amax for each strip), then merged, then written.
+// amax is found as the largest bit pattern of |x|: this is exact in any order, and a NaN, whose pattern is
+// above infinity's, wins. If a block lies in one row, a tile of rows is measured and written while it is in
+// cache. Blocks of several rows are measured by tiles of rows first (a partial amax for each strip), then
+// merged, then written.
 #include <bit>
 #include <cmath>
 
@@ -20,10 +20,10 @@ namespace tachy::ops::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = cpu::HWY_NAMESPACE;
 
-// The bits of the largest |x| of a part of a row, as a float32's.
+// The bits of the largest |x| in a part of a row, as those of a float32.
 template <class Half>
 int32_t half_amax(const Half* x, int64_t count) {
-  const hn::ScalableTag<int16_t> d;  // without their signs they order like |x|, NaN above all
+  const hn::ScalableTag<int16_t> d;  // without their signs they order like |x|, with NaN above all
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto* bits = reinterpret_cast<const int16_t*>(x);
   const auto magnitude = hn::Set(d, 0x7fff);
@@ -44,7 +44,8 @@ int32_t quantize_amax(const void* x, DType from, int64_t count) {
   return simd::highest_magnitude(static_cast<const float*>(x), count);
 }
 
-// kBounded: the scale is that of a block whose values are finite, so that no quotient rounds beyond the top.
+// kBounded: the scale is that of a block whose values are finite, so that no quotient
+// rounds to more than the top.
 template <DType kTo, bool kBounded, class From>
 void narrow_part(const From* x, int64_t count, float scale, uint8_t* q) {
   const float top = quant_top(kTo);
@@ -121,7 +122,7 @@ HWY_EXPORT(dequantize_part);
 
 namespace {
 
-// body(first column, count, strip) for each strip of a row.
+// Calls body(first column, count, strip) for each strip of a row.
 template <class Body>
 void for_strips(const QuantGrid& grid, Body&& body) {
   for (int64_t s = 0; s < grid.strips; ++s) {
@@ -134,7 +135,7 @@ const void* values_at(const Tensor& x, int64_t row, int64_t column) {
   return static_cast<const char*>(x.data) + (row * x.stride(0) + column) * dtype_size(x.dtype);
 }
 
-// Fills a.scale for blocks of several rows. partial: one value a tile and strip.
+// Fills a.scale for blocks of several rows. `partial` has one value per tile and strip.
 void measure_blocks(const QuantizeArgs& a, const QuantGrid& grid, int64_t tile_rows, int64_t tiles,
                     int32_t* partial, Stream& stream) {
   parallel_ranges(stream, grid.bands * tiles, 1, [&](int64_t t, int64_t, int) {

@@ -9,8 +9,8 @@ namespace tachy::ops {
 
 // The blocks of a matrix, with 0 replaced by the extent.
 struct QuantGrid {
-  int64_t rows, columns;              // of the matrix
-  int64_t block_rows, block_columns;  // of a block
+  int64_t rows, columns;              // size of the matrix
+  int64_t block_rows, block_columns;  // size of a block
   int64_t bands, strips;              // blocks down and across
 
   QuantGrid(const Tensor& matrix, QuantBlock block)

@@ -28,7 +28,7 @@ float at(const Tensor& x, int64_t i, int64_t j) {
   return row_ptr(x, i)[j];
 }
 
-// body(i, j) for the values of block `b`.
+// Calls body(i, j) for the values of block `b`.
 template <class Body>
 void for_block(const QuantGrid& grid, int64_t b, Body&& body) {
   const int64_t row = b / grid.strips * grid.block_rows, column = b % grid.strips * grid.block_columns;

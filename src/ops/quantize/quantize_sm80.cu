@@ -1,4 +1,4 @@
-// Exact, as the definition (device/quantize.cuh). Three ways:
+// Exactly equal to the definition (device/quantize.cuh). There are three ways:
 //   blocks in one row   the threads of a row hold it in registers between its amax and its values: one pass
 //                       over memory; too long for that, the row is read again from the cache
 //   other blocks        amax by maxima of bit patterns (|x| as an integer orders like |x|, NaN above all),
@@ -23,7 +23,7 @@ struct Grid {
         strips(g.strips) {}
 };
 
-// Blocks of one row, held in registers: `width` threads take one, Chunks packs each.
+// Blocks of one row, held in registers: `width` threads take one, with Chunks packs each.
 template <class X, To kTo, int N, int Chunks>
 __global__ void __launch_bounds__(512)
     quantize_held_rows_kernel(const X* x, int64_t x_stride, uint8_t* q, int64_t q_stride, float* scales,
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(512)
   by.quick ? store.template operator()<true>() : store.template operator()<false>();
 }
 
-// The same for rows of any length: a block of 256 threads each.
+// The same for rows of any length, with a block of 256 threads for each.
 template <class X, To kTo, int N>
 __global__ void __launch_bounds__(256) quantize_rows_kernel(const X* x, int64_t x_stride, uint8_t* q,
                                                             int64_t q_stride, float* scales, const Grid g) {
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(256) quantize_rows_kernel(const X* x, int64_t 
     store_quantized<X, kTo, N>(q + row * q_stride + j, load<X, N>(from + j), by);
 }
 
-// A thread block takes `slab` rows of one quantisation block; amax bits gather in the scales.
+// A thread block takes `slab` rows of one quantisation block; the bits of amax are collected in the scales.
 template <class X, int N>
 __global__ void __launch_bounds__(256) amax_kernel(const X* x, int64_t stride, uint32_t* amax, const Grid g,
                                                    const int64_t slab, const int64_t pieces) {
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(256) scale_kernel(float* scales, int64_t count
   if (i < count) scales[i] = scale_of<kTo>(__float_as_uint(scales[i]));
 }
 
-// Both directions. A thread keeps N columns of one block and takes Ahead neighbouring rows at once.
+// For both directions. A thread keeps N columns of one block and takes Ahead neighbouring rows at once.
 template <class X, To kTo, int N, bool Back, int Ahead>
 __global__ void __launch_bounds__(256)
     convert_kernel(X* x, int64_t x_stride, uint8_t* q, int64_t q_stride, const float* scales, const Grid g) {

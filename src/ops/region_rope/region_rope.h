@@ -1,12 +1,13 @@
-// Rope tables of tokens whose place on a line follows from what they look at: in InfiniteTalk, which of two speakers a
-// token shows, and how much so. `shares` is what an attention gives whose values are masks, one channel a region: the part
-// of a token's weights that falls on the region's keys. With the regions' sizes, the mean over heads and m the first region
-// that a token looks at most,
+// Rope tables of tokens whose place on a line depends on what they look at: in InfiniteTalk, which of two
+// speakers a token shows, and how strongly. `shares` is the result of an attention whose values are masks,
+// one channel per region: the part of a token's weights that falls on the region's keys. With the regions'
+// sizes, the mean over heads, and m the first of the regions at which a token looks most,
 //   A[m, t] = Σ_h shares[t, h, m] / (H·sizes[m])
-//   p[t]    = low_m + 4·(A[m, t] − min A[m]) / (max A[m] − min A[m] + 1e-8)     low 0 of the first speaker, 20 of the second
-//   p[t]    = 12                                                               where m is the last region, the background
+//   p[t]    = low_m + 4·(A[m, t] − min A[m]) / (max A[m] − min A[m] + 1e-8)     low_m: 0, 20 for the second
+//   p[t]    = 12 if m is the last region, the background
 //   cos[t, i], sin[t, i] of p[t]·10000^(−i / n),   n pairs of a head
-// A region of no keys is one that no token looks at. Without a token by head by key matrix: the attention is flash attention.
+// No token looks at a region without keys. There is no matrix of tokens, heads and keys, because the
+// attention is flash attention.
 #pragma once
 
 #include "tensor/stream.h"
@@ -17,12 +18,12 @@ struct RegionRopeArgs {
   static constexpr int kSpeakers = 2, kRegions = 3;
   static constexpr float kLow[kSpeakers] = {0, 20}, kSpan = 4, kBackground = 12, kEpsilon = 1e-8f;
   static constexpr double kTheta = 10000;
-  // Where a speaker's keys are: the middle of what its tokens may have.
+  // The places of the speakers' keys: each is the middle of the range that the speaker's tokens may have.
   static constexpr double kOfKeys[kSpeakers] = {2, 22};
 
-  Tensor
-      shares;  // [T, H, D] f32 (GPU: also 16 bit), D ≥ 3, of which the first three channels count; inner dim contiguous
-  Tensor sizes;     // [3] f32: keys of each region
+  // [T, H, D] f32 (GPU: also 16 bit), D ≥ 3; only the first three channels are used; inner dim contiguous.
+  Tensor shares;
+  Tensor sizes;     // [3] f32: number of keys of each region
   Tensor cos, sin;  // [T, n] f32, contiguous
 };
 

@@ -1,5 +1,6 @@
-// Two passes over the tokens with their means kept between them. Most tokens of a picture are background, and all of these
-// have one row of the tables: it is made once and copied, for sines are what this op spends its time on.
+// Two passes over the tokens, with their means kept in between. Most tokens of a picture are background, and
+// all of these have the same row of the tables: it is computed once and copied, because sines take most of
+// this op's time.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,7 +13,7 @@ namespace tachy::ops {
 namespace {
 
 constexpr int kRegions = RegionRopeArgs::kRegions, kSpeakers = RegionRopeArgs::kSpeakers;
-constexpr int64_t kTile = 256;  // tokens
+constexpr int64_t kTile = 256;  // in tokens
 
 struct Extremes {
   float least[kSpeakers], most[kSpeakers];

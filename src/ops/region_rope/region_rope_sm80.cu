@@ -1,6 +1,7 @@
-// Three kernels: means over heads, a warp a token, with the extremes of what each block has seen; the extremes of all; and the
-// tables. Nothing goes to the host, so that the step stays a graph. The shares are read once, three values of each
-// head (a sector of 32 bytes each), 110 MB of a picture of 1024² in 21 latent frames.
+// Three kernels: the means over heads, with one warp per token, and the extremes of what each block has seen;
+// the extremes of all; and the tables. Nothing goes to the host, so that the step can stay a graph. The
+// shares are read once, three values of each head (a sector of 32 bytes each): 110 MB for a picture of 1024²
+// in 21 latent frames.
 #include "cuda/dispatch.h"
 #include "device/numeric.cuh"
 #include "ops/region_rope/region_rope.h"
@@ -60,7 +61,7 @@ __global__ void __launch_bounds__(kThreads)
   seen[blockIdx.x] = mine;
 }
 
-// One warp: the extremes of all blocks into the first place behind them.
+// One warp writes the extremes of all blocks to the place after theirs.
 __global__ void __launch_bounds__(32) region_rope_extremes_kernel(Extremes* seen, int count) {
   Extremes mine = nothing();
   for (int i = threadIdx.x; i < count; i += 32) add(mine, seen[i]);

@@ -1,8 +1,8 @@
-// A draw from the VAE's posterior, and with `center` and
-// `factor` the latents that a transformer reads, in one pass:
+// A draw from the VAE's posterior and, with `center` and `factor`, its conversion to the latents that a
+// transformer reads, in one pass:
 //   z = mean + exp(clamp(logvar, −30, 20) / 2) · noise;   z = (z − center[row]) · factor[row]
 // The noise comes from the caller (tensor/random.h makes PyTorch's), so nothing here waits for anything. Rows
-// are channels where moments lie channels first, [2z, T·H·W]: mean and logvar are then halves of one tensor.
+// are channels if moments lie channels first, [2z, T·H·W]: mean and logvar are then halves of one tensor.
 #pragma once
 
 #include "tensor/stream.h"

@@ -13,7 +13,8 @@ inline void add_reparameterize_backward_cases(std::vector<OpCase>& cases) {
                        ReparameterizeBackwardArgs args{.logvar = memory.normal({m, p}, 15),
                                                        .noise = memory.normal({m, p})};
                        if (factor) args.factor = memory.param({m});
-                       args.dz = memory.normal({m, p}, 0.1f);  // σ up to e^10: f16 holds the results
+                       // σ is up to e^10, and f16 must hold the results.
+                       args.dz = memory.normal({m, p}, 0.1f);
                        args.dmean = memory.output({m, p}), args.dlogvar = memory.output({m, p});
                        return bind_op("reparameterize_backward", reparameterize_backward,
                                       reparameterize_backward_table(), reparameterize_backward_working, args,
@@ -27,7 +28,7 @@ inline void add_reparameterize_backward_cases(std::vector<OpCase>& cases) {
 
 inline std::vector<OpCase> reparameterize_cases() {
   std::vector<OpCase> cases;
-  // scale: of the log variances, so that some are clamped at both ends
+  // scale: that of the log variances, so that some are clamped at both ends
   const auto add = [&](CaseKind kind, int64_t m, int64_t p, bool normalised, float scale, bool last) {
     const auto name =
         fmt::format("{}x{}{}-scale{}{}", m, p, normalised ? "-normalised" : "", scale, last ? "-last" : "");

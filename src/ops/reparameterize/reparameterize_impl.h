@@ -7,10 +7,10 @@
 
 namespace tachy::ops {
 
-void reparameterize_ref(const ReparameterizeArgs& args,
-                        Stream& stream);  // the definition: plain loops, float64 inside
-void reparameterize_working(const ReparameterizeArgs& args,
-                            Stream& stream);  // the same in float32: the tolerance's yardstick
+// The definition: plain loops, float64 inside.
+void reparameterize_ref(const ReparameterizeArgs& args, Stream& stream);
+// The same in float32; its error sets the tolerance.
+void reparameterize_working(const ReparameterizeArgs& args, Stream& stream);
 void reparameterize_cpu(const ReparameterizeArgs& args, Stream& stream);  // Highway
 std::span<const Impl<ReparameterizeArgs>> reparameterize_table();
 

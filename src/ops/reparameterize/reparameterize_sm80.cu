@@ -1,4 +1,4 @@
-// Posteriors are a few MB: one thread a value, each tensor in its own dtype.
+// Posteriors are a few MB, so there is one thread per value, and each tensor has its own dtype.
 #include "cuda/dispatch.h"
 #include "device/numeric.cuh"
 #include "ops/reparameterize/reparameterize.h"

@@ -1,4 +1,4 @@
-// RMSNorm over the last dim, and a modulation that differs from token to token:
+// RMSNorm over the last dim, optionally with a modulation that differs from token to token:
 //   y = x / sqrt(mean(x²) + eps) [· weight] [· (1 + scale[row]) + shift[row]].   Statistics in float32.
 #pragma once
 
@@ -8,13 +8,14 @@ namespace tachy::ops {
 
 struct RmsNormArgs {
   Tensor x;       // [M, C] f32, rows may be strided
-  Tensor weight;  // optional [C] f32; on a GPU also of a dtype that x and y share
+  Tensor weight;  // optional [C] f32; on a GPU it may also have the dtype of x and y if these are equal
   Tensor scale;   // optional [R, C] f32, rows may be strided; given together with shift
   Tensor shift;   // optional [R, C] f32, rows may be strided
   Tensor row;     // optional [M] i32: the row of scale and shift for each token; absent: row 0
   float eps = 1e-6f;
-  bool round_twice = false;  // also before the weight, to y's dtype; with a weight, without a modulation
-  Tensor y;                  // [M, C] f32, rows may be strided, may alias x
+  // Rounds to y's dtype before the weight, too; with a weight, without a modulation.
+  bool round_twice = false;
+  Tensor y;  // [M, C] f32, rows may be strided, may alias x
 };
 
 void rmsnorm(const RmsNormArgs& args, Stream& stream);

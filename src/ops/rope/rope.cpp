@@ -48,7 +48,7 @@ void fill_axis(const RopeAxis& axis, double theta, const Tensor& cos, const Tens
             : 1.0 / std::pow(theta, static_cast<double>(2 * p) / static_cast<double>(axis.dim));
     for (int64_t i = 0; i < axis.extent; ++i) {
       const int64_t position = axis.positions.first + (axis.positions.reverse ? axis.extent - 1 - i : i);
-      // One cos and sin per position of the axis, copied to the tokens that share it.
+      // One cos and sin is computed per position of the axis, and copied to the tokens that share it.
       const double angle = static_cast<double>(position) * frequency;
       const float c = static_cast<float>(std::cos(angle)), s = static_cast<float>(std::sin(angle));
       for (int64_t o = 0; o < axis.outer; ++o)

@@ -23,7 +23,7 @@ HWY_INLINE void rotate_halves(const float* x, const float* cos, const float* sin
 
 void rope_rows(const RopeArgs& a, int64_t begin, int64_t end) {
   const int64_t length = a.x.dims[1], heads = a.x.dims[2], pairs = a.x.dims[3] / 2;
-  // A token's heads as one row, where they lie side by side.
+  // A token's heads are written as one row if they lie side by side.
   simd::RowWriter writer(past_caches(a.x, a.y, heads * pairs * 2), heads * pairs * 2);
   for (int64_t i = begin; i < end; ++i) {
     const int64_t b = i / length, l = i % length;

@@ -1,4 +1,5 @@
-// The definition of the rotation, by the angle or, for gradients, back by it: backward is the same with the sine's other sign.
+// The definition of the rotation, forward by the angle or, for gradients, back by it: backward only changes
+// the sign of the sine.
 #pragma once
 
 #include "ops/op_helpers.h"

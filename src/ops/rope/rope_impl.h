@@ -8,8 +8,8 @@
 namespace tachy::ops {
 
 void rope_ref(const RopeArgs& args, Stream& stream);  // the definition: plain loops, float64 inside
-void rope_working(const RopeArgs& args,
-                  Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
+// The same in float32, sums in order; its error sets the tolerance.
+void rope_working(const RopeArgs& args, Stream& stream);
 void rope_cpu(const RopeArgs& args, Stream& stream);  // Highway
 std::span<const Impl<RopeArgs>> rope_impls();
 

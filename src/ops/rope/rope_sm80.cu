@@ -1,5 +1,5 @@
-// The rotation alone, and the rotation back, whose sines have the other sign: a thread takes one pack of a
-// head, and in LLaMA's pairing the pack half a head further.
+// The rotation, and the rotation back, whose sines have the other sign: a thread takes one pack of a head
+// and, in LLaMA's pairing, the pack half a head further.
 #include "cuda/dispatch.h"
 #include "device/vec.cuh"
 #include "ops/rope/rope.h"
@@ -14,14 +14,14 @@ template <class T>
 struct Params {
   const T* x;
   T* y;
-  int64_t x_stride[3], y_stride[3];  // batch, token, head
+  int64_t x_stride[3], y_stride[3];  // strides of batch, token, head
   const float *cos, *sin;
   int64_t cos_stride, sin_stride, tokens, length;
-  int heads, half;  // half: pairs of a head
-  float sign;       // of the sines
+  int heads, half;  // half: number of pairs of a head
+  float sign;       // sign of the sines
 };
 
-// N values a thread: N/2 pairs, adjacent, or N pairs from two packs.
+// Each thread takes N values: N/2 adjacent pairs, or N pairs from two packs.
 template <class T, int N, bool Halves>
 __global__ void __launch_bounds__(256) rope_kernel(const Params<T> p) {
   constexpr int kPairs = Halves ? N : N / 2;
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(256) rope_kernel(const Params<T> p) {
   }
 }
 
-// Adjacent pairs of any alignment: value by value.
+// Adjacent pairs with any alignment, value by value.
 template <class T>
 __global__ void __launch_bounds__(256) rope_any_kernel(const Params<T> p) {
   const int64_t line = static_cast<int64_t>(p.heads) * p.half, count = p.tokens * line;

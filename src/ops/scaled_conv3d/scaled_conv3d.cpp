@@ -26,7 +26,7 @@ constexpr Impl<ScaledConv3dArgs> kTable[] = {
 
 constexpr int64_t kTaps = 27;
 
-// A GPU's weights are [Co, taps, padded Ci] codes: K of the tensor cores' product is 32 of them.
+// A GPU's weights are [Co, taps, padded Ci] codes: the tensor cores multiply 32 of them at once.
 int64_t padded_channels(int64_t ci) { return (ci + 31) / 32 * 32; }
 
 int64_t codes_bytes(int64_t co, int64_t ci, const Stream& stream) {
@@ -52,7 +52,7 @@ void check_args(const ScaledConv3dArgs& a, const Stream& stream) {
   const Tensor& result = scaled_conv3d_result(a);
   expect_shape(op, "y", result, {-1, -1, -1, -1});
   const int64_t t = a.x.dim(0), h = a.x.dim(1), w = a.x.dim(2), co = result.dim(3);
-  // In which dtype the sums, the residual and a norm that is no codes are.
+  // The dtype of the sums, of the residual, and of a norm that is not codes.
   const Tensor& wide = a.y.defined() ? a.y : a.residual.defined() ? a.residual : a.normed;
   if (wide.dtype != DType::f8_e4m3) expect_float_dtype(op, "y", wide, stream);
   if (a.y.defined()) expect_frames("y", a.y, {t, h, w, co}, wide.dtype, stream);
@@ -76,7 +76,7 @@ void check_args(const ScaledConv3dArgs& a, const Stream& stream) {
   expect_shape(op, "packed", a.packed, {packed_scaled_conv3d_bytes(co, a.x.dim(3), stream)});
 }
 
-// Codes of all weights of a row (a scale of largest / 448, as quantize's) and the scale.
+// The codes of all weights of a row (with a scale of largest / 448, as in quantize), and the scale.
 float round_row(const float* row, int64_t count, uint8_t* codes) {
   float largest = 0;
   for (int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(row[i]));

@@ -6,7 +6,8 @@
 
 namespace tachy::ops {
 
-// What becomes of the sums: they are y; their norm as codes beside or in place of them; as numbers in place.
+// The op's results: the sums as y; their norm as codes, beside the sums or in place of them; the norm as
+// numbers in place of the sums.
 enum class ScaledConv3dResult { sums, codes, sums_and_codes, normed };
 
 struct ScaledConv3dCase {
@@ -16,7 +17,7 @@ struct ScaledConv3dCase {
   bool residual = false, alias = false;
 };
 
-// Codes of normally distributed values, as a norm leaves them: about ±48 of ±448.
+// Codes of normally distributed values, as a norm would leave them: about ±48 of ±448.
 inline Tensor scaled_conv3d_case_codes(CaseMemory& memory, std::initializer_list<int64_t> dims) {
   const Tensor codes = memory.normal_as(DType::f8_e4m3, dims);
   const Tensor values = memory.host(codes);
@@ -24,7 +25,7 @@ inline Tensor scaled_conv3d_case_codes(CaseMemory& memory, std::initializer_list
   for (uint8_t& code : some) code = to_f8_e4m3(16.0f * memory.random()).bits;
   auto* to = static_cast<uint8_t*>(values.data);
   const int64_t last = values.numel() - 1;
-  for (int64_t i = 0; i <= last; ++i)  // the random bits that are there choose
+  for (int64_t i = 0; i <= last; ++i)  // the random bits in memory choose
     to[i] = some[static_cast<size_t>(to[i] | (i < last ? to[i + 1] & 15 : 0) << 8)];
   return codes;
 }
@@ -39,7 +40,7 @@ inline BoundOp make_scaled_conv3d_case(CaseMemory& memory, const ScaledConv3dCas
   Arena arena(0);
   Stream stream = memory.stream(arena, pool, Compute::f32);
   args.packed = memory.packed(packed_scaled_conv3d_bytes(c.co, c.ci, stream));
-  // Sums of about 1, so that the residual and the bias count.
+  // Makes sums of about 1, so that the residual and the bias matter.
   pack_scaled_conv3d_weight(weight, 1 / (16 * std::sqrt(27.0f * static_cast<float>(c.ci))), args.packed,
                             stream);
   args.bias = memory.param({c.co});
@@ -81,7 +82,7 @@ inline std::vector<OpCase> scaled_conv3d_cases() {
   add({odd, 2, 6, 5, 16, 12, 2, sums_and_codes, true, true});
   add({odd, 1, 6, 5, 16, 12, 0, codes});
   add({odd, 2, 6, 5, 16, 12, 1, normed, true, true});
-  // Aligned, as the GPU's kernel wants it: each of its tiles, their edges, every amount of history.
+  // Aligned, as the GPU's kernel requires: each of its tiles, their edges, every amount of history.
   for (const int64_t history : {0, 1, 2}) add({tiny, 3, 9, 19, 32, 96, history, sums, history == 1});
   add({tiny, 2, 9, 17, 16, 16, 1, codes});
   add({tiny, 2, 9, 17, 48, 64, 2, sums_and_codes, true, true});

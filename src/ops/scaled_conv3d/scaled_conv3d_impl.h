@@ -1,4 +1,5 @@
-// The implementations of scaled_conv3d, for its table and the op runner, and what those of the CPU share.
+// The implementations of scaled_conv3d, for its table and the op runner, and the common
+// code of those for the CPU.
 #pragma once
 
 #include <algorithm>
@@ -11,32 +12,32 @@ namespace tachy::ops {
 
 std::optional<Refusal> scaled_conv3d_why_not_sm90(const ScaledConv3dArgs& args, const Stream& stream);
 void scaled_conv3d_sm90(const ScaledConv3dArgs& args, Stream& stream);
-bool scaled_conv3d_on_gpu(const Stream& stream);  // in a build with CUDA
-// As what weights are packed on a CPU, whatever the stream's arithmetic: bf16 holds every code.
+bool scaled_conv3d_on_gpu(const Stream& stream);  // defined in builds with CUDA
+// The form in which weights are packed on a CPU, whatever the stream's arithmetic: bf16 holds every code.
 inline constexpr Compute kScaledConvCompute = Compute::bf16;
-// On panels of bf16, or of float32.
+// Computes on panels of bf16, or of float32.
 std::optional<Refusal> scaled_conv3d_why_not_bf16(const ScaledConv3dArgs& args, const Stream& stream);
 void scaled_conv3d_bf16(const ScaledConv3dArgs& args, Stream& stream);
 std::optional<Refusal> scaled_conv3d_why_not_f32(const ScaledConv3dArgs& args, const Stream& stream);
 void scaled_conv3d_f32(const ScaledConv3dArgs& args, Stream& stream);
-// The codes as float32, then the vendor library's convolution.
+// Turns the codes into float32 and uses the vendor library's convolution.
 std::optional<Refusal> scaled_conv3d_why_not_onednn(const ScaledConv3dArgs& args, const Stream& stream);
 void scaled_conv3d_onednn(const ScaledConv3dArgs& args, Stream& stream);
 void scaled_conv3d_ref(const ScaledConv3dArgs& args, Stream& stream);  // the definition: sums in double
-void scaled_conv3d_working(const ScaledConv3dArgs& args,
-                           Stream& stream);  // in float: the tolerance's yardstick
+// In float; its error sets the tolerance.
+void scaled_conv3d_working(const ScaledConv3dArgs& args, Stream& stream);
 std::span<const Impl<ScaledConv3dArgs>> scaled_conv3d_table();
 
-// Of the result, which y, normed or both have.
+// Has the shape of the result, which y, normed or both have.
 inline const Tensor& scaled_conv3d_result(const ScaledConv3dArgs& a) {
   return a.y.defined() ? a.y : a.normed;
 }
-// Where the scales of the output channels lie in `packed`.
+// Where in `packed` the scales of the output channels lie.
 inline int64_t scaled_conv3d_scales_at(const ScaledConv3dArgs& a) {
   return a.packed.numel() - scaled_conv3d_result(a).dim(3) * static_cast<int64_t>(sizeof(float));
 }
 
-// On a CPU: frame `index` of (2 frames of history ++ x) as codes, or null where it is zero.
+// On a CPU: frame `index` of (2 frames of history ++ x) as codes, or null if it is zero.
 inline const uint8_t* scaled_conv3d_frame(const ScaledConv3dArgs& a, int64_t index) {
   const int64_t pixels = a.x.dim(1) * a.x.dim(2) * a.x.dim(3), t = index - 2;
   if (t >= 0) return static_cast<const uint8_t*>(a.x.data) + t * pixels;
@@ -44,7 +45,7 @@ inline const uint8_t* scaled_conv3d_frame(const ScaledConv3dArgs& a, int64_t ind
   return static_cast<const uint8_t*>(a.cache.data) + (a.cache.dim(0) + t) * pixels;
 }
 
-// Sums of codes [Co] of position `at` → what the call asks for; overwrites sums.
+// Turns the sums of codes [Co] of position `at` into the results that the call asks for; overwrites the sums.
 template <class Sum>
 void scaled_conv3d_finish(const ScaledConv3dArgs& a, int64_t at, Sum* sums) {
   const int64_t co = scaled_conv3d_result(a).dim(3), first = at * co;

@@ -1,5 +1,5 @@
-// On a CPU: the codes as float32, and the vendor library's convolution of them, band by band and tap by tap as
-// ops/conv3d does it, where the CPU does not multiply bf16. The scale and what follows are applied while a
+// For CPUs that do not multiply bf16: converts the codes to float32 and uses the vendor library's convolution
+// on them, band by band and tap by tap as in ops/conv3d. The scale and the steps after it are applied while a
 // band's sums are in cache.
 #include <array>
 
@@ -28,7 +28,7 @@ cpu::ConvTiles tiles_of(const ScaledConv3dArgs& a) {
   return tiles;
 }
 
-// The frames that the kernel reaches, in order, as float32.
+// Converts the frames that the kernel reaches, in order, to float32.
 void widen_frames(const ScaledConv3dArgs& a, const Tensor& frames, Stream& stream) {
   std::array<float, 256> values;
   for (int code = 0; code < 256; ++code)

@@ -1,5 +1,6 @@
-// The causal convolution in 8 bits on a CPU's panels: bf16 and float32 hold every code, and a product of two codes
-// is exact in float32, so that only sums round. The scale and what follows are applied while sums are in cache.
+// The causal convolution in 8 bits on a CPU's panels: bf16 and float32 hold every code, and a product
+// of two codes is exact in float32, so that only sums round. The scale and the steps after it are
+// applied while sums are in cache.
 #include "cpu/conv_panels.h"
 #include "cpu/conv_weights.h"
 #include "ops/scaled_conv3d/scaled_conv3d_impl.h"

@@ -1,5 +1,5 @@
-// The definition of the convolution in 8 bits. Each product of two codes is exact in float32, so that only the
-// sum, the scale and what follows round: in double, and once at the end.
+// The definition of the convolution in 8 bits. Each product of two codes is exact in float32, so that only
+// the sum, the scale and the steps after it round: they are in double, and rounded once at the end.
 #include "cpu/conv_tiles.h"
 #include "cpu/conv_weights.h"
 #include "ops/scaled_conv3d/scaled_conv3d_impl.h"

@@ -11,6 +11,7 @@ namespace {
 constexpr Impl<ScaledGemmArgs> kTable[] = {
     gpu_impl<scaled_gemm_cublaslt, scaled_gemm_why_not_cublaslt>("cublaslt"),
     gpu_impl<scaled_gemm_sm80, scaled_gemm_why_not_sm80>("sm80"),
+    gpu_impl<scaled_gemm_plain_sm80, scaled_gemm_why_not_plain_sm80>("plain_sm80"),
     {"amx", scaled_gemm_why_not_amx, scaled_gemm_amx},
     {"vnni", scaled_gemm_why_not_vnni, scaled_gemm_vnni},
     {"simd", scaled_gemm_why_not_simd, scaled_gemm_simd},

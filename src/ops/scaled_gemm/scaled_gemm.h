@@ -1,7 +1,7 @@
-// Linear layer in 8 bits: x and the weight are codes with one scale a row of x and one a row of the weight
-// (ops/quantize makes them, with blocks of {1, 0}):
+// Linear layer in 8 bits: x and the weight are codes, with one scale per row of x and one per row of the
+// weight (ops/quantize makes them, with blocks of {1, 0}):
 //   y = act(x_scale[m]·weight_scale[n]·Σ_k x[m, k]·weight[n, k] + bias[n] + addend[m, n])
-// PyTorch calls a product like it scaled_mm (row-wise scales). On a CPU int8 is the fast kind: its sums are
+// PyTorch calls such a product scaled_mm (row-wise scales). On a CPU int8 is the fast kind: its sums are
 // exact in 32 bits, so that every instruction set gives the same ones.
 #pragma once
 
@@ -14,8 +14,9 @@ struct ScaledGemmArgs {
   Tensor x;        // [M, K] f8_e4m3 or i8, rows may be strided
   Tensor x_scale;  // [M] f32, contiguous
   Tensor weight;   // [N, K] of x's dtype, contiguous
-  Tensor packed;   // optional, on a CPU and of i8: what pack_scaled_gemm_weight made of weight, which then
-                   // needs a shape and a dtype but no data
+  // Optional, on a CPU and for i8: the result of pack_scaled_gemm_weight; `weight` then needs a shape and a
+  // dtype but no data.
+  Tensor packed;
   Tensor weight_scale;  // [N] f32, contiguous
   Tensor bias;          // optional [N], of y's dtype
   Tensor addend;        // optional [M, N] of y's dtype, rows may be strided, may alias y
@@ -25,9 +26,9 @@ struct ScaledGemmArgs {
 
 void scaled_gemm(const ScaledGemmArgs& args, Stream& stream);
 
-// On a CPU. The layout is the same on every instruction set.
+// For a CPU. The layout is the same on every instruction set.
 int64_t packed_scaled_gemm_bytes(int64_t n, int64_t k);
-// weight [N, K] i8 → packed u8 [packed_scaled_gemm_bytes(N, K)]. Without it each product packs for itself.
+// Packs weight [N, K] i8 as u8 [packed_scaled_gemm_bytes(N, K)]. Without it each product packs for itself.
 void pack_scaled_gemm_weight(const Tensor& weight, const Tensor& packed, Stream& stream);
 
 }  // namespace tachy::ops

@@ -11,8 +11,8 @@ struct ScaledGemmCase {
   int64_t m, n, k;
   bool bias = false, addend = false, strided = false, alias = false;
   Activation act = Activation::none;
-  bool cpu = true;      // false: for GPUs alone
-  bool packed = false;  // for CPUs and int8 alone
+  bool cpu = true;      // false: only for GPUs
+  bool packed = false;  // only for CPUs and int8
 };
 
 // Positive, so that sums have the size of an activation.
@@ -23,7 +23,7 @@ inline Tensor scaled_gemm_case_scales(CaseMemory& memory, int64_t count) {
   return scales;
 }
 
-// And takes the codes away: what is packed must do alone.
+// Also takes the codes away: the packed weight must suffice.
 inline Tensor pack_scaled_gemm_case(CaseMemory& memory, Tensor& weight) {
   const Tensor packed = memory.normal_as(DType::u8, {packed_scaled_gemm_bytes(weight.dim(0), weight.dim(1))});
   ThreadPool pool(1);
@@ -70,7 +70,6 @@ inline std::vector<OpCase> scaled_gemm_cases() {
   std::vector<OpCase> cases;
   const auto add = [&](const ScaledGemmCase& c) {
     for (const DType dtype : {DType::f8_e4m3, DType::i8}) {
-      if (dtype == DType::i8 && c.kind == video) continue;  // a GPU has no fast kernel of these
       if (c.packed && dtype != DType::i8) continue;
       const auto flag = [](bool on, const char* name) { return on ? name : ""; };
       const auto name =
@@ -81,7 +80,7 @@ inline std::vector<OpCase> scaled_gemm_cases() {
       cases.push_back({"scaled_gemm", name, c.kind, codes + out, 2.0 * c.m * c.n * c.k,
                        [=](CaseMemory& memory) { return make_scaled_gemm_case(memory, c, dtype); }});
       cases.back().gpu = !c.packed, cases.back().cpu = c.cpu;
-      // Hopper's products of e4m3 add with about 14 bits, cuBLASLt's "fast" sums all the way.
+      // Hopper's products of e4m3 add with about 14 bits, and cuBLASLt's "fast" sums do so all the way.
       if (dtype == DType::f8_e4m3) cases.back().gpu_factor = 3;
     }
   };
@@ -91,7 +90,7 @@ inline std::vector<OpCase> scaled_gemm_cases() {
   add({odd, 65, 129, 33, true, true, true, false, gelu_tanh});
   add({odd, 193, 130, 384, true, true, false, true, gelu_erf});
   add({odd, 130, 77, 1037, false, true, true, true, mish});
-  add({tiny, 130, 264, 144, true});  // rows that begin at 16 bytes
+  add({tiny, 130, 264, 144, true});  // rows begin at multiples of 16 bytes
   add({tiny, 77, 144, 208, true, false, false, false, gelu_tanh});
   add({tiny, 200, 80, 64, true, true, false, true, gelu_tanh});
   add({tiny, 130, 96, 1040});

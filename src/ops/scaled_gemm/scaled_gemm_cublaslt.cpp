@@ -1,7 +1,7 @@
 // The linear layer in 8 bits through cuBLASLt's outer-vector scales (Hopper), with bias, GELU (tanh) and the
-// addend in the product's epilogue. Accumulation is the tensor cores' own (about 14 bits of a partial sum):
-// against sums in full that adds 1.9e-3 of the result, beside the 3.7e-2 that rounding to e4m3 takes
-// (bench/notes/eight_bit_products.md), and full sums take 10 to 13 % longer.
+// addend in the product's epilogue. Accumulation is the tensor cores' own (about 14 bits of a partial sum).
+// Compared with full sums this adds an error of 1.9e-3 of the result, in addition to the 3.7e-2 of rounding
+// to e4m3 (bench/notes/eight_bit_products.md); full sums would take 10 to 13 % longer.
 #include <algorithm>
 
 #include "cuda/vendor/cublaslt.h"

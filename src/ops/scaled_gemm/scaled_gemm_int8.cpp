@@ -1,7 +1,7 @@
-// The int8 linear layer on CPUs: y is cut into tiles of some rows by some blocks of columns. A tile is summed
-// in scratch in int32, over blocks of K, and carried to y while it is in cache. x is copied once, into the form
-// that the kernel reads. 1560 x 1536 x 1536 are 3.7 G multiply-adds and 2.4 MB of codes each way, so that what
-// VNNI does in a cycle (64 a vector, four times float32's) is the floor.
+// The int8 linear layer on CPUs: y is divided into tiles of some rows by some blocks of columns. A tile is
+// summed in scratch in int32, over blocks of K, and written to y while it is in cache. x is copied once, into
+// the form that the kernel reads. 1560 x 1536 x 1536 takes 3.7 G multiply-adds and 2.4 MB of codes on each
+// side, so the lower bound is VNNI's rate (64 per vector and cycle, four times float32's).
 #include "ops/scaled_gemm/scaled_gemm_int8.h"
 
 #include <hwy/cache_control.h>
@@ -20,7 +20,7 @@ constexpr int64_t kPastCaches = int64_t{4} << 20;
 
 int64_t aligned(int64_t bytes) { return static_cast<int64_t>(align_up(static_cast<size_t>(bytes))); }
 
-// Parts of at most `limit` that are about equal, a multiple of `step`.
+// The size of about equal parts of at most `limit`; a multiple of `step`.
 int64_t part(int64_t total, int64_t limit, int64_t step) {
   const int64_t count = (total + limit - 1) / limit;
   return padded_to((total + count - 1) / count, step);
@@ -28,9 +28,10 @@ int64_t part(int64_t total, int64_t limit, int64_t step) {
 
 struct Plan {
   int64_t m, n, k, depth_given;  // k: padded
-  int64_t rows, depth, step;     // of a tile: rows, of K at once, blocks of columns
+  int64_t rows, depth, step;     // rows of a tile, values of K at once, blocks of columns of a tile
   int64_t blocks;
-  int64_t x_stride, x_block;  // of a tile's rows of x over one part of K, which lie behind each other: values
+  // In values, for a tile's rows of x over one part of K; these lie one after the other.
+  int64_t x_stride, x_block;
   int64_t x_bytes, packed_bytes, tile_bytes;
 
   Plan(const ScaledGemmArgs& a, const int8::Kernel& kernel, int threads)
@@ -41,7 +42,7 @@ struct Plan {
     depth = std::min(k, part(k, kernel.depth, int8::kDepthStep));
     blocks = int8::blocks(n);
     step = std::min(blocks, part(blocks, kernel.blocks, int8::kBlockStep));
-    // Narrower tiles where there would be few for each thread: sums are exact, so that no bit depends on it.
+    // Tiles become narrower if there would be few for each thread. Sums are exact, so no bit depends on it.
     while (step > int8::kBlockStep && row_tiles() * column_tiles() < 4 * threads)
       step = padded_to(step / 2, int8::kBlockStep);
     // Rows 512 bytes apart would share a few sets of the cache.
@@ -58,7 +59,8 @@ struct Plan {
 
 void finish_tile(const ScaledGemmArgs& a, const int32_t* sums, int64_t stride, int64_t row, int64_t rows,
                  int64_t column, int64_t columns) {
-  // A y that no cache near a core holds is stored past them: it would only push out the weight and x.
+  // If y is too large for any cache near a core, it is stored past the caches: there it would only push out
+  // the weight and x.
   const bool past_caches = a.y.dim(0) * a.y.stride(0) * dtype_size(a.y.dtype) >= kPastCaches;
   for (int64_t i = 0; i < rows; ++i)
     int8::finish_row({.t = sums + i * stride,
@@ -73,7 +75,7 @@ void finish_tile(const ScaledGemmArgs& a, const int32_t* sums, int64_t stride, i
   if (past_caches) hwy::FlushStream();
 }
 
-// Rows from `row` on by blocks [first, last).
+// Computes rows from `row` on by blocks [first, last).
 void run_tile(const ScaledGemmArgs& a, const Plan& p, const int8::Kernel& kernel, const char* x,
               const Tensor& packed, int64_t row, int64_t first, int64_t last, int32_t* sums) {
   const int64_t rows = std::min(p.rows, p.m - row), stride = p.step * int8::kColumns;

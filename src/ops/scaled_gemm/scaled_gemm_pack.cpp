@@ -1,4 +1,4 @@
-// Packing of int8 weights for CPUs (scaled_gemm_int8.h says into what), a block of columns a task.
+// Packing of int8 weights for CPUs, one task per block of columns (scaled_gemm_int8.h describes the layout).
 #include <algorithm>
 #include <cstring>
 
@@ -9,7 +9,7 @@
 namespace tachy::ops {
 namespace {
 
-// Rows of weight, at most 16 → the block at `to`.
+// Packs rows of the weight, at most 16, into the block at `to`.
 void pack_block(const int8_t* weight, int64_t k, int64_t count, char* to) {
   constexpr int64_t kWidth = int8::kColumns;
   const int64_t padded = int8::padded_to(k, int8::kDepthStep);

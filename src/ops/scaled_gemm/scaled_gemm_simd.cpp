@@ -1,6 +1,6 @@
-// int8 products in Highway, for CPUs without instructions for bytes: codes are widened to 16 bits, and pairs of
-// them multiplied and added (pmaddwd on x86, smlal on Arm). No offset is needed. And the epilogue of every
-// kernel, the same source for all of them.
+// int8 products in Highway, for CPUs without instructions for bytes: codes are widened to 16 bits, and pairs
+// of them multiplied and added (pmaddwd on x86, smlal on Arm). No offset is needed. The file also has the
+// epilogue of every kernel, in one source for all of them.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/scaled_gemm/scaled_gemm_simd.cpp"
 #include <hwy/foreach_target.h>
@@ -53,8 +53,8 @@ inline constexpr int kRows = 4, kVectors = 2;  // two vectors of sums each
 inline constexpr int kRows = 8, kVectors = 2;
 #endif
 
-// A vector has four values of K of as many columns as it has groups of 64 bits; its sums come in two parts a
-// column, which are added at the end. Columns from `column` on, rows [row, row + kR).
+// A vector has four values of K for as many columns as it has groups of 64 bits. Its sums come in two parts
+// per column, which are added at the end. Computes columns from `column` on, rows [row, row + kR).
 template <int kR>
 HWY_INLINE void int8_tile(const int8::Product& p, int64_t row, int64_t column) {
   const hn::ScalableTag<int16_t> d16;

@@ -1,139 +1,103 @@
-// The linear layer in 8 bits on every GPU since sm_80, for what cuBLASLt has no scales a row for: int8, other
-// GPUs than Hopper, rows that do not begin at 16 bytes, other activations. One tile of 64 x 64 a block of four
-// warps, 64 codes of K at a time through shared memory. int8 multiplies by mma.sync in int8 with exact sums.
-// Codes of e4m3 are widened to f16, exactly, on their way to mma.sync with float32 sums, so that sm_80, which
-// has no products of e4m3, takes them too. It is made to be right, not to be the fastest.
-#include <cuda_fp8.h>
+// The linear layer in 8 bits by mma.sync (byte_gemm.cuh): int8 from sm_75 on, e4m3 from sm_89 on, the first
+// GPUs whose tensor cores multiply it. Hopper's mma.sync widens e4m3 to f16; cuBLASLt is asked first there.
+//
+// The host chooses a tile by a model of its time that was fitted on an H100
+// (bench/notes/eight_bit_products.md): a wave takes as long as the blocks that share a multiprocessor, and
+// some time for prologue and epilogue.
+#include <array>
+#include <limits>
 
 #include "cuda/dispatch.h"
-#include "device/mma_sm80.cuh"
-#include "device/numeric.cuh"
-#include "device/vec.cuh"
+#include "ops/scaled_gemm/byte_gemm.cuh"
 #include "ops/scaled_gemm/scaled_gemm_impl.h"
 
 namespace tachy::ops {
 namespace {
 
-constexpr int kTile = 64, kDepth = 64, kPitch = kDepth + 16;  // bytes of a row in shared memory
+using byte_gemm::Params;
+using device::tile::E4m3;
+using device::tile::Int8;
+using device::tile::Shape;
 
-struct Params {
-  const uint8_t *x, *w;
-  const float *x_scale, *w_scale;
-  const void *bias, *addend;
-  void* y;
-  int64_t x_row, addend_row, y_row, m;
-  int n, k;
-  device::Act act;
+// A GPU that gives one block at least `device_bytes` of shared memory has room for `blocks` of this tile on
+// each multiprocessor: it is 64 KiB at most on sm_75, 99 on sm_86, 89 and 120, 163 on sm_80 and 227 on sm_90.
+// `byte_us` is the time of a byte along K for a block that has a multiprocessor to itself.
+struct Tile {
+  int rows, columns, blocks, threads;
+  size_t shared_bytes, device_bytes;
+  double byte_us, fixed_us;
+  void (*kernel)(Params);
 };
 
-// Rows [first, first + kTile) and codes [from, from + kDepth) of a matrix; what lies beyond it is zero.
-template <bool kPacks>
-__device__ __forceinline__ void fetch(const uint8_t* matrix, int64_t stride, int64_t rows, int64_t first,
-                                      int k, int from, uint8_t (&to)[kTile * kPitch]) {
-  for (int i = static_cast<int>(threadIdx.x); i < kTile * kDepth / 16; i += 128) {
-    const int row = i / (kDepth / 16), at = i % (kDepth / 16) * 16;
-    uint4 codes = {};
-    if (first + row < rows) {
-      const uint8_t* source = matrix + (first + row) * stride + from + at;
-      if (kPacks && from + at < k) {
-        codes = *reinterpret_cast<const uint4*>(source);
-      } else if (!kPacks) {
-        uint8_t bytes[16] = {};
-        for (int j = 0; j < 16; ++j)
-          if (from + at + j < k) bytes[j] = source[j];
-        memcpy(&codes, bytes, 16);
-      }
-    }
-    *reinterpret_cast<uint4*>(to + row * kPitch + at) = codes;
+template <class S, class T>
+constexpr Tile tile_of(size_t device_bytes, double byte_us, double fixed_us) {
+  return {S::kRows,    S::kColumns,     S::kBlocks,
+          S::kThreads, S::kSharedBytes, device_bytes,
+          byte_us,     fixed_us,        byte_gemm::byte_gemm_kernel<S, T>};
+}
+
+constexpr size_t kKib = 1024;
+
+// Outputs of float32 are for checks: one small tile is enough for them.
+template <class Kind, class T>
+constexpr auto tiles() {
+  if constexpr (sizeof(T) == 4) {
+    return std::array{tile_of<Shape<Kind, 64, 128, 32, 64, 1, 3, 2>, T>(45 * kKib, 0.0035, 3.0)};
+  } else {
+    return std::array{tile_of<Shape<Kind, 128, 256, 64, 64, 2, 3, 1>, T>(162 * kKib, 0.0077, 7.6),
+                      tile_of<Shape<Kind, 128, 256, 64, 64, 1, 3, 1>, T>(90 * kKib, 0.0091, 6.3),
+                      tile_of<Shape<Kind, 128, 128, 64, 64, 2, 3, 2>, T>(227 * kKib, 0.0046, 4.8),
+                      tile_of<Shape<Kind, 128, 128, 64, 64, 1, 4, 2>, T>(160 * kKib, 0.0049, 4.9),
+                      tile_of<Shape<Kind, 64, 128, 32, 64, 1, 3, 3>, T>(163 * kKib, 0.0032, 3.0),
+                      tile_of<Shape<Kind, 64, 128, 32, 64, 1, 3, 2>, T>(45 * kKib, 0.0035, 3.0)};
   }
 }
 
-__device__ __forceinline__ void multiply(int32_t (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-#if __CUDA_ARCH__ >= 800
-  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-#else
-  asm volatile("trap;");
-#endif
-}
-
-// Two of the four codes in a word, as f16.
-__device__ __forceinline__ uint32_t widened(uint32_t word, int half) {
-  const auto pair = static_cast<__nv_fp8x2_storage_t>(half ? word >> 16 : word & 0xffffu);
-  const __half2_raw wide = __nv_cvt_fp8x2_to_halfraw2(pair, __NV_E4M3);
-  return wide.x | static_cast<uint32_t>(wide.y) << 16;
-}
-
-// A word holds four neighbouring codes of K; the first two go to one half of a product over 16 of K and the
-// last two to its other half. A sum does not mind the order, as long as both operands have the same.
-__device__ __forceinline__ void multiply(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-#pragma unroll
-  for (int part = 0; part < 2; ++part) {
-    const uint32_t wide[4] = {widened(a[2 * part], 0), widened(a[2 * part + 1], 0), widened(a[2 * part], 1),
-                              widened(a[2 * part + 1], 1)};
-    device::mma<__half>(c, wide, widened(b[part], 0), widened(b[part], 1));
+// Whether eight neighbours of a row can be read and written at once.
+bool stores_packs(const ScaledGemmArgs& a) {
+  for (const Tensor* t : {&a.y, &a.addend, &a.bias, &a.weight_scale}) {
+    if (!t->defined()) continue;
+    if (!cuda::aligned16(*t) || (t->rank > 1 && t->strides[0] * dtype_size(t->dtype) % 16)) return false;
   }
+  return true;
 }
 
-template <class T, class Sum, bool kPacks>
-__global__ void __launch_bounds__(128) scaled_gemm_kernel(const Params p) {
-  __shared__ alignas(16) uint8_t xs[kTile * kPitch], ws[kTile * kPitch];
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  const int g = lane / 4, t = lane % 4, row0 = warp / 2 * 32, column0 = warp % 2 * 32;
-  const int64_t first = static_cast<int64_t>(blockIdx.y) * kTile,
-                column = static_cast<int64_t>(blockIdx.x) * kTile;
-  Sum sums[2][4][4] = {};
-  for (int from = 0; from < p.k; from += kDepth) {
-    __syncthreads();
-    fetch<kPacks>(p.x, p.x_row, p.m, first, p.k, from, xs);
-    fetch<kPacks>(p.w, p.k, p.n, column, p.k, from, ws);
-    __syncthreads();
-#pragma unroll
-    for (int step = 0; step < kDepth; step += 32) {
-      const auto word = [&](const uint8_t* tile, int row, int at) {
-        return *reinterpret_cast<const uint32_t*>(tile + row * kPitch + step + at + t * 4);
-      };
-      uint32_t a[2][4], b[4][2];
-#pragma unroll
-      for (int i = 0; i < 2; ++i)
-#pragma unroll
-        for (int j = 0; j < 4; ++j) a[i][j] = word(xs, row0 + i * 16 + g + j % 2 * 8, j / 2 * 16);
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-#pragma unroll
-        for (int j = 0; j < 2; ++j) b[i][j] = word(ws, column0 + i * 8 + g, j * 16);
-#pragma unroll
-      for (int i = 0; i < 2; ++i)
-#pragma unroll
-        for (int j = 0; j < 4; ++j) multiply(sums[i][j], a[i], b[j]);
-    }
+template <class Kind, class T>
+void run(const ScaledGemmArgs& a, Stream& stream, Params p) {
+  const cuda::GpuInfo& gpu = stream.gpu->info();
+  const auto tiles_of = [&](const Tile& tile) {
+    return ((p.m + tile.rows - 1) / tile.rows) * ((p.n + tile.columns - 1) / tile.columns);
+  };
+  const Tile* best = nullptr;
+  double least = std::numeric_limits<double>::infinity();
+  static constexpr auto kTiles = tiles<Kind, T>();
+  for (const Tile& tile : kTiles) {
+    if (tile.device_bytes > gpu.shared_bytes) continue;
+    const int64_t slots = int64_t{gpu.multiprocessors} * tile.blocks,
+                  waves = (tiles_of(tile) + slots - 1) / slots;
+    const double us = static_cast<double>(waves) * (tile.fixed_us + tile.blocks * p.k * tile.byte_us);
+    if (us < least) least = us, best = &tile;
   }
-#pragma unroll
-  for (int i = 0; i < 2; ++i)
-#pragma unroll
-    for (int j = 0; j < 4; ++j)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int64_t row = first + row0 + i * 16 + g + e / 2 * 8,
-                      at = column + column0 + j * 8 + t * 2 + e % 2;
-        if (row >= p.m || at >= p.n) continue;
-        float v = static_cast<float>(sums[i][j][e]) * (p.x_scale[row] * p.w_scale[at]);
-        if (p.bias) v += device::load<T, 1>(static_cast<const T*>(p.bias) + at).get(0);
-        if (p.addend)
-          v += device::load<T, 1>(static_cast<const T*>(p.addend) + row * p.addend_row + at).get(0);
-        const float out[1] = {device::activate<(sizeof(T) == 2)>(v, p.act)};
-        device::store(static_cast<T*>(p.y) + row * p.y_row + at, out);
-      }
+  p.tiles_m = static_cast<int>((p.m + best->rows - 1) / best->rows);
+  p.tiles_n = (p.n + best->columns - 1) / best->columns;
+  p.group = 1024 / best->rows;
+  const cuda::LaunchShape shape{dim3(cuda::persistent_grid(stream, tiles_of(*best), best->blocks)),
+                                dim3(static_cast<unsigned>(best->threads)), best->shared_bytes};
+  cuda::launch("scaled_gemm", best->kernel, shape, stream, p);
 }
 
 }  // namespace
 
 std::optional<Refusal> scaled_gemm_why_not_sm80(const ScaledGemmArgs& a, const Stream& stream) {
-  if (stream.gpu->info().capability() < 80)
-    return Refusal::weak_gpu("products in int8 need compute capability 8.0");
-  if (a.x.dtype == DType::i8 && a.x.dims[1] > 131071)
-    return Refusal::arguments("sums that int32 does not hold");
+  const cuda::GpuInfo& gpu = stream.gpu->info();
+  const bool integers = a.x.dtype == DType::i8;
+  if (gpu.capability() < (integers ? 75 : 89))
+    return Refusal::weak_gpu(integers ? "products in int8 need compute capability 7.5"
+                                      : "products in e4m3 need compute capability 8.9");
+  if (a.x.dims[1] > 131071) return Refusal::arguments("sums that int32 does not hold");
+  if (a.x.dims[0] > (1 << 30)) return Refusal::arguments("it counts rows in 32 bits");
+  if (!cuda::fits_packs(16, {&a.x, &a.weight}))
+    return Refusal::arguments("rows that do not begin at 16 bytes");
   return std::nullopt;
 }
 
@@ -153,14 +117,11 @@ void scaled_gemm_sm80(const ScaledGemmArgs& a, Stream& stream) {
                  .m = a.x.dims[0],
                  .n = static_cast<int>(a.weight.dims[0]),
                  .k = static_cast<int>(a.x.dims[1]),
+                 .packs = stores_packs(a),
                  .act = static_cast<device::Act>(a.act)};
-  const bool packs = cuda::fits_packs(16, {&a.x, &a.weight}), integers = a.x.dtype == DType::i8;
-  const cuda::LaunchShape shape{dim3(cuda::blocks_for(p.n, kTile), cuda::blocks_for(p.m, kTile)), dim3(128)};
   cuda::dispatch_float("scaled_gemm", a.y.dtype, [&]<class T>() {
-    const auto kernel =
-        integers ? (packs ? scaled_gemm_kernel<T, int32_t, true> : scaled_gemm_kernel<T, int32_t, false>)
-                 : (packs ? scaled_gemm_kernel<T, float, true> : scaled_gemm_kernel<T, float, false>);
-    cuda::launch("scaled_gemm", kernel, shape, stream, p);
+    if (a.x.dtype == DType::i8) return run<Int8, T>(a, stream, p);
+    run<E4m3, T>(a, stream, p);
   });
 }
 

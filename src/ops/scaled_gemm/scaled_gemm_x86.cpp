@@ -1,9 +1,10 @@
-// int8 products by x86's instructions for bytes, unsigned by signed, four at once into 32 bits. x goes as
-// x + 128, and sums begin at −128·Σ weight, so that they end exact.
+// int8 products by x86's instructions for bytes, which multiply unsigned by signed bytes, four at once into
+// 32 bits. x is used as x + 128, and sums begin at −128·Σ weight, so that the results are exact.
 //
 //   vnni   AVX-512 VNNI (Cascade Lake, Ice Lake, Zen 4 and later): 8 rows by 3 vectors of 16 columns
 //   amx    AMX-INT8 (Sapphire Rapids and later): 32 x 32 in four tiles of 16 rows by 64 bytes, the last 16
-//          columns of a panel two tiles at a time; on the tiles' plain twin (cpu/amx.h) where that is asked for
+//          columns of a panel two tiles at a time; on plain code in place of tiles (cpu/amx.h) if that is
+//          requested
 #include <cstring>
 
 #include "cpu/amx.h"
@@ -24,7 +25,8 @@ void take_row_plain(const int8_t* from, int64_t count, int64_t padded, void* to)
   std::memset(out + count, 0, static_cast<size_t>(padded - count));
 }
 
-// Asks for lines of what the next product reads, a few each time, so that they are in the second-level cache by then.
+// Prefetches lines that the next product reads, a few each time, so that they are in the
+// second-level cache by then.
 class Ahead {
  public:
   Ahead(const void* from, int64_t bytes) : at_(static_cast<const char*>(from)), end_(at_ + bytes) {}
@@ -40,12 +42,12 @@ class Ahead {
   const char *at_, *end_;
 };
 
-// 32 rows by two blocks: the four loads are asked for before the four products that use them.
+// 32 rows by two blocks: the four loads are issued before the four products that use them.
 template <bool kTwoRows, bool kTwoBlocks, class Tiles>
 inline void amx_tile(Tiles& tiles, const Product& p, int64_t row, int64_t block, Ahead& x, Ahead& weight) {
   const int64_t c_bytes = p.c_stride * 4, column = block * kColumns, x_stride = p.x_stride, depth = p.depth;
   int32_t *c0 = p.c + row * p.c_stride + column, *c1 = c0 + 16 * p.c_stride;
-  // A stride of 0 gives all rows of a tile the same beginning.
+  // A stride of 0 gives all rows of a tile the same start values.
   const int32_t* from0 = p.add ? c0 : p.begin + column;
   const int32_t* from1 = p.add ? c1 : p.begin + column;
   const int64_t from_bytes = p.add ? c_bytes : 0;
@@ -79,7 +81,7 @@ void amx_blocks(Tiles& tiles, const Product& p, int64_t block, Ahead& x) {
   const int64_t bytes = p.depth * kColumns;
   const int8_t* const next = p.weight + block * p.block_step + bytes;
   for (; row < p.rows; row += 32) {
-    // One row asks for the next part of the first block, another for that of the second.
+    // One row of tiles prefetches the next part of the first block, another that of the second.
     Ahead weight(next + row / 32 % 2 * p.block_step, p.more && row < (kTwoBlocks ? 64 : 32) ? bytes : 0);
     if (row + 16 < p.rows)
       amx_tile<true, kTwoBlocks>(tiles, p, row, block, x, weight);
@@ -97,7 +99,8 @@ void amx_product(const Product& p) {
   if (block < p.blocks) amx_blocks<false>(tiles, p, block, x);
 }
 
-// 768 of K of two blocks are 24 KB; 384 rows and columns of that and their sums are 1.2 MB, 192 rows 0.7.
+// 768 values of K of two blocks are 24 KB; 384 rows and columns of that depth, with their sums, are 1.2 MB,
+// 192 rows are 0.7 MB.
 template <class Tiles>
 constexpr Kernel amx_kernel(decltype(Kernel::take_row) take_row) {
   return {.x_size = 1,
@@ -160,7 +163,8 @@ TACHY_TARGET_VNNI inline void vnni_tile(const Product& p, int64_t row, int64_t b
     for (int v = 0; v < kVectors; ++v) _mm512_storeu_si512(c + r * p.c_stride + 16 * v, sum[r][v]);
 }
 
-// Columns outside: 512 of K of three blocks are 24 KB, which stay in the first-level cache.
+// The loop over columns is outside: 512 values of K of three blocks are 24 KB, which stay
+// in the first-level cache.
 TACHY_TARGET_VNNI void vnni_product(const Product& p) {
   for (int64_t block = 0; block < p.blocks; block += 3)
     for (int64_t row = 0; row < p.rows; row += 8) {

@@ -8,7 +8,7 @@ namespace tachy::ops {
 
 struct ShortcutCase {
   CaseKind kind;
-  int64_t frames, h, w, ci, co;  // of x
+  int64_t frames, h, w, ci, co;  // size of x
   int64_t ft, fs;
   bool duplicated;
   int64_t dropped = 0;

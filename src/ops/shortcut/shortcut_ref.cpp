@@ -1,5 +1,5 @@
-// The definition of the shortcuts. It is also what runs on the CPU: each value is touched once beside
-// convolutions of thousands of flops a value.
+// The definition of the shortcuts. The CPU runs it, too, since it touches each value once, which is little
+// compared with the convolutions' thousands of flops per value.
 #include "ops/shortcut/shortcut_impl.h"
 
 namespace tachy::ops {

@@ -1,5 +1,5 @@
-// One thread for two neighbouring channels of y (one where Co is odd): a warp reads and writes whole lines of
-// y; its reads of x lie side by side, too, or every second one does, and the rest comes from the cache.
+// One thread for two neighbouring channels of y (or one if Co is odd): a warp reads and writes whole lines of
+// y. Its reads of x lie side by side, too, or every second one does and the rest comes from the cache.
 #include "cuda/dispatch.h"
 #include "device/numeric.cuh"
 #include "ops/shortcut/shortcut.h"
@@ -10,7 +10,7 @@ namespace {
 using namespace device;
 
 struct Shape {
-  int frames, height, width, co;  // of y
+  int frames, height, width, co;  // size of y
   int in_height, in_width, ci;
   int ft, fs, offset;  // averaged: frames of zeros before x; duplicated: frames left out
   int share;           // averaged: Ci·F/Co; duplicated: Co·F/Ci

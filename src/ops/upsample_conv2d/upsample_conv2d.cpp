@@ -2,7 +2,7 @@
 //
 // Phase (a, b) computes y[2i + a, 2j + b]: its 3x3 taps fall on two rows and two columns of x. For a = 0 row
 // tap 0 reads x row i − 1 and taps 1, 2 read row i; for a = 1 taps 0, 1 read row i and tap 2 reads row i + 1;
-// columns alike. The sums of taps are made in double and rounded once.
+// the same holds for columns. The sums of taps are computed in double and rounded once.
 #include "ops/upsample_conv2d/upsample_conv2d.h"
 
 #include <vector>
@@ -48,10 +48,10 @@ void check_args(const UpsampleConv2dArgs& a, const Stream& stream) {
   expect_shape("upsample_conv2d", "packed", a.packed, {packed_bytes(co, a.x.dim(3), a.x.dtype, stream)});
 }
 
-// Which of the two source rows (or columns) of a phase tap 0, 1 or 2 reads.
+// Which of a phase's two source rows (or columns) tap 0, 1 or 2 reads.
 int source_of(int phase, int tap) { return phase == 0 ? (tap > 0) : (tap > 1); }
 
-// kernel [Ci, 3, 3] → phase kernel [Ci, 2, 2].
+// Makes the phase kernel [Ci, 2, 2] from the kernel [Ci, 3, 3].
 void phase_kernel(const float* kernel, int64_t ci, int a, int b, float* out) {
   for (int64_t c = 0; c < ci; ++c) {
     double sums[4] = {};

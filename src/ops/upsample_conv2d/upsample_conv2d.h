@@ -9,19 +9,19 @@ namespace tachy::ops {
 
 struct UpsampleConv2dArgs {
   Tensor x;       // [F, H, W, Ci] f32 (on a GPU f16 or bf16, too), contiguous
-  Tensor packed;  // what pack_upsample_conv2d_weight made, u8
+  Tensor packed;  // result of pack_upsample_conv2d_weight, u8
   Tensor bias;    // optional [Co] f32
-  Tensor y;       // [F, 2H, 2W, Co] as x, contiguous
+  Tensor y;       // [F, 2H, 2W, Co], like x, contiguous
 };
 
 void upsample_conv2d(const UpsampleConv2dArgs& args, Stream& stream);
 
-// compute: the stream's, at packing and at use.
+// `compute` is the stream's, and must be the same at packing and at use.
 int64_t packed_upsample_conv2d_bytes(int64_t co, int64_t ci, Compute compute = Compute::f32);
-// The same for where the stream's ops run: a GPU's weights have a layout and dtype (stream.precision.activation) of
-// their own and lie on the device.
+// The same for the device where the stream's ops run: a GPU's weights have their own layout and dtype
+// (stream.precision.activation) and lie on the device.
 int64_t packed_upsample_conv2d_bytes(int64_t co, int64_t ci, const Stream& stream);
-// weight on the host [Co, Ci, 3, 3] (any float dtype, contiguous) → packed u8.
+// Packs a weight on the host, [Co, Ci, 3, 3] (any float dtype, contiguous), as u8.
 void pack_upsample_conv2d_weight(const Tensor& weight, const Tensor& packed, Stream& stream);
 
 }  // namespace tachy::ops

@@ -35,7 +35,7 @@ inline std::vector<OpCase> upsample_conv2d_cases() {
     add(odd, 1, 1, 1, 5, 7, false, compute);
     add(odd, 2, 5, 9, 17, 3, true, compute);
     add(odd, 1, 35, 31, 8, 20, true, compute);
-    add(tiny, 2, 9, 17, 64, 40, true, compute);  // aligned, as the GPU's fast kernels want it
+    add(tiny, 2, 9, 17, 64, 40, true, compute);  // aligned, as the GPU's fast kernels require
     add(tiny, 1, 16, 19, 32, 96, false, compute);
     add(real, 2, 32, 32, 384, 192, true, compute);
     add(real, 4, 64, 64, 192, 96, true, compute);

@@ -1,4 +1,4 @@
-// Upsampling with convolution on the GPU: its description for the kernels that the convolutions share.
+// Upsampling with convolution on the GPU: describes it for the kernels that the convolutions share.
 #include "cuda/conv/conv.h"
 #include "ops/upsample_conv2d/upsample_conv2d_impl.h"
 

@@ -6,18 +6,18 @@
 
 namespace tachy::ops {
 
-// On panels (cpu/conv_panels.h); bf16 rounds x and weights, sums are float32.
+// Computes on panels (cpu/conv_panels.h); bf16 rounds x and weights, sums are float32.
 std::optional<Refusal> upsample_conv2d_why_not_bf16(const UpsampleConv2dArgs& args, const Stream& stream);
 void upsample_conv2d_bf16(const UpsampleConv2dArgs& args, Stream& stream);
 std::optional<Refusal> upsample_conv2d_why_not_f32(const UpsampleConv2dArgs& args, const Stream& stream);
 void upsample_conv2d_f32(const UpsampleConv2dArgs& args, Stream& stream);
 std::optional<Refusal> upsample_conv2d_why_not_onednn(const UpsampleConv2dArgs& args, const Stream& stream);
 void upsample_conv2d_onednn(const UpsampleConv2dArgs& args, Stream& stream);
-void upsample_conv2d_ref(const UpsampleConv2dArgs& args,
-                         Stream& stream);  // the definition: plain loops, sums in double
-// The same with sums in float, x rounded where the stream asks for bf16: the tolerance's yardstick.
+// The definition: plain loops, sums in double.
+void upsample_conv2d_ref(const UpsampleConv2dArgs& args, Stream& stream);
+// The same with sums in float, and x rounded if the stream asks for bf16; its error sets the tolerance.
 void upsample_conv2d_working(const UpsampleConv2dArgs& args, Stream& stream);
-// On the GPU (cuda/conv/conv.h).
+// The GPU's implementations (cuda/conv/conv.h).
 std::optional<Refusal> upsample_conv2d_why_not_sm90(const UpsampleConv2dArgs& args, const Stream& stream);
 void upsample_conv2d_sm90(const UpsampleConv2dArgs& args, Stream& stream);
 std::optional<Refusal> upsample_conv2d_why_not_sm80(const UpsampleConv2dArgs& args, const Stream& stream);

@@ -1,6 +1,6 @@
-// The definition of upsampling with convolution, by phases: y[2i + a, 2j + b] = bias + Σ_{p,q < 2} V_ab[p,
-// q]· x[i + a − 1 + p, j + b − 1 + q] over the taps inside x, V_ab the packed 2x2 kernel of phase (a, b).
-// Sums in double.
+// The definition of upsampling with convolution, by phases:
+//   y[2i + a, 2j + b] = bias + Σ_{p,q < 2} V_ab[p, q]·x[i + a − 1 + p, j + b − 1 + q]
+// over the taps inside x, where V_ab is the packed 2x2 kernel of phase (a, b). Sums are in double.
 #include "cpu/conv_panels.h"
 #include "cpu/conv_tiles.h"
 #include "cpu/conv_weights.h"

@@ -1,11 +1,11 @@
-// The socket: opens it, opens it again when it was cut, says why when it is not to be had. Frames' headers are those of
-// messages.h in the server.
+// The socket: opens it, opens it again after an interruption, and says why if it cannot. messages.h in the server
+// describes the headers of frames.
 const kHeaderBytes = 32;
 const kTries = 8;
-const kSilence = 20000;  // milliseconds without a word, until the server has said how often it says one
+const kSilence = 20000;  // milliseconds without a message, until the server has said how often it sends one
 
 export class Connection {
-  // on: {open(), event(object), frame(header, jpeg), state(name, text)}, the names: connecting, busy, closed, cut
+  // on: {open(), event(object), frame(header, jpeg), state(name, text)}; the names are connecting, busy, closed, cut
   constructor(on) {
     this.on = on;
     this.tries = 0;
@@ -16,7 +16,7 @@ export class Connection {
     this.heard = 0;
     this.silence = kSilence;
     setInterval(() => this.watch(), 250);
-    // A reload asks for the page before it gives up this one; the world must be free by then. Who stays is connected again.
+    // A reload requests the page before it drops this one, and the world must be free by then. A page that stays connects again.
     addEventListener("beforeunload", () => this.socket?.close());
   }
 
@@ -41,7 +41,7 @@ export class Connection {
     socket.onclose = () => { if (socket === this.socket) this.closed(opened); };
   }
 
-  // Of a path that is gone without a word (a network that was left, a machine that slept) no socket tells.
+  // If the connection is lost silently (the network was left, the machine slept), the socket does not report it.
   watch() {
     if (this.socket === null || performance.now() - this.heard < this.silence) return;
     const socket = this.socket;
@@ -71,7 +71,7 @@ export class Connection {
       stamp: Number(view.getBigUint64(24, true)),
     };
     this.seen = header.sequence;
-    // The server sends on when it knows what has arrived; not every frame needs a message of its own.
+    // The server sends more once it knows what has arrived; not every frame needs its own message.
     if (!this.seenTimer) this.seenTimer = setTimeout(() => {
       this.seenTimer = 0;
       if (this.seen >= 0) this.send({type: "seen", sequence: this.seen});

@@ -1,11 +1,11 @@
-// Frames a second and key to picture, of the last minute, in one picture.
+// One picture with the frames per second and the time from key to picture during the last minute.
 const kSeconds = 60;
 
 export class Graph {
   constructor(canvas) {
     this.canvas = canvas;
     this.frames = [];     // when each was drawn
-    this.rates = [];      // [when, frames a second]
+    this.rates = [];      // [when, frames per second]
     this.latencies = [];  // [when, milliseconds]
   }
 
@@ -14,7 +14,7 @@ export class Graph {
   frame(now) { this.frames.push(now); }
   latency(now, milliseconds) { this.latencies.push([now, milliseconds]); }
 
-  // Of the last second.
+  // The values for the last second.
   fps(now) {
     while (this.frames.length && this.frames[0] < now - 1000) this.frames.shift();
     return this.frames.length;

@@ -1,5 +1,5 @@
-// What is held down, from keyboard, mouse, fingers and gamepad together, as the model takes it: names of keys and
-// [pitch, yaw]. Held until released; nothing is held once the page loses the focus.
+// The inputs that are held on keyboard, mouse, touch screen and gamepad together, in the model's form: names of keys and
+// [pitch, yaw]. They are held until released; nothing is held once the page loses the focus.
 const kArrows = {ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]};
 const kArrowKeys = {ArrowUp: "W", ArrowDown: "S", ArrowLeft: "A", ArrowRight: "D"};
 const kPadKeys = {12: "ArrowUp", 13: "ArrowDown", 14: "ArrowLeft", 15: "ArrowRight"};
@@ -7,7 +7,7 @@ const kDeadZone = 0.2;
 const kLeastPause = 30;  // milliseconds between two messages
 
 export class Inputs {
-  // send(object with keys, mouse, stamp); pressed(stamp, when): when what a stamp says has happened
+  // send(object with keys, mouse, stamp); pressed(stamp, when): the time of the input with that stamp
   constructor(canvas, pads, send, pressed) {
     this.canvas = canvas;
     this.pads = pads;
@@ -15,10 +15,10 @@ export class Inputs {
     this.pressed = pressed;
     this.info = {keys: [], mouse: false, mouse_step: 0};
     this.codes = new Set();
-    this.fingers = new Map();  // pointer on a pad's button: its key
+    this.fingers = new Map();  // the key of each pointer on a button of the pad
     this.drag = null;          // {id, x, y, dx, dy} on the canvas
     this.gamepad = {keys: new Set(), mouse: [0, 0]};
-    this.away = false;  // without the focus, which a gamepad does not ask for
+    this.away = false;  // the page has lost the focus, which a gamepad does not need
     this.stamp = 0;
     this.last = "";
     this.at = -Infinity;
@@ -64,7 +64,7 @@ export class Inputs {
   }
 
   key(event, down) {
-    // What was pressed is released whatever else is held by then. While Command is held a Mac tells of no letter's release.
+    // A key is released no matter what else is held by then. While Command is held, a Mac does not report released letters.
     if (!down && (this.codes.delete(event.code) || event.key === "Meta")) {
       if (event.key === "Meta") this.codes.clear();
       event.preventDefault();
@@ -86,7 +86,7 @@ export class Inputs {
     this.drag = {id: event.pointerId, x: event.clientX, y: event.clientY, dx: 0, dy: 0};
   }
 
-  // As a stick: how far the pointer is from where it was pressed.
+  // Acts like a stick: the distance of the pointer from where it was pressed.
   pointerMove(event) {
     if (!this.drag || this.drag.id !== event.pointerId) return;
     const unit = this.canvas.clientWidth / 8;

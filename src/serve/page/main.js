@@ -1,4 +1,4 @@
-// The page: joins the socket, the canvas, the inputs and the figures.
+// The page: connects the socket, the canvas, the inputs and the figures.
 import {Connection} from "/connection.js";
 import {Playback} from "/playback.js";
 import {Inputs} from "/inputs.js";
@@ -6,12 +6,12 @@ import {Graph} from "/graph.js";
 
 const $ = (id) => document.getElementById(id);
 const kMostUpload = 8 * 1024 * 1024, kMostMessage = 1024;
-// What programs that watch the page may read.
+// Values that programs that watch the page may read.
 const status = window.worldPage = {state: "connecting", drawn: 0, latencies: [], run: 0, info: null, lastFrame: null};
 const graph = new Graph($("graph"));
-const waiting = new Map();  // stamp: when its key was pressed
+const waiting = new Map();  // for each stamp, when its key was pressed
 let info = null, shownStamp = 0, recording = false, begun = false;
-let told = {};  // seed and prompt of the server's own, which it knows more exactly than this page can say
+let told = {};  // the server's own seed and prompt, which it knows more exactly than this page does
 
 function say(state, text) {
   status.state = state;
@@ -87,7 +87,7 @@ function start() {
   if (info.takes_prompt && prompt !== told.prompt) message.prompt = prompt;
   if (new TextEncoder().encode(JSON.stringify(message)).length > kMostMessage)
     return void ($("note").textContent = "the prompt is too long: about 900 letters are accepted");
-  for (const name of ["seed", "prompt"]) if (name in message) told[name] = null;  // from here on they are this page's
+  for (const name of ["seed", "prompt"]) if (name in message) told[name] = null;  // from here on they come from this page
   say("starting", "starting …");
   connection.send(message);
   $("view").focus();

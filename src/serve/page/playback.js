@@ -1,6 +1,6 @@
-// Draws frames at the video's pace. A block's frames come at once; they are drawn one after another. What arrives late moves the
-// pace. Where for two seconds every frame was there earlier than it had to be, they are drawn a little faster, so that one late block
-// does not keep keys and pictures apart for ever; what piles up beyond two blocks is left out.
+// Draws frames at the video's pace. A block's frames come together and are drawn one after another. Late frames delay the
+// following ones. If for two seconds every frame arrived earlier than necessary, frames are drawn a little faster, so that
+// one late block does not delay the pictures after the keys for ever. If more than two blocks pile up, frames are left out.
 const kEnough = 30;  // milliseconds between a frame's arrival and its turn
 
 export class Playback {
@@ -14,7 +14,7 @@ export class Playback {
     this.due = 0;
     this.skipped = 0;
     this.starved = true;
-    this.early = [];  // of the frames of the last two seconds: [when it arrived, how long before its turn]
+    this.early = [];  // for the frames of the last two seconds: [when it arrived, how long before its turn]
     this.setUp({fps: 12, block_frames: 4, first_block_frames: 1, width: 160, height: 96});
     requestAnimationFrame((now) => this.tick(now));
   }
@@ -61,7 +61,7 @@ export class Playback {
     const least = Math.min(...this.early.map((entry) => entry[1]));
     const period = this.queue.length > this.block ? this.period * 0.8 : least > kEnough ? this.period * 0.9 : this.period;
     this.queue.shift();
-    // The screen is slower than the video, or the page was busy: what should have been seen by now is left out.
+    // If the screen is slower than the video, or the page was busy, frames that are overdue are left out.
     while (now - this.due >= period && this.queue[0]?.bitmap) {
       head.drop();
       head = this.queue.shift();

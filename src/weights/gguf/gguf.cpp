@@ -67,7 +67,8 @@ class BlockTensor final : public DerivedTensor {
   std::shared_ptr<const MappedFile> file_;
 };
 
-// The shape that a converter noted before it made the tensor fit the format; of a split file in its first part.
+// The shape that a converter noted before it made the tensor fit the format. The first part of a split file
+// holds it.
 std::vector<int64_t> original_shape(const GgufHeader& first, const GgufHeader& own, const GgufTensor& tensor,
                                     const std::string& path) {
   const std::string key = "comfy.gguf.orig_shape." + tensor.name;

@@ -9,23 +9,24 @@
 namespace tachy {
 namespace {
 
-constexpr int kValues = 32, kHalf = 16;  // of a block
+constexpr int kValues = 32, kHalf = 16;  // values in a block, and half of them
 
 void put_half(float value, uint8_t* to) {
   const f16_t half = to_f16(value);
   std::memcpy(to, &half, sizeof half);
 }
 
-// What x is multiplied with to be in units of d; 0 for a block of equal values.
+// The factor that turns x into units of d; 0 for a block of equal values.
 float per_unit(float d) { return d == 0 ? 0 : 1 / d; }
 
-// The whole part of `value`, kept within [0, most]: a scale too small for float32 must not make it anything else.
+// The whole part of `value`, limited to [0, most]: a scale that is too small for float32 must not push it
+// outside.
 uint8_t whole(float value, int most) {
   return value > 0 ? static_cast<uint8_t>(std::min(value, static_cast<float>(most))) : 0;
 }
 
-// Four bits of each value: value i in the low half of byte i, value i + 16 in its high half. The fifth bits of all
-// are a word before them, where there are such.
+// Packs four bits of each value: value i into the low half of byte i, value i + 16 into its high half. If
+// there are fifth bits, one word before the bytes holds all of them.
 void put_codes(const uint8_t (&codes)[kValues], bool fifth, uint8_t* to) {
   if (fifth) {
     uint32_t word = 0;

@@ -1,4 +1,4 @@
-// The header's reader: a cursor that never passes the end, and the places of the tensors.
+// Reads the header with a cursor that never passes the end, and places the tensors.
 #include "weights/gguf/gguf_header.h"
 
 #include <fmt/format.h>
@@ -17,12 +17,12 @@ static_assert(std::endian::native == std::endian::little, "weights are read in p
 namespace tachy {
 namespace {
 
-constexpr uint64_t kMaxItems = 1 << 20;  // tensors, and keys
+constexpr uint64_t kMaxItems = 1 << 20;  // at most so many tensors, and so many keys
 constexpr uint64_t kMaxName = 65535;
-constexpr int kMaxNesting = 4;  // of arrays
+constexpr int kMaxNesting = 4;  // depth of nested arrays
 constexpr uint64_t kLeastKey = 8 + 4 + 1, kLeastTensor = 8 + 4 + 4 + 8;
 
-// Bytes of a scalar; 0 for a string or an array.
+// Size of a scalar; 0 for a string or an array.
 uint64_t scalar_bytes(GgufKind kind) {
   switch (kind) {
     case GgufKind::u8:
@@ -69,7 +69,7 @@ class Cursor {
     return value;
   }
 
-  // A count of things that take at least `least` bytes each.
+  // Reads a count of things that take at least `least` bytes each.
   uint64_t count(uint64_t least, uint64_t most, std::string_view what) {
     const auto value = number<uint64_t>(what);
     check(value <= most, ErrorCode::corrupt, "{}: byte {}: {}: {}, the limit is {}", path_, at_ - 8, what,
@@ -116,7 +116,7 @@ class Cursor {
   }
 
  private:
-  // Past the elements of an array, whose count is returned.
+  // Moves past the elements of an array and returns their count.
   uint64_t elements(GgufKind element, int depth, std::string_view key, std::span<const std::byte>& bytes) {
     check(depth <= kMaxNesting, ErrorCode::corrupt, "{}: byte {}: {}: arrays are nested deeper than {}",
           path_, at_, key, kMaxNesting);

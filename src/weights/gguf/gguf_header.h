@@ -26,14 +26,15 @@ enum class GgufKind : uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, strin
 
 struct GgufValue {
   GgufKind kind = GgufKind::u8;
-  GgufKind element = GgufKind::u8;        // of an array
-  uint64_t count = 0;                     // of an array's elements
-  std::span<const std::byte> bytes = {};  // of a scalar or a string; an array's elements as they lie
+  GgufKind element = GgufKind::u8;  // the kind of an array's elements
+  uint64_t count = 0;               // number of an array's elements
+  // the bytes of a scalar or a string; an array's elements as they lie in the file
+  std::span<const std::byte> bytes = {};
 };
 
 struct GgufTensor {
   std::string name;
-  std::vector<int64_t> dims;  // the outermost first, as everywhere here; a scalar is [1]
+  std::vector<int64_t> dims;  // outermost first, as everywhere here; a scalar is [1]
   const GgufType* type = nullptr;
   const std::byte* data = nullptr;
   uint64_t bytes = 0;
@@ -41,7 +42,7 @@ struct GgufTensor {
 
 class GgufHeader {
  public:
-  // `file` must outlive it. Throws corrupt or unsupported, naming `path`, the offset and the reason.
+  // `file` must outlive the header. Throws corrupt or unsupported, naming `path`, the offset and the reason.
   GgufHeader(std::span<const std::byte> file, std::string path);
 
   uint32_t version() const { return version_; }
@@ -49,17 +50,18 @@ class GgufHeader {
   std::span<const GgufTensor> tensors() const { return tensors_; }
   const std::map<std::string, GgufValue, std::less<>>& values() const { return values_; }
 
-  // Nothing when the key is absent; corrupt when its value is of another kind.
+  // Each of these returns nothing when the key is absent, and throws corrupt when its value is of another
+  // kind.
   std::optional<std::string_view> text(std::string_view key) const;
   std::optional<int64_t> integer(std::string_view key) const;
   std::optional<bool> flag(std::string_view key) const;
   std::optional<std::vector<int64_t>> integers(std::string_view key) const;
   std::optional<std::vector<float>> floats(std::string_view key) const;
   std::optional<std::vector<std::string_view>> texts(std::string_view key) const;
-  // Of an array of 8-bit elements.
+  // Returns an array of 8-bit elements.
   std::optional<std::string_view> bytes(std::string_view key) const;
 
-  // A scalar or a string for people; nothing for an array.
+  // Returns a scalar or a string as text for people; nothing for an array.
   static std::optional<std::string> shown(const GgufValue& value);
 
  private:

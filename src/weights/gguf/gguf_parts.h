@@ -1,5 +1,6 @@
-// The files of one GGUF. llama.cpp's tools split large ones: NAME-00001-of-00003.gguf and so on, each with some of the
-// tensors and `split.no`, `split.count` and `split.tensors.count`; the other keys are in the first.
+// The files of one GGUF. llama.cpp's tools split large ones into NAME-00001-of-00003.gguf and so on. Each has
+// some of the tensors, and `split.no`, `split.count` and `split.tensors.count`; the other keys are in the
+// first.
 #pragma once
 
 #include <filesystem>
@@ -17,10 +18,11 @@ struct GgufPart {
   GgufHeader header;
 };
 
-// All parts in their order, whichever `path` is; one where nothing is split. The others lie in its folder.
+// Opens all parts in their order, whichever of them `path` names, and a single one if the file is not split.
+// The others lie in the same folder.
 std::vector<GgufPart> open_gguf_parts(const std::filesystem::path& path, FileAccess access);
 
-// Whether a file's name says that it is a part behind the first.
+// Says whether a file's name marks it as a part after the first.
 bool is_later_gguf_part(std::string_view name);
 
 }  // namespace tachy

@@ -1,4 +1,4 @@
-// Values of keys, by kind. Any kind of integer is an integer: writers differ in the width that they choose.
+// Values of keys, by kind. Any kind of integer is accepted as an integer: writers choose different widths.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -18,7 +18,7 @@ T scalar(std::span<const std::byte> bytes, uint64_t i = 0) {
   return value;
 }
 
-// Calls use(T) with element `i`, as what it is; nothing for strings and arrays.
+// Calls use(T) with element `i` in its own type; does nothing for strings and arrays.
 template <class Use>
 void visit(GgufKind kind, std::span<const std::byte> bytes, uint64_t i, Use&& use) {
   switch (kind) {
@@ -128,7 +128,7 @@ std::optional<std::vector<std::string_view>> GgufHeader::texts(std::string_view 
   if (value->element != GgufKind::string) wrong_kind(key, "an array of strings");
   std::vector<std::string_view> out(value->count);
   uint64_t at = 0;
-  for (auto& text : out) {  // their lengths were checked when the header was read
+  for (auto& text : out) {  // the header's reader has checked their lengths
     const auto length = scalar<uint64_t>(value->bytes.subspan(at));
     text = {reinterpret_cast<const char*>(value->bytes.data() + at + 8), length};
     at += 8 + length;

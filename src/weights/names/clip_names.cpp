@@ -1,8 +1,9 @@
-// The vision model of CLIP under the names of Hugging Face's files, which models read. Three namings are known:
+// Gives CLIP's vision model the names of Hugging Face's files, which models read. Three namings are known:
 //   vision_model.embeddings.class_embedding   CLIPVisionModelWithProjection, CLIPModel, ComfyUI's clip_vision_h
 //   embeddings.class_embedding                CLIPVisionModel of transformers 5
-//   visual.cls_embedding                      the original's checkpoint of image and text tower, or of the first alone
-// The original keeps q, k and v of a layer as one matrix [3·C, C], one below another: they become three entries.
+//   visual.cls_embedding                      the original's checkpoint of both towers, or of the image tower alone
+// The original keeps q, k and v of a layer in one matrix [3·C, C], one below the other: they become three
+// entries.
 #include "weights/names/rename.h"
 
 namespace tachy {
@@ -29,7 +30,7 @@ constexpr ClipRule kLayer[] = {
     {"mlp.2.", "mlp.fc2."},
 };
 
-// Some rows of a tensor that is derived.
+// Some of the rows of a derived tensor.
 class SomeRows final : public DerivedTensor {
  public:
   SomeRows(std::shared_ptr<const DerivedTensor> whole, int64_t first)
@@ -42,7 +43,7 @@ class SomeRows final : public DerivedTensor {
   int64_t first_;
 };
 
-// "transformer.3.attn.proj.weight" → "encoder.layers.3.self_attn.out_proj.weight"; empty for names it does not know.
+// "transformer.3.attn.proj.weight" → "encoder.layers.3.self_attn.out_proj.weight"; empty for an unknown name.
 std::string from_original(std::string_view name) {
   for (const auto& [from, to] : kTop)
     if (name.starts_with(from)) return std::string(to) + std::string(name.substr(from.size()));
@@ -58,13 +59,13 @@ std::string from_original(std::string_view name) {
   return {};
 }
 
-// Takes the ones in front off the dims: [1, 257, 1280] and [1, 1, 1280] are tables and vectors.
+// Removes leading dimensions of 1: [1, 257, 1280] and [1, 1, 1280] are tables and vectors.
 void squeeze(std::vector<int64_t>& dims, size_t rank) {
   while (dims.size() > rank && dims.front() == 1) dims.erase(dims.begin());
 }
 
-// Of one matrix or bias [3·C, …] the rows of q, k and v; a shape that does not divide stays as it is, for the
-// report of what is missing and what is not used.
+// Splits one matrix or bias [3·C, …] into the rows of q, k and v. A shape that does not divide stays as it
+// is, for the report of missing and unused tensors.
 void split(const Entry& entry, std::vector<Entry>& out) {
   const size_t at = entry.name.find(".qkv.");
   if (entry.dims.empty() || entry.dims[0] <= 0 || entry.dims[0] % 3 != 0) {
@@ -99,7 +100,7 @@ std::vector<Entry> original_entries(const TensorSource& source, std::string_view
       name = "embeddings.position_embedding.weight", squeeze(entry.dims, 2);
     else
       name = from_original(rest);
-    // What stays (the head) keeps the tower's name, also where the file has left that out.
+    // All other tensors (the head) keep the tower's name, even if the file has left it out.
     entry.name = name.empty() ? "visual." + std::string(rest) : std::string(kPrefix) + name;
     if (name.find(".qkv.") != name.npos)
       split(entry, out);

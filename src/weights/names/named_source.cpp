@@ -1,4 +1,5 @@
-// Which names a file's tensors have, and the same tensors under the names that models read (rename.h).
+// Detects which names a file's tensors have, and gives the same tensors the names that models read
+// (rename.h).
 #include <algorithm>
 #include <array>
 #include <map>
@@ -27,8 +28,7 @@ std::shared_ptr<TensorSource> without_wrapper_names(const std::shared_ptr<Tensor
     const auto [other, added] = names.emplace(entry.name, &entry);
     check(added, ErrorCode::corrupt,
           "{}: tensors {} and {} are both {} without the names that PyTorch's wrappers put in: which is "
-          "meant cannot be "
-          "told",
+          "meant cannot be told",
           source->file_of(entry), in_quotes(other->second->name_in_file), in_quotes(entry.name_in_file),
           in_quotes(entry.name));
   }
@@ -87,8 +87,8 @@ std::shared_ptr<TensorSource> without_prefix(const std::shared_ptr<TensorSource>
 
 namespace {
 
-// The patch embedding [dim, C, 1, 2, 2] of a file that has four dimensions at most: restored where the rest of
-// its dimensions are neighbours of these taken together. Wan's patches are 1x2x2; others need a config.
+// Restores the patch embedding [dim, C, 1, 2, 2] in a file that allows only four dimensions, if merging
+// neighbours among its other dimensions gives the stored ones. Wan's patches are 1x2x2; others need a config.
 std::shared_ptr<TensorSource> with_patch_embedding(const std::shared_ptr<TensorSource>& source) {
   const auto *weight = source->find("patch_embedding.weight"), *bias = source->find("patch_embedding.bias");
   if (!weight || !bias || weight->dims.size() >= 5 || bias->dims.size() != 1) return source;
@@ -116,7 +116,7 @@ NamedSource umt5_source(const std::shared_ptr<TensorSource>& source) {
   if (is_original_umt5_names(*plain)) return {renamed(plain, umt5_from_original), true};
   if (is_gguf_umt5_names(*plain)) return {renamed(plain, umt5_from_gguf), false};
   if (!plain->has(kTied)) return {plain, false};
-  // Files hold the tied embedding under either name or both.
+  // Files hold the tied embedding under one of the two names, or under both.
   const bool both = plain->has("shared.weight");
   std::vector<TensorSource::Entry> entries;
   for (auto entry : plain->entries()) {

@@ -1,7 +1,7 @@
-// The mappings as tables of name pieces: a rule replaces a leading piece that ends
-// at a dot or at the end of the name; what follows (.weight, .bias) is kept. Indices
-// of blocks are carried over, or re-counted for the VAE 2.1 decoder, whose flat list
-// is b·4+r originally: r = 0, 1, 2 residual blocks, r = 3 the upsampler of stage b.
+// The mappings are tables of name pieces. A rule replaces a leading piece that ends at a dot or at the end of
+// the name; the rest (.weight, .bias) is kept. Indices of blocks are kept, but those of the VAE 2.1 decoder
+// are recounted: the original's flat list has index b·4+r, where r = 0, 1, 2 are residual blocks and r = 3 is
+// the upsampler of stage b.
 #include "weights/names/rename.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ struct Rule {
   std::string_view from, to;
 };
 
-// `name` with its leading piece replaced; nothing when no rule fits.
+// Returns `name` with its leading piece replaced; nothing when no rule fits.
 template <size_t N>
 std::optional<std::string> apply(const Rule (&rules)[N], std::string_view name) {
   for (const auto& [from, to] : rules) {
@@ -25,7 +25,7 @@ std::optional<std::string> apply(const Rule (&rules)[N], std::string_view name) 
   return std::nullopt;
 }
 
-// The same from the rules' other side.
+// Applies the rules in the other direction.
 template <size_t N>
 std::optional<std::string> apply_back(const Rule (&rules)[N], std::string_view name) {
   for (const auto& [to, from] : rules) {
@@ -35,14 +35,14 @@ std::optional<std::string> apply_back(const Rule (&rules)[N], std::string_view n
   return std::nullopt;
 }
 
-// Takes "piece." off the front of `name`.
+// Removes "piece." from the front of `name`.
 bool take_piece(std::string_view& name, std::string_view piece) {
   if (!name.starts_with(piece) || name.size() <= piece.size() || name[piece.size()] != '.') return false;
   name.remove_prefix(piece.size() + 1);
   return true;
 }
 
-// Takes "12." off the front of `name`.
+// Removes "12." from the front of `name`.
 std::optional<int> take_index(std::string_view& name) {
   size_t digits = 0;
   int value = 0;
@@ -85,10 +85,10 @@ constexpr Rule kDitBlock[] = {
     {"cross_attn.k_img", "attn2.add_k_proj"},
     {"cross_attn.v_img", "attn2.add_v_proj"},
     {"cross_attn.norm_k_img", "attn2.norm_added_k"},
-    {"norm3", "norm2"},  // the cross-attention norm, third originally, second in diffusers
+    {"norm3", "norm2"},  // the cross-attention norm, third in the original, second in diffusers
     {"ffn.0", "ffn.net.0.proj"},
     {"ffn.2", "ffn.net.2"},
-    {"before_proj", "proj_in"},  // of VACE's control blocks
+    {"before_proj", "proj_in"},  // in VACE's control blocks
     {"after_proj", "proj_out"},
 };
 constexpr std::string_view kDitBlocks[] = {"blocks", "vace_blocks"};
@@ -137,7 +137,7 @@ bool is_resample(std::string_view rest) {
   return rest.starts_with("resample.1.") || rest.starts_with("time_conv.");
 }
 
-// What follows "encoder.downsamples." or "decoder.upsamples." in VAE 2.1.
+// Maps the rest of a name after "encoder.downsamples." or "decoder.upsamples." in VAE 2.1.
 std::optional<std::string> vae21_stage(std::string_view rest, bool encoder) {
   const auto index = take_index(rest);
   if (!index) return std::nullopt;
@@ -151,7 +151,7 @@ std::optional<std::string> vae21_stage(std::string_view rest, bool encoder) {
                   : fmt::format("up_blocks.{}.upsamplers.0.{}", stage, tail);
 }
 
-// The same in VAE 2.2, where every stage is a list of its own.
+// Does the same for VAE 2.2, where every stage is a list of its own.
 std::optional<std::string> vae22_stage(std::string_view rest, bool encoder) {
   const auto stage = take_index(rest);
   if (!stage || !take_piece(rest, encoder ? "downsamples" : "upsamples")) return std::nullopt;

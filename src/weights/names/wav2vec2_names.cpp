@@ -1,6 +1,6 @@
-// wav2vec2 under the names that transformers' Wav2Vec2Model has had since weights have been normed by a parametrization:
-// "wav2vec2." of the files of whole models (pre-training, CTC) is taken off, and what older files call weight_g and
-// weight_v is called as newer ones do.
+// Gives wav2vec2 the names of transformers' Wav2Vec2Model since its weights are normed by a parametrization.
+// Files of whole models (pre-training, CTC) lose the prefix "wav2vec2.", and weight_g and weight_v of older
+// files are renamed.
 #include "weights/names/rename.h"
 
 namespace tachy {

@@ -1,4 +1,4 @@
-// Names that PyTorch's wrappers of a model put into those of its tensors when it is saved without taking the wrappers off.
+// Removes the name pieces that PyTorch's wrappers add when a model is saved inside its wrappers.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace tachy {
 
-// `name` without those of its dotted pieces that only a wrapper wrote, in front of it or inside:
+// Returns `name` without those of its dotted pieces that only a wrapper wrote, at the front or inside:
 //
 //   torch.compile              _orig_mod                   _orig_mod.blocks.0.ffn.0.weight
 //   DistributedDataParallel    module                      module.blocks.0.ffn.0.weight
@@ -17,8 +17,8 @@ namespace tachy {
 // The last piece names the tensor itself and stays, whatever it is.
 std::string without_wrappers(std::string_view name);
 
-// The same for names whose dots a trainer made underscores: lora_unet__orig_mod_blocks_0_ffn_0. "module" stays
-// there, for it may be a part of a layer's own name.
+// Does the same for names whose dots a trainer turned into underscores: lora_unet__orig_mod_blocks_0_ffn_0.
+// "module" stays there, because it may be a part of a layer's own name.
 std::string without_underscored_wrappers(std::string_view name);
 
 }  // namespace tachy

@@ -16,8 +16,8 @@ bool is_8_bit_float(const Entry& entry) {
   return entry.dtype == DType::f8_e4m3 || entry.dtype == DType::f8_e5m2;
 }
 
-// One file may hold several parts of a model, of which one is scaled and another is not: what the names of a part begin
-// with; "" where they begin with the model's own modules.
+// Returns the prefix that names of the same part share; "" if they begin with the model's own modules. One
+// file may hold several parts of a model, only some of which are scaled.
 std::string_view part_of(std::string_view name) {
   static constexpr std::array<std::string_view, 10> kParts = {
       "model.",         "diffusion_model.",  "transformer.",  "vae.",         "first_stage_model.",
@@ -27,7 +27,8 @@ std::string_view part_of(std::string_view name) {
   return "";
 }
 
-// Tables of embeddings are looked up and not multiplied: ComfyUI, musubi-tuner and LightX2V scale linear layers alone.
+// Embedding tables are looked up and not multiplied: ComfyUI, musubi-tuner and LightX2V scale only linear
+// layers.
 bool is_embedding(std::string_view layer) {
   const std::string_view leaf = layer.substr(layer.rfind('.') + 1);
   return leaf == "shared" || leaf.find("embed") != leaf.npos || leaf.find("embd") != leaf.npos ||
@@ -45,7 +46,7 @@ std::string tensor_text(const TensorSource& source, const Entry& entry) {
   return fmt::format("{}: tensor {}", source.file_of(entry), in_quotes(entry.name_in_file));
 }
 
-// Whether rows [first, first + rows) hold anything but zeros.
+// Says whether rows [first, first + rows) hold anything but zeros.
 bool has_values(const QuantizedWeight& w, int64_t first, int64_t rows) {
   const int64_t row_bytes = w.dtype == DType::u8 ? w.width / 2 : w.width;  // two values of 4 bits in a byte
   const std::byte sign =
@@ -58,7 +59,7 @@ bool has_values(const QuantizedWeight& w, int64_t first, int64_t rows) {
 }  // namespace
 
 void refuse_lost_scales(const TensorSource& source, const QuantizedLayers& layers) {
-  std::map<std::string_view, const Entry*> scaled;  // one scale of each part
+  std::map<std::string_view, const Entry*> scaled;  // one scale for each part
   for (const auto& [name, layer] : layers.layers)
     if (layer.weight && layer.scale && is_8_bit_float(*layer.weight))
       scaled.emplace(part_of(name), layer.scale);

@@ -16,7 +16,7 @@ using Entry = TensorSource::Entry;
 constexpr uint64_t kMostMarkerBytes = 64 << 10;
 
 struct Role {
-  std::string_view leaf;  // the name's last piece
+  std::string_view leaf;  // the last piece of the name
   const Entry* QuantizedLayer::*member;
 };
 constexpr Role kRoles[] = {
@@ -26,7 +26,7 @@ constexpr Role kRoles[] = {
     {"comfy_quant", &QuantizedLayer::marker},
 };
 
-// Names that only other quantisations have.
+// Names that only other quantisations use.
 struct Foreign {
   std::string_view leaf, name;
 };
@@ -55,7 +55,7 @@ bool is_quantised(DType dtype) {
   return dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2 || dtype == DType::i8 || dtype == DType::u8;
 }
 
-// A description of a quantised weight that is not known here: its values would be read without it.
+// True for a description of a quantised weight that is not known here: its values would be read without it.
 bool describes_unknown(const TensorSource& source, const Split& name) {
   if (name.leaf.find("scale") == name.leaf.npos && name.leaf.find("zero_point") == name.leaf.npos &&
       name.leaf.find("quant") == name.leaf.npos)
@@ -69,8 +69,7 @@ void refuse_foreign(const TensorSource& source, const Entry& entry) {
   for (const auto& [leaf, what] : kForeign)
     check(name.leaf != leaf, ErrorCode::unsupported,
           "{}: tensor {}: the file is quantised by {}, which is not read; GGUF, fp8_scaled, int8 with "
-          "scales, mxfp8 and "
-          "nvfp4 files of the same model are",
+          "scales, mxfp8 and nvfp4 files of the same model are",
           source.file_of(entry), in_quotes(entry.name_in_file), what);
   check(!describes_unknown(source, name), ErrorCode::unsupported,
         "{}: tensor {}: it describes the quantised {} in a way that is not known", source.file_of(entry),
@@ -86,7 +85,7 @@ QuantizedLayer& layer_named(const TensorSource& source, QuantizedLayers& out, st
   return layer;
 }
 
-// Adds the entry to its layer, if it describes one.
+// Adds the entry to its layer if it describes one.
 bool take_part(const TensorSource& source, const Entry& entry, QuantizedLayers& out) {
   const Split name = split_name(entry.name);
   for (const Role& role : kRoles) {
@@ -103,7 +102,8 @@ bool take_part(const TensorSource& source, const Entry& entry, QuantizedLayers& 
   return false;
 }
 
-// The format of `json`; what changes the values in a way that is not known here is refused.
+// Returns the format that `json` states. Refuses settings that change the values in a way that is not known
+// here.
 std::string format_in(const nlohmann::json& json, const std::string& where) {
   return naming(where, [&] {
     const std::string format = json_string(json, "format", "");
@@ -126,7 +126,7 @@ void read_marker(const TensorSource& source, QuantizedLayer& layer) {
   layer.format = format_in(parse_json(text, where), where);
 }
 
-// Layers are named as the file's tensors are, or without its prefix.
+// Layers are named like the file's tensors, or like them without the file's prefix.
 std::string in_file(const TensorSource& source, const std::string& name) {
   for (const std::string_view prefix :
        {"", "model.diffusion_model.", "diffusion_model.", "model.", "transformer."})
@@ -149,7 +149,7 @@ void read_metadata(const TensorSource& source, QuantizedLayers& out) {
     check(about.is_object() && !name.empty(), ErrorCode::corrupt, "{}: expected an object", layer_text);
     const std::string format = format_in(about, layer_text);
     QuantizedLayer& layer = layer_named(source, out, in_file(source, name));
-    if (layer.format.empty()) layer.format = format;  // a layer's own tensor counts more
+    if (layer.format.empty()) layer.format = format;  // a layer's own tensor takes precedence
   }
 }
 

@@ -1,5 +1,5 @@
-// Which tensors of a file describe the quantised weight of which layer, told by their names, and what formats the
-// file says.
+// Finds out by name which tensors of a file describe the quantised weight of which layer, and which formats
+// the file states.
 #pragma once
 
 #include <map>
@@ -13,22 +13,23 @@ namespace tachy {
 struct QuantizedLayer {
   using Entry = TensorSource::Entry;
   std::string name;    // "blocks.0.ffn.0", with the file's prefix
-  std::string format;  // "float8_e4m3fn" …; empty where the file does not say
+  std::string format;  // "float8_e4m3fn" …; empty if the file does not say
   const Entry* weight = nullptr;
   const Entry* scale = nullptr;
   const Entry* scale_2 = nullptr;
   const Entry* column_scale = nullptr;
   const Entry* input_scale = nullptr;
   const Entry* marker = nullptr;  // comfy_quant
-  const Entry* any() const;       // one that describes it; null where the metadata alone does
+  const Entry* any() const;       // any entry that describes the layer; null if only the metadata does
 };
 
 struct QuantizedLayers {
   std::map<std::string, QuantizedLayer, std::less<>> layers;  // by name
-  std::set<const TensorSource::Entry*> markers;               // scaled_fp8: they say nothing that is needed
-  std::map<const TensorSource::Entry*, std::string> names;    // of the layers that entries belong to
+  std::set<const TensorSource::Entry*> markers;               // scaled_fp8: nothing that they say is needed
+  // the layer's name for each entry that belongs to one
+  std::map<const TensorSource::Entry*, std::string> names;
 
-  // end() for an entry that belongs to none.
+  // Returns end() for an entry that belongs to no layer.
   std::map<std::string, QuantizedLayer, std::less<>>::const_iterator layer_of(
       const TensorSource::Entry& entry) const {
     const auto name = names.find(&entry);
@@ -36,8 +37,8 @@ struct QuantizedLayers {
   }
 };
 
-// Throws corrupt for JSON that is malformed and for descriptions of one weight that contradict one another, and
-// unsupported, by name, for quantisations that are not read.
+// Throws corrupt for malformed JSON and for contradictory descriptions of a weight, and unsupported, by name,
+// for quantisations that are not read.
 QuantizedLayers quantized_layers(const TensorSource& source);
 
 }  // namespace tachy

@@ -1,5 +1,5 @@
-// First the tensors that describe a weight are put beside it (layers_of), by their names alone; then each such
-// layer becomes an entry (make_entry), after dtypes, shapes and formats were checked.
+// First the tensors that describe a weight are put beside it, by their names alone (quantized_layers.h). Then
+// each such layer becomes an entry (make_entry), after its dtypes, shapes and formats were checked.
 #include "weights/quantized/quantized_source.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace {
 
 using Entry = TensorSource::Entry;
 
-// What is wrong with a tensor of a layer, in one shape.
+// Reports what is wrong with a tensor of a layer, always in the same form.
 template <class... Args>
 [[noreturn]] void refuse(ErrorCode code, const TensorSource& source, const Entry& entry,
                          fmt::format_string<Args...> text, Args&&... args) {
@@ -90,7 +90,7 @@ class LayerReader {
              format(), in_quotes(layer_.name + ".weight_scale"));
   }
 
-  // Told by the format, where the file has one, otherwise by the weight's dtype.
+  // The format in the file decides if there is one, otherwise the weight's dtype.
   Quantization kind_of_layer() const {
     struct Format {
       std::string_view name;
@@ -128,7 +128,7 @@ class LayerReader {
            expected, dtype_name(scale.dtype), shape_string(scale.dims));
   }
 
-  // One for all, one a row, or one for each block of a row.
+  // There is one scale for all values, one for each row, or one for each block of a row.
   void take_scales() {
     const Entry& scale = *layer_.scale;
     const auto& dims = scale.dims;
@@ -168,7 +168,7 @@ class LayerReader {
     made_.scale = {bytes_of(*layer_.scale_2), DType::f32};
   }
 
-  // Rows and columns are those of a tensor that lies in the file: rounding them up overflows nothing.
+  // Rows and columns belong to a tensor that lies in the file, so rounding them up cannot overflow.
   static uint64_t checked_tiles(int64_t rows, int64_t blocks) {
     return static_cast<uint64_t>(tiled_bytes(rows, blocks));
   }
@@ -181,7 +181,7 @@ class LayerReader {
     made_.column_scale = {bytes_of(scale), scale.dtype};
   }
 
-  // Activations are not quantised here, but a tensor of that name is one number.
+  // Activations are not quantised here, but a tensor of that name must be a single number.
   void check_input_scale() const {
     if (layer_.input_scale &&
         (!is_small_float(layer_.input_scale->dtype) || count_of(*layer_.input_scale) != 1))
@@ -193,7 +193,7 @@ class LayerReader {
   QuantizedWeight made_;
 };
 
-// A layer whose weight is not quantised, but whose inputs might be.
+// True for a layer whose inputs may be quantised, but whose weight is not.
 bool only_inputs(const QuantizedLayer& layer) {
   return !layer.scale && !layer.scale_2 && !layer.column_scale && layer.format.empty() &&
          is_small_float(layer.weight->dtype);

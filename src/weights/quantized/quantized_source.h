@@ -1,16 +1,16 @@
-// 8-bit and 4-bit weights with their scales, as one tensor each: what safetensors files of ComfyUI, LightX2V and
-// musubi-tuner hold becomes entries that are made when they are read (TensorSource::Entry::derived), under the
-// weight's name. The tensors that only describe them are gone from the list.
+// Joins 8-bit and 4-bit weights and their scales into one tensor each. Weights in safetensors files of
+// ComfyUI, LightX2V and musubi-tuner become entries under the weight's name that are made when they are read
+// (TensorSource::Entry::derived). The tensors that only describe them are dropped from the list.
 //
 //   X.scale_weight                     fp8_scaled of ComfyUI (beside a marker `scaled_fp8`), Kijai, musubi-tuner
 //   X.weight_scale [_2], X.comfy_quant ComfyUI since 2025; the format as JSON in a tensor of bytes, or in the
 //                                      header's metadata `_quantization_metadata`
 //   X.weight_scale [out, 1]            LightX2V, int8 and e4m3
-//   X.pre_quant_scale [in]             a factor of the layer's inputs: here one of the weight's columns
-//   X.scale_input, X.input_scale       of activations, which are not quantised here
+//   X.pre_quant_scale [in]             a factor for the layer's inputs, applied here to the weight's columns
+//   X.scale_input, X.input_scale       for activations, which are not quantised here
 //
-// W = values · scale, where a scale is one for the tensor, for a row ([out], [out, 1]) or for a block of a row
-// ([out, blocks, 1]). 8-bit floats without any scale are as they are.
+// W = values · scale. There is one scale for the tensor, for each row ([out], [out, 1]) or for each block of
+// a row ([out, blocks, 1]). 8-bit floats without any scale are left as they are.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@
 
 namespace tachy {
 
-// The same source where nothing is quantised. Throws corrupt (file, tensor and what is wrong with it) for scales
-// that do not fit their weights, and unsupported, by name, for quantisations that are not read.
+// Returns the same source if nothing is quantised. Throws corrupt (file, tensor and what is wrong with it)
+// for scales that do not fit their weights, and unsupported, by name, for quantisations that are not read.
 std::shared_ptr<TensorSource> dequantized(const std::shared_ptr<TensorSource>& source);
 
 }  // namespace tachy

@@ -1,4 +1,5 @@
-// How quantised weights become numbers. Shapes and dtypes were checked by who makes one (quantized_source.cpp).
+// How quantised weights become numbers. The code that makes one has checked shapes and dtypes
+// (quantized_source.cpp).
 #pragma once
 
 #include <memory>
@@ -7,7 +8,7 @@
 
 namespace tachy {
 
-// Floats of a file, where they lie: perhaps unaligned.
+// Floats where they lie in a file, perhaps unaligned.
 struct FileValues {
   const std::byte* data = nullptr;
   DType dtype = DType::f32;  // f32, f16, bf16
@@ -16,12 +17,12 @@ struct FileValues {
 
 struct QuantizedWeight {
   const std::byte* data = nullptr;
-  DType dtype = DType::f8_e4m3;  // of 8-bit values; f8_e4m3, f8_e5m2 or i8
-  int64_t rows = 0, width = 0;   // of the values that are made
+  DType dtype = DType::f8_e4m3;  // for 8-bit values: f8_e4m3, f8_e5m2 or i8
+  int64_t rows = 0, width = 0;   // shape of the values that are made
   FileValues scale;
   int64_t scale_rows = 1, scale_blocks = 1;  // 1 or `rows`; a divisor of `width`
-  const std::byte* block_scale = nullptr;    // nvfp4: e4m3 of 16 values; mxfp8: e8m0 of 32; both in tiles
-  FileValues column_scale;                   // [width]; data is null where there is none
+  const std::byte* block_scale = nullptr;    // nvfp4: e4m3 for 16 values; mxfp8: e8m0 for 32; both in tiles
+  FileValues column_scale;                   // [width]; data is null if there is none
   std::vector<std::shared_ptr<const MappedFile>> files;
   std::string name = {};  // file and tensor, for messages
 };
@@ -30,8 +31,9 @@ enum class Quantization { scaled, mxfp8, nvfp4 };
 
 std::shared_ptr<const DerivedTensor> make_quantized(Quantization kind, QuantizedWeight weight);
 
-// Block scales lie as NVIDIA's tensor cores take them: tiles of 128 rows and 4 columns, in each of which row r and
-// column c stand at (r mod 32)·16 + (r / 32)·4 + c. These are the bytes that a matrix of scales takes, and where one is.
+// Scales of blocks lie as NVIDIA's tensor cores take them, in tiles of 128 rows and 4 columns: within a tile,
+// row r and column c are at (r mod 32)·16 + (r / 32)·4 + c. These give the bytes that a matrix of scales
+// takes, and the place of one.
 int64_t tiled_bytes(int64_t rows, int64_t columns);
 int64_t tiled_place(int64_t row, int64_t column, int64_t columns);
 

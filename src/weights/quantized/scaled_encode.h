@@ -1,4 +1,4 @@
-// Weights as 8 bits with scales, as torch computes them in float32:
+// Encodes weights as 8 bits with scales, as torch computes them in float32:
 //
 //   e4m3, a scale for the tensor    s = max|w| / 448              q = e4m3(clamp(w / s, ±448))
 //   int8, a scale for a row         s = max(max|w|, 1e-5) / 127   q = round(w / s), halves to even
@@ -11,7 +11,7 @@
 
 namespace tachy {
 
-// The largest magnitude; infinity or NaN where there is such a value.
+// Returns the largest magnitude; infinity or NaN if there is such a value.
 float largest_magnitude(std::span<const float> values);
 
 float e4m3_scale(float largest);

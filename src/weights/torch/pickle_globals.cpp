@@ -45,23 +45,22 @@ const StorageName* look_up(const StorageName (&table)[N], std::string_view name)
   return nullptr;
 }
 
-// Modules of which no checkpoint holds an object, and whose functions run programs and code, or reach the network.
+// Modules whose functions run programs and code or reach the network. No checkpoint holds an object of them.
 constexpr std::string_view kRunning =
-    " os posix nt subprocess _posixsubprocess sys runpy importlib shutil socket pty ctypes "
-    "_ctypes cffi code codeop pdb bdb timeit profile cProfile trace webbrowser pickle _pickle "
-    "marshal cloudpickle dill operator _operator pip zipimport pkgutil pydoc doctest commands "
-    "popen2 asyncio multiprocessing http urllib urllib2 requests httplib aiohttp ftplib smtplib "
-    "ssl tempfile signal platform venv ensurepip IPython ";
+    " os posix nt subprocess _posixsubprocess sys runpy importlib shutil socket pty ctypes _ctypes cffi code "
+    "codeop pdb bdb timeit profile cProfile trace webbrowser pickle _pickle marshal cloudpickle dill "
+    "operator _operator pip zipimport pkgutil pydoc doctest commands popen2 asyncio multiprocessing http "
+    "urllib urllib2 requests httplib aiohttp ftplib smtplib ssl tempfile signal platform venv ensurepip "
+    "IPython ";
 
 constexpr std::string_view kRunningBuiltins =
     " eval exec execfile compile open __import__ setattr delattr globals locals vars breakpoint input apply "
-    "map "
-    "filter reload help ";
-// In any module: names of what runs code, wherever it is kept.
+    "map filter reload help ";
+// Names that run code in whatever module they are.
 constexpr std::string_view kRunningNames =
     " system popen exec eval Popen check_output __import__ CodeType FunctionType LambdaType ";
 
-// Whether `word` is one of `words`, each of which stands between spaces.
+// Says whether `word` is one of `words`, each of which has a space before and after it.
 bool has_word(std::string_view words, std::string_view word) {
   return !word.empty() && words.find(' ' + std::string(word) + ' ') != words.npos;
 }

@@ -1,5 +1,5 @@
-// The names that a pickle mentions: storages, dtypes and the few functions that build tensors of them, which are known
-// here; any other class or function, which is a text and no more; and those that are there to run code.
+// The names that a pickle mentions. Storages, dtypes and the few functions that build tensors from them are
+// known here; any other class or function is a text and no more; some exist to run code.
 #pragma once
 
 #include <string_view>
@@ -11,7 +11,7 @@ namespace tachy {
 struct StorageName {
   std::string_view name;
   DType dtype;
-  bool untyped = false;  // counted in bytes
+  bool untyped = false;  // sizes are counted in bytes
 };
 
 inline constexpr std::string_view kOrderedDict = "collections.OrderedDict",
@@ -22,12 +22,13 @@ inline constexpr std::string_view kOrderedDict = "collections.OrderedDict",
                                   kTypedTensor = "torch._tensor._rebuild_from_type_v2",
                                   kDefaultDict = "collections.defaultdict";
 
-// Null for another name.
+// Both return null for any other name.
 const StorageName* find_storage(std::string_view name);
 const StorageName* find_dtype(std::string_view name);
 
-// Whether a file that names it was made to run something on the machine that loads it. Nothing is run here, whatever the name;
-// such a file is refused nevertheless, by this name, since its next reader may be another program.
+// Says whether a file that mentions this name was made to run something on the machine that loads it. Nothing
+// is run here, whatever the name. Such a file is refused nevertheless, by this name, since its next reader
+// may be another program.
 bool runs_code(std::string_view name);
 
 }  // namespace tachy

@@ -1,5 +1,5 @@
-// What a pickle builds of the values on its stack (pickle_reader.cpp): storages, tensors and parameters of
-// the calls that state dicts know, lists and dicts. A call of anything else makes a value that is opaque.
+// Builds objects from the values on a pickle's stack (pickle_reader.cpp): lists, dicts, and the storages,
+// tensors and parameters that a state dict's calls make. Any other call makes an opaque value.
 #pragma once
 
 #include <string>
@@ -20,9 +20,8 @@ class PickleObjects : protected PickleStack {
     std::string full = std::string(module) + '.' + std::string(name);
     check(!runs_code(full), ErrorCode::unsupported,
           "{}: byte {}: the pickle names {}, which no checkpoint needs and which runs code where it is "
-          "loaded; nothing of "
-          "it was executed here. If you trust the file, save its tensors alone with Python: "
-          "torch.save(state_dict, path)",
+          "loaded; nothing of it was executed here. If you trust the file, save its tensors alone with "
+          "Python: torch.save(state_dict, path)",
           what_, opcode_at_, in_quotes(full));
     push({.kind = Kind::global, .text = std::move(full)});
   }
@@ -122,7 +121,8 @@ class PickleObjects : protected PickleStack {
     }
   }
 
-  // (function, class, its arguments, state): a tensor of a class of its own. What is rebuilt of plain values is a plain tensor.
+  // (function, class, its arguments, state): a tensor of its own class. If plain values rebuild it, it is a
+  // plain tensor.
   void rebuild_typed(const std::vector<PickleIndex>& args) {
     need(args.size() == 4 && out_[args[0]].kind == Kind::global, "the arguments of a typed tensor");
     const std::string& function = out_[args[0]].text;
@@ -132,7 +132,7 @@ class PickleObjects : protected PickleStack {
       push_opaque(function);
   }
 
-  // NEWOBJ, NEWOBJ_EX: class.__new__(class, *args), of which no class is known here.
+  // NEWOBJ, NEWOBJ_EX: class.__new__(class, *args). No class is known here.
   void make_object(bool with_keywords) {
     if (with_keywords) pop();
     tuple_items(pop());
@@ -142,7 +142,8 @@ class PickleObjects : protected PickleStack {
     push_opaque(name);
   }
 
-  // BUILD: attributes, `_metadata` of a state dict or those of an object; they hold no tensors that are wanted.
+  // BUILD sets attributes: `_metadata` of a state dict or those of an object. They hold no tensors that are
+  // wanted.
   void set_attributes() {
     pop();
     const Kind kind = out_[top()].kind;
@@ -150,13 +151,14 @@ class PickleObjects : protected PickleStack {
          "an object to set attributes of");
   }
 
-  // items: taken off the stack already; the list or dict is then on top.
+  // `items` have already been taken off the stack; the list or dict is then on top.
   void append_items(Kind kind, const std::vector<PickleIndex>& items) {
     const PickleIndex target = top();
     need(kind != Kind::dict || items.size() % 2 == 0, "pairs of key and value");
     if (out_[target].kind == Kind::opaque) {
       if (kind == Kind::list) return;
-      out_.values[target].kind = Kind::dict;  // a class of its own that is filled as a dict is one
+      // an object of another class that is filled like a dict is treated as one
+      out_.values[target].kind = Kind::dict;
     }
     need(out_[target].kind == kind, kind == Kind::dict ? "a dict" : "a list");
     auto& into = out_.values[target].items;

@@ -1,5 +1,5 @@
-// One loop over opcodes. What torch.save uses (protocols 2 to 5) is here and nothing else: an import is a text, a
-// constructor and __setstate__ are skipped, and there is no way to reach one, whatever the bytes say.
+// One loop over opcodes. It knows those that torch.save uses (protocols 2 to 5) and no others: an import is a
+// text, a constructor and __setstate__ are skipped, and the bytes have no way to reach one.
 #include "weights/torch/pickle_reader.h"
 
 #include "base/error.h"
@@ -61,7 +61,7 @@ class Interpreter : PickleObjects {
     }
   }
 
-  // The opcodes that push a plain value. Returns whether this is one of them.
+  // Runs the opcodes that push a plain value. Returns whether this is one of them.
   bool push_value(uint8_t op) {
     switch (op) {
       case 'N':
@@ -104,14 +104,14 @@ class Interpreter : PickleObjects {
     }
   }
 
-  // Integers beyond 64 bits are states of random generators, which nobody needs.
+  // Integers of more than 64 bits are states of random generators, which nothing here needs.
   void push_long(uint64_t bytes) {
     if (bytes <= 8) return push_int(take_long(bytes));
     take_text(bytes);
     push_opaque("");
   }
 
-  // Bytes, which no tensor's name or shape is, and texts of Python 2.
+  // Bytes, which are never a tensor's name or shape, and texts of Python 2.
   bool push_bytes(uint8_t op) {
     switch (op) {
       case 'U':
@@ -168,7 +168,7 @@ class Interpreter : PickleObjects {
     }
   }
 
-  // Tuples, lists and dicts, made or added to.
+  // Makes tuples, lists and dicts, or adds to them.
   bool build(uint8_t op) {
     switch (op) {
       case ')':

@@ -1,7 +1,8 @@
 // A pickle interpreter that builds plain values and executes nothing.
 //
-// Tensors are what is wanted; beside them checkpoints hold configs, schedulers and states of random generators, objects of
-// any class. Those become `opaque` values: their class is a text here, and what would have made them is skipped.
+// Only tensors are wanted, but checkpoints also hold configs, schedulers and states of random generators:
+// objects of any class. Those become `opaque` values, whose class is a text here; what would have built them
+// is skipped.
 //
 // Values are nodes of one flat array and refer to each other by index: shared and cyclic references cost
 // nothing, and no recursion happens here. The node count, memo and stack are capped.
@@ -36,14 +37,16 @@ struct PickleValue {
     opaque
   };
   Kind kind = Kind::none;
-  DType dtype = DType::f32;  // storage, tensor
-  bool untyped = false;      // storage: counted in bytes
-  int64_t integer = 0;       // boolean, integer; storage: elements; tensor: offset in elements
-  // string; global: "module.name"; opaque: the class or function, "" where it has no name; storage, tensor: the storage's key
+  DType dtype = DType::f32;  // for a storage or a tensor
+  bool untyped = false;      // for a storage: it is counted in bytes
+  // a boolean or an integer; a storage's number of elements; a tensor's offset in elements
+  int64_t integer = 0;
+  // A string; for a global "module.name"; for an opaque value its class or function, "" if that has no name;
+  // for a storage or a tensor the storage's key.
   std::string text;
-  std::vector<PickleIndex> items;      // tuple, list; dict: key, value, key, value …
-  std::vector<int64_t> dims, strides;  // tensor
-  std::string unread = {};             // storage, tensor: the dtype, where it is none that is known here
+  std::vector<PickleIndex> items;      // of a tuple or a list; for a dict: key, value, key, value …
+  std::vector<int64_t> dims, strides;  // of a tensor
+  std::string unread = {};             // the dtype of a storage or a tensor, if it is not known here
 };
 
 struct Pickle {
@@ -52,8 +55,8 @@ struct Pickle {
   const PickleValue& operator[](PickleIndex i) const { return values[i]; }
 };
 
-// `what` names file and entry in errors. Globals that exist
-// to run code (pickle_globals.h): unsupported, by name.
+// `what` names file and entry in errors. Throws unsupported, naming them, for globals that exist to run code
+// (pickle_globals.h).
 Pickle read_pickle(std::span<const std::byte> bytes, std::string_view what);
 
 }  // namespace tachy

@@ -1,5 +1,5 @@
-// What a pickle's opcodes work on (pickle_reader.cpp): the bytes, the stack with its marks, the memo, all of
-// them capped and bounds-checked, whatever the bytes say.
+// The state that a pickle's opcodes work on (pickle_reader.cpp): the bytes, the stack with its marks, and the
+// memo. All of them are capped and bounds-checked, whatever the bytes say.
 #pragma once
 
 #include <cstring>
@@ -54,7 +54,7 @@ class PickleStack {
     return rest.substr(0, end);
   }
 
-  // A little-endian integer of so many bytes, with its sign.
+  // Takes a signed little-endian integer of `count` bytes.
   int64_t take_long(uint64_t count) {
     const auto raw = take_text(count);
     need(count <= 8, "an integer of at most 64 bits");

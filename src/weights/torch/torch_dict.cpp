@@ -18,16 +18,16 @@ using Kind = PickleValue::Kind;
 constexpr int kMostLevels = 4;
 constexpr size_t kMostShown = 8;
 
-// In order of preference. Averaged weights are those that few-step models are run with: Self-Forcing's, CausVid's
-// and DMD's checkpoints keep them as generator_ema.
+// In order of preference. Averaged weights are the ones that few-step models run with: checkpoints of
+// Self-Forcing, CausVid and DMD keep them as generator_ema.
 constexpr std::string_view kNames[] = {
     "generator_ema", "ema_generator", "state_dict_ema", "ema_state_dict", "model_ema",        "ema_model",
     "ema",           "params_ema",    "shadow",         "state_dict",     "model_state_dict", "model_state",
     "model",         "module",        "generator",      "gen_model",      "transformer",      "dit",
     "net",           "network",       "params",         "weights"};
 
-// Tells whether this names something that stands beside a model and may hold tensors: an optimizer's moments, states of
-// random generators, settings.
+// Says whether the name is that of something beside a model that may hold tensors: an optimizer's moments,
+// states of random generators, settings.
 bool is_bookkeeping(std::string_view name) {
   for (const std::string_view word :
        {"optim", "sched", "rng", "random", "scaler", "callback", "loops", "hyper", "config", "args"})
@@ -38,7 +38,7 @@ bool is_bookkeeping(std::string_view name) {
 struct Found {
   PickleIndex dict = 0;
   std::string path;
-  size_t tensors = 0;  // none: no model is there
+  size_t tensors = 0;  // 0 if there is no model
   std::vector<std::string> others;
 };
 
@@ -46,7 +46,8 @@ class Search {
  public:
   Search(const Pickle& pickle, const std::string& file) : pickle_(pickle), file_(file) {}
 
-  // The model in the dict `index` or in one that it holds. Each dict is looked at once, whatever refers to whatever.
+  // Finds the model in the dict `index` or in one inside it. Each dict is looked at once, no matter which
+  // dicts refer to it.
   Found in(PickleIndex index, int level) {
     const auto [known, added] = seen_.emplace(index, Found{});
     if (!added) return known->second;
@@ -74,14 +75,14 @@ class Search {
     return static_cast<size_t>(std::find(std::begin(kNames), std::end(kNames), name) - std::begin(kNames));
   }
 
-  // A single number, as counts of steps are.
+  // True for a single number, as counts of steps are.
   static bool is_count(const PickleValue& tensor) {
     return tensor.kind == Kind::tensor &&
            std::all_of(tensor.dims.begin(), tensor.dims.end(), [](int64_t extent) { return extent == 1; });
   }
 
-  // Chooses between a dict's own tensors and the models that it holds. A model that holds less than half as many tensors as
-  // another is a part of it, or an average that had not begun.
+  // Chooses between a dict's own tensors and the models that it holds. A model with less than half as many
+  // tensors as another one is a part of that, or an average that had not begun.
   Found chosen(Found own, std::vector<std::pair<std::string, Found>> inner) const {
     size_t most = 0;
     for (const auto& [name, found] : inner) most = std::max(most, found.tensors);
@@ -97,8 +98,7 @@ class Search {
         inner.size() > 1 && rank(inner[0].first) == std::size(kNames) && 2 * inner[1].second.tensors >= most;
     check(!guessed, ErrorCode::unsupported,
           "{}: it holds several sets of tensors, {} and {} among them, and which is the model cannot be "
-          "told; save that "
-          "alone with Python: torch.save(torch.load(path)[{}], new_path)",
+          "told; save that alone with Python: torch.save(torch.load(path)[{}], new_path)",
           file_, in_quotes(inner[0].first), in_quotes(inner.size() > 1 ? inner[1].first : ""),
           in_quotes(inner[0].first));
     Found out = std::move(inner[0].second);
@@ -116,7 +116,8 @@ class Search {
 }  // namespace
 
 bool is_tensor(const PickleValue& value) {
-  // Quantised tensors, those of other devices and of classes of their own, which torch rebuilds by functions of its own.
+  // Includes quantised tensors, those on other devices and those of other classes, all of which torch
+  // rebuilds with special functions.
   const bool rebuilt = value.kind == Kind::opaque && (value.text.starts_with("torch._utils._rebuild") ||
                                                       value.text.starts_with("torch._tensor._rebuild"));
   return value.kind == Kind::tensor || rebuilt;

@@ -1,5 +1,5 @@
-// Which of a checkpoint's dicts is the model: training scripts keep it beside an optimizer, a schedule, counts of steps,
-// configs, averaged weights and other models.
+// Finds the model among a checkpoint's dicts: training scripts keep it beside an optimizer, a schedule,
+// counts of steps, configs, averaged weights and other models.
 //
 //   {"step": 1000, "generator": {…}, "generator_ema": {…}, "critic": {…}, "optimizer": {…}}      Self-Forcing, CausVid, DMD
 //   {"module": {…}, "optimizer": …}   DeepSpeed;   {"state_dict": {…}, "epoch": …}   Lightning;   {"model": {…}, "ema": {…}}
@@ -13,15 +13,15 @@ namespace tachy {
 
 struct ModelDict {
   const PickleValue* dict = nullptr;
-  std::string path;  // "generator_ema", "state_dict.generator"; "" where the whole file is the model
-  std::string said;  // what people should know of the choice; "" where there was none
+  std::string path;  // "generator_ema", "state_dict.generator"; "" if the whole file is the model
+  std::string said;  // a note on the choice for people; "" if there was none
 };
 
-// Averaged weights come first, as in the inference scripts of those who keep them. Throws unsupported where there is no
-// model (an optimizer's state is none), or where there are several under names that tell nothing.
+// Averaged weights come first, as in the inference scripts of projects that keep them. Throws unsupported if
+// there is no model (an optimizer's state is not one), or if there are several under names that tell nothing.
 ModelDict model_dict(const Pickle& pickle, const std::string& file);
 
-// Also one of a kind that cannot be read.
+// Also true for a tensor of a kind that cannot be read.
 bool is_tensor(const PickleValue& value);
 
 }  // namespace tachy

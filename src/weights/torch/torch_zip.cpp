@@ -1,5 +1,5 @@
-// Zip directory → data.pkl → the dict that holds the tensors
-// → one entry per tensor, checked against its storage.
+// Zip directory → data.pkl → the dict that holds the tensors → one entry per tensor, checked against its
+// storage.
 #include "weights/torch/torch_zip.h"
 
 #include <fmt/format.h>
@@ -30,8 +30,7 @@ void refuse_other_formats(const MappedFile& file) {
   const std::string& path = file.path();
   check(!starts_with("\x80"), ErrorCode::unsupported,
         "{}: a pickle in torch's old format (before 1.6), which is not read; convert it once in Python: f = "
-        "'{}'; "
-        "torch.save(torch.load(f, weights_only=True), f)",
+        "'{}'; torch.save(torch.load(f, weights_only=True), f)",
         path, path);
   fail(ErrorCode::corrupt, "{}: expected a safetensors file or a torch zip, got a file that begins with {}",
        path,
@@ -92,7 +91,7 @@ Archive open_archive(const std::filesystem::path& path_, FileAccess access) {
   return archive;
 }
 
-// A tensor of a kind that nobody here reads: an error for whoever asks for it.
+// A tensor of a kind that nothing here reads: reading it is an error.
 TensorSource::Entry unread_entry(const std::string& name, const PickleValue& value) {
   const std::string& what = value.kind == Kind::opaque ? value.text : value.unread;
   return {.name = name,

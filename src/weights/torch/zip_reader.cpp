@@ -1,6 +1,6 @@
 // End record → (zip64 end record) → central directory → local headers, each read through one bounds-checked
-// little-endian accessor. Sizes come from the central directory (local headers may leave them to a data
-// descriptor), the data's place from the local header's own name and extra lengths.
+// little-endian accessor. Sizes come from the central directory, because local headers may leave them to a
+// data descriptor; the data's place comes from the local header's own name and extra lengths.
 #include "weights/torch/zip_reader.h"
 
 #include <cstring>
@@ -83,7 +83,7 @@ Central find_central(const ZipBytes& file) {
   return central;
 }
 
-// Extra field 1 replaces, in this order, those of the three values that read 0xffffffff.
+// Extra field 1 replaces, in this order, each of the three values that is 0xffffffff.
 void apply_zip64(const ZipBytes& file, uint64_t extra, uint64_t extra_bytes, uint64_t& raw, uint64_t& stored,
                  uint64_t& local) {
   uint64_t at = extra;
@@ -135,8 +135,7 @@ ZipDirectory read_zip_directory(std::span<const std::byte> bytes, std::string_vi
     check((flags & 1) == 0, ErrorCode::unsupported, "{}: entry {} is encrypted", path, in_quotes(name));
     check(method == 0, ErrorCode::unsupported,
           "{}: entry {} is compressed (method {}); torch.save stores entries as they are: unpack the zip and "
-          "name "
-          "the weights in it, or pack a torch checkpoint again with 'zip -0 -r'",
+          "name the weights in it, or pack a torch checkpoint again with 'zip -0 -r'",
           path, in_quotes(name), method);
     check(raw == stored, ErrorCode::corrupt, "{}: entry {}: a stored entry of {} bytes in {} bytes", path,
           in_quotes(name), raw, stored);

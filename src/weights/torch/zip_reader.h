@@ -1,4 +1,4 @@
-// The directory of a stored (uncompressed) zip in memory; only what torch checkpoints need.
+// The directory of a stored (uncompressed) zip in memory, as far as torch checkpoints need it.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 namespace tachy {
 
 struct ZipEntry {
-  uint64_t offset = 0;  // of the entry's bytes in the file
+  uint64_t offset = 0;  // where the entry's bytes begin in the file
   uint64_t bytes = 0;
 };
 using ZipDirectory = std::map<std::string, ZipEntry, std::less<>>;
 
-// Reads the central directory (zip64 too) and each entry's local header.
-// Throws corrupt for what contradicts itself or leaves the file, unsupported
-// for compressed or encrypted entries. `path` names the file in errors.
+// Reads the central directory (zip64 too) and each entry's local header. Throws corrupt for an archive that
+// contradicts itself or leaves the file, and unsupported for compressed or encrypted entries. `path` names
+// the file in errors.
 ZipDirectory read_zip_directory(std::span<const std::byte> file, std::string_view path);
 
 }  // namespace tachy

@@ -1,4 +1,4 @@
-// Names that trainers use against the names that models have; what fits nothing, and why.
+// Names that trainers use, matched with the names in models; also what fits nothing, and why.
 #include "support.h"
 
 namespace tachy::test {
@@ -103,10 +103,10 @@ TEST(Match, ALowerRankInOneFileIsItsOwnScale) {
   const AdapterMatch match = model.match(made_adapter(made));
   std::map<std::string, double> scales;
   for (const auto& change : match.parts[0].changes) scales[change->tensor] = change->scale;
-  EXPECT_EQ(scales["blocks.0.attn1.to_q.weight"], 1);  // no alpha
+  EXPECT_EQ(scales["blocks.0.attn1.to_q.weight"], 1);  // there is no alpha
   EXPECT_EQ(scales["blocks.0.attn1.to_k.weight"], 2);
   EXPECT_EQ(scales["blocks.0.attn1.to_v.weight"], 1);
-  EXPECT_EQ(scales["blocks.0.attn1.to_out.0.weight"], 0);  // alpha 0 means 0
+  EXPECT_EQ(scales["blocks.0.attn1.to_out.0.weight"], 0);  // an alpha of 0 means 0
 }
 
 TEST(Match, AnAlphaThatIsNoNumberIsAnError) {
@@ -121,7 +121,7 @@ TEST(Match, AnAlphaThatIsNoNumberIsAnError) {
   EXPECT_THROW(model.match(made_adapter(many)), Error);
 }
 
-// torch.tensor(8) is an int64, torch.tensor(8.0, dtype=float64) a double.
+// torch.tensor(8) is an int64, and torch.tensor(8.0, dtype=float64) is a double.
 TEST(Match, AnAlphaMayBeAWholeNumberOrADouble) {
   const Model model;
   const int64_t whole = 8;
@@ -143,7 +143,7 @@ TEST(Match, TwoTensorsOfOneRoleAreAnError) {
   EXPECT_THROW(made_adapter(made), Error);
 }
 
-// Which model the file is for, where its shapes tell.
+// Tells which model the file is for, if its shapes show that.
 TEST(Match, SaysWhichModelAFileWasMadeFor) {
   MadeSource image;
   image.add("patch_embedding.weight", {24, 36, 1, 2, 2}).add("blocks.0.attn1.to_q.weight", {1536, 1536});
@@ -157,7 +157,7 @@ TEST(Match, SaysWhichModelAFileWasMadeFor) {
               HasSubstr("reads 16 channels, like that of a text-to-video model; this model's reads 36"));
   match = model.match(made_adapter(pair_of("diffusion_model.blocks.0.self_attn.q", 5120, 5120)));
   EXPECT_THAT(match.hint, HasSubstr("5120 wide, like those of the 14B models; this model's are 1536"));
-  // Where the widths agree something else does not fit.
+  // If the widths agree, the mismatch must be something else.
   EXPECT_EQ(model.match(made_adapter(pair_of("diffusion_model.blocks.0.self_attn.q", 8, 1536))).hint, "");
   MadeSource channels;
   channels.add("diffusion_model.patch_embedding.lora_down.weight", {4, 36, 1, 1, 1});
@@ -192,7 +192,7 @@ TEST(Match, LayersOfTheTextEncoder) {
   }
 }
 
-// Every name of the published models is found again from the original's spelling.
+// Every name of the published models is found again after conversion to the original's spelling.
 TEST(Match, OriginalNamesComeBack) {
   for (const char* name : {"blocks.3.attn1.to_out.0.weight", "blocks.39.attn2.norm_added_k.weight",
                            "proj_out.bias", "condition_embedder.time_proj.weight", "scale_shift_table",

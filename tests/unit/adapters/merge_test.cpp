@@ -1,4 +1,5 @@
-// Adapters of every kind merged into a model, against what peft and diffusers make of the same files.
+// Adapters of every kind are merged into a model, and compared with what peft and diffusers make of the same
+// files.
 #include <unistd.h>
 
 #include <cmath>
@@ -17,7 +18,7 @@ struct Case {
   int64_t layers;
 };
 
-// What a file does to the model, with this strength.
+// Returns the changes that a file makes to the model, with this strength.
 std::vector<WeightedChange> changes_of(const Model& model, const AdapterFile& file, double strength) {
   const AdapterMatch match = model.match(file);
   std::vector<WeightedChange> out;
@@ -65,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(Adapters, Merge,
                                          Case{"deltas", "deltas.safetensors", 0.5, 9}),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// W + strength·alpha/rank·(W·a1·a2 + b1·b2), as LyCORIS says; here by plain sums in float64.
+// W + strength·alpha/rank·(W·a1·a2 + b1·b2), as in LyCORIS; computed here by plain sums in float64.
 TEST(Merge, GloraMultipliesTheWeightItself) {
   const Model model;
   const std::string layer = "blocks.0.attn1.to_q";
@@ -106,8 +107,8 @@ TEST(Merge, GloraMultipliesTheWeightItself) {
   EXPECT_GT(most, 0.1);
 }
 
-// A weight in 8 bits is what it means, code times scale, before anything is added; what is made is float32, where the
-// file's own dtype says no other.
+// A weight in 8 bits is first turned into its value, code times scale, before anything is added. The result
+// is float32 unless the file's own dtype asks for another.
 TEST(Merge, IntoTheValuesOfCodesAndNotIntoCodes) {
   const std::string layer = "blocks.0.attn1.to_q";
   uint8_t codes[64];
@@ -136,8 +137,8 @@ TEST(Merge, IntoTheValuesOfCodesAndNotIntoCodes) {
   }
 }
 
-// A strength moves along the straight line between the weight and the merged weight, also where the change
-// depends on the weight.
+// The strength moves the weight along the straight line to the merged weight, even if the change depends on
+// the weight.
 TEST(Merge, HalfTheStrengthIsHalfWay) {
   const Model model;
   for (const char* name : {"peft", "dora", "lokr"}) {
@@ -152,7 +153,7 @@ TEST(Merge, HalfTheStrengthIsHalfWay) {
   }
 }
 
-// Adapters of one tensor add up, in the order given, and a merged source may be merged into again.
+// Several adapters of one tensor add up in the given order, and a merged source may be merged into again.
 TEST(Merge, SeveralAdaptersOfOneTensorAddUp) {
   const Model model;
   const AdapterFile a = open_adapter(golden("peft")), b = open_adapter(golden("original.safetensors"));
@@ -166,7 +167,7 @@ TEST(Merge, SeveralAdaptersOfOneTensorAddUp) {
     EXPECT_EQ(values_of(*once, name), values_of(*twice, name));
 }
 
-// Any rows give the bits of the whole.
+// Any rows have the same bits as in the whole.
 TEST(Merge, RowsAreThoseOfTheWhole) {
   const Model model;
   for (const char* name : {"peft", "dora", "loha", "lokr_both", "deltas.safetensors"}) {

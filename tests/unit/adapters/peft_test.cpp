@@ -1,4 +1,5 @@
-// PEFT's patterns: which of them a layer gets is what PEFT's own get_pattern_key says (tests/golden/adapters/make_peft.py).
+// PEFT's patterns: a layer gets the pattern that PEFT's own get_pattern_key chooses
+// (tests/golden/adapters/make_peft.py).
 #include <fstream>
 #include <sstream>
 
@@ -11,7 +12,7 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-// The scales of layers of these names, by the header that diffusers writes.
+// Returns the scales of layers with these names, according to the header that diffusers writes.
 std::vector<std::optional<PeftScale>> scales(const std::string& metadata,
                                              const std::vector<std::string>& layers) {
   MadeSource made;
@@ -52,13 +53,14 @@ TEST(PeftPatterns, TheFirstThatFitsIsPefts) {
       if (fits[0] != '!') refused.push_back(keys[0]);
       continue;
     }
-    if (fits[0] == '!') continue;  // PEFT has no answer
+    if (fits[0] == '!') continue;  // PEFT fails here
     const auto found = scales(text, names);
     for (size_t i = 0; i < names.size(); ++i, ++compared)
       EXPECT_EQ(found[i]->alpha, fits[i] == '.' ? -1 : fits[i] - '0') << keys[0] << " of " << names[i];
   }
   EXPECT_GT(compared, 1800u);
-  // A pattern that Python's `re` can match and Oniguruma cannot, or not alike, is refused by name.
+  // A pattern that Python's `re` supports but Oniguruma does not, or understands differently, is refused by
+  // name.
   EXPECT_THAT(refused, testing::ElementsAre("[[:alpha:]]+.to_q", "\\N{LATIN SMALL LETTER A}ttn1.to_q",
                                             "(?=a)*attn1.to_q"));
 }
@@ -69,7 +71,7 @@ TEST(PeftPatterns, WhatPythonRefusesIsRefusedByName) {
     EXPECT_THAT(error_of(patterns_text({key})), HasSubstr(key));
 }
 
-// A pattern may be made to take for ever.
+// A pattern may be written so that it takes for ever.
 TEST(PeftPatterns, ASlowOneStopsAtALimit) {
   const std::string error = error_of(patterns_text({"(a+)+b"}), {std::string(60, 'a')});
   EXPECT_THAT(error, HasSubstr("matching the pattern \"(a+)+b\" takes too long on the layer \"aaaa"));
@@ -100,7 +102,7 @@ TEST(PeftPatterns, PartsOfAModelHaveConfigurationsOfTheirOwn) {
     EXPECT_EQ(found[i]->rank, rank) << i;
     EXPECT_EQ(found[i]->rslora, rslora) << i;
   };
-  is(0, 7, 8, true), is(1, 2, 8, true);  // 8 is PEFT's default of rank and alpha
+  is(0, 7, 8, true), is(1, 2, 8, true);  // 8 is PEFT's default for rank and alpha
   is(2, 8, 3, false), is(3, 5, 9, false);
   EXPECT_FALSE(found[4].has_value());
   EXPECT_EQ(found[5]->alpha, 7);
@@ -114,7 +116,7 @@ TEST(PeftPatterns, ValuesOfAnotherKindAreErrors) {
   EXPECT_THAT(error_of(R"({"r": 0})"), HasSubstr("r: expected a number from 1"));
 }
 
-// PEFT takes such a pair's beginning off the model's weights.
+// PEFT subtracts such a pair's initial product from the model's weights.
 TEST(PeftPatterns, AdaptersOfAChangedModelAreRefused) {
   for (const char* value : {"pissa", "pissa_niter_16", "olora", "corda", "loftq"})
     EXPECT_THAT(error_of(R"({"r": 4, "init_lora_weights": ")" + std::string(value) + "\"}"),

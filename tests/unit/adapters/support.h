@@ -1,4 +1,4 @@
-// The small model of tests/golden/adapters, and files made up on the spot.
+// The small model of tests/golden/adapters, and files that are made up in memory.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ inline fs::path golden(const std::string& name) {
   return fs::path(TACHY_SOURCE_DIR) / "tests/golden/adapters" / name;
 }
 
-// Tensors in memory under these names, zeros unless said.
+// Tensors in memory under these names; they are zeros unless values are given.
 struct MadeSource {
   std::deque<std::vector<float>> values;
   std::vector<TensorSource::Entry> entries;
@@ -40,7 +40,7 @@ struct MadeSource {
                        .bytes = 4 * count});
     return *this;
   }
-  // The same with values of another dtype: `raw` holds `dims` of them.
+  // Does the same with values of another dtype: `raw` holds `dims` of them.
   template <class T>
   MadeSource& add_raw(const std::string& name, std::vector<int64_t> dims, DType dtype,
                       const std::vector<T>& raw) {

@@ -1,4 +1,4 @@
-// Values of an adapter's tensors: kinds of numbers, scales beside them, and what is no number.
+// Values of an adapter's tensors: kinds of numbers, scales beside them, and values that are not numbers.
 #include <cmath>
 
 #include "support.h"
@@ -26,7 +26,7 @@ std::string error_of(const MadeSource& made) {
   return "";
 }
 
-// Returns what the pair adds to the layer's weight.
+// Returns the difference that the pair adds to the layer's weight.
 std::vector<float> delta_of(const MadeSource& made) {
   const AdapterMatch match = Model().match(made_adapter(made));
   EXPECT_EQ(match.parts[0].changes.size(), 1u);
@@ -46,7 +46,8 @@ TEST(AdapterValues, DoublesAreNarrowedOnce) {
   EXPECT_EQ(delta_of(wide), delta_of(narrow));
 }
 
-// e4m3 with one scale, or one a row, as for models' weights (ComfyUI's scale_weight, LightX2V's weight_scale).
+// e4m3 with one scale, or with one for each row, as in models' weights (ComfyUI's scale_weight, LightX2V's
+// weight_scale).
 TEST(AdapterValues, ScalesBesideCodesAreApplied) {
   const std::vector<uint8_t> codes(48, 0x38);  // 1.0
   std::vector<float> rows(24);
@@ -116,7 +117,7 @@ TEST(AdapterValues, NoNumbersAreAnErrorWithFileTensorAndPlace) {
   delta.add("blocks.0.attn1.norm_q.diff", {24});
   delta.values[0][7] = NAN;
   EXPECT_THAT(error_of(delta), HasSubstr("value 7 is NaN"));
-  // Each dtype has its own spelling of it, and a float64 may be beyond float32.
+  // Each dtype has its own encoding of it, and a float64 may exceed float32.
   const auto with = [](DType dtype, auto value, size_t count) {
     MadeSource made;
     made.add_raw("blocks.0.attn1.norm_q.diff", {24}, dtype, std::vector(count, value));
@@ -131,7 +132,7 @@ TEST(AdapterValues, NoNumbersAreAnErrorWithFileTensorAndPlace) {
   EXPECT_EQ(with(DType::f16, uint16_t{0x7bff}, 24), "");
 }
 
-// LyCORIS' dora_scale stands beside LoHa and LoKr, too: m ∘ V / |rows of V| with V = W + s·D.
+// LyCORIS' dora_scale also goes with LoHa and LoKr: m ∘ V / |rows of V| with V = W + s·D.
 TEST(AdapterValues, MagnitudesOfLoKr) {
   MadeSource made;
   made.add(kStem + ".lokr_w1", {2, 2}, 0.5f)

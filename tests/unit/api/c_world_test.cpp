@@ -1,4 +1,5 @@
-// Worlds of the C interface: what they say of themselves, the bits of the C++ interface, codes and texts of errors.
+// Worlds in the C interface: what they report about themselves, the same bits as in the C++ interface, codes
+// and texts of errors.
 #include <gmock/gmock.h>
 
 #include "../pipelines/world_model.h"

@@ -1,4 +1,4 @@
-// The C++ facade: plan and generate with the tiny model, latent files, the model that ships, exit codes.
+// The C++ facade: plan and generate with the tiny model, latent files, the models that ship, exit codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,7 +1,8 @@
-// Memory must stay the same over many runs of one engine and of a world, small ones here and the models that ship with
-// TACHY_LEAK_RUNS=300 (`make test-leaks`). Counted are the heap's bytes in use, by malloc itself, and the resident pages once
-// malloc has given back what it holds. What a process keeps for good is there after the first tenth of the runs. Blocks that were
-// freed count as in use while a thread of glibc's keeps them for itself, hundreds of bytes a run: main() switches that off.
+// Memory must stay the same over many runs of an engine and of a world: small ones here, and with
+// TACHY_LEAK_RUNS=300 (`make test-leaks`) also the models that ship. Counted are the heap's bytes in use,
+// according to malloc itself, and the resident pages once malloc has released what it holds. Everything that
+// a process keeps for good exists after the first tenth of the runs. glibc counts freed blocks as in use while
+// a thread keeps them for itself, which is hundreds of bytes a run: main() switches that off.
 #include <gmock/gmock.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -17,7 +18,7 @@ namespace tachy {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;  // its allocator keeps what was freed, and LeakSanitizer looks itself
+constexpr bool kSanitized = true;  // its allocator keeps freed memory, and LeakSanitizer checks by itself
 #else
 constexpr bool kSanitized = false;
 #endif
@@ -47,7 +48,8 @@ Memory memory_now() {
           resident * static_cast<double>(sysconf(_SC_PAGESIZE)), static_cast<double>(Buffer::live_bytes())};
 }
 
-// body(i) for each run; what is there after the first tenth of them (a third of few) may not grow until the last.
+// Calls body(i) for each run. Memory after the first tenth of the runs (a third, if there are few) must not
+// grow until the last.
 template <class Body>
 void expect_level(const char* what, Body&& body) {
   if (kSanitized) GTEST_SKIP() << "the sanitizer looks itself";
@@ -66,7 +68,7 @@ void expect_level(const char* what, Body&& body) {
       (after.resident - before.resident) / 1024, before.resident / 1024);
   EXPECT_EQ(after.buffers, before.buffers) << what << ": a Buffer or an arena stays";
   EXPECT_LT((after.heap - before.heap) / counted, kSmallestBlock) << what << ": bytes of the heap a run";
-  // Pages say less of a small process: those of the heap's fragments come and go.
+  // Pages are less precise for a small process: those of the heap's fragments come and go.
   EXPECT_LT(after.resident - before.resident, before.resident * (in_full() ? 0.01 : 0.05)) << what;
 }
 

@@ -1,5 +1,5 @@
-// Which tokens show whom: as InfiniteTalk's own code makes them of boxes (tests/golden/infinitetalk), for boxes and for masks,
-// however the picture is fitted to the video.
+// Which tokens show which speaker: the same as InfiniteTalk's own code computes from boxes
+// (tests/golden/infinitetalk), for boxes and for masks, however the picture is fitted to the video.
 #include "api/speaker_regions.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ std::shared_ptr<const Picture> mask_of(const Picture& like, int x0, int y0, int 
   Picture mask{like.width, like.height, std::vector<uint8_t>(like.rgb.size())};
   for (int y = y0; y < y1; ++y)
     for (int x = x0; x < x1; ++x)
-      mask.rgb[static_cast<size_t>(3 * (y * mask.width + x) + 2)] = 1;  // just not black
+      mask.rgb[static_cast<size_t>(3 * (y * mask.width + x) + 2)] = 1;  // barely not black
   return std::make_shared<Picture>(std::move(mask));
 }
 
@@ -59,7 +59,8 @@ TEST(SpeakerRegions, AreThoseOfInfiniteTalk) {
         ASSERT_EQ(got.size(), static_cast<size_t>(3 * rows * columns));
         for (int m = 0; m < 3; ++m) {
           std::string text;
-          for (int y = 0; y < rows; y += stored == rows ? 1 : 20)  // of a large one the file has some rows
+          // For a large one the file has only some rows.
+          for (int y = 0; y < rows; y += stored == rows ? 1 : 20)
             for (int x = 0; x < columns; ++x)
               text += got[static_cast<size_t>((m * rows + y) * columns + x)] ? '1' : '0';
           EXPECT_EQ(text, c.at("masks").at(static_cast<size_t>(m)).get<std::string>())
@@ -71,10 +72,11 @@ TEST(SpeakerRegions, AreThoseOfInfiniteTalk) {
   EXPECT_EQ(compared, 3 * (2 * 3 + 4 * 2));
 }
 
-// A wide picture cropped to a square: what lies left and right of the middle is gone, and x counts from the picture's own edge.
+// A wide picture cropped to a square: the parts left and right of the middle are gone, and x counts from the
+// picture's own edge.
 TEST(SpeakerRegions, FollowTheCrop) {
   VideoRequest r = request_of(200, 100, 160, 160);
-  r.image_fit = "crop";  // of the picture x 50 to 150
+  r.image_fit = "crop";  // keeps x from 50 to 150 of the picture
   r.speaker_boxes = {"0,0,80,100", "100,0,200,50"};
   const auto regions = speaker_regions(r, 10, 10);
   for (int row = 0; row < 10; ++row)

@@ -1,5 +1,5 @@
-// Worlds that answer: the same seed and actions give the same bits, what a session may not remember, how it ends and goes on,
-// memory as planned however long it lasts, what is refused.
+// Worlds that answer: the same seed and actions give the same bits; what a session must not remember; how it
+// ends and continues; memory is as planned however long it lasts; what is refused.
 #include "api/world.h"
 
 #include <gmock/gmock.h>
@@ -94,7 +94,7 @@ TEST(Worlds, TheSameSeedAndActionsGiveTheSameBits) {
   EXPECT_EQ(walk(world, script()), first) << "start";
 }
 
-// An action moves the frames of its block's second latent frame and all behind it, and nothing before.
+// An action changes the frames of its block's second latent frame and all frames after it, and none before.
 TEST(Worlds, ActionsMoveWhatComesAfterThem) {
   World world = open();
   world.start({.image = picture(), .seed = 7});
@@ -132,7 +132,7 @@ TEST(Worlds, MemoryIsAsPlanned) {
   }
 }
 
-// Euler's way draws no noise between steps; with one step there is no difference.
+// Euler draws no noise between steps; with one step there is no difference.
 TEST(Worlds, TheSamplerIsTheModels) {
   const auto walked = [](const char* timesteps, const char* sampler) {
     const test::WorldModel made(
@@ -147,14 +147,15 @@ TEST(Worlds, TheSamplerIsTheModels) {
   EXPECT_EQ(walked("[1000]", "euler"), walked("[1000]", "lcm"));
 }
 
-// A picture of a post on a plain: it stays where it is while nothing is held, and goes to the left while one turns to the right.
+// A picture of a post on a plain: it stays in place while nothing is held, and moves left while the view
+// turns right.
 TEST(Worlds, TheOneThatShipsAnswers) {
   const std::filesystem::path folder = std::filesystem::path(TACHY_TEST_MODELS) / "world";
   const RgbFrame start = read_image(folder / "example" / "start.png");
   World world(folder, {.threads = 2});
   ASSERT_EQ(start.width, world.info().width);
   const size_t frame = start.rgb.size();
-  // The mean column of what is red, and the mean difference from the first picture.
+  // Returns the mean column of the red pixels, and the mean difference from the first picture.
   const auto look = [&](const std::vector<uint8_t>& film) {
     const uint8_t* p = film.data() + film.size() - frame;
     double columns = 0, red = 0, difference = 0;
@@ -332,7 +333,7 @@ TEST(Worlds, AFramesCallbackBeginsNothing) {
   EXPECT_EQ(watched.frames, 9);
 }
 
-// Nothing is held: the first key of templerun says so to the model.
+// When nothing is held, templerun's first key tells the model so.
 TEST(Worlds, TemplerunRestsOnAKeyOfItsOwn) {
   const test::WorldModel made(
       {.golden = "templerun", .world = R"({"width": 48, "height": 32, "timesteps": [1000, 500]})"});
@@ -406,7 +407,7 @@ TEST(WorldsOfAnEngine, ShareItsModel) {
   begin(one), begin(other);
   std::vector<uint8_t> a = walk(one, {{}}), b;
   EXPECT_EQ(clip(*engine), want_clip);
-  engine.reset();  // its worlds go on
+  engine.reset();  // its worlds continue
   std::thread thread([&] {
     for (int i = 0; i < 4; ++i)
       other.next_block(
@@ -420,7 +421,7 @@ TEST(WorldsOfAnEngine, ShareItsModel) {
   EXPECT_EQ(b, want);
 }
 
-// In float32 bytes differ by what rounding comes to; at level safe they repeat themselves.
+// In float32, bytes differ by rounding; at level safe they repeat exactly.
 TEST(WorldsOnGpu, AreAsOnTheCpu) {
   std::string why;
   if (!gpu_there(&why)) GTEST_SKIP() << why;

@@ -1,4 +1,5 @@
-// The list of the environment's variables is the one that the sources read, and says of each what it does to a run's settings.
+// The list of environment variables is the one that the sources read, and states the effect of each on a
+// run's settings.
 #include "base/environment.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +29,8 @@ std::string text_of_file(const fs::path& path) {
   return text.str();
 }
 
-// Every source file of the library, the command line and the Python package, with what stands in it.
+// Calls `body` with every source file of the library, the command line and the Python package, and its
+// content.
 template <class Body>
 void for_each_source(const Body& body) {
   size_t files = 0;
@@ -44,7 +46,7 @@ void for_each_source(const Body& body) {
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
-// Returns the text behind each place where the word stands by itself.
+// Returns the text after each place where the word occurs as a whole word.
 std::vector<std::string> behind(const std::string& text, const std::string& word) {
   std::vector<std::string> out;
   for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) {
@@ -55,7 +57,7 @@ std::vector<std::string> behind(const std::string& text, const std::string& word
   return out;
 }
 
-// NAME of `("NAME"` or `= "NAME"`, or nothing where another thing stands there.
+// Returns NAME for `("NAME"` or `= "NAME"`, or nothing for anything else.
 std::string quoted_after(const std::string& text, char before) {
   size_t at = text.find_first_not_of(" \n");
   if (at == text.npos || text[at] != before) return "";
@@ -86,7 +88,7 @@ TEST(EnvironmentList, IsWhatTheSourcesRead) {
   EXPECT_EQ(listed, read) << "src/base/environment.cpp (left) and what is read (right) differ";
 }
 
-// A name that is put together, or another function, would go round the list.
+// A name that is put together at run time, or another function, would evade the list.
 TEST(EnvironmentList, NothingReadsTheEnvironmentOtherwise) {
   for_each_source([&](const std::string& name, const std::string& text) {
     const bool python = name.ends_with(".py"), own = std::ranges::find(kOwn, name) != std::end(kOwn);

@@ -1,4 +1,4 @@
-// Ranges, choices and their words; fields in backticks and what a front end puts for them.
+// Ranges, choices and their wording; fields in backticks, and how a front end replaces them.
 #include "base/field.h"
 
 #include <gmock/gmock.h>

@@ -25,7 +25,7 @@ TEST(LineScope, TakesTheLinesOfItsThreadEachOnce) {
     {
       const LineScope within([&](std::string_view text) {
         inner.emplace_back(text);
-        say_line("said inside");  // to the scope around
+        say_line("said inside");  // goes to the scope around this one
       });
       warn("`steps`: {} are many", 1000);
     }

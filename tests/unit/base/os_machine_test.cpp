@@ -1,4 +1,4 @@
-// These test what base/os tells of the machine: memory, processors, time, addresses.
+// The facts that base/os reports about the machine: memory, processors, time, addresses.
 #include <gtest/gtest.h>
 
 #include <chrono>

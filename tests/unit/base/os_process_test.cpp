@@ -1,4 +1,4 @@
-// Processes, their locks, signals and streams, as base/os promises them for every system.
+// Processes, their locks, signals and streams behave as base/os promises for every system.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -62,7 +62,7 @@ TEST_F(OsProcesses, ALockHasOneHolderWhoTellsItsNumber) {
   EXPECT_FALSE(process_exists(child));
   EXPECT_EQ(told_holder(file, error_), std::nullopt);
   EXPECT_EQ(try_lock(file), LockResult::locked);
-  EXPECT_EQ(try_lock(open_lock_file(path, error_)), LockResult::taken);  // also within a process
+  EXPECT_EQ(try_lock(open_lock_file(path, error_)), LockResult::taken);  // also within one process
   ::close(ready[0]), ::close(ready[1]);
 }
 
@@ -78,7 +78,7 @@ TEST_F(OsProcesses, ALockedFileIsNoLink) {
 TEST_F(OsProcesses, ThisProcessAndItsProgram) {
   EXPECT_EQ(process_id(), ::getpid());
   EXPECT_TRUE(process_exists(process_id()));
-  EXPECT_TRUE(process_exists(1));  // another user's, perhaps
+  EXPECT_TRUE(process_exists(1));  // it may belong to another user
   const fs::path program = executable_path(error_);
   ASSERT_FALSE(error_);
   const FileFacts facts = executable_facts();

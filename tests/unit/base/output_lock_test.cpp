@@ -1,4 +1,5 @@
-// The lock on an output: one holder at a time, also by other spellings of its folder; nothing is left of a holder that was killed.
+// The lock on an output: there is one holder at a time, however the folder is spelled, and a killed holder
+// leaves nothing behind.
 #include "base/output_lock.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +28,7 @@ class Locks : public testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  // A process that has the lock, until it is killed.
+  // Starts a process that holds the lock until it is killed.
   pid_t holder(const fs::path& output) {
     int ready[2];
     EXPECT_EQ(pipe(ready), 0);
@@ -108,7 +109,7 @@ TEST_F(Locks, WhatIsNoLockStays) {
   EXPECT_THAT(refusal(folder_ / "none/a.mp4"), HasSubstr("make it first"));
 }
 
-// Four processes that take it in turn, each for a moment: never two at once.
+// Four processes take the lock alternately, each for a moment: there are never two at once.
 TEST_F(Locks, ManyProcesses) {
   const fs::path output = folder_ / "a.mp4", inside = folder_ / "inside";
   std::vector<pid_t> children;
@@ -118,7 +119,7 @@ TEST_F(Locks, ManyProcesses) {
     for (int taken = 0; taken < 20;) {
       const auto lock = OutputLock::attempt(output);
       if (!lock) continue;
-      if (!fs::create_directory(inside)) _exit(1);  // somebody else is inside
+      if (!fs::create_directory(inside)) _exit(1);  // another process is inside
       fs::remove(inside);
       ++taken;
     }

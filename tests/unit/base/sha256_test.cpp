@@ -1,4 +1,4 @@
-// SHA-256 against the values of FIPS 180-4's examples and of Python's hashlib, whole and in pieces.
+// SHA-256 compared with the examples of FIPS 180-4 and with Python's hashlib, at once and in pieces.
 #include "base/sha256.h"
 
 #include <gtest/gtest.h>

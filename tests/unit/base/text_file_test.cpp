@@ -1,5 +1,5 @@
-// Text as editors save it, against Python's codecs (tests/golden/text/make_encodings.py), and JSON with the mistakes
-// that people make.
+// Text as editors save it, compared with Python's codecs (tests/golden/text/make_encodings.py), and JSON with
+// mistakes that people make.
 #include "base/text_file.h"
 
 #include <gmock/gmock.h>
@@ -106,7 +106,7 @@ TEST(TextFile, LinesAndPlaces) {
       << "within a line it is a character";
 }
 
-// Pipes have no size; folders and what is too large are refused.
+// Pipes have no size; folders and files that are too large are refused.
 TEST(TextFile, PipesFoldersAndSizes) {
   std::string name = (std::filesystem::temp_directory_path() / "tachy-text-XXXXXX").string();
   ASSERT_NE(mkdtemp(name.data()), nullptr);

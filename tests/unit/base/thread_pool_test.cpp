@@ -1,5 +1,5 @@
-// The pool: every tile once for any number of threads, exceptions reach the caller, nested calls run inline,
-// and no OpenMP team is ever started.
+// The pool runs every tile once for any number of threads, passes exceptions to the caller, runs nested calls
+// inline, and never starts an OpenMP team.
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(ThreadPool, EachTileOnce) {
   }
 }
 
-// The workers serve one of them, the others run their tiles themselves until it is their turn.
+// The workers serve one of them; the others run their tiles themselves until it is their turn.
 TEST(ThreadPool, SeveralCallersAtOnce) {
   ThreadPool pool(3);
   std::atomic<int> wrong{0}, thrown{0};
@@ -152,7 +152,7 @@ TEST(ThreadPool, StartsNoOpenMpTeam) {
         for (int seen = widest; now > seen && !widest.compare_exchange_weak(seen, now);) {
         }
       };
-      // What a library compiled with OpenMP would get and do inside a tile.
+      // Notes what a library compiled with OpenMP would get and do inside a tile.
       note(omp_get_max_threads());
 #ifdef _OPENMP
 #pragma omp parallel

@@ -30,7 +30,8 @@ const std::string kBaseline = TACHY_SOURCE_DIR "/tests/baseline_performance.txt"
 const std::string kPicture = golden("image_pipeline/first.png");
 const std::string kLatents = golden("validate/vae-decode.safetensors");
 
-// `generate` is run with a prompt and the tiny model, the stages with what they need (see arguments()).
+// `generate` is run with a prompt and the tiny model, and the stages with the arguments that they need (see
+// arguments()).
 const std::vector<BadValue> kBadValues = {
     {"generate", "--prompt", kNotUtf8, 2, {"UTF-8", "byte 1"}},
     {"generate", "--prompt-file", "gone.txt", 3, {"cannot read"}},
@@ -285,7 +286,8 @@ const std::vector<BadValue> kBadValues = {
 // "command --option" → why no value of it can be wrong.
 const std::map<std::string, std::string> kAnyValueWorks = {};
 
-// The options of a command that take a value, by their first long name; positional arguments by theirs.
+// Returns a command's options that take a value, by their first long name, and its positional arguments by
+// theirs.
 class BadValues : public CliTest {
  protected:
   const std::vector<std::string>& options(const std::string& command) {
@@ -301,7 +303,7 @@ class BadValues : public CliTest {
       if (positionals ? std::regex_search(line, match, positional) : std::regex_search(line, match, option))
         out.push_back(match[1]);
     }
-    // A positional argument that is an option, too, is covered by it.
+    // A positional argument that is also an option is covered by the option.
     std::erase_if(out, [&](const std::string& o) {
       return !o.starts_with("--") && std::find(out.begin(), out.end(), "--" + o) != out.end();
     });
@@ -358,7 +360,7 @@ TEST_F(BadValues, AreRefusedWithOptionValueAndWhatWouldWork) {
 const std::set<std::string> kRepeatable = {"--prompt", "--seed",        "--golden",       "--lora",
                                            "--audio",  "--speaker-box", "--speaker-mask", "--without"};
 
-// The last counts: a value that works before it, or another that does not, changes nothing.
+// The last one counts: a value before it, whether it works or not, changes nothing.
 TEST_F(BadValues, OfAnOptionGivenTwiceTheLastCounts) {
   for (const BadValue& bad : kBadValues) {
     if (!bad.option.starts_with("--") || kRepeatable.contains(bad.option)) continue;
@@ -372,7 +374,7 @@ TEST_F(BadValues, OfAnOptionGivenTwiceTheLastCounts) {
   }
 }
 
-// Of two people: a third sound, and a second one said twice.
+// For two people: a third sound, and a second sound that is given twice.
 TEST_F(BadValues, ThreeSoundsAreTooMany) {
   for (const std::string option : {"--audio", "--speaker-mask"})
     for (const std::string& third : {option, option + "-2"}) {
@@ -387,7 +389,7 @@ TEST_F(BadValues, EveryOptionHasARow) {
   const auto all = commands();
   ASSERT_THAT(all, testing::IsSupersetOf({"generate", "info", "stage"}));
   size_t found = 0;
-  EXPECT_EQ(options("talk"), options("generate"));  // one and the same
+  EXPECT_EQ(options("talk"), options("generate"));  // they are the same
   for (const std::string& command : all) {
     if (command == "talk") continue;
     for (const std::string& option : options(command)) {
@@ -408,7 +410,8 @@ TEST_F(BadValues, EveryOptionHasARow) {
   }
 }
 
-// TACHY_ISA is an option of every command: an unknown one and one above the CPU are refused alike.
+// TACHY_ISA is an option of every command: an unknown set and one that this CPU does not have are refused
+// alike.
 TEST_F(BadValues, InstructionSetsThatAreNoneOrNotOfThisCpu) {
   const char* const set = std::getenv("TACHY_ISA");
   const std::string before = set ? set : "";

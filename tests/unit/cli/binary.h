@@ -1,5 +1,5 @@
-// Runs the built command line as a user would and keeps what it printed. TACHY_TEST_EMULATOR, say
-// "qemu-x86_64 -cpu Haswell", runs it as on another CPU.
+// Runs the built command line as a user would and keeps its output. With TACHY_TEST_EMULATOR, for example
+// "qemu-x86_64 -cpu Haswell", it runs as on another CPU.
 #pragma once
 
 #include <fcntl.h>
@@ -46,7 +46,7 @@ struct Done {
   std::string out, err;
 };
 
-// Each test has a folder of its own, which is also the working folder of the binary.
+// Each test has its own folder, which is also the binary's working folder.
 class CliTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -76,7 +76,7 @@ class CliTest : public testing::Test {
       const int i = open("/dev/null", O_RDONLY);
       if (o < 0 || e < 0 || chdir(folder_.c_str()) != 0) _exit(99);
       dup2(i, 0), dup2(o, 1), dup2(e, 2);
-      // What is tested is the CPU's, also on a machine with a GPU; --device says otherwise.
+      // Tests are for the CPU, even on a machine with a GPU, unless --device says otherwise.
       if (device_.empty())
         unsetenv("TACHY_DEVICE");
       else
@@ -100,7 +100,7 @@ class CliTest : public testing::Test {
   }
   Done run(const std::vector<std::string>& args) { return finish(start(args)); }
 
-  // `generate` with the tiny model.
+  // Returns the arguments of `generate` with the tiny model.
   std::vector<std::string> generate(std::vector<std::string> more, bool original = false) const {
     std::vector<std::string> args{"generate", "-m", model_path(original)};
     if (std::none_of(more.begin(), more.end(), [](const auto& w) { return w == "-t" || w == "--threads"; }))
@@ -109,7 +109,7 @@ class CliTest : public testing::Test {
     return args;
   }
 
-  // The commands that --help lists; an alias may follow a name.
+  // Returns the commands that --help lists; an alias may follow a name.
   std::vector<std::string> commands() {
     std::vector<std::string> out;
     std::istringstream help(run({"--help"}).out);

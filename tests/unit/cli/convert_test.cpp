@@ -1,5 +1,5 @@
-// `tachyscope convert`: what it prints, what it refuses, bounded memory, and that nothing lies under the output's name
-// when it is interrupted or killed, or when the disk is full.
+// `tachyscope convert`: its output, its refusals, bounded memory, and that nothing has the output's name when
+// it is interrupted or killed, or when the disk is full.
 #include <sys/mount.h>
 
 #include <algorithm>
@@ -23,7 +23,8 @@ class Convert : public CliTest {
     return run(args);
   }
 
-  // A transformer that is one large matrix, with a hole in place of its values. 8-bit floats take the longest.
+  // Writes a transformer that is one large matrix, with a hole in place of its values. 8-bit floats take the
+  // longest.
   void write_large(const std::string& name, int64_t rows, const std::string& dtype, int64_t size) {
     const int64_t width = 512;
     nlohmann::json header;
@@ -110,7 +111,7 @@ TEST_F(Convert, NamesThatAreNoUtf8) {
 TEST_F(Convert, TheModelThatShipsIsGeneratedFromEveryForm) {
   if (!fs::exists(kSprites + "/model_index.json")) GTEST_SKIP() << "the shipped model is not here";
   const auto frames = [&](const std::string& model) {
-    // What a file does not carry, the folder's own defaults, is said.
+    // Warns of the folder's own defaults, which a file does not contain.
     std::vector<std::string> args{"generate", "a red circle", "-m", model, "-o", "o/", "-q"};
     std::istringstream more(
         "--size 64x32 -f 1 --steps 2 --shift 3 --guidance 3 --sampler unipc --sinusoid original --grid "
@@ -122,7 +123,7 @@ TEST_F(Convert, TheModelThatShipsIsGeneratedFromEveryForm) {
     EXPECT_EQ(done.code, 0) << model << ": " << done.err;
     return read_text(path("l.safetensors"));
   };
-  constexpr size_t kLatents = 16 * 4 * 8 * sizeof(float);  // behind the settings, which name the model
+  constexpr size_t kLatents = 16 * 4 * 8 * sizeof(float);  // after the settings, which name the model
   const auto data = [](const std::string& file) { return file.substr(file.size() - kLatents); };
   const std::string want = data(frames(kSprites));
   for (const std::string to : {"diffusers", "single", "fp8", "int8", "gguf:Q8_0", "gguf:Q4_1", "gguf:BF16"}) {
@@ -140,7 +141,8 @@ TEST_F(Convert, InterruptedItLeavesNothing) {
       const auto begun = [&] {
         if (folder) return fs::exists(path(".out.convert.part/transformer/config.json"));
         return std::ranges::any_of(files(),
-                                   [&](const std::string& name) {  // of this run: another's is removed
+                                   // From this run: another run's file is removed.
+                                   [&](const std::string& name) {
                                      return name.starts_with(".out.gguf.") && name.ends_with(".part");
                                    });
       };
@@ -157,7 +159,7 @@ TEST_F(Convert, InterruptedItLeavesNothing) {
       EXPECT_EQ(files(), (std::set<std::string>{"in.safetensors"})) << signal << out;
     }
   }
-  // The next one takes away what the killed ones left.
+  // The next run removes what the killed ones left.
   for (const std::string to : {"diffusers", "gguf:Q4_0"})
     EXPECT_EQ(convert({model_path(), to == "diffusers" ? "out" : "out.gguf", "--to", to}).code, 0) << to;
   EXPECT_EQ(files(), (std::set<std::string>{"in.safetensors", "out", "out.gguf"}));
@@ -167,7 +169,7 @@ TEST_F(Convert, InterruptedItLeavesNothing) {
 TEST_F(Convert, MemoryDoesNotGrowWithTheModel) {
   long peaks[2];
   for (const int large : {0, 1}) {
-    write_large("in.safetensors", large ? 262144 : 1024, "BF16", 2);  // 270 MB, and next to nothing
+    write_large("in.safetensors", large ? 262144 : 1024, "BF16", 2);  // 270 MB, or next to nothing
     const Done done = convert({"in.safetensors", "out.safetensors", "--to", "fp8", "--overwrite", "-t", "2"});
     ASSERT_EQ(done.code, 0) << done.err;
     peaks[large] = done.peak_kb;

@@ -1,5 +1,5 @@
-// The pages under docs/ say what the program does: docs/options.md lists every option of every command and
-// every environment variable, and no other; the commands that README and docs/ show have those options.
+// The pages under docs/ match the program: docs/options.md lists every option of every command and every
+// environment variable, and no others; the commands in README and docs/ have the options that they show.
 #include <map>
 #include <regex>
 
@@ -15,11 +15,11 @@ const fs::path kSource = TACHY_SOURCE_DIR;
 
 class Docs : public CliTest {
  protected:
-  // Every spelling of every option that `command --help-all` lists.
+  // Returns every spelling of every option that `command --help-all` lists.
   const Names& options(const std::string& command) {
     Names& out = known_[command];
     if (!out.empty()) return out;
-    // Without a command --help-all lists the commands' options, too.
+    // Without a command, --help-all also lists the commands' options.
     std::istringstream help(command.empty() ? run({"--help"}).out : run({command, "--help-all"}).out);
     for (std::string line; std::getline(help, line);) {
       if (!line.starts_with("  -")) continue;
@@ -29,7 +29,7 @@ class Docs : public CliTest {
     return out;
   }
 
-  // The same without the options of help itself, which every command must have.
+  // Returns the same without the options of help itself, which every command must have.
   Names own_options(const std::string& command) {
     Names out = options(command);
     for (const char* help : {"-h", "--help", "--help-all"}) EXPECT_EQ(out.erase(help), 1u) << command;
@@ -39,7 +39,7 @@ class Docs : public CliTest {
   std::map<std::string, Names> known_;
 };
 
-// What stands between ` and ` in the first cell of a table's rows, by the heading above the table.
+// Returns the texts between backticks in the first cell of a table's rows, by the heading above the table.
 std::map<std::string, Names> names_by_heading(const fs::path& page) {
   std::map<std::string, Names> out;
   std::istringstream text(read_text(page));
@@ -64,7 +64,7 @@ TEST_F(Docs, OptionsPageListsWhatHelpLists) {
   for (const std::string& command : all) {
     const Names listed = own_options(command);
     found += listed.size();
-    if (command == "talk") {  // one and the same
+    if (command == "talk") {  // they are the same
       EXPECT_EQ(listed, own_options("generate"));
       continue;
     }
@@ -75,7 +75,8 @@ TEST_F(Docs, OptionsPageListsWhatHelpLists) {
   EXPECT_GT(found, 100u) << "the options of --help-all were not all understood";
 }
 
-// --help fits on a screen: of a command with many options it shows those used most, and says where the rest is.
+// --help fits on a screen: for a command with many options it shows the most used ones and says where the
+// others are.
 TEST_F(Docs, ShortHelpShowsFewOptionsAndNamesTheRest) {
   std::set<std::string> shortened;
   for (const std::string& command : commands()) {
@@ -154,7 +155,7 @@ TEST_F(Docs, CommandsThatAreShownHaveTheirOptions) {
   EXPECT_GT(shown, 10);
 }
 
-// Links between the pages, and from them to other files, lead somewhere.
+// Links between the pages, and from them to other files, have existing targets.
 TEST_F(Docs, LinksLeadToFiles) {
   std::vector<fs::path> pages = {kSource / "README.md", kSource / "ARCHITECTURE.md",
                                  kSource / "CONTRIBUTING.md", kSource / "bench/NOTES.md"};

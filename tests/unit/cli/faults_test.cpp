@@ -1,6 +1,6 @@
-// What a machine does to a long run: full and read-only disks, memory limits, kills, files that shrink in
-// use, damaged weights. Each ends in its documented exit code with a text that names the file or the number,
-// and never in half a video under the final name.
+// Things that can happen to a long run on a machine: full and read-only disks, memory limits, kills, files
+// that shrink while in use, damaged weights. Each ends in its documented exit code with a text that names the
+// file or the number, and never in half a video under the final name.
 #include <sys/mount.h>
 
 #include <nlohmann/json.hpp>
@@ -19,11 +19,12 @@ using testing::IsEmpty;
 
 class Faults : public CliTest {
  protected:
-  // Runs with a resource limit of the child's own.
+  // Runs with a resource limit that is only the child's.
   Done run_limited(const std::vector<std::string>& args, int resource, rlim_t bytes) {
     struct rlimit before {};
     getrlimit(static_cast<__rlimit_resource>(resource), &before);
-    // The parent's own limit is lowered while it forks: a child of fork() must not do much before exec().
+    // The parent's own limit is lowered while it forks, because a child of fork() must not do much before
+    // exec().
     const struct rlimit lowered { bytes, before.rlim_max };
     setrlimit(static_cast<__rlimit_resource>(resource), &lowered);
     const pid_t child = start(args);
@@ -36,7 +37,7 @@ class Faults : public CliTest {
       if (name.ends_with(".part")) out.insert(name);
     return out;
   }
-  // Waits until the run has printed `text` (with --json); false when it ended before.
+  // Waits until the run has printed `text` (with --json); returns false if it ended before.
   bool wait_for(const std::string& text) {
     for (int i = 0; i < 3000; ++i) {
       if (read_text(folder_.string() + ".out").find(text) != std::string::npos) return true;
@@ -128,7 +129,7 @@ TEST_F(Faults, StandardOutputThatTakesNothing) {
 
 #ifndef TACHY_SANITIZED  // sanitizers reserve terabytes of address space
 TEST_F(Faults, AddressSpaceBelowThePlanIsRefused) {
-  const auto limit = rlim_t{800} << 20;  // the plan says 788 MB, the program itself takes some 300
+  const auto limit = rlim_t{800} << 20;  // the plan states 788 MB; the program itself takes some 300
   const Done done = run_limited(
       generate({"x", "--json", "--size", "1920x1088", "--frames", "81", "-t", "1", "-o", "a.mp4"}), RLIMIT_AS,
       limit);
@@ -143,7 +144,7 @@ TEST_F(Faults, AddressSpaceBelowThePlanIsRefused) {
       << "a small run fits";
 }
 
-// Limits below what the program itself takes: an error, not a crash.
+// Limits below what the program itself takes give an error, not a crash.
 TEST_F(Faults, AddressSpaceOfAlmostNothing) {
   for (const int mb : {200, 250, 300, 350, 400, 450, 500, 600, 700}) {
     const Done done = run_limited(generate({"x", "-t", "8", "-o", "a.mp4"}), RLIMIT_AS, rlim_t(mb) << 20);
@@ -187,7 +188,8 @@ TEST_F(Faults, KilledAtTenRandomMoments) {
       EXPECT_TRUE(fs::exists(path("new.mp4")));
       EXPECT_TRUE(nlohmann::json::accept(read_text(path("new.json"))));
     }
-    // Half of the time the next run takes up what this one left, half of the time it begins anew.
+    // Half of the time the next run resumes the state that this one left, and half of the time it begins
+    // anew.
     if (i % 2 == 0) {
       const Done rest = run(args("new.mp4"));
       EXPECT_EQ(rest.code, 0) << "kill " << i << ": " << rest.err;
@@ -214,7 +216,7 @@ TEST_F(Faults, LeftoversOfLivingProcessesStay) {
 }
 
 TEST_F(Faults, SecondInterruptEndsAtOnce) {
-  // One step of this takes many seconds: the first ctrl-C could only be heeded after it.
+  // A single step takes many seconds here: the first ctrl-C would only be noticed after it.
   const pid_t child = start(
       generate({"a cat", "--size", "832x480", "--frames", "33", "--steps", "4", "--json", "-o", "new.mp4"}));
   ASSERT_TRUE(wait_for("denoise"));
@@ -229,7 +231,7 @@ TEST_F(Faults, SecondInterruptEndsAtOnce) {
   EXPECT_THAT(files(), IsEmpty()) << "temporaries are removed even then";
 }
 
-// Weights that are cut short while a run uses them.
+// Weights that are truncated while a run uses them.
 class Shrinking : public Faults {
  protected:
   void SetUp() override {
@@ -288,7 +290,8 @@ TEST_F(Shrinking, ReadWeightsDoNotCare) {
   }
 }
 
-// NaN as the first value of a tensor in each component, the image's too; the run's error is of that stage.
+// NaN as the first value of a tensor in each component, including the image encoder; the run's error names
+// that stage.
 TEST_F(Faults, NaNNamesTheStage) {
   struct Plant {
     const char *model, *file, *tensor, *says;

@@ -1,5 +1,5 @@
-// The command line's side of the tables of fields: every field has a spelling, messages are given it, options
-// reach the request, and settings carry every field there and back.
+// The command line's side of the tables of fields: every field has a spelling that messages use, options
+// reach the request, and settings preserve every field.
 #include "cli/field_options.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ using jobs::RunSettings;
 using jobs::to_json;
 using nlohmann::json;
 
-// A value of the field that is not its default: the last choice, the range's end, or any.
+// Returns a value of the field that is not its default: the last choice, the range's end, or any.
 template <class T>
 T other_value(const RequestField& field) {
   const auto* choices = std::get_if<Choices>(&field.allowed);
@@ -48,7 +48,7 @@ void set_other(const RequestField& field, std::optional<T>& member) {
   member = other_value<T>(field);
 }
 
-// All fields differ from a new request's.
+// Returns a request in which all fields differ from a new one.
 VideoRequest other_request() {
   VideoRequest request;
   for (const RequestField& field : request_fields())
@@ -82,7 +82,7 @@ TEST(FieldOptions, EveryFieldHasASpellingOfItsOwn) {
   EXPECT_EQ(option_of("seed"), "--seed");
 }
 
-// Otherwise users would be shown a name in backticks that no option has.
+// Otherwise users would see a name in backticks that no option has.
 TEST(FieldOptions, EveryFieldThatMessagesNameHasASpelling) {
   static const std::regex text("\"(?:\\\\.|[^\"\\\\])*\""), name("`([a-z][a-z_0-9]*)`");
   int named = 0;
@@ -117,9 +117,9 @@ class Settings : public testing::Test {
 TEST_F(Settings, CarryEveryFieldThereAndBack) {
   RunSettings settings{.request = other_request()};
   expect_equal(settings.request, VideoRequest(), false);
-  settings.request.image = std::make_shared<Picture>();  // else image_fit would not matter
-  settings.request.speech = std::make_shared<Speech>();  // nor audio_guidance
-  settings.request.speech_2 = settings.request.speech;   // nor speakers
+  settings.request.image = std::make_shared<Picture>();  // otherwise image_fit would not matter
+  settings.request.speech = std::make_shared<Speech>();  // otherwise audio_guidance would not matter
+  settings.request.speech_2 = settings.request.speech;   // otherwise speakers would not matter
   const json j = to_json(settings);
   EXPECT_EQ(j.size(), request_fields().size() + 1) << j.dump(2);
   for (const RequestField& field : request_fields()) EXPECT_TRUE(j.contains(field.key)) << field.key;
@@ -134,7 +134,7 @@ TEST_F(Settings, LeaveOutWhatDoesNotMatter) {
   EXPECT_FALSE(j.contains("image_fit"));
 }
 
-// Files of earlier versions are read, and are written the same: keys are for ever.
+// Files of earlier versions are read, and are written the same: keys never change.
 TEST_F(Settings, KeysAreThoseOfEarlierVersions) {
   const std::string text =
       R"({"device":"cpu","dtype":"f32","flow_shift":3.0,"fps":8.0,"grid":"diffusers",)"
@@ -154,7 +154,7 @@ TEST_F(Settings, KeysAreThoseOfEarlierVersions) {
 
 class Given : public testing::Test {
  protected:
-  // `base` with a command line laid over it.
+  // Returns `base` with a command line laid over it.
   VideoRequest over(VideoRequest base, std::vector<const char*> words) {
     CommandLine line("", "", "");
     CommandOptions sub = line.add_command("generate", "");
@@ -208,7 +208,7 @@ TEST_F(Given, WhatALevelDecidesFollowsALevel) {
   EXPECT_EQ(over(base, {"--steps", "3"}).dtype, "f32");
 }
 
-// Over the settings of an earlier run (--from) another preset decides anew.
+// Over the settings of an earlier run (--from), another preset decides anew.
 TEST_F(Given, WhatAPresetSetsFollowsAPreset) {
   const VideoRequest base{.preset = "fastwan-3",
                           .steps = 3,

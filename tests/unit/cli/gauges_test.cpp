@@ -1,4 +1,4 @@
-// validate, bench, compare, all, doctor and --profile as a user meets them: tables, JSON, exit codes.
+// validate, bench, compare, all, doctor and --profile as a user sees them: tables, JSON, exit codes.
 #include <nlohmann/json.hpp>
 
 #include "../pipelines/world_model.h"
@@ -12,7 +12,15 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class Gauges : public CliTest {};
+class Gauges : public CliTest {
+ protected:
+  // The JSON that doctor prints at level none. Its self-test takes seconds, so it runs once.
+  const json& doctor() {
+    static const json said =
+        json::parse(run({"doctor", "--json", "--level", "none", "-m", model_path()}).out);
+    return said;
+  }
+};
 
 TEST_F(Gauges, HelpTeaches) {
   for (const char* command : {"validate", "correctness", "bench", "benchmark", "compare", "all", "doctor"}) {
@@ -113,7 +121,8 @@ TEST_F(Gauges, BenchTimesAModelsStep) {
   EXPECT_GT(j["roofline"]["one_thread"]["f32_gflops"].get<double>(), 0);
 }
 
-// Of a model that makes videos block by block: its blocks by component, stored as a table and compared with what is timed now.
+// For a model that makes videos block by block: its blocks by component, stored as a table and compared with
+// a new measurement.
 TEST_F(Gauges, BlocksAreTimedByComponent) {
   const WorldModel model({.world = WorldModel::world()});
   const std::string at = model.path().string();
@@ -197,7 +206,7 @@ TEST_F(Gauges, AllOfAModelThatMakesBlocks) {
   EXPECT_EQ(moved["lines"][0]["id"], "block");
 }
 
-// A video that is made block by block says in its profile what its blocks took; so does a world.
+// The profile of a video that is made block by block tells how long its blocks took; so does a world's.
 TEST_F(Gauges, ProfilesTellOfBlocks) {
   const Done done = run(generate({"x", "--block", "1", "--profile", "t.json", "-o", "p.mp4"}));
   ASSERT_EQ(done.code, 0) << done.err;
@@ -230,7 +239,7 @@ TEST_F(Gauges, Doctor) {
   EXPECT_EQ(text.code, 0) << text.out;
   EXPECT_THAT(text.out, AllOf(HasSubstr("CPU"), HasSubstr("oneDNN"), HasSubstr("extreme"), HasSubstr("gemm"),
                               HasSubstr("all work")));
-  const json j = json::parse(run({"doctor", "--json", "--level", "none", "-m", model_path()}).out);
+  const json& j = doctor();
   EXPECT_TRUE(j["ok"].get<bool>());
   EXPECT_EQ(j["model"].size(), 3u);
   for (const auto& stage : j["model"]) {
@@ -241,9 +250,9 @@ TEST_F(Gauges, Doctor) {
   for (const auto& op : j["ops"]) EXPECT_EQ(op["implementation"], "ref");
 }
 
-// Without a GPU each command that is asked for one says why there is none, before it does anything.
+// Without a GPU, each command that is asked for one says why there is none, before it does anything.
 TEST_F(Gauges, WithoutAGpu) {
-  const json j = json::parse(run({"doctor", "--json"}).out);
+  const json& j = doctor();
   EXPECT_EQ(j["device"], "cpu");
   if (j["gpu"]["found"].get<bool>()) GTEST_SKIP() << "this machine has " << j["gpu"]["name"];
   EXPECT_FALSE(j["gpu"]["why_not"].get<std::string>().empty());
@@ -263,7 +272,7 @@ TEST_F(Gauges, WithoutAGpu) {
   }
 }
 
-// Each command that computes takes a GPU where it can use one; where there is none it says nothing of it.
+// Each command that computes uses a GPU if it can; if there is none, it does not mention it.
 TEST_F(Gauges, TheDeviceIsLeftToTheMachine) {
   const std::string stage_out = "o.safetensors", latents = golden("validate/vae-decode.safetensors");
   std::vector<std::vector<std::string>> commands = {
@@ -279,7 +288,7 @@ TEST_F(Gauges, TheDeviceIsLeftToTheMachine) {
     EXPECT_EQ(done.code, 2) << command[0] << done.err;
     EXPECT_THAT(done.err, AllOf(HasSubstr("TACHY_DEVICE"), HasSubstr("'tpu'"))) << command[0];
   }
-  commands.pop_back();  // doctor, which takes seconds: once below
+  commands.pop_back();  // doctor takes seconds, so it runs only once, below
   device_ = "cpu";
   for (const auto& command : commands) {
     const Done done = run(command);

@@ -1,5 +1,5 @@
-// Ctrl-C and sudden death: exit code 130, nothing under the
-// final name, the old file untouched, the next run unharmed.
+// Ctrl-C and sudden death: the exit code is 130, nothing has the final name, the old file is untouched, and
+// the next run is not affected.
 #include <sys/stat.h>
 
 #include "binary.h"
@@ -11,7 +11,7 @@ using testing::HasSubstr;
 
 class Interrupt : public CliTest {
  protected:
-  // A run long enough to be interrupted, started and known to be denoising.
+  // Starts a run that is long enough to be interrupted, and waits until it denoises.
   pid_t start_long(const std::string& output) {
     const pid_t child = start(
         generate({"a cat", "--size", "96x96", "--frames", "33", "--steps", "1000", "--json", "-o", output}));
@@ -42,13 +42,13 @@ TEST_F(Interrupt, SigintAndSigterm) {
   EXPECT_GT(fs::file_size(path("old.mp4")), 1000u);
 }
 
-// All frames are there, the encoder is far behind.
+// All frames are made, but the encoder is far behind.
 TEST_F(Interrupt, WhileTheEncoderCatchesUp) {
   write("old.mp4", "an old video");
   const pid_t child =
       start(generate({"a cat", "--size", "640x384", "--frames", "33", "--steps", "1", "--encode-speed",
                       "slow", "--state-every", "0", "--json", "-o", "old.mp4"}));
-  const std::string all = "\"done\":33";  // frames of the last stage
+  const std::string all = "\"done\":33";  // frames in the last stage
   const auto printed = [&] { return read_text(folder_.string() + ".out").find(all) != std::string::npos; };
   for (int i = 0; i < 6000 && !printed(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   ASSERT_TRUE(printed());
@@ -73,7 +73,8 @@ TEST_F(Interrupt, SigkillLeavesNothingUnderTheFinalName) {
   EXPECT_EQ(run(generate({"a cat", "-o", "new.mp4"})).code, 0);
 }
 
-// What does not look whether it is to stop (here: opening a pipe that nobody writes to) is not waited for.
+// Code that does not check whether it should stop (here: opening a pipe that nobody writes to) is not waited
+// for.
 TEST_F(Interrupt, WhatCannotStopIsNotWaitedFor) {
   ASSERT_EQ(mkfifo(path("prompts").c_str(), 0600), 0);
   const pid_t child = start(generate({"--prompt-file", "prompts", "-o", "new.mp4"}));

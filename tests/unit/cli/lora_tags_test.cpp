@@ -1,5 +1,5 @@
-// Tags of LoRAs in prompts, by the rules of stable-diffusion.cpp: what is a tag, what its name finds, whose request it
-// becomes part of.
+// Tags of LoRAs in prompts, by the rules of stable-diffusion.cpp: what counts as a tag, what its name finds,
+// and which request it becomes a part of.
 #include "cli/lora_tags.h"
 
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 class LoraTags : public CliTest {
  protected:
-  // A pair for one layer of the tiny model.
+  // Writes a pair for one layer of the tiny model.
   void put(const std::string& name) const {
     fs::create_directories(path(name).parent_path());
     std::vector<float> down(2 * 24, 0.5f), up(24 * 2, 0.25f);
@@ -117,7 +117,8 @@ TEST_F(LoraTags, NamesAreThoseOfTheFolder) {
   EXPECT_THAT(refused(o).message(), AllOf(HasSubstr("--lora-dir"), HasSubstr("<lora:fur:1>")));
 }
 
-// An untagged prompt of the same file has none, and a model of two experts gives each tag its own.
+// A prompt without tags in the same file gets no LoRA, and a model with two experts gives each tag its own
+// expert.
 TEST_F(LoraTags, EachPromptHasItsOwn) {
   fs::create_directories(path("loras"));
   write("loras/fur.safetensors", ""), write("loras/light.safetensors", "");
@@ -152,7 +153,7 @@ TEST_F(LoraTags, AreTheSameVideoAsTheOption) {
   EXPECT_EQ(settings["prompt"], "a cat");
   EXPECT_EQ(settings["loras"], json::array({"loras/fur.safetensors:0.5"}));
   EXPECT_EQ(tagged, frames({"generate", "--from", "tag.json"}, "again"));
-  // Tags of a new prompt take the place of the settings' LoRAs, and none leaves them.
+  // Tags of a new prompt replace the settings' LoRAs; a prompt without tags keeps them.
   EXPECT_EQ(frames({"generate", "--from", "tag.json", "a cat<lora:fur:1>", "--lora-dir", "loras"}, "more"),
             frames(generate({"a cat", "--lora", "loras/fur.safetensors:1"}), "one"));
 }

@@ -1,5 +1,5 @@
-// Stands where a tool of Nsight would be: NVTX loads it by NVTX_INJECTION64_PATH, and it writes each range that is begun ("+name")
-// and ended ("-") as a line to the file that TACHY_TEST_NVTX names.
+// Replaces one of Nsight's tools: NVTX loads it through NVTX_INJECTION64_PATH, and it writes a line to the
+// file that TACHY_TEST_NVTX names for each range that begins ("+name") and ends ("-").
 #include <nvtx3/nvToolsExt.h>
 #include <pthread.h>
 #include <stdio.h>

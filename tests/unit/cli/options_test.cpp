@@ -1,4 +1,4 @@
-// Options and their wrong values: exit code, the option's name, the value and what would work.
+// Options with wrong values: the exit code, the option's name, the value, and what would work.
 #include <nlohmann/json.hpp>
 
 #include "binary.h"
@@ -15,7 +15,9 @@ class Options : public CliTest {};
 TEST_F(Options, HelpAndVersion) {
   const Done version = run({"--version"});
   EXPECT_EQ(version.code, 0);
-  EXPECT_THAT(version.out, testing::MatchesRegex("tachyscope [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  EXPECT_THAT(version.out,
+              testing::MatchesRegex(
+                  "tachyscope [0-9]+\\.[0-9]+\\.[0-9]+( \\(built for CPUs with [A-Z0-9-]+ alone\\))?\n"));
   for (const auto& args : std::vector<std::vector<std::string>>{
            {"--help"}, {"generate", "--help"}, {"info", "--help"}, {"stage", "--help"}}) {
     const Done done = run(args);

@@ -1,5 +1,5 @@
-// Tests what a run writes, and what it leaves alone: names made of prompts, two runs of one output, settings, states, previews
-// and profiles beside files of other people.
+// The files that a run writes and those that it leaves alone: names made from prompts, two runs of one
+// output, and settings, states, previews and profiles beside other people's files.
 #include <nlohmann/json.hpp>
 
 #include "base/output_lock.h"
@@ -21,7 +21,7 @@ class Outputs : public CliTest {
  protected:
   json settings(const std::string& name) const { return json::parse(read_text(path(name)), nullptr, false); }
 
-  // Output and errors of its own: several of these run at once.
+  // Has its own output and errors: several of these run at once.
   pid_t start_at_once(const std::vector<std::string>& args, const std::string& name) {
     const fs::path own = folder_;
     folder_ = own.string() + "." + name;
@@ -37,7 +37,7 @@ class Outputs : public CliTest {
     return folder_ = own, done;
   }
 
-  // A run that is denoising, for minutes.
+  // A run that denoises for minutes.
   std::vector<std::string> long_run(std::vector<std::string> more) const {
     more.insert(more.begin(), {"a cat", "--size", "96x96", "--frames", "33", "--steps", "1000",
                                "--state-every", "0", "--json"});
@@ -48,7 +48,7 @@ class Outputs : public CliTest {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return fs::exists(path(name));
   }
-  // Leaves the state of an interrupted run, with nothing under its name.
+  // Leaves the state of an interrupted run, and nothing under the run's own name.
   void interrupt(const std::vector<std::string>& args, const std::string& state) {
     const pid_t child = start(args);
     EXPECT_TRUE(wait_for_file(state));
@@ -110,9 +110,9 @@ TEST_F(Outputs, ResumeWithoutANameFindsItsState) {
     return generate(more);
   };
   ASSERT_EQ(run(job({"--steps", "60", "-o", "whole.mp4"})).code, 0);
-  ASSERT_EQ(run(job({"--steps", "2"})).code, 0);                  // has a-red-cat-0.mp4
-  interrupt(job({"--steps", "50"}), "a-red-cat-0_2.mp4.resume");  // another job's
-  interrupt(job({"--steps", "60"}), "a-red-cat-0_3.mp4.resume");  // this one's
+  ASSERT_EQ(run(job({"--steps", "2"})).code, 0);                  // makes a-red-cat-0.mp4
+  interrupt(job({"--steps", "50"}), "a-red-cat-0_2.mp4.resume");  // belongs to another job
+  interrupt(job({"--steps", "60"}), "a-red-cat-0_3.mp4.resume");  // belongs to this job
   const Done rest = run(job({"--steps", "60", "--resume"}));
   ASSERT_EQ(rest.code, 0) << rest.err;
   EXPECT_THAT(rest.out, HasSubstr("\"output\":\"a-red-cat-0_3.mp4\""));
@@ -120,7 +120,7 @@ TEST_F(Outputs, ResumeWithoutANameFindsItsState) {
   EXPECT_EQ(read_text(path("a-red-cat-0_3.mp4")), read_text(path("whole.mp4")));
   EXPECT_TRUE(fs::exists(path("a-red-cat-0_2.mp4.resume")));
   EXPECT_FALSE(fs::exists(path("a-red-cat-0_3.mp4.resume")));
-  // Complete already; and nothing of it: a name that nobody has.
+  // The first is already complete; for the second nothing exists, so it gets an unused name.
   EXPECT_THAT(run(job({"--steps", "60", "--resume"})).out,
               AllOf(HasSubstr("\"complete\""), HasSubstr("a-red-cat-0_3.mp4")));
   EXPECT_THAT(run(job({"--steps", "3", "--resume"})).out, HasSubstr("\"output\":\"a-red-cat-0_4.mp4\""));
@@ -172,7 +172,7 @@ TEST_F(Outputs, FoldersAndPatternsOfTheSamePicturesAreOneOutput) {
   EXPECT_THAT(files(), ElementsAre("frames.resume")) << "no folder, no lock";
 }
 
-// Names of files are bytes: those of old disks and archives are in Latin-1 and the like.
+// Names of files are bytes: on old disks and in archives they are in Latin-1 and the like.
 TEST_F(Outputs, NamesThatAreNoUtf8) {
   const std::string name = "caf\xe9";
   fs::copy(golden("image_pipeline/first.png"), path(name + ".png"));
@@ -205,7 +205,7 @@ TEST_F(Outputs, NamesThatAreNoUtf8) {
   EXPECT_THAT(run(again).out, HasSubstr("\"complete\""));
 }
 
-// Every command that writes a file for a while; the output is locked as a run would.
+// Every command that writes a file for a while locks it as a run does.
 TEST_F(Outputs, OtherCommandsLockTheirOutputsToo) {
   const std::string sprites = std::string(TACHY_SOURCE_DIR) + "/models/sprites";
   const RgbFrame picture(16, 16);
@@ -245,7 +245,7 @@ TEST_F(Outputs, SettingsOfSomebodyElseStay) {
   EXPECT_EQ(run(generate({"a dog", "-o", "scene.mp4", "-q"})).code, 0);
   EXPECT_EQ(settings("scene.mp4.json")["prompt"], "a dog") << "its own are replaced";
   EXPECT_THAT(run(generate({"a dog", "-o", "scene.mp4", "--resume"})).out, HasSubstr("complete already"));
-  // Neither name: before the work, not after it.
+  // Neither name is available: that is reported before the work, not after it.
   write("scene.mp4.json", "[]");
   const std::string video = read_text(path("scene.mp4"));
   done = run(generate({"a cat", "-o", "scene.mp4", "--json"}));
@@ -273,7 +273,7 @@ TEST_F(Outputs, OutputsThatShareAStemKeepTheirSettings) {
   EXPECT_EQ(settings("scene.webm.json")["prompt"], "four");
   EXPECT_EQ(settings("scene.gif.json")["prompt"], "three");
   EXPECT_EQ(files().size(), 6u);
-  // Renamed together, and of a version that named no output.
+  // Renamed together, and from a version that did not note the output's name.
   fs::rename(path("scene.mp4"), path("new.mp4")), fs::rename(path("scene.json"), path("new.json"));
   ASSERT_EQ(run(generate({"six", "-o", "new.mp4", "-q"})).code, 0);
   EXPECT_EQ(settings("new.json")["prompt"], "six");
@@ -313,13 +313,13 @@ TEST_F(Outputs, FilesInTheWayStayAndTheRunIsRefused) {
     EXPECT_EQ(read_text(path(file)), content);
   }
   EXPECT_EQ(files(), before);
-  // A file that a run of ours has written is replaced.
+  // A file that one of our runs has written is replaced.
   const auto with = generate({"a cat", "-o", "c.mp4", "--preview", "p.png", "--profile", "t.json",
                               "--save-latents", "l.safetensors", "-q"});
   EXPECT_EQ(run(with).code, 0);
   const Done again = run(with);
   EXPECT_EQ(again.code, 0) << again.err;
-  // Nothing is written beside standard output, nor removed.
+  // Nothing is written or removed beside standard output.
   write("-.resume", "mine");
   EXPECT_EQ(run(generate({"a cat", "-o", "-", "-q"})).code, 0);
   EXPECT_EQ(read_text(path("-.resume")), "mine");

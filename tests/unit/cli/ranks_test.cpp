@@ -1,4 +1,5 @@
-// `generate --ranks`: the same file as without, what the plan says of it, and the exit codes of what has none.
+// `generate --ranks` gives the same file as without; also what the plan says about it, and the exit codes
+// where it is not supported.
 #include <nlohmann/json.hpp>
 
 #include "binary.h"

@@ -1,4 +1,4 @@
-// --image and --resume as a user meets them: files, hashes, killed processes, refusals.
+// --image and --resume as a user sees them: files, hashes, killed processes, refusals.
 #include <nlohmann/json.hpp>
 
 #include "binary.h"
@@ -23,7 +23,7 @@ class Resume : public CliTest {
     return generate(words);
   }
 
-  // Starts it, and kills it when `stage` has reported `done` steps. False when it was over before.
+  // Starts it, and kills it when `stage` has reported `done` steps. Returns false if it was over before.
   bool kill_at(const std::vector<std::string>& args, const std::string& stage, int done) {
     const pid_t child = start(args);
     for (int i = 0; i < 60000; ++i) {
@@ -58,7 +58,7 @@ TEST_F(Resume, KilledRunsGoOnBitForBit) {
   for (const std::string sampler : {"unipc", "euler", "dpm++", "dpm++_sde", "lcm"}) {
     ASSERT_EQ(run(job(sampler, "whole.mp4")).code, 0);
     EXPECT_FALSE(fs::exists(path("whole.mp4.resume")));
-    // Three times killed, each time further on.
+    // It is killed three times, each time further on.
     int last = 0;
     for (const int at : {3, 12, 25}) {
       if (!kill_at(job(sampler, "cut.mp4", {"--resume"}), "denoise", at)) break;
@@ -76,7 +76,7 @@ TEST_F(Resume, KilledRunsGoOnBitForBit) {
   }
 }
 
-// Block by block: from the last block that was finished, with the frames before it in the file again.
+// Block by block: it resumes from the last finished block, and the frames before it are in the file again.
 TEST_F(Resume, KilledRunsOfBlocksGoOnBitForBit) {
   const auto blocks = [&](const std::string& output, std::vector<std::string> more = {}) {
     std::vector<std::string> words{"a red cat",
@@ -158,7 +158,7 @@ TEST_F(Resume, WhatDiffersIsNamed) {
   done = run(job("euler", "cut.mp4", {"--resume"}));
   EXPECT_EQ(done.code, 2);
   EXPECT_THAT(done.err, HasSubstr("sampler unipc, here euler"));
-  // The same options with other weights.
+  // The same options with other weights are refused.
   fs::copy(model_path(), path("other"), fs::copy_options::recursive);
   const auto weights = path("other") / "vae" / "diffusion_pytorch_model.safetensors";
   std::string bytes = read_text(weights);
@@ -169,7 +169,7 @@ TEST_F(Resume, WhatDiffersIsNamed) {
   done = run(words);
   EXPECT_EQ(done.code, 2);
   EXPECT_THAT(done.err, HasSubstr("the model's files"));
-  // Another version.
+  // Another version is refused.
   std::string altered = kept;
   const std::string key = "\\\"tachyscope\\\":\\\"";
   const size_t at = altered.find(key);
@@ -179,14 +179,14 @@ TEST_F(Resume, WhatDiffersIsNamed) {
   done = run(job("unipc", "cut.mp4", {"--resume"}));
   EXPECT_EQ(done.code, 2);
   EXPECT_THAT(done.err, HasSubstr("version 9"));
-  // A damaged file.
+  // A damaged file is refused.
   for (const size_t size : {size_t{0}, size_t{5}, kept.size() / 2, kept.size() - 1}) {
     write("cut.mp4.resume", kept.substr(0, size));
     done = run(job("unipc", "cut.mp4", {"--resume"}));
     EXPECT_EQ(done.code, 4) << size << done.err;
     EXPECT_THAT(done.err, HasSubstr("cut.mp4.resume"));
   }
-  // Unharmed, it still goes on; and without --resume a run begins anew and says so.
+  // Undamaged, it can still be resumed; without --resume a run begins anew and says so.
   write("cut.mp4.resume", kept);
   EXPECT_EQ(run(job("unipc", "cut.mp4", {"--resume"})).code, 0);
   write("cut.mp4.resume", kept);
@@ -196,7 +196,7 @@ TEST_F(Resume, WhatDiffersIsNamed) {
   EXPECT_FALSE(fs::exists(path("cut.mp4.resume")));
 }
 
-// The settings in a state file of this run, changed: a safetensors file's header and its length.
+// Changes the settings in a state file of this run, adjusting the safetensors header and its length.
 void change_settings(const std::string& file, const std::function<void(json&)>& change) {
   const std::string bytes = read_text(file);
   uint64_t length = 0;
@@ -212,7 +212,7 @@ void change_settings(const std::string& file, const std::function<void(json&)>& 
       << std::string(reinterpret_cast<const char*>(&now), 8) << text << bytes.substr(8 + length);
 }
 
-// A run of a GPU is gone on with, or repeated, on one; elsewhere only by who says so.
+// A run on a GPU is resumed or repeated on one; elsewhere only if the user asks for that.
 TEST_F(Resume, TheDeviceIsKeptAsAWish) {
   if (!kill_at(job("unipc", "cut.mp4"), "denoise", 12)) GTEST_SKIP() << "it was over before";
   change_settings(path("cut.mp4.resume"), [](json& s) {
@@ -220,7 +220,7 @@ TEST_F(Resume, TheDeviceIsKeptAsAWish) {
     s["device"] = "cuda";
   });
   const std::vector<std::string> words{"generate", "--from", "cut.mp4.resume", "--resume", "--json"};
-  setenv("CUDA_VISIBLE_DEVICES", "", 1);  // where there is a GPU
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);  // for machines with a GPU
   const Done refused = run(words);
   EXPECT_EQ(refused.code, 5) << refused.err;
   EXPECT_THAT(refused.err, AllOf(HasSubstr("cut.mp4.resume"), HasSubstr("GPU"), HasSubstr("--device cpu")));
@@ -230,7 +230,7 @@ TEST_F(Resume, TheDeviceIsKeptAsAWish) {
   const Done done = run(asked);
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_GE(resumed_step(done), 12);
-  // The same of the settings beside a finished video.
+  // The same holds for the settings beside a finished video.
   json settings = json::parse(read_text(path("cut.json")));
   EXPECT_EQ(settings.at("device"), "cpu");
   settings["device"] = "cuda";
@@ -279,11 +279,11 @@ TEST_F(ImageOption, TheRunRecordsThePictureAndChecksIt) {
   EXPECT_EQ(settings["image_sha256"], "077ee4c599c7f99bc4be6acf5d7b9b2331fcb513b5f8fecebe6a9dc0872df487");
   EXPECT_EQ(run({"generate", "--from", "a.mp4", "-o", "b.mp4", "-t", "1"}).code, 0);
   EXPECT_EQ(read_text(path("a.mp4")), read_text(path("b.mp4")));
-  // Settings and picture moved together.
+  // Settings and picture moved together are found.
   fs::create_directory(path("moved"));
   fs::rename(path("photo.png"), path("moved/photo.png")), fs::rename(path("a.json"), path("moved/a.json"));
   EXPECT_EQ(run({"generate", "--from", "moved/a.json", "-o", "c/"}).code, 0);
-  // Another picture under the old name.
+  // Another picture under the old name is refused.
   fs::copy(golden("image_pipeline/last.png"), path("moved/photo.png"), fs::copy_options::overwrite_existing);
   const Done other = run({"generate", "--from", "moved/a.json", "-o", "d.mp4"});
   EXPECT_EQ(other.code, 2);
@@ -322,7 +322,7 @@ TEST_F(ImageOption, BadInputsNameOptionValueAndRemedy) {
   EXPECT_THAT(files(), testing::ElementsAre("broken.png", "text.png"));
 }
 
-// The vision model's pictures are prepared by the engine, from the files as they are.
+// The engine prepares the vision model's pictures, from the files as they are.
 TEST_F(ImageOption, ThePictureAloneSufficesForAModelWithAnImageEncoder) {
   const std::vector<std::string> common{"generate",    "the red cat moves",
                                         "--size",      "32x48",

@@ -1,5 +1,5 @@
-// Tests what a run's settings say beside its request: the fields that variables once were, and the environment. A run that is
-// repeated or gone on with in another environment says so.
+// The parts of a run's settings besides its request: fields that used to be variables, and the environment. A
+// run that is repeated or resumed in another environment says so.
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -22,7 +22,7 @@ const std::string kSprites = std::string(TACHY_SOURCE_DIR) + "/models/sprites";
 
 class SettingsOfRuns : public CliTest {
  protected:
-  // Variables for the runs started while it lives; what was set before comes back.
+  // Sets a variable for the runs that start while it lives; the previous value is restored.
   struct Setting {
     Setting(const char* name, const char* value) : name(name) {
       if (const char* const old = std::getenv(name)) before = old;
@@ -71,8 +71,8 @@ TEST_F(SettingsOfRuns, TheEnvironmentIsRecordedAndADifferentOneIsSaid) {
                                              HasSubstr("TACHY_PACE was not set and is off now")));
 }
 
-// Variables that change no bits, as the list says, change none. The tests on a GPU are gpu_run_test.cpp,
-// gpu_rounded_test.cpp and wan_dit_gpu_test.cpp.
+// Variables that do not change any bits, according to the list, indeed change none. The tests on a GPU are
+// gpu_run_test.cpp, gpu_rounded_test.cpp and wan_dit_gpu_test.cpp.
 TEST_F(SettingsOfRuns, VariablesOfSameBitsChangeNone) {
   const std::pair<const char*, const char*> values[] = {
       {"TACHY_GRAPHS", "off"},           {"TACHY_CUDA_OVERLAP", "0"},     {"TACHY_HUGE_PAGES", "0"},
@@ -102,7 +102,7 @@ TEST_F(SettingsOfRuns, AValueThatIsNoTextIsNoObstacle) {
   EXPECT_THAT(done.err, Not(HasSubstr("environment")));
 }
 
-// Where models lie matters to a run that names none.
+// The place of models matters to a run that names none.
 TEST_F(SettingsOfRuns, TheFolderOfModelsIsOfRunsThatNameNone) {
   const Setting folder("TACHY_MODEL_DIR", TACHY_SOURCE_DIR "/models");
   ASSERT_EQ(run(short_run("a.png")).code, 0);
@@ -114,7 +114,7 @@ TEST_F(SettingsOfRuns, TheFolderOfModelsIsOfRunsThatNameNone) {
   EXPECT_EQ(settings("b.json").at("environment").at("TACHY_MODEL_DIR"), TACHY_SOURCE_DIR "/models");
 }
 
-// The device is a field, by which --from goes: no word about the variable.
+// The device is a field, which --from follows: nothing is said about the variable.
 TEST_F(SettingsOfRuns, AVariableThatAFieldSpeaksForIsNoDifference) {
   ASSERT_EQ(run(short_run("a.png")).code, 0);
   EXPECT_EQ(settings("a.json").at("device"), "cpu");
@@ -165,7 +165,7 @@ TEST_F(SettingsOfRuns, ADamagedEnvironmentIsRefused) {
   }
 }
 
-// A field now, that settings hold and --from repeats.
+// This is now a field that settings hold and --from repeats.
 TEST_F(SettingsOfRuns, VaeMathIsRepeated) {
   const auto sprites = [&](const std::string& output, std::vector<std::string> more) {
     more.insert(more.end(),
@@ -186,7 +186,7 @@ TEST_F(SettingsOfRuns, VaeMathIsRepeated) {
   back.insert(back.end(), {"--vae-math", "auto"});
   ASSERT_EQ(run(back).code, 0);
   EXPECT_EQ(pixels("again.png"), pixels("plain.png"));
-  // The variable is none any more.
+  // The variable no longer exists.
   const Setting gone("TACHY_VAE_MATH", "fp8");
   ASSERT_EQ(sprites("variable.png", {}).code, 0);
   EXPECT_EQ(pixels("variable.png"), pixels("plain.png"));
@@ -205,7 +205,7 @@ TEST_F(SettingsOfRuns, WhereThereIsNoKernelForVaeMathTheRunIsRefused) {
   EXPECT_TRUE(files().empty());
 }
 
-// How a file was encoded is repeated in the same format; another format's numbers mean something else.
+// A file's encoding is repeated in the same format; another format's numbers mean something else.
 TEST_F(SettingsOfRuns, TheEncodingIsRepeatedAndNoReasonNotToGoOn) {
   const auto from = [&](const char* output, std::vector<std::string> more = {}) {
     more.insert(more.begin(), {"generate", "--from", "a.mp4", "-o", output, "-t", "2"});
@@ -220,7 +220,7 @@ TEST_F(SettingsOfRuns, TheEncodingIsRepeatedAndNoReasonNotToGoOn) {
   EXPECT_FALSE(settings("c.json").contains("encoding"));
   ASSERT_EQ(from("d.mp4", {"--crf", "10"}).code, 0);
   EXPECT_EQ(settings("d.json").at("encoding").at("crf"), 10);
-  // It is complete, and with another one it is not.
+  // It is complete, but with another encoding it is not.
   EXPECT_THAT(from("d.mp4", {"--crf", "10", "--resume"}).out, HasSubstr("complete already"));
   EXPECT_THAT(from("d.mp4", {"--crf", "11", "--resume"}).out, Not(HasSubstr("complete already")));
   ASSERT_EQ(run(short_run("e.mp4")).code, 0);
@@ -234,7 +234,7 @@ TEST_F(SettingsOfRuns, TheEncodingIsRepeatedAndNoReasonNotToGoOn) {
   }
 }
 
-// A world's video says all that its pixels depend on, too.
+// A world's video also records everything that its pixels depend on.
 TEST_F(SettingsOfRuns, OfAWorld) {
   const WorldModel model({.world = WorldModel::world()});
   const Setting force("TACHY_FORCE", "rmsnorm:ref");

@@ -1,5 +1,6 @@
-// Every command with every model that ships, and with folders that lack one of its parts: a result or an error that says
-// something, never a crash. Parts that some models have and others have not are where a program dies.
+// Every command with every model that ships, and with folders that lack one of its parts, gives a result or a
+// meaningful error, and never crashes. Parts that only some models have are where a program is likely to
+// crash.
 #include "binary.h"
 #include "inspect/doctor.h"
 
@@ -14,7 +15,8 @@ constexpr const char* kShipped[] = {"sprites", "talker", "world"};
 
 class Shipped : public CliTest {
  protected:
-  // Checks what a command says of a model: no signal, no internal error, and words where it is refused.
+  // Checks a command's answer about a model: no signal, no internal error, and an explanation if it is
+  // refused.
   Done expect_answer(const std::vector<std::string>& args) {
     Done done = run(args);
     std::string line;
@@ -26,7 +28,7 @@ class Shipped : public CliTest {
     return done;
   }
 
-  // Short forms of every command that takes a model, each of which opens it.
+  // Short forms of every command that opens a model.
   std::vector<std::vector<std::string>> commands_of(const std::string& model) {
     const std::string lora = golden("adapters/original.safetensors");
     return {{"info", model},
@@ -60,7 +62,7 @@ TEST_F(Shipped, LoraSaysWhatFitsAModelThatReadsNoText) {
   EXPECT_THAT(done.out, HasSubstr("0 of 8 layers fit"));
 }
 
-// What `doctor --model` adds to its self-test, which takes seconds.
+// Checks what `doctor --model` adds to its self-test, which takes seconds.
 TEST_F(Shipped, DoctorKnowsEveryModel) {
   for (const auto& [name, stage] : {std::pair<std::string, std::string>{"world", "world"},
                                     {"talker", "speech"},
@@ -73,7 +75,7 @@ TEST_F(Shipped, DoctorKnowsEveryModel) {
   }
 }
 
-// A folder of links to all of the model's files but one.
+// A folder of links to all of the model's files except one.
 TEST_F(Shipped, FoldersThatLackAPartAreAnswered) {
   for (const char* name : kShipped) {
     for (const auto& left_out : fs::directory_iterator(kModels / name)) {

@@ -1,4 +1,4 @@
-// `tachyscope stage`: the stages on golden tensors; wrong names and shapes are named.
+// `tachyscope stage`: the stages on golden tensors; wrong names and shapes are named in errors.
 #include "binary.h"
 #include "weights/safetensors.h"
 
@@ -30,7 +30,7 @@ class Stage : public CliTest {
   }
   Tensor want(const std::string& name) { return tensor(*golden_, name); }
 
-  // max|y − r| / max|r| of an output.
+  // Returns max|y − r| / max|r| for an output.
   double error(const std::string& output, const Tensor& r) {
     const auto source = open_safetensors(path("out.safetensors"));
     const Tensor y = tensor(*source, output);
@@ -44,7 +44,7 @@ class Stage : public CliTest {
     }
     return worst / scale;
   }
-  // max(3e, 1e-5): norms over the two channels of the tiny VAE amplify the reference's own rounding, too.
+  // max(3e, 1e-5): norms over the two channels of the tiny VAE also amplify the reference's own rounding.
   double vae_bound(const std::string& output) {
     return std::max(3 * std::stod(golden_->metadata().at(output + "_float32_error")), 1e-5);
   }
@@ -218,8 +218,8 @@ TEST_F(Stage, AudioEncoder) {
   const Tensor samples = tensor(*own, "input_values"), clip = samples.view({1, -1});
   const std::string folder = golden("wav2vec2/base");
   for (const std::string& model : {folder, folder + "/model.safetensors"}) {
-    const Done done =
-        stage("audio-encoder", {{"input_values", clip}}, {"-m", model});  // 25 frames a second: 14
+    // 25 frames per second make 14 frames.
+    const Done done = stage("audio-encoder", {{"input_values", clip}}, {"-m", model});
     ASSERT_EQ(done.code, 0) << done.err;
     EXPECT_LE(error("hidden_states", tensor(*own, "hidden_states_14")), 5e-6) << model;
   }

@@ -1,4 +1,5 @@
-// Videos that are streamed: the frames of a run that is not, a file that plays while it grows, mp4 to standard output.
+// Streamed videos: the same frames as without streaming, a file that plays while it grows, and mp4 on
+// standard output.
 #include "base/error.h"
 #include "binary.h"
 #include "media/video/video_reader.h"
@@ -13,14 +14,14 @@ using testing::Not;
 
 class Streaming : public CliTest {
  protected:
-  // Frames that can be read, perhaps of a file that was cut.
+  // Counts the frames that can be read, even from a truncated file.
   static int count(const fs::path& file) {
     const auto reader = VideoReader::open(file);
     RgbFrame frame;
     int n = 0;
     try {
       while (reader->read(frame)) ++n;
-    } catch (const Error&) {  // of a file that was cut
+    } catch (const Error&) {  // the file was truncated
     }
     return n;
   }
@@ -73,7 +74,7 @@ TEST_F(Streaming, FramesLeaveWithTheirBlock) {
     fs::copy_file(path("a.mp4"), path("copy.mp4"), fs::copy_options::overwrite_existing);
     try {
       early = count(path("copy.mp4"));
-    } catch (const Error&) {  // no header yet
+    } catch (const Error&) {  // the header is not there yet
     }
   }
   EXPECT_GT(early, 0);

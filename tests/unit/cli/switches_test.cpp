@@ -1,4 +1,5 @@
-// --without, --no-arena and --nvtx as a user meets them: other paths, the same video; what settings and plans say of them.
+// --without, --no-arena and --nvtx as a user sees them: other code paths give the same video; what settings
+// and plans say about them.
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -90,7 +91,8 @@ TEST_F(Switches, NoArenaGivesTheSameVideo) {
   EXPECT_EQ(read_text(path("without.gif")), read_text(path("with.gif")));
 }
 
-// The table of `bench --optimisations` on the tiny model: everything that is on stands in it, and figures are ratios.
+// The table of `bench --optimisations` on the tiny model lists everything that is on, and its figures are
+// ratios.
 TEST_F(Switches, BenchMeasuresThem) {
   const Done done = run({"bench", "--optimisations", "-m", model_path(), "--rounds", "1", "--device", "cpu",
                          "-t", "2", "--level", "extreme", "--size", "48x32", "--json", "-o", "table.json"});
@@ -119,7 +121,7 @@ struct Ranges {
   int left_open = 0, ended_unbegun = 0;
 };
 
-// Lines of nvtx_stub.c: the thread, + and a name, or -.
+// Reads the lines of nvtx_stub.c: the thread, then + and a name, or -.
 Ranges read_ranges(const std::string& text) {
   Ranges out;
   std::map<std::string, int> depth;

@@ -1,5 +1,6 @@
-// A talking photo of several windows that is interrupted, as a user meets it: kills at any moment, full disks, folders that go away,
-// files of finished windows that are damaged. What goes on arrives at the file of a run that nothing interrupted.
+// A talking photo of several windows that is interrupted, as a user sees it: kills at any moment, full disks,
+// folders that disappear, damaged files of finished windows. A resumed run ends with the file of an
+// uninterrupted one.
 #include <sys/mount.h>
 
 #include <nlohmann/json.hpp>
@@ -18,7 +19,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-constexpr int kFrames = 28;  // windows at 0, 4, 8, 12, 16, 20, the last one cut
+constexpr int kFrames = 28;  // windows begin at 0, 4, 8, 12, 16 and 20; the last one is cut off
 
 // A wave file of one channel at 16 kHz.
 void write_voice(const fs::path& path, int64_t frames) {
@@ -87,7 +88,7 @@ class TalkResume : public CliTest {
     }
     return found;
   }
-  // Waits until `stage` of `window`, from 1, has told of `done`.
+  // Waits until `stage` of `window`, counted from 1, has reported `done`.
   bool wait_for(const std::string& stage, int window, int done) {
     for (int i = 0; i < 30000; ++i) {
       for (const json& j : events(read_text(folder_.string() + ".out"), "progress"))
@@ -107,7 +108,7 @@ class TalkResume : public CliTest {
     if (ended) *ended = it;
     return it.code != 0;
   }
-  // No file of the run may become larger.
+  // No file of the run may become larger than this.
   Done run_limited(const std::vector<std::string>& args, rlim_t bytes) {
     struct rlimit before {};
     getrlimit(RLIMIT_FSIZE, &before);
@@ -167,7 +168,7 @@ TEST_F(TalkResume, KilledInEachWindowItGoesOnBitForBit) {
   }
 }
 
-// The file of each format is that of a run at once: it is encoded from its first frame.
+// In each format the file is that of an uninterrupted run: it is encoded again from its first frame.
 TEST_F(TalkResume, EveryFormatAndTheStateFileAlone) {
   for (const std::string name : {"cut.webm", "cut.gif", "cut/"}) {
     const std::string whole = "whole" + name.substr(3), bare = name == "cut/" ? "cut" : name;
@@ -199,7 +200,7 @@ TEST_F(TalkResume, InterruptedItSaysHowToGoOn) {
   EXPECT_EQ(inside("cut.mp4.windows"), (std::set<std::string>{"0001.frames", "0002.frames"}));
   EXPECT_TRUE(fs::exists(path("cut.mp4.resume")));
   for (const std::string& name : files()) EXPECT_FALSE(name.ends_with(".part")) << name;
-  // Another request is told so, and takes nothing away; one that begins anew says it, and cleans up.
+  // Another request is told so, and removes nothing; one that begins anew says so, and cleans up.
   done = run(job("cut.mp4", {"--resume", "--seed", "8"}));
   EXPECT_EQ(done.code, 2);
   EXPECT_THAT(done.err, HasSubstr("seed"));
@@ -226,7 +227,7 @@ TEST_F(TalkResume, KilledAtRandomMoments) {
   std::mt19937 random(seed);
   int killed = 0;
   for (int i = 0; i < 12; ++i) {
-    // Some begin anew over what others left.
+    // Some of them begin anew over what others left.
     const pid_t child =
         start(job("new.mp4", i % 4 == 3 ? std::vector<std::string>{} : std::vector<std::string>{"--resume"}));
     std::this_thread::sleep_for(whole * (random() % 1000) / 1500);
@@ -274,7 +275,7 @@ TEST_F(TalkResume, DamagedWindowsAreNamed) {
   expect_same("cut.mp4", "whole.mp4");
 }
 
-// A state that is not what was written.
+// A state whose content has changed.
 TEST_F(TalkResume, DamagedStatesAreNamed) {
   ASSERT_TRUE(signal_at(job("cut.mp4"), SIGKILL, "denoise", 4, 10));
   const std::string state = read_text(path("cut.mp4.resume"));
@@ -331,7 +332,7 @@ TEST_F(TalkResume, DiskFullInALaterWindow) {
   expect_nothing_kept("disk/cut");
 }
 
-// An encoder whose file may not grow on.
+// An encoder whose file may not grow any further.
 TEST_F(TalkResume, TheVideoCannotBeWrittenOn) {
   ASSERT_EQ(run(job("whole.mp4", {"--crf", "1"})).code, 0);
   const Done done = run_limited(job("cut.mp4", {"--crf", "1"}), fs::file_size(path("whole.mp4")) - 500);
@@ -346,7 +347,8 @@ TEST_F(TalkResume, TheVideoCannotBeWrittenOn) {
   expect_nothing_kept("cut.mp4");
 }
 
-// The windows cannot be kept, but the video can be written: it is, and what cannot be is said.
+// If the windows cannot be kept but the video can be written, it is written, and a warning says what cannot
+// be kept.
 TEST_F(TalkResume, WindowsThatCannotBeKeptCostTheStateAlone) {
   ASSERT_EQ(run(job("whole.mp4", {"--crf", "45"})).code, 0);
   const auto limit = fs::file_size(path("whole.mp4")) + 2000;
@@ -362,7 +364,7 @@ TEST_F(TalkResume, WindowsThatCannotBeKeptCostTheStateAlone) {
   EXPECT_THAT(taken.err, AllOf(HasSubstr("taken.mp4.windows"), HasSubstr("goes on without")));
   expect_same("whole.mp4", "taken.mp4");
   EXPECT_EQ(read_text(path("taken.mp4.windows")), "mine");
-  // A folder that holds something else keeps it; what a run has left there goes.
+  // A folder that holds something else keeps that; files that a run has left there are removed.
   fs::create_directory(path("kept.mp4.windows"));
   write("kept.mp4.windows/notes.txt", "mine");
   write("kept.mp4.windows/0003.frames", "tachyscope frames 1\nan old one");

@@ -1,4 +1,5 @@
-// Tests what a run tells on its way: a seed that is drawn, signs of life where there is no terminal, and readers that go away.
+// The reports of a run on its way: a seed that is drawn, signs of life without a terminal, and readers that
+// go away.
 #include <nlohmann/json.hpp>
 
 #include "../pipelines/world_model.h"
@@ -18,7 +19,7 @@ using testing::Not;
 
 class Told : public CliTest {
  protected:
-  // The run with standard output, or with error output, going to a pipe that nobody reads.
+  // Runs with standard output, or with error output, going to a pipe that nobody reads.
   Done run_unread(const std::vector<std::string>& args, const std::string& redirection) {
     std::string line = "exec \"$0\" \"$@\" " + redirection;
     int nobody[2];
@@ -53,7 +54,7 @@ class Told : public CliTest {
     fs::remove(err);
     return done;
   }
-  // The seeds that were said, with --json.
+  // Returns the seeds that were reported, with --json.
   static std::vector<uint64_t> seeds(const std::string& out) {
     std::vector<uint64_t> found;
     std::istringstream lines(out);
@@ -75,10 +76,10 @@ TEST_F(Told, ADrawnSeedIsSaidAndKept) {
   EXPECT_EQ(std::set<uint64_t>(drawn.begin(), drawn.end()).size(), 4u);
   for (size_t i = 0; i < 4; ++i)
     EXPECT_EQ(json::parse(read_text(path(fmt::format("v-{}.json", i + 1))))["seed"], drawn[i]);
-  // --from repeats it.
+  // --from repeats that seed.
   ASSERT_EQ(run({"generate", "--from", "v-2.gif", "-o", "again.gif"}).code, 0);
   EXPECT_EQ(read_text(path("again.gif")), read_text(path("v-2.gif")));
-  // It is said in words, and stands in the name.
+  // The seed is printed in words, and is in the name.
   const Done words = run(generate({"a cat", "-s", "-1"}));
   const std::string seed = words.out.substr(5, words.out.find('\n') - 5);
   EXPECT_TRUE(fs::exists(path("a-cat-" + seed + ".mp4"))) << words.out;
@@ -146,11 +147,11 @@ TEST_F(Told, AReaderThatGoesAwayIsNoError) {
   const Done video = run_unread(generate({"x", "-q", "-o", "-"}), no_output);
   EXPECT_EQ(video.code, kBySigpipe);
   EXPECT_EQ(video.err, "");
-  // Nobody reads the errors either.
+  // Nobody reads the errors, either.
   EXPECT_EQ(run_unread(generate({"x", "-o", "a.mp4"}), ">&4 2>&3").code, kBySigpipe);
   EXPECT_EQ(run_unread({"generate", "--nope"}, ">&4 2>&3").code, 2);
   EXPECT_EQ(run_unread({"info", "gone"}, ">&3 2>&3").code, 3);
-  // There are no descriptors for them either: no line gets into a file.
+  // If there are no descriptors for them, no line gets into a file.
   EXPECT_EQ(run_unread(generate({"x", "-o", "b.mp4"}), "<&- 2>&-").code, 0);
   EXPECT_EQ(run_unread(generate({"x", "-o", "c.mp4", "-q"}), "<&- >&- 2>&-").code, 0);
   EXPECT_EQ(read_text(path("b.mp4")), read_text(path("a.mp4")));
@@ -165,7 +166,7 @@ TEST_F(Told, APlainLineAsEachStageBegins) {
   EXPECT_EQ(run(generate({"x", "-o", "a.mp4", "--json"})).err, "");
 }
 
-// With 30 seconds made 20 milliseconds.
+// The test uses 20 milliseconds instead of 30 seconds.
 TEST(Signs, EveryThirtySecondsShareAndTimeLeft) {
   testing::internal::CaptureStderr();
   {

@@ -1,5 +1,5 @@
-// `tachyscope vae` as a user meets it: round trips on the model that ships, frames cut and fitted, files of
-// latents with what they say, wrong and hostile ones.
+// `tachyscope vae` as a user sees it: round trips on the model that ships, frames that are cut and fitted,
+// files of latents and their metadata, wrong and hostile files.
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -19,8 +19,9 @@ using testing::HasSubstr;
 
 const std::string kSprites = std::string(TACHY_SOURCE_DIR) + "/models/sprites";
 
-// Measured on the shipped model's default run: 42.1 and 45.6 dB. Its VAE knows its own world alone: the drawing below comes back with
-// 11 dB, and the network is diffusers' to the last digits (tests/reference/vae_command.py).
+// Measured on the shipped model's default run: 42.1 and 45.6 dB. Its VAE only knows its own kind of pictures:
+// the drawing below comes back with 11 dB, although the network equals diffusers' to the last digits
+// (tests/reference/vae_command.py).
 constexpr double kLeastPsnr = 40, kMeanPsnr = 44;
 
 // A disc that moves right over a sky that darkens towards the ground.
@@ -58,7 +59,7 @@ class Vae : public CliTest {
     args.insert(args.end(), {"-m", model, "-t", "2"});
     return run(args);
   }
-  // Latents as encode would write them for the tiny model, changed as a test likes.
+  // Writes latents as encode would write them for the tiny model, with the changes that a test needs.
   void write_file(const std::string& name, std::vector<int64_t> shape, std::vector<float> values = {},
                   const std::map<std::string, std::string>& about = {}) const {
     int64_t count = 1;
@@ -93,7 +94,7 @@ TEST_F(Vae, RoundTripOfTheModelThatShips) {
   RecordProperty("psnr", fmt::format("least {:.2f} dB, mean {:.2f} dB", least, mean));
   EXPECT_GT(least, kLeastPsnr);
   EXPECT_GT(mean, kMeanPsnr);
-  // As a movie, whose rate is what the file says.
+  // As a movie, whose frame rate is the one in the file.
   ASSERT_EQ(vae({"decode", "clip.safetensors", "-o", "clip.mp4", "-q"}).code, 0);
   EXPECT_NEAR(VideoReader::open(path("clip.mp4"))->info().fps, 12, 0.01);
   EXPECT_EQ(VideoReader::open(path("clip.mp4"))->info().frames, 33);
@@ -122,7 +123,7 @@ TEST_F(Vae, ScalesAreToldApart) {
   EXPECT_THAT(done.err, AllOf(HasSubstr("--raw"), HasSubstr("normalised")));
 }
 
-// A picture alone is the first frame of a clip to a causal network: its latents are the clip's first ones.
+// A causal network sees a single picture as the first frame of a clip: its latents are the clip's first ones.
 TEST_F(Vae, FramesAreCutAndFitted) {
   draw("in_%04d.png", 7, 100, 60);
   Done done = vae({"encode", "in_%04d.png", "-o", "a.safetensors"});

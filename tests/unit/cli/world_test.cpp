@@ -1,5 +1,6 @@
-// `tachyscope world`: a script to frames, which action a block follows, how long the video is, what is told on the way, and
-// what is refused. That its frames are the reference's: tests/reference/world_compare.py.
+// `tachyscope world`: a script becomes frames; which action a block follows, how long the video is, what is
+// reported on the way, and what is refused. tests/reference/world_compare.py checks that its frames are the
+// reference's.
 #include <nlohmann/json.hpp>
 
 #include "../pipelines/world_model.h"
@@ -24,14 +25,14 @@ class WorldCommand : public CliTest {
     args.insert(args.end(), more.begin(), more.end());
     return run(args);
   }
-  // Their pixels: the files also say how they were made.
+  // Returns their pixels only: the files also say how they were made.
   std::vector<std::vector<uint8_t>> frames(const std::string& folder) {
     std::vector<std::vector<uint8_t>> out;
     for (int i = 0; fs::exists(path(folder) / fmt::format("frame_{:04}.png", i)); ++i)
       out.push_back(read_image(path(folder) / fmt::format("frame_{:04}.png", i)).rgb);
     return out;
   }
-  // What a page says of itself, which is then ended.
+  // Returns what a page reports about itself; then ends the page.
   json page_of(const std::vector<std::string>& args) {
     const pid_t child = start(args);
     json page;
@@ -123,7 +124,7 @@ TEST_F(WorldCommand, WhatIsMissingIsAskedFor) {
   EXPECT_EQ(run({"info", model_.path().string()}).code, 0);
 }
 
-// What a browser makes of it: tests/page.
+// tests/page checks what a browser makes of it.
 TEST_F(WorldCommand, WithoutAnOutputItIsAPage) {
   const json page = page_of({"world", "-m", model_.path().string(), "-t", "2", "-i",
                              golden("image_pipeline/first.png"), "--port", "0", "--json"});
@@ -138,7 +139,7 @@ TEST_F(WorldCommand, WithoutAnOutputItIsAPage) {
   EXPECT_THAT(world({"--actions", "walk.json"}).err, HasSubstr("--output"));
 }
 
-// No visitor could begin it: there is no page of which each start fails.
+// No visitor could begin it, so there is no page on which each start fails.
 TEST_F(WorldCommand, WhatNoVisitorCanMakeGoodIsRefusedBeforeThePage) {
   const auto refused = [&](std::vector<std::string> more, int code) {
     std::vector<std::string> args = {"world", "-m", model_.path().string(), "-t", "2"};
@@ -177,7 +178,8 @@ TEST_F(WorldCommand, AnAddressThatNobodyCanAskIsExplained) {
                           HasSubstr("name or address in place of 0.0.0.0")));
 }
 
-// A folder as it is published: no config, VAE and CLIP one folder above the transformer's file.
+// A folder as it is published: there is no config, and VAE and CLIP are one folder above the transformer's
+// file.
 TEST_F(WorldCommand, PublishedFoldersAreFoundAsTheyAre) {
   const WorldModel published({.published = true});
   std::set<std::vector<uint8_t>> pictures;

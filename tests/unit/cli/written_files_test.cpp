@@ -1,4 +1,4 @@
-// Files that people write, in the encodings that their editors have, and prompts that are too long.
+// Files that people write, in the encodings of their editors, and prompts that are too long.
 #include <nlohmann/json.hpp>
 
 #include "binary.h"
@@ -84,7 +84,8 @@ TEST_F(WrittenFiles, ScriptsAndConfigsWithAMark) {
               AllOf(HasSubstr("config.json: line 3, column 1"), HasSubstr("a comma before")));
 }
 
-// Nothing is said of a prompt that is as long as can be; for a longer one it is said once what is dropped.
+// A prompt of the largest possible length causes no message; for a longer one, the dropped part is reported
+// once.
 TEST_F(WrittenFiles, LongPromptsSayWhatIsDropped) {
   const auto plan = [&](const std::string& prompt, std::vector<std::string> more) {
     more.insert(more.begin(), {prompt, "--plan", "--json"});

@@ -1,4 +1,5 @@
-// Kept choices come back in another process; a damaged or missing file costs a choice, never an error.
+// Kept choices come back in another process; a damaged or missing file costs a choice, but never causes an
+// error.
 #include "cuda/vendor/algorithm_cache.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +39,7 @@ TEST_F(AlgorithmCacheTest, KeepsAcrossInstances) {
   ASSERT_NE(two.find("a"), nullptr);
   EXPECT_EQ(*two.find("a"), words(1));
   two.keep("b 1 2", words(2));
-  one.keep("c", words(3));  // does not lose what another process kept meanwhile
+  one.keep("c", words(3));  // keeps what another process stored in the meantime
   const AlgorithmCache three("gemm-NVIDIA H100/80");
   for (const auto& [key, seed] : {std::pair<const char*, uint64_t>{"a", 1}, {"b 1 2", 2}, {"c", 3}}) {
     ASSERT_NE(three.find(key), nullptr) << key;
@@ -68,7 +69,7 @@ TEST_F(AlgorithmCacheTest, DropsDamagedLinesOnly) {
     EXPECT_EQ(said.empty(), complete) << "cut at " << cut << ": " << said;
   }
   std::string flipped = whole;
-  flipped[whole.find('\n') + 5] ^= 1;  // a digit of the first entry, or no digit any more
+  flipped[whole.find('\n') + 5] ^= 1;  // a digit of the first entry, which may no longer be a digit
   std::ofstream(cache.path(), std::ios::trunc) << flipped;
   const AlgorithmCache damaged("gpu");
   EXPECT_NE(damaged.complaint().find("1 of its lines"), std::string::npos) << damaged.complaint();
@@ -77,7 +78,7 @@ TEST_F(AlgorithmCacheTest, DropsDamagedLinesOnly) {
 }
 
 TEST_F(AlgorithmCacheTest, ForeignFilesAreSaidAndReplaced) {
-  // Two names that become one file name: another GPU, or the same one under another driver.
+  // Two names that become the same file name: another GPU, or the same one under another driver.
   AlgorithmCache other("NVIDIA H200 driver 1");
   other.keep("a", words(1));
   testing::internal::CaptureStderr();

@@ -1,5 +1,5 @@
-// Each compute capability that kernels are compiled for has its family's row, and only what was measured says
-// so.
+// Each compute capability that kernels are compiled for has its family's row, and only measured rows claim to
+// be measured.
 #include "cuda/gpu_family.h"
 
 #include <gtest/gtest.h>

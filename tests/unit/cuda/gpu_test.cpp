@@ -1,4 +1,4 @@
-// A Gpu on a queue of the caller's, and from threads whose current device is another one. Skipped without a GPU.
+// A Gpu on a caller's queue, and used by threads whose current device is another one. Skipped without a GPU.
 #include "cuda/gpu.h"
 
 #include <cuda_runtime.h>
@@ -35,9 +35,9 @@ int current() {
   return index;
 }
 
-// A queue of the test's own. Once closed it stands still until it is opened, or for ten seconds at most: what CUDA
-// does for the first time (a module's loading, an allocation) may wait for the whole device, and then a test should
-// fail and not hang.
+// A queue of the test's own. Once closed, it stands still until it is opened, or for ten seconds at most. The
+// first use of something in CUDA (loading a module, an allocation) may wait for the whole device, and then a
+// test should fail rather than hang.
 struct Gate {
   cudaStream_t queue = nullptr;
   std::atomic<bool> open{true};
@@ -152,7 +152,7 @@ TEST_F(GpuTest, CurrentDeviceComesBack) {
 
 TEST_F(GpuTest, AQueueOfAnotherGpuIsRefused) {
   if (cuda::gpu_count() < 2) GTEST_SKIP() << "needs two GPUs";
-  Gate gate;  // of GPU 0
+  Gate gate;  // on GPU 0
   try {
     cuda::open_gpu(1, cuda::OutsideQueue{gate.queue});
     FAIL();

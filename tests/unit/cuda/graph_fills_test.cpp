@@ -1,5 +1,5 @@
-// What a library clears while a graph is recorded becomes a kernel that writes the same bytes and no others
-// (cuda/graph_fills.h). Skipped without a GPU.
+// If a library clears memory while a graph is recorded, that becomes a kernel that writes the same bytes and
+// no others (cuda/graph_fills.h). Skipped without a GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ class GraphFills : public testing::Test {
   std::optional<Buffer> place_;
 };
 
-// At odd addresses and of odd lengths, one of more than a grid of blocks.
+// At odd addresses and with odd lengths, one of them larger than a grid of blocks.
 TEST_F(GraphFills, WriteTheSameBytesAndNoOthers) {
   struct Piece {
     size_t begin, count;
@@ -75,7 +75,7 @@ TEST_F(GraphFills, WriteTheSameBytesAndNoOthers) {
   EXPECT_EQ(downloaded(), expected) << "the second time";
 }
 
-// The last of several that write to one place is the last one here, too.
+// The last of several fills of one place is also the last one here.
 TEST_F(GraphFills, KeepTheirOrder) {
   const auto graph = cuda::capture(*gpu_, [&] {
     for (int i = 0; i < 50; ++i) {
@@ -90,7 +90,7 @@ TEST_F(GraphFills, KeepTheirOrder) {
   EXPECT_THAT(std::vector(got.begin() + (3 << 20), got.begin() + (3 << 20) + 16), Each(0xee));
 }
 
-// Rows with gaps stay with the driver.
+// Rows with gaps are left to the driver.
 TEST_F(GraphFills, LeaveRowsWithGaps) {
   auto* queue = static_cast<cudaStream_t>(gpu_->stream());
   const auto graph = cuda::capture(*gpu_, [&] {

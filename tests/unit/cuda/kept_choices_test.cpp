@@ -1,4 +1,4 @@
-// The fingerprint of measured choices that a run's settings hold: it follows what lies in the cache folder.
+// The fingerprint of measured choices in a run's settings follows the contents of the cache folder.
 #include "cuda/vendor/kept_choices.h"
 
 #include <gtest/gtest.h>

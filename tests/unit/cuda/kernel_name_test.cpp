@@ -1,4 +1,4 @@
-// Names of a graph's kernels, as the driver gives them.
+// Names of a graph's kernels, as the driver reports them.
 #include "cuda/kernel_name.h"
 
 #include <gtest/gtest.h>

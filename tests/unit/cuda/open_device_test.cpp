@@ -1,5 +1,5 @@
-// What --device comes to, on machines that are made up: one
-// without a GPU, with a GPU that cannot be used, with several.
+// The device that --device stands for, on made-up machines: one without a GPU, with a GPU that cannot be
+// used, with several.
 #include "cuda/open_device.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// GPUs by what try_gpu says of each: a name, or "!why not".
+// GPUs, given by what try_gpu says about each: a name, or "!why not".
 DeviceChoice on(std::vector<std::string> gpus, bool seen, const std::string& why = "no driver") {
   return search_device({.count =
                             [&](std::string* out) {
@@ -94,7 +94,7 @@ TEST(OpenDevice, TheVariableCountsWhereNothingWasAsked) {
   EXPECT_TRUE(is_automatic(""));
 }
 
-// On a machine without this many GPUs, or a build without kernels.
+// For a machine without this many GPUs, or a build without kernels.
 TEST(OpenDevice, AGpuAskedForMustBeThere) {
   EXPECT_THAT(refusal("cuda:99"), AllOf(HasSubstr("`device`: "), HasSubstr("`device` cpu")));
 }

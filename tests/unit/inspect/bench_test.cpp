@@ -1,4 +1,4 @@
-// The roofline's arithmetic, reports through JSON, and verdicts that know about noise.
+// The roofline's arithmetic, reports as JSON, and verdicts that take noise into account.
 #include "inspect/bench.h"
 
 #include <gtest/gtest.h>
@@ -105,7 +105,7 @@ TEST(Bench, TimesWhatTheFilterNames) {
   EXPECT_THROW(run_bench({.level = "warp"}), Error);
 }
 
-// Reports of blocks of two machines, the second one half as fast in everything.
+// Reports of blocks from two machines, the second of which is half as fast in everything.
 BenchReport blocks_of(double decode_ms, double scale, double gflops) {
   BenchReport r = report_of({});
   r.blocks.kind = "universal";

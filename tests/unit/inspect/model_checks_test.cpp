@@ -1,5 +1,6 @@
-// `validate` of a named model: without golden values its stages beside the definitions, whole generations of the world and the talking
-// photo that ship beside the reference's. Each of them finds a fault.
+// `validate` of a named model: without golden values it compares its stages with the definitions; whole
+// generations of the shipped world and talking photo are compared with the reference's. Each of these checks
+// finds a fault.
 #include "inspect/model_checks.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +51,7 @@ TEST(ModelChecks, Pictures) {
   EXPECT_THAT(stages(picture, false), testing::Contains("vae-encode"));
 }
 
-// One wrong value: what is computed from it is wrong, too, and nothing else.
+// One wrong value makes everything that is computed from it wrong, and nothing else.
 TEST(ModelChecks, AFaultIsFoundWhereItIs) {
   ValidateOptions options = of_model(kSource / "tests/golden/pipeline/model");
   const auto nudge = [](const char* where) {
@@ -88,7 +89,7 @@ TEST(ModelChecks, BoundsComeFromTheDefinitionsInBf16) {
   EXPECT_FALSE(exact.ok) << "float32 has no such room";
 }
 
-// A shipped model's folder, in which golden.json can be changed; everything else is a link to it.
+// A shipped model's folder with a golden.json that can be changed; everything else is a link to it.
 class ShippedGolden : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -121,7 +122,7 @@ TEST_P(ShippedGolden, AnotherRunIsFound) {
   auto j = nlohmann::json::parse(in);
   auto& run = j["generation"]["run"];
   if (run["kind"] == "world")
-    run["actions"][3]["keys"] = {"A"};  // of the fourth block, frames 9 to 12
+    run["actions"][3]["keys"] = {"A"};  // in the fourth block, frames 9 to 12
   else
     run["prompt"] = "a person shakes the head";
   std::ofstream(folder_ / "golden/golden.json") << j;

@@ -1,5 +1,5 @@
-// `validate` on models that make videos block by block: golden rollouts pass, a wrong one is found, and any such model is held
-// against itself in other arithmetic.
+// `validate` on models that make videos block by block: golden rollouts pass, a wrong one is found, and any
+// such model is compared with itself in other arithmetic.
 #include "inspect/rollout_checks.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ class Rollouts : public testing::Test {
     fs::copy(kGoldenRollouts, folder_, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
   }
   void TearDown() override { fs::remove_all(folder_); }
-  // Of a case's file one text of its header for another of the same length.
+  // Replaces a text in the header of a case's file by another of the same length.
   void change(const std::string& file, const std::string& from, const std::string& to) {
     std::ifstream in(folder_ / file, std::ios::binary);
     std::string bytes{std::istreambuf_iterator<char>(in), {}};

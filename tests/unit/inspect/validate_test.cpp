@@ -1,4 +1,4 @@
-// `validate` finds what is wrong: a changed weight, a changed golden value, another frame.
+// `validate` finds errors: a changed weight, a changed golden value, another frame.
 #include "inspect/validate.h"
 
 #include <gmock/gmock.h>
@@ -78,7 +78,8 @@ TEST_F(Validate, NoticesAChangedValue) {
   std::string text(header, ' ');
   file.read(text.data(), static_cast<std::streamsize>(header));
   const auto offsets = nlohmann::json::parse(text)["sample"]["data_offsets"];
-  file.seekp(static_cast<std::streamoff>(8 + header + offsets[1].get<uint64_t>() - 1));  // sign and exponent
+  // The byte with sign and exponent.
+  file.seekp(static_cast<std::streamoff>(8 + header + offsets[1].get<uint64_t>() - 1));
   file.put(0x7e);
   file.close();
   EXPECT_THAT(failed(checks_of(folder_)), testing::ElementsAre("model: transformer: sample"));

@@ -1,4 +1,5 @@
-// A job as JSON: it comes back as it was, tells no path of a machine, and whatever else the JSON may hold is refused.
+// A job as JSON: reading it back gives the same job, it contains no path of a machine, and any other JSON is
+// refused.
 #include "jobs/job_json.h"
 
 #include <gmock/gmock.h>
@@ -61,7 +62,7 @@ TEST(JobJson, ComesBackAsItWas) {
   EXPECT_EQ(back.state_every, 2.5);
   EXPECT_EQ(back.preview, "p.png");
   EXPECT_EQ(back.save_latents, "l.safetensors");
-  // What is written of what was read is the same but for where files lie.
+  // Writing it again gives the same, except for where files are.
   EXPECT_EQ(to_json(back), to_json(job));
 }
 

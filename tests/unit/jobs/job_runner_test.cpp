@@ -1,5 +1,5 @@
-// A job that the library runs and the same one by the command line: the same files byte by byte; what a sink is told; a job that is
-// stopped and goes on.
+// A job run by the library and the same one run by the command line give the same files byte by byte; also
+// what a sink is told, and a job that is stopped and resumed.
 #include "jobs/job_runner.h"
 
 #include <gmock/gmock.h>

@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kWidth = 64, kHeight = 48, kCount = 40;
 
-// A writer that does as it is told; what it was given is the first byte of each frame.
+// A writer that fails and waits on command; the first byte of each frame identifies it.
 class FakeWriter final : public VideoWriter {
  public:
   using Hook = std::function<void(int)>;
@@ -92,7 +92,7 @@ TEST_F(BackgroundWriterTest, ErrorsReachTheCaller) {
   EXPECT_FALSE(fs::exists(folder_ / "a.mp4"));
 }
 
-// Whatever ends one of the threads, the one who makes the frames hears of it and does not wait for ever.
+// Whatever ends one of the threads, the caller that makes the frames is told and does not wait for ever.
 TEST_F(BackgroundWriterTest, AThreadThatDies) {
   const auto dies = [](int n) {
     if (n == 5) throw std::bad_alloc();
@@ -129,7 +129,7 @@ TEST_F(BackgroundWriterTest, AFullDiskWhileTheEncoderIsBehind) {
   }
 }
 
-// 81 frames at 480p are taken at once from a GPU, whatever the encoder does; many more are not.
+// 81 frames at 480p are taken from a GPU at once, whatever the encoder does; many more are not.
 TEST_F(BackgroundWriterTest, WaitsOnlyForItsBound) {
   std::atomic<bool> cancel{false}, go_on{false};
   const auto stuck = [&](int) {

@@ -1,4 +1,4 @@
-// Pictures for CLIP, bit by bit what transformers' processor and the original repository make of them
+// Pictures for CLIP equal those of transformers' processor and of the original repository, bit by bit
 // (tests/golden/clip_vision/make.py).
 #include "media/picture/clip_picture.h"
 
@@ -38,7 +38,7 @@ TEST(ClipPicture, PixelsAreTheReferences) {
 }
 
 TEST(ClipPicture, AbsurdSizesAreRefused) {
-  const RgbFrame thin(1, 400), good(8, 8);  // of the first the longer side would have 89600 pixels
+  const RgbFrame thin(1, 400), good(8, 8);  // the longer side of the first would have 89600 pixels
   EXPECT_THROW(clip_pixels(thin.view(), {}), Error);
   EXPECT_EQ(clip_pixels(thin.view(), {.original = true}).size(), size_t{3} * 224 * 224);
   EXPECT_THROW(clip_pixels({}, {}), Error);

@@ -1,4 +1,4 @@
-// What cannot be written says so, with the path and the reason, and leaves nothing behind.
+// If something cannot be written, the error gives the path and the reason, and nothing is left behind.
 #include <sys/stat.h>
 
 #include <cstdlib>
@@ -78,8 +78,8 @@ TEST_F(FailureTest, OldFileStaysUntilFinish) {
 }
 
 TEST_F(FailureTest, DiskFull) {
-  // Room for nothing, for a part, and for all but the last
-  // bytes (the index, the comment): never a file, always io.
+  // There is room for nothing, for a part, or for all but the last bytes (the index, the comment): there is
+  // never a file, and the error is always io.
   VideoOptions options;
   options.comment = "{\"seed\": 1}";
   for (const char* name : {"a.mp4", "a.webm", "a.gif", "a.png", "a_%02d.png", "frames/"}) {
@@ -106,7 +106,7 @@ TEST_F(FailureTest, DiskFull) {
 }
 
 TEST_F(FailureTest, RealFullFileSystem) {
-  // For a run with privileges: TACHY_TEST_FULL_DIR names a folder on a small, nearly full file system.
+  // For a privileged run: TACHY_TEST_FULL_DIR names a folder on a small, nearly full file system.
   const char* full = std::getenv("TACHY_TEST_FULL_DIR");
   if (full == nullptr) GTEST_SKIP() << "TACHY_TEST_FULL_DIR is not set";
   for (const char* name : {"a.mp4", "a.webm", "a.gif", "a_%04d.png"}) {
@@ -162,7 +162,7 @@ TEST_F(FailureTest, OddNames) {
     writer->finish();
     EXPECT_EQ(read_video(folder_ / name).size(), 1u) << name;
   }
-  std::string longest = std::string(251, 'n') + ".mp4";  // 255 bytes, the most that a name can have
+  std::string longest = std::string(251, 'n') + ".mp4";  // 255 bytes, the longest possible name
   auto writer = VideoWriter::open(folder_ / longest, 64, 64);
   writer->write(wave(64, 64, 0).view());
   writer->finish();

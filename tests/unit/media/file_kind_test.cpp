@@ -1,4 +1,4 @@
-// Files under a wrong name, or of a kind that is not read: their kind is named, and a way out.
+// For files with a wrong name, or of a kind that is not supported, the error names the kind and what to do.
 #include <gmock/gmock.h>
 
 #include "media/picture/image_reader.h"

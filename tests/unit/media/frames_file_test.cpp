@@ -1,4 +1,4 @@
-// Frames that a run keeps of its finished windows: the same pixels come back, and nothing else does.
+// The frames of finished windows that a run keeps: the same pixels come back, and nothing else does.
 #include "media/video/frames_file.h"
 
 #include <gmock/gmock.h>

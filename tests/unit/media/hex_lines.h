@@ -1,4 +1,4 @@
-// Golden files of lines, bytes as hex digits.
+// Golden files that consist of lines, with bytes as hex digits.
 #pragma once
 
 #include <sstream>
@@ -14,7 +14,8 @@ inline std::vector<uint8_t> from_hex(const std::string& digits) {
   return out;
 }
 
-// A name, a file, two numbers (width and height, or rate and channels) and what is read from it.
+// A name, a file, two numbers (width and height, or rate and channels), and the content that is read from the
+// file.
 struct HexLine {
   std::string name;
   std::vector<uint8_t> file, values;

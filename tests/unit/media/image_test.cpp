@@ -1,4 +1,4 @@
-// Pictures against what Pillow reads and resizes (tests/golden/media/make.py), and hostile files.
+// Pictures compared with what Pillow reads and resizes (tests/golden/media/make.py), and hostile files.
 #include <algorithm>
 #include <cstring>
 
@@ -130,7 +130,7 @@ TEST_F(ImageTest, ShortPixelDataIsAnError) {
 }
 
 TEST_F(ImageTest, HugeSizesAreRefusedBeforeAllocating) {
-  // Only an IHDR; its sum is wrong too, which read_image may find first.
+  // There is only an IHDR; its checksum is also wrong, which read_image may find first.
   struct Case {
     const char* name;
     std::vector<uint8_t> size_and_rest;  // width, height, depth 8, colour 2, 0, 0, 0
@@ -150,7 +150,7 @@ TEST_F(ImageTest, HugeSizesAreRefusedBeforeAllocating) {
   }
 }
 
-// A chunk of a text that claims 1.8 GB in a file of 240 bytes: no room is made for it.
+// A text chunk claims 1.8 GB in a file of 240 bytes: no memory is allocated for it.
 TEST_F(ImageTest, LyingChunksTakeNoMemory) {
   const auto most_kib = [] {
     rusage usage{};

@@ -1,5 +1,5 @@
-// Pictures as JPEG in memory: another decoder reads what was encoded, any size, one after another; pictures from memory have
-// the limits that they are given.
+// Pictures as JPEG in memory: another decoder reads what was encoded, in any size, one after another;
+// pictures from memory must respect the given limits.
 #include "media/picture/jpeg.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,8 @@ TEST(Jpeg, IsReadByAnotherDecoder) {
     const RgbFrame read = decode_image(std::span(file).subspan(2), "picture");
     ASSERT_EQ(read.width, width);
     ASSERT_EQ(read.height, height);
-    // Colour is kept for every second row and column, and in a picture of eight rows neighbours are 32 levels apart.
+    // Colour is kept for every second row and column, and in a picture of eight rows neighbours are 32 levels
+    // apart.
     EXPECT_LT(mean_difference(picture, read), height < 16 ? 6 : 3) << width << "x" << height;
   }
 }
@@ -73,14 +74,15 @@ TEST(Jpeg, WhatItCannotHoldIsRefused) {
   EXPECT_TRUE(file.empty());
 }
 
-// Limits are held against the first picture's header: a decoder that finds a larger one behind it must not make room for that.
+// Limits are checked with the first picture's header: a decoder that finds a larger one after it must not
+// allocate memory for that.
 TEST(Jpeg, ALargerPictureBehindTheFirstIsNotDecoded) {
   std::vector<uint8_t> small, large;
   JpegEncoder encoder;
   encoder.encode(slope(20, 10, 0).view(), small);
   encoder.encode(slope(2000, 1500, 0).view(), large);
   std::vector<uint8_t> both(small.begin(), small.end() - 2);  // without its end,
-  both.insert(both.end(), large.begin() + 2, large.end());    // and the second one without its begin
+  both.insert(both.end(), large.begin() + 2, large.end());    // and the second one without its beginning
   std::vector<uint8_t> follows = small;
   follows.insert(follows.end(), large.begin(), large.end());
   for (const std::vector<uint8_t>& file : {both, follows}) {

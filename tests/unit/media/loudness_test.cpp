@@ -1,4 +1,5 @@
-// Against pyloudnorm and transformers' feature extractor (tests/golden/media/make_loudness.py).
+// Loudness compared with pyloudnorm and transformers' feature extractor
+// (tests/golden/media/make_loudness.py).
 #include "media/sound/loudness.h"
 
 #include <fstream>
@@ -10,7 +11,8 @@ namespace tachy {
 namespace {
 using namespace tachy::testing;
 
-// The maker's sound: whole numbers times powers of two, the same bits in both languages.
+// The sound of the golden file's maker: whole numbers times powers of two, which have the same bits in both
+// languages.
 std::vector<float> sound(int rate, size_t count, double gain, bool pause) {
   constexpr double envelope[] = {1, 0x1p-2, 0x1p-11, 0x1p-4, 1, 0x1p-6, 0x1p-1};
   std::vector<float> out(count);
@@ -30,7 +32,7 @@ TEST(Loudness, AsPyloudnorm) {
   size_t count = 0;
   double gain = 0;
   bool pause = false;
-  std::string text;  // "-inf" too, which streams do not read as a number
+  std::string text;  // includes "-inf", which streams do not read as a number
   while (in >> rate >> count >> gain >> pause >> text) {
     const double want = std::strtod(text.c_str(), nullptr);
     const double got = integrated_loudness(sound(rate, count, gain, pause), rate);

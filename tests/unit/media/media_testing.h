@@ -79,7 +79,7 @@ inline void write_bytes(const fs::path& path, const std::vector<uint8_t>& bytes)
       .write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
 }
 
-// A full disk without a disk: no file of this process may grow beyond `bytes`, writes fail with EFBIG.
+// Simulates a full disk: no file of this process may grow beyond `bytes`, and writes fail with EFBIG.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : old_handler_(signal(SIGXFSZ, SIG_IGN)) {
@@ -114,7 +114,7 @@ class MediaTest : public ::testing::Test {
     std::error_code ec;
     fs::remove_all(folder_, ec);
   }
-  // Names in the folder, hidden ones too.
+  // Returns the names in the folder, including hidden ones.
   std::set<std::string> listing() const {
     std::set<std::string> out;
     for (const auto& e : fs::recursive_directory_iterator(folder_))

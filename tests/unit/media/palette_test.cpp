@@ -1,4 +1,4 @@
-// The GIF palette: exact for few colours, close for many, dithering keeps the mean.
+// The GIF palette is exact for few colours and close for many, and dithering keeps the mean.
 #include "media/picture/palette.h"
 
 #include <algorithm>

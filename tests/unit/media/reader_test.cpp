@@ -1,4 +1,4 @@
-// Reading videos: limits, hostile and damaged files, files that would open others.
+// Reading videos: limits, hostile and damaged files, and files that would open others.
 #include <thread>
 
 #include "media/metadata.h"
@@ -98,7 +98,7 @@ TEST_F(ReaderTest, TruncatedGivesAnErrorOrFewerFrames) {
       try {
         auto frames = read_video(folder_ / "cut");
         EXPECT_LE(frames.size(), 12u);
-        // What is given must be right: no frame made up from missing data.
+        // Frames that are returned must be right: none is made up from missing data.
         for (size_t t = 0; t < frames.size(); ++t)
           EXPECT_GT(psnr(frames[t].rgb, wave(96, 64, int(t)).rgb), 26)
               << name << " cut at " << keep << " frame " << t;
@@ -115,7 +115,7 @@ TEST_F(ReaderTest, TruncatedGivesAnErrorOrFewerFrames) {
 TEST_F(ReaderTest, DamagedNeverCrashes) {
   for (const char* name : {"a.mp4", "a.webm", "a.gif"}) {
     auto whole = bytes_of(make(name, 4));
-    // Every byte of the headers, then samples.
+    // Change every byte of the headers, then some samples.
     for (size_t at = 0; at < whole.size(); at += at < 1500 ? 11 : 1 + whole.size() / 50) {
       auto bad = whole;
       bad[at] ^= uint8_t(1 + at % 255);

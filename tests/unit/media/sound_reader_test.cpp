@@ -1,4 +1,5 @@
-// Reading sound: against librosa (tests/golden/media/make_sound_files.py), limits, damaged and hostile files.
+// Reading sound: compared with librosa (tests/golden/media/make_sound_files.py), limits, damaged and hostile
+// files.
 #include "media/sound/sound_reader.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +23,7 @@ void put_number(std::vector<uint8_t>& to, uint32_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) to.push_back(uint8_t(value >> (8 * i)));
 }
 
-// A wav file of float samples whose header tells of `told` bytes.
+// A wav file of float samples whose header claims `told` bytes.
 std::vector<uint8_t> wav(const std::vector<float>& samples, int channels, uint32_t told,
                          uint32_t rate = 8000) {
   std::vector<uint8_t> out;
@@ -38,7 +39,7 @@ std::vector<uint8_t> wav(const std::vector<float>& samples, int channels, uint32
 struct Case {
   const char *file, *codec;
   int rate, channels;
-  double tolerance;  // other decoders of lossy codecs round otherwise
+  double tolerance;  // other decoders of lossy codecs round differently
 };
 
 TEST_F(SoundReaderTest, AsLibrosa) {
@@ -72,7 +73,8 @@ TEST_F(SoundReaderTest, AsLibrosa) {
   }
 }
 
-// Containers and codings as recorders leave them, a size of samples that says nothing (tests/golden/media/make_odd_sounds.py).
+// Containers and codings as recorders leave them, with a size of samples that says nothing
+// (tests/golden/media/make_odd_sounds.py).
 TEST_F(SoundReaderTest, OddFilesAreReadWhole) {
   for (const HexLine& item : hex_lines("odd_sounds.txt")) {
     SCOPED_TRACE(item.name);
@@ -89,11 +91,11 @@ TEST_F(SoundReaderTest, OddFilesAreReadWhole) {
   }
 }
 
-// A recording that was cut is read as far as it goes, and a warning says so.
+// A truncated recording is read as far as it goes, and a warning says so.
 TEST_F(SoundReaderTest, CutWav) {
   fs::path path;
   int cuts = 0;
-  // Each text is said once, so each file has a name of its own.
+  // Each text is printed only once, so each file has its own name.
   const auto said = [&](const std::vector<uint8_t>& bytes, const std::vector<float>& want) {
     path = folder_ / fmt::format("cut{}.wav", cuts++);
     write_bytes(path, bytes);
@@ -104,7 +106,7 @@ TEST_F(SoundReaderTest, CutWav) {
   const std::vector<float> samples(5000, 0.25f), packet(4096, 0.25f);
   EXPECT_EQ(said(wav(samples, 1, 20000), samples), "");
   EXPECT_THAT(said(wav(samples, 1, 40000), samples), HasSubstr("says 1.25 seconds; the 0.62 that are there"));
-  // Also where the last packet happens to be whole, and where a sample is not.
+  // The same holds if the last packet happens to be whole, and if a sample is not.
   EXPECT_THAT(said(wav(packet, 1, 20000), packet), HasSubstr("cut short"));
   auto part = wav(samples, 1, 30000);
   part.insert(part.end(), {1, 2, 3});
@@ -130,12 +132,13 @@ TEST_F(SoundReaderTest, CutWav) {
   expect_error(ErrorCode::corrupt, {path.string(), "without samples"}, [&] { read_sound(path); });
 }
 
-// A file that was cut is read as far as it is there, as the whole file has it; a warning comes where it tells of more.
+// A truncated file is read as far as it goes, with the same samples as the whole file; there is a warning if
+// it claims more.
 TEST_F(SoundReaderTest, CutFiles) {
   struct Cut {
     const char* file;
-    double least;  // of the samples in proportion to the bytes
-    bool told;     // the file says how long it should be
+    double least;  // least number of samples, in proportion to the bytes
+    bool told;     // whether the file says how long it should be
   };
   for (const Cut& c : {Cut{"long.flac", 0.5, true},
                        {"long.mp3", 0.7, true},
@@ -168,7 +171,7 @@ TEST_F(SoundReaderTest, CutFiles) {
   }
 }
 
-// An index at the end is lost with it.
+// An index at the end is lost with the end.
 TEST_F(SoundReaderTest, CutBeforeTheIndex) {
   auto bytes = bytes_of(golden("read_aac.m4a"));
   bytes.resize(bytes.size() / 2);
@@ -177,7 +180,7 @@ TEST_F(SoundReaderTest, CutBeforeTheIndex) {
                [&] { read_sound(folder_ / "memo.m4a"); });
 }
 
-// The same of a film whose index lies in front.
+// The same for a film whose index is at the front.
 TEST_F(SoundReaderTest, CutFilms) {
   std::vector<float> tone(64000);
   for (size_t i = 0; i < tone.size(); ++i) tone[i] = 0.3f * std::sin(float(i) * 0.05f);
@@ -243,7 +246,7 @@ TEST_F(SoundReaderTest, Limits) {
   }
 }
 
-// A list that names other files is no sound.
+// A list that names other files is not a sound.
 TEST_F(SoundReaderTest, OpensNoOtherFile) {
   const std::string list = "#EXTM3U\n#EXTINF:1,\nfile://" + golden("read_s16.wav").string() + "\n";
   const std::string concat = "ffconcat version 1.0\nfile " + golden("read_s16.wav").string() + "\n";
@@ -253,7 +256,7 @@ TEST_F(SoundReaderTest, OpensNoOtherFile) {
   }
 }
 
-// Whatever bytes change: samples or an Error.
+// Whatever bytes change, the result is samples or an Error.
 TEST_F(SoundReaderTest, DamagedFiles) {
   std::mt19937 random(11);
   for (const char* name : {"read_s16.wav", "read_stereo.flac", "read_mono.mp3", "read_opus.ogg",
@@ -273,7 +276,8 @@ TEST_F(SoundReaderTest, DamagedFiles) {
   }
 }
 
-// Small files with each byte another and cut at each length: samples or an Error, in memory that such a file can ask for.
+// Small files with each byte changed, and cut at each length: the result is samples or an Error, within the
+// memory that such a file may need.
 TEST_F(SoundReaderTest, EveryByteDamagedAndEveryLength) {
   const auto most_kib = [] {
     rusage usage{};

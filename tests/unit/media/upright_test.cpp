@@ -36,7 +36,7 @@ TEST_F(UprightTest, PicturesAsPillow) {
   EXPECT_GT(turned, 40);
 }
 
-// The same note in a JPEG: XMP in a segment of its own, EXIF that goes on in a second one.
+// The same note in a JPEG: XMP in a segment of its own, and EXIF that continues in a second one.
 TEST_F(UprightTest, JpegSegments) {
   const auto whole = bytes_of(golden("photo444.jpg"));
   const auto with = [&](const std::vector<std::string>& segments) {
@@ -89,23 +89,24 @@ TEST_F(UprightTest, VideosAsFfmpeg) {
     ASSERT_TRUE(reader->read(frame));
     EXPECT_EQ(frame.width, item.width);
     EXPECT_EQ(frame.height, item.height);
-    EXPECT_GT(psnr(frame.rgb, item.values), 33);  // chroma is enlarged in another way
+    EXPECT_GT(psnr(frame.rgb, item.values), 33);  // chroma is enlarged in a different way
   }
 }
 
-// An edit list shows less than the file holds: what is told is not what can be read, so it is not told.
+// An edit list shows less than the file holds: the container's number differs from what can be read, so it is
+// not reported.
 TEST_F(UprightTest, EditedVideos) {
   for (const HexLine& item : hex_lines("turned_videos.txt")) {
     if (item.name != "edited.mp4" && item.name != "plain.mp4") continue;
     write_bytes(folder_ / item.name, item.file);
     VideoInfo info;
     const size_t read = read_video(folder_ / item.name, {}, &info).size();
-    EXPECT_EQ(read, 1u);  // of the edited one's ten, as ffmpeg
+    EXPECT_EQ(read, 1u);  // one of the edited file's ten, as in ffmpeg
     EXPECT_EQ(info.frames, item.name == "plain.mp4" ? 1 : 0);
   }
 }
 
-// The reader says what a player would heed and it does not.
+// The reader warns of everything that a player would respect and it does not.
 TEST_F(UprightTest, WhatIsLeftOutIsSaid) {
   const std::map<std::string, std::string> words{{"smpte2084.mp4", "HDR video (PQ)"},
                                                  {"arib-std-b67.mp4", "HDR video (HLG)"},
@@ -126,7 +127,7 @@ TEST_F(UprightTest, WhatIsLeftOutIsSaid) {
   EXPECT_EQ(seen, words.size());
 }
 
-// Another angle than a right one is said, and the frames are as they are stored.
+// For an angle that is not a right one there is a warning, and the frames are as they are stored.
 TEST_F(UprightTest, OtherAngles) {
   const auto matrix = [](double degrees, bool mirrored) {
     const double a = degrees * M_PI / 180, c = 65536 * std::cos(a), s = 65536 * std::sin(a),

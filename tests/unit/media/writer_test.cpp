@@ -1,5 +1,5 @@
-// Every output format: frames decode back, the container
-// says what was asked for, settings come back, bytes repeat.
+// Every output format: frames decode back, the container states what was requested, settings come back, bytes
+// repeat.
 #include <sched.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ class WriterTest : public MediaTest {
   }
 };
 
-// The types of the top-level boxes of an mp4 file, in order.
+// Returns the types of the top-level boxes of an mp4 file, in order.
 std::vector<std::string> boxes_of(const std::vector<uint8_t>& file) {
   std::vector<std::string> out;
   for (size_t at = 0; at + 8 <= file.size();) {
@@ -157,7 +157,7 @@ TEST_F(WriterTest, PngPatternAndFolders) {
   EXPECT_EQ(read_comment(folder_ / "a_%03d_z.png"), kComment);
   write("frames/", options, 2);
   EXPECT_TRUE(fs::exists(folder_ / "frames/frame_0001.png"));
-  write("frames", options, 4);  // exists now
+  write("frames", options, 4);  // it exists now
   for (const char* name : {"frames", "a_%03d_z.png"}) {
     VideoInfo info;
     auto frames = read_video(folder_ / name, {}, &info);
@@ -276,7 +276,7 @@ TEST_F(WriterTest, ColoursAreBt709LimitedRange) {
   }
 }
 
-// `crf` 0: what is decoded equals what was written, to the bit, and a note says what that costs.
+// `crf` 0: the decoded frames equal the written ones, to the bit, and a note says what that costs.
 TEST_F(WriterTest, CrfZeroIsLossless) {
   struct Case {
     const char *name, *codec;
@@ -312,7 +312,7 @@ TEST_F(WriterTest, CrfZeroIsLossless) {
   }
 }
 
-// The other end of each scale.
+// The other ends of the scales.
 TEST_F(WriterTest, CrfEnds) {
   for (const auto& [name, crf] : {std::pair("a.mp4", 1), {"b.mp4", 51}, {"c.webm", 1}, {"d.webm", 63}}) {
     VideoOptions options;

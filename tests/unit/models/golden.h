@@ -22,7 +22,7 @@ inline std::string golden_path(const std::string& name) {
   return path;
 }
 
-// A case's name in tests/golden: one without a folder is of `folder`.
+// Returns a case's path in tests/golden: a name without a folder is in `folder`.
 inline std::string in_folder(const std::string& folder, const std::string& name) {
   return name.find('/') == std::string::npos ? folder + "/" + name : name;
 }
@@ -56,8 +56,8 @@ inline double error_of(const Tensor& y, const Tensor& r) {
 
 inline std::vector<float> values_of(const Tensor& t) { return {t.as<float>(), t.as<float>() + t.numel()}; }
 
-// How a component is loaded and run: body(stream, store) is called in a measure run, then for real in an
-// arena of the measured size. `store_bytes` and `arena_bytes` tell what was planned; both runs must agree.
+// Says how a component is loaded and run: body(stream, store) is called in a measure run, then for real in an
+// arena of the measured size. `store_bytes` and `arena_bytes` return the planned sizes; both runs must agree.
 struct PlannedRun {
   int threads = 2;
   bool pack = true;

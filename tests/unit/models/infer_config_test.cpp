@@ -1,5 +1,5 @@
-// The options of the published models read off shapes, beside the configs that diffusers and transformers have
-// for them (tests/golden/weights/make.py).
+// The options of the published models, inferred from shapes, compared with the configs of diffusers and
+// transformers (tests/golden/weights/make.py).
 #include "models/wan/infer_config.h"
 
 #include <gmock/gmock.h>
@@ -125,7 +125,7 @@ TEST(InferConfig, TextEncoderAndVaes) {
   EXPECT_EQ(text.num_layers, xxl.num_layers);
   EXPECT_EQ(text.num_heads, xxl.num_heads);
   EXPECT_EQ(text.num_buckets, xxl.num_buckets);
-  Shapes t5 = listed("umt5_xxl.txt");  // T5 v1.1 has a position bias in its first block alone
+  Shapes t5 = listed("umt5_xxl.txt");  // only the first block of T5 v1.1 has a position bias
   for (int i = 1; i < 24; ++i)
     t5.erase("encoder.block." + std::to_string(i) + ".layer.0.SelfAttention.relative_attention_bias.weight");
   EXPECT_THAT(refusal([&] { Umt5Config::from_tensors(*source_of(t5)); }), HasSubstr("Wan needs umT5"));

@@ -1,5 +1,6 @@
-// Quantised transformers: float32 computes with the float32 values that a file means, with adapters merged into them, too;
-// and whatever computes, the bits are those of the same model whose weights were dequantised before.
+// Quantised transformers: float32 computes with the float32 values that a file stands for, also after
+// adapters are merged into them; and in any arithmetic the bits are those of the same model with weights that
+// were dequantised before.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -15,7 +16,7 @@ using Case = test::WanDitCase;
 
 class Quantised : public testing::TestWithParam<std::string> {};
 
-// The values of a source as a file of float32 would hold them.
+// Holds the values of a source as a float32 file would.
 struct Dequantised {
   explicit Dequantised(const TensorSource& from) {
     std::vector<TensorSource::Entry> entries(from.entries().begin(), from.entries().end());

@@ -1,5 +1,5 @@
-// Models of Wan's family that need other inputs hold all of its tensors: they are refused by name, and what of a
-// transformer nobody reads is never passed over.
+// Models of Wan's family that need other inputs have all of its tensors: they are refused by name, and a
+// transformer's tensors that nothing reads are never ignored.
 #include "models/wan/relatives.h"
 
 #include <gmock/gmock.h>
@@ -80,7 +80,7 @@ TEST(Relatives, WhatIsKnownOrHarmlessIsNot) {
         "blocks.0.to_gate_compress.weight", "blocks.0.action_model.mouse_mlp.0.weight"})
     EXPECT_EQ(refusal_with(tensor), "(no error)") << tensor;
   EXPECT_EQ(refusal_with("step", {1}), "(no error)");
-  // In a file whose transformer stands behind a prefix, what does not is another part's.
+  // If a file's transformer has a prefix, tensors without it belong to other parts.
   std::vector<TensorSource::Entry> entries = {
       {.name = "patch_embedding.weight",
        .name_in_file = "model.diffusion_model.patch_embedding.weight",

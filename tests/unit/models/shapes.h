@@ -1,4 +1,4 @@
-// Sources of tensors that have names and shapes but no values: what configs are inferred from.
+// Sources of tensors that have names and shapes but no values: enough to infer configs.
 #pragma once
 
 #include <fstream>

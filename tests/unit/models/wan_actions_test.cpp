@@ -1,4 +1,5 @@
-// Sizes of Matrix-Game 2's action module, from config.json and from tensors, and which actions a latent frame follows.
+// Sizes of Matrix-Game 2's action module, from config.json and from tensors, and the actions that a latent
+// frame follows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +26,7 @@ std::string error_of(Body&& body) {
   return "";
 }
 
-// Matrix-Game 2's tensors, of two layers, under diffusers' names.
+// Returns Matrix-Game 2's tensors for two layers, under diffusers' names.
 test::Shapes published(int64_t keys, bool mouse) {
   test::Shapes s = {{"patch_embedding.weight", {1536, 36, 1, 2, 2}},
                     {"proj_out.weight", {64, 1536}},
@@ -86,7 +87,8 @@ TEST(WanActions, ConfigOfThePublishedModels) {
   EXPECT_THAT(fails("sink_size", 4), HasSubstr("sink_size 4"));
 }
 
-// Latent frame 1 follows the actions of pixel frames 0 (nine times) to 3, none of which is its own last one.
+// Latent frame 1 follows the actions of pixel frames 0 (nine times) to 3, none of which is its own last
+// frame.
 TEST(WanActions, ActionsThatAFrameFollows) {
   const WanActionConfig c;
   const auto list = [&](int64_t first, int64_t frames) {

@@ -39,7 +39,7 @@ class WanAdapters {
     return out;
   }
 
-  // W + scale·B·A in float32, of the layers that have one.
+  // Returns W + scale·B·A in float32 for the layers that have an adapter.
   std::shared_ptr<TensorSource> merged(std::span<const nn::LowRank> adapters) const {
     std::vector<TensorSource::Entry> entries(weights_->entries().begin(), weights_->entries().end());
     for (const nn::LowRank& adapter : adapters) {

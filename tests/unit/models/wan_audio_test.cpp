@@ -1,5 +1,6 @@
-// The audio branch of InfiniteTalk (models/wan/branches/audio/audio_config.h): its sizes are read off its tensors, what a latent frame
-// looks at, what is refused. Its values: the golden case "talk" of wan_dit_test.cpp.
+// InfiniteTalk's audio branch (models/wan/branches/audio/audio_config.h): its sizes are inferred from its
+// tensors, which frames a latent frame reads, and what is refused. The golden case "talk" of wan_dit_test.cpp
+// checks its values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -75,7 +76,7 @@ TEST(WanAudioBranch, ATensorInBothFilesIsAnError) {
   EXPECT_THAT(error_of_call([&] { joined(*talk.weights, *talk.weights); }), HasSubstr("audio_proj"));
 }
 
-// The branch's projection of the golden case, on clips whose states the test makes.
+// The branch's projection from the golden case, on clips whose states the test makes.
 struct Projecting {
   test::WanDitCase talk{"talk"};
   ThreadPool pool{1};
@@ -84,11 +85,11 @@ struct Projecting {
   nn::ParamStore store{{}, stream};
   AudioProjection projection{Scope(talk.weights).sub("audio_proj"), talk.config, store};
 
-  // Of each latent frame what makes its tokens.
+  // Returns for each latent frame the values from which its tokens are made.
   std::vector<std::vector<float>> tokens(const std::vector<float>& states, int64_t start, int64_t frames) {
     const WanConfig& c = talk.config;
     const int64_t row = c.audio_layers * c.audio_dim, each = c.audio_tokens * c.audio_dim;
-    Tensor clip;  // without states none: no speech
+    Tensor clip;  // without states: no speech
     if (!states.empty())
       clip = Tensor(const_cast<float*>(states.data()), DType::f32,
                     {static_cast<int64_t>(states.size()) / row, c.audio_layers, c.audio_dim});
@@ -101,8 +102,9 @@ struct Projecting {
   }
 };
 
-// Latent frame 0 of a window from pixel frame a on looks at a-2 … a+2, latent frame i at a+4i-5 … a+4i+2; what lies past the
-// clip's ends is its first or last frame, and what lies before the window is looked at all the same.
+// Latent frame 0 of a window that begins at pixel frame a reads a-2 … a+2, and latent frame i reads a+4i-5 …
+// a+4i+2. Beyond the clip's ends its first or last frame counts; frames before the window are read all the
+// same.
 TEST(WanAudioBranch, ALatentFrameLooksAtItsFramesAndTheirNeighbours) {
   Projecting p;
   constexpr int64_t kClip = 23, kLatent = 4;
@@ -125,7 +127,7 @@ TEST(WanAudioBranch, ALatentFrameLooksAtItsFramesAndTheirNeighbours) {
   }
 }
 
-// "No speech" is zeros that the projection makes tokens of, not tokens of zeros.
+// "No speech" means zeros from which the projection makes tokens, not tokens of zeros.
 TEST(WanAudioBranch, NoSpeechIsZerosThroughTheProjection) {
   Projecting p;
   const int64_t row = p.talk.config.audio_layers * p.talk.config.audio_dim;
@@ -135,7 +137,7 @@ TEST(WanAudioBranch, NoSpeechIsZerosThroughTheProjection) {
   for (const auto& tokens : silent) EXPECT_GT(*std::ranges::max_element(tokens), 0.01f);
 }
 
-// The norm behind it divides by the root of variance plus 1e-5, not 1e-6 as the transformer's norms do.
+// The norm after it divides by the root of variance plus 1e-5, not 1e-6 like the transformer's norms.
 TEST(WanAudioBranch, EpsOfTheProjectionsNorm) {
   const auto path =
       std::filesystem::temp_directory_path() / fmt::format("tachyscope-eps-{}.safetensors", getpid());

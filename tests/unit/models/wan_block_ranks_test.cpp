@@ -1,4 +1,5 @@
-// A transformer block whose tokens are divided among ranks gives each rank its tokens' part of what one rank gets.
+// If the tokens of a transformer block are divided among ranks, each rank gets its part of the result for a
+// single rank.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,7 +20,7 @@ std::vector<float> wave(int64_t count, float step) {
   return out;
 }
 
-// Tokens [first, first + count) of each item of the batch.
+// Returns tokens [first, first + count) of each item of the batch.
 std::vector<float> some_tokens(const std::vector<float>& all, int64_t items, int64_t first, int64_t count) {
   std::vector<float> out;
   const int64_t width = static_cast<int64_t>(all.size()) / (items * kTokens);
@@ -31,7 +32,7 @@ std::vector<float> some_tokens(const std::vector<float>& all, int64_t items, int
 }
 
 struct Streams {
-  std::vector<float> x, u;  // the residual stream, and normed for the next block
+  std::vector<float> x, u;  // the residual stream, and its norm for the next block
 };
 
 Streams run_block(const test::WanDitCase& c, runtime::Comm* comm, const WanCausal* causal = nullptr) {
@@ -96,10 +97,10 @@ TEST(WanBlock, TokensMayBeDividedAmongRanks) {
     });
 }
 
-// They attend to more than the clip's tokens: a part of these would give another video.
+// These attend to more than the clip's tokens: a part of them would give another video.
 TEST(WanBlock, WhatOneRankMustHaveIsRefused) {
   const test::WanDitCase plain("t2v"), talk("talk");
-  alignas(WanCausal) const char room[sizeof(WanCausal)] = {};  // nobody looks inside
+  alignas(WanCausal) const char room[sizeof(WanCausal)] = {};  // its content is not read
   const auto* causal = reinterpret_cast<const WanCausal*>(room);
   const auto refused = [&](runtime::Comm& comm, const test::WanDitCase& c, const WanCausal* of) {
     try {

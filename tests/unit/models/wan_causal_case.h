@@ -41,7 +41,7 @@ struct WanCausalCase {
     return {given("keyboard"), given("mouse")};
   }
 
-  // A session over the golden inputs. Tensors are [C, frames, h, w].
+  // A session over the golden inputs, whose tensors are [C, frames, h, w].
   struct Session {
     Session(const WanCausalCase& of, const WanDit& network, nn::ParamStore& memory)
         : c(of), model(network), store(memory), context(of.context(network, memory)) {
@@ -60,7 +60,7 @@ struct WanCausalCase {
       grid = model.make_grid(frames, 2 * rows, 2 * columns, store);
       model.begin_block(causal, grid, WanExtras::of(c.script()), store.stream());
     }
-    // At one of the timesteps; past the last one, 0. x: the values of the block's latents.
+    // Predicts at one of the timesteps; after the last one, at 0. x: the values of the block's latents.
     std::vector<float> predict(const std::vector<float>& x, size_t step, bool fill_only = false,
                                bool known = false) {
       const Tensor noise = c.golden["noise"];
@@ -68,7 +68,7 @@ struct WanCausalCase {
       const int64_t channels = c.config.in_channels;
       std::vector<float> input(static_cast<size_t>(channels * frames * plane));
       std::copy(x.begin(), x.end(), input.begin());
-      for (int64_t i = z; i < channels; ++i) {  // what goes with these frames behind the latents
+      for (int64_t i = z; i < channels; ++i) {  // the condition for these frames, after the latents
         const Tensor given = c.golden["condition"].select(0, i - z);
         std::copy_n(given.as<float>() + causal.first * plane, frames * plane,
                     input.begin() + i * frames * plane);
@@ -99,7 +99,7 @@ struct WanCausalCase {
     int64_t rows = 0, columns = 0;
   };
 
-  // Frames [first, first + frames) of [C, T, h, w].
+  // Returns frames [first, first + frames) of [C, T, h, w].
   static std::vector<float> frames_of(const Tensor& t, int64_t first, int64_t frames) {
     const int64_t plane = t.dim(2) * t.dim(3);
     std::vector<float> out;
@@ -111,9 +111,9 @@ struct WanCausalCase {
   }
 
   struct Result {
-    double velocities = 0, latents = 0;  // the largest error, of the largest value
+    double velocities = 0, latents = 0;  // the largest error, relative to the largest value
   };
-  // fill_only: whether the pass at timestep 0 does no more than it must.
+  // fill_only: whether the pass at timestep 0 does only what it must.
   Result rollout(Session& session, bool fill_only = true) const {
     const Tensor noise = golden["noise"], want_velocities = golden["velocities"], want = golden["latents"];
     double off_v = 0, off_x = 0, most_v = 0, most_x = 0;

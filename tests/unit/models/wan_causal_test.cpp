@@ -1,5 +1,5 @@
-// Causal Wan models (models/wan/causal.h) against the original repositories' own results (tests/golden/causal), and
-// what of them a comparison of results does not show.
+// Causal Wan models (models/wan/causal.h) compared with the original repositories' own results
+// (tests/golden/causal), and properties that such a comparison does not show.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ std::string error_of_call(Body&& body) {
   return "";
 }
 
-// body(session) in a measure run and for real.
+// Calls body(session) in a measure run and for real.
 template <class Body>
 void with_session(const WanCausalCase& c, Body&& body, test::PlannedRun run = {}) {
   run([&](Stream& stream, nn::ParamStore& store) {
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, WanCausalGolden,
                                   (std::get<1>(info.param) ? "_fill" : "_whole");
                          });
 
-// Keys and values of all that a video remembers.
+// Returns the keys and values of everything that a video remembers.
 std::vector<Tensor> rings_of(const WanCausal& c) {
   std::vector<Tensor> all{c.ring.k, c.ring.v};
   if (const auto* more = c.memory.find<WanActionMemory>())
@@ -79,7 +79,7 @@ std::vector<float> ring_of(const WanCausal& c) {
   return all;
 }
 
-// A pass that only fills leaves the same bits as a whole one: also where the last block has an action module.
+// A pass that only fills leaves the same bits as a whole one, also if the last block has an action module.
 TEST(WanCausal, APassThatOnlyFillsLeavesTheSameKeys) {
   for (const char* name : {"self_forcing", "universal"}) {
     const WanCausalCase c(name);
@@ -98,8 +98,8 @@ TEST(WanCausal, APassThatOnlyFillsLeavesTheSameKeys) {
   }
 }
 
-// What an earlier pass has left of the keyboard serves the block's further ones, to the bit; and it is what they take: other keys
-// that are pressed meanwhile change nothing.
+// The keyboard's keys and values from an earlier pass serve the block's further passes, to the bit. These
+// really use them: other keys that are pressed in the meantime change nothing.
 TEST(WanCausal, TheKeyboardIsKnownAfterABlocksFirstPass) {
   for (const char* name : {"universal", "templerun"}) {
     const WanCausalCase c(name);
@@ -135,8 +135,9 @@ TEST(WanCausal, TheKeyboardIsKnownAfterABlocksFirstPass) {
   }
 }
 
-// Attention depends on differences of positions alone: far past the 1024 positions of the published tables, and past where
-// angles in float32 would be of use, a block that sees itself only predicts the same.
+// Attention depends only on differences of positions: far beyond the 1024 positions of the published tables,
+// and beyond the range where angles in float32 would be useful, a block that sees only itself predicts the
+// same.
 TEST(WanCausal, PositionsHaveNoEnd) {
   WanCausalCase c("self_forcing");
   c.window = {.frames = c.blocks[0]};
@@ -157,7 +158,7 @@ TEST(WanCausal, PositionsHaveNoEnd) {
   EXPECT_NE(at[0], at[1]);
 }
 
-// Of a long session only the actions that a block sees need to be there.
+// In a long session only the actions that a block sees need to be kept.
 TEST(WanCausal, ActionsBeforeThoseThatAreSeenMayBeForgotten) {
   const WanCausalCase c("universal");
   const WanScript whole = c.script();
@@ -183,8 +184,9 @@ TEST(WanCausal, ActionsBeforeThoseThatAreSeenMayBeForgotten) {
   EXPECT_EQ(seen[0][3], whole.keyboard.as<float>()[12 * 4 + 3]);
 }
 
-// Training's block-causal mask: at timestep 0 everywhere, one pass over a clip predicts what its blocks do one after the other,
-// each of which has left its keys; with a window and sinks too, which blocks keep by giving slots away. Without the mask it does not.
+// Training's block-causal mask: at timestep 0 everywhere, one pass over a clip predicts the same as its
+// blocks one after the other, each of which has left its keys; also with a window and sinks, for which blocks
+// give up slots. Without the mask it does not.
 TEST(WanCausal, AMaskedPassOverAClipIsItsBlocks) {
   for (const char* name : {"self_forcing", "universal", "short_window", "templerun"}) {
     const WanCausalCase c(name);

@@ -1,5 +1,5 @@
-// A golden case of the Wan transformer (of tests/golden/wan, or of the folder that its name says):
-// its inputs, a run of it on the CPU or on a GPU, its error.
+// A golden case of the Wan transformer (from tests/golden/wan, or from the folder in its name): its inputs, a
+// run of it on the CPU or on a GPU, and its error.
 #pragma once
 
 #include <map>
@@ -34,8 +34,8 @@ struct WanDitCase {
                           [&](const Scope& scope) { return std::make_unique<WanDit>(scope, config, store); });
   }
 
-  // The sample, [B, C_out, T, H, W]. `rows_given`: 0 for the
-  // real rows of text, or more of them with explicit zeros.
+  // Returns the sample, [B, C_out, T, H, W]. `rows_given`: 0 for the real rows of text, or more of them with
+  // explicit zeros.
   template <class Planned>
   std::vector<float> run(Planned& planned, int64_t rows_given = 0) {
     std::vector<float> y;
@@ -49,7 +49,7 @@ struct WanDitCase {
     return y;
   }
 
-  // One forward pass on the store's stream, with all that it needs made in the store.
+  // Makes one forward pass on the store's stream; everything that it needs is made in the store.
   std::vector<float> pass(const WanDit& model, nn::ParamStore& store, int64_t rows_given = 0) const {
     const Tensor x = golden["hidden_states"], text = golden["encoder_hidden_states"],
                  time = golden["timestep"];
@@ -97,7 +97,7 @@ struct WanDitCase {
     std::vector<WanAudio> audio;
     for (int64_t b = 0; b < (config.audio_branch() ? batch : 0); ++b) {
       audio.push_back(allocate_audio(model, x.dim(2), store));
-      // Of the second clip the speech is said to be missing, where the golden case gives zeros.
+      // For the second clip the speech is said to be missing, where the golden case has zeros.
       const Tensor states = b == 0 ? golden["audio_embeds"].select(0, 0) : Tensor();
       make_audio(model, {states, *golden["audio_start"].as<int64_t>()}, audio.back(), stream);
     }
@@ -119,8 +119,8 @@ struct WanDitCase {
   std::shared_ptr<TensorSource> weights;
   WanConfig config;
   std::vector<int64_t> text_rows;
-  std::vector<nn::LowRank> adapters;  // of the transformer in run()
-  // Adds to WanInput::given what a branch's own test has for it.
+  std::vector<nn::LowRank> adapters;  // for the transformer in run()
+  // Adds the inputs of a branch's own test to WanInput::given.
   std::function<void(const WanDit& model, WanInput& in, nn::ParamStore& store)> give = {};
 };
 

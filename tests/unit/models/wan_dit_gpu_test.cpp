@@ -1,6 +1,6 @@
-// The Wan transformer on a GPU against diffusers in float64: every golden configuration
-// (per-token timesteps, both image branches, batch 2), each dtype, the residual stream in float32 or as the
-// activations; float32 with products in TF32; with adapters in every layer. Skipped where there is no GPU.
+// The Wan transformer on a GPU compared with diffusers in float64: every golden configuration (per-token
+// timesteps, both image branches, batch 2), each dtype, the residual stream in float32 or like the
+// activations; float32 with products in TF32; with adapters in every layer. Skipped if there is no GPU.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -37,7 +37,7 @@ TEST_P(WanOnGpu, WithinTheBoundInEachDtype) {
   }
 }
 
-// TF32 has f16's digits, and only products round to it. The weights are those of any float32 run.
+// TF32 has f16's digits, and only products are rounded to it. The weights are those of any float32 run.
 TEST_P(WanOnGpu, InTf32) {
   WanDitCase c(GetParam());
   const auto gpu = cuda::open_gpu();
@@ -45,12 +45,12 @@ TEST_P(WanOnGpu, InTf32) {
   GpuRun ieee{*gpu, DType::f32, DType::f32}, run{*gpu, DType::f32, DType::f32, Products::tf32};
   auto y = c.run(run);
   EXPECT_NE(y, c.run(ieee)) << "the products were not rounded";
-  EXPECT_LE(c.error(y), 5e-3);  // 2e-5 to 1.3e-3 were seen on an H200
+  EXPECT_LE(c.error(y), 5e-3);  // values from 2e-5 to 1.3e-3 were seen on an H200
   RecordProperty("error", fmt::format("{:.2e}", c.error(y)));
   EXPECT_EQ(y, c.run(run)) << "another run gives other bits";
 }
 
-// One pass in place of two, to the same bits.
+// One pass instead of two gives the same bits.
 TEST_P(WanOnGpu, NormsWriteTheCodesOfTwoPasses) {
   WanDitCase c(GetParam());
   const auto gpu = cuda::open_gpu();

@@ -41,7 +41,7 @@ TEST_P(WanGolden, BitsDoNotDependOnThreads) {
   }
 }
 
-// Zero rows given one by one and zero rows collapsed to one key are the same attention.
+// Zero rows given one by one, and zero rows collapsed to one key, give the same attention.
 TEST_P(WanGolden, CollapsedPaddingEqualsExplicitRows) {
   Case c(GetParam());
   for (const int64_t rows : {int64_t{40}, int64_t{511}, int64_t{512}}) {
@@ -69,7 +69,7 @@ TEST(WanSinusoid, EqualsBothReferences) {
   };
   EXPECT_LE(worst(Sinusoid::diffusers, "diffusers"), 1.2e-7);
   EXPECT_LE(worst(Sinusoid::original, "original"), 1.2e-7);
-  // Another width has no stored table: exp in float32 may be an ulp off, which the angle multiplies by t.
+  // Another width has no stored table: exp in float32 may be an ulp off, and the angle multiplies that by t.
   EXPECT_LE(worst(Sinusoid::diffusers, "diffusers_40"), 1.3e-4);
   EXPECT_GT(worst(Sinusoid::original, "diffusers"), 1e-6)
       << "the two must differ: the test would not tell them apart";
@@ -138,7 +138,7 @@ TEST(WanConfigs, WhatCannotWorkIsRefusedByName) {
   fails("in_channels", 1e300);
 }
 
-// Every linear layer of the file can be addressed by its name in it, those of a joined product too.
+// Every linear layer can be addressed by its name in the file, also those in a joined product.
 TEST(WanDit, LinearLayersHaveTheNamesOfTheFile) {
   for (const char* name : {"t2v", "i2v", "flf2v"}) {
     Case c(name);
@@ -183,8 +183,8 @@ TEST(WanDit, GridsThatDoNotFitAreRefused) {
   EXPECT_THROW(model->make_context(row, 512, row, store), Error) << "an image for a model without the branch";
 }
 
-// By the definitions, since on a CPU only that of the norm writes codes. Batch 2 in some, and
-// timesteps of single tokens.
+// This runs the definitions, since on a CPU only the norm's definition writes codes. Some cases have batch 2
+// and timesteps for single tokens.
 TEST(WanDit, NormsThatWriteCodesGiveTheBitsOfTwoPasses) {
   for (const char* name : {"t2v", "i2v", "ti2v", "plain_cross", "talk"}) {
     Case c(name);
@@ -200,7 +200,7 @@ TEST(WanDit, NormsThatWriteCodesGiveTheBitsOfTwoPasses) {
   }
 }
 
-// Packed for bf16 products, a weight has other bytes than for float32.
+// When it is packed for bf16 products, a weight has other bytes than for float32.
 TEST(WanDit, AStreamInOtherNumbersIsRefused) {
   Case c("t2v");
   ThreadPool pool(1);

@@ -1,5 +1,6 @@
-// A transformer block whose tokens lie in a compact order and attend to listed blocks of keys, beside the same in float64 and
-// plain loops: tokens in the order of frames, rows and columns, and a mask that says which keys a query sees.
+// A transformer block whose tokens are in a compact order and attend to listed blocks of keys, compared with
+// plain loops in float64: tokens in the order of frames, rows and columns, and a mask that says which keys a
+// query sees.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,7 +21,7 @@ using Matrix = std::vector<std::vector<double>>;  // [tokens][values]
 constexpr int64_t kPlainFrames = 5, kPlainRows = 9, kPlainColumns = 11,
                   kPlainTokens = kPlainFrames * kPlainRows * kPlainColumns;
 
-// Self-attention of the first block of tests/golden/wan/t2v.
+// Self-attention in the first block of tests/golden/wan/t2v.
 struct Plain {
   const test::WanDitCase& c;
 
@@ -82,7 +83,8 @@ struct Plain {
       }
     return out;
   }
-  // Blocks of keys that each head's blocks of queries see: those of the best mean products, and their own.
+  // Returns the blocks of keys that each head's blocks of queries see: those with the best mean products, and
+  // their own.
   std::vector<std::vector<std::set<size_t>>> top_k(const Matrix& q, const Matrix& k,
                                                    const std::vector<int32_t>& places, size_t keep) const {
     const auto d = static_cast<size_t>(c.config.head_dim);
@@ -134,7 +136,8 @@ TEST_P(WanSparsePlain, IsAttentionToTheListedKeysAlone) {
   const std::vector<int32_t> places = compact_places(kPlainFrames, kPlainRows, kPlainColumns);
   const auto given = random(kPlainTokens * dim), start = random(kPlainTokens * dim), gate = random(dim);
 
-  // In float64. The text's values are zeros and the feed-forward's gate is: what they add is a bias.
+  // Computed in float64. The text's values are zeros, and so is the gate of the feed-forward: they only add a
+  // bias.
   Matrix u(static_cast<size_t>(kPlainTokens));
   for (int64_t i = 0; i < kPlainTokens; ++i)
     u[static_cast<size_t>(i)].assign(given.begin() + i * dim, given.begin() + (i + 1) * dim);
@@ -161,7 +164,7 @@ TEST_P(WanSparsePlain, IsAttentionToTheListedKeysAlone) {
   const Matrix dense =
       plain.linear("to_out.0", plain.attend(q, k, v, [](int64_t, size_t, size_t) { return true; }));
 
-  // The block, its tokens where they lie.
+  // The block, with its tokens in their own order.
   std::vector<float> x(start.size()), in_u(given.size()),
       modulation(static_cast<size_t>(layers * 6 * dim), 0.0f),
       zeros(static_cast<size_t>(layers * 3 * dim), 0.0f), next(static_cast<size_t>(2 * dim), 0.0f),

@@ -1,5 +1,5 @@
-// Block-sparse self-attention of the Wan transformer: tokens in another order give what they gave in theirs, and all blocks
-// listed give dense attention (wan_sparse_plain_test.cpp has what some blocks give).
+// Block-sparse self-attention of the Wan transformer: tokens in another order give the same results, and a
+// list of all blocks gives dense attention (wan_sparse_plain_test.cpp tests some blocks).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,9 +30,10 @@ struct SparseRun {
   bool compact = false;
   std::optional<WanSparse> sparse;
   int threads = 2;
-  bool rows = false;  // tokens of frame 0 have a timestep of their own
+  bool rows = false;  // tokens of frame 0 have their own timestep
 
-  // A forward pass of the model of tests/golden/wan/NAME with an input of this size, [B, C_out, T, H, W].
+  // Makes a forward pass of the model of tests/golden/wan/NAME with an input of this size,
+  // [B, C_out, T, H, W].
   std::vector<float> operator()(const std::string& name) const {
     const Case c(name);
     test::PlannedRun planned{.threads = threads};
@@ -79,7 +80,7 @@ double apart(const std::vector<float>& y, const std::vector<float>& r) {
   return test::error_of(tensor(y), tensor(r));
 }
 
-// What rounding does to models of these sizes, whose float32 errors are 1e-7 to 2e-7.
+// The effect of rounding on models of these sizes, whose float32 errors are 1e-7 to 2e-7.
 constexpr double kRounding = 2e-6;
 
 TEST(WanSparse, TokensInAnotherOrderGiveTheSame) {
@@ -120,8 +121,8 @@ TEST(WanSparse, KeepsTheNearestNumberOfBlocks) {
   EXPECT_THROW(parse_key_chooser("topk"), Error);
 }
 
-// Every place once, and blocks that are compact: the mean squared distance of a block's tokens to its middle is 6.1 for
-// a cube of 128 tokens, 8 to 11 for a box of 4 x 4 x 8.
+// Every place occurs once, and blocks are compact: the mean squared distance of a block's tokens from its
+// middle is 6.1 for a cube of 128 tokens, and 8 to 11 for a box of 4 x 4 x 8.
 TEST(WanSparse, BlocksOfTheOrderAreCompact) {
   struct Grid {
     int64_t t, h, w;

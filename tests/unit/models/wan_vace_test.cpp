@@ -1,5 +1,5 @@
-// VACE's control blocks (models/wan/branches/vace) against diffusers' WanVACETransformer3DModel in float64
-// (tests/golden/wan/make_vace.py).
+// VACE's control blocks (models/wan/branches/vace) compared with diffusers' WanVACETransformer3DModel in
+// float64 (tests/golden/wan/make_vace.py).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ std::string refusal_of(Body&& body) {
 
 enum class Scales { given, none, zero };
 
-// The golden case's clip following its control.
+// The golden case's clip, which follows its control.
 struct VaceCase : test::WanDitCase {
   explicit VaceCase(const std::string& name, Scales scales = Scales::given) : WanDitCase(name) {
     sample = scales == Scales::given ? "sample" : scales == Scales::none ? "sample_ones" : "sample_without";
@@ -80,7 +80,7 @@ TEST_P(WanVace, NormsThatWriteCodesGiveTheBitsOfTwoPasses) {
   EXPECT_EQ(one.arena_bytes != two.arena_bytes, c.config.dim() % 8 == 0) << "codes have a place of their own";
 }
 
-// The bounds of every Wan transformer (wan_dit_gpu_test.cpp).
+// The bounds are those for every Wan transformer (wan_dit_gpu_test.cpp).
 TEST_P(WanVace, OnAGpuInEachDtype) {
   if (std::string why; cuda::gpu_count(&why) == 0) GTEST_SKIP() << why;
   const auto gpu = cuda::open_gpu();
@@ -102,7 +102,7 @@ TEST_P(WanVace, OnAGpuInEachDtype) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, WanVace, testing::Values("vace", "vace_every"));
 
-// A hint is made where it is added: more of them take no more memory than their weights.
+// A hint is made where it is added: further ones take only the memory of their weights.
 TEST(WanVaceMemory, IsThatOfOneControl) {
   VaceCase c("vace_every");
   test::PlannedRun two, one;
@@ -163,7 +163,7 @@ TEST(WanVaceConfigs, BothDialects) {
     EXPECT_THAT(refusal_of([&] { read(bad); }), HasSubstr("vace_layers")) << bad;
 }
 
-// The original repository's names of the same tensors.
+// The original repository's names for the same tensors.
 TEST(WanVaceNames, ThereAndBack) {
   const test::WanDitCase c("vace");
   for (const auto& entry : c.weights->entries())

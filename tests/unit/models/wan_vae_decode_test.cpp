@@ -1,4 +1,4 @@
-// VaeDecoder against diffusers (float64), its plan, and its refusals.
+// VaeDecoder compared with diffusers (float64), its plan, and its refusals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ struct Decoded {
 
 VaeDecoder::Sink collect(Decoded& out) {
   return [&out](const Tensor& frames, int64_t first) {
-    if (frames.device == Device::null) return;  // of a measure run
+    if (frames.device == Device::null) return;  // a measure run gives no values
     EXPECT_EQ(first, out.dims.empty() ? 0 : out.dims[0]);
     if (out.dims.empty()) out.dims = {0, frames.dim(1), frames.dim(2), frames.dim(3)};
     out.dims[0] += frames.dim(0);
@@ -197,8 +197,8 @@ TEST(WanVaeDecoder, StopsWhenCancelled) {
   EXPECT_EQ(chunks, 2);
 }
 
-// Blocks of three latent frames of a video without an end: nine frames of the first, twelve of each after it, the
-// same as those of all at once.
+// Blocks of three latent frames of an endless video: the first gives nine frames and each later one twelve,
+// the same as all at once.
 TEST(WanVaeDecoder, BlocksOfASession) {
   VaeCase c("wan21");
   Runner runner;
@@ -230,16 +230,18 @@ TEST(WanVaeDecoder, RefusesWrongUse) {
   const VaeDecoder decoder(Scope(c.source()), c.config, {.normalised = false}, stream);
   const Tensor latents = c.input("latents");
   const auto ignore = [](const Tensor&, int64_t) {};
-  EXPECT_THROW(decoder.decode(latents.slice(0, 0, 3), ignore, stream), Error);  // channels
+  EXPECT_THROW(decoder.decode(latents.slice(0, 0, 3), ignore, stream), Error);  // wrong channels
   EXPECT_THROW(decoder.decode(latents.slice(1, 0, 0), ignore, stream), Error);  // no frames
   EXPECT_THROW(decoder.decode(latents, ignore, stream, 0), Error);
   VaeState state = decoder.make_state(2, 7, 3, stream);
   EXPECT_THROW(decoder.decode_chunk(state, latents.slice(1, 0, 2), ignore, stream),
-               Error);  // first not alone
+               Error);  // the first frame is not alone
   VaeState image = decoder.make_state(2, 7, 1, stream);
   decoder.decode_chunk(image, latents.slice(1, 0, 1), ignore, stream);
-  EXPECT_THROW(decoder.decode_chunk(image, latents.slice(1, 1, 2), ignore, stream), Error);   // no caches
-  EXPECT_THROW(VaeDecoder(Scope(c.source()), c.config, {.plan_only = true}, stream), Error);  // not measuring
+  // There are no caches.
+  EXPECT_THROW(decoder.decode_chunk(image, latents.slice(1, 1, 2), ignore, stream), Error);
+  // The stream does not measure.
+  EXPECT_THROW(VaeDecoder(Scope(c.source()), c.config, {.plan_only = true}, stream), Error);
 }
 
 }  // namespace

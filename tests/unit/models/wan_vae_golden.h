@@ -49,7 +49,7 @@ struct VaeCase {
     golden = open_safetensors(kVaeGolden + name + ".safetensors");
   }
 
-  // The weights as a file would give them; they stay owned by the case.
+  // Returns the weights as a file would; the case still owns them.
   std::shared_ptr<TensorSource> source(const std::string& without = "") {
     std::vector<TensorSource::Entry> entries;
     for (auto& [name, w] : weights)

@@ -1,5 +1,5 @@
-// The VAE on a GPU against diffusers (float64): every golden configuration (Wan2.1, Wan2.2, odd sizes), each
-// dtype, single images and clips in chunks. Skipped where there is no GPU.
+// The VAE on a GPU compared with diffusers (float64): every golden configuration (Wan2.1, Wan2.2, odd sizes),
+// each dtype, single images and clips in chunks. Skipped if there is no GPU.
 #include <gtest/gtest.h>
 
 #include "cuda/gpu.h"
@@ -10,7 +10,7 @@
 namespace tachy::test {
 namespace {
 
-// body(plan_only, stream) twice: measured, then in an arena of exactly that size.
+// Calls body(plan_only, stream) twice: first measuring, then in an arena of exactly that size.
 template <class Body>
 void planned(cuda::Gpu& gpu, DType dtype, Body&& body) {
   ThreadPool pool(2);
@@ -24,7 +24,7 @@ void planned(cuda::Gpu& gpu, DType dtype, Body&& body) {
   EXPECT_EQ(arena.peak(), measure.peak());
 }
 
-// [C, T, H, W] of the host, contiguous there, on the GPU.
+// Uploads a contiguous host tensor [C, T, H, W] to the GPU.
 Tensor uploaded(const Tensor& host, Buffer& buffer, Stream& stream) {
   buffer = Buffer(static_cast<size_t>(host.bytes()), stream.memory);
   const Tensor out(buffer.data(), DType::f32, host.shape(), stream.device());
@@ -120,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(All, OnGpu,
                                               dtype_name(std::get<1>(info.param)));
                          });
 
-// The shipped model's golden video with the residual blocks in e4m3, against bf16 on the same GPU; a
+// The shipped model's golden video with the residual blocks in e4m3, compared with bf16 on the same GPU; a
 // repetition gives the same bits.
 TEST(WanVaeCodesOnGpu, FramesHardlyChange) {
   if (std::string why; cuda::gpu_count(&why) == 0) GTEST_SKIP() << why;

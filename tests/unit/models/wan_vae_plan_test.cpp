@@ -1,4 +1,4 @@
-// The published models' shapes: names, sizes of weights and state; config files.
+// The published models' shapes: names, sizes of weights and of state; config files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 namespace tachy::test {
 namespace {
 
-// All tensors of a published model on one mapping of zeros that nobody touches.
+// All tensors of a published model share one mapping of zeros that nothing reads.
 struct ShapeOnly {
   static constexpr size_t kBytes = size_t{1} << 30;
   explicit ShapeOnly(const std::string& name) : names(read_json(kVaeGolden + name)) {
@@ -40,7 +40,7 @@ class Published : public testing::TestWithParam<const char*> {
   }
 };
 
-// Each tensor of the file is read by exactly one half, and both halves together want nothing else.
+// Each tensor of the file is read by exactly one half, and both halves together need no others.
 TEST_P(Published, ReadsEveryTensor) {
   const ShapeOnly model(GetParam());
   Runner runner;
@@ -83,8 +83,7 @@ TEST(WanVaePlan, StateOfThePublishedModels) {
   const VaeEncoder encoder(Scope(model.source()), VaeConfig::wan21(), {.plan_only = true}, stream);
   const VaeDecoder decoder22(Scope(model22.source()), VaeConfig::wan22(), {.plan_only = true}, stream);
   const VaeEncoder encoder22(Scope(model22.source()), VaeConfig::wan22(), {.plan_only = true}, stream);
-  // Elements a latent pixel: counted in the reference.
-  // Here every cache is a multiple of 256 bytes.
+  // Elements per latent pixel, counted in the reference. Here every cache is a multiple of 256 bytes.
   EXPECT_EQ(decoder.state_bytes(64, 96, 21), size_t{151328} * 64 * 96 * 4);
   EXPECT_EQ(encoder.state_bytes(512, 768, 81), size_t{89856} * 64 * 96 * 4);
   EXPECT_EQ(decoder22.state_bytes(64, 96, 21), size_t{456800} * 64 * 96 * 4);
@@ -93,8 +92,8 @@ TEST(WanVaePlan, StateOfThePublishedModels) {
   EXPECT_EQ(encoder.state_bytes(512, 768, 4), 0u);
 }
 
-// Three tensors of a steady chunk at full resolution (the activation, two of a block's scratch), the frames,
-// and what the convolutions themselves need.
+// It needs three tensors of a steady chunk at full resolution (the activation and two for a block's scratch),
+// the frames, and the memory of the convolutions themselves.
 TEST(WanVaePlan, DecodingNeedsAboutThreeActivations) {
   const ShapeOnly model("names_wan21.json");
   Runner runner;

@@ -1,5 +1,5 @@
-// wav2vec2 against transformers' layers in float64 (tests/golden/wav2vec2/make.py), under all names that its files have;
-// clips that are too short, configs that make no sense.
+// wav2vec2 compared with transformers' layers in float64 (tests/golden/wav2vec2/make.py), under all names
+// that its files use; clips that are too short, and configs that make no sense.
 #include "models/wav2vec2/wav2vec2.h"
 
 #include <gmock/gmock.h>
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, Wav2Vec2Golden,
                          testing::Values(Case{"base", 14}, Case{"base", 1}, Case{"base", 61},
                                          Case{"large", 10}));
 
-// A file's entries with other names; an empty name leaves one out.
+// Returns a file's entries under other names; an empty name leaves one out.
 std::shared_ptr<TensorSource> with_names(const std::shared_ptr<TensorSource>& file,
                                          const std::function<std::string(std::string)>& rename) {
   std::vector<TensorSource::Entry> entries;
@@ -111,7 +111,7 @@ TEST(Wav2Vec2, OlderNamesAndThoseOfWholeModelsGiveTheSameBits) {
   }
 }
 
-// Matrices and kernels in 8-bit floats without scales are the float32 values that they mean.
+// Matrices and kernels in 8-bit floats without scales stand for their float32 values.
 TEST(Wav2Vec2, EightBitFloatsAreTheirValues) {
   const GoldenFile golden("wav2vec2/base.safetensors");
   const auto file = file_of("base");
@@ -144,7 +144,7 @@ TEST(Wav2Vec2, EightBitFloatsAreTheirValues) {
   }
 }
 
-// The head's and the masks' tensors need not be there, and everything else must.
+// The tensors of the head and of the masks may be missing; all others must be there.
 TEST(Wav2Vec2, ReadsNothingBehindTheLayers) {
   const GoldenFile golden("wav2vec2/large.safetensors");
   const auto file = file_of("large");
@@ -161,8 +161,8 @@ TEST(Wav2Vec2, ReadsNothingBehindTheLayers) {
   EXPECT_THROW(encode(less, config_of("large"), golden["input_values"], 10, c), Error);
 }
 
-// A clip of several pieces: its states may not depend on where pieces end. The same vectors come of the same samples,
-// wherever in a clip they lie, where no norm looks at all of it.
+// A clip of several pieces: its states must not depend on where pieces end. The same samples give the same
+// vectors wherever they are in a clip, if no norm looks at all of it.
 TEST(Wav2Vec2, PiecesOfALongClipFitTogether) {
   Wav2Vec2Config c = Wav2Vec2Config::from_json(config_of("large"));
   const auto source = wav2vec2_source(file_of("large"));
@@ -187,7 +187,7 @@ TEST(Wav2Vec2, PiecesOfALongClipFitTogether) {
   EXPECT_GT(c.vectors(count), 512);
 }
 
-// A clip's group norm lets a gain cancel but for its eps, which a quiet clip feels.
+// A clip's group norm cancels a gain except for its eps, which matters for a quiet clip.
 TEST(Wav2Vec2, AQuieterClipIsNotTheSame) {
   const GoldenFile golden("wav2vec2/base.safetensors");
   const Tensor samples = golden["input_values"];

@@ -1,5 +1,5 @@
-// Linear layers with low-rank adapters against plain loops in float64: in each form of the weight, alone and
-// joined, before every epilogue.
+// Linear layers with low-rank adapters compared with plain loops in float64: in each form of the weight,
+// alone and joined, before every epilogue.
 #include <gtest/gtest.h>
 
 #include "adapter_case.h"
@@ -37,8 +37,8 @@ TEST(AdaptedLinear, AddsLowRankProductsToALayerInEveryForm) {
       }
 }
 
-// A layer's own product rounds to 8 bits. What adapters add is rounded with it where the product reads codes: x and A, a
-// scale a row. int8 on a CPU adds it unrounded.
+// A layer's own product rounds to 8 bits. The adapters' part is also rounded if the product reads codes: x
+// and A, with one scale per row. int8 on a CPU adds it unrounded.
 TEST(AdaptedLinear, AddsLowRankProductsToALayerInEightBits) {
   for (const Products products : {Products::e4m3, Products::int8})
     for (const bool joined : {false, true})
@@ -48,7 +48,7 @@ TEST(AdaptedLinear, AddsLowRankProductsToALayerInEightBits) {
         std::vector<LowRank> adapters = {layers.adapter("a.to_q", "one", 0.5f),
                                          layers.adapter("a.to_q", "two")};
         if (joined && act == Activation::none) adapters.push_back(layers.adapter("a.to_v", "three", -0.5f));
-        if (joined && act != Activation::none)  // in all of y, so that they come before the activation
+        if (joined && act != Activation::none)  // in all of y, so that they are added before the activation
           for (const char* name : {"a.to_k", "a.to_v"})
             adapters.push_back(layers.adapter(name, "three", -0.5f));
         ParamStore store({}, layers.host.stream);
@@ -97,7 +97,7 @@ TEST(AdaptedLinear, JoinedLayersTakeAdaptersInTheirOwnColumns) {
     }
 }
 
-// Every combination that an epilogue can have; y has other columns beside its own, and the residual may be y.
+// Covers every combination of an epilogue; y has other columns beside its own, and the residual may be y.
 TEST(AdaptedLinear, AddsBeforeTheEpilogue) {
   constexpr int64_t kRows = 7, kStride = kEach + 4;
   Layers layers;

@@ -1,4 +1,4 @@
-// Three layers of one input, random matrices for adapters of them, and what both come to in float64.
+// Three layers with one input, random matrices for adapters on them, and the results of both in float64.
 #pragma once
 
 #include "nn/adapter_set.h"
@@ -15,7 +15,7 @@ inline constexpr const char* kParts[] = {"a.to_q", "a.to_k", "a.to_v"};
 enum class Form { mapped, packed, dense };
 inline constexpr Form kForms[] = {Form::mapped, Form::packed, Form::dense};
 
-// q, k and v of one input, with matrices for adapters: NAME.A and NAME.B.
+// q, k and v with one input, and matrices for adapters: NAME.A and NAME.B.
 struct Layers {
   RandomFile file;
   HostRun host;
@@ -49,7 +49,7 @@ struct Layers {
     const Scope parts[] = {scope.sub(kParts[0]), scope.sub(kParts[1]), scope.sub(kParts[2])};
     return Linear::joined(parts, store, kIn, kEach);
   }
-  // x·Wᵀ + bias + Σ scale·(x·Aᵀ)·Bᵀ of one layer's row.
+  // Returns x·Wᵀ + bias + Σ scale·(x·Aᵀ)·Bᵀ for one row of a layer.
   std::vector<double> row_of(const std::string& layer, const float* x,
                              std::span<const LowRank> adapters) const {
     const Scope scope = file.scope().sub(layer);
@@ -70,7 +70,7 @@ struct Layers {
     }
     return y;
   }
-  // What adapters add to it; codes: x and the rows of A are rounded to e4m3 with a scale each.
+  // Returns the part that adapters add; codes: x and the rows of A are rounded to e4m3 with one scale each.
   std::vector<double> added(const std::string& layer, const float* x, std::span<const LowRank> adapters,
                             bool codes) const {
     std::vector<double> y(kEach);

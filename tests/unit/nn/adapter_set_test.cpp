@@ -1,4 +1,5 @@
-// A set of adapters: what has none keeps its bits, memory is as planned, what does not fit is refused by name.
+// A set of adapters: layers without any keep their bits, memory is as planned, and adapters that do not fit
+// are refused by name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +28,7 @@ TEST(AdapterSet, WhatHasNoneKeepsItsBits) {
   }
 }
 
-// What a measure run counts is what the set and the products take, in scratch and in the store.
+// A measure run counts exactly the memory that the set and the products take, in scratch and in the store.
 TEST(AdapterSet, TakesTheMemoryThatWasPlanned) {
   Layers layers;
   const LowRank adapters[] = {layers.adapter("a.to_q", "one"), layers.adapter("a.to_q", "two"),
@@ -96,7 +97,8 @@ TEST(AdapterSet, WhatDoesNotFitIsRefusedByName) {
   EXPECT_THAT(message(bad), HasSubstr("adapter of a.to_k: expected a finite scale, got nan"));
 }
 
-// Of sets over one shelf: what was recorded with the first computes with the second, where layers and sizes are the same.
+// For sets over one shelf: a recording made with the first computes with the second, if layers and sizes are
+// the same.
 TEST(AdapterSet, ASetInThePlaceOfAnotherHasItsLayout) {
   Layers layers;
   ParamStore store({.pack_weights = true}, layers.host.stream);
@@ -123,7 +125,7 @@ TEST(AdapterSet, ASetInThePlaceOfAnotherHasItsLayout) {
   EXPECT_EQ(run(linear, x, layers.host.stream, &elsewhere), want);
 }
 
-// New scales are those of a set that was made with them, to the bit.
+// New scales give the bits of a set that was made with them.
 TEST(AdapterSet, ScalesChangeAlone) {
   for (const Products products : {Products::as_activations, Products::e4m3, Products::int8}) {
     Layers layers;
@@ -147,7 +149,8 @@ TEST(AdapterSet, ScalesChangeAlone) {
   }
 }
 
-// A model that was loaded anew has other layers of the same names: a set of the old ones would do nothing there.
+// A model that was loaded anew has other layers with the same names: a set made for the old ones would have
+// no effect there.
 TEST(AdapterSet, AnotherModelsStreamIsRefused) {
   Layers layers;
   ParamStore store({.pack_weights = true}, layers.host.stream),

@@ -41,7 +41,7 @@ TEST(LinearRegistry, IteratesInTheOrderInWhichTheModelWasBuilt) {
   EXPECT_EQ(model.linears->size(), 4u);
 }
 
-// The columns that a part's entry names are what the layer of that name alone gives.
+// The columns that a part's entry names equal the result of the layer with that name alone.
 TEST(LinearRegistry, APartOfAJoinedProductIsARangeOfItsColumns) {
   Model model;
   const LinearRegistry::Entry& entry = model.linears->at("blocks.0.attn1.to_k", "model");

@@ -20,7 +20,7 @@ struct MadePlain {
   size_t bytes = 0;
 };
 
-// x · [q, k, v]ᵀ by one joined layer.
+// Computes x · [q, k, v]ᵀ by one joined layer.
 MadePlain run_joined(const RandomFile& file, int64_t rows, int64_t each, bool pack,
                      bool definitions = false) {
   HostRun host;
@@ -44,7 +44,7 @@ RandomFile three(int64_t each, DType last = DType::f32) {
   return file;
 }
 
-// 48 columns are a panel: parts of 96 are whole panels, of 20 and 100 they share some.
+// A panel has 48 columns: parts of 96 are whole panels, and parts of 20 and 100 share some.
 TEST(Linear, JoinedLayersGiveTheBitsOfEachAloneInEveryForm) {
   for (const int64_t each : {20, 96, 100})
     for (const int64_t rows : {1, 7, 300}) {
@@ -101,7 +101,7 @@ TEST(Linear, WeightsThatAreMadeGiveTheBitsOfTheSameWeightsInAFile) {
     }
 }
 
-// More values than one slab holds.
+// This takes more values than one slab holds.
 TEST(Linear, SlabsOfAMadeWeightGiveTheBitsOfOneProduct) {
   constexpr int64_t kWide = 3000, kOut = 3001;
   RandomFile file;
@@ -121,8 +121,8 @@ TEST(Linear, SlabsOfAMadeWeightGiveTheBitsOfOneProduct) {
   EXPECT_EQ(run(made), run(file));
 }
 
-// A file may keep some layers in another dtype: they are packed one by one, since float32 products of few and
-// many rows treat values of 16 bits in their own way.
+// A file may keep some layers in another dtype. They are packed separately, since float32 products of few and
+// of many rows treat 16-bit values differently.
 TEST(Linear, PartsOfTwoDTypesStayApartWithTheSameBits) {
   const RandomFile file = three(20, DType::bf16);
   const MadePlain packed = run_joined(file, 300, 20, true), mapped = run_joined(file, 300, 20, false);
@@ -146,7 +146,7 @@ TEST(Linear, PartsHaveTheNamesAndColumnsOfTheCheckpoint) {
   EXPECT_EQ(joined.parts()[2].rows, 20);
 }
 
-// A product's epilogue reads a bias of its output's dtype, also where activations are narrower than the output.
+// A product's epilogue reads a bias of its output's dtype, even if activations are narrower than the output.
 TEST(Linear, TheBiasHasTheOutputsDType) {
   const RandomFile file = three(20);
   HostRun host;
@@ -169,7 +169,7 @@ TEST(Linear, TheBiasHasTheOutputsDType) {
   }
 }
 
-// A kernel [6, 3, 1, 2, 2] as files of four dimensions at most have it.
+// A kernel [6, 3, 1, 2, 2] as in files that allow only four dimensions.
 TEST(Linear, KernelsWhoseDimensionsWereTakenTogether) {
   RandomFile file;
   file.add("a.weight", {6, 3, 1, 2, 2});
@@ -198,7 +198,7 @@ TEST(Linear, KernelsWhoseDimensionsWereTakenTogether) {
   }
 }
 
-// What planning counts is what loading takes.
+// Planning counts exactly the bytes that loading takes.
 TEST(Linear, PlannedBytesAreThoseOfTheBuiltLayer) {
   const RandomFile file = three(100);
   for (const bool pack : {true, false}) {

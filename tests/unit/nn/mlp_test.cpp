@@ -1,4 +1,5 @@
-// The feed-forward: cutting its rows into pieces changes no bit, and the gated form is what its parts make.
+// The feed-forward: cutting its rows into pieces changes no bit, and the gated form equals its parts
+// together.
 #include "nn/mlp.h"
 
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@
 
 namespace tachy::test {
 
-// Hands out what an entry of a file holds, row by row.
+// Returns the values of a file's entry, row by row.
 class MadeValues final : public DerivedTensor {
  public:
   explicit MadeValues(const TensorSource::Entry& entry) : entry_(entry) {}
@@ -58,7 +58,7 @@ struct RandomFile {
     add(name + ".weight", {out, in}, dtype);
     add(name + ".bias", {out});
   }
-  // The same file, whose weights must be made first.
+  // Returns the same file with weights that must be made first.
   RandomFile derived() const {
     RandomFile out;
     out.entries = entries;

@@ -1,5 +1,5 @@
-// A matrix rounded to 8 bits while it is read: against plain loops, for every value of 16 bits, whatever it comes from and
-// in whatever pieces it is asked for.
+// A matrix rounded to 8 bits while it is read, compared with plain loops: for every 16-bit value, from any
+// source, and in any pieces.
 #include "nn/rounded_weight.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ struct Rounded {
   std::vector<float> scales;
 };
 
-// One row, as ops/quantize says it in words.
+// Rounds one row by the rule that ops/quantize describes.
 void round_row(const float* x, int64_t width, DType to, uint8_t* codes, float* scale) {
   float amax = 0;
   bool finite = true;
@@ -62,7 +62,7 @@ Rounded plain(const std::vector<float>& values, int64_t width, DType to) {
   return out;
 }
 
-// Through a store on the host.
+// Makes it through a store on the host.
 Rounded made(const WeightPart& part, DType to) {
   HostRun host;
   ParamStore store({}, host.stream);
@@ -88,7 +88,7 @@ void expect_same(const Rounded& got, const Rounded& want, const std::string& wha
       EXPECT_EQ(got.scales[i], want.scales[i]) << what << ", row " << i;
 }
 
-// `bits` of a dtype as the float32 that they stand for.
+// Returns the float32 value that `bits` of a dtype stand for.
 float widened(DType dtype, uint32_t bits) {
   if (dtype == DType::bf16) return to_float(bf16_t{static_cast<uint16_t>(bits)});
   if (dtype == DType::f16) return to_float(f16_t{static_cast<uint16_t>(bits)});
@@ -96,8 +96,8 @@ float widened(DType dtype, uint32_t bits) {
   return to_float(f8_e5m2_t{static_cast<uint8_t>(bits)});
 }
 
-// All values of 16 bits: those of one exponent and sign in a row of their own, so that each row has another scale; then rows
-// across exponents, with NaN and infinity in some.
+// All 16-bit values: those of one exponent and sign are in a row of their own, so that each row has another
+// scale; then come rows across exponents, some with NaN and infinity.
 TEST(RoundedWeight, EveryValueOf16BitsAsPlainLoopsRoundIt) {
   for (const DType from : {DType::bf16, DType::f16})
     for (const int64_t width : {128, 1024, 2048, 509}) {
@@ -113,7 +113,8 @@ TEST(RoundedWeight, EveryValueOf16BitsAsPlainLoopsRoundIt) {
     }
 }
 
-// Quotients on and beside the middle between two codes, where a rounding that is only nearly right differs.
+// Quotients on the middle between two codes and next to it, where a rounding that is only nearly right
+// differs.
 TEST(RoundedWeight, TiesAndTheirNeighboursInFloat32) {
   for (const int64_t width : {257, 1031}) {
     std::vector<float> values;
@@ -201,13 +202,13 @@ TEST(RoundedWeight, PiecesThatCutRows) {
     rounded.fill_codes(codes, store);
   });
   expect_same(as_filled(codes, scales), want, "pieces of 4096 bytes");
-  const RoundedWeight asked_for_scales(part, DType::f8_e4m3);  // alone
+  const RoundedWeight asked_for_scales(part, DType::f8_e4m3);  // asks only for scales
   std::vector<float> own(kRows);
   asked_for_scales.scales(0, Tensor(own.data(), DType::f32, {kRows, 1}));
   EXPECT_EQ(own, want.scales);
 }
 
-// Where it is asked for, the device's own rounding, of parts of several sizes.
+// The device's own rounding, on request, for parts of several sizes.
 TEST(RoundedWeight, TheDeviceRoundsToTheSameBits) {
   constexpr int64_t kWidth = 520;
   std::vector<std::vector<bf16_t>> files;
@@ -219,7 +220,7 @@ TEST(RoundedWeight, TheDeviceRoundsToTheSameBits) {
   for (const DType to : {DType::f8_e4m3, DType::i8})
     for (const bool together : {false, true}) {
       HostRun host;
-      HostDevice device(size_t{700} << 10);  // so little that rows go in several pieces
+      HostDevice device(size_t{700} << 10);  // so little memory that rows go in several pieces
       host.stream.memory = &device;
       ParamStore store({}, host.stream);
       std::vector<std::pair<Tensor, Tensor>> out;

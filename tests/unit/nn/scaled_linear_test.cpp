@@ -1,5 +1,5 @@
-// A linear layer in 8 bits: against the definition of its rounding in float64, whatever its weight comes from,
-// alone and joined, planned to the byte.
+// A linear layer in 8 bits compared with the definition of its rounding in float64, from any source of its
+// weight, alone and joined, planned to the byte.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using test::RandomFile;
 constexpr int64_t kIn = 72, kEach = 20, kRows = 9;
 constexpr const char* kParts[] = {"a.to_q", "a.to_k", "a.to_v"};
 
-// Values rounded to 8 bits with one scale, in float64: what ops/quantize says in words.
+// Rounds values to 8 bits with one scale, in float64, by the rule that ops/quantize describes.
 std::vector<double> rounded(const float* values, int64_t count, Products products) {
   float amax = 0;
   for (int64_t i = 0; i < count; ++i) amax = std::max(amax, std::abs(values[i]));
@@ -67,7 +67,7 @@ TEST(ScaledLinear, RoundsRowsOfBothAndSumsExactly) {
     const Made made = run(file, products, x);
     EXPECT_EQ(made.form, form);
     EXPECT_EQ(made.bytes, made.planned);
-    double rough = 0, size = 0;  // what the rounding takes from the result
+    double rough = 0, size = 0;  // the part of the result that rounding removes
     for (int64_t part = 0; part < 3; ++part) {
       const auto* w = static_cast<const float*>(file.entries[static_cast<size_t>(2 * part)].data);
       const auto* bias = static_cast<const float*>(file.entries[static_cast<size_t>(2 * part + 1)].data);
@@ -88,7 +88,8 @@ TEST(ScaledLinear, RoundsRowsOfBothAndSumsExactly) {
   }
 }
 
-// Two branches of guidance differ in size by much: no scale of one may be used for the other, in one call or in two.
+// Two branches of guidance differ much in size: no scale of one may be used for the other, in one call or in
+// two.
 TEST(ScaledLinear, ScalesAreOfTheRowsAtHand) {
   HostRun host;
   const RandomFile file = file_of(DType::f32);
@@ -126,7 +127,8 @@ TEST(ScaledLinear, DerivedWeightsGiveTheBitsOfStoredOnes) {
   }
 }
 
-// Codes in rows that are padded to whole panels, a sum a row with them; scales; biases. Nothing else.
+// It keeps codes in rows that are padded to whole panels, a sum for each row, scales, biases, and nothing
+// else.
 TEST(ScaledLinear, Int8IsKeptOnceAndPacked) {
   const Made made = run(file_of(DType::f32), Products::int8, HostRun::rows(kRows, kIn));
   EXPECT_EQ(made.bytes, made.planned);

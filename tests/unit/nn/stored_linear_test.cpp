@@ -1,4 +1,5 @@
-// A weight that is kept as its file has it: the bits of the same values kept whole, in a fraction of the bytes.
+// A weight that is kept as in its file gives the same bits as its values kept whole, in a fraction of the
+// bytes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +24,8 @@ class Blocks final : public DerivedTensor {
     const int64_t blocks = rows * kStoredIn / type_.block_values;
     for (int64_t i = 0; i < blocks * type_.block_bytes; ++i)
       bytes_.push_back(static_cast<std::byte>(random()));
-    // Their scales, float16, are finite and below 2: bit 6 of the upper byte. It clears that of some values as well.
+    // Their float16 scales must be finite and below 2: clear bit 6 of the upper byte. This also clears it in
+    // some values.
     for (int64_t i = 1; i < blocks * type_.block_bytes; i += 2)
       bytes_[static_cast<size_t>(i)] &= std::byte{0xbf};
   }
@@ -93,7 +95,7 @@ MadeStored run(std::span<const WeightPart> parts, Make&& make) {
   return made;
 }
 
-// The sum of what the parts take in a file, each rounded up to where the next one may begin.
+// The bytes are the sum of what the parts take in a file, each rounded up to where the next one may begin.
 void expect_same(std::span<const WeightPart> parts, size_t bytes, const char* what) {
   const MadeStored stored = run(parts, make_stored_weight), dense = run(parts, make_dense_weight);
   EXPECT_EQ(stored.y, dense.y) << what;

@@ -1,4 +1,4 @@
-// A weight that comes to the device for each product: a dense weight's bits, without its memory.
+// A weight that comes to the device for each product gives a dense weight's bits, without its memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using test::HostRun;
 constexpr int64_t kVisitorIn = 1024, kVisitorOut = 1536, kVisitorRows = 3;
 
 struct Case {
-  // Joined, [2·1536, 1024] in float32, as this stream computes.
+  // Joined, [2·1536, 1024] in float32, in this stream's arithmetic.
   Case() {
     file.add("k", {kVisitorOut, kVisitorIn}, DType::bf16);
     file.add("v", {kVisitorOut, kVisitorIn});

@@ -1,5 +1,5 @@
-// Attention over lists of key blocks against the definition over all keys with a bias of -inf where a list does not
-// have a key's block. Fresh random numbers.
+// Attention over lists of key blocks, compared with the definition over all keys with a bias of -inf for
+// blocks that a list does not have. The random numbers are new in every run.
 #include <limits>
 #include <numeric>
 
@@ -28,14 +28,14 @@ class AttentionBlocks : public AttentionFixture {
     const auto queries = static_cast<int64_t>(lists.size()) / batch / heads;
     const Tensor indices = blank(DType::i32, {batch, heads, queries, capacity}),
                  counts = blank(DType::i32, {batch, heads, queries});
-    std::fill_n(indices.as<int32_t>(), indices.numel(), -1);  // nobody looks behind a list's end
+    std::fill_n(indices.as<int32_t>(), indices.numel(), -1);  // nothing reads after a list's end
     for (size_t i = 0; i < lists.size(); ++i) {
       counts.as<int32_t>()[i] = static_cast<int32_t>(lists[i].size());
       std::copy(lists[i].begin(), lists[i].end(), indices.as<int32_t>() + static_cast<int64_t>(i) * capacity);
     }
     return {indices, counts};
   }
-  // Each block with probability `share`, in any order.
+  // Draws each block with probability `share`, in any order.
   Lists draw(int64_t count, int64_t blocks, double share) {
     Lists lists(static_cast<size_t>(count));
     for (auto& list : lists) {
@@ -45,7 +45,7 @@ class AttentionBlocks : public AttentionFixture {
     }
     return lists;
   }
-  // All keys, those that the lists of the first batch entry do not have masked.
+  // All keys, where those that the lists of the first batch entry do not have are masked.
   ops::AttentionArgs masked(const ops::AttentionArgs& a, const Lists& lists) {
     ops::AttentionArgs dense = outputs(a);
     const int64_t h = a.q.dim(2), lq = a.q.dim(1), lk = a.k.dim(1), queries = (lq + 127) / 128;

@@ -1,4 +1,5 @@
-// Which blocks of keys are chosen: by the means of blocks, and by a window of tiles, against a walk over all tokens.
+// The blocks of keys that are chosen, by the means of blocks and by a window of tiles, compared with a walk
+// over all tokens.
 #include "ops/choose_blocks/choose_blocks.h"
 
 #include <limits>
@@ -28,7 +29,7 @@ class ChooseBlocks : public OpFixture {
     }
     return lists;
   }
-  // q of ones, so that a block of keys scores what its values are.
+  // q is all ones, so that a block of keys scores the value of its keys.
   Lists choose_scores(const std::vector<float>& scores, int64_t keep) {
     const auto blocks = static_cast<int64_t>(scores.size());
     const Tensor q = blank(DType::f32, {1, blocks * 128, 1, 4}),
@@ -107,7 +108,7 @@ TEST_F(ChooseBlocks, RefusesWhatDoesNotFit) {
   EXPECT_THROW(choose(a), Error);
 }
 
-// The window in fractions, block by block, without a sort: how many are nearer.
+// Computes the window in fractions, block by block, by counting how many blocks are nearer, without a sort.
 std::vector<int32_t> nearest(const ops::TileWindow& w) {
   const int64_t tokens = w.grid[0] * w.grid[1] * w.grid[2], blocks = ops::chosen_blocks(tokens);
   std::vector<std::array<double, 3>> middles(static_cast<size_t>(blocks));

@@ -1,5 +1,5 @@
-// What callers of group_norm, add_norm, reparameterize, quantize, causal attention and the backward ops rely
-// on besides the numbers: clear errors, measure runs, in-place use, NaN that is not lost.
+// Properties besides the numbers that callers of group_norm, add_norm, reparameterize, quantize, causal
+// attention and the backward ops rely on: clear errors, measure runs, in-place use, NaN that is not lost.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -119,7 +119,7 @@ TEST_F(OpContracts, ErrorsSayWhatWasExpected) {
               HasSubstr("even head dim"));
 }
 
-// What a measure run asks for is what the run takes; one step less fails.
+// A run takes exactly the memory that a measure run asks for; one step less fails.
 TEST_F(OpContracts, AdaptersSayWhatWasExpected) {
   const Tensor x = f32({3, 8}), a = f32({2, 4, 8}), b = f32({2, 6, 4}), y = f32({3, 6}),
                index = make(DType::i32, {3});
@@ -151,7 +151,8 @@ TEST_F(OpContracts, AdaptersWithoutRowsHaveGradientsOfZero) {
               HasSubstr("dy [3, 6], got [2, 6]"));
 }
 
-// A bad value in one adapter reaches the rows that use it, and a row of x its own row of y.
+// A bad value in one adapter affects the rows that use it, and one in a row of x affects only its own row of
+// y.
 TEST_F(OpContracts, AdaptersKeepToTheirRows) {
   const Tensor x = f32({4, 8}), a = f32({2, 4, 8}), b = f32({2, 6, 4}), y = f32({4, 6}),
                index = make(DType::i32, {4});
@@ -263,7 +264,7 @@ TEST_F(OpContracts, NanIsNotLost) {
   ops::reparameterize({.mean = f32({2, 40}), .logvar = poisoned({2, 40}), .noise = f32({2, 40}), .z = y},
                       stream_);
   EXPECT_TRUE(std::isnan(y.as<float>()[1]) && !std::isnan(y.as<float>()[0]));
-  // A bad value in a block comes back as a block of NaN, in every type: nothing plausible is left of it.
+  // A bad value in a block makes the whole block NaN, in every type: nothing plausible is left of it.
   for (const DType dtype : {DType::f8_e4m3, DType::f8_e5m2, DType::i8})
     for (const float bad : {NAN, INFINITY, -INFINITY}) {
       const Tensor q = make(dtype, {2, 40}), scale = f32({2, 1});

@@ -1,5 +1,5 @@
-// What callers rely on besides the numbers: clear errors for wrong arguments, measure runs that touch no
-// data, scratch that matches the plan exactly, strides and aliases that are allowed, and propagation of NaN.
+// Properties besides the numbers that callers rely on: clear errors for wrong arguments, measure runs that
+// touch no data, scratch that matches the plan exactly, allowed strides and aliases, and propagation of NaN.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -177,7 +177,7 @@ TEST_F(SimdContracts, AttentionScratchIsWhatTheMeasureRunSaid) {
 }
 
 TEST_F(SimdContracts, AttentionWalksAnyOuterStrides) {
-  // Heads outermost and keys reversed to [H, L] order, as a [B, H, L, D] tensor seen as [B, L, H, D].
+  // Heads are outermost and keys reversed to [H, L] order: a [B, H, L, D] tensor seen as [B, L, H, D].
   const int64_t l = 9, h = 3, d = 5;
   const Tensor q = f32({1, l, h, d}, -1), k = f32({1, l, h, d}, 0.2f), v = f32({1, l, h, d}, 3),
                out = f32({1, l, h, d});

@@ -1,6 +1,6 @@
-// Convolutions on panels (cpu/conv_panels.h) of random shapes, strides, paddings and missing frames, in every
-// arithmetic that this CPU has: within rounding of plain loops in double, and the same bits for any number of threads
-// and for output rows that are computed alone.
+// Convolutions on panels (cpu/conv_panels.h) with random shapes, strides, paddings and missing frames, in
+// every arithmetic of this CPU: within rounding of plain loops in double, and the same bits for any number of
+// threads and for output rows that are computed alone.
 #include "cpu/conv_panels.h"
 
 #include <cstring>
@@ -17,8 +17,8 @@ class ConvPanels : public CutFixture {
  protected:
   struct Problem {
     PanelConv conv;
-    Tensor x, weight, packed,
-        plain;  // frames; [co, ci, taps, kh, kw]; plain: as packed, [taps, kh, kw, ci, co]
+    // x: frames; weight: [co, ci, taps, kh, kw]; plain: in the packed order [taps, kh, kw, ci, co].
+    Tensor x, weight, packed, plain;
     int64_t out_h, out_w;
   };
 
@@ -68,7 +68,7 @@ class ConvPanels : public CutFixture {
     cpu::run_panel_conv(conv, stream);
   }
 
-  // A pixel of an input as the product sees it.
+  // Returns a pixel of an input as the product sees it.
   static float value(const Problem& p, int64_t frame, int64_t at) {
     if (p.conv.x == DType::f8_e4m3) return to_float(p.x.slice(0, frame, frame + 1).as<f8_e4m3_t>()[at]);
     const float v = p.x.slice(0, frame, frame + 1).as<float>()[at];
@@ -105,12 +105,12 @@ class ConvPanels : public CutFixture {
           }
   }
 
-  // Output rows [first, end) of the same convolution, from the input rows that they read.
+  // Computes output rows [first, end) of the same convolution, from the input rows that they read.
   void expect_same_rows(const Problem& p, const Tensor& y, int64_t first, int64_t end) {
     PanelConv c = p.conv;
     const int64_t from = first * c.stride - c.pad_top, to = (end - 1) * c.stride + c.kernel_h - c.pad_top;
     const int64_t begin = std::clamp<int64_t>(from, 0, c.h - 1), stop = std::clamp(to, begin + 1, c.h);
-    if (from > begin || to < stop) return;  // they lie in the padding alone
+    if (from > begin || to < stop) return;  // they are only in the padding
     for (const void*& frame : c.inputs)
       if (frame) frame = static_cast<const char*>(frame) + begin * c.w * c.ci * dtype_size(c.x);
     c.pad_top = begin - from, c.pad_bottom = to - stop, c.h = stop - begin;

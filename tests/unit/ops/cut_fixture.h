@@ -1,5 +1,6 @@
-// Tests of cuts share this: part of a call's rows, frames or queries, computed alone, must have the bits that it has in the
-// whole call, for a long clip passes in pieces whose size follows from memory or an option.
+// Shared by tests of cuts: a part of a call's rows, frames or queries, computed alone, must have the bits
+// that it has in the whole call, because a long clip is processed in pieces whose size depends on memory or
+// an option.
 #pragma once
 
 #include <cstring>
@@ -17,7 +18,7 @@ class CutFixture : public OpFixture {
  protected:
   using Cuts = std::vector<std::pair<int64_t, int64_t>>;  // [first, end)
 
-  // Both ways of computing products that this CPU, and what TACHY_BF16 leaves of it, has.
+  // Returns both ways of computing products, as far as this CPU and TACHY_BF16 allow.
   static std::vector<Compute> computes() {
     if (cpu::panels_why_not(Compute::bf16)) return {Compute::f32};
     return {Compute::f32, Compute::bf16};
@@ -37,7 +38,7 @@ class CutFixture : public OpFixture {
     return t;
   }
 
-  // Rows [first, end) of the outermost dim.
+  // Returns rows [first, end) of the outermost dim.
   static Tensor part(const Tensor& t, int64_t first, int64_t end) {
     return t.defined() ? t.slice(0, first, end) : t;
   }
@@ -46,8 +47,8 @@ class CutFixture : public OpFixture {
   }
   static void poison(const Tensor& t) { std::memset(t.data, 0xff, static_cast<size_t>(t.bytes())); }
 
-  // Runs call(first, end, result) on all of y's rows, then on each of `cuts` with the same arguments' rows; a result is
-  // contiguous.
+  // Runs call(first, end, result) on all of y's rows, then on each of `cuts` with the same arguments' rows;
+  // results are contiguous.
   using Call = std::function<void(int64_t first, int64_t end, const Tensor& result, Stream& stream)>;
   void expect_same(const Tensor& y, const Cuts& cuts, const std::string& what, const Call& call,
                    Compute compute = Compute::f32) {
@@ -71,7 +72,8 @@ class CutFixture : public OpFixture {
           << what << ", " << name_of(compute) << ": [" << first << ", " << end << ") of " << y.dim(0);
     }
   }
-  // Returns cuts of every size up to `all` where it is small; otherwise of those around which something could change.
+  // Returns cuts of every size up to `all` if that is small; otherwise cuts at the sizes where something
+  // could change.
   static Cuts cuts_of(int64_t all) {
     Cuts cuts;
     for (const int64_t size :

@@ -1,4 +1,4 @@
-// Tensors say which GPU they lie on: an op refuses those of another one. No GPU is needed to find that out.
+// Tensors know which GPU they are on: an op refuses those of another one. No GPU is needed to find that out.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

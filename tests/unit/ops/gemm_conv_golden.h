@@ -39,7 +39,7 @@ class GoldenCase {
     return t;
   }
 
-  // Filled with NaN, so that an element nobody writes is noticed.
+  // Filled with NaN, so that an element that is not written is noticed.
   Tensor empty(std::span<const int64_t> dims, DType dtype = DType::f32) {
     Tensor t(nullptr, dtype, dims);
     buffers_.emplace_back(static_cast<size_t>(t.bytes()));
@@ -62,7 +62,7 @@ class GoldenCase {
   Stream stream_{&arena_, &pool_};
 };
 
-// Within 3e-6 of the largest value; NaN never passes.
+// Expects values within 3e-6 of the largest value; NaN never passes.
 inline void expect_close(const Tensor& got, const Tensor& expected, const char* what) {
   ASSERT_TRUE(same_shape(got, expected)) << what << shape_string(got) << shape_string(expected);
   double highest = 0;

@@ -1,5 +1,5 @@
-// The linear layer against PyTorch; the same bits from packed and mapped weights; its contract; and that no
-// thread team is ever started.
+// The linear layer compared with PyTorch; the same bits from packed and mapped weights; its contract; and
+// that no thread team is ever started.
 #include "ops/gemm/gemm.h"
 
 #include <gmock/gmock.h>
@@ -63,8 +63,9 @@ TEST_P(Gemm, AgreesWithTorch) {
 INSTANTIATE_TEST_SUITE_P(Implementations, Gemm, testing::Values("f32", "split", "ref"),
                          [](const auto& info) { return std::string(info.param); });
 
-// Without Products::tf32 float32 products are IEEE's. TF32 keeps 10 digits of each operand: cut off, not rounded, both
-// together lose 7e-4 of a product on average, rounded 3e-4, which is what is left of a sum of any length.
+// Without Products::tf32, float32 products are IEEE's. TF32 keeps 10 digits of each operand. If both are cut
+// off rather than rounded, they lose 7e-4 of a product on average; rounded, they lose 3e-4, and this share
+// also remains of a sum of any length.
 TEST(GemmOnGpu, RoundsToTf32WhereThatIsAskedFor) {
   if (std::string why; cuda::gpu_count(&why) == 0) GTEST_SKIP() << why;
   const auto gpu = cuda::open_gpu();
@@ -86,7 +87,7 @@ TEST(GemmOnGpu, RoundsToTf32WhereThatIsAskedFor) {
     gpu->upload(on_x.data, x.data(), x.size() * sizeof(float));
     gpu->upload(on_w.data, w.data(), w.size() * sizeof(float));
     Arena measure;
-    stream.arena = &measure;  // a measure run notes who is picked
+    stream.arena = &measure;  // a measure run notes the choice
     ops::gemm({.x = on_x, .weight = on_w, .y = y}, stream);
     stream.arena = &arena;
     ops::gemm({.x = on_x, .weight = on_w, .y = y}, stream);
@@ -160,7 +161,7 @@ TEST(Gemm, MeasureRunCountsFlopsAndComputesNothing) {
   EXPECT_TRUE(std::isnan(args.y.as<float>()[0]));
 }
 
-// What `c` gives under this instruction set, row by row.
+// Returns the result of `c` under this instruction set, row by row.
 std::string bytes_of(const ops::GemmCase& c) {
   ops::CaseMemory memory(1, c.kind);
   const GemmArgs args = ops::make_gemm_args(memory, c);
@@ -178,17 +179,17 @@ std::string bytes_of(const ops::GemmCase& c) {
   return bytes;
 }
 
-// Where a weight lies never changes a bit, on any instruction set that the CPU (or TACHY_ISA) leaves.
+// The place of a weight never changes a bit, on any instruction set that the CPU (or TACHY_ISA) allows.
 TEST(Gemm, PackedAndMappedWeightsGiveTheSameBits) {
   std::vector<ops::GemmCase> cases = ops::gemm_case_list();
-  for (const int64_t rows : {1, 2, 6, 16, 31, 32, 95, 97, 128})  // about what the fast paths tell apart
+  for (const int64_t rows : {1, 2, 6, 16, 31, 32, 95, 97, 128})  // around the limits between the fast paths
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f8_e4m3})
       cases.push_back({ops::CaseKind::odd, rows, 131, 1037, {.dtype = dtype, .bias = true}});
   int compared = 0;
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
     for (ops::GemmCase c : cases) {
-      if (c.kind >= ops::CaseKind::real) continue;  // for timing and GPUs
+      if (c.kind >= ops::CaseKind::real) continue;  // these are for timing and GPUs
       c.with.packed = false;
       const std::string mapped = bytes_of(c);
       c.with.packed = true;
@@ -206,7 +207,7 @@ int64_t threads_of_process() {
                        std::filesystem::directory_iterator());
 }
 
-// The pool's threads are all there are: the vendor library never opens a team of its own, also not when it is
+// There are no threads other than the pool's: the vendor library never starts its own team, even when it is
 // called from a thread that the pool does not know.
 TEST(Gemm, NoThreadTeam) {
   GoldenCase golden("linear");
@@ -229,7 +230,7 @@ TEST(Gemm, NoThreadTeam) {
     std::vector<char> packed(static_cast<size_t>(cpu::packed_conv_bytes(16, 16, 3, 3)));
     cpu::pack_conv(16, 16, 3, 3, plain.data(), packed.data());
   }).join();
-  // A joined thread leaves the process table a moment after the join: a team of threads would stay.
+  // A joined thread leaves the process table a moment after the join; a team of threads would stay.
   for (int wait = 0; wait < 200 && threads_of_process() != before; ++wait)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_EQ(threads_of_process(), before);

@@ -1,6 +1,6 @@
-// Ops against values from PyTorch, diffusers and transformers (tests/golden/ops/make_ops.py), in every
-// implementation; backward definitions in float64 against autograd. And a check of the gradients from inside:
-// the definitions' slopes against differences of the forward definitions.
+// Ops compared with values from PyTorch, diffusers and transformers (tests/golden/ops/make_ops.py), in every
+// implementation; backward definitions in float64 compared with autograd. The gradients are also checked from
+// inside: the definitions' slopes against differences of the forward definitions.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -66,7 +66,7 @@ double value(const Tensor& t, int64_t i) {
   return t.as<float>()[i];
 }
 
-// max|y − R| <= bound·max|R|; NaN and infinities in the same places; bound 0: equal.
+// max|y − R| <= bound·max|R|, with NaN and infinities in the same places; bound 0: equal.
 void expect_within(const Tensor& y, const Tensor& expected, double bound, const std::string& what) {
   ASSERT_TRUE(same_shape(y, expected))
       << what << ": " << shape_string(y) << " for " << shape_string(expected);
@@ -124,7 +124,7 @@ TEST(GoldenOps, EveryImplementationAgreesWithPyTorch) {
     }
     compared[op] += compare(entry, "ref");
     if (op == "scaled_gemm") {
-      compared[op] += compare(entry, nullptr);  // what this CPU takes
+      compared[op] += compare(entry, nullptr);  // compares what this CPU takes
       if (entry.at("options").at("type") == "i8") compared["scaled_gemm:simd"] += compare(entry, "simd");
       continue;
     }
@@ -160,7 +160,7 @@ TEST(GoldenOps, EveryImplementationAgreesWithPyTorch) {
     EXPECT_GT(compared[op], 0) << op << " has no golden values";
 }
 
-// ∂/∂x of Σ weight·y by central differences of a forward definition in float64.
+// Compares with ∂/∂x of Σ weight·y by central differences of a forward definition in float64.
 void check_gradient(const Tensor& x, const Tensor& y, const Tensor& weight, const Tensor& gradient,
                     const std::function<void()>& forward) {
   const auto loss = [&] {

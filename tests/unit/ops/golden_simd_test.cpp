@@ -1,6 +1,6 @@
-// The Highway ops against values from PyTorch, diffusers and transformers (tests/golden/ops/make_simd.py).
-// Both the definition ("ref") and the fast path must agree with them,
-// so the definition itself is checked from outside.
+// The Highway ops compared with values from PyTorch, diffusers and transformers
+// (tests/golden/ops/make_simd.py). Both the definition ("ref") and the fast path must agree with them, so the
+// definition itself is checked from outside.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -167,7 +167,7 @@ TEST_P(GoldenSimd, Activations) {
         std::pair(ops::Activation::gelu_erf, "gelu_erf")}) {
     ops::activation({.x = x, .kind = kind, .y = y}, stream_);
     const Tensor expected = load("activation", name);
-    for (int64_t i = 0; i < x.numel(); ++i) {  // each value by its own size, not by the largest
+    for (int64_t i = 0; i < x.numel(); ++i) {  // each value relative to its own size, not to the largest
       const float e = expected.as<float>()[i];
       const double ulp = std::nextafter(std::abs(e), INFINITY) - static_cast<double>(std::abs(e));
       EXPECT_NEAR(y.as<float>()[i], e, 3 * ulp + 2e-9) << name << "(" << x.as<float>()[i] << ")";
@@ -198,7 +198,7 @@ TEST_P(GoldenSimd, Attention) {
   ops::attention(args, stream_);
   expect_near(out, load(name, "t5"), 4, "T5");
 
-  // Twice the same, accumulated, is twice as much; all keys at -inf add nothing.
+  // The same accumulated twice is twice as much; keys that are all at -inf add nothing.
   args.accumulate = true;
   ops::attention(args, stream_);
   const Tensor twice = load(name, "t5");

@@ -1,4 +1,5 @@
-// Colours matched in CIE Lab: against scikit-image (tests/golden/ops/make_colors.py), and what callers rely on besides.
+// Colours matched in CIE Lab, compared with scikit-image (tests/golden/ops/make_colors.py), and other
+// properties that callers rely on.
 #include "ops/match_colors/match_colors.h"
 
 #include <gmock/gmock.h>
@@ -58,7 +59,7 @@ TEST_F(MatchColors, IsScikitImages) {
     }
 }
 
-// What its deviation is divided by is 0, not what rounding leaves of it.
+// Its deviation is 0, not the remainder of rounding; the division must respect that.
 TEST_F(MatchColors, AFrameOfOneColourGetsThePicturesMean) {
   for (const Dims dims : {Dims{1, 1, 1, 3}, Dims{1, 37, 61, 3}, Dims{1, 64, 96, 3}}) {
     const Tensor x = blank(dims), y = blank(dims);

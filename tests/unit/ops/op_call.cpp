@@ -31,7 +31,7 @@ namespace {
 
 using namespace ops;
 
-// One call's tensors and options, read by name.
+// Tensors and options of one call, read by name.
 struct Call {
   const OpCall& call;
 
@@ -43,7 +43,7 @@ struct Call {
     return call.make_output(name, dtype, std::span<const int64_t>(dims.begin(), dims.size()));
   }
   Tensor like(const char* name, const Tensor& t) const { return call.make_output(name, t.dtype, t.shape()); }
-  // A gradient of an optional tensor: wanted where the tensor is there.
+  // The gradient of an optional tensor is wanted if the tensor is there.
   Tensor like_given(const char* name, const Tensor& t) const {
     return t.defined() ? like(name, t) : Tensor();
   }
@@ -169,7 +169,7 @@ void call_gemm(const Call& c, Stream& s) {
        s);
 }
 
-// y0: what is there already.
+// y0: the values that are already there.
 void call_lora(const Call& c, Stream& s) {
   LoraArgs a{
       .x = c.in("x"), .a = c.in("a"), .b = c.in("b"), .scales = c.in("scales"), .index = c.in("index")};

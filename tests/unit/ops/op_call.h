@@ -16,7 +16,7 @@ struct OpCall {
   std::string op;
   nlohmann::json options;  // the op's scalars, by the names of its Args
   std::map<std::string, Tensor> inputs;
-  // Makes the output `name`; whoever calls keeps its memory.
+  // Makes the output `name`; the caller keeps its memory.
   std::function<Tensor(const std::string& name, DType dtype, std::span<const int64_t> dims)> make_output;
 };
 

@@ -1,4 +1,5 @@
-// What tests of ops with random inputs share: tensors that live as long as the test, and a call in memory of the measured size.
+// Shared by tests of ops with random inputs: tensors that live as long as the test, and calls in memory of
+// the measured size.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -40,7 +41,7 @@ class OpFixture : public ::testing::Test {
     call(stream);
   }
 
-  // Fresh numbers in every run; a failure says which, and TACHY_TEST_SEED brings them back.
+  // The numbers are new in every run; a failure reports the seed, and TACHY_TEST_SEED repeats it.
   static unsigned seed_of_run() {
     const char* asked = std::getenv("TACHY_TEST_SEED");
     return asked ? static_cast<unsigned>(std::strtoul(asked, nullptr, 10)) : std::random_device{}();
@@ -61,15 +62,16 @@ class AttentionFixture : public OpFixture {
     measure_and_run([&](Stream& stream) { ops::attention(args, stream); });
     ops::set_forced_impl("attention", nullptr);
   }
-  // `got` and `want` are the same sums in float32 in another order. A score then differs by a few roundings of its largest partial
-  // sum, at most |q| |k| scale; a weight by that part of itself, and so the output by that part of the largest |v|.
+  // `got` and `want` are the same sums in float32 in a different order. So a score differs by a few roundings
+  // of its largest partial sum, at most |q| |k| scale; a weight differs by that fraction of itself, and the
+  // output by that fraction of the largest |v|.
   static void expect_near(const ops::AttentionArgs& got, const ops::AttentionArgs& want, const char* what) {
     double values = 0;
     for (int64_t i = 0; i < want.v.numel(); ++i)
       values = std::max<double>(values, std::abs(want.v.as<float>()[i]));
     const double score = longest(want.q) * longest(want.k) * want.scale;
-    const double bound =
-        std::numeric_limits<float>::epsilon() * (1 + score) * values;  // 180 runs: 0.36 of it
+    // At most 0.36 of this bound was seen in 180 runs.
+    const double bound = std::numeric_limits<float>::epsilon() * (1 + score) * values;
     for (int64_t i = 0; i < want.out.numel(); ++i)
       ASSERT_NEAR(got.out.as<float>()[i], want.out.as<float>()[i], bound) << what << ", value " << i;
     for (int64_t i = 0; i < want.lse.numel(); ++i) {

@@ -1,5 +1,5 @@
-// The rule that picks an implementation: order, refusals, TACHY_FORCE, level none, entries that this build
-// lacks; and what a measure run writes down of it.
+// The rule that chooses an implementation: order, refusals, TACHY_FORCE, level none, entries that this build
+// lacks; and what a measure run records of the choice.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -126,7 +126,7 @@ TEST_F(Picking, AComputingRunIsComparedWithItsPlan) {
   EXPECT_THAT(picks[1].why, HasSubstr("the plan has no such pick"));
 }
 
-// Launchers of kernels are there exactly where the build has kernels.
+// Launchers of kernels exist exactly if the build has kernels.
 TEST_F(Picking, LaunchersOfABuildWithoutCuda) {
   int gpu = 0;
   for (const auto& impl : attention_table()) {

@@ -1,5 +1,5 @@
-// Products of some rows, queries or frames alone, and beside others: the same bits. Under TACHY_BF16=amx-emulated as on
-// a CPU with AMX (isa.cmake).
+// Products of some rows, queries or frames have the same bits alone and beside others. With
+// TACHY_BF16=amx-emulated this runs as on a CPU with AMX (isa.cmake).
 #include "cut_fixture.h"
 #include "ops/attention/attention.h"
 #include "ops/conv2d/conv2d.h"
@@ -49,7 +49,7 @@ TEST_F(ProductCuts, RowsOfALinearLayer) {
   for (const Compute compute : computes())
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
       for (const bool packed : {false, true}) {
-        // More than a block of K, no whole panel; K of several blocks; the shipped model's attention.
+        // K is longer than a block and not a whole panel; K of several blocks; the shipped model's attention.
         const GemmArgs a = gemm_of(400, 61, 563, dtype, packed, compute);
         expect_same_rows(a, compute, cuts_of(400),
                          fmt::format("{}{}", dtype_name(dtype), packed ? ", packed" : ""));
@@ -62,7 +62,7 @@ TEST_F(ProductCuts, RowsOfALinearLayerBeyondAPass) {
     expect_same_rows(gemm_of(4230, 20, 33, DType::f32, true, compute), compute, cuts, "4230 rows");
 }
 
-// Slabs of a weight that is made as it is needed (nn/weight_derived.cpp).
+// Slabs of a weight that is made when it is needed (nn/weight_derived.cpp).
 TEST_F(ProductCuts, ColumnsOfALinearLayer) {
   for (const Compute compute : computes())
     for (const int64_t m : {1, 40, 250}) {
@@ -108,7 +108,7 @@ TEST_F(ProductCuts, RowsOfAdapters) {
 
 TEST_F(ProductCuts, RowsOfALinearLayerInEightBits) {
   for (const DType dtype : {DType::i8, DType::f8_e4m3}) {
-    const int64_t m = dtype == DType::i8 ? 400 : 70;  // e4m3 has its definition alone on a CPU
+    const int64_t m = dtype == DType::i8 ? 400 : 70;  // on a CPU e4m3 has only its definition
     ops::ScaledGemmArgs a{.x = filled(dtype, {m, 90}),
                           .x_scale = random({m}),
                           .weight = filled(dtype, {70, 90}),
@@ -155,7 +155,8 @@ TEST_F(ProductCuts, QueriesOfAttention) {
           compute);
 }
 
-// Heads go some at a time where that keeps a GPU's queue short (nn/attention.cpp), items of a batch one by one.
+// Some heads are processed at a time if that keeps a GPU's queue short (nn/attention.cpp), and items of a
+// batch one by one.
 TEST_F(ProductCuts, HeadsAndItemsOfAttention) {
   const int64_t batch = 3, heads = 5, queries = 70, keys = 90, depth = 24;
   for (const Compute compute : computes()) {

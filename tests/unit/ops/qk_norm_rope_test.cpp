@@ -1,5 +1,6 @@
-// A norm of each head (QkNormRopeArgs::norm_heads) on random shapes, of tensors that lie as those of an action module do: a
-// place's frames are a batch item, whose rows are far from each other, and frames have the rows of a table.
+// A norm of each head (QkNormRopeArgs::norm_heads) on random shapes, for tensors with an action module's
+// layout: the frames of a place are a batch item whose rows are far apart, and frames have the rows of a
+// table.
 #include "ops/qk_norm_rope/qk_norm_rope.h"
 
 #include <gmock/gmock.h>
@@ -21,13 +22,13 @@ class QkNormRopeOfHeads : public OpFixture {
     const auto up_to = [&](int most) { return std::uniform_int_distribution<int64_t>(1, most)(engine_); };
     return {up_to(9), up_to(4), up_to(6), 2 * up_to(40)};
   }
-  // Rows [frames·places, channels] of wider ones, place by place.
+  // Returns rows [frames·places, channels] of wider ones, place by place.
   static Tensor by_places(const Tensor& rows, const Shape& s) {
     Tensor t(rows.data, rows.dtype, {s.places, s.frames, s.channels()});
     t.strides[0] = rows.stride(0), t.strides[1] = s.places * rows.stride(0);
     return t;
   }
-  // The first columns of a wider table.
+  // Returns the first columns of a wider table.
   Tensor table(const Shape& s) { return random({s.frames, 3 * s.width / 2}).slice(1, 0, s.width / 2); }
 };
 
@@ -70,7 +71,8 @@ TEST_F(QkNormRopeOfHeads, IsTheNormAndTheRotationOfEachHead) {
     }
 }
 
-// To the bit what calls of one frame each give, in which heads are the tokens; and nothing between the rows is touched.
+// The result equals, to the bit, that of calls for one frame each, in which heads are the tokens; bytes
+// between the rows are not touched.
 TEST_F(QkNormRopeOfHeads, IsToTheBitACallOfEachFrame) {
   for (const char* impl : {"cpu", "ref"})
     for (int repeat = 0; repeat < 40; ++repeat) {

@@ -1,5 +1,5 @@
-// What quantize makes of float32 and of the 16-bit floats of weights: on every instruction set the definition's bytes and scales,
-// for all values of 16 bits, odd widths, strides, and blocks of all kinds.
+// quantize on float32 and on the 16-bit floats of weights: on every instruction set it gives the definition's
+// bytes and scales, for all 16-bit values, odd widths, strides, and blocks of all kinds.
 #include "ops/quantize/quantize.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ void expect_as_defined(const Tensor& x, const std::string& what) {
       const Made want = run(quantize_ref, x, block, to), got = run(quantize_cpu, x, block, to);
       EXPECT_EQ(got.codes, want.codes)
           << what << " to " << dtype_name(to) << ", blocks of " << block.rows << " x " << block.columns;
-      for (size_t i = 0; i < want.scales.size(); ++i)  // which of several NaN a scale repeats is left open
+      for (size_t i = 0; i < want.scales.size(); ++i)  // a scale may be any of several NaN
         EXPECT_TRUE(got.scales[i] == want.scales[i] ||
                     (std::isnan(got.scales[i]) && std::isnan(want.scales[i])))
             << what << ", scale " << i;

@@ -1,5 +1,5 @@
-// What callers of region_rope rely on besides the numbers: clear errors, regions of no keys, NaN that is not lost. Values: the op
-// runner's cases, and what PyTorch makes of the same (golden_ops_test.cpp).
+// Properties besides the numbers that callers of region_rope rely on: clear errors, regions without keys, NaN
+// that is not lost. The op runner's cases and golden_ops_test.cpp check the values.
 #include "ops/region_rope/region_rope.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ struct Case {
             .cos = Tensor(tables.data(), DType::f32, {tokens, 2}),
             .sin = Tensor(tables.data() + 2 * tokens, DType::f32, {tokens, 2})};
   }
-  // Where token t is: the angle of its first pair, which turns by the place itself.
+  // Returns the place of token t: the angle of its first pair, which equals the place.
   double place(int64_t t) const {
     return std::atan2(tables[static_cast<size_t>(2 * tokens + 2 * t)], tables[static_cast<size_t>(2 * t)]);
   }
@@ -38,7 +38,7 @@ struct Case {
 };
 
 TEST(RegionRope, PlacesAreThoseOfTheRegionLookedAtMost) {
-  Case c(4);  // first speaker: least and most of all; second; background
+  Case c(4);  // the first speaker, with least and most of all; the second; the background
   c.shares = {0.4f, 0.1f, 0.1f, 9, 0.8f, 0.1f, 0.1f, 9, 0.1f, 0.5f, 0.4f, 9, 0.2f, 0.2f, 0.6f, 9};
   ops::region_rope(c.args(), c.stream);
   EXPECT_NEAR(c.place(0), Case::turned(4 * 0.3 / 0.7), 1e-5);

@@ -1,4 +1,5 @@
-// The convolution in 8 bits: what its codes stand for, a stream in pieces, results that saturate, clear errors.
+// The convolution in 8 bits: the values that its codes stand for, a stream in pieces, results that saturate,
+// clear errors.
 #include "ops/scaled_conv3d/scaled_conv3d.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +17,7 @@ namespace tachy::ops {
 namespace {
 
 constexpr int64_t kT = 4, kH = 6, kW = 7, kCi = 16, kCo = 24;
-constexpr float kScale = 0.02f;  // of x
+constexpr float kScale = 0.02f;  // the scale of x
 
 struct Stage {
   ThreadPool pool{2};
@@ -56,7 +57,7 @@ struct ConvProblem {
   }
 };
 
-// In float32, of the values that the codes stand for, by the convolution that knows no codes.
+// Compares with the float32 convolution, which knows no codes, of the values that the codes stand for.
 TEST(ScaledConv3d, IsTheConvolutionOfWhatItsCodesStandFor) {
   Stage on;
   ConvProblem problem(on);
@@ -84,7 +85,8 @@ TEST(ScaledConv3d, IsTheConvolutionOfWhatItsCodesStandFor) {
                  .residual = args.residual,
                  .y = y},
                 on.stream);
-  for (const char* impl : {static_cast<const char*>(nullptr), "ref"}) {  // null: what the rule picks
+  // null: the implementation that the rule chooses.
+  for (const char* impl : {static_cast<const char*>(nullptr), "ref"}) {
     args.y = view(got, DType::f32, {kT, kH, kW, kCo});
     set_forced_impl("scaled_conv3d", impl);
     scaled_conv3d(args, on.stream);
@@ -94,7 +96,7 @@ TEST(ScaledConv3d, IsTheConvolutionOfWhatItsCodesStandFor) {
   }
 }
 
-// Frames one by one, with what was before them in a cache of codes, give the bits of all at once.
+// Frames one by one, with earlier frames in a cache of codes, give the bits of all at once.
 TEST(ScaledConv3d, PiecesEqualTheWhole) {
   Stage on;
   ConvProblem problem(on);
@@ -115,11 +117,12 @@ TEST(ScaledConv3d, PiecesEqualTheWhole) {
   EXPECT_EQ(whole, pieces);
 }
 
-// A norm's values have a bound, and with a scale of a 448th of it none saturates; a smaller scale does.
+// A norm's values are bounded, and with a scale of 1/448 of that bound none saturates; with a smaller scale
+// some do.
 TEST(ScaledConv3d, TheNormsBoundHoldsItsCodes) {
   Stage on;
   std::vector<float> x(kCi, 0.0f), gamma(kCi, 0.5f);
-  x[3] = -7, gamma[3] = -2;  // all of a position in one channel, the one of the largest gamma
+  x[3] = -7, gamma[3] = -2;  // all of a position is in one channel, the one with the largest gamma
   std::vector<uint8_t> codes(kCi);
   const float bound = 4 * 2;  // √16 · 2
   for (const auto& [scale, code] :

@@ -1,4 +1,5 @@
-// A GPU to ask, not to run on: what an op refuses and which implementation it picks can be found out without one.
+// A GPU that can be asked but not run on: an op's refusals and its choice of implementation can be found out
+// without a real one.
 #pragma once
 
 #include <cstdlib>

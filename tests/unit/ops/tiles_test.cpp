@@ -1,5 +1,5 @@
-// The plain twin of AMX's tiles against what the instructions are defined to do, on every instruction set; and, where
-// this CPU has them, against the instructions themselves: the same bits.
+// The plain twin of AMX's tiles compared with the definition of the instructions, on every instruction set;
+// and, if this CPU has them, with the instructions themselves: the bits are the same.
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
@@ -19,8 +19,8 @@ struct alignas(64) Operands {
   std::array<float, 256> sums;
 };
 
-// From which exponents numbers are drawn: usual ones; all there are, with NaN and infinity; subnormal ones and those
-// near them; ones whose products are subnormal; ones whose products overflow.
+// The range of exponents from which numbers are drawn: usual ones; all, with NaN and infinity; subnormal ones
+// and those near them; ones whose products are subnormal; ones whose products overflow.
 enum class Kind { usual, all, subnormal, subnormal_products, overflow };
 constexpr Kind kKinds[] = {Kind::usual, Kind::all, Kind::subnormal, Kind::subnormal_products, Kind::overflow};
 
@@ -82,7 +82,7 @@ std::array<float, 256> product(const Operands& o) {
   return sums;
 }
 
-// Which NaN it is may differ.
+// Different NaN values count as equal.
 int differences(const std::array<float, 256>& a, const std::array<float, 256>& b) {
   int count = 0;
   for (size_t i = 0; i < a.size(); ++i)
@@ -94,7 +94,7 @@ int differences(const std::array<float, 256>& a, const std::array<float, 256>& b
 TEST(Tiles, TheTwinDoesAsTheInstructionIsDefined) {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
-    // Without fused multiply-adds a product that is no float32 is rounded first.
+    // Without fused multiply-adds, a product that does not fit float32 exactly is rounded first.
     const bool fused = target < HWY_SSE4;
     std::mt19937 random(7);
     for (const Kind kind : kKinds)
@@ -117,7 +117,7 @@ TEST(Tiles, TheTwinMultipliesBytesExactly) {
     for (auto& v : right) v = static_cast<int8_t>(round == 0 ? -128 : random());
     for (auto& v : sums) v = static_cast<int32_t>(random());
     for (size_t i = 0; i < 256; ++i) {
-      uint32_t sum = static_cast<uint32_t>(sums[i]);  // wraps round, as the instruction's sums do
+      uint32_t sum = static_cast<uint32_t>(sums[i]);  // wraps around, like the instruction's sums
       for (size_t k = 0; k < 64; ++k)
         sum += static_cast<uint32_t>(left[i / 16 * 64 + k] * right[k / 4 * 64 + i % 16 * 4 + k % 4]);
       want[i] = static_cast<int32_t>(sum);

@@ -1,4 +1,4 @@
-// Adapters beside what else a model keeps: cached texts, settings, a device's memory.
+// Adapters beside other things that a model keeps: cached texts, settings, a device's memory.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -13,7 +13,7 @@ namespace {
 
 using test::with_loras;
 
-// Deltas of 0.1 for these tensors of the tiny model: [key of the adapter, tensor].
+// Makes deltas of 0.1 for these tensors of the tiny model: [key of the adapter, tensor].
 std::string make_deltas(const test::ScratchFolder& scratch,
                         const std::vector<std::pair<std::string, const TensorSource::Entry*>>& wanted) {
   std::deque<std::vector<float>> values;
@@ -29,7 +29,8 @@ std::string make_deltas(const test::ScratchFolder& scratch,
   return path.string();
 }
 
-// Of a norm of the text encoder, and of a table of the transformer: both are kept as copies, not as products.
+// Deltas for a norm of the text encoder and for a table of the transformer: both are kept as copies, not as
+// products.
 std::string deltas_of_both(const test::ScratchFolder& scratch) {
   static const ModelBundle model = ModelBundle::open(test::model_path());
   return make_deltas(
@@ -38,7 +39,7 @@ std::string deltas_of_both(const test::ScratchFolder& scratch) {
                 {"diffusion_model.blocks.0.diff_m", model.transformer->find("blocks.0.scale_shift_table")}});
 }
 
-// Cached texts are those of the model's own encoder.
+// Cached texts belong to the model's own encoder.
 TEST(AdaptersBeside, CachedTextsAreNotTakenForAnotherEncoder) {
   const test::ScratchFolder scratch;
   const std::string cache = (scratch.path / "cache").string();
@@ -53,7 +54,7 @@ TEST(AdaptersBeside, CachedTextsAreNotTakenForAnotherEncoder) {
   }
 }
 
-// Merged and added adapters round differently, so that "auto" would not repeat a run.
+// Merged and added adapters round differently, so "auto" alone would not repeat a run.
 TEST(AdaptersBeside, SettingsSayWhatAutoCameTo) {
   const test::ScratchFolder scratch;
   const VideoRequest adapted = with_loras({deltas_of_both(scratch)}, "auto");
@@ -64,7 +65,7 @@ TEST(AdaptersBeside, SettingsSayWhatAutoCameTo) {
   }
 }
 
-// What is made on the host on the way to a device is none of its memory.
+// Memory for work on the host, on the way to a device, is not the device's.
 TEST(AdaptersBeside, ThePlanOfADeviceCountsItsMemoryAlone) {
   const test::ScratchFolder scratch;
   const VideoRequest adapted = with_loras({deltas_of_both(scratch)}, "merge");
@@ -78,8 +79,8 @@ TEST(AdaptersBeside, ThePlanOfADeviceCountsItsMemoryAlone) {
   EXPECT_EQ(there.latents, test::run(test::model_path(), adapted, {.weights = WeightMode::packed}).latents);
 }
 
-// Where a model stays loaded, adapters lie where the last ones lay: a recorded step computes with whatever is there, so
-// that other files and other strengths record nothing anew.
+// If a model stays loaded, new adapters take the places of the previous ones: a recorded step computes with
+// whatever is there, so that other files and other strengths need no new recording.
 TEST(AdaptersBeside, OtherAdaptersTakeThePlaceOfTheOnesBefore) {
   const test::ScratchFolder scratch;
   const auto folder = test::model_copy(scratch);
@@ -104,7 +105,7 @@ TEST(AdaptersBeside, OtherAdaptersTakeThePlaceOfTheOnesBefore) {
   check({b}, 2);
   check({b + ":0.25"}, 2);
   check({a + ":-1"}, 2);
-  check({a, b}, 2);  // a rank of 6 has the place of 3
+  check({a, b}, 2);  // a rank of 6 fits the place of 3
   check({a + ":0.5", b + ":2"}, 2);
   check({}, 4);
   check({a}, 6);

@@ -23,7 +23,7 @@ std::string make_lora(const ScratchFolder& scratch, const std::string& name, uns
   return test::make_lora(test::model_path(), scratch, name, seed, delta);
 }
 
-// The model with the adapter merged into its files by plain loops.
+// Returns the model with the adapter merged into its files by plain loops.
 std::filesystem::path merged_by_hand(const ScratchFolder& scratch, const std::string& lora, double strength) {
   const auto folder = test::model_copy(scratch);
   const auto file = open_weights(lora);
@@ -74,7 +74,7 @@ TEST(AdapterRuns, NoStrengthIsNoAdapter) {
     EXPECT_EQ(test::run(test::model_path(), with_loras({lora + ":0"}, mode)).latents, none.latents);
 }
 
-// What cannot be added to a product is merged, whatever the mode; plus and minus cancel.
+// An adapter that cannot be added to a product is merged, whatever the mode; plus and minus cancel.
 TEST(AdapterRuns, SeveralAdaptersAddUp) {
   const ScratchFolder scratch;
   const std::string a = make_lora(scratch, "a.safetensors", 1, true),
@@ -107,7 +107,8 @@ TEST(AdapterRuns, ThePlanIsWhatTheRunTakes) {
     }
 }
 
-// A model that stays loaded gives each request its own adapters, and the next one without any its own bits.
+// A model that stays loaded uses each request's own adapters, and its own bits for the next request without
+// any.
 TEST(AdapterRuns, AModelThatStaysLoadedChangesItsAdapters) {
   const ScratchFolder scratch;
   const std::string a = make_lora(scratch, "a.safetensors", 1, true),
@@ -180,7 +181,7 @@ TEST(AdapterRuns, WhatDoesNotFitIsSaid) {
   expect_refused(strict, ErrorCode::not_found, "1 of 2 layers do not fit");
 }
 
-// causvid-9 wants half the strength; only for the first adapter, and not where it has a strength of its own.
+// causvid-9 wants half the strength: only for the first adapter, and not if that has its own.
 TEST(AdapterRuns, APresetSaysTheStrengthOfTheFirst) {
   const ScratchFolder scratch;
   const std::string a = make_lora(scratch, "a.safetensors", 1), b = make_lora(scratch, "b.safetensors", 2);

@@ -1,5 +1,5 @@
-// Who may begin on a device (session/admission.h): the order of those who wait, that they are woken and can be cancelled, one
-// budget for all models on a device, idle sessions that are given back after a while or for another model.
+// Who may begin on a device (session/admission.h): the order of waiting jobs, waking and cancelling them, one
+// budget for all models on a device, and idle sessions that are given up after a while or for another model.
 #include "session/admission.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 constexpr uint64_t kRoom = 100;
 
-// Whether it comes true before long.
+// Says whether it becomes true before long.
 template <class What>
 bool soon(What&& what, std::chrono::milliseconds most = 20s) {
   const auto end = std::chrono::steady_clock::now() + most;
@@ -27,7 +27,7 @@ bool soon(What&& what, std::chrono::milliseconds most = 20s) {
   return what();
 }
 
-// A model open on a device of kRoom bytes, and claims on it without jobs.
+// A model that is open on a device of kRoom bytes, and claims on it without jobs.
 class Desk {
  public:
   explicit Desk(const std::shared_ptr<HostDevice>& device, bool verify = false)
@@ -87,7 +87,7 @@ TEST(Admission, NobodyPassesWhoWaits) {
   EXPECT_EQ(one.admission().waiting(), 0u);
 }
 
-// Small jobs that overlap one another leave the large one's room free at no time.
+// Small jobs that overlap one another never leave enough room for the large one.
 TEST(Admission, AStreamOfSmallOnesDoesNotStarveALargeOne) {
   const auto device = small_device();
   Desk one(device), other(device);
@@ -136,7 +136,7 @@ TEST(Admission, WhatNeverFitsIsRefusedAtOnce) {
   desk.leave(first);
 }
 
-// Its run cannot end before the callback does, so it neither waits in line nor for room.
+// Its run cannot end before the callback does, so it waits neither in line nor for room.
 TEST(Admission, ARunInACallbackPassesOrIsRefused) {
   const auto device = small_device();
   Desk one(device), other(device);
@@ -152,7 +152,8 @@ TEST(Admission, ARunInACallbackPassesOrIsRefused) {
   other.leave(large.get());
 }
 
-// A world is not waited for: what does not fit beside it is refused, also where it was opened meanwhile.
+// Nothing waits for a world: a job that does not fit beside it is refused, even if the world was opened in
+// the meantime.
 TEST(Admission, NobodyWaitsForAWorld) {
   const auto device = small_device();
   Desk one(device), other(device);
@@ -212,7 +213,8 @@ class Engines : public testing::Test {
   }
 };
 
-// What another engine holds is no foreign memory: each plans with all of the device, and they take turns where they must.
+// Memory of another engine does not count as foreign: each plans with the whole device, and they alternate if
+// they must.
 TEST_F(Engines, OfOneDeviceShareIt) {
   for (const uint64_t capacity : {peak() + peak() / 2, 2 * peak()}) {
     const auto device = std::make_shared<HostDevice>(capacity);
@@ -242,7 +244,7 @@ TEST_F(Engines, OfOneDeviceShareIt) {
   }
 }
 
-// Each keeps its model and its session, until the other one needs the room.
+// Each keeps its model and its session until the other one needs the room.
 TEST_F(Engines, WhatOneKeepsIsGivenUpForTheOther) {
   const auto all = [&] {
     ModelOptions keeps = on(std::make_shared<HostDevice>(test::kPlenty));
@@ -288,7 +290,7 @@ TEST_F(Engines, IdleSessionsAreGivenBackAfterAWhile) {
   }
 }
 
-// The pool goes while its session is idle, and while one is being given back.
+// The pool is destroyed while its session is idle, and while one is being given up.
 TEST_F(Engines, APoolEndsWithoutWaitingForItsIdleSessions) {
   for (const double seconds : {600.0, 0.001}) {
     const auto device = std::make_shared<HostDevice>(test::kPlenty);

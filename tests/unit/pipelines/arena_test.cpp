@@ -1,5 +1,6 @@
-// Whole runs whose intermediates are allocations of their own (ModelOptions::arena): the same bits, within the same plan. Under
-// AddressSanitizer this is a search for whoever leaves a tensor; memory_test.cpp shows that such a one is found.
+// Whole runs whose intermediates are allocated separately (ModelOptions::arena): the same bits, within the
+// same plan. Under AddressSanitizer this finds code that leaves a tensor's bounds; memory_test.cpp shows that
+// such code is found.
 #include <gtest/gtest.h>
 
 #include "image_model.h"
@@ -13,7 +14,7 @@ namespace {
 
 constexpr size_t kPlenty = size_t{1} << 30;
 
-// The frames and latents of a run with the arena and of one without.
+// Compares the frames and latents of a run with the arena and of one without.
 void expect_same_bits(const std::string& model, const VideoRequest& request, const std::string& what,
                       TextToVideo::Options options = {}) {
   options.threads = 2;
@@ -54,7 +55,7 @@ TEST(WithoutTheArena, AModelThatStaysLoadedToo) {
   EXPECT_EQ(second.rgb, first.rgb);
 }
 
-// A stand-in for a GPU without graphs, where intermediates are the device's.
+// A stand-in for a GPU without graphs, whose intermediates are in the device's memory.
 TEST(WithoutTheArena, OnADevice) {
   VideoRequest request = test::short_request();
   request.without = {"graphs"};

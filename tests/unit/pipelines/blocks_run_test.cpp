@@ -1,5 +1,6 @@
-// Whole runs that are made block by block (request field `block`): what a single block is, what later blocks may not change,
-// memory as planned, what is refused. That a rollout is the original's: rollout_test.cpp.
+// Whole runs that are made block by block (request field `block`): what a single block is, what later blocks
+// must not change, memory as planned, and what is refused. rollout_test.cpp checks that a rollout is the
+// original's.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ VideoRequest request_of(int frames, int block, const std::string& sampler = "eul
   return r;
 }
 
-// A block of all frames sees what the whole clip sees.
+// A block of all frames sees the same as the whole clip.
 TEST(BlockRuns, ASingleBlockIsTheWholeClip) {
   for (const char* sampler : {"euler", "self-forcing-4"}) {
     const auto whole = test::run(test::model_path(), request_of(9, 0, sampler));
@@ -30,8 +31,8 @@ TEST(BlockRuns, ASingleBlockIsTheWholeClip) {
   }
 }
 
-// Of a clip of six latent frames in blocks of two: other noise in the last block changes no block before it, and all of a
-// clip that is made at once.
+// For a clip of six latent frames in blocks of two, other noise in the last block changes no earlier block;
+// in a clip that is made at once it changes everything.
 TEST(BlockRuns, ABlockSeesNothingThatComesLater) {
   const auto run = [](int block, float last) {
     VideoRequest r = request_of(21, block);
@@ -89,7 +90,8 @@ TEST(BlockRuns, TakeWhatWasPlannedAndTheSameBitsOnAnyThreads) {
   EXPECT_EQ(latents[0], latents[1]);
 }
 
-// Two latent frames a block: five frames of the first, eight of each after it, which leave before the next one begins.
+// With two latent frames in a block, the first gives five frames and each later one eight, which are handed
+// out before the next block begins.
 TEST(BlockRuns, FramesLeaveAsTheyAreMade) {
   TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 2});
   int64_t steps = 0, frames = 0;
@@ -108,7 +110,7 @@ TEST(BlockRuns, FramesLeaveAsTheyAreMade) {
   EXPECT_EQ(seen, (std::vector<std::pair<int64_t, int64_t>>{{3, 5}, {6, 13}, {9, 21}}));
 }
 
-// The decoder of one pass shows what that of the whole clip shows.
+// Decoding block by block shows the same as decoding the whole clip.
 TEST(BlockRuns, FramesAreThoseOfTheLatents) {
   const auto whole = test::run(test::model_path(), request_of(9, 0));
   const auto block = test::run(test::model_path(), request_of(9, 3));
@@ -154,8 +156,8 @@ Resumable watch(const VideoRequest& request, const RunState* from = nullptr,
   return out;
 }
 
-// The state is that of whole blocks. A run that goes on from any of them makes the latents and all frames of the run that nothing
-// interrupted, and tells the same states from there on.
+// The state is that of whole blocks. A run that resumes from any of them makes the latents and all frames of
+// an uninterrupted run, and reports the same states from there on.
 TEST(BlockRuns, GoOnFromTheStateOfAnyBlock) {
   for (const int window : {0, 2}) {
     VideoRequest request = request_of(21, 2, "self-forcing-4");

@@ -1,4 +1,5 @@
-// Context windows against those of ComfyUI-WanVideoWrapper (tests/golden/windows/make.py), and what holds of all.
+// Context windows compared with those of ComfyUI-WanVideoWrapper (tests/golden/windows/make.py), and
+// properties of all of them.
 #include "request/context_windows.h"
 
 #include <gtest/gtest.h>

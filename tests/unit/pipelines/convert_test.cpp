@@ -1,5 +1,5 @@
-// Conversions of the tiny model, read back: the same values, or those within the form's rounding; frames of a
-// converted folder are the source's.
+// Conversions of the tiny model, read back: the values are the same, or within the form's rounding; frames of
+// a converted folder are the source's.
 #include "convert/convert.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ std::vector<float> values_of(const TensorSource::Entry& entry) {
   return out;
 }
 
-// The largest error of any tensor, relative to its largest value; `quantised` counts those that are made.
+// Returns the largest error of any tensor, relative to its largest value; `quantised` counts derived tensors.
 double largest_error(const TensorSource& got, const TensorSource& want, int* quantised = nullptr) {
   EXPECT_EQ(got.entries().size(), want.entries().size());
   double worst = 0;
@@ -74,7 +74,7 @@ std::vector<uint8_t> frames_of(const fs::path& model) {
   return test::run(pipeline, test::short_request()).rgb;
 }
 
-// A tiny transformer whose rows are whole blocks of GGUF: 64 channels, of which the first block has matrices.
+// Writes a tiny transformer whose rows are whole blocks of GGUF: 64 channels; its first block has matrices.
 fs::path wide_transformer(const fs::path& path, float factor = 1) {
   static std::vector<std::vector<float>> values;
   values.clear();
@@ -191,7 +191,8 @@ TEST(Convert, QuantisedFormsAreWithinTheirRounding) {
   const test::ScratchFolder scratch;
   const fs::path in = wide_transformer(scratch.path / "in.safetensors");
   const TransformerFiles from = open_transformer(in);
-  // The worst error of a value relative to its tensor's largest, or zero; how many tensors are quantised.
+  // For each form, the worst error of a value relative to its tensor's largest, or zero, and the number of
+  // quantised tensors.
   const std::tuple<const char*, double, int> forms[] = {
       {"fp8", 0.04, 5},        {"int8", 0.004, 5},     {"gguf:Q8_0", 0.006, 5}, {"gguf:Q5_1", 0.04, 5},
       {"gguf:Q5_0", 0.07, 5},  {"gguf:Q4_1", 0.07, 5}, {"gguf:q4_0", 0.14, 5},  {"gguf:BF16", 0.004, 0},
@@ -214,7 +215,8 @@ TEST(Convert, QuantisedFormsAreWithinTheirRounding) {
   }
 }
 
-// The same bytes for any number of threads, and from what was quantised the values that it means.
+// The bytes are the same for any number of threads, and a quantised source gives the values that it stands
+// for.
 TEST(Convert, ThreadsChangeNothingAndQuantisedSourcesAreSaid) {
   const test::ScratchFolder scratch;
   const fs::path in = wide_transformer(scratch.path / "in.safetensors");
@@ -248,7 +250,7 @@ TEST(Convert, AFileBecomesAFolderWithThePartsThatAreThere) {
   const auto index = nlohmann::json::parse(std::ifstream(out / "model_index.json"));
   EXPECT_TRUE(index["vae"][1].is_null());
   EXPECT_EQ(largest_error(*open_transformer(out / "transformer").source, *open_transformer(file).source), 0);
-  // With the others named it is a whole model.
+  // With the other parts named, the result is a whole model.
   const fs::path whole = scratch.path / "whole";
   convert(file, whole, "diffusers",
           {.text_encoder = test::model_path(),
@@ -329,7 +331,7 @@ TEST(Convert, TheInputIsRefusedByEveryNameThatItHas) {
   const auto refused = [&](const fs::path& in, const fs::path& out, const char* to) {
     return test::refusal([&] { convert(in, out, to, {}, {.overwrite = true}); }, ErrorCode::invalid_argument);
   };
-  // A folder of links to what lies elsewhere.
+  // A folder of links to files elsewhere.
   const fs::path real = scratch.path / "real", links = scratch.path / "links";
   convert(test::model_path(), real, "diffusers");
   fs::create_directory(links);
@@ -367,7 +369,7 @@ TEST(Convert, OverwritingReplacesTheWholeFolder) {
   EXPECT_THAT(test::refusal([&] { convert(out, out, "diffusers", {}, {.overwrite = true}); },
                             ErrorCode::invalid_argument),
               HasSubstr("this is the input"));
-  // What is not of a model is not lost, however deep it lies; what a link leads to is not looked at.
+  // Files that do not belong to a model are not lost, however deep they are; links are not followed.
   const auto kept = [&](const fs::path& item) {
     EXPECT_THAT(test::refusal([&] { convert(test::model_path(), out, "diffusers", {}, {.overwrite = true}); },
                               ErrorCode::invalid_argument),
@@ -385,7 +387,7 @@ TEST(Convert, OverwritingReplacesTheWholeFolder) {
   EXPECT_TRUE(fs::exists(scratch.path / "mine/notes.txt"));
   EXPECT_FALSE(fs::is_symlink(out / "vae"));
   fs::remove_all(scratch.path / "mine");
-  // What a killed process left goes, and only one process at a time fills a folder.
+  // Files of a killed process are removed, and only one process at a time fills a folder.
   fs::create_directories(scratch.path / ".model.convert.part/transformer");
   std::ofstream(scratch.path / ".model.convert.part/transformer/left") << "x";
   {

@@ -1,4 +1,4 @@
-// The tiny model with many different blocks, so that they are most of what a run holds.
+// The tiny model with many different blocks, so that they make up most of a run's memory.
 #pragma once
 
 #include <fstream>
@@ -7,7 +7,7 @@
 
 namespace tachy::test {
 
-inline constexpr int kLayers = 48;  // the transformer's blocks are then the most that a run holds
+inline constexpr int kLayers = 48;  // the transformer's blocks then make up most of a run's memory
 
 // The tiny model with `layers` different blocks in the transformer and the text encoder.
 inline std::filesystem::path make_deep(const std::filesystem::path& folder, int layers) {

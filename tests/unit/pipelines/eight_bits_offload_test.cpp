@@ -1,5 +1,6 @@
-// Linear layers in 8 bits with what else a run may have: blocks that pass through a device's memory, adapters merged and
-// added, two experts. The bits are those of a run on the CPU that has everything at hand, and the plan is exact.
+// Linear layers in 8 bits together with other features of a run: blocks that are streamed through a device's
+// memory, adapters merged and added, two experts. The bits are those of a run on the CPU with everything in
+// memory, and the plan is exact.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,8 +39,8 @@ std::vector<float> product_of(const nn::Linear& linear, const std::vector<float>
   return {y.as<float>(), y.as<float>() + y.numel()};
 }
 
-// Codes and scales are two tensors, but a row's values are made for both at once; what passes through a slot is what a
-// layer on the host has.
+// Codes and scales are two tensors, but a row's values are made once for both; a slot receives the same as a
+// layer on the host.
 TEST(EightBitsOnADevice, EachRowOfAWeightIsMadeOnce) {
   std::atomic<int64_t> made{0};
   RandomFile file;
@@ -87,7 +88,8 @@ TEST(EightBitsOnADevice, EachRowOfAWeightIsMadeOnce) {
     }
 }
 
-// Weights of plain 8-bit floats, without scales, are widened on their way to a device that multiplies wider ones.
+// Weights of plain 8-bit floats, without scales, are widened on their way to a device that multiplies wider
+// ones.
 TEST(EightBitsOnADevice, PlainFloat8IsWidenedOnItsWay) {
   RandomFile file;
   file.add_linear("layer", kIn, kOut);
@@ -120,7 +122,7 @@ VideoRequest in_int8(std::vector<std::string> loras = {}, const char* mode = "au
   return request;
 }
 
-// On a device that all fits on, and on one that keeps a part of the blocks elsewhere.
+// On a device that holds everything, and on one that keeps some of the blocks elsewhere.
 void expect_the_bits_of(const std::string& model, const VideoRequest& request,
                         const std::vector<float>& latents) {
   const auto on = [&](const std::shared_ptr<HostDevice>& device, uint64_t max_vram) {
@@ -166,7 +168,7 @@ TEST(EightBitsOnADevice, AdaptersMergedAndAdded) {
     wants[merged] = on_the_cpu(deep_model(), request);
     expect_the_bits_of(deep_model(), request, wants[merged]);
   }
-  // Both are the adapter, which weighs more than how its sums are rounded.
+  // Both have the adapter, whose effect is larger than that of rounding its sums differently.
   EXPECT_GT(furthest(wants[0], none), 2 * furthest(wants[0], wants[1]));
 }
 

@@ -1,5 +1,5 @@
-// The tiny models of two experts of tests/golden/experts, put together with text encoder, tokenizer and VAE of
-// tests/golden/pipeline as both repositories ship them.
+// The tiny models with two experts of tests/golden/experts, together with text encoder, tokenizer and VAE of
+// tests/golden/pipeline, as both repositories ship them.
 #pragma once
 
 #include <fstream>

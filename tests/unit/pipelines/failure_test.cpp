@@ -1,4 +1,4 @@
-// What goes wrong in a run: cancelled, NaN in weights, missing or misshapen tensors.
+// Runs that fail: cancelled, NaN in weights, missing or misshapen tensors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// The error of a run that must fail.
+// Returns the error of a run that must fail.
 Error failure(const std::string& model, const VideoRequest& request) {
   try {
     test::run(model, request);
@@ -36,7 +36,7 @@ TEST(Cancel, StopsAtEveryStage) {
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), ErrorCode::cancelled) << stage << ": " << e.message();
     }
-    // It stopped soon, and the object is as good as new.
+    // It stopped soon, and the object can be used again.
     EXPECT_TRUE(last == stage || std::string(stage) == "load") << last << " after " << stage;
     cancel = false;
     callbacks.progress = {};
@@ -96,7 +96,7 @@ TEST(Damage, MissingAndMisshapenTensorsAreNamed) {
       if (remove) {
         test::edit_weights(folder, plant.part,
                            [&](const std::string& name, Tensor) { return name != plant.tensor; });
-      } else {  // one row less
+      } else {  // one row too few
         std::vector<std::vector<char>> keep;
         const auto file = find_weights(folder / plant.part);
         std::vector<NamedTensor> tensors;
@@ -119,7 +119,7 @@ TEST(Damage, MissingAndMisshapenTensorsAreNamed) {
       const Error e = failure(folder, test::short_request());
       EXPECT_EQ(e.code(), remove ? ErrorCode::not_found : ErrorCode::corrupt) << e.message();
       EXPECT_THAT(e.message(), HasSubstr(plant.tensor));
-      EXPECT_THAT(e.message(), HasSubstr(plant.part));  // the file
+      EXPECT_THAT(e.message(), HasSubstr(plant.part));  // names the file
     }
   }
 }

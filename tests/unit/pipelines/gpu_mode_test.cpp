@@ -1,4 +1,4 @@
-// What levels and dtypes mean on a GPU, also one that has no bf16.
+// The meaning of levels and dtypes on a GPU, also on one without bf16.
 #include "request/gpu_mode.h"
 
 #include <gtest/gtest.h>
@@ -158,7 +158,7 @@ TEST(GpuMode, ProductsInTf32AreAChoiceForFloat32) {
     }
 }
 
-// A run in TF32 and one in float32 share their weights, and not their captured steps.
+// A run in TF32 and one in float32 share their weights, but not their captured steps.
 TEST(GpuMode, Tf32ReadsTheWeightsOfFloat32) {
   const Precision ieee, tf32{.products = Products::tf32}, int8{.products = Products::int8};
   EXPECT_EQ(PartKey(Part::transformer, ieee), PartKey(Part::transformer, tf32));

@@ -1,5 +1,5 @@
-// Videos made block by block on a GPU: the original's velocities and latents, the same bits with graphs and without, over many
-// blocks. Skipped, with the reason, where there is no GPU.
+// Videos made block by block on a GPU: the original's velocities and latents, the same bits with graphs and
+// without, over many blocks. Skipped, with the reason, if there is no GPU.
 #include <gmock/gmock.h>
 
 #include <cstdio>
@@ -42,9 +42,10 @@ TEST_P(RolloutOnGpu, Float32IsTheOriginal) {
   }
 }
 
-// The original's own errors in bfloat16 (tools/golden/make_causal_bf16.py) bound ours. With a float32 residual stream less is rounded
-// than there; with one in bfloat16 as much is, so that the largest of some thousand values may be a little above by chance. The
-// two bounds that are asked for (1e-2, 1e-3) and 0.6 of the original's are printed beside what is reached.
+// The original's own errors in bfloat16 (tools/golden/make_causal_bf16.py) bound ours. With a float32
+// residual stream less is rounded than there; with one in bfloat16 as much is, so that the largest of some
+// thousand values may be slightly above by chance. The two required bounds (1e-2, 1e-3) and 0.6 of the
+// original's are printed beside the results.
 TEST_P(RolloutOnGpu, SixteenBitsErrNoMoreThanTheOriginals) {
   const WanCausalCase c(GetParam());
   const auto errors = read_json(test::golden_path("causal/golden.json")).at("rollouts").at(GetParam());
@@ -82,8 +83,8 @@ TEST_P(RolloutOnGpu, GraphsGiveTheSameBitsOver500Blocks) {
   }
 }
 
-// What a steady block's graphs are made of: kernels, none of which only converts numbers. No copies and no memsets: such a graph is
-// launched in constant time (bench/notes/worlds_gpu.md).
+// A steady block's graphs consist of kernels, none of which only converts numbers. They have no copies and no
+// memsets: such a graph is launched in constant time (bench/notes/worlds_gpu.md).
 TEST_P(RolloutOnGpu, GraphsAreKernelsAlone) {
   const WanCausalCase c(GetParam());
   for (const DType activation : {DType::f32, DType::bf16}) {

@@ -1,5 +1,5 @@
 // Runs of the shipped model on a GPU: offloading, graphs, the step cache, a full GPU, damaged weights,
-// ctrl-C. Skipped, with the reason, where there is none. TACHY_MODEL_DIR may name another folder of models.
+// ctrl-C. Skipped, with the reason, if there is none. TACHY_MODEL_DIR may name another folder of models.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -89,7 +89,7 @@ TEST_F(OnGpu, TheTextEncoderStreamsToo) {
 TEST_F(OnGpu, GraphsAndResidualsAndLevels) {
   const auto with = open(), without = open({.graphs = false});
   EXPECT_EQ(test::run(*with, request).rgb, test::run(*without, request).rgb);
-  // Of the RMS; four steps at a size that the model was not trained for are far from converged.
+  // Relative to the RMS; four steps at a size that the model was not trained for are far from converged.
   const auto distance = [&](const test::Result& a, const test::Result& b) {
     double difference = 0, size = 0;
     for (size_t i = 0; i < a.latents.size(); ++i) {
@@ -143,7 +143,7 @@ TEST_F(OnGpu, BlockSparseAttention) {
   const auto all = test::run(*with, dense).latents;
   for (const char* chooser : {"top-k", "sliding-tile"}) {
     request.sparse_chooser = chooser;
-    const auto fresh = open();  // whose peak is of this run alone
+    const auto fresh = open();  // its peak is that of this run alone
     const VideoPlan plan = fresh->plan(request);
     std::string picks;
     for (const StagePlan& stage : plan.stages)
@@ -159,9 +159,11 @@ TEST_F(OnGpu, BlockSparseAttention) {
   EXPECT_EQ(failure(*with).code(), ErrorCode::unsupported) << "in float32 only a plain kernel takes lists";
 }
 
-// Half of the blocks' weights, products that are cuBLASLt's of e4m3 or mma.sync's of int8, frames close to bf16's.
+// It takes half of the blocks' weights; the products are cuBLASLt's in e4m3 or mma.sync's in int8, and frames
+// are close to bf16's.
 TEST_F(OnGpu, ProductsInEightBits) {
-  request.steps = 1, request.guidance = 1;  // what one pass rounds, not what a run makes of it
+  // Tests the rounding of one pass, not what a whole run makes of it.
+  request.steps = 1, request.guidance = 1;
   const auto with = open(), without = open({.graphs = false});
   const auto wide = test::run(*with, request);
   for (const char* math : {"fp8", "int8"}) {
@@ -184,13 +186,13 @@ TEST_F(OnGpu, ProductsInEightBits) {
       size += std::pow(static_cast<double>(wide.latents[i]), 2);
     }
     EXPECT_GT(difference, 0) << math << " changed nothing: did it run?";
-    // 0.103 and 0.057 in fp8 and int8 on an H200; of a clip the judge sees nothing (docs/quality.md).
+    // 0.103 in fp8 and 0.057 in int8 on an H200; in a clip the judge notices nothing (docs/quality.md).
     EXPECT_LT(std::sqrt(difference / size), 0.15) << math;
   }
 }
 
-// float32 runs in whose products operands are rounded: the same memory and weights, and other values, which are
-// nearer to IEEE's than those of bf16, whose operands have three digits less.
+// float32 runs that round the operands of products: memory and weights are the same, but the values differ,
+// and are nearer to IEEE's than those of bf16, whose operands have three digits less.
 TEST_F(OnGpu, ProductsInTf32) {
   request.steps = 1, request.guidance = 1, request.dtype = "f32";
   const auto with = open(), without = open({.graphs = false});
@@ -227,7 +229,7 @@ TEST_F(OnGpu, ProductsInTf32) {
 }
 
 TEST_F(OnGpu, AttentionInEightBits) {
-  request.width = request.height = 256, request.frames = 33;  // 2,304 tokens: enough for 8 bits to pay
+  request.width = request.height = 256, request.frames = 33;  // 2,304 tokens: enough for 8 bits to pay off
   request.attention = "int8";
   const auto with = open(), without = open({.graphs = false});
   if (with->gpu()->info().major != 9) {
@@ -252,7 +254,7 @@ TEST_F(OnGpu, AttentionInEightBits) {
   EXPECT_LT(std::sqrt(difference / size), 0.1);
 }
 
-// A video of few tokens takes 8 bits only where that is asked for, also where the model and its graphs stay.
+// A video of few tokens uses 8 bits only on request, even if the model and its graphs stay loaded.
 TEST_F(OnGpu, AttentionInEightBitsOfFewKeys) {
   const auto kept = open({.keep_loaded = true});
   if (kept->gpu()->info().major != 9) GTEST_SKIP() << "the kernel is Hopper's";
@@ -280,7 +282,7 @@ TEST_F(OnGpu, AFullGpuIsAnErrorWithTheTable) {
   const auto other = cuda::open_gpu();
   Buffer hog;
   VideoCallbacks callbacks;
-  callbacks.progress = [&](const Progress& p) {  // somebody else takes the memory between two stages
+  callbacks.progress = [&](const Progress& p) {  // another program takes the memory between two stages
     if (p.stage != "text" || p.done != p.total || hog.data()) return;
     for (size_t left = other->free_bytes(); left > 0; left -= std::min(left, size_t{1} << 20)) try {
         hog = Buffer(left, other.get());
@@ -294,7 +296,7 @@ TEST_F(OnGpu, AFullGpuIsAnErrorWithTheTable) {
   EXPECT_THAT(e.message(), testing::StartsWith("denoise: "));
   std::printf("%s\n", e.message().c_str());
   EXPECT_EQ(pipeline->gpu()->live_bytes(), 0u);
-  // Before the start it is refused, with what would fit.
+  // Before the start it is refused, and the error says what would fit.
   const Error refused = failure(*pipeline);
   EXPECT_EQ(refused.code(), ErrorCode::out_of_memory);
   EXPECT_THAT(refused.message(), HasSubstr("this run needs"));
@@ -345,11 +347,11 @@ TEST_F(OnGpu, CancelStopsWithinAStep) {
   EXPECT_EQ(test::run(*pipeline, request, callbacks).frames, 1);
 }
 
-// Seconds of copies are queued; the host is never more than a fraction of one ahead.
+// Seconds of copies are queued; the host is never ahead by more than a fraction of a second.
 TEST_F(OnGpu, TheHostDoesNotRunAhead) {
   const auto gpu = cuda::open_gpu();
   auto* memory = StreamingMemory::of(gpu.get());
-  const size_t bytes = size_t{4} << 30;  // about 1,000 copies are queued at most, 2 ms each
+  const size_t bytes = size_t{4} << 30;  // at most about 1,000 copies are queued, 2 ms each
   const Buffer from(bytes, gpu.get()), to(bytes, gpu.get());
   const auto queue = [&](bool paced) {
     gpu->synchronize();
@@ -365,9 +367,9 @@ TEST_F(OnGpu, TheHostDoesNotRunAhead) {
   EXPECT_LT(queue(true), 0.2);
 }
 
-// Long attention is queued some heads at a time (models/wan/block_forward.cpp).
-// Results of pieces may differ in their last bit (flash_sm90 shares a last
-// round of queries out by how many there are), those of two runs may not.
+// Long attention is queued some heads at a time (models/wan/block_forward.cpp). Results of pieces may differ
+// in their last bit (flash_sm90 divides a last round of queries by how many there are); those of two runs may
+// not.
 TEST_F(OnGpu, PiecesOfHeadsAgree) {
   const auto gpu = cuda::open_gpu();
   ThreadPool pool(2);
@@ -425,8 +427,8 @@ TEST_F(OnGpu, PiecesOfHeadsAgree) {
   }
 }
 
-// One expert at a time in the planned memory, both where they stay, with graphs and without, with blocks streamed: the
-// same bits, also from a state of either part.
+// There is one expert at a time in the planned memory. It gives the same bits if both stay, with graphs and
+// without, with blocks streamed, and from a state of either part.
 TEST_F(OnGpu, TwoExpertsChangeOver) {
   const test::ScratchFolder scratch;
   const auto folder = scratch.path / "model";
@@ -479,7 +481,7 @@ TEST_F(OnGpu, TwoExpertsChangeOver) {
   }
 }
 
-// A second job of the same shape launches the graph of the first, also for another prompt of as many tokens.
+// A second job of the same shape launches the first one's graph, also for another prompt with as many tokens.
 TEST_F(OnGpu, ASecondJobOfTheSameShapeCapturesNothing) {
   VideoRequest other = request;
   other.seed = 9, other.prompt = "a red circle moves left";
@@ -504,7 +506,7 @@ TEST_F(OnGpu, ASecondJobOfTheSameShapeCapturesNothing) {
   }
 }
 
-// Each session has a queue of its own; the parts are the model's.
+// Each session has its own queue; the parts belong to the model.
 TEST_F(OnGpu, FourThreadsGetTheBitsOfALoneRun) {
   std::vector<VideoRequest> requests(4, request);
   std::vector<test::Result> want;
@@ -542,7 +544,7 @@ TEST_F(OnGpu, FourThreadsGetTheBitsOfALoneRun) {
   }
 }
 
-// Where two jobs do not fit they take turns, and neither runs out.
+// If two jobs do not fit, they alternate, and neither runs out of memory.
 TEST_F(OnGpu, JobsThatDoNotFitTogetherTakeTurns) {
   const auto want = test::run(*open(), request);
   const uint64_t peak = open()->plan(request).peak_bytes;
@@ -554,7 +556,8 @@ TEST_F(OnGpu, JobsThatDoNotFitTogetherTakeTurns) {
   EXPECT_LE(small->gpu()->peak_bytes(), peak);
 }
 
-// With the graphs off, as it is there, and with blocks streamed: the same frames as without.
+// This runs with graphs off, which the option requires, and with blocks streamed: the frames are the same as
+// without.
 TEST_F(OnGpu, VerifiedUploadsGiveTheSameBits) {
   const auto plain = open();
   const auto expected = test::run(*plain, request);
@@ -566,7 +569,7 @@ TEST_F(OnGpu, VerifiedUploadsGiveTheSameBits) {
   }
 }
 
-// The sums of the device are those of the host, whatever the length.
+// The device's sums equal the host's, for any length.
 TEST_F(OnGpu, Checksums) {
   const auto gpu = cuda::open_gpu();
   std::vector<uint8_t> bytes(3000001);

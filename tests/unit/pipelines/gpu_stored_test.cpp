@@ -1,5 +1,5 @@
-// Quantised files on a GPU: weights stay there as the files have them, with the bits of what they mean, in less
-// memory, whole or passing through. Skipped, with the reason, where there is no GPU.
+// Quantised files on a GPU: weights stay there as in the files, give the bits of the values that they stand
+// for, and take less memory, whole or streamed. Skipped, with the reason, if there is no GPU.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,4 +1,5 @@
-// A talking photo on a GPU: as on the CPU, graphs or not, resident or with blocks that pass through, kept loaded or not.
+// A talking photo on a GPU equals that on the CPU, with or without graphs, resident or with streamed blocks,
+// kept loaded or not.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +25,7 @@ class TalkOnGpu : public testing::Test {
   }
 
   test::TalkModel model;
-  VideoRequest request = test::talk_request(16);  // windows at 0, 4 and 8
+  VideoRequest request = test::talk_request(16);  // windows begin at 0, 4 and 8
 };
 
 TEST_F(TalkOnGpu, IsAsOnTheCpu) {
@@ -53,8 +54,8 @@ TEST_F(TalkOnGpu, TwoSpeakersAreAsOnTheCpu) {
   request.dtype = "f32";
   for (const bool graphs : {false, true}) {
     TextToVideo pipeline(model.open(), {.keep_loaded = graphs, .device = "cuda", .graphs = graphs});
-    for (const int64_t left :
-         {1, 0}) {  // a graph of the first request serves the second one, with other regions
+    // A graph of the first request serves the second one, with other regions.
+    for (const int64_t left : {1, 0}) {
       const test::Result got = test::talk_of_two(pipeline, request, left);
       if (left == 0) {
         EXPECT_LE(test::furthest(got.latents, want.latents) / size, 1e-4)

@@ -1,6 +1,6 @@
-// A device's memory that lies on the host: counted, limited, and failing when a test wants it. Copies beside
-// the compute stream are made as late as the contract allows, and until then their target holds NaN: whoever
-// computes with a block without waiting for it, or while its successor is already let in, gets other values.
+// A device's memory on the host: counted, limited, and failing when a test wants it. Copies beside the
+// compute stream are made as late as the contract allows, and until then their target holds NaN: code that
+// uses a block without waiting for it, or while its successor is already arriving, gets other values.
 #pragma once
 
 #include <atomic>
@@ -24,13 +24,13 @@ class HostDevice : public DeviceMemory, public StreamingMemory {
  public:
   explicit HostDevice(size_t capacity) : capacity_(capacity) {}
 
-  int64_t fail_at = -1;    // this allocation (from 0) finds the memory taken by somebody else
+  int64_t fail_at = -1;    // this allocation (counted from 0) finds that others have taken the memory
   bool pin_fails = false;  // the system allows no more page-locked memory
   std::atomic<int64_t> allocations{0}, pinned{0}, copies{0};
-  std::atomic<int64_t> uploads{0}, fetches{0}, waits{0};  // waits: of the host, for what was queued
-  int looks_in_vain = 0;                                  // before a fetch has come
+  std::atomic<int64_t> uploads{0}, fetches{0}, waits{0};  // waits: how often the host waited for queued work
+  int looks_in_vain = 0;                                  // checks before a fetch has arrived
   std::atomic<size_t> copied_bytes{0}, pieces{0};
-  int64_t damaged_piece = -1, damaged_copy = -1;  // of these a bit arrives wrong
+  int64_t damaged_piece = -1, damaged_copy = -1;  // one bit of these arrives wrong
   std::atomic<int64_t> paces{0};
   std::function<void(int64_t pace)> on_pace;
 
@@ -62,7 +62,7 @@ class HostDevice : public DeviceMemory, public StreamingMemory {
   void reset_peak() override { ledger.reset_peak(); }
 
   void upload_pieces(void* to, size_t bytes, const MakePiece& make) override {
-    constexpr size_t kPiece = 4096;  // most tensors of a test are several
+    constexpr size_t kPiece = 4096;  // most of a test's tensors are several pieces
     for (size_t begin = 0; begin < bytes; begin += kPiece, ++pieces) {
       make(static_cast<char*>(to) + begin, begin, std::min(kPiece, bytes - begin));
       if (static_cast<int64_t>(pieces) == damaged_piece) static_cast<char*>(to)[begin] ^= 1;
@@ -91,7 +91,7 @@ class HostDevice : public DeviceMemory, public StreamingMemory {
     ++copies, copied_bytes += bytes;
   }
   void wait_beside(int mark) override { run(mark); }
-  // The host's memory holds 0xff until somebody waits for it.
+  // The host's memory holds 0xff until it is waited for.
   void fetch(void* pinned, const void* from, size_t bytes, int mark) override {
     const char* values = static_cast<const char*>(from);
     std::memset(pinned, 0xff, bytes);
@@ -131,14 +131,14 @@ class HostDevice : public DeviceMemory, public StreamingMemory {
     std::vector<char> values;
   };
 
-  int looks_in_vain_ = 0;  // so far, for the fetch that is waited for
+  int looks_in_vain_ = 0;  // so far, for the fetch that is being waited for
   size_t capacity_;
   Fetch fetching_[kFetches];
   std::optional<Copy> waiting_[kMarks];
 };
 
-// The text encoder's result for some ids, with `streamed` of its layers passing through two slots of
-// `memory`. stream: with memory, and with a GPU if it is one's.
+// Returns the text encoder's result for some ids, with `streamed` of its layers streamed through two slots of
+// `memory`. The stream has the memory, and the GPU if the memory is a GPU's.
 inline std::vector<float> encode_streamed(const ModelBundle& model, int64_t streamed, Stream stream) {
   const std::vector<int64_t> ids = {3, 7, 11, 5, 1};
   std::vector<float> out(ids.size() * static_cast<size_t>(model.text.d_model));

@@ -1,6 +1,6 @@
-// Image-to-video from the picture alone: CLIP's vision model looks at it (tests/golden/image_pipeline/make.py, the
-// runs *_clip). Embeddings and latents against diffusers' pipeline, the plan, where the vision model may lie, and what
-// a request without one is told.
+// Image-to-video from the picture alone, which CLIP's vision model encodes
+// (tests/golden/image_pipeline/make.py, the runs *_clip). Embeddings and latents are compared with diffusers'
+// pipeline; also the plan, the places of the vision model, and the error of a request without one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,14 +25,14 @@ using testing::HasSubstr;
 
 const std::string kEncoder = image_file("flf2v_clip/image_encoder");
 
-// The model of a run; i2v borrows the vision model.
+// Opens the model of a run; i2v borrows the vision model.
 ModelBundle open(const std::string& name, const fs::path& encoder = kEncoder) {
   const ImageRun run = image_run(name);
   return ModelBundle::open(run.model, FileAccess::map,
                            {.image_encoder = name == "i2v_clip" ? encoder : fs::path()});
 }
 
-// What the Engine does before it fits the pictures to the video.
+// Does what the Engine does before it fits the pictures to the video.
 void prepare_pictures(Resolved& r, const ModelBundle& model) {
   ClipPreparation how = model.clip_preparation;
   how.original = r.request.clip_preparation == "original";
@@ -71,7 +71,7 @@ TEST_P(ClipRuns, LatentsAreTheReferences) {
   }
 }
 
-// What the pictures look like to CLIP counts, and given embeddings stand for it.
+// CLIP's view of the pictures matters, and given embeddings replace it.
 TEST_P(ClipRuns, GivenEmbeddingsTakeThePlaceOfTheEncoder) {
   ImageRun run = image_run(GetParam());
   TextToVideo pipeline(open(GetParam()), {.threads = 2});
@@ -208,13 +208,13 @@ TEST(ImageEncoder, FoundInComfysFolders) {
   EXPECT_THAT(told(), AllOf(HasSubstr("`image_encoder`"), HasSubstr("clip_vision"), HasSubstr("12 channels"),
                             HasSubstr("`image_embeds`")));
   put(kEncoder, models / "clip_vision/wan/clip_tiny.safetensors");
-  put(test::golden_path("clip_vision/plain"), models / "clip_vision/other.safetensors");  // of another width
+  put(test::golden_path("clip_vision/plain"), models / "clip_vision/other.safetensors");  // has another width
   TextToVideo found(ModelBundle::open(transformer, FileAccess::map, parts), {.threads = 2});
   TextToVideo named(open("i2v_clip"), {.threads = 2});
   VideoRequest request = run.request;
   request.steps = 2;
   EXPECT_EQ(latents_of(found, request), latents_of(named, request));
-  const fs::path folder = scratch.path / "folder";  // written whole, the vision model with it
+  const fs::path folder = scratch.path / "folder";  // it was written whole, including the vision model
   EXPECT_THAT(convert_model(transformer, folder, parts, {.to = "diffusers"}).notes, testing::IsEmpty());
   TextToVideo converted(ModelBundle::open(folder), {.threads = 2});
   request.clip_preparation = "processor";

@@ -1,5 +1,5 @@
-// Image-to-video against diffusers' WanImageToVideoPipeline (tests/golden/image_pipeline/make.py): the
-// condition, the final latents, the frames; the plan; what a picture may and may not be.
+// Image-to-video compared with diffusers' WanImageToVideoPipeline (tests/golden/image_pipeline/make.py): the
+// condition, the final latents, the frames; the plan; which pictures are accepted and which refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -146,7 +146,7 @@ TEST(Image, PreviewsShowThePictureAndChangeNothing) {
   }
 }
 
-// The message of a request that must be refused.
+// Returns the message for a request that must be refused.
 std::string refusal(const std::string& name, const std::function<void(VideoRequest&)>& change,
                     ErrorCode code = ErrorCode::invalid_argument) {
   ImageRun run = image_run(name);

@@ -1,5 +1,5 @@
-// Noise that is drawn ahead in another thread or made on a GPU (denoise/noise_source.h): the values and states of drawing it
-// one by one.
+// Noise that is drawn ahead in another thread or made on a GPU (denoise/noise_source.h) has the values and
+// states of drawing it one by one.
 #include "denoise/noise_source.h"
 
 #include <gmock/gmock.h>
@@ -49,7 +49,7 @@ TEST(NoiseSource, AStateForgetsWhatWasDrawnAhead) {
   EXPECT_EQ(values_of(source.next(100)), first);
 }
 
-// Values that a stream wants, among others: with a generator on the GPU where there is one.
+// Draws values for a stream, among others: with a generator on the GPU if there is one.
 TEST(NoiseSource, FillingIsDrawing) {
   const auto gpu = cuda::gpu_count() > 0 ? cuda::open_gpu(0) : nullptr;
   Arena arena(1);
@@ -69,7 +69,7 @@ TEST(NoiseSource, FillingIsDrawing) {
   };
   expect_fill(640), expect_fill(1296);
   EXPECT_EQ(filled.save(), plain.save());
-  expect_fill(33);  // no whole blocks
+  expect_fill(33);  // not whole blocks
   EXPECT_EQ(values_of(filled.next(5)), values_of(plain.next(5)));
   expect_fill(48);
   EXPECT_EQ(filled.permutation(9), plain.permutation(9));

@@ -1,5 +1,5 @@
-// A device's memory that is too small: blocks pass through two slots with the same results, the plan counts
-// every byte, and what cannot fit is refused before anything is loaded, with what would.
+// A device with too little memory: blocks are streamed through two slots with the same results, the plan
+// counts every byte, and what cannot fit is refused before anything is loaded, with what would fit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ TEST(BlockStream, SpreadsBlocksEvenly) {
     }
 }
 
-// Passes over 3 to 7 blocks, some of them given up half-way: each block always finds its own bytes.
+// Passes over 3 to 7 blocks, some of them stopped half-way: each block always finds its own bytes.
 TEST(BlockStream, EveryBlockFindsItself) {
   for (int64_t blocks = 3; blocks <= 7; ++blocks)
     for (int64_t streamed = 3; streamed <= blocks; ++streamed) {
@@ -81,7 +81,8 @@ TEST(BlockStream, EveryBlockFindsItself) {
         if (stop == blocks) stream.finish();
         if (pass == 10) before = device.copies;
       }
-      // A whole pass after a whole pass sends each block once; of three, the second stays in its slot.
+      // When one whole pass follows another, each block is sent once; with three blocks the second one stays
+      // in its slot.
       if (11 % 3 != 1 && 10 % 3 != 1) {
         EXPECT_EQ(device.copies - before, streamed == 3 ? 2 : streamed);
       }
@@ -99,7 +100,7 @@ TEST(Offload, GivesTheSameBits) {
 
   const VideoPlan whole = resident.plan(request);
   bool streamed = false;
-  // Down to the least that works.
+  // Budgets down to the least that works.
   const uint64_t step = whole.peak_bytes / 16 + 1;
   for (uint64_t budget = whole.peak_bytes; budget > step; budget -= step) {
     device = std::make_shared<HostDevice>(kPlenty);
@@ -156,7 +157,7 @@ TEST(Offload, WhatCannotFitIsRefusedWithWhatWould) {
   auto device = std::make_shared<HostDevice>(kPlenty);
   VideoRequest fewer = request;
   fewer.frames = 33;
-  // The least that 33 frames need, with every block streamed.
+  // The least memory that 33 frames need, with every block streamed.
   const uint64_t budget = TextToVideo(ModelBundle::open(deep_model()), on(device, 1)).plan(fewer).peak_bytes;
   TextToVideo pipeline(ModelBundle::open(deep_model()), on(device, budget));
   const int64_t before = device->allocations;
@@ -164,7 +165,7 @@ TEST(Offload, WhatCannotFitIsRefusedWithWhatWould) {
   EXPECT_EQ(e.code(), ErrorCode::out_of_memory) << e.message();
   EXPECT_EQ(device->allocations, before) << "something was loaded";
   EXPECT_THAT(e.message(), HasSubstr("`max_vram`"));
-  // The frames that it names do fit, the next number does not.
+  // The number of frames that it names fits; the next number does not.
   const size_t at = e.message().find("`frames` ");
   ASSERT_NE(at, std::string::npos) << e.message();
   request.frames = std::stoi(e.message().substr(at + 9));
@@ -174,8 +175,8 @@ TEST(Offload, WhatCannotFitIsRefusedWithWhatWould) {
   EXPECT_GT(pipeline.plan(request).peak_bytes, budget);
 }
 
-// Whichever allocation of a run finds the memory gone: a clear error that names the stage and lists who holds
-// what, and nothing stays behind.
+// Whichever allocation of a run fails, there is a clear error that names the stage and lists the holders of
+// memory, and nothing is left behind.
 TEST(OutOfMemory, AtEveryAllocation) {
   const VideoRequest request = test::short_request();
   auto device = std::make_shared<HostDevice>(kPlenty);

@@ -1,4 +1,5 @@
-// A folder of a conversion: on the disk before it has its name, and gone where it could not be made.
+// The folder of a conversion: it is on the disk before it has its name, and gone if it could not be
+// completed.
 #include "convert/output_folder.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 using testing::Contains;
 using testing::HasSubstr;
 
-// What was synced since it was last cleared, by its name at that time.
+// The files that were synced since this was last cleared, by their names at that time.
 std::mutex synced_mutex;
 std::vector<std::string> synced;
 
@@ -32,7 +33,7 @@ void note_sync(int fd) {
 
 }  // namespace tachy::test
 
-// In place of the C library's, for everything in this binary.
+// Replaces the C library's function, for everything in this binary.
 extern "C" int fsync(int fd) {
   tachy::test::note_sync(fd);
   return static_cast<int>(::syscall(SYS_fsync, fd));

@@ -1,6 +1,6 @@
-// What the plan chose is what runs: the picks of whole computing runs are those of their plans, op by op, with
-// the same numbers of calls; on the CPU and with a stand-in for a GPU, whose blocks are streamed and whose
-// steps are recorded. And where a run picks something else, it says so.
+// A run uses exactly the implementations that its plan chose, op by op, with the same numbers of calls: on
+// the CPU, and with a stand-in for a GPU whose blocks are streamed and whose steps are recorded. If a run
+// uses another implementation, it says so.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using test::HostDevice;
 using test::kPlenty;
 using test::RecordingDevice;
 
-using Calls = std::map<std::string, int64_t>;  // of "stage: op implementation"
+using Calls = std::map<std::string, int64_t>;  // by "stage: op implementation"
 
 void add(Calls& calls, const std::string& stage, const std::vector<ops::OpPick>& picks) {
   for (const ops::OpPick& p : picks) calls[stage + ": " + p.op + " " + p.impl] += p.calls;
@@ -131,7 +131,8 @@ TEST(PicksOfRuns, OfADevice) {
   expect_as_planned(image.model, image.request, "a picture", options);
 }
 
-// A later run loads nothing, and the step cache saves passes: fewer calls, and none that was not planned.
+// A later run loads nothing, and the step cache saves passes: there are fewer calls, and none that was not
+// planned.
 TEST(PicksOfRuns, OfALaterRunThatDoesLess) {
   TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 2, .keep_loaded = true});
   VideoRequest request = test::short_request();

@@ -36,7 +36,7 @@ TEST_P(PlanEqualsReality, PeakBytes) {
       }
 }
 
-// Each stage by itself, not only the largest.
+// Each stage by itself, not only the largest one.
 TEST_P(PlanEqualsReality, BytesOfTextAndDenoise) {
   for (const WeightMode mode : {WeightMode::packed, WeightMode::mapped})
     for (const int threads : {1, 3}) {
@@ -62,8 +62,8 @@ TEST_P(PlanEqualsReality, BytesOfTextAndDenoise) {
     }
 }
 
-// Where the worst moment is moves with the size; samplers hold different states; a long prompt makes the text
-// encoder the largest.
+// The worst moment moves with the size; samplers hold different states; a long prompt makes the text encoder
+// the largest stage.
 TEST_P(PlanEqualsReality, PeakBytesOfOtherRequests) {
   TextToVideo pipeline(ModelBundle::open(test::model_path(GetParam())), {.threads = 2});
   VideoRequest wide = test::short_request();
@@ -135,11 +135,11 @@ TEST(Threads, NoTeamBesideThePool) {
   }
 }
 
-// A request is resolved, tokenised and planned once, however often it runs and whatever runs between.
+// A request is resolved, tokenised and planned once, however often it runs and whatever runs in between.
 TEST(Plan, APreparedRequestIsNotPreparedAgain) {
   TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 2});
   VideoRequest other = test::short_request();
-  other.level = "none";  // another way of computing, which its weights are not packed for
+  other.level = "none";  // another arithmetic, for which its weights are not packed
   const auto latents_of = [&](const TextToVideo::Prepared& prepared) {
     std::vector<float> out;
     VideoCallbacks callbacks;

@@ -1,5 +1,5 @@
-// Presets of distilled models: their numbers as the cards and reference implementations have them, which
-// models they fit, who wins, and runs with them.
+// Presets of distilled models: their numbers as in the cards and reference implementations, the models that
+// they fit, what takes precedence, and runs with them.
 #include "request/presets.h"
 
 #include <gmock/gmock.h>
@@ -37,8 +37,9 @@ void expect_row(const PresetRow& row, SamplerKind kind, const std::vector<double
   EXPECT_EQ(row.guidance, 1);
 }
 
-// LightX2V's scheduler and Wan2.2-Lightning's EulerScheduler, run; diffusers' FlowMatchEulerDiscreteScheduler with
-// sigmas = linspace(1, 1 / n, n) and shift 5 gives the same (tests/reference/presets.py).
+// Values from running LightX2V's scheduler and Wan2.2-Lightning's EulerScheduler; diffusers'
+// FlowMatchEulerDiscreteScheduler with sigmas = linspace(1, 1 / n, n) and shift 5 gives the same
+// (tests/reference/presets.py).
 TEST(Presets, EulerOfShiftFive) {
   const std::vector<double> four = {1000, 937.5, 833.3333129882812, 625};
   const std::vector<float> four_sigmas = {1, .9375f, .8333333134651184f, .625f, 0};
@@ -70,7 +71,7 @@ TEST(Presets, Lists) {
              {.9950248756218906f, .933781061416858f, .852895394823775f, .608979049230431f, 0});
 }
 
-// The original's FlowUniPCMultistepScheduler as AccVideo's repository carries it, run.
+// Values from running the original's FlowUniPCMultistepScheduler in AccVideo's repository.
 TEST(Presets, TenStepsOfUnipc) {
   const PresetRow &text = preset("accvid-10").rows[0], &image = preset("accvid-10").rows[1];
   expect_row(text, SamplerKind::unipc, {999, 978, 952, 920, 882, 833, 768, 681, 555, 356},
@@ -129,7 +130,7 @@ TEST(Presets, BlockByBlock) {
   }
 }
 
-// Which presets are not refused for the model's kind.
+// Returns the presets that are not refused for the model's kind.
 std::string fitting(const std::string& folder, bool last = false) {
   const ModelBundle model = ModelBundle::open(folder);
   std::string out;
@@ -163,7 +164,7 @@ TEST(Presets, ARefusalSaysWhatWouldFit) {
               HasSubstr("there is no preset"));
 }
 
-// The tiny model's own defaults are unipc of its grid, 2 steps, guidance 4, shift 3.
+// The tiny model's own defaults are unipc on its grid, 2 steps, guidance 4, shift 3.
 TEST(Presets, WinOverTheModelAndLoseToTheRequest) {
   const ModelBundle model = ModelBundle::open(test::model_path());
   const VideoRequest own = resolve(model, with("accvid-10")).request;
@@ -188,7 +189,7 @@ TEST(Presets, WinOverTheModelAndLoseToTheRequest) {
   EXPECT_EQ(refusal_of_preset(model, with("fastwan-3", {.steps = 3, .shift = 8})), "accepted");
 }
 
-// A list alone says its steps too, where the model's own number stood before.
+// A list alone also sets its steps, in place of the model's own number.
 TEST(Presets, AListSaysItsSteps) {
   const ModelBundle model = ModelBundle::open(test::model_path());
   VideoRequest request{.prompt = "x", .steps = 50, .sampler = "fastwan-3"};
@@ -207,7 +208,7 @@ TEST(Presets, BothExpertsFollow) {
   EXPECT_EQ(given.guidance_2, 2) << "a scale that is given alone is meant for both";
 }
 
-// The small size of the original's image models has a shift of its own, which a preset's wins over.
+// The small size of the original's image models has its own shift, over which a preset's takes precedence.
 TEST(Presets, WinOverTheShiftOfASize) {
   ModelBundle model = ModelBundle::open(test::image_file("i2v"));
   model.original = true;
@@ -223,7 +224,7 @@ TEST(Presets, WinOverTheShiftOfASize) {
 
 class PresetRuns : public testing::TestWithParam<std::string> {};
 
-// A run is what its values say, its plan is exact, and it goes on from any step.
+// A run equals one with its values, its plan is exact, and it can be resumed from any step.
 TEST_P(PresetRuns, AreWhatTheirValuesSay) {
   TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 2});
   VideoRequest request = with(GetParam().c_str());

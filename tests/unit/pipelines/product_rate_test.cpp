@@ -1,4 +1,4 @@
-// Which products are timed for an estimate: those that the layers will run.
+// The products that are timed for an estimate are those that the layers will run.
 #include "session/product_rate.h"
 
 #include <gmock/gmock.h>

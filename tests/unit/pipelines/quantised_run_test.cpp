@@ -1,5 +1,5 @@
-// Runs of a model whose every matrix and kernel is kept in 8 bits with a scale: the bits of the same model dequantised into float32
-// files, adapters included, and the memory of its plan.
+// Runs of a model whose every matrix and kernel is kept in 8 bits with a scale: the bits of the same model
+// dequantised to float32 files, including adapters, and the memory of its plan.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -15,7 +15,8 @@ using test::ScratchFolder;
 
 constexpr const char* kParts[] = {"transformer", "text_encoder", "vae"};
 
-// The tiny model twice: with e4m3 codes and a scale a tensor, and with the float32 that these mean.
+// The tiny model twice: with e4m3 codes and one scale per tensor, and with the float32 values that these
+// stand for.
 struct TwoModels {
   ScratchFolder first, second;
   std::string stored, meant;
@@ -101,7 +102,7 @@ TEST(QuantisedRuns, PeakIsThePlan) {
       }
 }
 
-// umT5-XXL's table of tokens would be 4 GB, of which a prompt needs a few rows.
+// umT5-XXL's table of tokens would take 4 GB, of which a prompt needs a few rows.
 TEST(QuantisedRuns, TheTableOfTokensIsNotMadeWhole) {
   const TwoModels models;
   const auto bytes = [](const std::string& model) {
@@ -113,18 +114,20 @@ TEST(QuantisedRuns, TheTableOfTokensIsNotMadeWhole) {
   EXPECT_LT(bytes(models.stored), bytes(models.meant) + table / 2);
 }
 
-// Kernels are packed as they are read: a decoder in 8 bits keeps no values beside what another one packs.
+// Kernels are packed as they are read: a decoder in 8 bits keeps no values in addition to what another
+// decoder packs.
 TEST(QuantisedRuns, KernelsOfTheDecoderAreNotKeptTwice) {
   const TwoModels models;
   const auto bytes = [](const std::string& model) {
     TextToVideo pipeline(ModelBundle::open(model), {.threads = 2});
     return pipeline.plan(test::short_request()).stages.at(2).weight_bytes;
   };
-  // Its one layer that is no kernel is float32 in both.
+  // Its one layer that is not a kernel is float32 in both.
   EXPECT_LE(bytes(models.stored), bytes(models.meant) + bytes(models.meant) / 100);
 }
 
-// In a device's memory too, where activations are float32: the values of blocks that stay and of blocks that pass through.
+// This also holds in a device's memory, if activations are float32: for blocks that stay and for blocks that
+// are streamed.
 TEST(QuantisedRuns, ADeviceGetsFloat32Values) {
   const TwoModels models(test::deep_model());
   for (const int64_t streamed : {int64_t{0}, int64_t{test::kLayers}}) {

@@ -1,5 +1,5 @@
-// A device on the host whose steps can be recorded, as a GPU's are in graphs. A recording replays the calls
-// it was given, with the tensors of that time: whoever moves one of them gets other values.
+// A device on the host whose steps can be recorded, like a GPU's in graphs. A recording replays the calls
+// that it was given, with the tensors of that time: if one of them has moved, the values are others.
 #pragma once
 
 #include "cuda/graph.h"

@@ -1,4 +1,4 @@
-// The table of a request's fields: it is complete, and every range and choice in it is checked by its name.
+// The table of a request's fields is complete, and every range and choice in it is checked under its name.
 #include "request/request_fields.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ std::string with(const RequestField& field, auto value) {
   return refusal_of_fields(request);
 }
 
-// A member that VideoRequest gains does not compile here before it is named, and then fails before it has an
+// A new member of VideoRequest does not compile here before it is named; then this fails until it has an
 // entry in request_fields.cpp and a spelling in apps/cli/field_options.cpp.
 TEST(RequestFields, EveryMemberHasAnEntry) {
   const VideoRequest r;

@@ -1,4 +1,4 @@
-// A run that goes on from the state of any of its steps gives the bits of the run that was never interrupted.
+// A run that resumes from the state of any of its steps gives the bits of an uninterrupted run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ Watched watch(const std::string& model, const VideoRequest& request) {
   return out;
 }
 
-// The rest of the run, by another object with another number of threads.
+// Makes the rest of the run, with another object and another number of threads.
 test::Result go_on(const std::string& model, const VideoRequest& request, const RunState& state) {
   TextToVideo pipeline(ModelBundle::open(model), {.threads = 1, .weights = WeightMode::mapped});
   test::Result out;
@@ -84,7 +84,8 @@ TEST(Resume, ImageToVideo) {
   }
 }
 
-// A step that reuses the last output has its first branch alone; the others are fresh memory, which here holds NaN.
+// A step that reuses the last output has only its first branch; the others are fresh memory, which holds NaN
+// here.
 TEST(Resume, AtAStepThatReusesTheLastOutput) {
   VideoRequest request = test::short_request();
   request.steps = 6, request.guidance = 5, request.step_cache = 1;
@@ -102,7 +103,7 @@ TEST(Resume, AtAStepThatReusesTheLastOutput) {
   }
 }
 
-// The states do matter: without the sampler's history or the generator the result is another.
+// The states do matter: without the sampler's history or the generator, the result differs.
 TEST(Resume, EveryPartOfTheStateIsUsed) {
   VideoRequest request = test::short_request();
   request.steps = 5, request.sampler = "unipc";

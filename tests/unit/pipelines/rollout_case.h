@@ -1,5 +1,5 @@
-// A rollout (denoise/rollout.h) of a golden causal model: over the golden noise, or over as many blocks as wanted of drawn
-// noise; on the CPU, on a device of a test or on a GPU, in any precision.
+// A rollout (denoise/rollout.h) of a golden causal model: over the golden noise, or over any number of blocks
+// of drawn noise; on the CPU, on a test's device or on a GPU, in any precision.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,13 +23,13 @@ struct RolloutPlace {
 
 struct LongRollout {
   std::vector<float> latents;     // [z, T, h, w]
-  std::vector<float> velocities;  // of each pass of a step, one after the other
+  std::vector<float> velocities;  // for each pass of a step, one after the other
   int captures = 0;
   std::vector<std::string> captured;  // nodes of all graphs
   bool peak_as_planned = false;
 };
 
-// What is added between steps, in the order of its use.
+// Returns the noise that is added between steps, in the order of its use.
 inline std::vector<float> fresh_in_order(const WanCausalCase& c) {
   std::vector<float> out;
   int64_t first = 0;
@@ -63,7 +63,7 @@ struct LongScript {
   std::vector<float> keys, mouse;
 };
 
-// The whole of it, first in a measure run, then in an arena of the measured size.
+// Runs all of it, first in a measure run, then in an arena of the measured size.
 inline LongRollout roll_long(const WanCausalCase& c, const RolloutPlace& place) {
   LongRollout out;
   const Tensor noise = c.golden["noise"];
@@ -156,9 +156,9 @@ inline LongRollout roll_long(const WanCausalCase& c, const RolloutPlace& place) 
 }
 
 struct RolloutError {
-  double max = 0, mean = 0;  // of the largest value
+  double max = 0, mean = 0;  // relative to the largest value
 };
-// want: the golden values, [z, T, h, w] or each pass's in order.
+// want: the golden values, [z, T, h, w], or each pass's in order.
 inline RolloutError rollout_error(const std::vector<float>& got, const Tensor& want) {
   double off = 0, sum = 0, most = 0;
   if (static_cast<int64_t>(got.size()) != want.numel()) return {INFINITY, INFINITY};

@@ -1,4 +1,5 @@
-// A whole rollout (denoise/rollout.h) of the golden causal models: the original's latents, noise and memory used as planned.
+// A whole rollout (denoise/rollout.h) of the golden causal models: the latents are the original's, and noise
+// and memory are used as planned.
 #include <gmock/gmock.h>
 
 #include "denoise/noise_source.h"
@@ -17,7 +18,7 @@ struct Rolled {
   bool noise_used_up = false;
 };
 
-// `blocks_wanted`: after so many the caller has enough. known: frames that are given, of whole blocks.
+// `blocks_wanted`: the caller stops after this many. known: given frames, in whole blocks.
 Rolled roll(const WanCausalCase& c, int64_t blocks_wanted = 1 << 20, const Tensor& known = {}) {
   Rolled out;
   const Tensor noise = c.golden["noise"];
@@ -82,7 +83,7 @@ Rolled roll(const WanCausalCase& c, int64_t blocks_wanted = 1 << 20, const Tenso
   return out;
 }
 
-// Exactly the noise between the steps is drawn: none in the pass that remembers a block.
+// Only the noise between the steps is drawn: none in the pass that remembers a block.
 TEST(Rollout, LatentsOfTheOriginal) {
   for (const char* name : {"self_forcing", "universal", "short_window", "templerun"}) {
     const WanCausalCase c(name);
@@ -107,7 +108,8 @@ TEST(Rollout, EndsWhereTheCallerHasEnough) {
   EXPECT_FALSE(part.noise_used_up);
 }
 
-// Blocks that are given are remembered without a step before: what is made after them is what is made after one's own.
+// Given blocks are remembered without a step before: the blocks after them are the same as after generated
+// ones.
 TEST(Rollout, GivenBlocksAreRememberedAsOwnOnes) {
   for (const char* name : {"self_forcing", "universal", "templerun"}) {
     const WanCausalCase c(name);
@@ -128,9 +130,9 @@ TEST(Rollout, GivenBlocksAreRememberedAsOwnOnes) {
   }
 }
 
-// On a device whose passes can be recorded: each phase of the full ring is recorded once, for a step and for what remembers,
-// and replayed for every later block of that phase. A recording of another phase would write other slots. With a keyboard a
-// block's first step is recorded by itself: the others take its keys as they are.
+// On a device whose passes can be recorded, each phase of the full ring is recorded once for a step and once
+// for remembering, and replayed for every later block of that phase. A recording of another phase would write
+// other slots. With a keyboard, a block's first step is recorded separately: the other steps use its keys.
 TEST(Rollout, RecordedPassesGiveTheSameBits) {
   struct Expected {
     const char* name;
@@ -151,8 +153,8 @@ TEST(Rollout, RecordedPassesGiveTheSameBits) {
   }
 }
 
-// On a device each block is queued whole, and its noise is drawn while the block before it is made: the same bits as on the
-// CPU, which does one thing after the other.
+// On a device each block is queued as a whole, and its noise is drawn while the previous block is made: the
+// bits are those of the CPU, which does one thing after the other.
 TEST(Rollout, ADeviceGivesTheBitsOfTheCpu) {
   for (const char* name : {"self_forcing", "universal"}) {
     const WanCausalCase c(name);
@@ -163,8 +165,9 @@ TEST(Rollout, ADeviceGivesTheBitsOfTheCpu) {
   }
 }
 
-// Of a block in a full ring: one upload of what the host makes of its position and actions, one of each noise, and one look at
-// the marks; nothing else is sent, waited for or allocated. What is fetched besides is the test's own copy of the latents.
+// For a block in a full ring there is one upload of what the host makes from its position and actions, one of
+// each noise, and one check of the marks; nothing else is sent, waited for or allocated. The only other
+// transfer is the test's own copy of the latents.
 TEST(Rollout, ASteadyBlockIsQueuedWhole) {
   for (const char* name : {"self_forcing", "universal"}) {
     const WanCausalCase c(name);
@@ -176,14 +179,15 @@ TEST(Rollout, ASteadyBlockIsQueuedWhole) {
       test::roll_long(c, {.memory = &device, .graphs = true, .drawn_blocks = blocks});
       of[blocks == 40] = {device.allocations, device.uploads, device.waits};
     }
-    const auto noises = static_cast<int64_t>(c.timesteps.size());  // the first one, and one between two steps
+    // The first one, and one between each two steps.
+    const auto noises = static_cast<int64_t>(c.timesteps.size());
     EXPECT_EQ(of[1].allocations, of[0].allocations) << name;
     EXPECT_EQ(of[1].uploads - of[0].uploads, 20 * (1 + noises)) << name;
     EXPECT_EQ(of[1].waits - of[0].waits, 20 * 2) << name;
   }
 }
 
-// A loop's tensors are made for the first block and serve all others.
+// A loop's tensors are made for the first block and serve all later ones.
 TEST(Rollout, LaterBlocksAllocateNothing) {
   const WanCausalCase c("universal");
   int64_t made[2];

@@ -1,5 +1,5 @@
-// Several jobs at once on one model: equal bits to a lone run, parts loaded once, memory shared out; and what
-// a session keeps between jobs.
+// Several jobs at once on one model: the bits are those of a lone run, parts are loaded once, and memory is
+// divided; also what a session keeps between jobs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ using testing::HasSubstr;
 
 std::string shipped() { return std::string(TACHY_TEST_MODELS) + "/sprites"; }
 
-// Threads meet here; whoever waits for too long goes on alone.
+// Threads meet here; one that waits for too long continues alone.
 class Meeting {
  public:
   explicit Meeting(int count) : count_(count) {}
@@ -86,7 +86,7 @@ TEST_P(FourThreads, EachGetsTheBitsOfALoneRun) {
 INSTANTIATE_TEST_SUITE_P(Sessions, FourThreads, testing::Bool(),
                          [](const auto& info) { return info.param ? "kept" : "released"; });
 
-// Weights made for one way of computing are no business of who computes another way.
+// Weights made for one arithmetic do not affect a job in another.
 TEST(Sessions, TwoWaysOfComputingAtOnce) {
   VideoRequest exact = test::short_request(), low = test::short_request();
   low.dtype = "bf16";
@@ -125,7 +125,7 @@ TEST(Sessions, AFailureOfOneIsNoneOfTheOthers) {
   EXPECT_EQ(cancelled, 2);
 }
 
-// Of a device that holds what two jobs take together both run at once; of a smaller one they take turns.
+// On a device that holds the memory of two jobs, both run at once; on a smaller one they alternate.
 TEST(Sessions, JobsThatDoNotFitTogetherTakeTurns) {
   const VideoRequest request = test::short_request();
   const Result want = test::run(test::model_path(), request, {.weights = WeightMode::packed});
@@ -197,7 +197,7 @@ TEST(Kept, ASecondJobOfTheSameShapeCapturesNothing) {
   VideoRequest first = test::short_request(), second = test::short_request();
   first.steps = second.steps = 4;
   second.seed = 7, second.guidance = 4;
-  std::swap(second.prompt, *(second.negative_prompt = "cat red a"));  // as many tokens
+  std::swap(second.prompt, *(second.negative_prompt = "cat red a"));  // the same number of tokens
   const auto device = std::make_shared<RecordingDevice>(kPlenty);
   TextToVideo pipeline(ModelBundle::open(test::model_path()),
                        {.threads = 2, .weights = WeightMode::packed, .keep_loaded = true, .memory = device});
@@ -217,7 +217,7 @@ TEST(Kept, ASecondJobOfTheSameShapeCapturesNothing) {
   EXPECT_EQ(pipeline.counters().captured, 1);
   EXPECT_EQ(device->launches, 3 + 4 * 4) << "every step of the later jobs";
   EXPECT_LE(device->peak_bytes(), plan.peak_bytes);
-  // Other shapes have addresses of their own.
+  // Other shapes have other addresses.
   second.frames = 9;
   EXPECT_EQ(test::run(pipeline, second).latents, alone(second));
   EXPECT_EQ(pipeline.counters().captured, 2);

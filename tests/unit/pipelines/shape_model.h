@@ -1,5 +1,5 @@
-// Wan2.1's text-to-video models in their true shapes and without a value: the shipped model with sparse files in place of
-// transformer and VAE, kilobytes on the disk. For plans.
+// Wan2.1's text-to-video models in their true shapes but without values: the shipped model with sparse files
+// in place of transformer and VAE, a few kilobytes on the disk. For plans.
 #pragma once
 
 #include <fstream>
@@ -10,7 +10,7 @@ namespace tachy::test {
 
 using Shapes = std::map<std::string, std::vector<int64_t>>;
 
-// A safetensors file of zeros that take no place on the disk.
+// Writes a safetensors file of zeros that take no space on the disk.
 inline void write_sparse(const std::filesystem::path& path, const Shapes& shapes, DType dtype) {
   nlohmann::json header;
   uint64_t offset = 0;

@@ -1,4 +1,4 @@
-// Models whose parts are files by themselves, made of the tiny model: named one by one, and found in ComfyUI's
+// Models whose parts are single files, made from the tiny model: named one by one, or found in ComfyUI's
 // folders.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// ComfyUI's folders with the tiny model in them: its heads are not Wan's, so each part has its config beside it.
+// ComfyUI's folders with the tiny model in them: its heads are not Wan's, so each part has its config beside
+// it.
 struct Comfy {
   explicit Comfy(const std::string& from = test::model_path()) {
     put(from, "transformer", transformer);
@@ -145,7 +146,7 @@ TEST(SingleFile, ConfigInTheHeader) {
   EXPECT_THAT(test::refusal([&] { comfy.open(); }, ErrorCode::corrupt), HasSubstr("config"));
 }
 
-// The transformer's file written anew: `change` sees each tensor, and `more` stand beside them.
+// Rewrites the transformer's file: `change` sees each tensor, and `more` are added.
 void rewrite(const Comfy& comfy, const std::function<void(NamedTensor&)>& change,
              const std::vector<NamedTensor>& more = {}) {
   const auto source = open_safetensors(find_weights(test::model_path() + "/transformer"), FileAccess::read);
@@ -212,7 +213,8 @@ TEST(SingleFile, WholeNumbersAreNamed) {
                     HasSubstr("i32")));
 }
 
-// A matrix of the text encoder as fp8 with a scale, in a file of the same time and length for every scale.
+// Writes a matrix of the text encoder as fp8 with a scale, to a file with the same time and length for every
+// scale.
 void quantise(const Comfy& comfy, float scale) {
   const auto source = open_safetensors(comfy.text_encoder, FileAccess::read);
   const std::string stem = "encoder.block.0.layer.0.SelfAttention.q.";
@@ -247,7 +249,7 @@ TEST(SingleFile, TheTextCacheKnowsScales) {
   EXPECT_NE(result_of(comfy.open()).rgb, frames);
 }
 
-// A text encoder that carries its tokenizer as ComfyUI's do; bytes: of its spiece.model.
+// Writes a text encoder that contains its tokenizer, like ComfyUI's; bytes: those of its spiece.model.
 void carry(const Comfy& comfy, std::vector<uint8_t> bytes) {
   std::vector<NamedTensor> tensors;
   const auto source = open_safetensors(comfy.text_encoder, FileAccess::read);

@@ -1,7 +1,8 @@
-// Block-sparse attention of the models that are not one transformer of a clip alone: image-to-video with channels, with a
-// CLIP branch and with a given first frame, and two experts. What is left out is compared with PyTorch by
-// tests/reference/sparse.py; here: the order of the tokens reaches everything that a picture brings, both experts leave
-// keys out, the dense steps are the run's, the plan is exact, and a run can go on in either part.
+// Block-sparse attention of the models that are more than one transformer of a clip: image-to-video with
+// channels, with a CLIP branch and with a given first frame, and two experts. tests/reference/sparse.py
+// compares what is left out with PyTorch. Here: the order of the tokens also applies to everything that comes
+// from a picture, both experts leave keys out, the dense steps are counted over the run, the plan is exact,
+// and a run can be resumed in either part.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -16,7 +17,7 @@ struct SparseModel {
   VideoRequest request;
 };
 
-// 13 frames of 10 x 14 tokens each four: 560 tokens, five blocks. Six steps, two of which are dense.
+// 13 frames make 4 latent frames of 10 x 14 tokens: 560 tokens, five blocks. Two of six steps are dense.
 SparseModel sparse_model(const std::string& name) {
   SparseModel out;
   const auto take = [&](const auto& run) { out = {run.model, run.request}; };
@@ -37,8 +38,8 @@ int64_t calls_of(const std::vector<ops::OpPick>& picks, const std::string& op) {
 
 class SparseModels : public testing::TestWithParam<std::string> {};
 
-// All blocks listed: what is left is the tokens' order, which changes rounding alone. Were the picture's channels, its
-// frame's timesteps or an expert's tables in another order, it would be another video.
+// With all blocks listed, only the order of tokens remains, which changes nothing but rounding. If the
+// picture's channels, its frame's timesteps or an expert's tables had another order, the video would differ.
 TEST_P(SparseModels, OfEverythingIsDense) {
   SparseModel m = sparse_model(GetParam());
   const auto some = test::run(m.model, m.request).latents;
@@ -73,7 +74,7 @@ TEST_P(SparseModels, PlanIsExactAndTheDenseStepsAreTheRuns) {
   EXPECT_EQ(chosen[6], 0);
 }
 
-// With lists that each expert's Denoiser makes for itself.
+// Each expert's Denoiser makes its own lists.
 TEST_P(SparseModels, GoesOnInTheMiddle) {
   SparseModel m = sparse_model(GetParam());
   m.request.sparse_chooser = "sliding-tile";
@@ -87,7 +88,7 @@ TEST_P(SparseModels, GoesOnInTheMiddle) {
   TextToVideo pipeline(ModelBundle::open(m.model), {.threads = 2});
   const auto whole = test::run(pipeline, m.request, callbacks);
   ASSERT_EQ(states.size(), 6u);
-  for (const size_t i : {size_t{0}, size_t{3}}) {  // before a dense step, and long behind
+  for (const size_t i : {size_t{0}, size_t{3}}) {  // before a dense step, and long after
     std::vector<float> latents;
     VideoCallbacks rest;
     rest.latents = [&](std::span<const float> values, std::span<const int64_t>) {
@@ -104,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, SparseModels,
                                          "experts_i2v_unipc"),
                          [](const auto& info) { return info.param; });
 
-// Each expert leaves keys out: with dense steps up to the change, the second one alone does.
+// Each expert leaves keys out: with dense steps up to the change, only the second one does.
 TEST(SparseExperts, BothLeaveKeysOut) {
   SparseModel m = sparse_model("experts_t2v_unipc");
   const auto latents = [&](double share, int dense_steps) {

@@ -1,4 +1,5 @@
-// Runs with block-sparse attention: the plan (memory, calls, work), resuming, what is dense and what a request says.
+// Runs with block-sparse attention: the plan (memory, calls, work), resuming, what is dense, and what a
+// request states.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// 13 frames of 224x160 are 4 x 10 x 14 tokens: five blocks. Six steps, two of which are dense.
+// 13 frames of 224x160 are 4 x 10 x 14 tokens: five blocks. Two of six steps are dense.
 VideoRequest sparse_request(const std::string& chooser = "top-k") {
   VideoRequest r = test::short_request();
   r.width = 224, r.height = 160, r.frames = 13, r.steps = 6, r.guidance = 5;
@@ -59,8 +60,8 @@ TEST_P(SparseRun, GoesOnInTheMiddle) {
   TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 2});
   const auto whole = test::run(pipeline, request, callbacks);
   ASSERT_EQ(states.size(), 6u);
-  for (const size_t i :
-       {size_t{0}, size_t{1}, size_t{2}, size_t{4}}) {  // before, at and after the last dense step
+  // Before, at and after the last dense step.
+  for (const size_t i : {size_t{0}, size_t{1}, size_t{2}, size_t{4}}) {
     test::Result rest;
     VideoCallbacks last;
     last.latents = [&](std::span<const float> values, std::span<const int64_t>) {
@@ -84,7 +85,7 @@ TEST_P(SparseRun, RepeatsItselfAndLeavesKeysOut) {
 INSTANTIATE_TEST_SUITE_P(Choosers, SparseRun, testing::Values("top-k", "sliding-tile"),
                          [](const auto& info) { return info.param == "top-k" ? "TopK" : "SlidingTile"; });
 
-// All blocks, or all steps dense: what is left is the tokens' order, which changes rounding alone.
+// With all blocks, or all steps dense, only the order of tokens remains, which changes nothing but rounding.
 TEST(SparseRequest, OfEverythingIsDense) {
   VideoRequest request = sparse_request();
   request.sparse_attention = 0;
@@ -105,7 +106,7 @@ TEST(SparseRequest, CountsItsWork) {
     return 0.0;
   };
   const double dense = flops(0, 0), two = flops(0.4, 0);
-  // Two of five blocks of 128 keys of 560, in six steps; then in four of six.
+  // Two of five blocks, with 128 of 560 keys each, in six steps; then in four of six.
   const double attention = (dense - two) / (1 - 256.0 / 560);
   EXPECT_GT(attention, 0);
   EXPECT_NEAR(flops(1, 0), dense, dense * 1e-9);

@@ -1,5 +1,5 @@
-// The step cache: what it skips and what it never skips; with a model that is a formula, which steps it skips when
-// outputs are exact, and when they are as rough as those of products in 8 bits.
+// The step cache: what it skips and what it never skips; with a formula as the model, which steps it skips
+// when outputs are exact, and when they are as rough as those of products in 8 bits.
 #include "denoise/step_cache.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST(StepCache, ReusesWhileThePredictedChangeIsSmall) {
   EXPECT_FALSE(cache.reuse(m.latents, 1, 10, m.velocity)) << "one step tells no rate";
   m.set(1.1f, 2.2f);  // the output moves twice as much as the latents
   cache.computed(m.latents, m.velocity);
-  m.set(1.15f, 99.0f);  // predicted change 2 · 0.05 of 2.2: 4.5 %
+  m.set(1.15f, 99.0f);  // the predicted change is 2 · 0.05 of 2.2: 4.5 %
   EXPECT_TRUE(cache.reuse(m.latents, 2, 10, m.velocity));
   EXPECT_FLOAT_EQ(m.velocity.as<float>()[5], 2.2f);
   m.set(1.15f, 99.0f);
@@ -71,8 +71,8 @@ struct Walk {
   State state;  // after the last step
 };
 
-// v = x turned a little further each step, so that it moves by about 3 % of its size, and rounding of this share of it
-// on top. The steps from `first` up to `end`; a later first one goes on from `state`.
+// v = x rotated a little further in each step, so that it moves by about 3 % of its size, plus rounding of
+// this size. Makes the steps from `first` up to `end`; a first step later than 0 continues from `state`.
 Walk walk(const StepCacheConfig& config, float rounding, int first = 0, int end = kSteps,
           const State& state = {}) {
   ThreadPool pool(1);
@@ -93,7 +93,8 @@ Walk walk(const StepCacheConfig& config, float rounding, int first = 0, int end 
     if (cache.reuse(x, step, kSteps, v)) {
       out.skipped.insert(step);
     } else {
-      std::mt19937 random(static_cast<unsigned>(step));  // of the step alone: a resumed walk has the same
+      // Depends only on the step: a resumed walk has the same.
+      std::mt19937 random(static_cast<unsigned>(step));
       std::normal_distribution<float> noise(0, rounding);
       for (int64_t j = 0; j < kCount; ++j)
         v.as<float>()[j] =
@@ -106,7 +107,7 @@ Walk walk(const StepCacheConfig& config, float rounding, int first = 0, int end 
 }
 
 TEST(StepCache, SkipsWhileTheOutputHardlyChanges) {
-  // At 3 % a step the third skipped one is predicted to be 9 % away, a fourth would be 12 %.
+  // At 3 % per step, the third skipped one is predicted to be 9 % away; a fourth would be 12 %.
   const Walk exact = walk({.threshold = 0.1}, 0);
   EXPECT_EQ(exact.skipped, (std::set<int>{2, 3, 4, 6, 7, 8, 10, 11, 12, 14, 15, 16, 18}));
   EXPECT_TRUE(walk({.threshold = 0.02}, 0).skipped.empty()) << "each step changes more than that";

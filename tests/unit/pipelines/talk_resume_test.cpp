@@ -1,5 +1,5 @@
-// A talking photo that goes on from any step of any window, or from between two, gives the bits of the run that was never
-// interrupted; its memory does not grow with its windows; its progress and previews are of all of them.
+// A talking photo that is resumed from any step of any window, or between two windows, gives the bits of an
+// uninterrupted run; its memory does not grow with its windows; progress and previews cover all windows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ Watched watch(const VideoRequest& request) {
   return out;
 }
 
-// The rest of the run, by another object with another number of threads.
+// Makes the rest of the run, with another object and another number of threads.
 test::Result go_on(const VideoRequest& request, const RunState& state, VideoCallbacks callbacks = {}) {
   TextToVideo pipeline(test::talk_model().open(), {.threads = 1, .weights = WeightMode::mapped});
   return talk(pipeline, request, std::move(callbacks), &state);
@@ -48,7 +48,7 @@ void expect_same_rest(const Watched& whole, const test::Result& rest, const RunS
 }
 
 TEST(TalkResume, FromEveryStepOfEveryWindow) {
-  VideoRequest request = talk_request(15);  // windows at 0, 4, 8, the last one cut
+  VideoRequest request = talk_request(15);  // windows begin at 0, 4 and 8; the last one is cut off
   for (const char* sampler : {"euler", "lcm"})
     for (const char* recipe : {"infinitetalk", "wrapper"})
       for (const char* rng : {"cpu", "cuda"}) {
@@ -140,7 +140,7 @@ TEST(TalkResume, StatesThatDoNotFitAreRefused) {
       HasSubstr("window 2 of 3"));
 }
 
-// Of what grows with the video's length there is only what the audio encoder says of each frame, on the host.
+// Only one thing grows with the video's length: the audio encoder's output for each frame, on the host.
 TEST(TalkResume, MemoryIsThatOfAWindow) {
   TextToVideo pipeline(test::talk_model().open(), {.threads = 2});
   const auto plan_of = [&](int64_t frames) {
@@ -162,7 +162,7 @@ TEST(TalkResume, MemoryIsThatOfAWindow) {
   }
 }
 
-// A preview is of the window under way: after its last step the picture of its final latents.
+// A preview shows the current window: after its last step, the picture of its final latents.
 TEST(TalkResume, PreviewsShowTheWindowUnderWay) {
   const ModelBundle bundle = test::talk_model().open();
   TextToVideo pipeline(bundle, {.threads = 2});
@@ -201,7 +201,7 @@ TEST(TalkResume, PreviewsShowTheWindowUnderWay) {
   }
 }
 
-// Three windows of two steps. A step takes 10 s, decoding 6, what is between two windows 3.
+// Three windows of two steps. A step takes 10 s, decoding 6, and the work between two windows 3.
 TEST(TalkProgress, KnowsWhatIsLeftOfAllWindows) {
   Resolved r = TextToVideo(test::talk_model().open(), {.threads = 2}).resolved(talk_request(15));
   VideoPlan plan;
@@ -218,7 +218,7 @@ TEST(TalkProgress, KnowsWhatIsLeftOfAllWindows) {
   EXPECT_EQ(p.eta_seconds, 1) << "of a stage before the windows, as it is";
   progress.begin(0);
   EXPECT_LT(tell("denoise", 0, 6, 100).eta_seconds, 0) << "not known yet";
-  // By work: decoding is 0.2 of a step, what is between 0.2.
+  // Estimated by work: decoding is 0.2 of a step, and so is the work between windows.
   p = tell("denoise", 1, 6, 110);
   EXPECT_DOUBLE_EQ(p.eta_seconds, 5 * 10 + 3 * 2 + 2 * 2);
   EXPECT_DOUBLE_EQ(p.elapsed_seconds, 10);
@@ -259,7 +259,7 @@ TEST(TalkProgress, OfARunThatWentOnWithDecoding) {
   EXPECT_DOUBLE_EQ(last.eta_seconds, 10 + 4);
 }
 
-// What a whole run tells, and what the rest of one does.
+// Checks the reports of a whole run, and of the rest of one.
 TEST(TalkProgress, RunsTellTheWindow) {
   const VideoRequest request = talk_request(15);
   const Watched whole = watch(request);

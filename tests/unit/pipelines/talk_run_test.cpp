@@ -1,5 +1,5 @@
-// Talking photos as whole runs: the plan is exact, bits repeat, what comes later changes nothing before it. Their values are compared
-// with a restatement of InfiniteTalk in tests/reference/talk.py.
+// Whole runs of talking photos: the plan is exact, bits repeat, and later parts change nothing before them.
+// tests/reference/talk.py compares their values with a restatement of InfiniteTalk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ TEST(Talk, ProgressCountsAllWindows) {
   std::map<std::string, std::vector<std::pair<int64_t, int64_t>>> seen;
   VideoCallbacks callbacks;
   callbacks.progress = [&](const Progress& p) { seen[p.stage].push_back({p.done, p.total}); };
-  talk(pipeline, talk_request(16), callbacks);  // windows at 0, 4, 8
+  talk(pipeline, talk_request(16), callbacks);  // windows begin at 0, 4 and 8
   for (const auto& [stage, total] : std::map<std::string, int64_t>{{"denoise", 6}, {"decode", 16}}) {
     EXPECT_EQ(seen[stage].back(), std::pair(total, total)) << stage;
     EXPECT_TRUE(std::ranges::is_sorted(seen[stage])) << stage;
@@ -60,7 +60,7 @@ TEST(Talk, BitsDoNotDependOnThreadsWeightsOrRepetition) {
   }
 }
 
-// The first frames of a longer video are those of a shorter one, which hears the same speech.
+// The first frames of a longer video are those of a shorter one with the same speech.
 TEST(Talk, FramesAreCutFromTheSameVideo) {
   TextToVideo pipeline(test::talk_model().open(), {.threads = 2});
   VideoRequest request = talk_request(24);

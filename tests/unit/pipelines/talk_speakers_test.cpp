@@ -1,5 +1,6 @@
-// Two people who talk in one picture: the plan is exact, what each says and where each is matters, and what is wrong is said. The
-// values are compared with InfiniteTalk's own code in report/infinitetalk_test.cpp, whole runs in tests/reference/talk.py.
+// Two people who talk in one picture: the plan is exact, it matters what each says and where each is, and
+// mistakes are reported. report/infinitetalk_test.cpp compares the values with InfiniteTalk's own code, and
+// tests/reference/talk.py compares whole runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,20 +48,21 @@ TEST(TalkOfTwo, WhatEachSaysWhenAndWhereMatters) {
   TextToVideo pipeline(test::talk_model().open(), {.threads = 2});
   const VideoRequest request = two(9);
   const test::Result said = talk_of_two(pipeline, request);
-  EXPECT_NE(talk_of_two(pipeline, request, 1).latents,
-            said.latents);  // the first one takes more of the picture
+  // The first one takes up more of the picture.
+  EXPECT_NE(talk_of_two(pipeline, request, 1).latents, said.latents);
   VideoRequest other = request;
   std::swap(other.speech, other.speech_2);
   EXPECT_NE(talk_of_two(pipeline, other).latents, said.latents);
   other = request;
   other.speakers = "add";
   other.frames = 9;
-  EXPECT_EQ(pipeline.resolved(other).talk.spoken, 9 + 8);  // 100 samples and 700 less beside 640 a frame
+  // 100 samples, and 700 less, in addition to 640 for each frame.
+  EXPECT_EQ(pipeline.resolved(other).talk.spoken, 9 + 8);
   EXPECT_NE(talk_of_two(pipeline, other).latents, said.latents);
   EXPECT_NE(test::talk(pipeline, talk_request(9)).latents, said.latents);
 }
 
-// A kept pipeline replays nothing of the regions of an earlier request.
+// A kept pipeline replays nothing from an earlier request's regions.
 TEST(TalkOfTwo, RegionsOfEarlierRequestsAreForgotten) {
   TextToVideo kept(test::talk_model().open(), {.threads = 2, .keep_loaded = true}),
       fresh(test::talk_model().open(), {.threads = 2});

@@ -1,4 +1,4 @@
-// What is easily got wrong about talking photos, each by itself. The values of whole runs: tests/reference/talk.py.
+// Easy mistakes with talking photos, each by itself. tests/reference/talk.py checks the values of whole runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,13 +15,13 @@ using test::talk_request;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// What every window's latents were, and all frames.
+// The latents of every window, and all frames.
 struct Windows {
   std::vector<std::vector<float>> latents;
   std::vector<int64_t> shape;
   std::vector<uint8_t> rgb;
 
-  // The first `frames` latent frames of window k.
+  // Returns the first `frames` latent frames of window k.
   std::vector<float> first(size_t k, int64_t frames) const {
     const int64_t plane = shape.at(2) * shape.at(3);
     std::vector<float> out;
@@ -50,7 +50,7 @@ Windows run(const VideoRequest& request) {
   return out;
 }
 
-// Frames as bytes, encoded as a clip of their own.
+// Encodes frames, given as bytes, as a clip of their own.
 std::vector<float> encoded(std::span<const uint8_t> rgb, const VideoRequest& r) {
   const auto frame = static_cast<size_t>(*r.width * *r.height * 3);
   const VaeRun vae(test::image_file("i2v"), {.run = {.threads = 2}});
@@ -70,10 +70,10 @@ double apart(const std::vector<float>& a, const std::vector<float>& b) {
   return test::furthest(a, b) / size;
 }
 
-// No step moves them and no noise is left in them: a window's first latent frames are the last frames of the one before it, with
-// their colours corrected, and the photo's in the first window.
+// No step changes them and no noise remains in them: a window's first latent frames are the last frames of
+// the previous window, with corrected colours, or the photo in the first window.
 TEST(TalkTraps, LatentsThatAreTakenOverAreTheFramesAsTheyWereHandedOut) {
-  VideoRequest request = talk_request(13);  // windows at 0 and 4
+  VideoRequest request = talk_request(13);  // windows begin at 0 and 4
   const auto frame = static_cast<size_t>(*request.width * *request.height * 3);
   std::vector<float> uncorrected;
   for (const double correction : {0.0, 1.0}) {
@@ -105,14 +105,14 @@ TEST(TalkTraps, ColoursOfEveryFrameAreThePhotos) {
   };
   const ops::LabStatistics photo = colors(request.image->rgb);
   const Windows corrected = run(request);  // by default
-  request.recipe = "wrapper";              // by default not
+  request.recipe = "wrapper";              // by default there is none
   const Windows plain = run(request);
   double most = 0;
   for (size_t i = 0; i < 13; ++i) {
     const auto got = colors(std::span(corrected.rgb).subspan(i * frame, frame));
     const auto other = colors(std::span(plain.rgb).subspan(i * frame, frame));
     for (size_t k = 0; k < 3; ++k) {
-      EXPECT_NEAR(got.mean[k], photo.mean[k], 6) << i << " " << k;  // what is clipped moves it
+      EXPECT_NEAR(got.mean[k], photo.mean[k], 6) << i << " " << k;  // clipping moves it
       most = std::max(most, std::abs(other.mean[k] - photo.mean[k]));
     }
   }
@@ -134,7 +134,8 @@ TEST(TalkTraps, CorrectionFollowsTheRecipe) {
   }
 }
 
-// int(len / 16000 · 25) in double precision: the quotient is rounded first, so that some whole numbers of frames lose one.
+// int(len / 16000 · 25) in double precision: the quotient is rounded first, so that some whole numbers of
+// frames lose one.
 TEST(TalkTraps, FramesAreCountedInDoubles) {
   const ModelBundle bundle = test::talk_model().open();
   VideoRequest request = talk_request(13);
@@ -166,8 +167,8 @@ TEST(TalkTraps, SolversOfTheWrapperGetItsGridAndTheirStateIsPlanned) {
   EXPECT_EQ(*pipeline.resolved(request).request.grid, "multitalk");
 }
 
-// With one seed a window's noise depends on what was drawn before it: samplers with noise draw it in each step, also in the
-// last, where it does not count. In a single step lcm is euler but for that.
+// With one seed, a window's noise depends on everything drawn before it: samplers with noise draw it in each
+// step, also in the last, where it has no effect. Except for that, lcm in a single step equals euler.
 TEST(TalkTraps, NoiseOfAllWindowsAndStepsIsOneStream) {
   VideoRequest request = talk_request(13);
   request.recipe = "wrapper", request.steps = 1;
@@ -179,7 +180,7 @@ TEST(TalkTraps, NoiseOfAllWindowsAndStepsIsOneStream) {
   EXPECT_GE(apart(lcm.latents.at(1), euler.latents.at(1)), 0.05);
 }
 
-// The condition is encoded whole: a causal network's answer to "nothing more to see" goes on changing.
+// The condition is encoded as a whole: a causal network's output for "nothing more to see" keeps changing.
 TEST(TalkTraps, TheConditionChangesUpToItsLastLatent) {
   const ModelBundle bundle = test::talk_model().open();
   VideoRequest request = talk_request(13);
@@ -224,8 +225,8 @@ TEST(TalkTraps, SilenceIsFollowedToo) {
   EXPECT_EQ(run(request).rgb.size(), static_cast<size_t>(13 * *request.width * *request.height * 3));
 }
 
-// An hour of speech is too much at once; some of it is planned, and made in memory that does not grow with what is left out but
-// for what is heard.
+// An hour of speech is too much at once. A part of it can be planned and made, in memory that does not grow
+// with the part left out, except for the audio encoder's input.
 TEST(TalkTraps, AnHourIsRefusedAndItsBeginningPlanned) {
   VideoRequest request = talk_request(13);
   request.speech = std::make_shared<Speech>(Speech{std::vector<float>(3600 * 16000)});

@@ -1,5 +1,5 @@
-// What makes the tiny image-to-video model of tests/golden/image_pipeline talk: an audio branch of random values, in a file as
-// InfiniteTalk's, and the wav2vec2 of tests/golden/wav2vec2.
+// The parts that make the tiny image-to-video model of tests/golden/image_pipeline talk: an audio branch with
+// random values, in a file like InfiniteTalk's, and the wav2vec2 of tests/golden/wav2vec2.
 #pragma once
 
 #include <cmath>
@@ -63,7 +63,7 @@ class TalkWeights {
   std::vector<NamedTensor> tensors_;
 };
 
-// So many frames of a voice that rises and falls.
+// Returns this many frames of a voice that rises and falls.
 inline std::vector<float> voice_samples(int64_t frames) {
   std::vector<float> samples(static_cast<size_t>(frames * 640 + 100));
   for (size_t i = 0; i < samples.size(); ++i) {

@@ -1,4 +1,4 @@
-// How a talking photo's video is cut into windows, and what guidance by text and speech comes to.
+// How a talking photo's video is cut into windows, and the results of guidance by text and speech.
 #include "request/talk_windows.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ TEST(TalkWindows, CountIsTheOriginals) {
   EXPECT_EQ(of(1000, 81, 9).count(), 14);
 }
 
-// The loop as it was written down: go on while a window does not reach the end.
+// The loop in its original form: it continues as long as a window does not reach the end.
 TEST(TalkWindows, EveryFrameComesOnceAndTheLastWindowReachesTheEnd) {
   for (const int64_t window : {5, 13, 81})
     for (int64_t motion = 1; motion < window; motion += 4)
@@ -36,12 +36,12 @@ TEST(TalkWindows, EveryFrameComesOnceAndTheLastWindowReachesTheEnd) {
         ASSERT_EQ(w.count(), count) << frames << " " << window << " " << motion;
         ASSERT_GE(made, frames);
         ASSERT_EQ(w.first(count - 1), first);
-        int64_t next = 0;  // new frames of each window follow those before
+        int64_t next = 0;  // the new frames of each window follow those before
         for (int64_t k = 0; k < count; ++k) {
           ASSERT_EQ(w.first(k) + w.taken_over(k), next);
           next = w.first(k) + window;
         }
-        // A latent frame looks two rows ahead of its last frame.
+        // A latent frame reads two rows beyond its last frame.
         if (count > 1) {
           ASSERT_GE(w.spoken + w.rows_behind(), first + window + 2);
         }
@@ -75,7 +75,7 @@ TEST(TalkWindows, EvenOnesAreAsManyAndAsShortAsPossible) {
     }
 }
 
-// What the passes' predictions come to, against the formulas themselves.
+// Compares the combination of the passes' predictions with the formulas themselves.
 TEST(Guidance, IsTheFormulasOfBothRecipes) {
   const double c = 1.7, t = -0.4, a = 0.9, n = 0.3;  // both; negative; no speech; neither
   const auto sum = [&](const VideoRequest& r) {

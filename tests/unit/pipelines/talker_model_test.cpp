@@ -1,5 +1,6 @@
-// The talking photo that ships, models/talker: the original repositories' layout with a model of its own in it. What Wan's files
-// leave to code is in headers here, and generation_config.json names InfiniteTalk's file.
+// The talking photo that ships, models/talker: the original repositories' layout with a model of its own in
+// it. Settings that Wan's files leave to code are in headers here, and generation_config.json names
+// InfiniteTalk's file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +19,7 @@ using testing::HasSubstr;
 
 const fs::path kTalker = fs::path(TACHY_TEST_MODELS) / "talker";
 
-// The model's folder with other defaults: everything else is a link to it.
+// The model's folder with other defaults; everything else is a link to it.
 struct Changed {
   explicit Changed(const std::string& defaults) {
     for (const fs::directory_entry& item : fs::directory_iterator(kTalker))
@@ -55,8 +56,8 @@ TEST(TalkerModel, WindowsAreItsOwnUnlessTheRequestSaysOtherwise) {
   EXPECT_EQ(pipeline.resolved(request).talk.count(), 1);
 }
 
-// The transformer stays for the next window while one is decoded, and the decoder is the larger of the two beside it: as many
-// blocks pass through as the decoder needs, not only as the denoising does.
+// The transformer stays loaded for the next window while one is decoded, and the decoder needs more memory
+// beside it than denoising does: so as many blocks are streamed as the decoder requires.
 TEST(TalkerModel, BlocksMakeRoomForTheDecoderBetweenWindows) {
   VideoRequest request;
   request.image = std::make_shared<Picture>(Picture{4, 4, std::vector<uint8_t>(48, 90)});
@@ -78,7 +79,7 @@ TEST(TalkerModel, BlocksMakeRoomForTheDecoderBetweenWindows) {
   ASSERT_GE(denoise.blocks, 6);
   ASSERT_EQ(all.peak_bytes, bytes_of(all, decode));
   ASSERT_GT(decode.weight_bytes, denoise.weight_bytes);
-  // Of six blocks all pass through two slots: four are saved.
+  // All of six blocks are streamed through two slots: four are saved.
   const uint64_t saved = 4 * denoise.block_bytes;
   for (const uint64_t less : {uint64_t{1}, denoise.block_bytes, saved}) {
     const VideoPlan plan = plan_of(all.peak_bytes - less);

@@ -1,5 +1,5 @@
-// Prompt embeddings on disk: a hit gives the bits of a miss without the encoder, whatever lies in the folder,
-// whoever else writes there.
+// Prompt embeddings on disk: a hit gives the bits of a miss without the encoder, whatever is in the folder
+// and whoever else writes to it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -67,7 +67,7 @@ TEST_F(TextCacheTest, AHitPlansAndTakesNoEncoder) {
   EXPECT_EQ(plan.stages[0].name, "text");
   EXPECT_EQ(plan.stages[0].weight_bytes, 0u);
   EXPECT_EQ(plan.stages[0].mapped_bytes, 0u);
-  EXPECT_GT(test::run(pipeline, short_request()).frames, 0);  // made what it keeps between runs
+  EXPECT_GT(test::run(pipeline, short_request()).frames, 0);  // makes the data that it keeps between runs
   const size_t before = Buffer::live_bytes();
   size_t text = 0;
   VideoCallbacks callbacks;
@@ -80,7 +80,7 @@ TEST_F(TextCacheTest, AHitPlansAndTakesNoEncoder) {
   EXPECT_EQ(Buffer::peak_bytes() - before, plan.peak_bytes);
 }
 
-// One of two prompts is known: the encoder is planned and runs for the other alone.
+// One of two prompts is known: the encoder is planned and runs only for the other.
 TEST_F(TextCacheTest, HalfAHit) {
   run();
   VideoRequest other = short_request();
@@ -138,8 +138,8 @@ TEST_F(TextCacheTest, WhatDecidesTheBitsIsInTheKey) {
   EXPECT_FALSE(hits(short_request(), folder)) << "a file written since";
 }
 
-// Truncated at every length and with every byte of the header and some of the values changed, a file is
-// passed over or gives the right values; never others.
+// If a file is truncated at any length, or has any byte of the header or some of the values changed, it is
+// ignored or gives the right values; never others.
 TEST_F(TextCacheTest, DamagedFilesArePassedOver) {
   set_quiet(true);
   fs::create_directory(cache());
@@ -167,7 +167,7 @@ TEST_F(TextCacheTest, DamagedFilesArePassedOver) {
     }
   }
   std::string bad = good;
-  bad[bad.size() - 1] ^= 1;  // of a value: only the hash tells
+  bad[bad.size() - 1] ^= 1;  // a byte of a value: only the hash detects it
   write(bad);
   EXPECT_FALSE(store.find(key));
   write(good + std::string(1 << 20, 'x'));
@@ -190,7 +190,7 @@ TEST_F(TextCacheTest, ARunReplacesWhatItCannotUse) {
   EXPECT_FALSE(hits());
   EXPECT_EQ(run().latents, plain.latents);
   EXPECT_TRUE(hits());
-  for (const fs::path& file : files_of(cache())) {  // what no file of ours could be
+  for (const fs::path& file : files_of(cache())) {  // none of these could be a file of ours
     fs::remove(file);
     ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
   }
@@ -230,7 +230,7 @@ TEST_F(TextCacheTest, FoldersThatCannotBe) {
     }
 }
 
-// Writers and readers of one key at once: a reader sees nothing or all of it.
+// Writers and readers of one key at the same time: a reader sees nothing or all of it.
 TEST_F(TextCacheTest, ManyAtOnce) {
   fs::create_directory(cache());
   const TextCache::Key key{.encoder = "e", .how = "h", .ids = {1, 2}, .width = 2048};

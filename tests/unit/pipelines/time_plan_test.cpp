@@ -1,5 +1,5 @@
-// Predictions for GPUs that are not here, against what was measured on one: the figures of docs/speed.md and
-// bench/notes, each of one H200.
+// Predictions for GPUs that are not here, compared with measurements: the figures of docs/speed.md and
+// bench/notes, all from one H200.
 #include "estimate/time_plan.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ const ShapeModel& model(const std::string& shape) {
   return shape == "14B" ? large : small;
 }
 
-// One forward pass of 81 frames, the residual stream as activations.
+// One forward pass of 81 frames, with the residual stream in the activations' dtype.
 VideoRequest one_pass(int width, int height) {
   VideoRequest r;
   r.prompt = "a red circle";
@@ -76,7 +76,8 @@ TEST(TimePlan, ForwardPassesOfAnH200WithinATenth) {
   }
 }
 
-// As compute capability 8.0 it takes cuDNN's attention: these are forwards of before flash_sm90 was there.
+// With compute capability 8.0 it uses cuDNN's attention: these forwards were measured before flash_sm90
+// existed.
 TEST(TimePlan, ForwardPassesOfAnH200AsAnOlderGpu) {
   const WithCapability older("80");
   expect_near(stage(plan("1.3B", one_pass(832, 480), "h200"), "denoise"), 0.4865, "1.3B");
@@ -89,7 +90,7 @@ TEST(TimePlan, DecodingOnAnH200) {
   expect_near(stage(plan("1.3B", one_pass(1280, 720), "h200"), "decode"), 1.060, "720p");
 }
 
-// As bench/peers/ours_gpu.cpp encodes and decodes: the latents' frames, rows and columns.
+// Encodes and decodes like bench/peers/ours_gpu.cpp: the latents' frames, rows and columns.
 Seconds vae_alone(const std::shared_ptr<TensorSource>& source, const VaeConfig& c, Products products,
                   bool encodes, std::array<int64_t, 3> latent) {
   const GpuRates& rates = find_gpu_rates("h200");
@@ -151,7 +152,7 @@ TEST(TimePlan, AnA100IsSlowerAndAnL4LetsBlocksPass) {
   EXPECT_FALSE(a100.seen);
 }
 
-// Bytes of a file and an arena, as nobody needs a GPU for: issues of memory are seen here first.
+// Sizes of a file and of an arena, which need no GPU: problems with memory show here first.
 TEST(TimePlan, MemoryOf14BAt720p) {
   VideoRequest r = one_pass(1280, 720);
   EXPECT_LT(plan("14B", r, "h200").plan.peak_bytes / 0x1p30, 30.1);
@@ -161,13 +162,13 @@ TEST(TimePlan, MemoryOf14BAt720p) {
   ::unsetenv("TACHY_NORM_CODES");
   EXPECT_LT(bare.plan.peak_bytes / 0x1p30, 15.5) << "keys and values of the text visit";
   const TimePlan whole = plan("14B", r, "h200"), limited = plan("14B", r, "h200", uint64_t{14} << 30);
-  const double codes = 21 * 45 * 80 * (5120.0 + 4);  // what the norms write, and their scales
+  const double codes = 21 * 45 * 80 * (5120.0 + 4);  // the norms' output, and its scales
   EXPECT_NEAR(static_cast<double>(whole.plan.peak_bytes - bare.plan.peak_bytes), codes, 4096);
   EXPECT_LT(limited.plan.peak_bytes / 0x1p30, 14.0);
   EXPECT_NEAR(limited.seconds.middle() / whole.seconds.middle(), 1, 0.01) << "copies hide behind the blocks";
 }
 
-// Work of the steps behind the second is counted by multiplying.
+// The work of the steps after the second is counted by multiplication.
 TEST(TimePlan, StepsAddUp) {
   VideoRequest r = one_pass(832, 480);
   const Seconds one = stage(plan("1.3B", r, "h200"), "denoise");

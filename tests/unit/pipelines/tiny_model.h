@@ -1,5 +1,5 @@
-// The tiny model of tests/golden/pipeline in both layouts,
-// damaged copies of it, and one run collected in memory.
+// The tiny model of tests/golden/pipeline in both layouts, damaged copies of it, and a run whose results are
+// collected in memory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ inline std::string model_path(bool original = false) {
   return golden_path(original ? "pipeline/original" : "pipeline/model");
 }
 
-// The run of tests/golden/pipeline/run.json.
+// The request in tests/golden/pipeline/run.json.
 inline VideoRequest golden_request() {
   const auto j = read_json(golden_path("pipeline/run.json"));
   VideoRequest r;
@@ -35,10 +35,10 @@ inline VideoRequest golden_request() {
 }
 
 inline constexpr size_t kPlenty = size_t{1} << 30;  // bytes of a device that holds any of these models
-inline constexpr uint64_t kLibraries = uint64_t{400}
-                                       << 20;  // what memory_plan.cpp counts for CUDA's libraries
+// The amount that memory_plan.cpp counts for CUDA's libraries.
+inline constexpr uint64_t kLibraries = uint64_t{400} << 20;
 
-// A short run of the model's own defaults: 5 frames of 32x16, 2 steps.
+// A short run with the model's own defaults: 5 frames of 32x16, 2 steps.
 inline VideoRequest short_request() {
   VideoRequest r;
   r.prompt = "a red cat";
@@ -53,7 +53,7 @@ struct Result {
   int frames = 0, previews = 0;
 };
 
-// With callbacks that collect frames and latents in `out`.
+// Adds callbacks that collect frames and latents in `out`.
 inline VideoCallbacks collecting(Result& out, VideoCallbacks callbacks) {
   callbacks.frame = [&out](const RgbImage& image, int64_t index) {
     require(index == out.frames, "frames out of order");
@@ -79,7 +79,7 @@ inline Result run(const std::string& model, const VideoRequest& request, TextToV
   return run(pipeline, request);
 }
 
-// The largest difference of two runs' latents.
+// Returns the largest difference between two runs' latents.
 inline double furthest(const std::vector<float>& a, const std::vector<float>& b) {
   require(a.size() == b.size(), "latents of two sizes: {} and {}", a.size(), b.size());
   double most = 0;
@@ -87,7 +87,7 @@ inline double furthest(const std::vector<float>& a, const std::vector<float>& b)
   return most;
 }
 
-// A folder that goes away with its owner.
+// A folder that is removed with its owner.
 struct ScratchFolder {
   ScratchFolder() {
     std::string name = (std::filesystem::temp_directory_path() / "tachyscope-test-XXXXXX").string();
@@ -127,7 +127,8 @@ inline std::filesystem::path model_copy(const ScratchFolder& scratch) {
   return folder;
 }
 
-// Makes the model in `folder`, of one transformer, one of two experts: the low-noise one predicts the opposite.
+// Turns the model with one transformer in `folder` into one with two experts: the low-noise one predicts the
+// opposite.
 inline void make_two_experts(const std::filesystem::path& folder) {
   std::filesystem::copy(folder / "transformer", folder / "transformer_2",
                         std::filesystem::copy_options::recursive);
@@ -143,7 +144,7 @@ inline void make_two_experts(const std::filesystem::path& folder) {
   std::ofstream(folder / "model_index.json") << index;
 }
 
-// The message of the error that `body` must throw.
+// Returns the message of the error that `body` must throw.
 inline std::string refusal(const std::function<void()>& body, ErrorCode code) {
   try {
     body();

@@ -1,5 +1,5 @@
-// The VAE's convolutions in e4m3 (`vae_math` fp8): asked for by itself, refused where there are none, planned to the byte, and
-// a part of its own beside the VAE of another run.
+// The VAE's convolutions in e4m3 (`vae_math` fp8): requested separately, refused if not available, planned to
+// the byte, and a separate part beside the VAE of another run.
 #include "session/vae_math.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,8 @@ VideoRequest request_of(const char* vae_math) {
 
 TEST(VaeMath, OnlyFp8IsAnythingElseThanTheActivations) {
   const Precision eight_bits{.activation = DType::bf16,
-                             .products = Products::e4m3};  // level extreme on Hopper
+                             // As at level extreme on Hopper.
+                             .products = Products::e4m3};
   for (const Precision& p : {Precision(), eight_bits, Precision{.definitions = true}})
     for (const char* word : {"auto", "activations"})
       EXPECT_EQ(vae_products(word, VaeConfig::wan21(), p, nullptr), Products::as_activations) << word;
@@ -79,7 +80,7 @@ TEST(VaeMath, PeakIsThePlanAndFramesAreOtherOnes) {
   EXPECT_EQ(run(kSprites, request_of("activations")).rgb, frames[0].rgb);
 }
 
-// Where models stay loaded, a run does not get the VAE of the one before it.
+// If models stay loaded, a run does not get the VAE of the previous one.
 TEST(VaeMath, ARunGetsItsOwnVaeWhereModelsStayLoaded) {
   EXPECT_NE(PartKey(Part::vae_decoder, {}, {}, Products::e4m3), PartKey(Part::vae_decoder, {}));
   EXPECT_EQ(PartKey(Part::transformer, {}, {}, Products::e4m3), PartKey(Part::transformer, {}));
@@ -90,7 +91,7 @@ TEST(VaeMath, ARunGetsItsOwnVaeWhereModelsStayLoaded) {
   EXPECT_EQ(first.rgb, again.rgb);
 }
 
-// `math` and the levels are of the transformer.
+// `math` and the levels are about the transformer.
 TEST(VaeMath, KeysInEightBitsNeedAttentionInEightBits) {
   VideoRequest request = request_of("auto");
   request.int8_keys = "all";

@@ -1,5 +1,5 @@
-// --verify-upload finds a bit that arrived wrong and names the tensor; and a run stops between any two pieces
-// of its work.
+// --verify-upload finds a bit that arrived wrong and names the tensor; and a run can stop between any two
+// pieces of its work.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ TextToVideo::Options on(const std::shared_ptr<HostDevice>& device, bool verify, 
           .memory = device};
 }
 
-// The message of what ended the run; "" when nothing did.
+// Returns the message of the error that ended the run; "" if there was none.
 std::string failure(const std::shared_ptr<HostDevice>& device, bool verify, uint64_t max_vram = 0) {
   TextToVideo pipeline(ModelBundle::open(deep_model()), on(device, verify, max_vram));
   try {
@@ -66,7 +66,7 @@ TEST(VerifyUpload, NamesTheTensorOfWhichABitIsWrong) {
     device = std::make_shared<HostDevice>(kPlenty);
     device->damaged_piece = piece;
     const std::string message = failure(device, true);
-    if (message.empty()) continue;  // of a tensor that is made while loading, or a table
+    if (message.empty()) continue;  // it belongs to a tensor that is made while loading, or to a table
     ++found;
     EXPECT_THAT(message, AllOf(HasSubstr("`verify_upload`: "), HasSubstr("after loading: '"),
                                HasSubstr(".safetensors"), HasSubstr("1 of "), HasSubstr("bytes differ")));
@@ -74,7 +74,7 @@ TEST(VerifyUpload, NamesTheTensorOfWhichABitIsWrong) {
   EXPECT_GE(found, 12);
   device = std::make_shared<HostDevice>(kPlenty);
   device->damaged_piece = pieces / 2;
-  EXPECT_EQ(failure(device, false), "");  // who does not ask is not told
+  EXPECT_EQ(failure(device, false), "");  // without the option nothing is reported
 }
 
 TEST(VerifyUpload, SeesABlockThatArrivesWrong) {
@@ -97,7 +97,7 @@ TEST(VerifyUpload, NeedsAGpu) {
   }
 }
 
-// Between any two pieces of text encoding, denoising and decoding, resident and streamed.
+// A run can stop between any two pieces of text encoding, denoising and decoding, resident and streamed.
 TEST(Pace, ARunStopsBetweenAnyTwoPieces) {
   const VideoRequest request = test::short_request();
   for (const uint64_t max_vram : {uint64_t{0}, half_of_the_peak()}) {

@@ -1,5 +1,6 @@
-// Runs in context windows: against diffusers' transformer with the windows, masks and noise of ComfyUI-WanVideoWrapper
-// (tests/golden/windows/make_runs.py), planned to the byte, resumed, on one recorded step.
+// Runs in context windows: compared with diffusers' transformer with the windows, masks and noise of
+// ComfyUI-WanVideoWrapper (tests/golden/windows/make_runs.py), planned to the byte, resumed, with one
+// recorded step.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -73,7 +74,7 @@ TEST(WindowRuns, AClipOfOneWindowIsAsWithout) {
   }
 }
 
-// The frame that is given stays what it is, wherever it lies in a window.
+// A given frame stays what it is, wherever it is in a window.
 TEST(WindowRuns, KeepAGivenFirstFrame) {
   for (const char* kind : {"static", "uniform", "looped"}) {
     VideoRequest request = image_request("ti2v_unipc", kind);

@@ -1,5 +1,6 @@
-// Each optimisation switched off alone: the run takes another path, which the record of its implementations shows, does what its
-// plan says, and gives the same latents within rounding (the same bits where only the order of the work changes).
+// Each optimisation is switched off by itself: the run takes another path, as the record of its
+// implementations shows, does what its plan says, and gives the same latents within rounding (the same bits
+// if only the order of the work changes).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-using Calls = std::map<std::string, int64_t>;  // of the denoise stage, of "op implementation" and of "op"
+using Calls = std::map<std::string, int64_t>;  // of the denoise stage, by "op implementation" and by "op"
 
 struct Outcome {
   Calls calls;
@@ -63,7 +64,7 @@ double apart(const Outcome& a, const Outcome& b) {
   return test::furthest(a.latents, b.latents) / highest;
 }
 
-constexpr double kRounding = 1e-5;  // as of levels none and safe
+constexpr double kRounding = 1e-5;  // as for levels none and safe
 
 uint64_t denoise_bytes(const Outcome& o) {
   for (const StagePlan& s : o.plan.stages)
@@ -73,7 +74,7 @@ uint64_t denoise_bytes(const Outcome& o) {
 
 class WithoutOne : public testing::Test {
  protected:
-  // The run with everything, and without `name`.
+  // Runs with everything, and without `name`.
   void compare(const std::string& name) { all_ = outcome(guided()), without_ = outcome(guided({name})); }
   int64_t more(const std::string& op) { return calls(without_, op) - calls(all_, op); }
   Outcome all_, without_;
@@ -159,7 +160,8 @@ TEST_F(WithoutOne, Graphs) {
   EXPECT_EQ(with, without);
 }
 
-// A profiler that wants graphs on (--nvtx) has them; any other has each range's work inside the range.
+// A profiler that keeps graphs on (--nvtx) has them; with any other, each range's work is queued inside the
+// range.
 TEST_F(WithoutOne, WhoeverWatchesDecidesAboutGraphs) {
   struct Watching final : Profiler {
     explicit Watching(bool keeps) : keeps_(keeps) {}
@@ -182,7 +184,7 @@ TEST_F(WithoutOne, WhoeverWatchesDecidesAboutGraphs) {
   }
 }
 
-// The other implementations of an op are what is left, the definition at last.
+// The other implementations of an op remain, at last the definition.
 TEST_F(WithoutOne, AKernelOfEachOpThatARunUses) {
   all_ = outcome(guided());
   int tried = 0;
@@ -198,7 +200,8 @@ TEST_F(WithoutOne, AKernelOfEachOpThatARunUses) {
   EXPECT_GE(tried, 8);
 }
 
-// These have a meaning on a GPU alone, where no test has run them by these names yet: they change nothing here.
+// These only have a meaning on a GPU, where no test has run them under these names yet: they change nothing
+// here.
 TEST_F(WithoutOne, WhatThisDeviceHasNot) {
   for (const char* name : {"kernel-overlap", "norm-codes"}) {
     compare(name);
@@ -235,7 +238,8 @@ TEST(Without, NamesAreKeptOnceAndOneByOne) {
   EXPECT_THAT(kept({"nothing"}), testing::IsEmpty()) << "takes back what the settings of another run say";
 }
 
-// The list that names are looked up in is made of the ops' headers: it has what their cases have.
+// The list in which names are looked up is made from the ops' headers: it has everything that their cases
+// have.
 TEST(Without, KnowsEveryImplementation) {
   ASSERT_GE(ops::all_implementations().size(), 39u);
   for (const ops::OpImplementations& op : ops::all_implementations()) {

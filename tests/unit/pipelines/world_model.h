@@ -1,5 +1,5 @@
-// A tiny Matrix-Game 2 in a folder: the transformer of tests/golden/causal, with as many channels as the VAE and CLIP of
-// tests/golden/image_pipeline need, and those two under the names of the original layout.
+// A tiny Matrix-Game 2 in a folder: the transformer of tests/golden/causal, with as many channels as the VAE
+// and CLIP of tests/golden/image_pipeline need, and those two under the original layout's names.
 #pragma once
 
 #include <unistd.h>
@@ -17,10 +17,10 @@ namespace tachy::test {
 
 struct WorldModelOptions {
   std::string golden = "universal";  // or templerun
-  std::string world;                 // of generation_config.json; "": no such file
+  std::string world;                 // for generation_config.json; "": there is no such file
   bool broken = false;               // a weight of the head is NaN
-  bool published =
-      false;  // in base_distilled_model/ as the download has it: no config but in the file's header
+  // In base_distilled_model/, like the download: the only config is in the file's header.
+  bool published = false;
 };
 
 class WorldModel {
@@ -53,7 +53,7 @@ class WorldModel {
   WorldModel& operator=(const WorldModel&) = delete;
   const std::filesystem::path& path() const { return path_; }
 
-  // The universal one with blocks of 3 (or `block`) latent frames, a window of 6, three steps, 48x32.
+  // The universal model with blocks of 3 (or `block`) latent frames, a window of 6, three steps, 48x32.
   static std::string world(int block = 3, int window = 6) {
     return fmt::format(
         R"({{"kind": "universal", "fps": 12, "width": 48, "height": 32, "timesteps": [1000, 666, 333], "shift": 5,
@@ -90,7 +90,7 @@ class WorldModel {
     write_safetensors(file, std::move(tensors_), {{"config", config}});
   }
 
-  // A component's file with its config in the header.
+  // Rewrites a component's file with its config in the header.
   void rewrite(const std::filesystem::path& folder, const char* from, const char* to) {
     const auto source = open_safetensors(folder / from);
     std::vector<NamedTensor> tensors;

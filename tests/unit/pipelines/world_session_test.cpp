@@ -1,6 +1,7 @@
-// A world on a device (worlds/world_session.h), which a test's device on the host stands for: the bits of the CPU though a
-// block is queued whole and its frames are fetched late, what a steady block does besides its graphs, memory as planned, and
-// how a block ends that is not finite. What a session is on the CPU: tests/unit/api/world_test.cpp.
+// A world on a device (worlds/world_session.h), for which a test's device on the host stands: it gives the
+// bits of the CPU although a block is queued as a whole and its frames are fetched late; what a steady block
+// does besides its graphs; memory as planned; and how a block that is not finite ends.
+// tests/unit/api/world_test.cpp tests a session on the CPU.
 #include "worlds/world_session.h"
 
 #include <gmock/gmock.h>
@@ -58,8 +59,8 @@ Walk walk(WorldSession& session, int64_t blocks) {
   return out;
 }
 
-// Blocks of one latent frame, of three, and of five, which are more than are fetched at a time; the ring is full, and the decoder's
-// caches are, for long enough that passes and decoding are replayed.
+// Blocks of one latent frame, of three, and of five, which are more than are fetched at a time. The ring and
+// the decoder's caches are full for long enough that passes and decoding are replayed.
 TEST(WorldSessions, ADeviceGivesTheBitsOfTheCpu) {
   for (const int block : {1, 3, 5}) {
     const int64_t blocks = 3 + 12 / block, latents = blocks * block;
@@ -78,8 +79,9 @@ TEST(WorldSessions, ADeviceGivesTheBitsOfTheCpu) {
   }
 }
 
-// One upload of what the host makes of position and actions, one of each noise, a copy of the pixels of each latent frame, and
-// a wait for each of these; launches of graphs. Nothing else is sent, waited for or allocated.
+// There is one upload of what the host makes from position and actions, one of each noise, a copy of the
+// pixels of each latent frame, a wait for each of these, and launches of graphs. Nothing else is sent, waited
+// for or allocated.
 TEST(WorldSessions, ASteadyBlockIsQueuedWhole) {
   const test::WorldModel model({.world = test::WorldModel::world()});
   const auto device = std::make_shared<test::RecordingDevice>(size_t{1} << 30);
@@ -93,12 +95,14 @@ TEST(WorldSessions, ASteadyBlockIsQueuedWhole) {
   for (int64_t i = 20; i < 30; ++i) next(session, i, {});
   const std::vector<int64_t> after = counts();
   const int64_t steps = 3, latents = 3;
-  // A fetch each of latents' pixels, and one that tells when all is done: the next block's action is taken then.
+  // One fetch for each latent frame's pixels, and one that tells when everything is done: the next block's
+  // action is taken then.
   const std::vector<int64_t> of_block = {0, 1 + steps, latents + 1, latents + 1, steps + 1 + latents};
   for (size_t i = 0; i < before.size(); ++i) EXPECT_EQ(after[i] - before[i], 10 * of_block[i]) << i;
 }
 
-// Frames that are not there when somebody looks are looked for again, and the host's memory is not read before they have come.
+// Frames that have not arrived at a check are checked for again, and the host's memory is not read before
+// they have arrived.
 TEST(WorldSessions, FramesComeWhenTheyCome) {
   const test::WorldModel model({.world = test::WorldModel::world()});
   WorldSession cpu = open(model, nullptr);
@@ -109,7 +113,7 @@ TEST(WorldSessions, FramesComeWhenTheyCome) {
   EXPECT_EQ(walk(session, 8).rgb, want.rgb);
 }
 
-// No step of a block is waited for: no op of it is the one that does.
+// No step of a block is waited for: none of its ops is the one that waits.
 TEST(WorldSessions, NothingInABlockAsksWhetherItIsFinite) {
   const test::WorldModel model({.world = test::WorldModel::world()});
   const auto device = std::make_shared<test::RecordingDevice>(size_t{1} << 30);
@@ -129,13 +133,15 @@ TEST(WorldSessions, NothingInABlockAsksWhetherItIsFinite) {
   const auto [waiting, marking] = asks(nullptr);
   EXPECT_GT(marking_there, 0);
   EXPECT_EQ(marking, 0);
-  // What a block has on the CPU it marks on a device. The others are a start's, of the encoders.
+  // Each check that a block makes on the CPU is a mark on a device. The others belong to a start, from the
+  // encoders.
   EXPECT_EQ(waiting - waiting_there, marking_there);
-  const int64_t blocks = 3, steps = 3, latents = 3;  // that are measured
+  const int64_t blocks = 3, steps = 3, latents = 3;  // the measured ones
   EXPECT_EQ(marking_there, blocks * (steps + latents));
 }
 
-// The error names the stage and the step as on the CPU, none of the block's frames is shown, and a further start goes on.
+// The error names the stage and the step as on the CPU, none of the block's frames is shown, and a further
+// start works.
 TEST(WorldSessions, ABlockThatIsNotFiniteShowsNoFrame) {
   const test::WorldModel model({.world = test::WorldModel::world(), .broken = true});
   for (const bool on_device : {false, true}) {
@@ -150,7 +156,7 @@ TEST(WorldSessions, ABlockThatIsNotFiniteShowsNoFrame) {
   }
 }
 
-// Where the system allows no page-locked memory, frames come all the same; and none of it stays locked.
+// If the system allows no page-locked memory, frames come all the same, and no memory stays locked.
 TEST(WorldSessions, HostMemoryNeedNotBeLocked) {
   const test::WorldModel model({.world = test::WorldModel::world()});
   std::vector<uint8_t> rgb[2];

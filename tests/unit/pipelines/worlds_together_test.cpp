@@ -1,5 +1,5 @@
-// Worlds that are opened on one Model (worlds/world_session.h): weights in memory once, the bits of a lone world by turns and at
-// the same time, what they claim beside the model's clips.
+// Worlds that are opened on one Model (worlds/world_session.h): weights are in memory once, each has the bits
+// of a lone world, alternately and at the same time; what they claim beside the model's clips.
 #include <gmock/gmock.h>
 
 #include <thread>
@@ -36,7 +36,7 @@ WorldInput begin_with(const WorldSession& session) {
   return in;
 }
 
-// One block, whose frames go behind those that are there.
+// Makes one block, whose frames are appended.
 void play(WorldSession& session, int i, std::vector<uint8_t>& rgb) {
   session.next(
       [i] {
@@ -86,7 +86,7 @@ TEST(WorldsTogether, AtTheSameTimeGiveTheBitsOfOne) {
     const auto model = open_steered(on_device ? std::make_shared<HostDevice>(test::kPlenty) : nullptr);
     std::vector<std::vector<uint8_t>> made(3);
     std::vector<std::thread> threads;
-    // A device of tests has one queue for all: its worlds compute by turns.
+    // A test's device has one queue for all, so its worlds compute alternately.
     std::mutex queue;
     for (size_t i = 0; i < made.size(); ++i)
       threads.emplace_back([&, i] {
@@ -114,7 +114,7 @@ TEST(WorldsTogether, StayLoadedWhereTheModelDoes) {
   EXPECT_EQ(device->live_bytes(), weights);
 }
 
-// What worlds hold is neither free nor waited for.
+// Memory that worlds hold is neither free nor waited for.
 TEST(WorldsTogether, ASecondOneIsRefusedWhereItDoesNotFit) {
   const auto plenty = std::make_shared<HostDevice>(test::kPlenty);
   uint64_t one_bytes = 0, weights = 0;
@@ -140,7 +140,7 @@ TEST(WorldsTogether, ASecondOneIsRefusedWhereItDoesNotFit) {
   }
 }
 
-// A model that makes both: clips keep to what a world leaves, and a world waits for a clip.
+// A model that makes both: clips use the memory that a world leaves, and a world waits for a clip.
 TEST(WorldsTogether, BesideClipsOfTheSameModel) {
   const VideoRequest request = test::short_request();
   const WorldSession::Options small{.choices = {.width = 32, .height = 16, .steps = 2, .window = 3}};
@@ -169,7 +169,8 @@ TEST(WorldsTogether, BesideClipsOfTheSameModel) {
   }
   EXPECT_EQ(engine.plan(request).budget_bytes, world + clip);
 
-  // Either does: a plan that was made before the world was there is refused, and a world that comes while a clip runs waits.
+  // Only one fits: a plan that was made before the world existed is refused, and a world that comes while a
+  // clip runs waits.
   const auto tight = std::make_shared<HostDevice>(std::max(world, clip) + 1024);
   const auto narrow = open(tight);
   TextToVideo other(narrow);

@@ -1,6 +1,7 @@
-// The transformer with InfiniteTalk's audio branch against what InfiniteTalk's own code makes of the same random weights and
-// inputs, of one speaker and of two (tests/golden/infinitetalk, by tools/golden/make_infinitetalk.py). Neither is stored: both
-// are drawn anew from the seeds that the golden file names.
+// The transformer with InfiniteTalk's audio branch, compared with the results of InfiniteTalk's own code for
+// the same random weights and inputs, with one speaker and with two (tests/golden/infinitetalk, by
+// tools/golden/make_infinitetalk.py). Weights and inputs are not stored: both are drawn again from the seeds
+// in the golden file.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -44,14 +45,14 @@ class InfiniteTalk : public testing::Test {
     std::ofstream(scratch_.path / "model/config.json") << config.dump();
   }
 
-  // An input of the stage of that shape, the tensors' values after each other.
+  // Returns an input of the stage with that shape, containing the tensors' values one after another.
   Tensor input(std::initializer_list<int64_t> dims, std::initializer_list<Tensor> parts) {
     int64_t count = 1;
     for (const int64_t d : dims) count *= d;
     std::vector<float>& values = storage_.emplace_back();
     for (const Tensor& part : parts)
       values.insert(values.end(), part.as<float>(), part.as<float>() + part.numel());
-    values.resize(static_cast<size_t>(count));  // zeros behind them
+    values.resize(static_cast<size_t>(count));  // zeros after them
     return Tensor(values.data(), DType::f32, dims);
   }
 
@@ -88,8 +89,8 @@ class InfiniteTalk : public testing::Test {
     return test::error_of(got.view({want.dim(0), t, h, w}), want);
   }
 
-  // That code computes in float32; its own error is told beside it, by a restatement in float64, and ours may be three times
-  // as much.
+  // That code computes in float32. Its own error, found by a restatement in float64, is stored beside it, and
+  // ours may be three times as large.
   double bound(int speakers) const {
     return 4 * golden_.at("about").at("restatement").at(static_cast<size_t>(speakers - 1)).get<double>();
   }

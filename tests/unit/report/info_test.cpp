@@ -1,4 +1,4 @@
-// What a model folder is said to hold: the defaults of generate's options.
+// The report on a model folder's contents: the defaults of generate's options.
 #include "report/info.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ TEST(Info, AModelOfTwoExpertsHasTwoGuidances) {
   EXPECT_THAT(describe_model(test::model_path()).defaults, Not(Contains(Key("guidance-2"))));
 }
 
-// A part of the tiny model as a file by itself, with its config beside it.
+// Returns a part of the tiny model as a single file, with its config beside it.
 fs::path alone(const test::ScratchFolder& scratch, const std::string& part) {
   const fs::path to = scratch.path / (part + ".safetensors");
   fs::copy_file(find_weights(fs::path(test::model_path()) / part), to);

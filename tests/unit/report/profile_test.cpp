@@ -108,7 +108,7 @@ TEST(Profile, ChromeTrace) {
   EXPECT_EQ(complete, 1);
 }
 
-// What a GPU's profiler tells: ranges of another clock, a parent after its children, on a track of its own.
+// Events of a GPU's profiler: ranges by another clock, a parent after its children, on a separate track.
 TEST(Profile, DeviceEventsAreATreeAndATrackOfTheirOwn) {
   RunProfiler profiler;
   { const ProfileRange range(&profiler, "step", group); }

@@ -1,4 +1,5 @@
-// The communicator's contract with ranks that are threads; a team of ranks and who gives up; attention whose tokens are divided.
+// The communicator's contract, with ranks that are threads; a team of ranks when some of them fail; attention
+// whose tokens are divided.
 #include "runtime/comm.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +35,7 @@ Tensor tensor_of(std::vector<float>& values, std::initializer_list<int64_t> dims
   return Tensor(values.data(), DType::f32, dims);
 }
 
-// body(comm) on ranks of one group.
+// Calls body(comm) on the ranks of one group.
 void on_ranks(int ranks, const std::function<void(Comm&)>& body) {
   RankTeam(ranks, ranks).run({.groups = 1, .per_group = ranks}, [&](int, Comm& comm) { body(comm); });
 }
@@ -74,7 +75,7 @@ TEST(Ranks, ExchangeWhatTheContractSays) {
   on_ranks(kRanks, [](Comm& comm) {
     Alone a;
     const auto r = static_cast<float>(comm.rank());
-    // To rank p go p + 1 values, and nothing from rank 2 to rank 0 or back.
+    // Rank p gets p + 1 values, and nothing goes from rank 2 to rank 0 or back.
     std::vector<float> values = {10 * r, 10 * r + 1, 10 * r + 2, 10 * r + 3, 10 * r + 4, 10 * r + 5},
                        got(9, -1);
     std::vector<Tensor> from, to;
@@ -130,14 +131,15 @@ TEST(Ranks, NothingMovesInAMeasureRun) {
   a.stream.arena = &measure;
   std::vector<float> x(1), y = {7};
   const Tensor from[] = {tensor_of(x, {1}), Tensor()}, to[] = {tensor_of(y, {1}), Tensor()};
-  comm.all_to_all(from, to, a.stream);  // waits for nobody
+  comm.all_to_all(from, to, a.stream);  // waits for no other rank
   comm.gather(tensor_of(x, {1}), {}, a.stream);
   EXPECT_THAT(y, ElementsAre(7));
 }
 
 TEST(RankTeam, GroupsExchangeAmongThemselves) {
   std::mutex mutex;
-  std::set<std::tuple<int, int, int>> seen;  // rank, the comm's rank, whose word the group's first one has
+  // Rank, the comm's rank, and which rank's word the group's first one has.
+  std::set<std::tuple<int, int, int>> seen;
   RankTeam team(6, 4);
   EXPECT_EQ(team.pool(0).threads() + team.pool(3).threads(), 2)
       << "with fewer threads than ranks each has one";
@@ -155,7 +157,7 @@ TEST(RankTeam, GroupsExchangeAmongThemselves) {
                                 std::tuple(3, 0, 5), std::tuple(4, 1, -1), std::tuple(5, 2, -1)));
 }
 
-// Ranks that wait for one that has ended must end, too, with its error and no other.
+// Ranks that wait for one that has ended must also end, with its error and no other.
 TEST(RankTeam, OneRanksErrorEndsAllOfThem) {
   std::atomic<int> ended = 0;
   const auto run = [&](int failing) {
@@ -196,7 +198,7 @@ TEST(RankTeam, WarningsAreTheCallers) {
   EXPECT_THAT(lines, ElementsAre("warning: the same from two ranks"));
 }
 
-// A rank's tokens out of all: [B, T, …] → [B, its share, …].
+// Returns a rank's tokens out of all: [B, T, …] → [B, its share, …].
 std::vector<float> tokens_of(const std::vector<float>& whole, int64_t batch, int64_t tokens,
                              const runtime::Share& share) {
   std::vector<float> out;
@@ -227,7 +229,7 @@ TEST(AttendByHeads, GivesEachRankTheAttentionOfItsTokens) {
                            parts_of(tensor_of(qkv, {kBatch, kTokens, 3, kHeads, kDim}),
                                     tensor_of(whole, {kBatch, kTokens, kHeads, kDim})),
                            a.stream, [&](const runtime::HeadTensors& t) { attention(t, a.stream); });
-  for (const int ranks : {1, 2, 3, 4, 7})  // of seven, three have no heads
+  for (const int ranks : {1, 2, 3, 4, 7})  // with seven ranks, three have no heads
     on_ranks(ranks, [&](Comm& comm) {
       Alone mine;
       const runtime::Share own = share_of(kTokens, comm.rank(), ranks),

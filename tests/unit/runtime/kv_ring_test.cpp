@@ -1,4 +1,5 @@
-// The ring of keys and values: which frames it has, in which slots, for windows that blocks divide and others.
+// The ring of keys and values: which frames it has, in which slots, for windows that are multiples of blocks
+// and others.
 #include "runtime/kv_ring.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +58,8 @@ struct Filled {
   static float value(int64_t frame, int64_t token, int64_t layer) {
     return static_cast<float>(100 * frame + 10 * token + layer);
   }
-  // Rows with others' between them, as those of a joined product lie. in_place: keys are made in their place, if they have one.
+  // Rows with other values between them, as in a joined product. in_place: keys are made in their final
+  // place, if they have one.
   void put(int64_t layer, int64_t first, int64_t frames, bool in_place = false) {
     std::vector<float> rows(static_cast<size_t>(frames * kTokens * 3 * kChannels), -1.0f);
     const Tensor all(rows.data(), DType::f32, {frames * kTokens, 3 * kChannels});
@@ -73,7 +75,8 @@ struct Filled {
       std::copy_n(k.select(0, i).as<float>(), kChannels, place->select(0, i).as<float>());
     ring.put(layer, first, place ? Tensor() : k, v, stream);
   }
-  // The frames that it has once `end` is the next; each token of theirs must be there, and no other.
+  // Returns the frames that the ring has once `end` is the next; all of their tokens must be there, and no
+  // others.
   std::set<int64_t> frames(int64_t layer, int64_t end) const {
     std::set<int64_t> out;
     const Tensor k = ring.keys(layer, end), v = ring.values(layer, end);
@@ -99,7 +102,7 @@ TEST(KvRing, HasTheSinksAndTheLastFrames) {
                         Case{5, 2, 3}, Case{21, 5, 1}, Case{3, 0, 3}, Case{5, 1, 2}}) {
     Filled filled{.slots = {c.frames, c.sinks}};
     for (int64_t first = 0; first < 40; first += c.block)
-      for (int64_t pass = 0; pass < 4; ++pass) {  // each pass of a block puts its frames anew
+      for (int64_t pass = 0; pass < 4; ++pass) {  // each pass of a block writes its frames again
         const int64_t end = first + c.block;
         std::set<int64_t> want;
         for (int64_t f = 0; f < end; ++f)
@@ -113,7 +116,7 @@ TEST(KvRing, HasTheSinksAndTheLastFrames) {
   }
 }
 
-// Keys are made in the ring where a block's slots are one after the other, and not where a sink's have to be kept twice.
+// Keys are made in the ring if a block's slots are consecutive, but not if a sink's must be kept twice.
 TEST(KvRing, PlacesOfBlocks) {
   const auto places = [](int64_t frames, int64_t sinks, bool moving) {
     const Filled filled{.slots = {frames, sinks}};
@@ -140,7 +143,8 @@ TEST(KvRing, PlacesOfBlocks) {
   EXPECT_EQ(places(7, 1, false), (List{0, 3, -1, 3, -1}));
 }
 
-// Turned by a quarter, a pair (a, b) is (-b, a): always of the first values, and only the sinks' keys.
+// Rotated by a quarter, a pair (a, b) becomes (-b, a): it always starts from the first values, and affects
+// only the sinks' keys.
 TEST(KvRing, SinksTurnFromTheirFirstValues) {
   Filled filled{.slots = {4, 2}};
   for (int64_t first = 0; first < 8; first += 2)

@@ -1,4 +1,4 @@
-// What a captured step is known by: where another set of adapters or another precision is used, it is another step.
+// The signature of a captured step: with another set of adapters or another precision, it is another step.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,4 +1,5 @@
-// UsualWait by a clock of its own: how late it returns, how often it looks, and that it never oversleeps for long.
+// UsualWait with a clock of its own: how late it returns, how often it checks, and that it never oversleeps
+// for long.
 #include "runtime/usual_wait.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@ namespace {
 
 struct Time {
   double now = 1000;    // any beginning
-  double over = 70e-6;  // by which a sleep is too long
+  double over = 70e-6;  // how much too long a sleep lasts
   int looks = 0, sleeps = 0;
   UsualWait::Clock clock() {
     return {[this] { return now; },
@@ -28,7 +29,7 @@ struct Result {
   int looks;
 };
 
-// One that takes so long.
+// Waits for something that takes this long.
 Result wait(UsualWait& w, Time& time, double takes) {
   const double begin = time.now, end = begin + takes;
   const int before = time.looks;

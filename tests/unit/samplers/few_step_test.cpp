@@ -35,21 +35,22 @@ TEST(FewStep, PublishedLists) {
   expect_list("causvid-14b", SamplerKind::euler, {999, 934, 862, 756, 603, 410, 250, 140, 74},
               {.999, .934, .862, .756, .603, .410, .250, .140, .074});
   expect_list("causvid-1.3b-4", SamplerKind::euler, {1000, 750, 500, 250}, {1, .75, .5, .25});
-  // 757 and 522 lie between entries of the table of shift
-  // 8; the nearest are those of 280 / 1000 and 120 / 1000.
+  // 757 and 522 lie between entries of the table with shift 8; the nearest are those of 280 / 1000 and 120 /
+  // 1000.
   expect_list("fastwan-3", SamplerKind::lcm, {1000, 757, 522}, {1, 2.24 / 2.96, 0.96 / 1.84});
   expect_list("causvid-causal-3", SamplerKind::lcm, {1000, 757, 522}, {1, 2.24 / 2.96, 0.96 / 1.84});
   expect_list("causvid-causal-4", SamplerKind::lcm, {1000, 960, 888.888889, 727.272727},
               {1, .96, 8.0 / 9, 8.0 / 11});
   expect_list("self-forcing-4", SamplerKind::lcm, {1000, 937.5, 2500 * third, 625},
               {1, .9375, 2.5 * third, .625});
-  // 1000, 666 and 333 of a thousand at shift 5, in float32: what the model is told is off by 8e-5 from the exact values.
+  // 1000, 666 and 333 of a thousand at shift 5, in float32: the model's timesteps differ by 8e-5 from the
+  // exact values.
   const auto sigma = [](float s) { return 5.0f * s / (1.0f + 4.0f * s); };
   expect_list("matrix-game-2-3", SamplerKind::lcm, {1000, sigma(0.666f) * 1000.0f, sigma(0.333f) * 1000.0f},
               {1, sigma(0.666f), sigma(0.333f)});
   expect_list("matrix-game-2-4", SamplerKind::lcm, {1000, 937.5, 2500 * third, 625},
               {1, .9375, 2.5 * third, .625});
-  // What rcm/inference's scripts come to: float64 sigmas, timesteps rounded to bfloat16.
+  // The values of rcm/inference's scripts: float64 sigmas, and timesteps rounded to bfloat16.
   expect_list("rcm-4", SamplerKind::lcm, {988, 932, 852, 608},
               {.9876543209876543, .933781061416858, .852895394823775, .608979049230431});
   expect_list("rcm-a14b-4", SamplerKind::lcm, {996, 932, 852, 608},
@@ -64,7 +65,7 @@ TEST(FewStep, ExpertsOfTheDistilledA14B) {
     for (int i = 0; i < 4; ++i) EXPECT_EQ(s.high_noise(i, boundary), i < 2);
 }
 
-// LightX2V counts two steps for each expert; by the boundary of I2V-A14B there would be three and one.
+// LightX2V counts two steps for each expert; I2V-A14B's boundary would give three and one.
 TEST(FewStep, ExpertsOfAListThatCountsTheirSteps) {
   const Schedule s = make_schedule(few_step_config("lightx2v-flf2v-4"));
   EXPECT_GE(s.timesteps[2], 900);

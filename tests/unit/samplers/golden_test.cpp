@@ -1,5 +1,5 @@
-// Grid::diffusers against diffusers 0.42.1 (tests/golden/samplers/make.py): sigmas and timesteps identical,
-// trajectories within 1e-6 of the largest magnitude.
+// Grid::diffusers compared with diffusers 0.42.1 (tests/golden/samplers/make.py): sigmas and timesteps are
+// identical, and trajectories are within 1e-6 of the largest magnitude.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

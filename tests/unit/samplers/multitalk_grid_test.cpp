@@ -1,5 +1,5 @@
-// Grid::multitalk against the sampler of MultiTalk and InfiniteTalk restated in torch (tests/golden/samplers/make_multitalk.py),
-// and against timesteps that its users publish.
+// Grid::multitalk compared with MultiTalk's and InfiniteTalk's sampler, restated in torch
+// (tests/golden/samplers/make_multitalk.py), and with timesteps that its users publish.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

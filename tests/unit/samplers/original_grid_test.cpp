@@ -1,6 +1,6 @@
-// Grid::original against published and measured values: the integer timesteps of Wan's own UniPC and DPM++
-// grids (listed from the original code) and a scalar trajectory each, x = 1 at the start, v = 0.3 x + 0.0005
-// t - 0.2.
+// Grid::original compared with published and measured values: the integer timesteps of Wan's own UniPC and
+// DPM++ grids (listed from the original code), and a scalar trajectory for each, with x = 1 at the start and
+// v = 0.3 x + 0.0005 t - 0.2.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -130,13 +130,13 @@ TEST(OriginalGrid, EulerShiftsOnce) {
   expect_near(once.timesteps, {1000, 937.5, 833.333333, 625}, 6e-5);
   expect_near(scalar_run(original(SamplerKind::euler, 4, 5)), {0.962500, 0.904427, 0.802762, 0.581931}, 6e-7);
 
-  SamplerConfig twice =
-      original(SamplerKind::euler, 4, 5);  // diffusers' pitfall, mimicked on its own grid only
+  // This mistake of diffusers is imitated only on its own grid.
+  SamplerConfig twice = original(SamplerKind::euler, 4, 5);
   twice.grid = Grid::diffusers;
   expect_near(sigmas(make_schedule(twice)), {1, .9097, .7173, .0244, 0}, 6e-5);
 }
 
-// A solver of order p must converge like it. The probability flow of a Gaussian, x0 ~ N(0, 0.25), has
+// A solver of order p must converge with that order. The probability flow of a Gaussian, x0 ~ N(0, 0.25), has
 // v = x (s - (1 - s) / 4) / (s^2 + (1 - s)^2 / 4) and the solution x(0) = x(1) / 2.
 TEST(OriginalGrid, SolversConvergeToTheExactFlow) {
   auto error = [](SamplerKind kind, int steps) {
@@ -154,7 +154,7 @@ TEST(OriginalGrid, SolversConvergeToTheExactFlow) {
   EXPECT_LT(error(SamplerKind::dpmpp, 100), 0.3 * error(SamplerKind::dpmpp, 20));
 }
 
-// Given sigmas that begin at exactly 1 meet the singular lambda in UniPC too.
+// Given sigmas that begin at exactly 1 also lead to the singular lambda in UniPC.
 TEST(OriginalGrid, UnipcFromSigmaOneHasNoNan) {
   SamplerConfig config;
   config.sigmas = {1, 0.9, 0.7, 0.4, 0.2};

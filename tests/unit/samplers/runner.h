@@ -1,5 +1,5 @@
-// The plain runner: an Update executed over std::vector<float>, each assignment in turn. State starts as NaN,
-// so that a read before the first write shows.
+// The plain runner executes an Update over std::vector<float>, one assignment after the other. State starts
+// as NaN, so that a read before the first write shows.
 #pragma once
 
 #include <functional>

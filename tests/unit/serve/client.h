@@ -1,4 +1,4 @@
-// A visitor's programs: one request over a connection of its own, and a socket. They wait 20 s at most for anything.
+// A visitor's programs: a request over its own connection, and a socket. They wait at most 20 s for anything.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "drawn_world.h"
+#include "serve/net_types.h"
 #include "serve/page_server.h"
 
 namespace tachy::test {
@@ -39,10 +40,10 @@ inline tcp::endpoint here(int port) {
   return {asio::ip::address_v4::loopback(), static_cast<uint16_t>(port)};
 }
 
-// What is sent as it is, and all that comes back.
+// Sends bytes unchanged, and returns everything that comes back.
 inline std::string send_raw(int port, const std::string& bytes) {
   asio::io_context io;
-  beast::tcp_stream stream(io);
+  serve::TcpStream stream(io);
   std::string out;
   char piece[4096];
   stream.expires_after(std::chrono::seconds(20));
@@ -86,7 +87,7 @@ struct Message {
 
 class Visitor {
  public:
-  // Status of the handshake: 101 where the socket is open.
+  // Returns the status of the handshake: 101 if the socket is open.
   unsigned open(int port, const std::string& query = "", const std::string& origin = "",
                 const std::string& host = "") {
     const std::string name = host.empty() ? fmt::format("127.0.0.1:{}", port) : host;
@@ -108,7 +109,7 @@ class Visitor {
   }
   bool send(const std::string& text) { return write(text, true); }
   bool send_bytes(const std::string& bytes) { return write(bytes, false); }
-  // Nothing: it was closed (reason()).
+  // Returns nothing if it was closed (reason()).
   std::optional<Message> receive() {
     beast::flat_buffer in;
     beast::error_code failed;
@@ -119,7 +120,7 @@ class Visitor {
     if (failed) return std::nullopt;
     return Message{socket_->got_text(), beast::buffers_to_string(in.data())};
   }
-  // The next event of that type; frames on the way are acknowledged. Nothing: it was closed.
+  // Returns the next event of that type, acknowledging frames on the way; nothing if it was closed.
   std::optional<nlohmann::json> event(const std::string& type, const std::string& state = "") {
     while (auto message = receive()) {
       if (!message->text) {
@@ -167,10 +168,10 @@ class Visitor {
   }
 
   asio::io_context io_;
-  std::optional<beast::websocket::stream<beast::tcp_stream>> socket_;
+  std::optional<beast::websocket::stream<serve::TcpStream, false>> socket_;
 };
 
-// A server of the drawn world in a thread of its own.
+// A server of the drawn world, in a thread of its own.
 class ServerTest : public testing::Test {
  protected:
   void TearDown() override { close(); }
@@ -191,7 +192,7 @@ class ServerTest : public testing::Test {
   Reply get(const std::string& target, Headers headers = {}) {
     return request(port_, "GET", target, std::move(headers));
   }
-  // A visit whose world runs.
+  // Begins a visit and waits until its world runs.
   nlohmann::json start(Visitor& visitor) {
     EXPECT_EQ(visitor.open(port_), 101u);
     const auto hello = visitor.event("hello");
@@ -205,7 +206,7 @@ class ServerTest : public testing::Test {
   }
 
   serve::PageOptions options_;
-  std::function<void(WorldInfo&)> describe_;  // another world than the drawn one
+  std::function<void(WorldInfo&)> describe_;  // changes the drawn world into another one
   std::unique_ptr<DrawnWorld> world_;
   std::unique_ptr<serve::PageServer> server_;
   std::thread thread_;

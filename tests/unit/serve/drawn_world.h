@@ -1,6 +1,7 @@
-// A world without a model: a square that W, S, A and D move by two pixels a frame over a ground of the start picture's colour.
-// Cells at the top are bright while their key is held, and a bar below them is as long as the mouse's yaw. What a real one
-// does wrong it does when asked to: blocks that take time, a block that is not finite.
+// A world without a model: W, S, A and D move a square by two pixels per frame over a background in the start
+// picture's colour. Cells at the top are bright while their key is held, and a bar below them is as long as
+// the mouse's yaw. On request it makes a real world's errors: blocks that take time, or a block that is not
+// finite.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +27,7 @@ class DrawnWorld : public serve::SteeredWorld {
   }
 
   const WorldInfo& info() const override { return info_; }
-  WorldInfo& about() { return info_; }  // to be another world, before anybody asks
+  WorldInfo& about() { return info_; }  // to be changed before anything asks for it
   std::string device() const override { return "drawn"; }
 
   void start(const WorldStart& start) override {

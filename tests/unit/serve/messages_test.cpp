@@ -1,4 +1,4 @@
-// What a visitor may say, word by word, and what a frame's header looks like.
+// The messages that a visitor may send, word by word, and the layout of a frame's header.
 #include "serve/messages.h"
 
 #include <gmock/gmock.h>

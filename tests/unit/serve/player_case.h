@@ -1,4 +1,4 @@
-// A player of the drawn world without a server: its orders, and what it sends.
+// A player of the drawn world without a server: its orders, and the messages that it sends.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ class PlayerTest : public testing::Test {
     player_->attach(outbox);
     return outbox;
   }
-  // The next event of that type and, where one is given, state.
+  // Returns the next event of that type and, if one is given, that state.
   nlohmann::json event(const std::string& type, const std::string& state = "") {
     for (const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
          std::chrono::steady_clock::now() < until; std::this_thread::sleep_for(std::chrono::milliseconds(1)))

@@ -1,5 +1,6 @@
-// The world's thread: blocks at the video's pace, the latest keys at a block's begin, orders that replace one another, errors that
-// are said and do not end it, recordings. Orders that meet: orders_test.cpp.
+// The world's thread: blocks at the video's pace, the latest keys at the beginning of a block, orders that
+// replace one another, errors that are reported and do not end it, recordings. orders_test.cpp tests orders
+// that meet.
 #include <filesystem>
 #include <fstream>
 
@@ -43,7 +44,7 @@ TEST_F(PlayerTest, ABlockFollowsWhatIsHeldWhenItBegins) {
   player_->start({});
   event("state", "running");
   player_->act({{0, 0, 0, 1}, {0, 0}}, 1);
-  player_->act({{1, 0, 0, 0}, {0, 0.1f}}, 2);  // keys faster than blocks: the latest counts
+  player_->act({{1, 0, 0, 0}, {0, 0.1f}}, 2);  // keys change faster than blocks: the latest ones count
   for (;;) {
     const auto bytes = frame();
     const uint64_t stamp = number_at(bytes, 24, 8);
@@ -190,7 +191,7 @@ TEST_F(PlayerTest, RecordingsEndAndAreRemoved) {
   const auto path = shelf_.find(done["id"].get<std::string>())->path;
   EXPECT_TRUE(std::filesystem::exists(path));
   shelf_.put(nullptr);
-  // The world's thread may hold it a moment longer than it takes to say so.
+  // The world's thread may hold it for a moment after it has reported the end.
   for (int i = 0; i < 5000 && std::filesystem::exists(path.parent_path()); ++i)
     std::this_thread::sleep_for(1ms);
   EXPECT_FALSE(std::filesystem::exists(path.parent_path()));

@@ -1,4 +1,5 @@
-// What waits for a visitor is bounded, and what is dropped is the oldest; what a visitor sends has a rate.
+// The messages that wait for a visitor are limited, the oldest are dropped first, and a visitor's messages
+// have a limited rate.
 #include <gtest/gtest.h>
 
 #include <thread>

@@ -1,4 +1,5 @@
-// Visits: one at a time, keys to pictures, what ends one and what does not, and that the next one finds a free world.
+// Visits: one at a time, from keys to pictures, what ends a visit and what does not, and that the next visit
+// finds a free world.
 #include "client.h"
 #include "media/picture/image_reader.h"
 #include "serve/messages.h"
@@ -130,7 +131,7 @@ TEST_F(PageVisits, FasterThanTheRateIsReadAtTheRate) {
   for (;;) {
     const auto frame = visitor.frame();
     ASSERT_TRUE(frame) << "the visit goes on";
-    if (Visitor::number(*frame, 24) == 120) break;  // the latest counts in the end
+    if (Visitor::number(*frame, 24) == 120) break;  // in the end the latest counts
   }
   EXPECT_GT(std::chrono::steady_clock::now() - begin, 450ms) << "100 beyond the burst at 200 a second";
 }
@@ -141,7 +142,7 @@ TEST_F(PageVisits, WhoNeverReadsIsSentAway) {
   Visitor visitor;
   ASSERT_EQ(visitor.open(port_), 101u);
   visitor.send(R"({"type":"start"})");
-  visitor.send(R"({"type":"input","keys":["W"],"stamp":1})");  // held: it is not idle
+  visitor.send(R"({"type":"input","keys":["W"],"stamp":1})");  // a key is held, so it is not idle
   const auto begin = std::chrono::steady_clock::now();
   wait_until_free();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 4s);
@@ -192,10 +193,10 @@ TEST_F(PageVisits, WhoPressesNothingIsSentAway) {
   EXPECT_EQ(visitor.reason(), 1000u);
 }
 
-// Nobody can press anything at what is not there yet.
+// A visitor cannot press anything before the world has begun.
 TEST_F(PageVisits, AWorldThatIsAboutToBeginIsWaitedFor) {
   options_.play.limits.idle = 200ms;
-  open(120, 1);  // a second for a block
+  open(120, 1);  // a second per block
   Visitor visitor;
   start(visitor);
   EXPECT_TRUE(visitor.frame());
@@ -219,7 +220,7 @@ TEST_F(PageVisits, WhoCanOnlyWatchIsNotIdle) {
 
 TEST_F(PageVisits, AWordComesEveryFewSeconds) {
   options_.play.limits.alive = 50ms;
-  options_.play.limits.idle = options_.play.limits.stalled = 1s;  // looked at every 100 ms
+  options_.play.limits.idle = options_.play.limits.stalled = 1s;  // checked every 100 ms
   open();
   Visitor visitor;
   ASSERT_EQ(visitor.open(port_), 101u);
@@ -229,7 +230,7 @@ TEST_F(PageVisits, AWordComesEveryFewSeconds) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(visitor.event("alive")) << "though nothing runs";
 }
 
-// At the video's 12 frames a second; here as fast as it goes.
+// The video has 12 frames per second; here it runs as fast as possible.
 TEST_F(PageVisits, TenMinutesTakeTheMemoryOfOne) {
   options_.play.limits.messages_per_second = 1e6;
   open(1e5);
@@ -248,7 +249,7 @@ TEST_F(PageVisits, TenMinutesTakeTheMemoryOfOne) {
       visitor.send(fmt::format(R"({{"type":"input","keys":[{}],"stamp":{}}})", i % 8 ? "\"W\"" : "", i));
     if (i == 720) warm = resident_kb();
   }
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose own memory grows
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // the memory of these grows by itself
   EXPECT_LT(resident_kb() - warm, 3072);
 #endif
   EXPECT_GT(warm, 0);

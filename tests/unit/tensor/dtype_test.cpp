@@ -1,5 +1,5 @@
-// Scalar conversions, exhaustive: each narrow value widened against its definition,
-// sign * mantissa * 2^exponent, and each widened value, and each midpoint between neighbours, narrowed back.
+// Scalar conversions, exhaustively: each narrow value is widened and compared with its definition, sign *
+// mantissa * 2^exponent, and each widened value, and each midpoint between neighbours, is narrowed back.
 #include "tensor/dtype.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,8 @@ constexpr DType kAll[] = {DType::f32,     DType::f16, DType::bf16, DType::f8_e4m
                           DType::f8_e5m2, DType::f64, DType::i64,  DType::i32,
                           DType::i16,     DType::i8,  DType::u8,   DType::boolean};
 
-// The value of an IEEE-like format: `exponent_bits`, `mantissa_bits`, infinities and NaN at the top exponent.
+// Returns the value of an IEEE-like format: `exponent_bits`, `mantissa_bits`, infinities and NaN at the top
+// exponent.
 double ieee_value(uint32_t bits, int exponent_bits, int mantissa_bits) {
   const uint32_t mantissa = bits & ((1u << mantissa_bits) - 1);
   const auto exponent = static_cast<int>((bits >> mantissa_bits) & ((1u << exponent_bits) - 1));
@@ -69,8 +70,8 @@ TEST(DType, WideningIsExact) {
   EXPECT_EQ(to_float(f8_e4m3_t{0x7e}), 448.0f);
 }
 
-// Every finite value v with its upper neighbour w (same sign, larger magnitude): v itself, the midpoint,
-// which goes to the even one of the two, and the floats next to the midpoint.
+// Tests every finite value v with its upper neighbour w (same sign, larger magnitude): v itself, the
+// midpoint, which rounds to the even one of the two, and the floats next to the midpoint.
 template <class Narrow>
 void expect_rounding(Narrow (*narrow)(float), int exponent_bits, int mantissa_bits) {
   const uint32_t top = ((1u << exponent_bits) - 1) << mantissa_bits;
@@ -93,8 +94,8 @@ void expect_rounding(Narrow (*narrow)(float), int exponent_bits, int mantissa_bi
   EXPECT_EQ(narrow(-HUGE_VALF).bits, 0x8000u | top);
   EXPECT_EQ(narrow(std::numeric_limits<float>::max()).bits, top);  // rounds to infinity
   EXPECT_TRUE(std::isnan(to_float(narrow(std::nanf("")))));
-  EXPECT_TRUE(
-      std::isnan(to_float(narrow(std::bit_cast<float>(0x7f800001u)))));  // payload in the dropped bits
+  // The payload is in the dropped bits.
+  EXPECT_TRUE(std::isnan(to_float(narrow(std::bit_cast<float>(0x7f800001u)))));
 }
 
 TEST(DType, NarrowingToHalfRoundsToNearestEven) { expect_rounding<f16_t>(to_f16, 5, 10); }

@@ -48,7 +48,7 @@ TEST(Buffer, TensorsMustFit) {
 
 TEST(Buffer, TooLargeIsOutOfMemory) {
   const size_t before = Buffer::live_bytes();
-#ifdef __SANITIZE_ADDRESS__  // aborts on sizes that only the allocator can refuse
+#ifdef __SANITIZE_ADDRESS__  // it aborts on sizes that only the allocator can refuse
   const size_t sizes[] = {std::numeric_limits<size_t>::max(), size_t{1} << 56};
 #else
   const size_t sizes[] = {std::numeric_limits<size_t>::max(), size_t{1} << 55};
@@ -64,7 +64,7 @@ TEST(Buffer, TooLargeIsOutOfMemory) {
   EXPECT_EQ(Buffer::live_bytes(), before);
 }
 
-// The same "model" for a measuring and a real arena.
+// The same "model" for a measuring arena and a real one.
 void walk(Arena& arena) {
   const Tensor kept = arena.f32({10, 10});
   for (int block = 0; block < 3; ++block) {
@@ -79,7 +79,7 @@ void walk(Arena& arena) {
   }
 }
 
-// The same with an allocation for each tensor: nothing follows from one address for another.
+// The same with an allocation for each tensor: one address says nothing about another.
 void walk_pieces(Arena& arena) {
   const Tensor kept = arena.f32({10, 10});
   for (int block = 0; block < 3; ++block) {
@@ -100,7 +100,7 @@ TEST(Arena, MeasureRunGivesTheExactPeak) {
   EXPECT_FALSE(exact.measuring());
   walk(exact);
   EXPECT_EQ(exact.peak(), exact.capacity());
-  EXPECT_EQ(exact.mark(), 512u);  // scopes gave their part back
+  EXPECT_EQ(exact.mark(), 512u);  // scopes have released their part
   exact.rewind(0);
   walk(exact);
 
@@ -134,8 +134,8 @@ TEST(ArenaOfPieces, EachIsFreedWhenItIsGivenBack) {
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-// What the arena is for: AddressSanitizer sees one byte too many, and a tensor that is used after it was given back. In an
-// arena of one block neither is seen.
+// The purpose of such an arena: AddressSanitizer notices one byte too many, and a tensor that is used after
+// its release. In an arena of one block it notices neither.
 TEST(ArenaOfPieces, AddressSanitizerSeesWhoLeavesAPiece) {
   const auto overrun = [](Arena::Kind kind) {
     Arena arena(4096, nullptr, kind);

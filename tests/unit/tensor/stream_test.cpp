@@ -1,4 +1,4 @@
-// What a Stream is made of: where it runs, in which numbers, who watches.
+// The parts of a Stream: where it runs, in which precision, and what watches it.
 #include "tensor/stream.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ TEST(Device, HasATypeAndAnIndex) {
   EXPECT_EQ(Tensor(nullptr, DType::f32, {2}).device, Device::cpu);
 }
 
-// A device that only says which one it is.
+// A device that only tells which one it is.
 class Named final : public DeviceMemory {
  public:
   explicit Named(int index) : index_(index) {}
@@ -117,7 +117,7 @@ TEST(Hooks, FlopsAreCountedInMeasureRunsOnly) {
   stream.arena = &real;
   stream.count_flops(100);
   EXPECT_EQ(flops, 100u);
-  Stream{.arena = &measure}.count_flops(100);  // nobody asks
+  Stream{.arena = &measure}.count_flops(100);  // nothing counts them
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ TEST_F(TensorTest, View) {
   EXPECT_THROW(t.view({5, -1}), Error);
   EXPECT_THROW(t.view({23}), Error);
   EXPECT_THROW(t.transpose(0, 1).view({24}), Error);
-  // A size-1 axis has no say in contiguity.
+  // An axis of size 1 does not affect contiguity.
   EXPECT_TRUE(t.slice(0, 0, 1).transpose(0, 1).contiguous());
 }
 

@@ -1,4 +1,4 @@
-// What is counted in measure runs: by stage, and with repeated passes multiplied.
+// The counts of measure runs: by stage, and with repeated passes multiplied.
 #include "tensor/work_tally.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TEST(WorkTally, LikeCallsAreOneAndStagesStayApart) {
   tally.note(kProduct), tally.note(kProduct), tally.note(kCopy);
   tally.begin_stage("decode");
   tally.note(kCopy);
-  tally.begin_stage("denoise");  // of the next window
+  tally.begin_stage("denoise");  // for the next window
   tally.note(kProduct);
   const auto stages = tally.stages();
   ASSERT_EQ(stages.size(), 2u);
@@ -45,7 +45,7 @@ TEST(WorkTally, RepeatsWhatCameSince) {
   tally.repeat_since(before, 5);
   EXPECT_EQ(calls_of(tally.stages()[0], "gemm"), 1 + 5);
   EXPECT_EQ(calls_of(tally.stages()[0], "copy"), 5);
-  tally.repeat_since(tally, 7);  // nothing came
+  tally.repeat_since(tally, 7);  // nothing was added
   EXPECT_EQ(calls_of(tally.stages()[0], "gemm"), 1 + 5);
 }
 

@@ -1,4 +1,5 @@
-// Prompt cleaning against ftfy and Python, mojibake suspicion against ftfy's repair, bad input.
+// Prompt cleaning compared with ftfy and Python, suspicion of mojibake compared with ftfy's repair, and bad
+// input.
 #include "text/clean_prompt.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Compares what a prompt loses that is too long with the tokenizers library (tests/golden/text/make_dropped.py).
+// The dropped part of a prompt that is too long, compared with the tokenizers library
+// (tests/golden/text/make_dropped.py).
 #include <gtest/gtest.h>
 
 #include "golden.h"
@@ -40,7 +41,7 @@ TEST(DroppedTokens, NumberAndFirstWordAreTheLibrarys) {
   EXPECT_EQ(over, 15);
 }
 
-// Single files carry spiece.model, folders of the original as well.
+// Single files contain spiece.model, and so do folders of the original.
 TEST(DroppedTokens, OfBothTokenizers) {
   for (const auto& file : {golden_path("small/spiece.model"), golden_path("small/tokenizer.json")}) {
     const auto tokenizer = Tokenizer::open(file);

@@ -1,4 +1,5 @@
-// Names of files made of prompts: every script keeps its letters, and nothing gets in that a shell, a path or an eye trips over.
+// Names of files made from prompts: every script keeps its letters, and there is nothing in them that would
+// confuse a shell, a path or a reader.
 #include "text/file_name.h"
 
 #include <gmock/gmock.h>

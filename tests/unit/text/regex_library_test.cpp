@@ -1,5 +1,6 @@
-// Oniguruma, which the tokenizer's regular expressions go through, also exports the names of POSIX's. Programs that
-// link it must still find the C library's: GoogleTest's own matchers call them, and so may any other library.
+// Oniguruma, which handles the tokenizer's regular expressions, also exports POSIX's names. Programs that
+// link it must still find the C library's functions: GoogleTest's own matchers call them, and so may any
+// other library.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// text_lines clean | text_lines encode FOLDER_OR_FILE: a JSON string a line in, a JSON value a line out (the
-// cleaned text; the ids). The other half of tests/golden/text/compare.py.
+// text_lines clean | text_lines encode FOLDER_OR_FILE: reads one JSON string per line and writes one JSON
+// value per line (the cleaned text, or the ids). It is the other half of tests/golden/text/compare.py.
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Files that lie: every one must end in an Error that names the file, none in a crash or a hang.
+// Files that lie: each must end in an Error that names the file, and none in a crash or a hang.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -16,7 +16,7 @@ using nlohmann::json;
 using test::golden_json;
 using test::read_golden;
 
-// The Error's text; empty when there was none.
+// Returns the Error's text; empty if there was none.
 template <class F>
 std::string error_of(F call) {
   try {
@@ -184,7 +184,7 @@ TEST(HostileSpiece, NestedKeys) {
   const auto tokenizer = Tokenizer::from_spiece(nested, "nested");
   EXPECT_EQ(tokenizer->encode(std::string(100, 'a')).back(), 102) << "the longest of a hundred";
 
-  // A trie whose node for 'a' is its own child, and a key each time.
+  // A trie whose node for 'a' is its own child, with a key each time.
   uint32_t units[512] = {256u << 10};
   units[256] = 1u << 31;
   units[256 + 'a'] = 'a' | 1u << 8 | uint32_t{'a'} << 10;
@@ -193,12 +193,12 @@ TEST(HostileSpiece, NestedKeys) {
   const std::string message =
       error_of([&] { text::Charsmap::parse(map + std::string("x\0", 2), "bad.file"); });
   EXPECT_NE(message.find("begin one another"), std::string::npos) << message;
-  units[256 + 'a'] ^= 1u << 8;  // without the key it is only a long way to nowhere
+  units[256 + 'a'] ^= 1u << 8;  // without the key it is only a long path to nowhere
   map.replace(4, sizeof(units), reinterpret_cast<const char*>(units), sizeof(units));
   EXPECT_EQ(text::Charsmap::parse(map + std::string("x\0", 2), "bad.file").normalize("aab"), "aab");
 }
 
-// Random damage: whatever loads must also encode.
+// Random damage: a file that still loads must also encode.
 template <class Load>
 void mutate(std::string good, int rounds, Load load) {
   set_quiet(true);

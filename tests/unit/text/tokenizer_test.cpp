@@ -1,4 +1,4 @@
-// Token ids against the `tokenizers` library and against sentencepiece; opening folders; the padded form.
+// Token ids compared with the `tokenizers` library and with sentencepiece; opening folders; the padded form.
 #include "text/tokenizer.h"
 
 #include <fmt/format.h>
@@ -85,7 +85,8 @@ TEST_F(TokenizerGolden, SpieceEqualsSentencePiece) {
   expect_ids(*tokenizer, (*golden_)["spiece"], "spiece");
 }
 
-// Character maps, user-defined and byte pieces, spaces kept or not, the mark in front, behind or nowhere.
+// Character maps, user-defined and byte pieces, spaces kept or not, and the mark in front, at the end or
+// nowhere.
 TEST(SpieceGolden, EachKindOfFileEqualsSentencePiece) {
   size_t cases = 0;
   for (const auto& kind : golden_json("spiece.json")) {
@@ -98,7 +99,7 @@ TEST(SpieceGolden, EachKindOfFileEqualsSentencePiece) {
   EXPECT_GT(cases, 600u);
 }
 
-// Files of other containers hold the pieces, and no spiece.model.
+// Files in other formats hold the pieces, but no spiece.model.
 TEST(VocabularyGolden, IdsAreThoseOfTheSpieceModel) {
   size_t cases = 0;
   for (const auto& kind : golden_json("spiece.json")) {
@@ -166,7 +167,7 @@ TEST_F(TokenizerGolden, BothFilesGiveTheSameIds) {
   size_t compared = 0;
   for (const auto& row : (*golden_)["spiece"]) {
     const std::string text = row[0];
-    // Control pieces in the text, and a mark typed by hand, are where the two libraries differ.
+    // The two libraries differ for control pieces in the text, and for a mark that is typed by hand.
     if (text.find("\xE2\x96\x81") != text.npos || text.starts_with(' ')) continue;
     EXPECT_EQ(from_json->encode(text), from_spiece->encode(text)) << row[0];
     ++compared;
@@ -207,8 +208,7 @@ TEST(Tokenizer, RefusesTextThatIsNotUtf8) {
   EXPECT_THROW(Tokenizer::open(golden_path("small/spiece.model"))->encode("\xC3"), Error);
 }
 
-// A file with 256 byte pieces and byte fallback, as umT5's
-// spiece.model: unknown runs are one id all the same.
+// A file with 256 byte pieces and byte fallback, like umT5's spiece.model: unknown runs still become one id.
 TEST(Tokenizer, BytePiecesBecomeOneUnknown) {
   const auto tokenizer = Tokenizer::open(golden_path("small/bytes.model"));
   const Ids ids = tokenizer->encode("a\xF0\x9F\xA6\x8A\xF0\x9F\xA6\x8A b");
@@ -216,8 +216,8 @@ TEST(Tokenizer, BytePiecesBecomeOneUnknown) {
   for (int32_t id : ids) EXPECT_FALSE(tokenizer->piece(id).starts_with("<0x")) << id;
 }
 
-// The size of umT5's file (256,300 pieces, 17 MB), made up here. The limit is loose: it guards against a
-// reader that is quadratic or copies the vocabulary into a tree; the figure itself is in the log.
+// Made-up data of the size of umT5's file (256,300 pieces, 17 MB). The limit is loose: it guards against a
+// reader that is quadratic or copies the vocabulary into a tree; the actual time is in the log.
 TEST(Tokenizer, LoadsAVocabularyOfUmT5sSize) {
   constexpr int kPieces = 256300;
   std::string file = R"({"model":{"type":"Unigram","unk_id":2,"vocab":[["<pad>",0],["</s>",0],["<unk>",0])";
@@ -239,7 +239,7 @@ TEST(Tokenizer, LoadsAVocabularyOfUmT5sSize) {
   EXPECT_FALSE(tokenizer->encode(piece).empty());
 }
 
-// Ids collected from public fixtures of other projects; run with the published file:
+// Ids collected from public fixtures of other projects. To run it with the published file, set
 // TACHY_UMT5_TOKENIZER=…/tokenizer.json (or its folder, or spiece.model).
 TEST(Tokenizer, PublishedUmT5) {
   const char* path = std::getenv("TACHY_UMT5_TOKENIZER");
@@ -285,7 +285,7 @@ TEST(Regex, MatchesAndRefuses) {
   EXPECT_THROW(text::Regex::compile(std::string(2000, '(') + "a" + std::string(2000, ')'), "test"), Error);
 }
 
-// Python's dialect, from the text's beginning (tests/golden/adapters/patterns.json has many more).
+// Python's dialect, matched at the text's beginning (tests/golden/adapters/patterns.json has many more).
 TEST(Regex, PythonsPatterns) {
   const auto starts = [](const char* pattern, const char* text) {
     return text::Regex::python(pattern, "test").matches_start(text, 1000);

@@ -1,5 +1,6 @@
-// Checkpoints of training (tests/golden/weights/make_checkpoints.py): the model among an optimizer, averaged weights, a
-// critic, configs and states of random generators. Nothing of them is executed, and none of them is taken for weights.
+// Checkpoints of training (tests/golden/weights/make_checkpoints.py): the model among an optimizer, averaged
+// weights, a critic, configs and states of random generators. None of these is executed or mistaken for
+// weights.
 #include "support.h"
 #include "weights/names/rename.h"
 #include "weights/scope.h"
@@ -16,7 +17,7 @@ struct Opened {
   std::shared_ptr<TensorSource> source;
   std::string said;
 };
-// A copy under a name of its own: each warning is given once.
+// Opens a copy under another name, because each warning is given only once.
 Opened open_said(const std::string& name, const std::string& copy) {
   static const TempFolder folder;
   fs::copy_file(golden(name), folder / copy);

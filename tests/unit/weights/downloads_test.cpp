@@ -1,5 +1,5 @@
-// Tests what downloads leave under the name of weights: pages, pointers, archives, parts, links to nothing, caches. Each report
-// says what it is and what to do.
+// Files that downloads leave under the name of weights: pages, pointers, archives, parts, links to nothing,
+// caches. Each error says what the file is and what to do.
 #include "base/foreign_file.h"
 #include "support.h"
 #include "weights/hub_cache.h"
@@ -53,7 +53,7 @@ TEST(Downloads, AreToldWhatTheyAre) {
   });
 }
 
-// The length of a safetensors header may begin as an archive does.
+// The length of a safetensors header may look like the beginning of an archive.
 TEST(Downloads, WeightsAreNotTakenForArchives) {
   const TempFolder folder;
   std::string header = R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
@@ -89,12 +89,12 @@ TEST(Downloads, LinksToNothing) {
                [&] { read_json(folder / "config.json"); });
   fs::remove(folder / "model.safetensors");
   expect_error(ErrorCode::not_found, "config.json: it is a link to gone", [&] { open_model(folder.path()); });
-  // Another precision does not take its place.
+  // A file of another precision does not replace it.
   write_bytes(folder / "m/model.fp16.safetensors", one_tensor());
   fs::create_symlink("gone", folder / "m/model.safetensors");
   expect_error(ErrorCode::not_found, "model.safetensors: it is a link to gone",
                [&] { open_weights(folder / "m"); });
-  // One that nobody looks for is nobody's error.
+  // A file that nothing looks for causes no error.
   write_bytes(folder / "model.safetensors", one_tensor());
   EXPECT_NO_THROW(open_weights(folder.path()));
 }

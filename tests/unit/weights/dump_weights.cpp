@@ -1,5 +1,5 @@
-// dump_weights IN OUT.safetensors: every float tensor of any weights file as float32. For tests/reference, and
-// with --time for how fast each type is decoded.
+// dump_weights IN OUT.safetensors writes every float tensor of any weights file as float32. For
+// tests/reference, and with --time to show how fast each type is decoded.
 #include <chrono>
 #include <cstdio>
 #include <deque>
@@ -51,7 +51,7 @@ void dump(const Scope& scope, const char* to) {
   write_safetensors(to, std::move(out));
 }
 
-// In slabs that stay in the cache, as products take them.
+// Times decoding in slabs that stay in the cache, as products use them.
 void time_types(const TensorSource& source) {
   constexpr int64_t kSlab = 1 << 16;
   constexpr double kSeconds = 0.3;

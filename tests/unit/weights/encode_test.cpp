@@ -1,4 +1,5 @@
-// Encoders against the gguf package and torch, bit by bit, and files whose data is written piece by piece.
+// Encoders compared with the gguf package and torch, bit by bit, and files whose data is written piece by
+// piece.
 #include <numeric>
 #include <set>
 
@@ -72,7 +73,7 @@ TEST(Encode, WhatHasNoScaleStaysWithinItsCodes) {
   EXPECT_EQ(e4m3_scale(1e-45f), 1) << "too small for a scale of its own";
   EXPECT_TRUE(std::isnan(largest_magnitude(std::vector<float>{1, NAN, 2})));
   EXPECT_EQ(largest_magnitude(std::vector<float>{1, -INFINITY, 2}), INFINITY);
-  // 1 / d overflows: the codes mean nothing then, but they are codes.
+  // 1 / d overflows: the codes are meaningless then, but still valid codes.
   std::vector<float> tiny(32);
   std::iota(tiny.begin(), tiny.end(), -16.0f);
   for (float& value : tiny) value *= 1e-42f;
@@ -86,7 +87,7 @@ TEST(Encode, WhatHasNoScaleStaysWithinItsCodes) {
   }
 }
 
-// Every type, a tensor of five dimensions and one whose data does not end at a multiple of the alignment.
+// Every type, a tensor with five dimensions, and one whose data does not end at a multiple of the alignment.
 TEST(Encode, GgufFilesAreReadBack) {
   const TempFolder folder;
   const std::vector<int64_t> dims = {3, 64};

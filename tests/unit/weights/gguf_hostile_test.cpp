@@ -74,7 +74,8 @@ TEST(GgufHostile, VersionsAndByteOrder) {
   refuses(bytes, "byte 4: the file is big endian", ErrorCode::unsupported);
 }
 
-// Parts of a split file: `no` of `count`, counted from 0, which say that all hold `tensors`.
+// Parts of a split file: `no` of `count`, counted from 0, which claim that all of them together hold
+// `tensors`.
 std::string part(uint32_t no, uint32_t count, uint32_t tensors, const std::vector<std::string>& held,
                  std::vector<std::string> keys = {}) {
   keys.push_back(key("split.no", kU32, u32(no)));

@@ -1,4 +1,5 @@
-// What the gguf package reads from its own files, bit by bit: values of every type, shapes, keys, names.
+// Compared with what the gguf package reads from its own files, bit by bit: values of every type, shapes,
+// keys, names.
 #include "weights/gguf/gguf.h"
 
 #include <fmt/format.h>
@@ -194,12 +195,13 @@ TEST(Gguf, FoldersAreSearchedForIt) {
   EXPECT_EQ(find_weights(folder.path()), path);
   EXPECT_TRUE(open_weights(folder.path())->has("q4_k.weight"));
   EXPECT_TRUE(open_weights(path, FileAccess::read)->has("q4_k.weight"));
-  // A name tells nothing.
+  // The name does not matter.
   fs::rename(path, folder / "model.safetensors");
   EXPECT_TRUE(open_weights(folder.path())->has("q4_k.weight"));
 }
 
-// split/ is what the reference's writer makes of blocks.gguf's like: three parts, the keys in the first.
+// split/ is made by the reference's writer from tensors like those of blocks.gguf: three parts, with the keys
+// in the first.
 TEST(Gguf, PartsAreOneFile) {
   const auto whole = open_weights(golden("split/whole.gguf"));
   const fs::path folder = golden("split");
@@ -217,7 +219,7 @@ TEST(Gguf, PartsAreOneFile) {
       EXPECT_THAT(source->file_of(*found), testing::HasSubstr("-of-00003.gguf"));
     }
   }
-  // A folder of them holds one file of weights.
+  // A folder with them counts as holding one file of weights.
   const TempFolder copy;
   for (int number = 1; number <= 3; ++number) {
     const std::string name = fmt::format("m-{:05}-of-00003.gguf", number);

@@ -1,4 +1,4 @@
-// JSON as Python's tools write it, and the numbers in it that JSON does not have.
+// JSON as Python's tools write it, including numbers that JSON does not have.
 #include "weights/json_file.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ std::string error_of(const std::function<void()>& body) {
   return "";
 }
 
-// A parsed object is sorted; PEFT's patterns count in the order of the file.
+// A parsed object is sorted, but PEFT's patterns count in the order of the file.
 TEST(JsonFile, KeysAreToldInTheirOrder) {
   std::string told;
   const auto j =
@@ -33,7 +33,7 @@ TEST(JsonFile, KeysAreToldInTheirOrder) {
   EXPECT_EQ(j["z"]["b"], 1);
 }
 
-// diffusers' DPMSolverMultistepScheduler saves -Infinity, which is in no JSON standard.
+// diffusers' DPMSolverMultistepScheduler saves -Infinity, which is not in the JSON standard.
 TEST(JsonFile, PythonsInfinitiesDoNotSpoilTheRest) {
   const auto j = parse_json(
       R"({"lambda_min_clipped": -Infinity, "a": [Infinity, NaN], "b": "a \" NaN -Infinity", "flow_shift": 3.0})",

@@ -1,4 +1,5 @@
-// Quantised files of which a part is gone: some of the scales, or what a scale says. Each was read without a word once.
+// Quantised files that have lost a part: some of the scales, or the value of a scale. Each of them was once
+// read without an error.
 #include <cmath>
 #include <limits>
 
@@ -59,8 +60,8 @@ TEST(LostScales, FilesWithoutAnyAndWhatIsNeverScaled) {
   beside({"patch_embedding.weight", "F8_E4M3", "[2,4,1,2,2]", std::string(32, '\1')});
   beside({"blocks.0.norm3.weight", "F8_E4M3", "[8]", std::string(8, '\1')});
   beside({"blocks.0.self_attn.k.weight", "BF16", "[2,2]", std::string(8, '\1')});
-  beside(
-      fp8("model.diffusion_model.blocks.0.self_attn.k.weight"));  // another part, which has no scale at all
+  // Another part, which has no scale at all.
+  beside(fp8("model.diffusion_model.blocks.0.self_attn.k.weight"));
 }
 
 TEST(LostScales, ScalesThatAreNoNumbersOrNothing) {
@@ -77,7 +78,7 @@ TEST(LostScales, ScalesThatAreNoNumbersOrNothing) {
   refused({weight, scale("a.weight_scale", {1, 1}), scale("a.pre_quant_scale", columns)}, {"factor 7 is 0"});
   refused({{"a.weight", "I8", "[2,32]", std::string(64, '\1')}, scale("a.weight_scale", {0, 1})},
           {"value 0"});
-  // A row of zeros may have the scale 0, and a weight of zeros too.
+  // A row of zeros may have the scale 0, and so may a weight of zeros.
   const RawTensor zeros = {"a.weight", "F8_E4M3", "[2,32]",
                            std::string(32, '\x38') + std::string(32, '\x80')};
   EXPECT_NE(read({zeros, scale("a.weight_scale", {1, 0})})->find("a.weight")->derived, nullptr);

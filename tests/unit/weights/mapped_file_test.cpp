@@ -1,5 +1,5 @@
-// Mapped files: what lies in one is copied by reading it, whoever owns the mapping by now; a file that has
-// become shorter is an error then, not a signal.
+// Mapped files: bytes in one are copied by reading the file, whoever owns the mapping by now; if the file has
+// become shorter, that is an error, not a signal.
 #include "weights/mapped_file.h"
 
 #include <chrono>
@@ -38,7 +38,7 @@ TEST(MappedFile, CopiesOfItsBytes) {
     }
   }
   std::string got(kBytes, 'x');
-  copy_from_file(got.data(), bytes.data(), kBytes);  // of no file, also where one was mapped
+  copy_from_file(got.data(), bytes.data(), kBytes);  // not in a file, even where one was mapped before
   EXPECT_EQ(got, bytes);
 }
 

@@ -1,5 +1,5 @@
-// Dtypes that no model computes with: float64 is narrowed once, whole numbers in a weight's place and dtypes that are not
-// read are errors of who asks for them, and nobody else's.
+// Dtypes that no model computes with: float64 is narrowed once. Whole numbers in place of a weight, and
+// dtypes that are not supported, are errors only for code that asks for these tensors.
 #include "weights/plain_values.h"
 
 #include "support.h"
@@ -77,7 +77,7 @@ TEST(PlainValues, NamesOfWrappersAreTakenOut) {
       read_file({{"module.a.weight", "F32", "[1]", four}, {"_orig_mod.a.weight", "F32", "[1]", four}});
   for (const char* says : {"\"module.a.weight\"", "\"_orig_mod.a.weight\"", "v.safetensors"})
     expect_error(ErrorCode::corrupt, says, [&] { plain_source(twice); });
-  // Each map of names begins so.
+  // Each map of names begins with this step.
   const auto dit = dit_source(
       read_file({{"module.patch_embedding.weight", "F32", "[1]", four},
                  {"module.blocks.0._fsdp_wrapped_module.self_attn.q.weight", "F32", "[1]", four}}));

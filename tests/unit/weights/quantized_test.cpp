@@ -1,5 +1,5 @@
-// Quantised weights beside the values that torch and comfy-kitchen make of them
-// (tests/golden/weights/make_quantized.py), and every way in which scales do not fit.
+// Quantised weights compared with the values that torch and comfy-kitchen make from them
+// (tests/golden/weights/make_quantized.py), and every way in which scales may not fit.
 #include <cmath>
 
 #include "support.h"
@@ -22,7 +22,8 @@ std::vector<float> decoded(const TensorSource::Entry& entry, int64_t first, int6
   return out;
 }
 
-// All weights of a golden file mean, to the bit, what the reference says; what described them is gone.
+// All weights of a golden file have, to the bit, the reference's values; the tensors that described them are
+// gone.
 void expect_values(const std::string& name, size_t left) {
   const auto stored = open_safetensors(golden("quantized_" + name + ".safetensors"));
   const auto want = open_safetensors(golden("quantized_" + name + "_values.safetensors"));
@@ -76,7 +77,8 @@ TEST(Quantized, ScalesSurviveRenaming) {
 }
 
 TEST(Quantized, AllFourBitsAndScalesOfPowersOfTwo) {
-  // The tiles of scales, by the layout's own words: 128 rows of 4 columns, rows 32 apart beside one another.
+  // The tiles of scales, by the layout's own description: 128 rows of 4 columns, with rows that are 32 apart
+  // next to one another.
   EXPECT_EQ(tiled_place(0, 0, 5), 0);
   EXPECT_EQ(tiled_place(1, 0, 5), 16);
   EXPECT_EQ(tiled_place(32, 0, 5), 4);
@@ -123,7 +125,7 @@ struct Layer {
 };
 
 struct Hostile {
-  std::map<std::string, std::string> change;  // "": taken away
+  std::map<std::string, std::string> change;  // "": removed
   ErrorCode code;
   std::vector<std::string> says;
 };
@@ -215,14 +217,15 @@ TEST(Quantized, MetadataIsChecked) {
   Layer layer;
   layer.metadata = R"({\"layers\":{\"a\":{\"format\":\"float8_e4m3fn\"}}})";
   EXPECT_NE(layer.open(folder)->find("a.weight")->derived, nullptr);
-  // Scales of inputs alone say nothing of a weight that is not quantised.
+  // Scales of inputs alone say nothing about a weight that is not quantised.
   layer.metadata.clear();
   layer.header = {{"a.weight", R"("dtype":"BF16","shape":[2,32])"},
                   {"a.input_scale", R"("dtype":"F32","shape":[])"}};
   EXPECT_EQ(layer.open(folder)->find("a.weight")->derived, nullptr);
 }
 
-// Each part of a model, also where a matrix is three: the float32 that codes and scale mean, which bfloat16 cannot hold.
+// Each part of a model, also if one matrix is three: they get the float32 values that codes and scale stand
+// for, which bfloat16 cannot hold.
 TEST(Quantized, EveryPartGetsFloat32Values) {
   const TempFolder folder;
   std::vector<uint8_t> codes(24);

@@ -1,5 +1,5 @@
-// Every name of the published models, mapped from the original names. The pair lists come from diffusers'
-// converters and models and from transformers (tests/golden/weights/make.py).
+// Every name of the published models, mapped from the original's names. The lists of pairs come from
+// diffusers' converters and models and from transformers (tests/golden/weights/make.py).
 #include "weights/names/rename.h"
 
 #include <set>
@@ -27,7 +27,7 @@ std::shared_ptr<TensorSource> source_of(const std::vector<std::string>& names) {
   return std::make_shared<TensorSource>(std::move(entries), std::vector<std::shared_ptr<const MappedFile>>{});
 }
 
-// Each original name maps to its published one, each published one to itself, also behind `prefix`.
+// Each original name must map to its published one, and each published one to itself, also with `prefix`.
 void check_all(const std::string& file, size_t count, RenameMap map,
                NamedSource (*whole)(const std::shared_ptr<TensorSource>&), const std::string& prefix) {
   auto list = pairs(file);

@@ -1,4 +1,4 @@
-// Reader and writer against files of the reference library, and every way in which a file can lie.
+// Reader and writer compared with files of the reference library, and every way in which a file can lie.
 #include "weights/safetensors.h"
 
 #include <sys/resource.h>
@@ -22,7 +22,7 @@ void refuses(const std::string& header, const std::string& data, const std::stri
   expect_error(ErrorCode::corrupt, "bad.safetensors", [&] { open_safetensors(path); });
 }
 
-// One F32 tensor "a" with the given shape and offsets texts, over 8 bytes of data.
+// A file with one F32 tensor "a" with the given texts for shape and offsets, over 8 bytes of data.
 void refuses_tensor(const std::string& shape, const std::string& offsets, const std::string& reason) {
   refuses(R"({"a":{"dtype":"F32","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}",
           std::string(8, 'x'), reason);
@@ -89,7 +89,7 @@ TEST(Safetensors, WriterThatRunsOutOfSpaceKeepsTheOldFile) {
   const TempFolder folder;
   const auto path = write_bytes(folder / "o.safetensors", "old");
   std::vector<float> values(1 << 16);
-  // A file size limit stands for a full disk: write() fails midway.
+  // A limit on file sizes replaces a full disk: write() fails midway.
   rlimit before{};
   ::getrlimit(RLIMIT_FSIZE, &before);
   const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
@@ -223,7 +223,7 @@ TEST(Safetensors, EmptyFilesFoldersAndPointers) {
   expect_error(ErrorCode::io, "regular file", [&] { open_safetensors(folder.path()); });
   const auto fifo = folder / "pipe.safetensors";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
-  expect_error(ErrorCode::io, "regular file", [&] { open_weights(fifo); });  // and does not hang
+  expect_error(ErrorCode::io, "regular file", [&] { open_weights(fifo); });  // it must not hang, either
 }
 
 TEST(Safetensors, FileWithNoTensorsOpens) {
@@ -252,7 +252,8 @@ TEST(Safetensors, OpensA28GigabyteFileOf1300TensorsInMilliseconds) {
   RecordProperty("open_ms", std::to_string(ms));
   EXPECT_EQ(source->entries().size(), 1300u);
   EXPECT_GT(source->mapped_bytes(), 28'000'000'000u);
-  EXPECT_LT(ms, 2000);  // about 2; 660 under qemu-aarch64; to read the data would take many seconds
+  // It takes about 2, or 660 under qemu-aarch64; reading the data would take many seconds.
+  EXPECT_LT(ms, 2000);
 }
 
 TEST(Sharded, ReadsAndNamesWhatIsWrong) {

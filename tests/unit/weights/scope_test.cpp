@@ -157,7 +157,7 @@ TEST(Scope, MakesDerivedTensorsOnceAndCountsThem) {
   const int before = *counting->decoded;
   const Scope planned(source(DType::f32), "", Scope::Missing::collect, true);
   EXPECT_EQ(planned.tensor("w", {3, 2, 40}).as<float>()[200], 0.f);
-  EXPECT_EQ(planned.tensor("w", {3, 2, 40}).as<float>()[200], 0.f);  // again: counted once
+  EXPECT_EQ(planned.tensor("w", {3, 2, 40}).as<float>()[200], 0.f);  // counted once, even if it is read again
   EXPECT_EQ(planned.copied_bytes(), 1024u);
   EXPECT_EQ(*counting->decoded, before);
 }

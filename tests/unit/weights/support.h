@@ -60,7 +60,7 @@ inline std::string safetensors_bytes(const std::string& header, const std::strin
   return std::string(reinterpret_cast<const char*>(&length), 8) + header + data;
 }
 
-// A tensor of a safetensors file as its header has it, for files that no library writes.
+// A tensor as a safetensors header states it, for files that no library writes.
 struct RawTensor {
   std::string name, dtype, shape;  // "F8_E4M3", "[2,32]"
   std::string data;
@@ -86,9 +86,9 @@ inline void expect_error(ErrorCode code, const std::string& text, const std::fun
   }
 }
 
-// Opens `bytes` as a file; returns whether it opened. Anything but an Error
-// (a crash, a foreign exception) fails the test; a file that opens is read
-// to its last byte, so that the sanitizers see ranges that are wrong.
+// Opens `bytes` as a file and returns whether that succeeded. Anything but an Error (a crash, a foreign
+// exception) fails the test. A file that opens is read to its last byte, so that the sanitizers see wrong
+// ranges.
 inline bool opens_or_refuses(const fs::path& path, std::string_view bytes) {
   write_bytes(path, bytes);
   try {
@@ -96,7 +96,7 @@ inline bool opens_or_refuses(const fs::path& path, std::string_view bytes) {
     volatile unsigned sum = 0;
     for (const auto& entry : source->entries()) {
       const auto* data = static_cast<const unsigned char*>(entry.data);
-      if (entry.derived) {  // read where it lies, a small file's
+      if (entry.derived) {  // its values are made when they are read
         std::vector<uint16_t> values(std::min<uint64_t>(entry.bytes * 8, 1 << 20));
         int64_t width = 1;
         for (size_t i = 1; i < entry.dims.size(); ++i) width *= entry.dims[i];
@@ -123,7 +123,7 @@ T element(const TensorSource::Entry& entry, int64_t i) {
   return value;
 }
 
-// What every file made from make.py's all_dtypes() must hold.
+// Checks the contents that every file made from make.py's all_dtypes() must have.
 void expect_all_dtypes(const TensorSource& source);
 
 }  // namespace tachy::test

@@ -1,4 +1,4 @@
-// torch checkpoints: files of torch.save, and archives and pickles that lie or want code executed.
+// torch checkpoints: files of torch.save, and archives and pickles that lie or try to execute code.
 #include "weights/torch/torch_zip.h"
 
 #include "support.h"
@@ -69,8 +69,8 @@ TEST(TorchZip, ReadsTorchSave) {
     EXPECT_EQ(row->dims, std::vector<int64_t>{3});
     EXPECT_EQ(element<float>(*row, 1), ramp(7));
     EXPECT_EQ(element<float>(*source->find("parameter"), 2), ramp(2));
-    EXPECT_EQ(static_cast<const float*>(source->find("tied")->data) + 6,
-              row->data);  // one storage, two views
+    // One storage with two views.
+    EXPECT_EQ(static_cast<const float*>(source->find("tied")->data) + 6, row->data);
   }
 }
 
@@ -86,8 +86,8 @@ TEST(TorchZip, UnwrapsNestedDicts) {
   const auto wrapped = open_weights(golden("wrapped.pth"));
   ASSERT_EQ(wrapped->entries().size(), 2u);
   EXPECT_EQ(element<float>(*wrapped->find("weight"), 3), ramp(3));
-  EXPECT_EQ(open_weights(golden("generator.pth"))->find("x")->dims,
-            std::vector<int64_t>{3});  // generator_ema
+  // The tensor is from generator_ema.
+  EXPECT_EQ(open_weights(golden("generator.pth"))->find("x")->dims, std::vector<int64_t>{3});
 }
 
 TEST(TorchZip, PlainZipWithoutZip64Opens) {
@@ -100,7 +100,7 @@ TEST(TorchZip, RefusesCompressedLegacyAndCode) {
                [&] { open_weights(golden("deflated.pth")); });
   expect_error(ErrorCode::unsupported, "torch.save(torch.load(f, weights_only=True), f)",
                [&] { open_weights(golden("legacy.pth")); });
-  // os.system pickles under its implementation's module.
+  // os.system is pickled under the name of its implementation's module.
   expect_error(ErrorCode::unsupported, "posix.system", [&] { open_weights(golden("os_system.pth")); });
   EXPECT_FALSE(fs::exists("executed-by-pickle"));
 }
@@ -176,7 +176,7 @@ TEST(TorchZip, TensorThatLeavesItsStorage) {
   refuses(tensor_pickle(zero, "K\2", "K\1", "Complex"), ErrorCode::corrupt, "torch.Complex");
 }
 
-// Objects of classes that are not known are values without content: nothing is imported, called or set.
+// Objects of unknown classes become values without content: nothing is imported, called or set.
 TEST(Pickle, ObjectsAreOpaque) {
   const auto root = [](const std::string& pickle) {
     const Pickle read = read_pickle(as_bytes(pickle), "f");
@@ -189,8 +189,8 @@ TEST(Pickle, ObjectsAreOpaque) {
   EXPECT_EQ(root("\x80\2\x8a\x09" + std::string(9, '\1') + ".").kind, PickleValue::Kind::opaque);
   EXPECT_EQ(root("\x80\4\x8f(K\1K\2\x90.").kind, PickleValue::Kind::opaque);
   EXPECT_EQ(root("\x80\4(K\1\x91.").kind, PickleValue::Kind::opaque);
-  const PickleValue filled =
-      root(object + pickled_text("x") + "K\1s.");  // a class that is filled as a dict is one
+  // An object of another class that is filled like a dict is treated as one.
+  const PickleValue filled = root(object + pickled_text("x") + "K\1s.");
   EXPECT_EQ(filled.kind, PickleValue::Kind::dict);
   EXPECT_EQ(filled.items.size(), 2u);
 }
@@ -243,7 +243,7 @@ TEST(Pickle, CyclesAndSharedBombsCostNothing) {
   const std::string cycle =
       "\x80\2}q" + std::string(1, '\0') + pickled_text("model") + "h" + std::string(1, '\0') + "s.";
   refuses_archive(ErrorCode::unsupported, zip_bytes({{"a/data.pkl", cycle}}), "no tensors");
-  // 200 tuples, each of the one before twice: 2^200 leaves if it were copied.
+  // 200 tuples, each of which holds the previous one twice: 2^200 leaves if they were copied.
   std::string bomb = "\x80\2N";
   for (int i = 0; i < 200; ++i) bomb += "q\1h\1\x86";
   EXPECT_EQ(read_pickle(as_bytes(bomb + "."), "bomb").values.size(), 201u);

@@ -1,4 +1,4 @@
-// The files of this folder share this.
+// Shared by the files of this folder.
 #pragma once
 
 #include <sys/stat.h>
@@ -12,9 +12,9 @@ namespace tachy::os {
 
 inline int descriptor(const File& file) { return static_cast<int>(file.handle()); }
 
-// Why the last call failed.
+// Returns why the last call failed.
 inline std::error_code last_error() { return {errno, std::generic_category()}; }
-// The same of a call that returned `result`, which is 0 where it did not fail.
+// Does the same for a call that returned `result`, which is 0 unless it failed.
 inline std::error_code error_of(int result) { return result == 0 ? std::error_code() : last_error(); }
 
 inline FileFacts facts_of(const struct stat& info) {

@@ -26,7 +26,7 @@ int open_flags(OpenAs how) {
   return O_RDONLY;
 }
 
-// The result of a call that says how many bytes it took or made.
+// Repeats a call that returns a number of bytes until no signal interrupts it.
 template <class Call>
 ssize_t uninterrupted(Call&& call) {
   ssize_t count;
@@ -85,7 +85,8 @@ std::error_code File::write_at(uint64_t offset, const void* data, uint64_t bytes
       return ::pwrite(descriptor(*this), at, std::min(bytes, kMostAtOnce), static_cast<off_t>(offset));
     });
     if (count < 0) return last_error();
-    if (count == 0) return std::make_error_code(std::errc::io_error);  // it would be asked for ever
+    // Otherwise it would be repeated for ever.
+    if (count == 0) return std::make_error_code(std::errc::io_error);
     at += count, offset += static_cast<uint64_t>(count), bytes -= static_cast<uint64_t>(count);
   }
   return {};

@@ -1,5 +1,5 @@
-// The lock is flock's. Its holder is told by a second lock, of fcntl's kind: that one keeps nobody out (other threads of the process
-// could take it), and it takes no room on a full disk, as a number in the file would.
+// The lock itself is flock's. A second lock, of fcntl's kind, tells its holder: it keeps nobody out (other
+// threads of the process could take it), and unlike a number in the file it takes no room on a full disk.
 #include "base/os/lock.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Facts are read from the kernel's text files; one that is missing says nothing.
+// Facts are read from the kernel's text files; a missing file is not an error.
 #include "base/os/memory.h"
 
 #include <sys/mman.h>
@@ -20,7 +20,7 @@ std::optional<uint64_t> number_in(const char* path) {
   return std::nullopt;  // no such file, or "max"
 }
 
-// The number behind a name: "MemAvailable:  123 kB", "inactive_file 456".
+// Returns the number after a name: "MemAvailable:  123 kB", "inactive_file 456".
 uint64_t field_of(const char* path, std::string_view name) {
   std::ifstream in(path);
   std::string word;
@@ -66,7 +66,7 @@ std::vector<ContainerMemory> container_memory() {
   std::vector<ContainerMemory> limits;
   for (const Files& files : kVersions) {
     const auto limit = number_in(files.limit);
-    if (!limit || *limit > uint64_t{1} << 60) continue;  // the first version says 2^63 for "none"
+    if (!limit || *limit > uint64_t{1} << 60) continue;  // cgroup v1 writes 2^63 for "none"
     limits.push_back({*limit, number_in(files.used), field_of(files.statistics, files.cached)});
   }
   return limits;

@@ -9,7 +9,7 @@
 namespace tachy {
 namespace {
 
-// Null where the model has no such branch.
+// Returns null if the model has no such branch.
 using MakeBranch = std::unique_ptr<WanBranch> (*)(const Scope& scope, const WanConfig& config,
                                                   nn::ParamStore& store);
 

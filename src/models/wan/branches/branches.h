@@ -1,4 +1,4 @@
-// The branches that a Wan transformer may have: the table that a new one joins by a line.
+// The branches that a Wan transformer may have, in a table that a new one joins by adding a line.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@ namespace tachy {
 
 using WanBranches = std::vector<std::unique_ptr<WanBranch>>;
 
-// Those of the model, in the order in which they act at a point of a block. scope: the transformer's. Blocks add their own
-// parameters as they are built (WanBranch::load).
+// Makes the model's branches, in the order in which they act at a point of a block. `scope` is the
+// transformer's. Blocks add the parameters of their own as they are built (WanBranch::load).
 WanBranches make_branches(const Scope& scope, const WanConfig& config, nn::ParamStore& store);
 
 }  // namespace tachy

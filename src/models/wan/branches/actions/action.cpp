@@ -11,20 +11,21 @@ namespace {
 
 constexpr float kMlpNormEps = 1e-5f, kHeadNormEps = 1e-6f;
 
-// A view of other dims and strides of what `t` begins with.
+// A view, with other dims and strides, of the beginning of `t`.
 Tensor strided(const Tensor& t, std::initializer_list<int64_t> dims, std::initializer_list<int64_t> strides) {
   Tensor out(t.data, t.dtype, dims, t.device);
   std::copy(strides.begin(), strides.end(), out.strides);
   return out;
 }
 
-// What is normed and turned, [rows, heads·width], and where to: to itself, or to a place in a ring.
+// The tensor [rows, heads·width] that is normed and turned, and where its result goes: to itself, or to a
+// place in a ring.
 struct Turned {
   Tensor from, to;
 };
 
-// q and perhaps k: norm of each head, turned by the frame that the row belongs to. Places are the batch: a place's frames lie
-// `places` rows apart.
+// Norms each head of q, and of k if it is there, and turns it by the frame that the row belongs to. Places
+// are the batch: the frames of a place lie `places` rows apart.
 void norm_and_turn(const Turned& q, const Turned& k, const Tensor& cos, const Tensor& sin, Stream& stream) {
   const int64_t frames = cos.dim(0), heads = cos.dim(1), width = 2 * cos.dim(2),
                 places = q.from.dim(0) / frames;
@@ -88,7 +89,7 @@ void WanAction::follow_mouse(const WanActionInput& in, int64_t module, Stream& s
     const ArenaScope inner(arena);
     const Tensor joined = arena.tensor(type, {rows, dim + seen}), wider = arena.tensor(type, {rows, wide});
     ops::copy({.x = in.x, .y = joined.slice(1, 0, dim)}, stream);
-    // Neighbouring frames' windows overlap: they lie in one list of actions.
+    // The windows of neighbouring frames overlap, so they lie in one list of actions.
     ops::copy(
         {.x = strided(in.mouse, {in.frames, places, seen}, {config_.frames_each * config_.mouse_dim, 0, 1}),
          .y = strided(joined.slice(1, dim, dim + seen), {in.frames, places, seen},
@@ -104,7 +105,7 @@ void WanAction::follow_mouse(const WanActionInput& in, int64_t module, Stream& s
   const std::optional<Tensor> place = in.mouse_ring->place(module, in.first, in.frames);
   norm_and_turn({q, q}, {k, place.value_or(k)}, in.mouse_cos, in.mouse_sin, stream);
   in.mouse_ring->put(module, in.first, place ? Tensor() : k, v, stream);
-  // Places are the batch: a place's frames lie `places` rows apart.
+  // Places are the batch: the frames of a place lie `places` rows apart.
   const int64_t end = in.first + in.frames;
   const auto by_places = [&](const Tensor& t, int64_t frames, int64_t row) {
     return strided(t, {places, frames, heads, width}, {row, places * row, width, 1});

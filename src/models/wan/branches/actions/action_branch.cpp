@@ -8,13 +8,13 @@
 namespace tachy {
 namespace {
 
-// Pixel frames [first, end) of which a block of latent frames must know what was pressed.
+// The pixel frames [first, end) whose actions a block of latent frames must know.
 struct PixelFrames {
   int64_t first, end;
 };
 
-// `rows` [n, width] of a script, from pixel frame `begin` on; `to`: where a block's actions lie, undefined where the model
-// has none of these.
+// `rows` [n, width] of a script begin at pixel frame `begin`. `to` is where a block's actions lie; it is
+// undefined if the model has no such actions.
 void expect_actions(const char* name, const Tensor& rows, int64_t begin, int64_t width,
                     const PixelFrames& needed, const Tensor& to) {
   if (!to.defined())
@@ -26,7 +26,7 @@ void expect_actions(const char* name, const Tensor& rows, int64_t begin, int64_t
           needed.first, needed.end - 1, rows.dim(0), begin);
 }
 
-// Those that a block sees, on the host.
+// Copies the actions that a block sees, on the host.
 void put_actions(const WanActionConfig& c, const Tensor& rows, int64_t begin, const WanCausal& block,
                  const Tensor& to) {
   if (!to.defined()) return;
@@ -80,7 +80,7 @@ class ActionBranch : public WanBranch {
 
   WanActionConfig config_;
   int64_t dim_;
-  std::vector<WanAction> modules_;  // of the blocks that have one
+  std::vector<WanAction> modules_;  // one for each block that has a module
 };
 
 void ActionBranch::allocate(WanCausal& causal, int64_t places, WanConstants& constants,

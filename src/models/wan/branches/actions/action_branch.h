@@ -1,5 +1,6 @@
-// Matrix-Game 2's actions as a branch: in some blocks keyboard and mouse move a latent frame's tokens (action.h) between
-// cross-attention and feed-forward. What earlier frames were told is kept in rings of their own, without sinks.
+// Matrix-Game 2's actions as a branch: in some blocks, between cross-attention and feed-forward, keyboard and
+// mouse act on a latent frame's tokens (action.h). The keys and values of earlier frames' actions are kept in
+// rings of their own, without sinks.
 #pragma once
 
 #include <memory>
@@ -10,10 +11,10 @@
 
 namespace tachy {
 
-// A causal video remembers this for all of its modules (WanCausal::memory).
+// The memory of a causal video for all of its action modules (WanCausal::memory).
 struct WanActionMemory {
   static constexpr const char* kName = "actions' memory";
-  Tensor mouse, keyboard;  // of the block at hand: [needed, mouse_dim], [needed, keyboard_dim] f32
+  Tensor mouse, keyboard;  // actions for the current block: [needed, mouse_dim], [needed, keyboard_dim] f32
   Tensor mouse_cos, mouse_sin, keyboard_cos, keyboard_sin;  // [frames, heads, pairs] f32
   runtime::KvRing mouse_ring, keyboard_ring;
   std::vector<Tensor> tensors() const { return {mouse, keyboard}; }

@@ -9,7 +9,7 @@
 namespace tachy {
 namespace {
 
-constexpr const char* kActionPart = "transformer";  // as messages name it
+constexpr const char* kActionPart = "transformer";  // the name that messages use
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// This tells what was pressed in each pixel frame, as those who make a video block by block give it to Matrix-Game 2's action modules.
+// The keys and mouse moves of each pixel frame, in the form in which whoever makes a video block by block
+// gives them to Matrix-Game 2's action modules.
 #pragma once
 
 #include <vector>
@@ -7,13 +8,13 @@
 
 namespace tachy {
 
-// On the host: [n, keyboard_dim] and [n, mouse_dim] f32. A block whose latent frames end before `end` needs those of
-// 1 + frames_each·(end - 1) pixel frames, and looks at all but the last of them, as far back as WanActionConfig::frame_of
-// says: a session of any length need not keep those before.
+// Actions [n, keyboard_dim] and [n, mouse_dim] f32 on the host. A block whose latent frames end before `end`
+// needs the actions of 1 + frames_each·(end - 1) pixel frames. It looks at all but the last of them, only as
+// far back as WanActionConfig::frame_of says, so a session of any length need not keep older ones.
 struct WanScript {
   static constexpr const char* kName = "actions";
   Tensor keyboard, mouse;
-  int64_t first_frame = 0;  // the pixel frame of the first row
+  int64_t first_frame = 0;  // the pixel frame to which the first row belongs
   std::vector<Tensor> tensors() const { return {keyboard, mouse}; }
 };
 

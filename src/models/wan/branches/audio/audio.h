@@ -1,4 +1,4 @@
-// The transformer makes this of speech once a window: keys and values for every block.
+// Keys and values for every block that the transformer makes of speech, once per window.
 #pragma once
 
 #include <vector>
@@ -10,21 +10,22 @@ namespace tachy {
 
 // Keys and values of the audio tokens of a window's latent frames, for every block.
 struct WanAudio {
-  Tensor
-      kv;  // [layers, frames·tokens a frame, 2·dim] of the activations' dtype: a token's key, then its value
-  int64_t frames = 0;       // latent ones
-  WanRegions regions = {};  // of two speakers, whose tokens lie one after the other in each frame
+  // [layers, frames·tokens per frame, 2·dim] of the activations' dtype: a token's key, then its value.
+  Tensor kv;
+  int64_t frames = 0;       // number of latent frames
+  WanRegions regions = {};  // regions of two speakers, whose tokens lie one after the other in each frame
 };
 
-// The batch items of a pass hear this (WanInput::given).
+// The speech that the batch items of a pass hear (WanInput::given).
 struct WanSpeech {
   static constexpr const char* kName = "speech";
   std::vector<WanAudio> items;
   std::vector<Tensor> tensors() const;
 };
 
-// Room for the audio of a window of `latent_frames`, and its making, as often as windows come: the addresses stay. With the
-// states undefined it is what the branch of guidance without speech is given. Two speakers have a window each, and regions.
+// allocate_audio makes room for the audio of a window of `latent_frames`. make_audio fills it, once for each
+// window; the addresses stay. With undefined states it makes what guidance without speech needs. Two speakers
+// have a window each, and regions.
 WanAudio allocate_audio(const WanDit& dit, int64_t latent_frames, nn::ParamStore& store,
                         const WanRegions& regions = {});
 void make_audio(const WanDit& dit, std::span<const AudioWindow> speakers, const WanAudio& audio,

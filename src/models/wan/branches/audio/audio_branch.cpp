@@ -80,7 +80,7 @@ void AudioBranch::after_cross_attention(const WanBlockInput& in, int64_t index, 
   part.next("audio attention", ProfileKind::attention);
   for (int64_t b = 0; b < in.batch; ++b) attend(in, index, b, q, stream);
   part.next("audio out", ProfileKind::linear);
-  block.out(u, q, stream);  // in the place of what has been added
+  block.out(u, q, stream);  // in place of y, which has been added
 }
 
 void AudioBranch::attend(const WanBlockInput& in, int64_t index, int64_t b, const Tensor& q,

@@ -1,6 +1,7 @@
-// InfiniteTalk's audio branch: behind the cross-attention each latent frame's tokens look at the frame's own audio tokens,
+// InfiniteTalk's audio branch: after the cross-attention each latent frame's tokens look at the
+// frame's own audio tokens,
 //   x += W_o·Attn(W_q·LN_affine(x), W_kv·tokens)
-// of two speakers with q and k turned by where x looks (branches/speakers).
+// With two speakers, q and k are turned by which of them x looks at (branches/speakers).
 #pragma once
 
 #include <memory>
@@ -15,7 +16,7 @@ class AudioBranch : public WanBranch {
   AudioBranch(const Scope& scope, const WanConfig& config, nn::ParamStore& store);
 
   const AudioProjection& projection() const { return projection_; }
-  // tokens [n, audio_dim] → kv [n, 2·dim], of block `index`.
+  // Makes kv [n, 2·dim] for block `index` from tokens [n, audio_dim].
   void make_keys(int64_t index, const Tensor& tokens, const Tensor& kv, Stream& stream) const;
 
   bool load(const Scope& block, int64_t index, nn::ParamStore& store) override;
@@ -32,7 +33,8 @@ class AudioBranch : public WanBranch {
     nn::Norm norm;
     nn::Linear q, kv, out;
   };
-  // Attention of batch item b's q rows, each latent frame's with its own audio tokens, into u's rows.
+  // Lets batch item b's q rows attend to audio tokens, each latent frame's rows to the frame's own. The
+  // result goes into u's rows.
   void attend(const WanBlockInput& in, int64_t index, int64_t b, const Tensor& q, Stream& stream) const;
 
   WanConfig config_;

@@ -6,14 +6,14 @@
 namespace tachy {
 namespace {
 
-constexpr const char* kBranch = "audio branch";  // as messages name it
+constexpr const char* kBranch = "audio branch";  // the name that messages use
 
 constexpr const char* kFirst = "audio_proj.proj1.weight";
 constexpr const char* kOthers = "audio_proj.proj1_vf.weight";
 constexpr const char* kTokens = "audio_proj.proj3.weight";
 constexpr const char* kNorm = "audio_proj.norm.weight";
 
-// How many times `unit` goes into an extent of the tensor `name`.
+// How many times `unit` goes into `extent`, a size of the tensor `name`.
 int64_t times(const TensorSource& source, const char* name, int64_t extent, int64_t unit, int64_t most) {
   check(extent > 0 && extent % unit == 0 && extent / unit <= most, ErrorCode::corrupt,
         "{}: tensor '{}' has an extent of {}, expected a multiple of {}, at most {} times it",

@@ -67,7 +67,7 @@ class ImageBranch : public WanBranch {
   const nn::Attention& of_block(int64_t index) const { return blocks_[static_cast<size_t>(index)]; }
 
   WanConfig config_;
-  std::vector<nn::Attention> blocks_;  // their keys and values alone
+  std::vector<nn::Attention> blocks_;  // used for their keys and values only
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// The picture's rows, made by an image encoder, as tokens of the transformer's width:
-//   LN(W2·gelu(W1·LN(rows [+ positions])))          positions of first-last-frame models alone, which see two pictures
+// Turns the rows that an image encoder makes of the picture into tokens of the transformer's width:
+//   LN(W2·gelu(W1·LN(rows [+ positions])))
+// Only first-last-frame models, which see two pictures, have positions.
 #pragma once
 
 #include "models/wan/wan_config.h"

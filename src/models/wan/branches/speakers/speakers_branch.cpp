@@ -12,7 +12,8 @@
 namespace tachy {
 namespace {
 
-// Where the tokens of the batch items with two speakers look, one item after the other: each block makes it anew.
+// Says where the tokens of batch items with two speakers look, one item after the other.
+// Each block computes it anew.
 struct Routes {
   static constexpr const char* kName = "routes";
   Tensor places;  // [items, cos and sin, tokens, head_dim/2] f32
@@ -25,7 +26,7 @@ nn::Attention heads_of(const WanConfig& c) {
   return heads;
 }
 
-// visit(batch item, its regions, its route) for each that has two speakers.
+// Calls visit(batch item, its regions, its route) for each item that has two speakers.
 template <class Visit>
 void each_route(const WanBlockInput& in, Visit&& visit) {
   const auto* routes = in.more.find<Routes>();
@@ -41,7 +42,7 @@ class SpeakersBranch : public WanBranch {
  public:
   explicit SpeakersBranch(const WanConfig& c) : config_(c) {}
 
-  bool load(const Scope&, int64_t, nn::ParamStore&) override { return true; }  // without parameters
+  bool load(const Scope&, int64_t, nn::ParamStore&) override { return true; }  // has no parameters
   bool takes_codes() const override { return true; }
   const char* needs_all_tokens() const override { return "a talking photo"; }
 

@@ -11,14 +11,14 @@
 namespace tachy {
 namespace {
 
-// Keys and values of a prompt for the control blocks.
+// A prompt's keys and values for the control blocks.
 struct ControlContext {
   static constexpr const char* kName = "the control's context";
   WanContext keys;
   std::vector<Tensor> tensors() const { return {keys.k, keys.v}; }
 };
 
-// The control blocks' input, whose x is c; its u is the transformer's.
+// The input of the control blocks. Its x is c; its u is the transformer's.
 struct ControlPass {
   static constexpr const char* kName = "the control's pass";
   WanBlockInput in;
@@ -30,7 +30,7 @@ class VaceBranch : public WanBranch {
   VaceBranch(const Scope& scope, const WanConfig& config, nn::ParamStore& store);
 
   bool load(const Scope&, int64_t index, nn::ParamStore&) override {
-    return config_.vace.hint_of(index) >= 0;  // its parameters lie beside the blocks
+    return config_.vace.hint_of(index) >= 0;  // its parameters lie outside the blocks
   }
   bool takes_codes() const override { return true; }
   const char* needs_all_tokens() const override { return "a video that follows another one"; }
@@ -148,7 +148,7 @@ void VaceBranch::after_feed_forward(const WanBlockInput& in, int64_t index, WanP
     ops::copy({.x = pass.x, .y = c}, stream);
   }
   control.out(c, in.u, stream);
-  // The same for all timesteps.
+  // The gate is the same for all timesteps.
   sum = {.y = in.u, .gate = in.more.find<WanControl>()->scales.select(0, hint).view({1, dim})};
   sum.gate.dims[0] = in.modulation.dim(1), sum.gate.strides[0] = 0;
 }
