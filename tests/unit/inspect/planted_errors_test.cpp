@@ -44,7 +44,7 @@ class PlantedErrors : public testing::TestWithParam<const char*> {
     write_safetensors(folder_.path() / "in.safetensors", std::move(inputs));
   }
 
-  // What the transformer gives with these weights at a level.
+  // Runs the transformer with these weights at a level.
   TensorFile::Values run(const Plant& plant, const std::string& level, const std::string& dtype = "") {
     const fs::path model = folder_.path() / "model";
     fs::create_directories(model);
