@@ -26,7 +26,7 @@ constexpr EnvironmentVariable kVariables[] = {
     {"TACHY_CONV_NORM", kRecorded},   // a norm reads sums of float32, or their rounded values
     {"TACHY_CONV8_TILE", kRecorded},  // a tile's channels determine the order of a sum
     {"TACHY_RESIDUAL", kRecorded, "residual"},
-    // The place of the algorithms that TACHY_TUNE measured, which later runs use (cuda/kept_choices.h).
+    // The place of the algorithms that TACHY_TUNE measured, which later runs use (cuda/vendor/kept_choices.h).
     {"XDG_CACHE_HOME", kRecorded, "kept_choices"},
     {"HOME", kRecorded, "kept_choices"},
 
