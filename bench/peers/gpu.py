@@ -5,11 +5,14 @@ on the same GPU in the same run: times, peak memory, and errors against the floa
         [--layers N] [--sparse 0.3,0.5] [--plan]
 
 --compile: the transformer by compile_repeated_blocks, a VAE by torch.compile with channels-last weights. --size 704p is 121x704x1280, the size of
-Wan 2.2's TI2V-5B, for its VAE (--vae 2.2). --layers N: only so many of a transformer's blocks. --plan: only the memory ours would take, nothing is run.
+Wan 2.2's TI2V-5B, for its VAE (--vae 2.2). --layers N: only N of a transformer's blocks. --plan: only the
+memory that ours would take; nothing is run.
 
 --residual LIST: ours with each of f32, low (the residual stream as the activations), int8 (low, attention in 8 bits), fp8 (low, the blocks' linear
-layers in e4m3), fp8-int8, fp8-f32 (fp8 with the residual stream in float32) and tf32 (with --dtype f32: linear layers in TF32). --fp8: diffusers' compiled transformer also with the same layers by torch._scaled_mm, a scale a row of weights and of
-activations, quantised in the compiled graph (what torchao's per-row dynamic quantisation does).
+layers in e4m3), fp8-int8, fp8-f32 (fp8 with the residual stream in float32) and tf32 (with --dtype f32:
+linear layers in TF32). --fp8: diffusers' compiled transformer also with the same layers by torch._scaled_mm,
+with a scale for each row of weights and of activations, quantised in the compiled graph (what torchao's
+per-row dynamic quantisation does).
 
 --adapters 1x64,8x64: ours also with random low-rank adapters beside every linear layer of the blocks, at run time. --stored gguf:Q4_0,fp8: ours also from a
 file of that form (`tachyscope convert`), whose weights stay so on the GPU.

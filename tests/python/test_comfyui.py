@@ -24,7 +24,8 @@ class Injection:
 
 
 class Patcher:
-    """As ComfyUI's ModelPatcher: clones share the model; what is injected is there while a clone is loaded."""
+    """Behaves like ComfyUI's ModelPatcher: clones share the model; what is injected is there while a clone is
+    loaded."""
 
     def __init__(self, model):
         self.model, self.injections, self.attachments = model, {}, {}

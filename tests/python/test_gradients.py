@@ -14,7 +14,8 @@ EVERY = pytest.mark.parametrize("case", WITH_GRADIENTS, ids=lambda case: case.na
 
 @pytest.fixture(params=["as usual", "the ops"])
 def way_back(request, monkeypatch):
-    """Whose backward pass: on the CPU the usual one is made of torch's operations, and the ops are definitions."""
+    """Chooses the backward pass: on the CPU the usual one is made of torch's operations, and the ops are
+    definitions."""
     if request.param == "the ops":
         monkeypatch.setattr(_gradients, "_pass", lambda name, dy, x=None: getattr(torch.ops.tachyscope, name))
 

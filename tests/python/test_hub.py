@@ -199,7 +199,7 @@ def put_in(module, layer, name):
     assert module.forward.__func__ is layer.forward
 
 
-# The last two: weights in another dtype than the values.
+# In the last two the weights' dtype differs from that of the values.
 DTYPES = [(torch.float32,) * 2, (torch.bfloat16,) * 2, (torch.bfloat16, torch.float32), (torch.float32, torch.bfloat16)]
 
 

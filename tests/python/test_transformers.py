@@ -147,7 +147,8 @@ def test_positions_of_each_row(name):
 
 
 def test_roundings_at_safe():
-    """Of 16-bit values: the sum is the module's bit for bit, what is normalised is rounded before the weight as it does."""
+    """With 16-bit values the sum equals the module's bit for bit. The normalised values are rounded before
+    the weight is applied, as in the module."""
     from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
     from tachyscope import _transformers

@@ -15,7 +15,7 @@ def rms(x, weight, eps):
 
 
 def unit_rms(x):
-    """What the action module does in place of a norm with a weight, in the tensor's own dtype."""
+    """The action module's norm: it has no weight, and computes in the tensor's own dtype."""
     return x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt()
 
 
@@ -74,7 +74,7 @@ class Cache:
 
 
 class Caches:
-    """Of all layers."""
+    """The caches of all layers."""
 
     def __init__(self, model, frames, sinks, sites, dtype, device):
         self.layers, self.context = [], None

@@ -41,7 +41,7 @@ def hidden_states(model, samples, frames):
 
 
 def both(model, samples, frames):
-    """In float32 and in float64; the model is float64 afterwards."""
+    """Returns the results in float32 and in float64; the model is float64 afterwards."""
     r32 = hidden_states(model, samples, frames)
     with float64():
         r64 = hidden_states(model.double(), samples.double(), frames)

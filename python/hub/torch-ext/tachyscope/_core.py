@@ -21,7 +21,7 @@ def threads():
 
 
 def __getattr__(name):
-    """Of each op, what is called with anything but tensors of torch."""
+    """Returns an op's function for calls without tensors of torch, which refuses them."""
     if name.startswith("_"):
         raise AttributeError(name)
 

@@ -1,7 +1,7 @@
 """Layers for `kernelize`: pure modules, whose forward computes with the weights of the module that it is put into.
 
-Each stands for the module of its name in the library that is named, and rounds where that module rounds. Where a module's weights have
-another dtype than its input, the same products are made in torch."""
+Each stands for the module of its name in the library that is named, and rounds where that module rounds. If
+the dtype of a module's weights differs from that of its input, the same products are made in torch."""
 
 import torch
 from torch import nn
