@@ -20,7 +20,7 @@ FOLDER = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python"
 def run(monkeypatch, tmp_path, capsys):
     """Runs a script as a program would, in this process, and gives its record and what it printed."""
     threads, cudnn = (torch.get_num_threads(), tachyscope.threads()), torch.backends.cudnn
-    flags = cudnn.benchmark, cudnn.allow_tf32  # which benchmark_vae sets
+    flags = cudnn.benchmark, cudnn.allow_tf32  # benchmark_vae sets these
     torch.set_num_threads(1)
     tachyscope.set_threads(1)
     monkeypatch.syspath_prepend(str(FOLDER))

@@ -46,7 +46,7 @@ def test_gradcheck(case, way):
 @EVERY
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_gradients_of_dtypes(case, dtype, way_back):
-    """As near to the gradients in float64 as torch's own in this dtype, times two."""
+    """Our error against the gradients in float64 is at most twice that of torch in this dtype."""
     def run(call, given):
         results = call(**given)
         results = results if isinstance(results, tuple) else (results,)

@@ -118,7 +118,8 @@ def test_logits(name):
 @pytest.mark.parametrize("level", ["safe", "aggressive"])
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in ROUTED])
 def test_bfloat16(name, level):
-    """As near to the model in float32 as the model itself is in bfloat16, within a quarter."""
+    """The error against the model in float32 is at most a quarter larger than that of the model itself in
+    bfloat16."""
     model = make(name, torch.bfloat16)
     ids, mask = prompts()
     theirs = logits(model, ids, mask, use_cache=False)

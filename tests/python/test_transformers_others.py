@@ -47,7 +47,7 @@ def encoder(kind):
 
 @pytest.mark.parametrize("kind", ["BERT", "ViT", "T5", "EuroBERT"])
 def test_models_that_see_both_ways(kind):
-    """By hand. T5's biases by position go back to transformers' function."""
+    """The user chooses our attention by hand. T5's biases by position go back to transformers' function."""
     functions()
     model, call = encoder(kind)
     with torch.no_grad():

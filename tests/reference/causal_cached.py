@@ -191,7 +191,8 @@ def forward(model, x, t, first, caches, mouse=None, keyboard=None, run_layer=lay
 
 
 def rollout(model, noise, timesteps, sigmas, context, window, blocks, sinks=0, fresh=None, condition=None, mouse=None, keyboard=None):
-    """As causal.rollout, without latents that are given. Latents between steps are in the model's dtype, as the original's."""
+    """Does the same as causal.rollout, but takes no given latents. Between steps, latents have the model's
+    dtype, as in the original."""
     dtype, (_, total, height, width) = noise.dtype, noise.shape
     caches = Caches(model, window or total, sinks, height // 2 * (width // 2), dtype, noise.device)
     caches.context = make_context(model, context)

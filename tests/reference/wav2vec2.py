@@ -50,7 +50,8 @@ def both(model, samples, frames):
 
 
 def older_names(tensors):
-    """As files from before weights were normed by a parametrization have them."""
+    """Returns the tensors under the names of older files, in which weights were not normed by a
+    parametrization yet."""
     endings = {"parametrizations.weight.original0": "weight_g", "parametrizations.weight.original1": "weight_v"}
     for new, old in endings.items():
         tensors = {(k.removesuffix(new) + old if k.endswith(new) else k): v for k, v in tensors.items()}

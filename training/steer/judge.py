@@ -80,7 +80,7 @@ def action_between(a, b, tilt, around=(0, -2, 2, -4, 4)):
 
 
 def shift_between(a, b, reach=6):
-    """By how many pixels b lies beside a, to a part of one: grey [H, W] each."""
+    """Returns by how many pixels b is shifted against a, to fractions of a pixel. Both are grey [H, W]."""
     h, w = a.shape
     inner = a[reach:h - reach, reach:w - reach]
     cost = torch.stack([torch.stack([(b[reach + i:h - reach + i, reach + j:w - reach + j] - inner).square().mean() for j in range(-reach, reach + 1)])

@@ -74,7 +74,7 @@ class Pipeline:
         return not rounds
 
     def denoiser(self):
-        """As much of it as this call has time for; True when it is done."""
+        """Trains as much of the denoiser as this call has time for; True when it is done."""
         a, path = self.args, os.path.join(self.parts, "denoiser.json")
         since = json.load(open(path))["until"] if os.path.exists(path) else 0.0
         if since >= 1:

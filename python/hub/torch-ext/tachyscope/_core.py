@@ -1,5 +1,5 @@
-"""In the place of the package's module for arrays of other frameworks. A kernel takes tensors of torch only, so that nothing in it
-belongs to one version of Python."""
+"""Stands in for the package's module for arrays of other frameworks. A kernel takes tensors of torch only, so
+that nothing in it belongs to one version of Python."""
 
 import ctypes
 import pathlib

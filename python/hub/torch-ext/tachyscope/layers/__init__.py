@@ -95,7 +95,7 @@ class Mish(nn.Module):
 
 
 class Gelu(nn.Module):
-    """By the error function."""
+    """GELU by the error function."""
 
     can_torch_compile = True
 
@@ -104,7 +104,8 @@ class Gelu(nn.Module):
 
 
 class GeluTanh(nn.Module):
-    """By the usual approximation, rounded once; transformers' NewGELU and FastGELU approximate by the same formula."""
+    """GELU by the usual approximation, rounded once. transformers' NewGELU and FastGELU use the same
+    formula."""
 
     can_torch_compile = True
 
