@@ -32,7 +32,7 @@ def load(path, size=None):
 
 
 def share(pairs):
-    """Per cent of (right, of) pairs, all together."""
+    """Returns the percentage that is right of all pairs (right, all) together."""
     return round(100 * sum(a for a, _ in pairs) / max(1, sum(b for _, b in pairs)), 2)
 
 

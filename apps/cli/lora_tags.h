@@ -6,8 +6,8 @@
 // two; a tag without it means the low-noise one. If a LoRA is named twice, its weights are added up. The
 // model does not see the tag.
 //
-// Tags are a habit of command lines: they are only searched in `--prompt` and `--prompt-file`. A name must be
-// one that the folder lists, so that no text in a prompt becomes a path.
+// Tags are a habit of command lines: they are only looked for in `--prompt` and `--prompt-file`. A name must
+// be one that the folder lists, so that no text in a prompt becomes a path.
 #pragma once
 
 #include <filesystem>

@@ -30,7 +30,7 @@ struct Way {
   std::vector<double> seconds{};
 };
 
-// A linear layer [m, k] → [m, n] in all ways, with tensors that live as long as the object.
+// A linear layer [m, k] → [m, n] in all the ways that are compared. Its tensors live as long as the object.
 class Layer {
  public:
   Layer(int64_t m, int64_t n, int64_t k, ops::Activation act) : m_(m), n_(n), k_(k) {

@@ -4,18 +4,24 @@ on the same GPU in the same run: times, peak memory, and errors against the floa
     python3 bench/peers/gpu.py OURS_GPU --what dit-1.3b|dit-14b|dit-fast|decode|encode [--size 480p|720p|704p|small|fast] [--vae 2.1|2.2] [--compile [--no-eager]] [--reference]
         [--layers N] [--sparse 0.3,0.5] [--plan]
 
---compile: the transformer by compile_repeated_blocks, a VAE by torch.compile with channels-last weights. --size 704p is 121x704x1280, the size of
-Wan 2.2's TI2V-5B, for its VAE (--vae 2.2). --layers N: only so many of a transformer's blocks. --plan: only the memory ours would take, nothing is run.
+--compile compiles the transformer by compile_repeated_blocks, and a VAE by torch.compile with channels-last
+weights. --size 704p is 121x704x1280, the size of Wan 2.2's TI2V-5B, for its VAE (--vae 2.2). --layers N runs
+only N of a transformer's blocks. --plan runs nothing, and prints the memory that ours would take.
 
---residual LIST: ours with each of f32, low (the residual stream as the activations), int8 (low, attention in 8 bits), fp8 (low, the blocks' linear
-layers in e4m3), fp8-int8, fp8-f32 (fp8 with the residual stream in float32) and tf32 (with --dtype f32: linear layers in TF32). --fp8: diffusers' compiled transformer also with the same layers by torch._scaled_mm, a scale a row of weights and of
-activations, quantised in the compiled graph (what torchao's per-row dynamic quantisation does).
+--residual LIST runs ours with each of f32, low (the residual stream has the activations' dtype), int8 (low,
+with attention in 8 bits), fp8 (low, with the blocks' linear layers in e4m3), fp8-int8, fp8-f32 (fp8 with the
+residual stream in float32) and tf32 (with --dtype f32: linear layers in TF32). --fp8 also runs diffusers'
+compiled transformer with the same layers by torch._scaled_mm, with a scale for each row of weights and of
+activations, quantised in the compiled graph, like torchao's per-row dynamic quantisation.
 
---adapters 1x64,8x64: ours also with random low-rank adapters beside every linear layer of the blocks, at run time. --stored gguf:Q4_0,fp8: ours also from a
-file of that form (`tachyscope convert`), whose weights stay so on the GPU.
+--adapters 1x64,8x64 also runs ours with random low-rank adapters beside every linear layer of the blocks,
+applied at run time. --stored gguf:Q4_0,fp8 also runs ours from a file of each form (`tachyscope convert`),
+whose weights stay in that form on the GPU.
 
---sparse SHARES: a transformer's forward also with block-sparse attention, these shares of the blocks of keys by each chooser (its error against the dense
-one says nothing of a trained model: weights are random). --json FILE: the figures (ms, GiB, errors). OURS_GPU is build/bench/peers/ours_gpu. Weights go to a temporary folder (2.6 GB for 1.3B, 28 GB for 14B)."""
+--sparse SHARES also runs a transformer's forward pass with block-sparse attention, which keeps these shares
+of the blocks of keys, by each chooser. Its error against dense attention says nothing of a trained model,
+since weights are random. --json FILE writes the figures (ms, GiB, errors). OURS_GPU is
+build/bench/peers/ours_gpu. Weights go to a temporary folder (2.6 GB for 1.3B, 28 GB for 14B)."""
 import argparse
 import json
 import os

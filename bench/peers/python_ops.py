@@ -3,12 +3,17 @@
 
     PYTHONPATH=BUILD/python bench/peers/python_ops.py [--device cpu] [--host-only] [--quack [FOLDER ...]] [--json FILE]
 
-BUILD is a build folder with TACHY_PYTHON (and CUDA). Device time: that of a CUDA graph of calls on cold inputs, as
-norms.py takes it, so the calls are captured as well; on the CPU medians by the clock. All are measured in turns, the medians of three. Host time: the best of 20
-series of calls of tiny tensors whose kernels take less than the call, output allocated, in turns as well: without gradients, with
-gradients recorded, and forward and backward. "composed" is RMSNorm as PyTorch users write it out. --quack: an error if quack cannot be
-imported or run, not a line less; FOLDERs are where it and what it needs lie. --own-backward: on a CPU, where our backward passes
-are torch's operations, those of a GPU's way, whose kernels are definitions then: the host time of that way.
+BUILD is a build folder with TACHY_PYTHON (and CUDA). The device time on a GPU is that of a CUDA graph of
+calls on cold inputs, as norms.py measures it, so the calls are captured as well; the table has the median of
+three. On the CPU it has the median of --rounds calls by the clock. The calls that are compared alternate.
+
+The host time is the best of 20 series of calls of tiny tensors whose kernels take less than the call, with
+output allocated. Here, too, the calls alternate. They are measured without gradients, with gradients
+recorded, and forward and backward. "composed" is RMSNorm as PyTorch users write it out.
+
+--quack makes it an error if quack cannot be imported or run; otherwise it would only be left out. The FOLDERs
+hold quack and what it needs. On a CPU our backward passes are torch's operations; --own-backward takes those
+of a GPU instead, with the definitions as their kernels, to measure their host time.
 """
 import argparse
 import functools

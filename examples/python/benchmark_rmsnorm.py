@@ -1,4 +1,4 @@
-"""RMSNorm by itself: Tachyscope's kernel compared with the same made of torch's operations and with torch's own.
+"""RMSNorm by itself: Tachyscope's kernel compared with one made of torch's operations and with torch's own.
 
     python benchmark_rmsnorm.py                 # the shapes of video and language models
     python benchmark_rmsnorm.py --shape 4 4096 3072 --dtype float16

@@ -56,7 +56,7 @@ bool right(const char* what, size_t count) {
   const std::vector<float> y = on_y.host();
   gauge::Error error;
   for (size_t i = 0; i < count; ++i) error.add(y[i], static_cast<double>(a[i]) + b[i]);
-  return error.within(what, 0.5, 24);  // one addition, rounded once: half a unit of the last place
+  return error.within(what, 0.5, 24);  // one addition, rounded once: half a unit in the last place
 }
 
 int main() {

@@ -6,7 +6,7 @@
 // The op in src/ops takes as many heads of keys as of queries and one bias for a whole batch. So it is called
 // once for each query head of a group (strides skip the others; nothing is copied), and once for each sample
 // if the mask differs between samples and between queries. If there is only one query, as when a language
-// model writes, the heads of a group are treated as so many queries of one head, whose keys are read once.
+// model writes, the heads of a group are treated as that many queries of one head, whose keys are read once.
 #include <algorithm>
 
 #include "bind/convert.h"

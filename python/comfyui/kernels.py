@@ -86,7 +86,7 @@ def _try(module, level):
             if theirs.dtype != torch.float32 or not torch.allclose(theirs, ours[0], rtol=1e-5, atol=1e-5):
                 return None
             theirs, ours = run(torch.bfloat16)
-    except Exception:  # a norm that cannot be called like this is none that we know
+    except Exception:  # we know no norm that cannot be called like this
         return None
     if theirs.dtype != torch.bfloat16:
         return None

@@ -15,8 +15,8 @@ _LEVEL = (LEVELS, {"default": "safe", "tooltip": "safe: rounds as the model does
 
 
 class TachyscopeModel:
-    """For ComfyUI's own models. It calls `inject` when it has loaded a clone and `eject` before it unloads that clone or loads
-    another one of the same model."""
+    """A node for ComfyUI's own models. ComfyUI calls `inject` when it has loaded a clone, and `eject` before
+    it unloads that clone or loads another one of the same model."""
 
     DESCRIPTION = "Computes the model's norms and activations with Tachyscope's kernels while this model is loaded."
     CATEGORY = "Tachyscope"

@@ -49,7 +49,7 @@ class Seen:
         return sides
 
     def mask(self, q, k):
-        """As bools [queries, keys], a tensor of torch."""
+        """Returns the mask as a tensor of torch: bools [queries, keys]."""
         import torch
 
         last = torch.arange(q.shape[1], device=q.device)[:, None] + self.offset

@@ -194,8 +194,8 @@ ModelBundle ModelBundle::open(const fs::path& named, FileAccess access, const Pa
   refuse_other_inputs(m.dit, m.transformer->files_text());
   m.family = &family_of(m.files, m.dit);
   m.original = m.files.layout == ModelFiles::Layout::original || (single && transformer.original);
-  // Matrix-Game 2's files lie in this way, each by itself; those of other models may be named, or be in
-  // ComfyUI's folders.
+  // If Matrix-Game 2's transformer is a file by itself, its other parts are files beside it. Those of other
+  // models may be named, or be in ComfyUI's folders.
   if (m.family->actions && single) find_original_parts(m.files, m.files.transformer.weights.parent_path());
   if (m.reads_text() && !m.files.text_encoder.present())
     m.files.text_encoder = find_text_encoder(path, m.dit);

@@ -1,7 +1,7 @@
 // Opens one part of a model: its tensors under the names that models read, and its config. A part is a
 // component's folder, a file by itself, or a part of a whole model's folder.
 //
-// The config of a file by itself is searched in this order: beside it, under its own name with the ending
+// The config of a file by itself is looked for in this order: beside it, under its own name with the ending
 // .json or as config.json; in its header's metadata, as "config"; in the shapes of its tensors.
 #pragma once
 

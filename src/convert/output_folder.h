@@ -20,7 +20,7 @@ class OutputFolder {
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
 
-  // Returns the place where a file of the folder is written for now. It is removed, too, if a signal ends the
+  // Returns the place where a file of the folder is written for now. It is also removed if a signal ends the
   // process.
   std::filesystem::path place(const std::filesystem::path& file);
   // Everything is on the disk before it gets its name. replace: replaces a folder of that name, which is

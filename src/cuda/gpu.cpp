@@ -138,7 +138,7 @@ class CudaGpu final : public Gpu, public StreamingMemory {
     const CurrentDevice here(this);
     const cudaError_t status = cudaEventQuery(fetched_[mark]);
     if (status == cudaErrorNotReady) {
-      cudaGetLastError();  // this is no error
+      cudaGetLastError();  // clears the status, which is not an error
       return false;
     }
     check_cuda(status, "an earlier kernel");

@@ -17,7 +17,7 @@ void Pacer::mark() {
     while (done_ < made_) {
       const cudaError_t reached = cudaEventQuery(event(done_));
       if (reached == cudaErrorNotReady) {
-        cudaGetLastError();  // this is no error
+        cudaGetLastError();  // clears the status, which is not an error
         return;
       }
       check_cuda(reached, "an earlier kernel");

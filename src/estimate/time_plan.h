@@ -1,8 +1,8 @@
 // Predicts a run on a GPU that is not here: the plan's dry run with that GPU's properties, and a time from
 // its rates. Each call takes the time of its products or that of its bytes, whichever is longer, plus a
 // launch; blocks that come from the host are transferred at the same time. Loading and encoding the file are
-// not included. The memory that kernels need for themselves is unknown without them: memory is that of
-// weights and activations.
+// not included. How much memory kernels need for themselves cannot be known without that GPU, so the plan's
+// memory is that of weights and activations only.
 #pragma once
 
 #include <filesystem>

@@ -17,7 +17,7 @@ void judge(BenchLine& line, double bytes, double flops, const BenchGpu& gpu);
 // Checks a line of a stored report; throws corrupt.
 void check_line(const BenchLine& line, const std::string& name);
 
-// The median and the spread of these times; judged if flops are given.
+// Makes a line of the median and the spread of these times. If flops are given, judges it by the roofline.
 BenchLine line_of(const std::string& id, std::vector<double> times_us);
 BenchLine line_of(const std::string& id, std::vector<double> times_us, double flops, bool bf16,
                   const cpu::Roofline& roofline);

@@ -1,8 +1,9 @@
-// `verify_upload` checks that weights on a device equal those in their file. It notes every tensor that a
-// ParamStore uploads while it lives, and compares checksums: one of the bytes on the device, computed there,
-// and one of the file's values, converted again on the host. Blocks that pass through slots are compared in
-// the host's copy; runtime/block_stream.h compares each with that copy whenever it arrives. Weights that are
-// sent for a product (nn/weight_visiting.cpp) are compared each time, while they are there.
+// `verify_upload` checks that weights on a device equal those in their file. An UploadCheck notes every
+// tensor that a ParamStore uploads while the check exists, and compares checksums: one of the bytes on the
+// device, computed there, and one of the file's values, converted again on the host. Blocks that pass through
+// slots are compared in the host's copy; runtime/block_stream.h compares each with that copy whenever it
+// arrives. Weights that are sent for a product (nn/weight_visiting.cpp) are compared each time, while they
+// are on the device.
 #pragma once
 
 #include <map>

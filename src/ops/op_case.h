@@ -49,10 +49,10 @@ class CaseMemory {
   Tensor ids(int64_t count, int64_t limit);                     // i64 in [0, limit)
   Tensor output(DType dtype, Dims dims);                        // has that dtype everywhere
   Tensor output(Dims dims);                                     // an activation
-  Tensor host_output(DType dtype, Dims dims);                   // on the host everywhere
-  // On the host everywhere, f32 with values that `dtype` can hold: a convolution's weight before packing.
+  Tensor host_output(DType dtype, Dims dims);                   // on the host even if the case runs on a GPU
+  // A convolution's weight before packing: f32 with values that `dtype` can hold, always on the host.
   Tensor host_weight(Dims dims, float scale = 1);
-  // u8 whose bytes on the device the case fills itself, by the op's pack function.
+  // u8; the case itself fills the bytes, on the device, by the op's pack function.
   Tensor packed(int64_t bytes);
   Tensor inout(const Tensor& t);  // marks and returns an input that the op also writes
   float random() { return std::normal_distribution<float>()(engine_); }

@@ -1,5 +1,5 @@
-// Shows where the time of a video goes that is made block by block: the part of each component in each block
-// of a profile (base/run_profiler.h), with mean, median and P95 over the blocks.
+// Shows where the time goes while a video is made block by block: the part of each component in each block of
+// a profile (base/run_profiler.h), with mean, median and P95 over the blocks.
 //
 // A component is something that a user knows by name: attention (of the video's own tokens and of its
 // context, with their projections), norm (with modulation, residuals and rope, which run in one pass with

@@ -15,7 +15,7 @@ struct ProfileRow {
   int64_t count = 0;
   double total_us = 0, self_us = 0;  // self: not covered by ranges inside
   double mean_us = 0, median_us = 0, p95_us = 0;
-  double share = 0;  // in the whole profile's time
+  double share = 0;  // of the whole profile's time
   int depth() const;
   std::string name() const;
 };

@@ -33,8 +33,8 @@ struct Resolved : ResolvedRequest {
   std::vector<Branches> guidance;  // one for each expert
   WindowPlan windows;
   StepCacheConfig step_cache;
-  std::optional<WanSparse> sparse;  // block-sparse self-attention,
-  int dense_steps = 0;              // after so many steps
+  std::optional<WanSparse> sparse;  // block-sparse self-attention
+  int dense_steps = 0;              // how many steps come before it
   std::optional<Sinusoid> sinusoid;
   // How the device for which it was resolved computes it.
   Precision precision;

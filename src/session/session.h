@@ -52,7 +52,7 @@ class Session {
   // The model, with the job's adapters merged in.
   const ModelBundle& model() const { return setup_.adapters ? setup_.adapters->model : model_.bundle(); }
   const RequestAdapters* adapters() const { return setup_.adapters; }
-  // Null also if the encoder is not the model's own.
+  // Null if there is no cache, or if an adapter has changed the text encoder.
   const TextCache* text_cache() const {
     return merged_into(Part::text).empty() ? model_.prompts().cache() : nullptr;
   }

@@ -9,11 +9,12 @@ namespace tachy {
 
 // Says which of a clip's frames are handed out: all, or, in a window of a longer video, those that are new.
 struct FramesOut {
-  int64_t skip = 0;                 // so many frames at the beginning are not,
-  int64_t first = 0;                // the next one has this number in the video,
-  int64_t total = 0;                // which has so many frames; 0: as many as the clip
-  double color_correction = 0;      // how far the frames' colours are matched
-  ops::LabStatistics picture = {};  // to this picture's, before they are kept or handed out
+  int64_t skip = 0;             // how many frames at the beginning are not
+  int64_t first = 0;            // the number of the next one in the video
+  int64_t total = 0;            // how many frames the video has; 0: as many as the clip
+  double color_correction = 0;  // how far the frames' colours are matched to those of `picture`
+  // The colours of a picture. Frames are matched before they are kept or handed out.
+  ops::LabStatistics picture = {};
   Tensor tail = {};  // [n, H, W, 3] f32: keeps the clip's last frames; undefined: they are not kept
 };
 

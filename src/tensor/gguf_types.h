@@ -1,7 +1,7 @@
 // The types of GGUF's tensors. A plain one is a dtype of ours; a quantised one stores blocks of 32 or 256
 // neighbouring values of a row: integers of 2 to 8 bits and the scales that they are multiplied with.
 //
-// decode gives the float32 that the reference (the `gguf` Python package) gives, bit by bit: every product
+// decode gives the float32 that the reference (the `gguf` Python package) gives, bit for bit: every product
 // and every difference is rounded once, in the reference's order, and nothing is fused.
 #pragma once
 

@@ -1,7 +1,7 @@
 // Added tokens: strings such as "</s>" or "<extra_id_0>" that are cut out of the text before the model sees
 // it.
 //
-// Tokens with normalized=false are searched in the raw text, the others in the normalized pieces between
+// Tokens with normalized=false are looked for in the raw text, the others in the normalized pieces between
 // them, in their own normalized form. At each place the longest token wins.
 #pragma once
 

@@ -36,7 +36,7 @@ class Regex {
  private:
   struct Compiled;
   std::shared_ptr<const Compiled> compiled_;
-  std::string literal_;  // a plain text is searched without Oniguruma
+  std::string literal_;  // a plain text, which is found without Oniguruma
 };
 
 }  // namespace tachy::text

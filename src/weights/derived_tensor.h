@@ -1,6 +1,5 @@
 // A tensor whose values are not stored in a file as they are: blocks of GGUF, 8-bit values with scales, or a
-// weight that an adapter was merged into. It can be made row by row, whenever it is needed and as often as it
-// is.
+// weight that an adapter was merged into. It can be made row by row, whenever and as often as it is needed.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +30,9 @@ class DerivedTensor {
   // float32 would widen and narrow each of them for nothing.
   virtual bool makes(DType dtype) const { return dtype == DType::f32; }
   // Writes rows [first, first + rows.dim(0)) of the tensor, seen as [dims[0], everything else], into `rows`,
-  // which is contiguous and of a dtype that it makes. It may be called from several threads at once. Files
-  // were checked when the source was opened, so it reads nothing outside of them, whatever they hold.
+  // which is contiguous and has a dtype for which makes() is true. May be called from several threads at
+  // once. Files were checked when the source was opened, so nothing outside of them is read, whatever they
+  // hold.
   virtual void decode(int64_t first, const Tensor& rows) const = 0;
   // Returns how the tensor is stored, seen as [rows, width]. Returns nothing if it is made of more than a
   // file's bytes and their scales, or if blocks cross the ends of rows. The bytes live as long as the source

@@ -1,5 +1,5 @@
-// Handles tensors whose dtype no model computes with. float64 is narrowed once, to float32, as it is read;
-// whole numbers in place of a weight are an error that names file and tensor, once somebody asks for them.
+// Handles tensors whose dtype no model computes with. float64 is narrowed once, to float32, as it is read.
+// Whoever asks for a weight that holds whole numbers gets an error, which names the file and the tensor.
 #pragma once
 
 #include <memory>

@@ -91,7 +91,7 @@ def context(browser):
 
 
 class Page:
-    """The page as a person sees it: what is on the canvas, what is said, what is pressed."""
+    """The page as a person sees it: its canvas, its messages, its buttons."""
 
     def __init__(self, page):
         self.page = page
@@ -138,7 +138,7 @@ class Page:
         }""")
 
     def square(self):
-        """Where the white square's middle is."""
+        """Returns where the middle of the white square is."""
         return self.page.evaluate("""() => {
           const view = document.getElementById('view'), data = view.getContext('2d').getImageData(0, 0, view.width, view.height).data;
           let n = 0, x = 0, y = 0;

@@ -19,7 +19,8 @@ if DEVICE != "cpu":
 
 @contextlib.contextmanager
 def no_default_device():
-    """As most users call torch.compile, which cannot trace Tensor.unflatten in code of others while a default device is set."""
+    """Most users call torch.compile without a default device. With one it cannot trace Tensor.unflatten in
+    code of others."""
     torch.set_default_device(None)
     try:
         yield

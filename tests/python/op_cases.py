@@ -1,4 +1,4 @@
-"""The ops beside what PyTorch makes of them: for each case random inputs in float64, our call and the composed one.
+"""Cases that compare the ops with PyTorch: each has random inputs in float64, our call and the composed one.
 
 A case's functions take the inputs as keywords, in any float dtype. `grads` names the inputs that gradients are taken of, and
 `raw` gives the arguments of the op itself, for opcheck."""

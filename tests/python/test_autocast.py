@@ -54,7 +54,8 @@ def test_float64_is_left_alone():
 
 
 def test_what_torch_widens_on_a_gpu_is_what_we_widen():
-    """Asked of torch's dispatcher, which knows its CUDA rules without a GPU too. Products narrow on both devices."""
+    """torch's dispatcher is asked, which knows its CUDA rules even without a GPU. Products narrow on both
+    devices."""
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     assert {"layer_norm", "group_norm"} <= _autocast.WIDENED["cuda"].keys()
     assert ("rms_norm" in _autocast.WIDENED["cuda"]) == has("aten::rms_norm", "AutocastCUDA")

@@ -9,7 +9,7 @@ from tachyscope import ops
 pytestmark = pytest.mark.cpu
 
 X, W, H = torch.randn(2, 3, 8), torch.randn(8), torch.randn(1, 6, 3, 8)
-BY_TORCH = (ValueError, RuntimeError)  # what torch makes of it, up to 2.11 and later
+BY_TORCH = (ValueError, RuntimeError)  # what torch raises, up to 2.11 and later
 BAD = [
     (lambda: ops.rms_norm(X.int()), ValueError, "rms_norm: expected x f32, f16 or bf16 .*, got i32"),
     (lambda: ops.rms_norm(X.to(torch.complex64)), ValueError, "rms_norm: expected x f32, f16, bf16 or f64, got"),

@@ -24,7 +24,8 @@ class Injection:
 
 
 class Patcher:
-    """As ComfyUI's ModelPatcher: clones share the model; what is injected is there while a clone is loaded."""
+    """Behaves like ComfyUI's ModelPatcher: clones share the model; what is injected is there while a clone is
+    loaded."""
 
     def __init__(self, model):
         self.model, self.injections, self.attachments = model, {}, {}
@@ -94,7 +95,7 @@ class WanRMSNorm(nn.Module):
 
 
 class OddRMSNorm(WanRMSNorm):
-    """Not what its name says."""
+    """A norm that does not compute what its name says."""
 
     def forward(self, x):
         return super().forward(x) * (1 + self.weight)
@@ -179,7 +180,8 @@ def test_clone_while_loaded(nodes):
 
 
 def test_a_clone_of_the_loaded_clone(nodes):
-    """As ComfyUI does it when another node follows: the one is unloaded, the other, which was copied as injected, is loaded."""
+    """ComfyUI does this when another node follows: it unloads the first clone and loads the second, which was
+    copied from it as injected."""
     model, x = make()
     ours = node(nodes, "TachyscopeModel", model)
     ours.patch_model()

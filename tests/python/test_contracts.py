@@ -28,7 +28,7 @@ def test_channels_last(shape, layout, dtype):
 
 
 def test_one_sample_of_one_pixel():
-    """Where both layouts are the same one."""
+    """Here both layouts are the same."""
     x = torch.randn(1, 8, 1, 1)
     assert ops.group_norm(x, 2).is_contiguous()
     torch.testing.assert_close(ops.group_norm(x, 2), F.group_norm(x, 2))

@@ -43,7 +43,8 @@ def apart(result, exact):
 @BOTH
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_values_and_gradients(shape, dtype):
-    """In float32 they are PyTorch's, in bfloat16 they are as near to float64 as those of PyTorch's three steps."""
+    """In float32 both are PyTorch's. In bfloat16 they are as near to float64 as the results of PyTorch's
+    three steps."""
     given = draw(shape, dtype)
     wide = [t.detach().double().requires_grad_() for t in given]
     incoming = torch.randn(plain(shape, given).shape)

@@ -20,7 +20,7 @@ FOLDER = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python"
 def run(monkeypatch, tmp_path, capsys):
     """Runs a script as a program would, in this process, and gives its record and what it printed."""
     threads, cudnn = (torch.get_num_threads(), tachyscope.threads()), torch.backends.cudnn
-    flags = cudnn.benchmark, cudnn.allow_tf32  # which benchmark_vae sets
+    flags = cudnn.benchmark, cudnn.allow_tf32  # benchmark_vae sets these
     torch.set_num_threads(1)
     tachyscope.set_threads(1)
     monkeypatch.syspath_prepend(str(FOLDER))
@@ -187,7 +187,8 @@ def test_defaults(monkeypatch):
 
 @pytest.mark.cpu
 def test_huggingface_kernels(tmp_path):
-    """In a process of its own, since the class of transformers stays marked for kernelize."""
+    """Runs the example in a process of its own, since the class of transformers stays marked for
+    kernelize."""
     pytest.importorskip("kernels")
     record = tmp_path / "record.json"
     subprocess.run([sys.executable, FOLDER / "huggingface_kernels_example.py", "--tiny", "--json", record], check=True)
@@ -197,7 +198,8 @@ def test_huggingface_kernels(tmp_path):
 
 
 def get_kernel_example(tmp_path, *arguments):
-    """In a process of its own, since `kernels` keeps what LOCAL_KERNELS says, and without a network."""
+    """Runs the example in a process of its own, since `kernels` keeps what LOCAL_KERNELS says, and without a
+    network."""
     record = tmp_path / "record.json"
     done = subprocess.run([sys.executable, FOLDER / "get_kernel_example.py", "--tiny", "--dtype", "float32", "--json", record, *arguments],
                           capture_output=True, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(tmp_path)})
@@ -217,7 +219,8 @@ def test_get_kernel(tmp_path):
 
 @pytest.mark.cpu
 def test_no_kernel(tmp_path):
-    """Where there is no build for this machine PyTorch's function stands in; a wrong folder, and a kernel that the hub does not give, is an error."""
+    """If there is no build for this machine, PyTorch's function stands in. A wrong folder is an error, and so
+    is a kernel that the hub does not give."""
     pytest.importorskip("kernels")
     (tmp_path / "build" / "torch-stable-abi210-cpu-riscv64-linux").mkdir(parents=True)
     done, facts = get_kernel_example(tmp_path, "--local", tmp_path)

@@ -19,7 +19,7 @@ OP = ops._rms_norm
 
 @pytest.fixture(autouse=True)
 def nobody_watches():
-    """A default device is a mode, too."""
+    """A default device would count as a mode that watches."""
     with no_default_device():
         yield
 

@@ -14,7 +14,8 @@ EVERY = pytest.mark.parametrize("case", WITH_GRADIENTS, ids=lambda case: case.na
 
 @pytest.fixture(params=["as usual", "the ops"])
 def way_back(request, monkeypatch):
-    """Whose backward pass: on the CPU the usual one is made of torch's operations, and the ops are definitions."""
+    """Chooses the backward pass: on the CPU the usual one is made of torch's operations, and the ops are
+    definitions."""
     if request.param == "the ops":
         monkeypatch.setattr(_gradients, "_pass", lambda name, dy, x=None: getattr(torch.ops.tachyscope, name))
 
@@ -45,7 +46,7 @@ def test_gradcheck(case, way):
 @EVERY
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_gradients_of_dtypes(case, dtype, way_back):
-    """As near to the gradients in float64 as torch's own in this dtype, times two."""
+    """Our error against the gradients in float64 is at most twice that of torch in this dtype."""
     def run(call, given):
         results = call(**given)
         results = results if isinstance(results, tuple) else (results,)

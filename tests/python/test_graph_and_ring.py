@@ -72,7 +72,7 @@ def test_ring_wraps():
     assert ring.keys.shape == ring.values.shape == (2, 10, 3, 4) and ring.bytes() == 2 * 2 * 10 * 12 * 4
     places = (ring.keys.data_ptr(), ring.values.data_ptr())
     kept = {}
-    for first in range(0, 24, 3):  # blocks of three in a window of five wrap in all ways
+    for first in range(0, 24, 3):  # blocks of three in a window of five wrap in every possible way
         k, v = frames(first, 3)
         ring.write(1, first, k, v)
         kept |= {first + i: (k[2 * i:2 * i + 2], v[2 * i:2 * i + 2]) for i in range(3)}

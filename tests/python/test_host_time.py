@@ -1,4 +1,4 @@
-"""What a call costs beside its kernel, as a multiple of F.layer_norm's, measured in turns in one run."""
+"""What a call costs beside its kernel, as a multiple of F.layer_norm's; the two alternate in one run."""
 
 import time
 
@@ -25,7 +25,7 @@ def test_host_time(recorded, most, capsys):
         x, weight, bias = (t.requires_grad_(recorded) for t in (torch.randn(4, 64), torch.randn(64), torch.randn(64)))
         calls = {"theirs": lambda: F.layer_norm(x, (64,), weight, bias), "ours": lambda: tachyscope.ops.rms_norm(x, weight)}
         best = dict.fromkeys(calls, float("inf"))
-        for _ in range(25):  # in turns, so that a busy machine is busy for both
+        for _ in range(25):  # alternating, so that a busy machine is busy for both
             for name, call in calls.items():
                 best[name] = min(best[name], seconds(call))
     finally:

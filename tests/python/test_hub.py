@@ -82,7 +82,8 @@ def test_python(variant):
 
 
 def test_libraries(variant):
-    """With the search path that they were given, ours find everything in their folder but glibc and GCC's runtime."""
+    """Our libraries have a search path by which they find everything in their own folder, except glibc and
+    GCC's runtime."""
     for library in variant.glob("lib*tachy*.so"):
         said = subprocess.run(["ldd", library], capture_output=True, text=True, env={"PATH": os.environ["PATH"]}).stdout
         outside = [line.split()[0] for line in said.splitlines() if "=>" in line and f"=> {variant}/" not in line]
@@ -150,7 +151,7 @@ class Plain(nn.Module):
 
 
 def modules():
-    """By the name of the layer: a module that it stands for. The last dim is 24."""
+    """Returns for each layer's name a module that the layer stands for. The last dim is 24."""
     import diffusers.models.activations
     import diffusers.models.normalization
     from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
@@ -180,7 +181,7 @@ def modules():
 
 
 def put_in(module, layer, name):
-    """As kernelize does it, and by kernelize where it is there."""
+    """Calls kernelize if there is one, and otherwise does the same by hand."""
     if kernels is None:
         module.forward = types.MethodType(layer.forward, module)
         return
@@ -199,7 +200,7 @@ def put_in(module, layer, name):
     assert module.forward.__func__ is layer.forward
 
 
-# The last two: weights in another dtype than the values.
+# In the last two the weights' dtype differs from that of the values.
 DTYPES = [(torch.float32,) * 2, (torch.bfloat16,) * 2, (torch.bfloat16, torch.float32), (torch.float32, torch.bfloat16)]
 
 

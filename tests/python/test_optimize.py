@@ -87,7 +87,8 @@ def test_float32(name):
 @pytest.mark.parametrize("name", small_models.MODELS)
 @pytest.mark.parametrize("level", ["safe", "aggressive"])
 def test_bfloat16(name, level):
-    """As near to the model in float32 as the model itself is in bfloat16: within a quarter, and the same dtype."""
+    """The error against the model in float32 is at most a quarter larger than that of the model itself in
+    bfloat16, and the dtype is the same."""
     model, inputs = small_models.make(name, torch.bfloat16)
     theirs = small_models.run(model, inputs)
     tachyscope.optimize(model, level, verbose=False)
@@ -105,7 +106,8 @@ def test_bfloat16(name, level):
 
 
 def test_wan_norms_and_positions_in_one_pass():
-    """At level aggressive, with the weights that the norms have now, and not where a hook brings them."""
+    """Level aggressive uses one pass, with the weights that the norms have at that moment, but not for norms
+    whose weights a hook brings."""
     model, inputs = small_models.make("Wan")
     before = small_models.run(model, inputs)
     tachyscope.optimize(model, "aggressive", verbose=False)

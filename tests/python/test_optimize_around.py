@@ -203,7 +203,8 @@ def test_lora(name, when):
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_processor_of_the_user(name):
-    """Before: the module is left, and it is said. After: the user's code runs, in that module alone."""
+    """If the user sets a processor before optimize, the module is left as it is and the report says so. If it
+    is set afterwards, the user's code runs, in that module alone."""
     model, inputs = small_models.make(name)
     attentions = {key: m for key, m in model.named_modules() if type(m).__name__ == CLASSES[name]}
     (first, one), (_, two), *others = attentions.items()
@@ -228,7 +229,8 @@ def test_a_processor_of_the_user(name):
 
 @pytest.mark.parametrize("name", ["Wan", "LTX-Video", "FLUX"])
 def test_a_backend_of_the_user(name):
-    """For all of diffusers in a context, or for one model: the dispatcher of diffusers runs."""
+    """If the user chooses a backend for all of diffusers in a context, or for one model, diffusers'
+    dispatcher runs."""
     from diffusers.models.attention_dispatch import AttentionBackendName, _AttentionBackendRegistry, attention_backend
 
     model, inputs = small_models.make(name)
@@ -249,7 +251,8 @@ def test_a_backend_of_the_user(name):
     with attention_backend("_native_math"):
         assert attentions() == 0
     model.set_attention_backend("_native_math")
-    _AttentionBackendRegistry.set_active_backend(AttentionBackendName.NATIVE)  # which that call has changed for all models
+    # The line above has changed the backend for all models.
+    _AttentionBackendRegistry.set_active_backend(AttentionBackendName.NATIVE)
     assert attentions() == 0
 
 

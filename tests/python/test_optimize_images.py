@@ -56,7 +56,8 @@ def residual_block(**options):
 @pytest.mark.parametrize("level", ["safe", "aggressive"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_residual_block(layout, level, dtype):
-    """At level safe in 16 bits nearly every value has the block's own bits; above it one rounding is left out."""
+    """In 16 bits at level safe nearly every value has the block's own bits; higher levels leave out one
+    rounding."""
     block = residual_block().to(dtype, memory_format=layout)
     x, temb = torch.randn(2, 8, 6, 6, dtype=dtype).to(memory_format=layout), torch.randn(2, 12, dtype=dtype)
     with torch.no_grad():

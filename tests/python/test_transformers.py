@@ -118,7 +118,8 @@ def test_logits(name):
 @pytest.mark.parametrize("level", ["safe", "aggressive"])
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in ROUTED])
 def test_bfloat16(name, level):
-    """As near to the model in float32 as the model itself is in bfloat16, within a quarter."""
+    """The error against the model in float32 is at most a quarter larger than that of the model itself in
+    bfloat16."""
     model = make(name, torch.bfloat16)
     ids, mask = prompts()
     theirs = logits(model, ids, mask, use_cache=False)
@@ -147,7 +148,8 @@ def test_positions_of_each_row(name):
 
 
 def test_roundings_at_safe():
-    """Of 16-bit values: the sum is the module's bit for bit, what is normalised is rounded before the weight as it does."""
+    """With 16-bit values the sum equals the module's bit for bit. The normalised values are rounded before
+    the weight is applied, as in the module."""
     from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
     from tachyscope import _transformers

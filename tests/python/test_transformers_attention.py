@@ -21,7 +21,7 @@ def functions():
 
 
 class Module(torch.nn.Module):
-    """What the functions look at."""
+    """The attributes that the functions look at."""
 
     def __init__(self, groups=1, is_causal=True):
         super().__init__()
@@ -94,9 +94,10 @@ def test_mask_is_made_once():
 
 @pytest.mark.parametrize("name", ["LLaMA", "Gemma3"])
 def test_config(name, tmp_path):
-    """Written nowhere, not even by pickle, and as it was after restore; a second optimize and restore change nothing."""
+    """Our name is written nowhere, not even by pickle. After restore the config is as it was; a second
+    optimize and restore change nothing."""
     model = make(name)
-    model.save_pretrained(tmp_path)  # which itself adds to the config
+    model.save_pretrained(tmp_path)  # this call itself adds to the config
     plain = copy.deepcopy(model)
     fields, text = copy.deepcopy(vars(model.config)), model.config.to_json_string()
     report = tachyscope.optimize(model, verbose=False)
@@ -146,7 +147,7 @@ def test_the_users_choice_counts():
 
 
 def test_name_chosen_by_the_user():
-    """Without optimize, and not taken back by restore."""
+    """A name that the user chose works without optimize, and restore does not take it back."""
     functions()
     model = make("Qwen3")
     tokens = generate(model)
@@ -160,8 +161,9 @@ def test_name_chosen_by_the_user():
 
 
 def test_capped_scores():
-    """Gemma 2 runs its own function under our name, with its own mask: the same bits. What `optimize` leaves it is what it had,
-    also where that is sdpa, which in transformers 5.17 passes over the caps."""
+    """Gemma 2 runs its own function under our name, with its own mask, and gives the same bits. `optimize`
+    leaves it the function that it had, even if that is sdpa, which in transformers 5.17 passes over the
+    caps."""
     functions()
     model = make("Gemma2")
     with torch.no_grad():

@@ -47,7 +47,7 @@ def encoder(kind):
 
 @pytest.mark.parametrize("kind", ["BERT", "ViT", "T5", "EuroBERT"])
 def test_models_that_see_both_ways(kind):
-    """By hand. T5's biases by position go back to transformers' function."""
+    """The user chooses our attention by hand. T5's biases by position go back to transformers' function."""
     functions()
     model, call = encoder(kind)
     with torch.no_grad():
@@ -91,7 +91,7 @@ def test_parts_of_a_model_with_pictures():
 
 
 def test_other_rotary_positions_are_left():
-    """Helium's attention has LLaMA's code, but turns neighbours."""
+    """Helium's attention has LLaMA's code, but its rotary positions rotate pairs of neighbouring values."""
     config = transformers.HeliumConfig(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=1, head_dim=8,
                                        num_attention_heads=4, num_key_value_heads=2)
     model = transformers.HeliumForCausalLM(config).eval()

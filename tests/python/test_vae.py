@@ -98,7 +98,7 @@ def step(vae, x, noise, use_amp=False):
 @pytest.mark.parametrize("version", SMALL)
 @pytest.mark.parametrize("use_amp", [False, True], ids=["float32", "mixed"])
 def test_gradients(version, use_amp):
-    """Of all parameters: the same with our norms as with torch's."""
+    """The gradients of all parameters are the same with our norms as with torch's."""
     vae, _ = pair(version)
     vae.train()
     x = torch.rand(1, 3, 5, 32, 32) * 2 - 1

@@ -79,7 +79,7 @@ class Window:
 
 
 def recent(memory, end, window, part):
-    """Of the action module's memory: the last W frames, without sinks."""
+    """Returns the last W frames of the action module's memory, without sinks."""
     first = 0 if window.frames is None else max(0, end - window.frames)
     return torch.stack([memory[f][part] for f in range(first, end)], -3)
 

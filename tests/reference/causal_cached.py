@@ -15,7 +15,7 @@ def rms(x, weight, eps):
 
 
 def unit_rms(x):
-    """What the action module does in place of a norm with a weight, in the tensor's own dtype."""
+    """The action module's norm: it has no weight, and computes in the tensor's own dtype."""
     return x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt()
 
 
@@ -74,7 +74,7 @@ class Cache:
 
 
 class Caches:
-    """Of all layers."""
+    """The caches of all layers."""
 
     def __init__(self, model, frames, sinks, sites, dtype, device):
         self.layers, self.context = [], None
@@ -191,7 +191,8 @@ def forward(model, x, t, first, caches, mouse=None, keyboard=None, run_layer=lay
 
 
 def rollout(model, noise, timesteps, sigmas, context, window, blocks, sinks=0, fresh=None, condition=None, mouse=None, keyboard=None):
-    """As causal.rollout, without latents that are given. Latents between steps are in the model's dtype, as the original's."""
+    """Does the same as causal.rollout, but takes no given latents. Between steps, latents have the model's
+    dtype, as in the original."""
     dtype, (_, total, height, width) = noise.dtype, noise.shape
     caches = Caches(model, window or total, sinks, height // 2 * (width // 2), dtype, noise.device)
     caches.context = make_context(model, context)

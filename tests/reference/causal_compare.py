@@ -48,7 +48,7 @@ def both(model, inputs, **run):
 
 
 def store(model, folder, kind, i):
-    """As a folder of the published form, or as a pickle under the names that Self-Forcing's has."""
+    """Saves the model as a folder of the published form, or as a pickle with the names of Self-Forcing's."""
     cm.save(model.float(), folder, prefix="model." if i % 2 else "")
     if kind == "text" and i % 2:
         (folder / "diffusion_pytorch_model.safetensors").unlink()

@@ -63,7 +63,7 @@ def shifted(shift, steps):
 
 
 def rollout_inputs(gen, model, blocks, steps, height, width, given=0, text_rows=TEXT_GIVEN):
-    """given: latent frames to go on from, the first of `blocks`"""
+    """given: the number of latent frames, at the beginning of `blocks`, that are inputs and not made."""
     channels, total = model.out_channels, sum(blocks)
 
     def random(*shape):
@@ -89,7 +89,8 @@ def rollout_inputs(gen, model, blocks, steps, height, width, given=0, text_rows=
 
 
 def reaction(model, inputs, timesteps, sigmas, window, blocks):
-    """By how much of themselves the velocities of the last forward pass change when no key is pressed and the mouse rests."""
+    """Returns the relative change of the last forward pass's velocities when no key is pressed and the mouse
+    rests."""
     if "keyboard" not in inputs:
         return 0.0
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""`tachyscope convert` against others: diffusers and transformers load the folders it writes and find the source's weights, bit by
+"""`tachyscope convert` against others: diffusers and transformers load the folders it writes and find the source's weights, bit for
 bit; the gguf package reads its GGUF files, whose blocks are those of its own quantiser; its 8-bit weights are torch's. The model that
 ships makes the same frames from the forms that lose nothing."""
 

@@ -1,5 +1,6 @@
 """Linear layers of diffusers' Wan transformer in fp8, on any device: e4m3 codes with a scale for each row of the weight and of the
-activations, products of the codes in float32. What torch._scaled_mm computes by rows, but for the order of its sums."""
+activations, products of the codes in float32. The results are those of torch._scaled_mm by rows, but for the
+order of its sums."""
 import torch
 
 

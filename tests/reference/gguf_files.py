@@ -1,6 +1,6 @@
-"""GGUF files against the gguf package, fresh random each time: blocks of every type, bit by bit; a text encoder's tokenizer
-among its keys; and the model that ships, whose parts in GGUF must make the frames of the same parts that the gguf package
-has dequantised into safetensors."""
+"""GGUF files against the gguf package, fresh random each time: blocks of every type, bit for bit; a text
+encoder's tokenizer among its keys; and the model that ships, whose parts in GGUF must make the frames of the
+same parts that the gguf package has dequantised into safetensors."""
 
 import json
 import pathlib
@@ -73,7 +73,7 @@ def llama_name(name):
 
 
 def tokenizer_keys(spiece):
-    """What llama.cpp's converter writes of a spiece.model."""
+    """The keys that llama.cpp's converter writes for a spiece.model."""
     from sentencepiece import sentencepiece_model_pb2
 
     model = sentencepiece_model_pb2.ModelProto()

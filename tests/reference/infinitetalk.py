@@ -52,7 +52,8 @@ def looks(q, k, masks):
 
 
 def places(looks):
-    """In [0, 4] the tokens that look at the first speaker most, in [20, 24] the second one's, at 12 the background's."""
+    """Puts the tokens that look most at the first speaker in [0, 4], those that look most at the second one
+    in [20, 24], and those that look most at the background at 12."""
     low, high = looks.amin(1, keepdim=True), looks.amax(1, keepdim=True)
     line = (looks - low) / (high - low + 1e-8) * 4 + torch.tensor([0, 20, 0], dtype=looks.dtype)
     line[..., 2] = 12
@@ -104,7 +105,8 @@ class Talker(nn.Module):
             self._join(block, norm, attention)
 
     def _join(self, block, norm, attention):
-        """The block adds its cross-attention to x; what speech adds, too, follows from that sum."""
+        """Makes the block add attention to speech as well, computed from the sum of x and the block's
+        cross-attention."""
         seen = {}
 
         def routes():
@@ -142,7 +144,7 @@ class Talker(nn.Module):
 
 
 def talker(rng, transformer, **sizes):
-    """With weights so large that speech matters: about as much of the output as the rest."""
+    """Returns a talker with weights so large that speech makes about as much of the output as the rest."""
     torch.manual_seed(rng.randrange(2**31))
     made = Talker(transformer, **sizes)
     gen = torch.Generator().manual_seed(rng.randrange(2**31))
@@ -162,7 +164,7 @@ def exactly(model, inputs):
 
 
 def both(model, inputs):
-    """In float32 and in float64; the model is float64 afterwards."""
+    """Returns the results in float32 and in float64; the model is float64 afterwards."""
     with torch.no_grad():
         r32 = model(**inputs)
     r64 = exactly(model.double(), inputs)

@@ -2,8 +2,8 @@
 
     tests/reference/judge_talker.py BINARY [--limit 6] [--seconds 5] [--speech as-is|late|silent] [--jobs 1] [--json FILE] [-- options of `talk` …]
 
-Item i has seed i. With --jobs N so many items are made and judged beside each other, each run on one thread; scores do not depend on it. Needs
-numpy and Pillow alone. Exits with 1 where a measure misses its limit."""
+Item i has seed i. With --jobs N, N items are made and judged at the same time, each run on one thread; scores
+do not depend on it. Needs numpy and Pillow alone. Exits with 1 where a measure misses its limit."""
 
 import argparse
 import concurrent.futures

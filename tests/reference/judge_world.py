@@ -2,8 +2,9 @@
 
     tests/reference/judge_world.py BINARY [--limit 8] [--seconds 60] [--jobs 1] [--json FILE] [--keep DIR] [-- options of `world` …]
 
-Item i has seed i; frames are written as PNG, without loss. With --jobs N so many items are made and judged beside each other, each run on one
-thread; scores do not depend on it. Exits with 1 where a measure misses its limit."""
+Item i has seed i; frames are written as PNG, without loss. With --jobs N, N items are made and judged at the
+same time, each run on one thread; scores do not depend on it. Exits with 1 where a measure misses its
+limit."""
 
 import argparse
 import concurrent.futures

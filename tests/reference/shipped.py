@@ -58,7 +58,7 @@ def causal_transformer(folder):
 
 
 def original_name(name):
-    """Of a transformer's tensor in diffusers: what the original calls it."""
+    """Returns the original's name for a tensor of diffusers' transformer."""
     for pattern, replacement in layouts._DIT:
         name = re.sub(pattern, replacement, name)
     return name

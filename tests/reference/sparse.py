@@ -19,7 +19,7 @@ import images
 import random_models as rm
 
 BLOCK = 128  # tokens
-SIDE = 5  # about so many frames and rows are a rod
+SIDE = 5  # a rod has about this many frames and rows
 CLOSE = 1e-4  # scores that are this near one another, as a share of their spread, may be ordered by rounding
 
 

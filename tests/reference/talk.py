@@ -2,8 +2,9 @@
 infinitetalk.py's modules, from the published description, against `tachyscope talk`.
 
 Windows of F frames follow each other; each begins with the last m frames of the one before, encoded anew, which no step changes;
-speech goes backwards behind its end; three passes a step; each frame's colours are brought to the photo's before anything else is
-done with it (golden/ops/lab.py, which is compared with scikit-image). The wrapper's sampler dpm++_sde likewise. In float64, and in float32 for what rounding comes to."""
+speech goes backwards after its end; three passes a step; each frame's colours are brought to the photo's
+before anything else is done with it (golden/ops/lab.py, which is compared with scikit-image). The wrapper's
+sampler dpm++_sde likewise. In float64, and in float32 for what rounding comes to."""
 
 import math
 import pathlib
@@ -86,7 +87,7 @@ class Case:
         save_file(self.talker.branch_state(), self.folder / "infinitetalk.safetensors")
 
     def sound(self, name, frames):
-        """Of so many frames, and a little more."""
+        """Makes a sound that is as long as `frames` frames, and a little more."""
         rng = self.ctx.rng
         sound = wav2vec2.random_sound(rng, frames * 640 + rng.randint(0, 639), 0.2).clamp(-1, 1)
         integers = (sound * 32767).round().to(torch.int16)
@@ -101,7 +102,8 @@ class Case:
         return image
 
     def embeddings(self, image, sounds, frames):
-        """Of both prompts, the picture and each speaker's samples, in the precision that the models have."""
+        """The embeddings of both prompts, the picture and each speaker's samples, in the precision that the
+        models have."""
         pipe, dtype = self.pipe, self.ears.dtype
         positive, negative = pipe.encode_prompt(PROMPT, NEGATIVE, True, 1, max_sequence_length=512)
         pixels = pipe.image_processor(images=image, return_tensors="pt")["pixel_values"]
@@ -268,7 +270,7 @@ def compare_one(ctx, i, window, motion, spoken, text, speech, recipe, frames=Non
 
 
 def compare(ctx):
-    compare_one(ctx, 0, 13, 5, 26, 5.0, 4.0, "infinitetalk")  # three windows, three passes; the last one looks behind the end
+    compare_one(ctx, 0, 13, 5, 26, 5.0, 4.0, "infinitetalk")  # three windows, three passes; looks past the end
     compare_one(ctx, 1, 9, 1, 25, 1.0, 2.0, "infinitetalk")  # ends with a window
     compare_one(ctx, 2, 13, 9, 19, 3.0, 2.0, "wrapper", sampler="dpm++_sde")
     compare_one(ctx, 3, 17, 5, 12, 1.0, 1.0, "infinitetalk")  # shorter than a window

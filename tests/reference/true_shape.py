@@ -40,7 +40,7 @@ LATENTS = (1, 16, 5, 32, 32)  # 17 frames of 256x256
 
 
 def set_dtype(model, dtype):
-    """Of the parameters only: the rope tables are buffers, and must not be rounded."""
+    """Sets the dtype of the parameters only: the rope tables are buffers, and must not be rounded."""
     for p in model.parameters():
         p.data = p.data.to(dtype)
     return model

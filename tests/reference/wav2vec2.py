@@ -41,7 +41,7 @@ def hidden_states(model, samples, frames):
 
 
 def both(model, samples, frames):
-    """In float32 and in float64; the model is float64 afterwards."""
+    """Returns the results in float32 and in float64; the model is float64 afterwards."""
     r32 = hidden_states(model, samples, frames)
     with float64():
         r64 = hidden_states(model.double(), samples.double(), frames)
@@ -50,7 +50,8 @@ def both(model, samples, frames):
 
 
 def older_names(tensors):
-    """As files from before weights were normed by a parametrization have them."""
+    """Returns the tensors under the names of older files, in which weights were not normed by a
+    parametrization yet."""
     endings = {"parametrizations.weight.original0": "weight_g", "parametrizations.weight.original1": "weight_v"}
     for new, old in endings.items():
         tensors = {(k.removesuffix(new) + old if k.endswith(new) else k): v for k, v in tensors.items()}

@@ -37,7 +37,7 @@ class World:
         self.__dict__.update(parts)
 
     def blocks(self, frames):
-        """[(latent frames, first pixel frame, pixel frames)] until the video has so many."""
+        """[(latent frames, first pixel frame, pixel frames)] until the video has that many."""
         out, latent, pixel = [], 0, 0
         while pixel < frames:
             n = self.first if not out else self.block
@@ -47,7 +47,7 @@ class World:
         return out
 
     def noise(self, seed, frames):
-        """As it is drawn: a block's, then that between its steps."""
+        """Draws for one block after the other: first its noise, then the noise between its steps."""
         g, noise, fresh = torch.Generator().manual_seed(seed), [], []
         for n, _, _ in self.blocks(frames):
             shape = (self.z, n, self.image.height // 8, self.image.width // 8)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tools/check_build_budget: the fit finds the factors that made the times, and a build that is dearer than allowed fails."""
+"""tools/check_build_budget: the fit finds the factors that made the times, and a build that costs more than
+allowed fails."""
 
 import contextlib
 import importlib.machinery
@@ -54,7 +55,8 @@ class Budget(unittest.TestCase):
             self.assertEqual(TOOL.kernel_seconds(took, {"a.cpp.o": 5, "b.cpp.o": 15}, 1.5), 45)
 
     def kernels_of(self, architectures, seconds):
-        """What is said of a build whose log has 20 s of other units, estimated at 10, and so many of kernels."""
+        """Returns what is said of a build whose log has 20 s of other units, estimated at 10, and `seconds`
+        of kernels."""
         kept = {"kernels": {"seconds_of_one_estimated": 2, "budget_seconds": {"every build": 5, "90a": 20, "80": 10}}}
         log = [("src/a.cpp.o", 20), ("src/k.cu.o", seconds), ("bench/lab/x.cu.o", 1000)]
         said = io.StringIO()

@@ -69,6 +69,16 @@ REFUSED = [
     ("to-be-had", "no thread is to be had: next() draws"),
     ("has-it-so", "It is contiguous, or its channels last where x has them so and in no other way."),
     ("bare-not", "Asks for huge pages. TACHY_HUGE_PAGES=0: not."),
+    ("which-is-said", "Before: the module is left, and it is said. After: the user's code runs, in that module alone."),
+    ("is-no", "Throws not_found if this is no Wan transformer, and unsupported for relatives."),
+    ("so-many", "The place for the latents of a block of so many frames, [z, frames, h, w]: passes need not copy them."),
+    ("so-many", "The steps after so many steps."),
+    ("bit-by-bit", "Resampled sound equals librosa's own output, bit by bit."),
+    ("searched-in", "Tokens with normalized=false are searched in the raw text, the others in the normalized pieces."),
+    ("each-two", "The first one, and one between each two steps."),
+    ("participle-first", "Counted are the heap's bytes in use, according to malloc itself."),
+    ("verb-that", "Shows where the time of a video goes that is made block by block."),
+    ("which-alone", "which that call has changed for all models"),
     ("makes-of", "Two clips, and what diffusers makes\nof them, are compared frame by frame."),  # over the end of a line
 ]
 PASSED = [
@@ -128,6 +138,12 @@ PASSED = [
     "Prompts may say \"thrice\", and `Of a thing.` in quotes is nobody's comment.",
     "With one seed a window's noise depends on what was drawn before it.",
     "How the values of a derived tensor lie in its file.",
+    "This is no longer needed, and it is said that nobody misses it.",
+    "Uses it if there are so many keys that it is faster.",
+    "Folders are searched in this order, and files are searched for values that are not numbers.",
+    "The file is compared byte by byte; each value is the reference's bit for bit.",
+    "Freed blocks are the ones that count, and unused ones are the rest.",
+    "which of the two is faster depends on the width",
 ]
 
 

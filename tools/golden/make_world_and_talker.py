@@ -101,7 +101,8 @@ class TalkGeneration:
         embeddings.get_timestep_embedding = layouts.sinusoid64  # the original layout's
 
     def heard(self, path):
-        """As loud as InfiniteTalk makes it, then as the encoder's preparation has it."""
+        """Returns the sound, made as loud as by InfiniteTalk and then normed as by the encoder's
+        preparation."""
         import wave
         with wave.open(str(path)) as file:
             assert file.getframerate() == 16000 and file.getnchannels() == 1 and file.getsampwidth() == 2

@@ -93,7 +93,7 @@ class Autoencoder(nn.Module):
 
 
 def original_name(name):
-    """Of the original repository's file."""
+    """Returns the name that a tensor has in the original repository's file."""
     spec = importlib.util.spec_from_file_location("talker_export", os.path.join(net.HERE, "..", "talker", "export.py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

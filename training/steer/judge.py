@@ -3,9 +3,11 @@
     python3 training/steer/judge.py --set models/world/heldout.json --videos DIR    # DIR/000.npy, 000.mp4 (ffmpeg) or 000/*.png, ...
     python3 training/steer/judge.py --set models/world/heldout.json --truth         # the renderer's own clips
 
-A frame is warped by what each of 81 actions (nine directions of keys by nine of the mouse) would make of it in eight frames: a homography
-of the plane below the horizon and one of what is infinitely far above it. The least mean error against the frame eight later tells the
-action. It knows how a camera moves, and neither model nor landscape; where the horizon lies is looked for around where it ought to be.
+A frame is warped as each of 81 actions (nine directions of keys by nine of the mouse) would change it in
+eight frames: by a homography of the plane below the horizon and one of what is infinitely far above it. The
+action is the one whose warp has the least mean error against the frame that comes eight later. The judge
+knows how a camera moves, but neither the model nor the landscape. It looks for the horizon around the place
+where it ought to be.
 """
 import argparse
 import functools
@@ -40,7 +42,8 @@ LIMITS_TRUTH = LIMITS | {"first": (">=", 99, LIMITS["first"][2]), "late": (">=",
 
 @functools.lru_cache(maxsize=128)
 def warps(tilt):
-    """Where each action's frame comes from in the frame before, for grid_sample: [81, h, w, 2] and what of it counts [81, h, w]."""
+    """Returns where each pixel of an action's frame comes from in the frame before, for grid_sample
+    [81, h, w, 2], and which pixels count [81, h, w]."""
     keys, mouse = (torch.tensor([a[i] for a in ACTIONS], dtype=torch.float32) for i in (0, 1))
     camera = torch.zeros(len(ACTIONS), 4)
     camera[:, 3] = tilt
@@ -77,7 +80,7 @@ def action_between(a, b, tilt, around=(0, -2, 2, -4, 4)):
 
 
 def shift_between(a, b, reach=6):
-    """By how many pixels b lies beside a, to a part of one: grey [H, W] each."""
+    """Returns by how many pixels b is shifted against a, to fractions of a pixel. Both are grey [H, W]."""
     h, w = a.shape
     inner = a[reach:h - reach, reach:w - reach]
     cost = torch.stack([torch.stack([(b[reach + i:h - reach + i, reach + j:w - reach + j] - inner).square().mean() for j in range(-reach, reach + 1)])

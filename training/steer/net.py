@@ -63,7 +63,8 @@ def by_time(x, times):
 
 @functools.lru_cache(maxsize=8)
 def masks(t, device):
-    """Who sees whom: chunks' [T / CHUNK, 2·CHUNK·SITES, keys], both halves' frames [2T, 2T], keyboards' [2T, T]."""
+    """The masks of chunks [T / CHUNK, 2·CHUNK·SITES, keys], of the frames of both halves [2T, 2T], and of
+    keyboards [2T, T]."""
     at = torch.arange(2 * t)
     half, frame = at // t, at % t
     near = (frame[None] <= frame[:, None]) & (frame[None] > frame[:, None] - WINDOW)

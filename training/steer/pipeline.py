@@ -1,7 +1,8 @@
-"""Trains the model of the steered world, all of it in order, in calls as short as one likes.
+"""Trains the model of the steered world: all stages in order, in calls as short as one likes.
+The same call again continues.
 
-    python3 training/steer/pipeline.py --seconds 540 --work /tmp/steer --state out/world-state --out DIR      # the same again goes on
-    python3 training/steer/pipeline.py --export models/world --state out/world-state                          # the files that ship
+    python3 training/steer/pipeline.py --seconds 540 --work /tmp/steer --state out/world-state --out DIR
+    python3 training/steer/pipeline.py --export models/world --state out/world-state    # the files that ship
 
 Autoencoder, flow, the second stage with a past of its own ("self"), the autoencoder's decoder alone, judgement. What goes from call to call (five files below 16 MB, 37 MB) is written to --work and --out, once a
 minute and at each stage's end: a call that is killed loses a minute. A call goes on from --work, or where that is empty from --state. The

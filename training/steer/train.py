@@ -29,7 +29,8 @@ class Ways:
 
 
 def noise_levels(shape, device, shift=2.0):
-    """Half of them anywhere, half in the middle, all moved towards noise, where it is decided what stands where."""
+    """Draws noise levels: half of them lie anywhere, half in the middle. All are then moved towards noise,
+    since it is there that the model decides where things are."""
     s = torch.where(torch.rand(shape, device=device) < 0.5, torch.rand(shape, device=device), torch.sigmoid(torch.randn(shape, device=device)))
     return (shift * s / (1 + (shift - 1) * s)).clamp(min=0.02)
 
@@ -55,9 +56,10 @@ def flow_batch(ways, bank, b):
 
 
 def own_batch(ways, bank, b):
-    """The same, but that some of the frames to remember, a share of its own in each clip, are what the model would make of them. They
-    stem from true frames, so that they err, but not so far that the renderer's next frame would no longer follow from them: with
-    those of whole rollouts in their place the answer was an average of all places where one could be."""
+    """The same, except that some of the frames to remember, a share of its own in each clip, are the model's
+    own predictions. These are made from true frames, so they err, but not so far that the renderer's next
+    frame would no longer follow from them. With the frames of whole rollouts in their place the answer was an
+    average of all places where one could be."""
     x0, *given = bank.draw(b)
     x, s, _ = noised(x0)
     made = (x - s[:, None, :, None, None] * ways.velocity(spoilt(x0), x, 1000 * s, *given)).detach()  # with gradients: one compilation

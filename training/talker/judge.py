@@ -6,7 +6,8 @@
 `reading.py` says what a clip shows; here it is compared with what was asked for. Every third of the 200 held-out items, drawn by the
 renderer: 100 % of all shares and of all frames of all attributes, correlation 1.000 (shuffled 0.06, at most 0.27), drift 0, seam 0.75; the
 same blurred, with half the colour resolution and noise, as a small autoencoder of 31 dB leaves it: 100 %, correlation 0.999 (5th percentile
-0.998), drift 0.24, seam 0.95. As H.264 of crf 23 (6 clips): 100 %, correlation 0.998. At 26 dB pauses (95 %) are the first to miss their limit.
+0.998), drift 0.24, seam 0.95. Encoded as H.264 with crf 23 (6 clips): 100 %, correlation 0.998. At 26 dB
+pauses (95 %) are the first to miss their limit.
 """
 import argparse
 import json
@@ -49,7 +50,7 @@ def correlate(a, b):
 
 
 def lag(seen, truth, reach=8):
-    """By how many frames what is seen comes after the truth: the shift of the highest correlation."""
+    """Returns how many frames `seen` comes after `truth`: the shift that has the highest correlation."""
     def at(k):
         n = min(len(seen), len(truth))
         return correlate(seen[max(k, 0):n + min(k, 0)], truth[max(-k, 0):n - max(k, 0)])
@@ -57,7 +58,8 @@ def lag(seen, truth, reach=8):
 
 
 def _phones(reading, utterance, n):
-    """(closed frames of long pauses, of), (closed m and p, of), (vowels right, of)."""
+    """Returns three pairs (right, all): the frames of long pauses, right if the mouth is closed; the sounds
+    that close the lips, right if it closes; the vowels, right if they are read as themselves."""
     at = (np.arange(n) + 0.5) / S.FPS
     pauses, closures, vowels = [0, 0], [0, 0], [0, 0]
     for name, a, b in utterance.spans:

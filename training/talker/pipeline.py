@@ -1,11 +1,12 @@
-"""Trains the talking-photo model, all of it in order, in calls as short as one likes.
+"""Trains the talking-photo model: all stages in order, in calls as short as one likes.
 
-    python3 training/talker/pipeline.py --model models/talker --work /tmp/talker --processes 2                 # until it is done
-    python3 training/talker/pipeline.py … --call-minutes 9                                                     # or stop after that; the same again goes on
+    python3 training/talker/pipeline.py --model models/talker --work /tmp/talker --processes 2    # until it is done
+    python3 training/talker/pipeline.py … --call-minutes 9    # or for 9 minutes; the same call again continues
 
-Tokenizer, bank, autoencoder (with the encoders beside it), denoiser, LoRA, judgement. A stage that is done is not done again. The denoiser's
-stage may be cut anywhere: --work keeps weights and moments; where the next call has another machine, the weights in --model go on with fresh
-moments, and the bank is made again.
+The stages are the tokenizer, the bank, the autoencoder (with the encoders beside it), the denoiser, the LoRA
+and the judgement. A stage that is done is not done again. The denoiser's stage may be interrupted anywhere:
+--work keeps weights and moments. If the next call runs on another machine, training continues from the
+weights in --model with fresh moments, and the bank is made again.
 """
 import argparse
 import json
@@ -73,7 +74,7 @@ class Pipeline:
         return not rounds
 
     def denoiser(self):
-        """As much of it as this call has time for; True when it is done."""
+        """Trains as much of the denoiser as this call has time for; True when it is done."""
         a, path = self.args, os.path.join(self.parts, "denoiser.json")
         since = json.load(open(path))["until"] if os.path.exists(path) else 0.0
         if since >= 1:

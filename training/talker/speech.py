@@ -14,7 +14,8 @@ VOWELS = ["a", "e", "i", "o", "u"]
 PHONES = ["pause"] + VOWELS + ["m", "n", "s", "f", "p", "t", "k"]
 INDEX = {p: i for i, p in enumerate(PHONES)}
 
-# Of each phone: shortest and longest duration in ms; opening and width of the mouth; F1, F2, F3 in Hz; level of the voice.
+# For each phone: shortest and longest duration in ms; opening and width of the mouth; F1, F2, F3 in Hz; level
+# of the voice.
 TABLE = {
     "pause": (0, 0, 0.00, 0.50, 500, 1500, 2500, 0.0),
     "a": (100, 210, 1.00, 0.55, 800, 1220, 2550, 1.0),
@@ -160,7 +161,7 @@ def mouth_track(utterance, frames):
 
 
 def labels(utterance, frames):
-    """The phone in the middle of each frame: int64 [frames], indices into PHONES; pause behind the end."""
+    """The phone in the middle of each frame: int64 [frames], indices into PHONES; pause after the end."""
     at = (np.arange(frames) + 0.5) * (1000 / FPS)
     k = np.searchsorted(np.array(utterance.ends), at, side="right")
     return np.array(list(utterance.phones) + [0], np.int64)[np.minimum(k, len(utterance.phones))]

@@ -9,8 +9,8 @@ namespace tachy::os {
 class Library {
  public:
   Library() = default;  // holds no library
-  // Opens a library, which is searched in the system's way if `name` is not a path. Other libraries can find
-  // its symbols. On failure, `why` is the system's reason.
+  // Opens a library. If `name` is not a path, the system looks for it where it keeps libraries. Others can
+  // find its symbols. On failure, `why` is the system's reason.
   static Library open(const std::string& name, std::string& why);
   // Returns a library that the process has already loaded, or none.
   static Library loaded(const std::string& name);

@@ -41,7 +41,7 @@ struct FamilyDefaults {
   double audio_guidance = 1;            // for speech
   const char* sampler = "unipc";
   const char* grid = nullptr;   // null: the default of the model's layout
-  bool over_scheduler = false;  // these take precedence over a scheduler's config
+  bool over_scheduler = false;  // these defaults take precedence over a scheduler's config
   const char* shots = "";       // the original's negative prompt begins with it
 };
 

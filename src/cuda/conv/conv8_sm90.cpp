@@ -34,7 +34,7 @@ bool asked_for(const Conv8Entry& e) {
   return wanted == fmt::format("{}+{}x{}x{}", e.wide, e.narrow, e.n, e.mi);
 }
 
-// The time like that of cost_of in conv_sm90.cpp: the time of a tile, times the rounds of tiles that the GPU needs.
+// Like cost_of in conv_sm90.cpp: the time of a tile, times the rounds of tiles that the GPU needs.
 double cost_of(const Conv8Entry& e, const device::ConvShape& s, int columns_log2, int multiprocessors) {
   const int columns = 1 << columns_log2, rows = e.positions() / columns;
   const int64_t rectangles = ceil_div(s.height, rows) * ceil_div(s.width, columns);

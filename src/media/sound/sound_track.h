@@ -1,8 +1,8 @@
 // The sound track of a film: one channel at 48 kHz, AAC in mp4 and Opus in webm. Private to src/media.
 //
 // The whole sound is known when the film begins, so it is encoded at once, and libavformat holds its packets
-// until the matching pictures come: an hour is 43 MB. Players cut off again the samples that encoders add at
-// the beginning: both containers say how many there are.
+// until the matching pictures come: an hour is 43 MB. Players remove the samples that encoders add at the
+// beginning: both containers say how many there are.
 #pragma once
 
 #include <span>

@@ -17,7 +17,7 @@ namespace tachy {
 
 bool is_wan_transformer(const TensorSource& source);  // under diffusers' names
 
-// Throws `not_found` if this is no Wan transformer, and `unsupported` for relatives that take other inputs
+// Throws `not_found` if this is not a Wan transformer, and `unsupported` for relatives that take other inputs
 // (VACE, Animate …) and if the width leaves the number of heads open.
 WanConfig infer_wan_config(const TensorSource& source, Sinusoid sinusoid);
 

@@ -49,7 +49,7 @@ struct WanKeys {
   ops::BlockLists for_heads(const Tensor& q, const Tensor& k, Stream& stream) const;
 };
 
-// How many of the blocks of `tokens` tokens `share` amounts to: the nearest number, at least one.
+// Returns the number of blocks that is nearest to `share` of all blocks of `tokens` tokens; at least one.
 int64_t kept_blocks(double share, int64_t tokens);
 // Puts lists that all steps share into `store`.
 WanKeys make_keys(const WanSparse& sparse, const WanGrid& grid, nn::ParamStore& store);

@@ -50,7 +50,7 @@ struct Pass {
   VaeState& state;
   std::vector<Tensor> saved;  // block inputs, by id, that a shortcut adds later
 
-  // A convolution that is able to normalises its result for the next layer, which saves a pass over memory.
+  // A convolution normalises its result for the next layer if it can, which saves a pass over memory.
   Tensor room;  // the current layer writes its y here, after the norm: numbers or codes
   // Gamma of the next layer's norm (with silu); that layer reads `room`, or y itself.
   const Tensor* next_gamma = nullptr;

@@ -27,7 +27,7 @@ struct VaeConfig {
   int64_t patch_size = 1;
 
   static VaeConfig from_json(const nlohmann::json& config);
-  // wan21() or wan22(), by tensors under diffusers' names. Throws `not_found` if this is no such VAE.
+  // wan21() or wan22(), by tensors under diffusers' names. Throws `not_found` if this is neither.
   static VaeConfig from_tensors(const TensorSource& source);
   static VaeConfig wan21();
   static VaeConfig wan22();

@@ -23,7 +23,7 @@ struct AddNormArgs {
   Tensor scale;   // optional [R, C] f32, rows may be strided; given together with shift
   Tensor shift;   // optional [R, C] f32, rows may be strided
   float eps = 1e-6f;
-  // RMSNorm: rounds to y's dtype also before the weight; only without bias and modulation.
+  // RMSNorm: rounds to y's dtype before the weight as well; only without bias and modulation.
   bool round_twice = false;
   Tensor sum;  // optional [M, C] f32, rows may be strided, may alias x or u
   // [M, C] f32, rows may be strided, may alias x or u, not sum; or f8_e4m3, without aliases.

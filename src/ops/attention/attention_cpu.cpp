@@ -5,9 +5,10 @@
 //   m' = max(m, max t),  p = exp(t − m'),  l = l·e + Σp,  O = O·e + P·V  with e = exp(m − m');
 //   at the end out = O / l.
 // Heads are packed in groups of about 32 MB, so memory is bounded however many keys there are. Neither tiles
-// nor sums depend on the number of threads. A causal tile stops at its last visible key, and gives keys after
-// a row's own last one, and before a window's first, the weight zero. With lists of key blocks (BlockLists) a
-// block of keys is one of theirs, and a tile is half a block of queries, which goes through the list.
+// nor sums depend on the number of threads. A causal tile stops at its last visible key; the
+// keys after a row's own last one, and those before a window's first, get the weight zero. If there are lists
+// of key blocks (BlockLists), blocks of keys are those of the lists. A tile is then half a block of queries,
+// and goes through that block's list.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

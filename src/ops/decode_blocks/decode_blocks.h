@@ -1,5 +1,5 @@
 // Decodes a matrix from blocks of GGUF (tensor/gguf_types.h: integers of 2 to 8 bits and the scales by which
-// they are multiplied). Each value is the type's own float32, bit by bit, rounded once if y is narrower.
+// they are multiplied). Each value is the type's own float32, bit for bit, rounded once if y is narrower.
 #pragma once
 
 #include "tensor/gguf_types.h"

@@ -1,7 +1,7 @@
 // GroupNorm of channels-first activations [N, C, P], whose groups are runs of C/G · P neighbouring values.
-// Statistics by tiles of a run that stay in the second-level cache (mean, then the squares about it, so that
-// nothing cancels), merged in order, in double, with the rule of Chan, Golub and LeVeque (1979); then one
-// pass writes y.
+// Statistics are computed for tiles of a run that stay in the second-level cache (mean, then the squares
+// about it, so that nothing cancels). They are merged in order, in double, with the rule of Chan, Golub and
+// LeVeque (1979); then one pass writes y.
 #include <algorithm>
 #include <cmath>
 

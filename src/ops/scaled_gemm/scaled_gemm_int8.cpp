@@ -30,7 +30,8 @@ struct Plan {
   int64_t m, n, k, depth_given;  // k: padded
   int64_t rows, depth, step;     // rows of a tile, values of K at once, blocks of columns of a tile
   int64_t blocks;
-  // In values, for a tile's rows of x over one part of K; these lie one after the other.
+  // How many values of packed x there are from row to row, and in the block for a tile's rows and one part of
+  // K. The blocks lie one after the other.
   int64_t x_stride, x_block;
   int64_t x_bytes, packed_bytes, tile_bytes;
 

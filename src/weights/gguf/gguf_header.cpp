@@ -17,7 +17,7 @@ static_assert(std::endian::native == std::endian::little, "weights are read in p
 namespace tachy {
 namespace {
 
-constexpr uint64_t kMaxItems = 1 << 20;  // at most so many tensors, and so many keys
+constexpr uint64_t kMaxItems = 1 << 20;  // the most tensors, and the most keys
 constexpr uint64_t kMaxName = 65535;
 constexpr int kMaxNesting = 4;  // depth of nested arrays
 constexpr uint64_t kLeastKey = 8 + 4 + 1, kLeastTensor = 8 + 4 + 4 + 8;

@@ -5,9 +5,10 @@ peft 0.21.2, diffusers 0.42.1, torch 2.11.0, Python 3.11. Seed 11.
     python make_peft.py            # writes beside itself; needs base.safetensors (make.py)
 
 patterns.json has names and, for each list of keys, which of them each name gets (a letter for each name: the key's place, a
-dot for none, ! where Python's `re` refuses the pattern). peft_regex/ and lokr_ranks/ are folders of PEFT's, peft_regex's with its keys in
-another order than the sorted one; diffusers_ranks.safetensors is what diffusers writes of an adapter whose ranks and alphas
-differ, with keys that begin with ^. NAME.merged.safetensors are the tensors that each changes.
+dot for none, ! where Python's `re` refuses the pattern). peft_regex/ and lokr_ranks/ are folders of PEFT's,
+peft_regex's with its keys in an order other than the sorted one; diffusers_ranks.safetensors is what
+diffusers writes of an adapter whose ranks and alphas differ, with keys that begin with ^.
+NAME.merged.safetensors are the tensors that each changes.
 """
 import json
 import re
@@ -161,7 +162,7 @@ def write_patterns():
 
 
 def folder_of(name, base, config, order=None):
-    """A PEFT folder, and what PEFT makes of it when it reads it again."""
+    """Writes a PEFT folder, and the weights that PEFT merges after reading it again."""
     model = get_peft_model(make_model(base), config)
     randomise(model)
     folder = HERE / name

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the sounds of this folder and what Python's libraries make of them.
+"""Makes the sounds of this folder, and what Python's libraries compute from them.
 
     python3 make_sound.py        (librosa 0.11.0 with python-soxr 1.1.0, NumPy 2.4; seed 7)
 

@@ -27,7 +27,8 @@ def main():
     lines = []
     with tempfile.TemporaryDirectory() as folder:
         plain = os.path.join(folder, "source.mp4")
-        # Smooth, so that ways of enlarging chroma agree, and another one in each of the eight orientations; the encoder's note on itself is taken out.
+        # The picture is smooth, so that all ways of enlarging chroma agree, and it differs in each of the
+        # eight orientations. The encoder's note on itself is taken out.
         picture = "gradients=size=32x16:rate=5:duration=0.2:n=3:c0=red:c1=green:c2=blue:x0=0:y0=0:x1=31:y1=15:seed=3"
         ffmpeg("-f", "lavfi", "-i", picture, "-frames:v", "1", "-c:v", "libx264", "-crf", "1", "-pix_fmt", "yuv420p", "-bsf:v",
                "filter_units=remove_types=6", *EXACT, plain)

@@ -1,4 +1,5 @@
-"""Cases of the ops with what PyTorch, diffusers and transformers make of them: small random shapes, new ones each call.
+"""Cases of the ops with the results of PyTorch, diffusers and transformers: small random shapes, new ones
+each call.
 
 A case is {"op", "options", "inputs": {name: tensor}, "outputs": {name: (expected, bound)}}. Expected values come from
 float64 (the reference's float32 error sets the bound: error max|y - R| / max|R| up to three times it, at least FLOOR32);

@@ -90,7 +90,7 @@ def put(model, values):
 
 
 def in_both(model, inputs, result):
-    """What the model makes of the inputs in float64, and its error in float32."""
+    """Returns the model's results in float64, and its error in float32."""
     with torch.no_grad():
         r32 = result(model.float()(**inputs))
         with float64():

@@ -94,7 +94,8 @@ def spiece_models(rng):
 
 
 def repeated_pieces(rng, model, count):
-    """Pieces two and three times in a row: where one of them is a piece twice, too, two ways are equally good but for rounding."""
+    """Repeats pieces two and three times in a row. If a piece written twice is itself a piece, two ways to
+    split the text are equally good but for rounding."""
     proto = sentencepiece_model_pb2.ModelProto()
     proto.ParseFromString(model)
     pieces = [p.piece for p in proto.pieces if p.type in (1, 4) and "▁" not in p.piece]

@@ -3,9 +3,13 @@
 
     python3 tests/golden/windows/make.py --repo PATH      # a checkout of kijai/ComfyUI-WanVideoWrapper
 
-Of PATH only context_windows/context.py is run (523b358 when this was made; numpy and torch 2.11.0). Clips of 22 to 120 latent frames (every seventh but for the usual windows of 21); KIND.FRAMES.OVERLAP.STRIDES:
-[n, 4 + frames] u8, a window a row: the clip's frames (as clip - 22), the step, whether it is the step's last window, 0; then its indices.
-mask.KIND.TYPE: [n, 3 + 2 * frames] f32: clip, overlap, strides; the window; its mask. Also torch.randperm(n) of seeds, after a draw of m normal values: permutation.SEED.M.
+Of PATH only context_windows/context.py is run (523b358 when this was made; numpy and torch 2.11.0). Clips
+have 22 to 120 latent frames: every length for the first of SHAPES, every seventh for the others.
+
+KIND.FRAMES.OVERLAP.STRIDES   [n, 4 + frames] u8, with one window in each row: the clip's frames (as clip - 22),
+                              the step, whether it is the step's last window, and 0; then its indices
+mask.KIND.TYPE                [n, 3 + 2 * frames] f32: clip, overlap and strides; the window; its mask
+permutation.SEED.M            torch.randperm(n) of the seed, after a draw of m normal values
 """
 import argparse
 import importlib.util

@@ -1,7 +1,7 @@
 // Memory must stay the same over many runs of an engine and of a world: small ones here, and with
-// TACHY_LEAK_RUNS=300 (`make test-leaks`) also the models that ship. Counted are the heap's bytes in use,
-// according to malloc itself, and the resident pages once malloc has released what it holds. Everything that
-// a process keeps for good exists after the first tenth of the runs. Freed blocks count as in use while
+// TACHY_LEAK_RUNS=300 (`make test-leaks`) also the models that ship. The test counts the heap's bytes in
+// use, according to malloc itself, and the resident pages once malloc has released what it holds. Everything
+// that a process keeps for good exists after the first tenth of the runs. Freed blocks count as in use while
 // glibc's cache of a thread holds them, hundreds of bytes a run: main() switches that cache off.
 #include <gmock/gmock.h>
 #include <malloc.h>
@@ -24,7 +24,7 @@ constexpr bool kSanitized = false;
 #endif
 
 constexpr int kSmall = 30;
-// The bytes that any allocation takes: one that each run leaves behind is found.
+// No allocation takes fewer bytes than this, so even a single one that each run leaves behind is found.
 constexpr double kSmallestBlock = 32;
 
 int runs() {

@@ -46,7 +46,7 @@ class Convert : public CliTest {
     fs::resize_file(path(name), 8 + length + static_cast<uint64_t>(at));
   }
 
-  // Starts a conversion and waits until it writes `part`.
+  // Starts a conversion and waits until begun() says that it writes.
   pid_t start_long(const std::string& output, const std::string& to, const std::function<bool()>& begun) {
     write_large("in.safetensors", 262144, "F8_E4M3", 1);
     const pid_t child = start({"convert", "in.safetensors", output, "--to", to, "-t", "1"});

@@ -151,7 +151,7 @@ TEST_F(Told, AReaderThatGoesAwayIsNoError) {
   EXPECT_EQ(run_unread(generate({"x", "-o", "a.mp4"}), ">&4 2>&3").code, kBySigpipe);
   EXPECT_EQ(run_unread({"generate", "--nope"}, ">&4 2>&3").code, 2);
   EXPECT_EQ(run_unread({"info", "gone"}, ">&3 2>&3").code, 3);
-  // If there are no descriptors for them, no line gets into a file.
+  // If standard output or errors are closed, no line gets into a file that takes their descriptor.
   EXPECT_EQ(run_unread(generate({"x", "-o", "b.mp4"}), "<&- 2>&-").code, 0);
   EXPECT_EQ(run_unread(generate({"x", "-o", "c.mp4", "-q"}), "<&- >&- 2>&-").code, 0);
   EXPECT_EQ(read_text(path("b.mp4")), read_text(path("a.mp4")));

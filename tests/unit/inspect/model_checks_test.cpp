@@ -89,7 +89,7 @@ TEST(ModelChecks, BoundsComeFromTheDefinitionsInBf16) {
   EXPECT_FALSE(exact.ok) << "float32 has no such room";
 }
 
-// A shipped model's folder with a golden.json that can be changed; everything else is a link to it.
+// A shipped model's folder with a copy of `golden` that can be changed; the rest links to the original.
 class ShippedGolden : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {

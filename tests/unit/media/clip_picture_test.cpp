@@ -1,4 +1,4 @@
-// Pictures for CLIP equal those of transformers' processor and of the original repository, bit by bit
+// Pictures for CLIP equal those of transformers' processor and of the original repository, bit for bit
 // (tests/golden/clip_vision/make.py).
 #include "media/picture/clip_picture.h"
 

@@ -1,4 +1,4 @@
-// Resampled sound equals librosa's and soxr's own output (tests/golden/media/make_sound.py), bit by bit.
+// Resampled sound equals librosa's and soxr's own output (tests/golden/media/make_sound.py), bit for bit.
 #include "media/sound/resampler.h"
 
 #include <cstring>

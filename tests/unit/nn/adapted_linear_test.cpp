@@ -37,8 +37,8 @@ TEST(AdaptedLinear, AddsLowRankProductsToALayerInEveryForm) {
       }
 }
 
-// A layer's own product rounds to 8 bits. The adapters' part is also rounded if the product reads codes: x
-// and A, with one scale per row. int8 on a CPU adds it unrounded.
+// A layer's own product rounds to 8 bits. If the product reads codes, the adapters' part is computed from
+// rounded values as well: x and A, with one scale per row. int8 on a CPU adds that part unrounded.
 TEST(AdaptedLinear, AddsLowRankProductsToALayerInEightBits) {
   for (const Products products : {Products::e4m3, Products::int8})
     for (const bool joined : {false, true})

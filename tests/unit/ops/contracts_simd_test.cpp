@@ -177,7 +177,7 @@ TEST_F(SimdContracts, AttentionScratchIsWhatTheMeasureRunSaid) {
 }
 
 TEST_F(SimdContracts, AttentionWalksAnyOuterStrides) {
-  // Heads are outermost and keys reversed to [H, L] order: a [B, H, L, D] tensor seen as [B, L, H, D].
+  // Heads lie before positions in memory: each tensor is [B, H, L, D], seen as [B, L, H, D].
   const int64_t l = 9, h = 3, d = 5;
   const Tensor q = f32({1, l, h, d}, -1), k = f32({1, l, h, d}, 0.2f), v = f32({1, l, h, d}, 3),
                out = f32({1, l, h, d});

@@ -198,7 +198,7 @@ TEST_P(GoldenSimd, Attention) {
   ops::attention(args, stream_);
   expect_near(out, load(name, "t5"), 4, "T5");
 
-  // The same accumulated twice is twice as much; keys that are all at -inf add nothing.
+  // Adding the same result a second time doubles it; keys that are all at -inf add nothing.
   args.accumulate = true;
   ops::attention(args, stream_);
   const Tensor twice = load(name, "t5");

@@ -40,7 +40,7 @@ void expect_as_defined(const Tensor& x, const std::string& what) {
       const Made want = run(quantize_ref, x, block, to), got = run(quantize_cpu, x, block, to);
       EXPECT_EQ(got.codes, want.codes)
           << what << " to " << dtype_name(to) << ", blocks of " << block.rows << " x " << block.columns;
-      for (size_t i = 0; i < want.scales.size(); ++i)  // a scale may be any of several NaN
+      for (size_t i = 0; i < want.scales.size(); ++i)  // a scale may be any of several NaNs
         EXPECT_TRUE(got.scales[i] == want.scales[i] ||
                     (std::isnan(got.scales[i]) && std::isnan(want.scales[i])))
             << what << ", scale " << i;

@@ -179,7 +179,7 @@ TEST(Rollout, ASteadyBlockIsQueuedWhole) {
       test::roll_long(c, {.memory = &device, .graphs = true, .drawn_blocks = blocks});
       of[blocks == 40] = {device.allocations, device.uploads, device.waits};
     }
-    // The first one, and one between each two steps.
+    // A block takes one noise at its beginning, and one before each of its further steps.
     const auto noises = static_cast<int64_t>(c.timesteps.size());
     EXPECT_EQ(of[1].allocations, of[0].allocations) << name;
     EXPECT_EQ(of[1].uploads - of[0].uploads, 20 * (1 + noises)) << name;

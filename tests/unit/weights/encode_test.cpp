@@ -1,4 +1,4 @@
-// Encoders compared with the gguf package and torch, bit by bit, and files whose data is written piece by
+// Encoders compared with the gguf package and torch, bit for bit, and files whose data is written piece by
 // piece.
 #include <numeric>
 #include <set>

@@ -1,4 +1,4 @@
-// Compared with what the gguf package reads from its own files, bit by bit: values of every type, shapes,
+// Compared with what the gguf package reads from its own files, bit for bit: values of every type, shapes,
 // keys, names.
 #include "weights/gguf/gguf.h"
 

@@ -1,5 +1,5 @@
-"""In the place of the package's module for arrays of other frameworks. A kernel takes tensors of torch only, so that nothing in it
-belongs to one version of Python."""
+"""Stands in for the package's module for arrays of other frameworks. A kernel takes tensors of torch only, so
+that nothing in it belongs to one version of Python."""
 
 import ctypes
 import pathlib
@@ -21,7 +21,7 @@ def threads():
 
 
 def __getattr__(name):
-    """Of each op, what is called with anything but tensors of torch."""
+    """Returns an op's function for calls without tensors of torch, which refuses them."""
     if name.startswith("_"):
         raise AttributeError(name)
 

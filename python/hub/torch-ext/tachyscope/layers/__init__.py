@@ -1,7 +1,7 @@
 """Layers for `kernelize`: pure modules, whose forward computes with the weights of the module that it is put into.
 
-Each stands for the module of its name in the library that is named, and rounds where that module rounds. Where a module's weights have
-another dtype than its input, the same products are made in torch."""
+Each stands for the module of its name in the library that is named, and rounds where that module rounds. If
+the dtype of a module's weights differs from that of its input, the same products are made in torch."""
 
 import torch
 from torch import nn
@@ -95,7 +95,7 @@ class Mish(nn.Module):
 
 
 class Gelu(nn.Module):
-    """By the error function."""
+    """GELU by the error function."""
 
     can_torch_compile = True
 
@@ -104,7 +104,8 @@ class Gelu(nn.Module):
 
 
 class GeluTanh(nn.Module):
-    """By the usual approximation, rounded once; transformers' NewGELU and FastGELU approximate by the same formula."""
+    """GELU by the usual approximation, rounded once. transformers' NewGELU and FastGELU use the same
+    formula."""
 
     can_torch_compile = True
 
