@@ -15,7 +15,8 @@
 namespace tachy {
 
 // A setting: a text, a number or a list of texts. If it is optional in VideoRequest, the model fills it in
-// when it is not given (request.cpp); the default of any other is the value in a new VideoRequest.
+// when it is not given (catalog/model_defaults.cpp), or src/resolve does; the default of any other is the
+// value in a new VideoRequest.
 struct RequestField {
   using Member =
       std::variant<std::string VideoRequest::*, int VideoRequest::*, uint64_t VideoRequest::*,
