@@ -1,4 +1,4 @@
-"""`optimize` on what models of images have: GroupNorm with SiLU in residual blocks and VAEs, and the layout of what they give."""
+"""Tests `optimize` on the parts of image models: GroupNorm with SiLU in residual blocks and VAEs, and the layout of their results."""
 
 import copy
 
@@ -126,7 +126,7 @@ def test_vaes_of_video(make, counts):
 
 
 def test_vae_by_parts():
-    """Encoder and decoder alone, with checkpointing and with what only the plain forward knows."""
+    """Tests encoder and decoder alone, with checkpointing and with arguments that only the plain forward knows."""
     model, inputs = small_models.make("VAE")
     x = inputs["sample"]
     plain = copy.deepcopy(model)

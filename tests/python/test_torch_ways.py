@@ -1,4 +1,4 @@
-"""The ops inside torch: what its own checks of custom ops say, torch.compile without graph breaks, fake tensors."""
+"""Tests of the ops inside torch: its own checks of custom ops, torch.compile without graph breaks, fake tensors."""
 
 import pytest
 import torch
@@ -53,7 +53,7 @@ def test_compile_with_gradients(case):
 
 
 def test_compile_by_inductor():
-    """Between products and activations of torch, which inductor makes kernels of."""
+    """The ops stand between torch's products and activations, from which inductor makes kernels."""
     torch.compiler.reset()
     case = BY_NAME["rms_norm"]
     x, weight = (t.float() for t in case.draw().values())

@@ -7,7 +7,7 @@ import small_models
 import tachyscope
 from test_optimize import CountedCalls
 
-WINDOW = 4  # of Mistral and Gemma 2 and 3, less than a prompt's tokens
+WINDOW = 4  # the window of Mistral and Gemma 2 and 3, shorter than a prompt
 LLAMA = dict(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
              num_key_value_heads=2, head_dim=8)
 FALCON = dict(vocab_size=64, hidden_size=32, ffn_hidden_size=48, num_hidden_layers=3, num_attention_heads=4)
@@ -57,7 +57,7 @@ def prompts():
 
 
 def generate(model, **options):
-    """Greedy tokens. On a GPU transformers would compile what runs with a static cache; here that is asked for or not done."""
+    """Returns greedy tokens. On a GPU transformers would compile a model with a static cache by itself; here it does so only if asked."""
     ids, mask = prompts()
     options = {"disable_compile": "compile_config" not in options} | options
     return model.generate(ids, attention_mask=mask, max_new_tokens=14, min_new_tokens=14, do_sample=False, **options)
@@ -92,7 +92,7 @@ def test_greedy_tokens(name, cache):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_logits(name):
-    """A padded batch, and a prompt in three parts with a cache, of which the second sees what lies before it."""
+    """Compares the logits of a padded batch, and of a prompt given to a cache in three parts."""
     from transformers import DynamicCache
 
     model = make(name)

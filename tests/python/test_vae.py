@@ -67,7 +67,7 @@ def test_in_float64(version):
 
 @pytest.mark.parametrize("version", SMALL)
 def test_channels_stay_last(version):
-    """No norm is handed channels that it would have to turn."""
+    """No norm gets a tensor whose channels it would have to move."""
     vae, _ = pair(version)
     turned = []
     for name, module in vae.named_modules():
@@ -171,7 +171,7 @@ def test_refusals():
 
 
 def test_the_shipped_vae():
-    """The default shapes are those of Wan 2.1 and 2.2 (counted on no device), and the names are on hand where they are looked for."""
+    """The default shapes are those of Wan 2.1 and 2.2 (counted on the meta device), and the names can be imported from where users expect them."""
     from tachyscope.compat import wan_kernels
 
     with torch.device("meta"):
