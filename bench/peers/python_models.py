@@ -7,7 +7,7 @@ beside torch.compile: the time of one forward pass, all variants alternating in 
 wan    Wan 2.1 1.3B, 81x480x832, batch 1          ltx    LTX-Video 2B, 49 frames of 512x768, batch 2 (guidance)
 llama  LLaMA 3 8B: 4,096 tokens at once, and one token behind 4,096 (each variant with its own cache, 32 tokens a round)
 The compiled variants compile a model's repeated blocks (diffusers' compile_repeated_blocks); their first call is not counted, and where
-it takes longer than --compile-seconds the variant is left out. A model that fails leaves the others their figures.
+it takes longer than --compile-seconds the variant is left out. If a model fails, the others still get their figures.
 """
 import argparse
 import copy
@@ -176,7 +176,7 @@ def print_kernels(name, call, rows=24):
 
 
 def decoding(model, tokens, count=32):
-    """Makes one token after the other behind `tokens`; the cache is cut back before each round, so that all rounds are alike."""
+    """Makes one token after the other following `tokens`; the cache is cut back before each round, so that all rounds are alike."""
     with torch.no_grad():
         cache = model(tokens, use_cache=True).past_key_values
     behind = tokens.shape[1]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The Python package's calls beside torch's and, where they can be imported, quack's and Liger's: device time and host time.
+"""The Python package's calls beside torch's and, where they can be imported, quack's and Liger's: their device time and host time.
 
     PYTHONPATH=BUILD/python bench/peers/python_ops.py [--device cpu] [--host-only] [--quack [FOLDER ...]] [--json FILE]
 

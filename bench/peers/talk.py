@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A talking photo on a GPU, stage by stage: InfiniteTalk on Wan2.1-I2V-14B of true shape with random weights, 120 frames.
+"""Times a talking photo on a GPU, stage by stage: InfiniteTalk on Wan2.1-I2V-14B of true shape with random weights, 120 frames.
 
     python3 bench/peers/talk.py build/tachyscope [--rows 1024 576 512] [--kinds bf16 int8 fp8-int8] [--windows infinitetalk even] [--models FOLDER] [--json FILE]
     python3 bench/peers/talk.py build/tachyscope --list --models /dev/shm --budget 480      # LIST below, most wanted first, as many as there is time for
@@ -7,9 +7,10 @@
     python3 bench/peers/talk.py build/tachyscope --tiny --device cpu          # the script itself, anywhere
 
 Each row is one process of `tachyscope talk` with --json, whose events tell the seconds of each stage; what is loaded in a stage counts as
-"load". Three steps, one pass each, as --preset talk-3 has them. The folder takes 39 GB (transformer 33, InfiniteTalk 5, CLIP 1.3); its
-umT5 is a token one, which is stated. With --list a table comes last: seconds beside those asked, the GPU memory that --plan says and the most that nvidia-smi showed above what was taken before, and
-a hash of the video's samples, by which rows of one picture are compared. Needs torch, diffusers and transformers."""
+"load". There are three steps of one pass each, as in --preset talk-3. The folder takes 39 GB (transformer 33, InfiniteTalk 5, CLIP 1.3); its umT5 is
+only a placeholder, which the output mentions. With --list a table comes last: seconds beside the targets, the GPU memory that --plan predicts, the
+most that nvidia-smi showed above the memory in use before, and a hash of the video's samples, by which rows of one picture are compared. Needs torch,
+diffusers and transformers."""
 import argparse
 import hashlib
 import json
@@ -163,7 +164,7 @@ def table(report):
 
 def run(binary, folder, size, kind, windows, device, more):
     width, height = SIZES[size]
-    film = folder / f"out-{os.getpid()}.mp4"  # several may run at once
+    film = folder / f"out-{os.getpid()}.mp4"  # several processes may run at once
     command = [binary, "talk", "--photo", folder / "photo.png", "--audio", folder / "speech.wav", "--model", folder, "--infinitetalk", folder / "infinitetalk.safetensors",
                "--audio-encoder", folder / "audio_encoder", "--preset", "talk-3", "--size", f"{width}x{height}", "--windows", windows, "--device", device, "--json",
                *([] if kind == "f32" else ["--level", "aggressive"]), *KINDS[kind], *more, "-o", film]

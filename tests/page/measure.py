@@ -27,7 +27,7 @@ def main():
     args = parser.parse_args()
     width, height = args.size.split("x")
     server = None if args.url else Server(width=width, height=height, fps=args.fps, block_seconds=args.block_seconds)
-    resident = lambda: server.resident_kb() / 1024 if server else 0  # of another's server nothing is known
+    resident = lambda: server.resident_kb() / 1024 if server else 0  # the memory of a server started elsewhere is unknown
     draw = random.Random(1)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=os.environ["TACHY_BROWSER"], args=["--no-sandbox"])

@@ -3,7 +3,7 @@
 Tensors have the names of the published checkpoints. A block is n latent frames that are denoised together; they look at
 themselves and at what is remembered of earlier frames: the first S ("sinks") and the last W - S, the block's own among them.
 Memory keeps keys without their rope and turns them when they are looked at; there are no slots, counters or evictions here.
-tools/golden/make_causal.py holds it against the original repositories."""
+tools/golden/make_causal.py compares it with the original repositories."""
 
 import torch
 from torch import nn
@@ -44,7 +44,7 @@ class RmsNorm(nn.Module):
 
 
 def unit_rms(x):
-    """What the action module does in place of a norm with a weight: its weights are not used."""
+    """The norm of the action module, whose weights the original does not use."""
     return x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt()
 
 
@@ -64,7 +64,7 @@ class Attention(nn.Module):
 
 
 class Window:
-    """Which frames are looked at, and at which positions: W frames (None: all), S sinks among them. Sinks that follow lie
+    """Chooses which frames are looked at, and at which positions: W frames (None: all), S sinks among them. Sinks that follow lie
     right before the window, which keeps them as near as in the first W frames; others stay where they are."""
 
     def __init__(self, frames=None, sinks=0, follow=False):
@@ -106,7 +106,7 @@ class ActionModule(nn.Module):
         self.proj_keyboard = nn.Linear(keyboard_hidden, dim, bias=False)
 
     def past(self, actions, frame):
-        """The 12 actions that latent frame τ follows: those of pixel frames 4τ - 12 to 4τ - 1, the first one where there is none."""
+        """The 12 actions that latent frame τ follows: those of pixel frames 4τ - 12 to 4τ - 1. Before the beginning, the first one is repeated."""
         at = torch.arange(self.RATIO * (frame - self.WINDOWS), self.RATIO * frame).clamp(min=0)
         return actions[at].flatten()
 

@@ -1,5 +1,5 @@
-"""Pictures as CLIP's vision model is given them, by others: transformers' CLIPImageProcessorPil, and the arithmetic of Wan
-2.1's repository (wan/modules/clip.py) restated with torch. And the vision model on fresh random weights and pictures."""
+"""Makes the pictures that CLIP's vision model is given, by other libraries' code: transformers' CLIPImageProcessorPil, and the arithmetic of Wan
+2.1's repository (wan/modules/clip.py) restated with torch. It also compares the vision model on fresh random weights and pictures."""
 
 import numpy as np
 import torch

@@ -1,5 +1,5 @@
 """The small models that ship in the original layout (models/world, models/talker) as PyTorch's modules: diffusers', transformers',
-causal.py's and infinitetalk.py's, with the weights that lie in the folders. Nothing of the engine is used."""
+causal.py's and infinitetalk.py's, with the weights in those folders. Nothing of the engine is used."""
 
 import json
 import re
@@ -99,7 +99,7 @@ def text_encoder(folder):
 
 
 def encode_prompt(model, tokenizer, text):
-    """[1, 512, width]: the rows of the prompt and zeros behind them."""
+    """Returns [1, 512, width]: the rows of the prompt followed by zeros."""
     ids = tokenizer([text], padding="max_length", max_length=512, truncation=True, return_attention_mask=True, return_tensors="pt")
     rows = model(ids.input_ids, ids.attention_mask).last_hidden_state[:, : int(ids.attention_mask.sum())]
     return torch.cat([rows, torch.zeros(1, 512 - rows.shape[1], rows.shape[2], dtype=rows.dtype)], 1)

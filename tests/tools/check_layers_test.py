@@ -13,7 +13,7 @@ def run(tool, files):
     with tempfile.TemporaryDirectory() as name:
         root = pathlib.Path(name)
         (root / "tools").mkdir()
-        shutil.copy(tool, root / "tools/check_layers")  # its tree is the one it lies in
+        shutil.copy(tool, root / "tools/check_layers")  # the tool checks the tree in which it lies
         for path, text in files.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text)

@@ -170,7 +170,7 @@ def run(tool, files, *arguments, then=None):
 
 
 def sources(sentences):
-    """The sentences as comments of C++ and of Python and as items of a page, and the line of each in them."""
+    """Writes the sentences as comments of C++ and of Python and as items of a page. Returns the files, and the line of each sentence in them."""
     lines, at = [[], [], []], {}
     for sentence in sentences:
         at[len(lines[0]) + 1] = sentence
@@ -182,7 +182,7 @@ def sources(sentences):
 
 def main():
     tool = pathlib.Path(sys.argv[1]).resolve()
-    for name in [n for n in os.environ if n.startswith("GIT_")]:  # a test in a hook of git has its tree in them
+    for name in [n for n in os.environ if n.startswith("GIT_")]:  # if a hook of git runs this test, they name the hook's tree
         del os.environ[name]
     sys.dont_write_bytecode = True
     sys.path.insert(0, str(tool.parent))
@@ -201,7 +201,7 @@ def main():
         for line, name in expected.items():
             assert code == 1 and f"{file}:{line}: {name}: " in said, f"{file}:{line}: {name}: {at[line]}\n{said}"
 
-    # Trailing comments and docstrings are looked at; code, texts, code blocks, tables, headings and bold labels are not.
+    # The tool reads trailing comments and docstrings; code, texts, code blocks, tables, headings and bold labels are not.
     both = {"src/a.h": "int a;  // Of a thread's two rows.\n", "b.py": 'def f():\n    """What it holds."""\n'}
     assert run(tool, both, "--all")[1].count("fragment") == 2
     aside = {"src/a.h": 'f("// What it holds.");\nint thrice;\n', "b.py": 'a = "# thrice"\nb = """\nthrice"""\n',

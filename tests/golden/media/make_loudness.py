@@ -19,7 +19,7 @@ FLAT = (1, 1, 1, 1, 1, 1, 1)
 
 
 def sound(rate, count, gain, pause):
-    """Noise of a linear congruential generator and a square wave of 440 Hz, of a loudness that changes seven times."""
+    """Noise of a linear congruential generator and a square wave of 440 Hz, whose loudness changes seven times."""
     state, out = 1, np.empty(count)
     for i in range(count):
         state = (state * 1664525 + 1013904223) % 2**32
@@ -39,7 +39,7 @@ def loudness():
                     count = int(np.ceil(seconds * rate))
                     samples = sound(rate, count, gain, pause)
                     value = meter.integrated_loudness(samples)
-                    # A caller that hands it float32 has the filters' results rounded: no difference that matters.
+                    # If the caller passes float32, the filters' results are rounded, which makes no difference that matters.
                     rounded = meter.integrated_loudness(samples.astype(np.float32))
                     assert value == rounded or abs(value - rounded) < 1e-6, (value, rounded)
                     lines.append(f"{rate} {count} {gain!r} {pause} {float(value)!r}\n")

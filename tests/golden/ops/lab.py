@@ -33,7 +33,7 @@ def match_colors(frames, picture, strength):
     """frames [n, H, W, 3] and picture [H, W, 3] in [-1, 1] -> the frames with the picture's mean and deviation of each channel."""
     (mean, deviation), (wanted, spread) = statistics(frames), statistics(picture)
     v = ((frames + 1) / 2).clamp(0, 1)
-    # What a frame of one colour deviates by is rounding.
+    # In a frame of one colour the deviation is only rounding.
     factor = torch.where(deviation < 1e-9, torch.zeros_like(deviation), spread / deviation.clamp(min=1e-9))
     corrected = rgb_of((lab_of(v) - mean) * factor + wanted)
     return 2 * ((1 - strength) * v + strength * corrected) - 1

@@ -22,7 +22,7 @@ def expected(frames, picture, strength):
     for frame in unit(frames):
         own, corrected = color.rgb2lab(frame), color.rgb2lab(frame)
         for k in range(3):
-            if np.ptp(own[..., k]) == 0:  # numpy's mean of equal values need not be that value
+            if np.ptp(own[..., k]) == 0:  # numpy's mean of equal values may differ from the value by rounding
                 corrected[..., k] = wanted[..., k].mean()
             else:
                 corrected[..., k] = (own[..., k] - own[..., k].mean()) * (wanted[..., k].std() / own[..., k].std()) + wanted[..., k].mean()

@@ -1,8 +1,7 @@
-"""Cases of the ops with the results of PyTorch, diffusers and transformers: small random shapes, new ones
-each call.
+"""Cases of the ops with the results of PyTorch, diffusers and transformers: small random shapes, different in each call.
 
 A case is {"op", "options", "inputs": {name: tensor}, "outputs": {name: (expected, bound)}}. Expected values come from
-float64 (the reference's float32 error sets the bound: error max|y - R| / max|R| up to three times it, at least FLOOR32);
+float64 (the bound on the error max|y - R| / max|R| is three times the reference's float32 error, and at least FLOOR32);
 float64 inputs have the bound FLOOR64; bound 0 means equal bytes. make_ops.py stores some of them as golden values,
 tests/reference/ops.py draws fresh ones."""
 
@@ -183,7 +182,7 @@ def elementwise_cases(rng):
     t["logvar"][0, 0] = 25
 
     def draw(t):
-        if t["mean"].dtype == torch.float32 and not t["mean"].requires_grad:  # diffusers' own, with the noise it would draw
+        if t["mean"].dtype == torch.float32 and not t["mean"].requires_grad:  # diffusers' own class, with the noise that it would draw
             d = DiagonalGaussianDistribution(torch.cat([t["mean"][None], t["logvar"][None]], 1))
             return d.mean[0] + d.std[0] * t["noise"]
         return t["mean"] + torch.exp(0.5 * t["logvar"].clamp(-30, 20)) * t["noise"]
@@ -196,7 +195,7 @@ def elementwise_cases(rng):
 
 
 def norm_cases(rng):
-    # Rows of two values are left out: their gradient is what cancellation leaves, and has no accuracy to compare.
+    # Rows of two values are left out: cancellation leaves their gradient without any accuracy to compare.
     m, c = rng.randint(1, 9), rng.randint(5, 90)
     x, weight, bias = torch.randn(m, c) * 2 + rng.choice([0, 3]), torch.randn(c), torch.randn(c)
     t = {"x": x, "weight": weight}

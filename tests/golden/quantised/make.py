@@ -1,5 +1,5 @@
-"""Golden files of quantised models: small random ones, what the gguf package or torch makes of their weights in float32, and
-what the reference's models compute with those in float64.
+"""Golden files of quantised models: small random ones, what the gguf package or torch makes of their weights in float32, and the results of the
+reference's models with those weights in float64.
 
     python tests/golden/quantised/make.py     (torch 2.11.0, diffusers 0.42.1, transformers 5.23.0, gguf 0.19.0, peft 0.21.2, safetensors)
 
@@ -41,7 +41,7 @@ WIDE = {"wan": [T.Q4_K, T.Q6_K], "t5encoder": [T.Q5_K, T.Q3_K]}  # blocks of 256
 
 
 def as_gguf(tensors, kept, folder, architecture, names=lambda name: name):
-    """Writes the matrices but `kept` as blocks, each of another type; returns what they mean."""
+    """Writes all matrices except `kept` as blocks of alternating types; returns the values that they stand for."""
     narrow, wide = iter(NARROW * 20), iter(WIDE[architecture])
 
     def kind_of(name, w):
@@ -55,7 +55,7 @@ def as_gguf(tensors, kept, folder, architecture, names=lambda name: name):
 
 
 def as_scaled(tensors, kept, folder, prefix=""):
-    """Writes the matrices but `kept` as 8-bit values, each in another way; returns what they mean."""
+    """Writes all matrices except `kept` as 8-bit values in alternating ways; returns the values that they stand for."""
     marker = lambda text: torch.tensor(list(json.dumps({"format": text}).encode()), dtype=torch.uint8)  # noqa: E731
     stored, meant, count = {}, {}, 0
     for name, w in tensors.items():

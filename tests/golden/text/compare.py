@@ -36,7 +36,7 @@ STRIP_ACCENTS, DECOMPOSE = StripAccents(), NFKD()
 
 
 def disputed_mark(c):
-    """Whether it is a combining mark has changed since the library's Unicode tables."""
+    """Whether this character is a combining mark has changed since the library's Unicode tables."""
     return unicodedata.category(c).startswith("M") != (STRIP_ACCENTS.normalize_str(c) == "")
 
 
@@ -79,7 +79,7 @@ def full_map(name):
     return base64.b64encode(proto.normalizer_spec.precompiled_charsmap).decode()
 
 
-# What the engine hands to Oniguruma, as the library does.
+# The engine hands these expressions to Oniguruma, as the library does.
 REGEXES = [("a|b+c?", "x"), ("(?:fox|red) *", "cat "), ("(?<=a)b", ""), ("\\p{L}++(?=\\d|!)", "W"), ("[\\p{Ll}&&[^a-c]]{2}", " "),
            ("(\\w)\\1", "y"), ("(?i)FOX\\b", "dog"), ("^\\s+|\\s+$", ""), ("[^\\x00-\\x7F]{2,3}?", "é"), ("\\R|\\t", "▁")]
 
@@ -103,7 +103,7 @@ def repeated_pieces(rng, model, count):
 
 
 def differences(name, command, texts, expected, any_order=False):
-    """any_order: the same pieces in another order are as good."""
+    """Returns what differs. With any_order the same pieces in another order count as equal."""
     lines = "".join(json.dumps(t) + "\n" for t in texts)
     run = subprocess.run(command, input=lines, capture_output=True, text=True)
     if run.returncode:

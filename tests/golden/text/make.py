@@ -135,7 +135,7 @@ def corpus(rng):
     moves = "moves left,jumps up,spins slowly,grows,bounces off the wall,flies over a hill,walks at night".split(",")
     hs, cs, ms = "圆形 方块 三角形 星星 狐狸 猫 小鸟 机器人 鱼".split(), "红色 蓝色 绿色 黄色 黑色".split(), \
         "向左移动 向上跳 慢慢旋转 变大 从墙上弹开 飞过山丘 在夜里行走".split()
-    # Invented words beside the captions, so that the vocabulary has something to fill it.
+    # Invented words join the captions, so that the vocabulary can be filled.
     syllables = "ba ko ri tan sel mo vi dra lun fe gor pin sha tre wo nia cam bel ost ur".split()
     words = ["".join(rng.choice(syllables) for _ in range(rng.randint(2, 4))) for _ in range(1500)]
     han = [chr(c) for c in range(0x4E00, 0x4E00 + 1200, 7)]
@@ -338,7 +338,7 @@ def spiece_golden(rng):
 
 
 def fused(processor, text):
-    """The library's ids; a run of what it does not know, or spells in byte pieces, is one unknown id."""
+    """Returns the library's ids, with each run of unknown or byte pieces replaced by one unknown id."""
     out = []
     for id in processor.encode(text):
         id = processor.unk_id() if processor.is_byte(id) else id
@@ -348,7 +348,7 @@ def fused(processor, text):
 
 
 def write(name, value):
-    # One case a line: small differences stay readable.
+    # Each case has its own line, so that small differences stay readable.
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("],[\"", "],\n[\"")
     (HERE / name).write_text(text + "\n")
     print(name, len(text))

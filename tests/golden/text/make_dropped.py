@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes dropped.json: what the tokenizers library cuts off texts that are too long for small/tokenizer.json.
+"""Makes dropped.json: the parts that the tokenizers library cuts off texts that are too long for small/tokenizer.json.
 
     python tests/golden/text/make_dropped.py        # tokenizers 0.23.3; seed 20261126
 
@@ -39,7 +39,7 @@ def main():
             if spaced:
                 begin = text.rfind(" ", 0, begin + (text[begin] == " ")) + 1 if text[begin] != " " else begin + 1
             out.append({"text": text, "length": length, "dropped": len(full.ids) - kept, "from": text[begin:]})
-    # Exactly as long as there is room for, and one token more.
+    # One text fits exactly, and one has a token too many.
     text = ENGLISH[0]
     while len(whole.encode(text).ids) < 64:
         text += " " + ENGLISH[0]

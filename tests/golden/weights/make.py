@@ -60,7 +60,7 @@ def safetensors_files():
 
 
 class Marker:
-    """Pickles as a call of os.system, which a loader must refuse to make."""
+    """Pickles as a call of os.system, which a loader must refuse to run."""
 
     def __reduce__(self):
         import os
@@ -88,7 +88,7 @@ def torch_files():
     torch.save({"x": ramp(torch.float32, 2)}, HERE / "legacy.pth", _use_new_zipfile_serialization=False)
     torch.save({"x": ramp(torch.float32, 2), "y": Marker()}, HERE / "os_system.pth")
     torch.save({"x": ramp(torch.float32, 2)}, HERE / "tiny.pth")
-    # The same archive without zip64 records, and deflated, by Python's zipfile.
+    # Python's zipfile writes the same archive without zip64 records, and deflated.
     source = zipfile.ZipFile(HERE / "tiny.pth")
     for name, method in (("plain_zip.pth", zipfile.ZIP_STORED), ("deflated.pth", zipfile.ZIP_DEFLATED)):
         with zipfile.ZipFile(HERE / name, "w", method) as out:
@@ -102,14 +102,14 @@ def write_names(path, model):
 
 
 def write_pairs(path, pairs, published):
-    """One "original name<TAB>published name" a line; the published side must be the whole reference model."""
+    """Writes lines of "original name<TAB>published name"; the published names must be those of the whole reference model."""
     expected = {line.split("\t")[0] for line in (HERE / published).read_text().splitlines()}
     assert {b for _, b in pairs} == expected, sorted({b for _, b in pairs} ^ expected)[:9]
     (HERE / path).write_text("\n".join(f"{a}\t{b}" for a, b in sorted(pairs)) + "\n")
 
 
 def converted(convert, names):
-    """Runs a diffusers converter on numbered tensors, which pairs original with diffusers names."""
+    """Pairs original with diffusers names by running a diffusers converter on numbered tensors."""
     checkpoint = {name: torch.full((1,), float(i)) for i, name in enumerate(names)}
     return [(names[int(value.item())], name) for name, value in convert(checkpoint).items()]
 
@@ -183,7 +183,8 @@ def model_names():
 
 
 def wan_shapes():
-    """wan_shapes.json: what the published transformers are made of. Of their blocks, which are alike, the first one."""
+    """Writes wan_shapes.json: the tensors of the published transformers with their shapes. Of the blocks, which are alike, only the first is
+    listed."""
     from diffusers import WanTransformer3DModel
 
     image = dict(in_channels=36, image_dim=1280, added_kv_proj_dim=5120)

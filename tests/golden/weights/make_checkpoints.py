@@ -36,7 +36,7 @@ def ramp(*shape, plus=0.0):
 
 
 def trained(model):
-    """The states of Adam and of a schedule after a step."""
+    """Returns the states of Adam and of a schedule after one step."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
     model(torch.ones(1, 2)).sum().backward()

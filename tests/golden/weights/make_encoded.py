@@ -1,5 +1,5 @@
-"""Makes encoded.safetensors beside itself: float32 values [36, 64], and encodings of them by others: blocks
-of GGUF by the gguf package, 8-bit values with scales by torch.
+"""Makes encoded.safetensors beside itself: float32 values [36, 64], and other libraries' encodings of them: blocks of GGUF by the gguf package, 8-bit
+values with scales by torch.
 
     python make_encoded.py     (gguf 0.19.0, numpy 2, torch 2.11.0, safetensors; seed 13)
 

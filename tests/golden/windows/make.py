@@ -49,7 +49,7 @@ def main():
             for clip in range(22, 121, 1 if (frames, overlap, strides) == SHAPES[0] else 7):
                 for step in range(1 if kind == "static" else 3 if clip % 5 else 9):
                     windows = [list(map(int, w)) for w in schedule(step, 9, clip, frames, strides, overlap)]
-                    # The repository would fail on these, or divide by zero.
+                    # The repository's code would fail on these, or divide by zero.
                     if any(max(w) >= clip for w in windows) or len(set().union(*windows)) < clip:
                         continue
                     for w in windows:
