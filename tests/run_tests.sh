@@ -3,17 +3,18 @@
 #
 #   tests/run_tests.sh correctness|benchmark|compare|all [--model FOLDER] [--device cpu|cuda] [--threads N] [--update] [--baseline FILE] [--times]
 #
-#   correctness   every model with golden values (models/*/golden, tests/golden/causal), in float32 and in bf16: passes where ours is no worse
+#   correctness   every model with golden values (models/*/golden, tests/golden/causal), in float32 and in bf16: passes if ours is no worse
 #                 than the reference's own error in that precision on the same weights, which lies beside the golden values. Beside each line
-#                 of bf16 stands whether it meets the bounds for acceptance, max < 1e-2 and mean < 1e-3. With --model: that model alone; without
-#                 golden values of its own its stages are held against the definitions
+#                 of bf16 stands whether it meets the bounds for acceptance, max < 1e-2 and mean < 1e-3. With --model only that model is
+#                 tested; if it has no golden values, its stages are compared with the definitions
 #   benchmark     the world's blocks, by component, and its first frame after a cold and a warm start
-#   compare       the same beside tests/baseline_performance.txt, on any CPU: fails where a component has become three times slower than the
-#                 others of its run, or a block than the machine's multiply-adds, in each of three runs. --times: times against times, and
+#   compare       the same beside tests/baseline_performance.txt, on any CPU: fails if in each of three runs a component has become three
+#                 times slower relative to the others of its run, or a block relative to the machine's multiply-adds. --times: times against times, and
 #                 what each component has won by mean, median and P95, for a baseline of this machine
 #   all           all three
+#
 # For benchmark and compare --model is models/world by default. Without --threads there is one thread, whose times depend least on the machine's other
-# work. --update writes the baseline anew (compare, all and benchmark). BUILD (default: build) is the folder of the tachyscope binary.
+# work. --update rewrites the baseline (compare, all and benchmark). BUILD (default: build) is the folder of the tachyscope binary.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-$root/build}

@@ -2,7 +2,7 @@
 
     python3 evaluate.py --model models/sprites --set models/sprites/heldout.json --limit 240
 
-With torchrun the captions are shared out. Settings come from generation_config.json unless given. Clip i starts from
+With torchrun the captions are divided among the processes. Settings come from generation_config.json unless given. Clip i starts from
 torch.Generator("cpu").manual_seed(i).
 """
 import argparse
@@ -29,7 +29,7 @@ def load(model, device):
 
 
 def sample(pipe, captions, seeds, steps, guidance):
-    """uint8 clips [n, F, H, W, 3]."""
+    """Returns uint8 clips [n, F, H, W, 3]."""
     out = pipe(prompt=captions, negative_prompt=[""] * len(captions) if guidance > 1 else None, height=world.SIZE, width=world.SIZE,
                num_frames=world.FRAMES, num_inference_steps=steps, guidance_scale=guidance, output_type="np",
                generator=[torch.Generator("cpu").manual_seed(s) for s in seeds]).frames

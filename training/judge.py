@@ -1,4 +1,4 @@
-"""A programmatic judge: colour, shape, count and motion of the objects in a decoded clip. It knows the world, not the model.
+"""A programmatic judge that reads colour, shape, count and motion of the objects in a decoded clip. It knows the world, not the model.
 
     python3 judge.py --set heldout.json --videos DIR     # DIR/000.npy (or .mp4, or a folder 000/ of PNG frames), one per caption
     python3 judge.py VIDEO                               # says what it sees
@@ -36,7 +36,7 @@ def components(mask):
         p = np.pad(lab, ((0, 0), (1, 1), (1, 1)))
         lab = np.max([p[:, a:a + h, b:b + w] for a in range(3) for b in range(3)], axis=0)
         lab = np.where(mask, lab, 0)
-        # jump: each region takes the label that its labelled pixel holds now
+        # jump: each region takes the label that the pixel with its label's number has now
         flat = np.concatenate([np.zeros((f, 1), lab.dtype), lab.reshape(f, -1)], 1)
         lab = np.take_along_axis(flat, lab.reshape(f, -1), 1).reshape(f, h, w)
         lab = np.maximum(lab, np.where(mask, old, 0))
@@ -130,7 +130,7 @@ def motion_of(track):
 
 
 def look(clip):
-    """What the judge sees in a clip, uint8 [F, H, W, 3]: {"count", "time", "objects": [{colour, shape, motion, x, y, fit}]}."""
+    """Returns what the judge sees in a clip, uint8 [F, H, W, 3]: {"count", "time", "objects": [{colour, shape, motion, x, y, fit}]}."""
     step = max(1, clip.shape[1] // 128)
     clip = clip[:, ::step, ::step].astype(np.int16)
     chroma = clip.max(3) - clip.min(3)
@@ -146,7 +146,7 @@ def look(clip):
         frames.append(sorted(regions, key=lambda t: -t[2]))
     counts = np.array([len(r) for r in frames])
     count = int(np.bincount(counts).argmax())
-    # follow each object from a frame that shows the usual number, nearest centre of like colour first
+    # follow each object from a frame with the usual number of objects to the nearest centre of similar colour
     tracks = []
     start = next((f for f in range(len(frames)) if counts[f] == count), 0)
     tint = lambda f, t: np.median(clip[f][t[3]], axis=0) / 255
@@ -172,7 +172,7 @@ def look(clip):
 
 
 def score(seen, scene):
-    """Right and asked per attribute, {attribute: (right, asked)}, of what was seen for a scene (dict or Scene); best pairing of objects."""
+    """Returns {attribute: (right, asked)} for what was seen of a scene (dict or Scene), under the best pairing of objects."""
     want = scene["objects"] if isinstance(scene, dict) else [vars(o) for o in scene.objects]
     asked = {k: len(want) for k in ATTRIBUTES[1:]} | {"count": 1}
     best = None

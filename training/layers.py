@@ -1,4 +1,4 @@
-"""Shared by the denoisers of talker/ and steer/: modules and inputs that Wan 2.1 image-to-video and Matrix-Game 2 have alike, under the names
+"""Shared by the denoisers of talker/ and steer/: modules and inputs that are the same in Wan 2.1 image-to-video and Matrix-Game 2, under the names
 that both give them."""
 import math
 
@@ -38,7 +38,7 @@ def waves(t, width):
 
 
 def condition(y):
-    """Mask and picture channels [B, 20, T, H, W] of the latents y [B, 16, T, H, W] of a picture and grey frames behind it."""
+    """Returns mask and picture channels [B, 20, T, H, W] from the latents y [B, 16, T, H, W] of a picture followed by grey frames."""
     mask = torch.zeros_like(y[:, :4])
     mask[:, :, 0] = 1
     return torch.cat([mask, y], 1)

@@ -1,4 +1,4 @@
-"""The whole training, in order, within a time budget: tokenizer, held-out set, autoencoder, latents, denoiser, judgement.
+"""Runs the whole training, in order, within a time budget: tokenizer, held-out set, autoencoder, latents, denoiser, judgement.
 
     python3 training/pipeline.py --model models/sprites --work /tmp/sprites --processes 4 --vae-minutes 8.5 --dit-minutes 7.5
 

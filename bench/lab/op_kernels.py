@@ -31,7 +31,7 @@ def main():
     parser.add_argument("expression", nargs="+")
     options = parser.parse_args()
     for expression in options.expression:
-        call = eval("lambda: " + expression, {"ops": ops, "torch": torch, "F": F, "t": t})  # safe, since it is the caller's own expression on the caller's machine
+        call = eval("lambda: " + expression, {"ops": ops, "torch": torch, "F": F, "t": t})  # safe: the caller's own expression
         with torch.no_grad():
             for _ in range(3):
                 call()

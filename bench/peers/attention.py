@@ -7,7 +7,7 @@ BUILD is a build folder with CUDA (target lab_flash90, which times our kernel be
 need torch with CUDA; FlashAttention-4 (flash-attn-4 with nvidia-cutlass-dsl) and SageAttention 2++ are timed where they can be
 imported. bf16, head sizes 128 and 64, causal masks (their rates count the pairs that are seen), data like a model's: values of size 1, a mean and a
 few outlier channels in k. Times are medians. The difference of a peer's result from cuDNN's is relative to its norm. Peers are timed with their
-launches, ours and the program's cuDNN as CUDA graphs; that matters for the shapes with few keys only. """
+launches, ours and the program's cuDNN as CUDA graphs; that matters for the shapes with few keys only."""
 import argparse
 import json
 import pathlib

@@ -7,7 +7,7 @@
 Makes FOLDER (bench/peers/random_model.py) unless it is there; without --folder a temporary one. The first process runs as users do,
 each further one with TACHY_STRESS set to its number: it has random delays, and fresh memory is filled with another byte. Every 10th repetition
 compares the weights on the GPU with the files, and every 10th of the stressed processes is traced range by range. All processes must give the same
-latents after every step. Exit code 1 when anything differed. --parallel lets several processes share the GPU. """
+latents after every step. Exit code 1 when anything differed. --parallel lets several processes share the GPU."""
 import argparse
 import concurrent.futures
 import json

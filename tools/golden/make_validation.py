@@ -141,7 +141,8 @@ def single_stages(pipe, golden, prompt):
 
 
 def generate(pipe, run, dtype):
-    """Final latents and frames [T, H, W, 3] u8, everything computed in `dtype` ("fp8": bfloat16 but for those layers); the sampler in float64 or float32."""
+    """Returns final latents and frames [T, H, W, 3] u8, computed in `dtype` ("fp8": bfloat16 except in the fp8 layers); the sampler runs in float64
+    or float32."""
     transformer = copy.deepcopy(pipe.transformer)
     if dtype == "fp8":
         fp8.round_layers(transformer)

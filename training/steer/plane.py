@@ -2,9 +2,9 @@
 
 A camera is [x, y, yaw, tilt]; `tilt` is how many pixels the horizon lies below the middle. The world repeats every PERIOD units of the
 plane and 2 pi of yaw, so that a picture shows where the camera stands; the same camera always shows the same picture. An action is held
-during one pixel frame and seen in the next one: camera k + 1 is camera k moved by action k, without inertia.
+during one pixel frame and visible in the next one: camera k + 1 is camera k moved by action k, without inertia.
 
-Keys are W S A D, the mouse is [pitch, yaw], up and right positive, 0.1 while an arrow is held: as Matrix-Game 2's universal model has them.
+Keys are W S A D, the mouse is [pitch, yaw], up and right positive, 0.1 while an arrow is held, as in Matrix-Game 2's universal model.
 """
 import math
 
@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 WIDTH, HEIGHT, FPS, FOCAL = 160, 96, 12, 80.0
-SPEED, TURN, TILT, TILT_MOST = 0.1, 0.35, 15.0, 16.0  # units a frame; radians and pixels a frame and unit of the mouse
+SPEED, TURN, TILT, TILT_MOST = 0.1, 0.35, 15.0, 16.0  # units per frame; radians and pixels per frame and unit of the mouse
 HELD = 0.1
-PERIOD, REACH = 8.0, 8.0                              # of the plane; how far posts are seen
+PERIOD, REACH = 8.0, 8.0                              # period of the plane; distance up to which posts are visible
 KEYS = "WSAD"
 LANDSCAPES = ("meadow", "desert", "snow", "canyon", "heath", "lagoon")
 WORLDS = 2 * len(LANDSCAPES)                          # by day, then by night
@@ -72,7 +72,7 @@ def track(camera, keyboard, mouse):
 
 
 def cameras(n, generator=None):
-    """n places to begin at, [n, 4]."""
+    """Draws n cameras at which to begin, [n, 4]."""
     r = torch.rand(n, 4, generator=generator)
     return torch.stack([PERIOD * r[:, 0], PERIOD * r[:, 1], 2 * math.pi * r[:, 2], (r[:, 3] - 0.5) * TILT_MOST], -1)
 
@@ -110,7 +110,7 @@ def draw(worlds, camera):
         shade = _mix(colour(2 + i), colour(1), (0.5 * _step(1 - rise / top.clamp(min=0.02)) * (1 - i))[:, None])
         image = _mix(image, shade, _step((top - rise) * FOCAL * slant + 0.5)[:, None])
 
-    # the plane: soft patches and a path, both fading where they would be finer than pixels
+    # the plane: soft patches and a path, which both fade where they would be finer than pixels
     z = FOCAL / below.clamp(min=0.25)
     s, c = yaw.sin(), yaw.cos()
     gx, gy = x + z * s + u * z * c, y + z * c - u * z * s
@@ -156,10 +156,10 @@ def quantised(x):
 
 
 # ------------------------------------------------------------------------------------------- scripts
-# A script is a list of (blocks, keys, [pitch, yaw]): what is held during so many blocks of a latent frame (the very first one is one pixel
-# frame, the others four).
+# A script is a list of (blocks, keys, [pitch, yaw]): the keys and the mouse are held for that many blocks of a latent frame (the very first one is
+# one pixel frame, the others four).
 def expand(script, blocks):
-    """(keyboard [4 blocks - 3, 4], mouse [4 blocks - 3, 2]) of pixel frames; nothing is held behind the script's end."""
+    """(keyboard [4 blocks - 3, 4], mouse [4 blocks - 3, 2]) of pixel frames; nothing is held after the script's end."""
     keyboard, mouse = np.zeros((blocks, 4), np.float32), np.zeros((blocks, 2), np.float32)
     at = 0
     for n, keys, m in script:
@@ -171,23 +171,23 @@ def expand(script, blocks):
 
 
 def direction(rng):
-    """A keyboard direction, one of eight."""
+    """Draws one of eight keyboard directions."""
     return ("W", "S", "A", "D", "WA", "WD", "SA", "SD")[rng.integers(8)]
 
 
 def arrows(rng):
-    """A mouse direction: a turn most often, with or without a tilt."""
+    """Draws a mouse direction: most often a turn, with or without a tilt."""
     yaw = (-HELD, HELD, 0.0)[rng.choice(3, p=[0.42, 0.42, 0.16])]
     pitch = (0.0, -HELD, HELD)[rng.choice(3, p=[0.6, 0.2, 0.2])] if yaw else (-HELD, HELD)[rng.integers(2)]
     return [pitch, yaw]
 
 
 def sample_script(rng, blocks, longest=8, idle=0.18):
-    """A random script for training: holds of at most `longest` blocks, a share of idling, turns there and back, all directions."""
+    """Draws a random script for training: actions held for at most `longest` blocks, a share of idling, turns there and back, all directions."""
     out, at = [], 0
     while at < blocks:
         n, kind = int(rng.integers(1, longest + 1)), rng.random()
-        # Below 0.18 nothing is held, whatever that share is to be; the rest keep their proportions.
+        # A share `idle` of draws becomes less than 0.18, at which nothing is held; the others keep their proportions.
         kind = 0.18 * kind / idle if kind < idle else 0.18 + 0.82 * (kind - idle) / (1 - idle)
         if kind < 0.18:
             parts = [(n, "", [0.0, 0.0])]

@@ -17,7 +17,7 @@ import speech as S
 
 
 def heldout_set(n=200, seconds=10, seed=2027):
-    """n items {face, motion, utterance, voice, seed, caption, lang}: faces that training never draws, all motions equally often."""
+    """Draws n items {face, motion, utterance, voice, seed, caption, lang}, with faces that training never draws and all motions equally often."""
     rng, out = np.random.default_rng(seed), []
     for i in range(n):
         motion, lang = F.MOTIONS[i % len(F.MOTIONS)], "zh" if i % 3 == 2 else "en"
@@ -27,7 +27,7 @@ def heldout_set(n=200, seconds=10, seed=2027):
 
 
 def speech_of(item, late=0, silent=False):
-    """The speech of an item, float32; `late` frames of silence before it (the length stays), or `silent`."""
+    """Returns the speech of an item, float32, with `late` frames of silence before it (the length stays), or `silent`."""
     utterance = S.Utterance.of(item["utterance"])
     if silent:
         utterance = S.Utterance([0], utterance.ends[-1:])
@@ -36,7 +36,7 @@ def speech_of(item, late=0, silent=False):
 
 
 def render_item(item, torch, frames=None, batch=25):
-    """The clip as it ought to be: uint8 [frames, 128, 128, 3]."""
+    """Returns the correct clip: uint8 [frames, 128, 128, 3]."""
     utterance = S.Utterance.of(item["utterance"])
     frames = frames or int(round(utterance.seconds * S.FPS))
     p = F.pack([F.Face.of(item["face"])])
@@ -49,7 +49,7 @@ def write_png(path, image):
     """image: uint8 [height, width, 3]."""
     h, w, _ = image.shape
     chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    rows = np.concatenate([np.zeros((h, 1), np.uint8), image.reshape(h, -1)], 1).tobytes()  # each row begins with its filter: none
+    rows = np.concatenate([np.zeros((h, 1), np.uint8), image.reshape(h, -1)], 1).tobytes()  # each row begins with the number of its filter, 0 for none
     with open(path, "wb") as f:
         f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", w, h, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b""))
 

@@ -1,8 +1,9 @@
-"""Reads a clip of a talking photo: how far the mouth is open, who is there, how the head moves. It knows the world, not the model.
+"""Reads from a clip of a talking photo how far the mouth is open, what the person looks like, and how the head moves. It knows the world, not the
+model.
 
 The head's pose is followed from frame to frame by least squares against the first frame, mouth and eyes left out. In the head's own
 coordinates each pixel around the mouth is a mixture of skin, lips and the mouth's inside; the sum of the inside's shares down the middle
-is how far the mouth is open, their sum over all is its area, hence its width. Sums of shares do not change when a picture is blurred.
+is how far the mouth is open, their sum over all pixels is its area, which gives its width. Sums of shares do not change when a picture is blurred.
 """
 import os
 import sys
@@ -52,7 +53,7 @@ def sample(frames, x, y):
 
 
 def place(pose, u, v):
-    """Where points (u, v) [n] of the head lie in the picture at poses [T, 3]: x, y [T, n]."""
+    """Returns where points (u, v) [n] of the head lie in the picture at poses [T, 3]: x, y [T, n]."""
     r = np.radians(pose[:, 2:3])
     c, s = np.cos(r), np.sin(r)
     w = v - F.PIVOT
@@ -60,7 +61,7 @@ def place(pose, u, v):
 
 
 def blur(frames):
-    """A 5 x 5 box, twice: float32."""
+    """Blurs twice with a 5 x 5 box; returns float32."""
     x = frames.astype(np.float32)
     for axis in (1, 1, 2, 2):
         p = np.moveaxis(np.pad(x, [(2, 2) if k == axis else (0, 0) for k in range(4)], mode="edge"), axis, 0)
@@ -91,7 +92,7 @@ def follow(frames):
     base = at(0, zero)
     gu, gv = (at(0, zero, 0.5) - at(0, zero, -0.5)), (at(0, zero, 0, 0.5) - at(0, zero, 0, -0.5))
     w = v - F.PIVOT
-    jac = np.stack([gu, gv, gv * u[:, None] - gu * w[:, None]], -1).reshape(-1, 3)  # by a step right, down, and a turn in radians
+    jac = np.stack([gu, gv, gv * u[:, None] - gu * w[:, None]], -1).reshape(-1, 3)  # derivatives by a step right, a step down, and a turn in radians
     solve = np.linalg.inv(jac.T @ jac + np.eye(3)) @ jac.T
     out, q, speed = np.zeros((len(frames), 3)), zero, zero
     for t in range(1, len(frames)):
@@ -159,7 +160,7 @@ def _eyes(frames, pose, skin, distance):
 
 
 def _glasses(frames, pose, skin, distance):
-    """none, round or square [T]: the dark line below the eyes beside what each would draw."""
+    """Returns none, round or square [T], by comparing the dark line below the eyes with the one that each kind would draw."""
     e, f = grid(-9, 9, 6.5, 12)
     p = sample(frames, *place(pose, np.concatenate([e - distance, e + distance]), np.concatenate([f, f]) + F.EYE_Y))
     line = np.array(F.FRAME, np.float32) - skin
@@ -175,7 +176,7 @@ def _glasses(frames, pose, skin, distance):
 
 
 def _motion(pose, lids, chunk=50):
-    """still, nod, shake, tilt, blink or several: what all chunks of the clip show, but one in five; otherwise mixed."""
+    """Returns still, nod, shake, tilt, blink or several if at least four in five chunks of the clip show it, otherwise mixed."""
     seen = []
     for k in range(0, max(len(pose) - chunk // 2, 1), chunk):
         half = (np.percentile(pose[k:k + chunk], 96, axis=0) - np.percentile(pose[k:k + chunk], 4, axis=0)) / 2
@@ -187,13 +188,13 @@ def _motion(pose, lids, chunk=50):
     return most if seen.count(most) >= 0.8 * len(seen) else "mixed"
 
 
-STATIC = [(slice(0, 92), slice(0, 13)), (slice(0, 92), slice(115, 128)), (slice(114, 128), slice(46, 82))]  # rows, columns where nothing moves
-CALM = np.ones((F.SIZE, F.SIZE), bool)     # pixels that change with the head alone
+STATIC = [(slice(0, 92), slice(0, 13)), (slice(0, 92), slice(115, 128)), (slice(114, 128), slice(46, 82))]  # rows and columns where nothing moves
+CALM = np.ones((F.SIZE, F.SIZE), bool)     # pixels that only the head changes
 CALM[40:104, 34:94] = False
 
 
 def read_clip(frames, face=None):
-    """Reads a clip, uint8 [T, 128, 128, 3]. A Face given calibrates by its geometry; otherwise by that of an average face."""
+    """Reads a clip, uint8 [T, 128, 128, 3]. If a Face is given, its geometry is used for calibration, otherwise that of an average face."""
     mean = {"head_width": 28.0, "head_height": 34.5, "eye_distance": 13.0, "mouth_y": 0.0}
     shape = mean if face is None else {k: getattr(face, k) for k in mean}
     pose = follow(frames)

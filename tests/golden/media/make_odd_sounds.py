@@ -5,7 +5,7 @@
 
 Each line has a name, the file's bytes, its rate, its channels and the mean of its channels as float32, with the bytes as hex digits. Containers
 and codings that libsndfile writes are read back by it (long.flac, long.mp3 and long.ogg are for tests that cut them); the other files are a wav file
-of 16 bits put together byte by byte, whose samples are known. (The serial number in long.ogg differs each time.) """
+of 16 bits put together byte by byte, whose samples are known. (The serial number in long.ogg differs each time.)"""
 import io
 import os
 import struct

@@ -3,7 +3,7 @@
 
 Versions: torch 2.11.0 (CPU, float32), numpy. No random numbers. The sampler restated here has n timesteps from 1000 to 1 by numpy.linspace in
 float32. Each u = t/1000 is shifted once to s u / (1 + (s - 1) u) and multiplied by 1000 again; a 0 follows the last. x moves by -v (t - t')/1000,
-where t' is the next timestep. The model is that of make.py. """
+where t' is the next timestep. The model is that of make.py."""
 import json
 import pathlib
 

@@ -4,7 +4,7 @@
     python tests/golden/text/make_encodings.py
 
 encodings.json has {"file", "lines"} for each file that is read, and {"file", "line", "byte", "says"} for each that is refused: the place where
-Python's decoder stops, counted from 1, the byte within its line. """
+Python's decoder stops, counted from 1, the byte within its line."""
 import codecs
 import json
 import pathlib
