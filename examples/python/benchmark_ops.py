@@ -38,8 +38,8 @@ def adapters(x, a, b, scales):
 
 
 def cases(tokens, heads, dim, hidden):
-    """Returns name: (ours, plain, shapes of the inputs, number of constants among the last of them). Plain is written
-    as in models or, where it says torch, is one of PyTorch's own functions."""
+    """Returns {name: (ours, plain, shapes of the inputs, number of constants among the last of them)}. The plain version is written as in models or,
+    if its name says torch, is one of PyTorch's own functions."""
     c, row, angles = heads * dim, (1, tokens, heads * dim), (tokens, dim // 2)
     split = (1, tokens, heads, dim)
     return {

@@ -18,7 +18,7 @@ from ._rules import Rule, _plain, _usual, unhooked
 
 
 def _affine(norm):
-    """Says whether the parameters of this norm can be read here: no hook loads them first. Otherwise it is called."""
+    """Says whether the parameters of this norm can be read here, because no hook has to load them first. Otherwise the norm is called."""
     return type(norm) is transformer_wan.FP32LayerNorm and unhooked(norm)
 
 

@@ -231,7 +231,7 @@ class Denoiser(nn.Module):
         return y.permute(0, 6, 1, 2, 4, 3, 5).reshape(len(h), Z, -1, ROWS, COLUMNS).float()
 
     def whole(self, clean, noisy, t, channels, rows, keyboard, mouse):
-        """Velocities of noisy latents [B, Z, T, h, w] at timesteps t [B, T], behind clean ones of the same frames; channels [B, 20, T, h, w],
+        """Returns velocities of noisy latents [B, Z, T, h, w] at timesteps t [B, T], given clean ones of the same frames; channels [B, 20, T, h, w],
         rows [B, 257, IMAGE], keyboard [B, T, PAST, 4], mouse [B, T, 2·PAST]."""
         n = clean.shape[2]
         at = torch.arange(n, device=clean.device)

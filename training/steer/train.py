@@ -61,7 +61,7 @@ def own_batch(ways, bank, b):
     average of all places where the camera could be."""
     x0, *given = bank.draw(b)
     x, s, _ = noised(x0)
-    made = (x - s[:, None, :, None, None] * ways.velocity(spoilt(x0), x, 1000 * s, *given)).detach()  # computed with gradients, so that there is one compilation
+    made = (x - s[:, None, :, None, None] * ways.velocity(spoilt(x0), x, 1000 * s, *given)).detach()  # with gradients: compiled once
     own = torch.rand(b, 1, x0.shape[2], 1, 1, device=x0.device) < torch.rand(b, 1, 1, 1, 1, device=x0.device)
     x, s, v = noised(x0)
     return (spoilt(torch.where(own, made, x0)), x, 1000 * s, *given), v
