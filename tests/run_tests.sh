@@ -8,8 +8,8 @@
 #                 of bf16 stands whether it meets the bounds for acceptance, max < 1e-2 and mean < 1e-3. With --model only that model is
 #                 tested; if it has no golden values, its stages are compared with the definitions
 #   benchmark     the world's blocks, by component, and its first frame after a cold and a warm start
-#   compare       the same beside tests/baseline_performance.txt, on any CPU: fails if in each of three runs a component has become three
-#                 times slower relative to the others of its run, or a block relative to the machine's multiply-adds. --times: times against times, and
+#   compare       the same beside tests/baseline_performance.txt, on any CPU: fails if in each of three runs a component has become three times
+#                 slower relative to the others of its run, or a block relative to the machine's multiply-adds. --times: times against times, and
 #                 what each component has won by mean, median and P95, for a baseline of this machine
 #   all           all three
 #

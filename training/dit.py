@@ -36,7 +36,7 @@ DIT = dict(patch_size=(1, 2, 2), num_attention_heads=3, attention_head_dim=128, 
 
 # ------------------------------------------------------------------------------------------- data
 OWN = [8, 9, 8]       # colours, shapes, motions
-PAIR, PASS = 2, 3     # of the four layouts
+PAIR, PASS = 2, 3     # indices of two of the four layouts
 SIZES = [4] + OWN + [9, 10, 9] + [8, 3]  # classes per question; the second object may be absent, place and time unmentioned
 
 

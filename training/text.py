@@ -19,7 +19,7 @@ import dit
 from common import Clock, Team
 
 
-PLACES = 6  # of an object: alone, one of twins, left, right, upper (it moves right), lower
+PLACES = 6  # places of an object: alone, one of twins, left, right, upper (it moves right), lower
 
 
 def own_targets(owner, want):

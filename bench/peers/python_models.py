@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`tachyscope.optimize` in models of diffusers and transformers, at their sizes with random weights, beside the models as they are and
-beside torch.compile: the time of one forward pass, all variants alternating in one run.
+"""Times one forward pass of models of diffusers and transformers, at their sizes with random weights: as they are, with `tachyscope.optimize`, and
+with torch.compile. All variants alternate in one run.
 
     PYTHONPATH=BUILD/python bench/peers/python_models.py [--model wan ltx llama] [--no-compile] [--variants NAME…] [--parts] [--kernels] [--tiny] [--json FILE]
 

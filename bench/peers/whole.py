@@ -113,7 +113,7 @@ def run_peer(folder, row, device):
     shape, cuda = ROWS[row], device != "cpu"
     pipe = WanPipeline.from_pretrained(folder, torch_dtype=torch.bfloat16)
     if row != "5b":
-        pipe.vae.to(torch.float32)  # as diffusers' documentation does
+        pipe.vae.to(torch.float32)  # diffusers' documentation does the same
     pipe.to(device)
     pipe.set_progress_bar_config(disable=True)
     if cuda:

@@ -1,4 +1,4 @@
-"""Compares each op with one made of PyTorch's operations: whether they agree in float32 (rtol = atol = 1e-5),
+"""Compares each op with the same computation in PyTorch's operations: whether they agree in float32 (rtol = atol = 1e-5),
 and the times of both passes.
 
     python benchmark_ops.py                          # all ops at sizes of video models

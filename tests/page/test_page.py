@@ -175,8 +175,8 @@ def test_two_tabs(serve, context, page):
     drawn = page.drawn()
     page.wait(lambda: page.drawn() > drawn + 5, "the first goes on")
     page.page.close()
-    other.wait_state("running")  # by itself
-    # A page whose world was taken by another one.
+    other.wait_state("running")  # it connects by itself
+    # Here another page takes the world of this one.
     third = Page(context.new_page())
     other.page.evaluate("() => { const c = window.worldPage.connection; c.again = c.open; c.open = () => {}; c.socket.close(); }")
     third.open(server.url)

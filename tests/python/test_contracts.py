@@ -43,7 +43,7 @@ def test_halves_of_one_product(dtype):
 
 
 def test_residual_stream_in_float32():
-    """A float32 stream beside branches in bfloat16: the sum keeps float32, the norm's result goes on in bfloat16."""
+    """With a float32 stream and bfloat16 branches, the sum stays in float32 and the norm's result is in bfloat16."""
     x, u, gate = torch.randn(2, 5, 32), torch.randn(2, 5, 32).bfloat16(), torch.randn(2, 1, 32)
     y, h = ops.add_norm(x, u, gate=gate, norm="layer", eps=1e-6)
     assert (y.dtype, h.dtype) == (torch.bfloat16, torch.float32)

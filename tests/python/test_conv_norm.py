@@ -1,4 +1,4 @@
-"""A convolution, GroupNorm and an activation: the function, and what `optimize` makes of torch's Sequential and diffusers' Conv1dBlock."""
+"""Tests of a convolution with GroupNorm and an activation: the function, and `optimize` on torch's Sequential and diffusers' Conv1dBlock."""
 
 import copy
 

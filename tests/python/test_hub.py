@@ -1,6 +1,6 @@
-"""The package laid out as a kernel for Hugging Face's `kernels` (tools/make_hub_kernel): what the hub asks of a kernel, each
-layer beside the module that it stands for, and the kernel beside the package in one process. Where `kernels` is installed it loads
-the kernel and puts the layers in; elsewhere the same is done here by hand."""
+"""Tests the package as a kernel for Hugging Face's `kernels` (tools/make_hub_kernel): the hub's requirements, each layer compared with the module
+that it stands for, and the kernel together with the package in one process. Where `kernels` is installed it loads the kernel and puts the layers in;
+elsewhere the same is done here by hand."""
 
 import ast
 import importlib.util
@@ -139,7 +139,7 @@ def test_layers_are_pure(kernel):
 
 
 class Plain(nn.Module):
-    """A function of tensors as a module, for layers that stand for no class of a library."""
+    """Makes a module from a function of tensors, for layers that stand for no library class."""
 
     def __init__(self, function):
         super().__init__()

@@ -1,4 +1,5 @@
-"""The VAE modules beside diffusers' AutoencoderKLWan with the same weights, their gradients, and what they refuse."""
+"""Tests the VAE modules: their results compared with diffusers' AutoencoderKLWan with the same weights, their gradients, and the inputs that they
+refuse."""
 
 import pytest
 import torch

@@ -223,8 +223,8 @@ class CausalWan(nn.Module):
 
 
 def rollout(model, noise, timesteps, sigmas, context, window, blocks, fresh=None, condition=None, given=None, mouse=None, keyboard=None):
-    """noise [C, T, h, w] of the frames to come, fresh [steps - 1, C, T, h, w] what is added again after each step but the last, None
-    with Euler's steps, which add nothing; blocks: their lengths. given [C, T0, h, w]: latents to go on from, the first blocks. condition [C', T0 + T, h, w]: further
+    """noise [C, T, h, w] of the frames to make; fresh [steps - 1, C, T, h, w]: the noise added after each step but the last, None with Euler's steps,
+    which add none; blocks: their lengths; given [C, T0, h, w]: latents of the first blocks, to continue from; condition [C', T0 + T, h, w]: further
     channels. → latents [C, T, h, w], the velocities in order."""
     memory, first, done, velocities = model.new_memory(), 0, 0, []
 

@@ -21,7 +21,7 @@ SAMPLERS = ("unipc", "euler", "dpm++")
 
 
 def scheduler(name, shift):
-    """The diffusers 0.42.1 class and arguments that --grid diffusers stands for."""
+    """Returns the diffusers 0.42.1 scheduler that --grid diffusers stands for."""
     if name == "unipc":
         return UniPCMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True, num_train_timesteps=1000, flow_shift=shift)
     if name == "euler":

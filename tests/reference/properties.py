@@ -1,4 +1,4 @@
-"""A property test: whatever the config, the engine gives what the reference gives.
+"""A property test: the engine gives the same results as the reference for any config.
 
 Each draw makes a random model (dims, heads, layers, patches, channels, norms, strides, dtype of the file), random sizes
 and a random batch, in diffusers' layout or the original's, and compares a stage or a whole guided generation. The fixed comparisons use a handful of

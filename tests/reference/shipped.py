@@ -74,7 +74,7 @@ def transformer(folder):
 
 
 def talker(folder):
-    """InfiniteTalk's branch on the transformer."""
+    """Loads InfiniteTalk's branch onto the transformer."""
     tensors, _ = tensors_and_config(folder / "infinitetalk.safetensors")
     width, hidden = tensors["audio_proj.norm.weight"].numel(), tensors["audio_proj.proj2.weight"].shape[0]
     layers, tokens = tensors["audio_proj.proj1.weight"].shape[1] // (5 * width), tensors["audio_proj.proj3.weight"].shape[0] // width

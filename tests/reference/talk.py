@@ -1,7 +1,7 @@
 """Compares `tachyscope talk` on fresh random models, picture and sound with InfiniteTalk's whole loop, restated from the published description with
 diffusers', transformers' and infinitetalk.py's modules.
 
-Windows of F frames follow each other; each begins with the last m frames of the one before, encoded anew, which no step changes;
+Windows of F frames follow each other; each begins with the last m frames of the one before, which are encoded again and which no step changes;
 speech is played backwards after its end; each step has three passes; each frame's colours are brought to the photo's
 before anything else is done with it (golden/ops/lab.py, which is compared with scikit-image). The wrapper's sampler dpm++_sde is compared, too. The
 loop runs in float64, and in float32 to see how much rounding matters."""

@@ -1,4 +1,4 @@
-"""Golden values of InfiniteTalk's own code -> tests/golden/infinitetalk/ (or the folder given by --out).
+"""Writes golden values of InfiniteTalk's own code to tests/golden/infinitetalk/ (or the folder given by --out).
 
     python tools/golden/make_infinitetalk.py --repo PATH [--out FOLDER]
 

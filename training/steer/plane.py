@@ -17,7 +17,7 @@ HELD = 0.1
 PERIOD, REACH = 8.0, 8.0                              # period of the plane; distance up to which posts are visible
 KEYS = "WSAD"
 LANDSCAPES = ("meadow", "desert", "snow", "canyon", "heath", "lagoon")
-WORLDS = 2 * len(LANDSCAPES)                          # by day, then by night
+WORLDS = 2 * len(LANDSCAPES)                          # first by day, then by night
 
 # sky above, sky at the horizon, far ridge, near ridge, ground, its patches, its path, posts of two kinds
 _COLOURS = {

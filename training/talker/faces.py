@@ -27,11 +27,11 @@ BACKGROUNDS = {"sky": (116, 190, 252), "mint": (124, 228, 172), "lemon": (250, 2
 MOUTH, LIPS, FRAME, WHITE, PUPIL = (132, 0, 64), (216, 64, 92), (20, 20, 26), (252, 252, 252), (16, 14, 20)
 MOTIONS = ["still", "nod", "shake", "tilt", "blink"]
 
-CENTRE = (64.0, 61.0)   # of the head at rest
+CENTRE = (64.0, 61.0)   # centre of the head at rest
 PIVOT = 30.0            # the head rolls about a point this far below its centre
 MOUTH_Y, NOSE_Y, EYE_Y = 16.0, 3.5, -5.0   # below the centre of the head
-HALF_WIDTH = (7.0, 11.0)                   # of the mouth's inside: at width 0, and how much width 1 adds
-HALF_HEIGHT = 9.0                          # of the mouth's inside at opening 1
+HALF_WIDTH = (7.0, 11.0)                   # half width of the mouth's inside at width 0, and the increase up to width 1
+HALF_HEIGHT = 9.0                          # half height of the mouth's inside at opening 1
 LIP = 2.3                                  # how thick lips are
 EYE = (7.2, 5.4)                           # half axes of an eye's white
 IRIS, PUPIL_RADIUS = 4.5, 1.9

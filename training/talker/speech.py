@@ -68,7 +68,7 @@ class Voice:
     range: float
     level: float
     noise: float
-    colour: float  # of the background noise: 0 white, 1 pink
+    colour: float  # colour of the background noise: 0 white, 1 pink
 
     def json(self):
         return {k: round(v, 3) for k, v in asdict(self).items()}
@@ -170,7 +170,7 @@ def labels(utterance, frames):
 
 # ---------------------------------------------------------------------------------------------------------------- the voice
 HOP, WINDOW, FFT = 64, 256, 512
-SOURCES = ["s", "f", "p", "t", "k"]  # where noise arises
+SOURCES = ["s", "f", "p", "t", "k"]  # the phones that have noise
 _HZ = np.arange(FFT // 2 + 1) * (RATE / FFT)
 
 

@@ -7,7 +7,7 @@ modulations), torch adds what the file says.
 
     python make.py            # writes beside itself
 
-base.safetensors holds the model; NAME.safetensors or NAME/ an adapter, NAME.merged.safetensors the tensors that it changes.
+base.safetensors holds the model; NAME.safetensors or NAME/ holds an adapter, and NAME.merged.safetensors the tensors that it changes.
 """
 import json
 import shutil

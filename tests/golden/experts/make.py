@@ -1,4 +1,4 @@
-"""Tiny models of two experts (Wan2.2 A14B), and what diffusers makes with them.
+"""Makes tiny models of two experts (Wan2.2 A14B), and diffusers' results with them.
 
     python tests/golden/experts/make.py    (torch 2.11.0, diffusers 0.42.1, transformers 5.23.0, Pillow, safetensors; seed 31)
 

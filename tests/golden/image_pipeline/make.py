@@ -1,4 +1,4 @@
-"""Tiny whole image-to-video models, and what diffusers makes of a picture with them.
+"""Makes tiny complete image-to-video models, and diffusers' results with them from a picture.
 
     python tests/golden/image_pipeline/make.py    (torch 2.11.0, diffusers 0.42.1, transformers 5.23.0, Pillow 13.0, safetensors; seed 23)
 

@@ -4,7 +4,7 @@
     python3 make_loudness.py      (pyloudnorm 0.2.0, transformers 5.23.0, NumPy 2.4)
 
 loudness.txt has lines of: rate, samples, gain, pause (1 or 0) and pyloudnorm's loudness of sound(rate, samples, gain, pause) in double
-precision. The sounds are whole numbers times powers of two, which the test makes again exactly. standardised.f32 is what
+precision. The sounds are whole numbers times powers of two, which the test reproduces exactly. standardised.f32 is what
 Wav2Vec2FeatureExtractor(do_normalize=True) makes of sound(16000, 1999, 0.25, 1) + 0.125 (raw float32).
 """
 import os

@@ -1,4 +1,4 @@
-"""CIE Lab and the matching of colours written down in torch, by the definition of Lab (D65, 2 degrees) and of sRGB; make_colors.py
+"""CIE Lab and colour matching in torch, written from the definitions of Lab (D65, 2 degrees) and sRGB; make_colors.py
 compares it with scikit-image."""
 
 import torch

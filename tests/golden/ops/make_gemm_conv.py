@@ -1,4 +1,4 @@
-"""Golden values of the linear layer and the convolutions, from PyTorch and diffusers' Wan VAE modules in float64.
+"""Makes golden values of the linear layer and the convolutions, from PyTorch and diffusers' Wan VAE modules in float64.
 
 Made with Python 3.11, torch 2.11.0, diffusers 0.42.1, seed 20260611:
     python tests/golden/ops/make_gemm_conv.py

@@ -1,4 +1,4 @@
-"""Golden values of the ops that src/ops computes with Highway, from PyTorch and the models' own modules.
+"""Makes golden values of the ops that src/ops computes with Highway, from PyTorch and the models' own modules.
 
 Made with Python 3.11, torch 2.11.0, diffusers 0.42.1, transformers 5.23.0, seed 20240607:
     python tests/golden/ops/make_simd.py

@@ -1,4 +1,4 @@
-"""A tiny whole model in both layouts, and what diffusers makes of a prompt with it.
+"""Makes a tiny complete model in both layouts, and diffusers' results with it from a prompt.
 
     python tests/golden/pipeline/make.py        (torch 2.11.0, diffusers 0.42.1, transformers 5.23.0, safetensors)
 

@@ -1,5 +1,5 @@
-"""Golden files of quantised models: small random ones, what the gguf package or torch makes of their weights in float32, and the results of the
-reference's models with those weights in float64.
+"""Makes golden files of quantised models: small random models, their weights dequantised to float32 by the gguf package or torch, and the results of
+the reference's models with those weights in float64.
 
     python tests/golden/quantised/make.py     (torch 2.11.0, diffusers 0.42.1, transformers 5.23.0, gguf 0.19.0, peft 0.21.2, safetensors)
 

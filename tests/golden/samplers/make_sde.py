@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Golden schedules and trajectories of the stochastic DPM-Solver++ and of ComfyUI-WanVideoWrapper's grid -> sde.json beside this file.
+"""Writes golden schedules and trajectories of the stochastic DPM-Solver++ and of ComfyUI-WanVideoWrapper's grid to sde.json beside this file.
 
 Versions: diffusers 0.42.1, torch 2.11.0 (CPU, float32), numpy. No random numbers: the noise is make.py's, and so is the model.
   grid "diffusers"  DPMSolverMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=s,

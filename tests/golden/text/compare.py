@@ -3,13 +3,12 @@
 
     python tests/golden/text/compare.py build/tests/unit/text/text_lines [--seed N] [--count 1000]
 
-Prints the seed; exits with 1 when anything differs. SentencePiece's own NFKC maps and more regular expressions are tried
-besides make.py's variants, and spiece.model files of every kind against libsentencepiece itself. Known and left out: characters
-that Unicode has got since this Python's tables (a mark then moves past others, U+1E08F), or since those of the tokenizers library,
-where it leaves alone what has a decomposition (U+A7F2 and U+1FBF4 under NFKD) and combining marks (or takes U+1CF2 for one);
-[[:punct:]], which has symbols in it or not by the release of Oniguruma. User-defined pieces of a spiece.model that can be put
-into one text in several equally good ways ("aaa" into "aaaa"): libsentencepiece's choice follows from how its sums are rounded.
-"""
+Prints the seed; exits with 1 when anything differs. SentencePiece's own NFKC maps and more regular expressions are tried in addition to make.py's
+variants, and spiece.model files of every kind are compared with libsentencepiece itself. Known differences are left out: characters that Unicode has
+gained since this Python's tables (a mark then moves past others, U+1E08F), or since those of the tokenizers library, where it leaves alone what has a
+decomposition (U+A7F2 and U+1FBF4 under NFKD) and combining marks (or takes U+1CF2 for one); [[:punct:]], which has symbols in it or not by the
+release of Oniguruma. User-defined pieces of a spiece.model that can be put into one text in several equally good ways ("aaa" into "aaaa"):
+libsentencepiece's choice follows from how its sums are rounded."""
 import argparse
 import base64
 import io

@@ -4,9 +4,8 @@
     python tests/golden/text/make_dropped.py        # tokenizers 0.23.3; seed 20261126
 
 [{"text", "length", "dropped", "from"}]: dropped is the number of tokens (the end token aside) that its truncation to
-`length` leaves out, and from is the text from the first of these on, from the beginning of its word (of a text without
-spaces from the token itself). Texts are normal forms already, so that offsets mean the same in them and in what is shown.
-"""
+`length` leaves out, and from is the text from the beginning of the word with the first of these tokens (in a text without spaces, from the token
+itself). Texts are already in normal form, so that offsets are the same before and after normalisation."""
 import json
 import pathlib
 import random

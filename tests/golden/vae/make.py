@@ -1,4 +1,4 @@
-"""Golden files of the Wan VAE, from diffusers' AutoencoderKLWan in float64.
+"""Makes golden files of the Wan VAE, from diffusers' AutoencoderKLWan in float64.
 
     python tests/golden/vae/make.py [case …]   (torch 2.11.0, diffusers 0.42.1, safetensors, numpy; about a minute)
 

@@ -1,4 +1,4 @@
-"""Golden files of the Wan transformer, from diffusers' WanTransformer3DModel in float64.
+"""Makes golden files of the Wan transformer, from diffusers' WanTransformer3DModel in float64.
 
     python tests/golden/wan/make.py [CASE ...]        (torch 2.11.0, diffusers 0.42.1, transformers 5.23.0, safetensors)
 

@@ -1,4 +1,4 @@
-"""Golden files of VACE's control blocks, from diffusers' WanVACETransformer3DModel in float64.
+"""Makes golden files of VACE's control blocks, from diffusers' WanVACETransformer3DModel in float64.
 
     python tests/golden/wan/make_vace.py              (torch 2.11.0, diffusers 0.42.1, transformers 5.23.0, safetensors)
 

@@ -1,4 +1,4 @@
-"""Golden files of wav2vec2 at a video's rate.
+"""Makes golden files of wav2vec2 at a video's rate.
 
     python tests/golden/wav2vec2/make.py        (torch 2.11.0, transformers 5.23.0, safetensors; seeds 40, 41)
 

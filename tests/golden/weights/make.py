@@ -5,7 +5,7 @@ Everything here comes from the reference libraries: torch 2.11.0, safetensors, d
 
     python make.py            # writes beside itself
 
-Name lists hold one "diffusers name<TAB>shape" a line, sorted; models are built on the meta device, at full size.
+Name lists hold one "diffusers name<TAB>shape" per line, sorted; models are built on the meta device, at full size.
 """
 import json
 import zipfile

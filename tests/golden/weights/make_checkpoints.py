@@ -1,4 +1,4 @@
-"""Makes checkpoint_*.pth beside itself: checkpoints of training, in which the model stands beside what it was trained with.
+"""Makes checkpoint_*.pth beside itself: training checkpoints, which contain the model together with optimizers and other training state.
 
     python make_checkpoints.py     (torch 2.11.0, numpy, omegaconf 2.4.0; seed 3)
 

@@ -2,11 +2,10 @@
 
     python make_gguf.py            # writes beside itself
 
-blocks.gguf holds a tensor "TYPE.weight" [4, 256] (or of one block a row) of every type that the reader decodes: row 0 has
+blocks.gguf holds a tensor "TYPE.weight" [4, 256] (or with one block per row) of every type that the reader decodes: row 0 has
 all bits off, row 1 all bits on, the others are random, each with scales that are finite. blocks.safetensors holds what
-gguf.quants.dequantize computes from them, float32. Beside them: plain types, an unusual alignment, keys of
-every kind, a shape restored by its key, a type that is not decoded, and tensors under the names of a
-transformer and of a text encoder.
+gguf.quants.dequantize computes from them, float32. They also cover plain types, an unusual alignment, keys of every kind, a shape restored by its
+key, a type that is not decoded, and tensors under the names of a transformer and of a text encoder.
 
 split/ holds a small file whole, and as the package's writer splits it.
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests bench/gpu_all on a build folder of stand-ins: figures are read, and a part that fails, crashes, hangs or is missing is recorded
-while the others go on.
+"""Tests bench/gpu_all on a build folder of stand-ins: figures are read, and a part that fails, crashes, hangs or is missing is recorded while the
+others continue.
 
     gpu_all_test.py PATH_OF_GPU_ALL"""
 import json
