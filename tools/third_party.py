@@ -12,7 +12,7 @@ def run(*command):
 
 
 def packages_of(files):
-    """library file -> (package, version), by one reading of dpkg's lists; /lib may be a link to /usr/lib."""
+    """Returns {library file: (package, version)}, reading dpkg's lists once; /lib may be a link to /usr/lib."""
     wanted = {str(f): f for f in files} | {str(f).removeprefix("/usr"): f for f in files}
     owner = {}
     for listing in pathlib.Path("/var/lib/dpkg/info").glob("*.list"):

@@ -111,7 +111,7 @@ class Clock:
         self.start, self.fraction, self.first = time.time(), 0.0, None
 
     def tick(self, step):
-        """True while there is time. Call it once a step."""
+        """Returns True while there is time. It must be called once in each step."""
         if step % self.every == 0:
             now = (time.time() - self.start) / (60 * self.minutes)
             if self.max_steps:

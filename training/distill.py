@@ -64,7 +64,7 @@ def walks(team, te, net, ids, n, batch, guidance):
 
 
 def student_loss(net, x, y, ds, t, rows, bias):
-    """Squared error of the velocity that leads from states x to the next ones y; weighted so that every step's error in y counts."""
+    """Returns the squared error of the velocity that leads from states x to the next ones y, weighted so that every step's error in y counts."""
     v = dit.denoise(net, x, t, rows, bias)
     return ((v - (y - x) / ds).square().mean((1, 2, 3, 4)) * (0.3 + ds.flatten().abs())).mean()
 

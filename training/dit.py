@@ -41,7 +41,7 @@ SIZES = [4] + OWN + [9, 10, 9] + [8, 3]  # classes per question; the second obje
 
 
 def answers(s):
-    """The scene as class indices, one per question. The first object is the left one, or the one that goes right."""
+    """Returns the scene as class indices, one per question. The first object is the left one, or the one that goes right."""
     objects = sorted(s.objects, key=lambda o: o.motion == "left") if s.layout == "pass" else s.objects
     names = list(world.COLOURS), world.SHAPES, world.MOTIONS
     code = lambda o: [n.index(v) for n, v in zip(names, (o.colour, o.shape, o.motion))]
@@ -85,7 +85,7 @@ def make_bank(path, scenes, model):
 
 @torch.no_grad()
 def encode_bank(team, net, packed, batch):
-    """Latents of packed scenes, bfloat16 [n, 16, 9, 16, 16] on the device; (sum, sum of squares, count) per channel; and where
+    """Returns latents of packed scenes, bfloat16 [n, 16, 9, 16, 16] on the device; (sum, sum of squares, count) per channel; and where
     the objects are, bool [n, 1, 9, 16, 16]."""
     render, encode = world.render, video.encode
     if team.cuda:
@@ -109,7 +109,7 @@ def encode_bank(team, net, packed, batch):
 
 # ------------------------------------------------------------------------------------------- forward passes
 def _bucket(n, device):
-    """umT5's relative position buckets, [n, n] (query, key)."""
+    """Returns umT5's relative position buckets, [n, n] (query, key)."""
     rel = torch.arange(n, device=device)[None] - torch.arange(n, device=device)[:, None]
     a = rel.abs()
     far = 8 + (torch.log(a.clamp(min=1).float() / 8) / math.log(16) * 8).long()
@@ -199,7 +199,7 @@ def denoise(m, x, t, ctx, bias, states=None):
 
 
 def context(te, ids):
-    """Context rows [B, ROWS, d] and score biases [B, ROWS] of token ids [B, MAX_TOKENS] (0 is padding)."""
+    """Returns context rows [B, ROWS, d] and score biases [B, ROWS] of token ids [B, MAX_TOKENS] (0 is padding)."""
     mask = ids != 0
     n = mask.sum(1, keepdim=True)
     rows = F.pad(encode_text(te, ids, mask), (0, 0, 0, 1))
@@ -219,7 +219,8 @@ class Hints(torch.nn.Module):
         self.place, self.own = torch.nn.Linear(d, 3), torch.nn.Linear(d, sum(OWN))
 
     def forward(self, states, shape, want, said):
-        """(loss, place error, share of right answers); shape (T, H, W) in tokens, want [B, len(SIZES)] answers, said [B] not empty."""
+        """Returns (loss, place error, share of right answers). shape is (T, H, W) in tokens; want [B, len(SIZES)] are the answers; said [B] tells
+        whether the caption is not empty."""
         f, hh, ww = shape
         dev = want.device
         grid = torch.stack(torch.meshgrid(*(torch.linspace(-1, 1, n, device=dev) for n in shape), indexing="ij"), -1).view(-1, 3)
@@ -250,7 +251,7 @@ def loss_of(te, dit, hints, tokens, x0, noise, s, where, want):
 
 # ------------------------------------------------------------------------------------------- training
 def build(model=None):
-    """(text encoder, denoiser), from an exported folder or new."""
+    """Returns (text encoder, denoiser), from an exported folder or new."""
     from diffusers import WanTransformer3DModel
     from transformers import UMT5Config, UMT5EncoderModel
     if model:

@@ -37,7 +37,7 @@ def sample(pipe, captions, seeds, steps, guidance):
 
 
 def sheet(clips, path, columns=6):
-    """A picture with one row per clip, `columns` frames each."""
+    """Draws a picture with one row per clip, `columns` frames each."""
     from PIL import Image
     pick = np.linspace(0, clips.shape[1] - 1, columns).round().astype(int)
     Image.fromarray(np.concatenate([np.concatenate(list(c[pick]), 1) for c in clips])).save(path)

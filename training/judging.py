@@ -1,4 +1,4 @@
-"""Shared by the judges: clips as files, and tables of measures held against limits. It needs numpy only (and ffmpeg for video files, Pillow for
+"""Shared by the judges: clips as files, and tables of measures compared with limits. It needs numpy only (and ffmpeg for video files, Pillow for
 PNG frames)."""
 import os
 import shutil

@@ -31,7 +31,7 @@ class ImageEmbedding(nn.Module):
 
 
 def waves(t, width):
-    """Cosines and sines [..., width] of times t [...], as the time embedding takes them."""
+    """Returns cosines and sines [..., width] of times t [...], for the time embedding."""
     freq = torch.exp(-math.log(10000) * torch.arange(width // 2, device=t.device, dtype=torch.float32) / (width // 2))
     a = t.float()[..., None] * freq
     return torch.cat([a.cos(), a.sin()], -1)

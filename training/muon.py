@@ -8,7 +8,7 @@ from common import Flat
 
 
 def orthogonal(g, steps=5):
-    """Matrices [N, rows, columns] with their singular values brought to about 1 (0.7 to 1.2) by five Newton-Schulz steps."""
+    """Returns matrices [N, rows, columns] with their singular values brought to about 1 (0.7 to 1.2) by five Newton-Schulz steps."""
     x = g.bfloat16() if g.is_cuda else g
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     tall = x.shape[-2] > x.shape[-1]

@@ -87,7 +87,7 @@ def _resample(m, x, t):
 
 
 def encode(vae, x):
-    """Clips x [B, 3, 1 + 4k, H, W] in -1..1 to (mean, log variance), each [B, z, 1 + k, H / 8, W / 8]."""
+    """Encodes clips x [B, 3, 1 + 4k, H, W] in -1..1 to (mean, log variance), each [B, z, 1 + k, H / 8, W / 8]."""
     e, t = vae.encoder, x.shape[2]
     h = _conv(e.conv_in, x.transpose(1, 2).flatten(0, 1), t)
     for layer in e.down_blocks:
@@ -101,7 +101,7 @@ def encode(vae, x):
 
 
 def decode(vae, z):
-    """Latents z [B, z, 1 + k, h, w], not normalised, to clips [B, 3, 1 + 4k, 8h, 8w]; not clamped."""
+    """Decodes latents z [B, z, 1 + k, h, w], not normalised, to clips [B, 3, 1 + 4k, 8h, 8w], not clamped."""
     d, t = vae.decoder, z.shape[2]
     h = _conv(vae.post_quant_conv, z.transpose(1, 2).flatten(0, 1), t)
     h = _mid(d.mid_block, _conv(d.conv_in, h, t), t)
@@ -126,7 +126,7 @@ def loss_of(vae, x, late, weights=None):
     z = mean + torch.exp(0.5 * logvar.clamp(-30, 20)) * torch.randn_like(mean)
     d = decode(vae, z) - x
     w = (weights or coloured)(x)
-    w = w * torch.cat([torch.full_like(w[:, :, :1], 4.0), torch.ones_like(w[:, :, 1:])], 2)  # the first frame has its own path
+    w = w * torch.cat([torch.full_like(w[:, :, :1], 4.0), torch.ones_like(w[:, :, 1:])], 2)  # the first frame has its own path through the network
     rec = (w * (d.abs() + 4.0 * late * d * d)).mean()
     edge = (d[..., 1:] - d[..., :-1]).abs().mean() + (d[..., 1:, :] - d[..., :-1, :]).abs().mean()
     flow = (d[:, :, 1:] - d[:, :, :-1]).abs().mean()

@@ -1,8 +1,7 @@
 """The procedural world: scenes, captions in English and Chinese, and the renderer.
 
-A clip is `FRAMES` RGB frames of `SIZE` x `SIZE` at `FPS`. Screen units run from -1 to 1 on both axes, x right, y down; time from
-0 (first frame) to 1 (last). A scene is data (`Scene`); `pack` turns scenes into one float array and `render` draws a batch of them.
-"""
+A clip is `FRAMES` RGB frames of `SIZE` x `SIZE` at `FPS`. Screen units run from -1 to 1 on both axes, x to the right and y down; time runs from 0
+(first frame) to 1 (last). A scene is data (`Scene`); `pack` turns scenes into one float array and `render` draws a batch of them."""
 import json
 import math
 import os
@@ -35,7 +34,8 @@ class Object:
 
 @dataclass
 class Scene:
-    """`layout`: single; twin (two equal objects, one motion); pair (left and right, different objects); pass (two rows, opposite ways)."""
+    """A scene. `layout` is single; twin (two equal objects, one motion); pair (left and right, different objects); or pass (two rows, opposite
+    directions)."""
     layout: str
     objects: list
     background: str
@@ -257,7 +257,7 @@ def pack(scenes):
         u = lambda lo, hi: float(rng.uniform(lo, hi))
         row[0], row[1] = BACKGROUNDS.index(s.background), TIMES.index(s.time)
         row[2:7] = rng.random(5)
-        row[BG + OBJ + 10:BG + OBJ + 12] = 1  # an absent second object has some size
+        row[BG + OBJ + 10:BG + OBJ + 12] = 1  # an absent second object still needs a size
         two = len(s.objects) == 2
         k = 0.76 if two else 1.0
         rows = s.layout == "pass" or (s.layout == "twin" and s.objects[0].motion in ("left", "right"))
@@ -299,7 +299,7 @@ def pack(scenes):
                 tilt = 0.0
             p[:5] = 1, SHAPES.index(o.shape), *(c / 255 for c in COLOURS[o.colour])
             p[5:17] = x0, x1, y0, y1, bounce, r0, r1, tilt, turn, flip, u(2.6, 3.4), u(0, 1)
-            if s.layout == "twin":  # twins share everything but the place across their motion
+            if s.layout == "twin":  # twins share everything except their position across the direction of motion
                 if shared is None:
                     shared = p
                 else:

@@ -69,7 +69,7 @@ def inputs(shape):
 
 
 def peers():
-    """A dict from a name to a function of q, k, v ([1, H, L, D]) and `causal`, which returns a call; the call's result is [1, H, Lq, D]."""
+    """Returns {name: function of q, k, v ([1, H, L, D]) and `causal`}. The function returns a call, whose result is [1, H, Lq, D]."""
     def cudnn(q, k, v, causal):
         def call():
             with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
@@ -102,7 +102,7 @@ def peers():
 
 
 def ours(build):
-    """A dict from shapes to {tile: TFLOP/s}; for 8 bits this includes the rounding. Prints how far the result is from cuDNN's."""
+    """Returns {shape: {tile: TFLOP/s}}; for 8 bits this includes the rounding. Prints how far the result is from cuDNN's."""
     out = subprocess.run([build / "bench/lab/lab_flash90", *TILES], check=True, stdout=subprocess.PIPE, text=True).stdout
     print("\n".join(line for line in out.splitlines() if "  8 bits  " in line))
     rows = {}
@@ -139,7 +139,7 @@ def main():
                 try:
                     call = make(q, k, v, shape.causal)
                     rate = shape.flops() / median_ms(call, 5 if shape.queries > 40000 else 15) / 1e9
-                except Exception as error:  # a peer that lacks the shape must not cost the others their figures
+                except Exception as error:  # the others still get their figures if a peer does not support the shape
                     print(f"{shape}, {name}: {str(error).splitlines()[0]}")
                     failed.add(name)
                     continue

@@ -98,7 +98,7 @@ def dit_options(args):
 
 
 def plan_dit(args, folder):
-    """Writes a checkpoint whose weights are a hole in the file, which is enough for planning."""
+    """Writes a checkpoint as a sparse file without weights, which is enough for planning."""
     from diffusers import WanTransformer3DModel
     with torch.device("meta"):
         model = WanTransformer3DModel(**dit_options(args))
@@ -119,7 +119,7 @@ def plan_dit(args, folder):
 
 
 class Fp8Linear(torch.nn.Module):
-    """A linear layer whose operands are rounded to e4m3, with a scale per row of each."""
+    """A linear layer whose operands are rounded to e4m3, with a scale for each row."""
 
     def __init__(self, linear):
         super().__init__()

@@ -81,7 +81,7 @@ def as_published(model):
 
 
 def variant(model, name):
-    """A copy of the model with this variant's treatment."""
+    """Returns a copy of the model changed as this variant says."""
     model = copy.deepcopy(model)
     if name in PARTS:
         from tachyscope import _optimize
@@ -131,7 +131,7 @@ def first_call(call, limit):
 
 
 def first_calls(calls, options):
-    """A dict from names to (distance of the result from eager's, seconds), for the variants that give one."""
+    """Returns {name: (distance of the result from eager's, seconds)} for the variants whose first call succeeds."""
     found, theirs = {}, None
     for name, call in calls.items():
         try:
@@ -148,7 +148,7 @@ def first_calls(calls, options):
 
 
 def in_turns(calls, options):
-    """A dict from names to the median of the rounds."""
+    """Runs the calls alternating; returns {name: median of the rounds}."""
     for call in calls.values():
         call()
     times = {name: [] for name in calls}
@@ -159,7 +159,7 @@ def in_turns(calls, options):
 
 
 def print_kernels(name, call, rows=24):
-    """The work of one call on the GPU, by kernel, and the time from the first kernel's start to the last one's end."""
+    """Prints the GPU work of one call by kernel, and the time from the first kernel's start to the last one's end."""
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as profile:
         call()
@@ -258,7 +258,7 @@ def main():
             traceback.print_exc()
             failed.append(name)
         torch.compiler.reset()
-        gc.collect()  # our replacement of a module's forward refers to the module, in a cycle
+        gc.collect()  # a module and our replacement of its forward refer to each other
         print(f"{name}: {time.perf_counter() - begin:.0f} s in all", flush=True)
         if options.json:
             with open(options.json, "w") as file:

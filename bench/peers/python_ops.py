@@ -39,7 +39,7 @@ def composed(x, weight, eps=1e-6):
 
 
 def rms_norms():
-    """A dict from names to functions of x and weight; peers that are not installed are left out."""
+    """Returns {name: function of x and weight}; peers that are not installed are left out."""
     calls = {
         "ours": lambda x, weight: ops.rms_norm(x, weight, 1e-6),
         "F.rms_norm": lambda x, weight: F.rms_norm(x, x.shape[-1:], weight, 1e-6),

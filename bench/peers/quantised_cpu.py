@@ -32,7 +32,7 @@ GOLDEN = {"dit_gguf": "transformer", "dit_scaled": "transformer", "t5_gguf": "te
 
 
 def make_files(folder):
-    """A dict from forms to the transformer's files, each in a folder with its config."""
+    """Returns {form: the transformer's file}, each in a folder with its config."""
     torch.manual_seed(1)
     model = WanTransformer3DModel(**SHAPE)
     state = {layouts._rename(k, layouts._DIT): v.detach().float() for k, v in model.state_dict().items()}

@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "training"))
 import judge  # noqa: E402
 
 BLOCK = 128  # in tokens
-STRIDE, PATCH = (4, 8, 8), (1, 2, 2)  # those of the VAE of models/sprites and of its transformer
+STRIDE, PATCH = (4, 8, 8), (1, 2, 2)  # the VAE's and the transformer's, of models/sprites
 
 
 def clips(args, items, sparse=()):

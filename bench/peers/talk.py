@@ -29,7 +29,7 @@ sys.path[:0] = [str(ROOT / "tests" / "reference"), str(pathlib.Path(__file__).re
 SIZES = {"1024": (1024, 1024), "576": (576, 1024), "512": (512, 512), "tiny": (64, 64)}
 KINDS = {"bf16": [], "int8": ["--attention", "int8"], "fp8": ["--math", "fp8"], "fp8-int8": ["--math", "fp8", "--attention", "int8"], "f32": ["--level", "safe"]}
 FRAMES = 120
-# size, kind, windows, further options, target (seconds, loaded, or a factor of the row named)
+# size, kind, windows, further options, target (seconds without loading, or a factor of the named row)
 LIST = [("1024", "bf16", "infinitetalk", [], 84), ("512", "fp8-int8", "infinitetalk", [], 6.5), ("512", "fp8-int8", "infinitetalk", ["--max-vram", "22GiB"], (1.02, 1)),
         ("512", "fp8-int8", "infinitetalk", ["--max-vram", "10GiB"], (1.1, 1)), ("576", "bf16", "infinitetalk", [], 33), ("576", "fp8-int8", "even", [], 16),
         ("1024", "fp8-int8", "even", [], 39), ("1024", "fp8-int8", "infinitetalk", [], 56)]
@@ -109,7 +109,7 @@ def inputs(folder):
 
 
 class Watch(threading.Thread):
-    """The most memory that nvidia-smi shows while this object lives, in MiB above the first value."""
+    """Records the most memory that nvidia-smi shows while this object exists, in MiB above the first value."""
     def __init__(self):
         super().__init__(daemon=True)
         self.first, self.most, self.ended = self.used(), 0, threading.Event()
@@ -134,7 +134,7 @@ class Watch(threading.Thread):
 
 
 def samples_hash(path):
-    """A hash of an mp4's mdat boxes: its pictures and sound without the metadata."""
+    """Returns a hash of an mp4's mdat boxes, which hold its pictures and sound without the metadata."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while head := file.read(8):
@@ -244,7 +244,7 @@ def main():
                     if args.json:
                         args.json.write_text(json.dumps(report, indent=1))
         for r in report:
-            if "device_ms" in r:  # for the transformer and the VAE alike
+            if "device_ms" in r:  # both for the transformer and for the VAE
                 print(f"{r['row']} {r['kind']}: share of each kind of work on the GPU:", ", ".join(f"{k} {100 * v / sum(r['device_ms'].values()):.1f} %" for k, v in r["device_ms"].items()))
     if any("failed" in r for r in report):
         sys.exit(1)

@@ -59,7 +59,7 @@ def make_model(folder, row, t5_folder, device):
         shutil.copytree(sprites / part, folder / part)
     index = json.loads((sprites / "model_index.json").read_text())
     index["expand_timesteps"] = row == "5b"
-    (folder / "model_index.json").write_text(json.dumps(index))  # written last: a folder without it is made anew
+    (folder / "model_index.json").write_text(json.dumps(index))  # written last: a folder without it is made again
     print(f"{row}: model made in {time.time() - start:.0f} s", flush=True)
 
 
@@ -76,7 +76,7 @@ def run_ours(binary, folder, row, out, device):
             now, event = time.time(), json.loads(line)
             if event["event"] == "progress":
                 stage = event["stage"]
-                if first is None:  # the time before the first stage began
+                if first is None:  # this is the time before the first stage began
                     first = stages["start"] = max(0.0, now - event["elapsed_seconds"] - start)
                     last = start + first
                 stages[stage] = stages.get(stage, 0) + now - last

@@ -33,7 +33,7 @@ import world_model  # noqa: E402
 HERE = pathlib.Path(__file__).resolve().parent
 SHAPES = {"mg2": "universal", "sf": "self-forcing", "small": "small", "world": None, "tiny": "tiny"}  # None: the model exists already
 BLOCKS = {"mg2": 500, "sf": 100, "small": 500, "world": 500, "tiny": 6}
-# row: seconds that it is expected to take if its model is there already
+# row: the seconds that it is expected to take if its model exists already
 ROWS = {"mg2": 75, "mg2-eager": 45, "sf": 60, "sf-eager": 45, "mg2-queued": 30, "world": 15, "world-queued": 12, "small": 15, "small-queued": 12, "mg2-busy": 75, "sf-clip": 30,
         "sf-queued": 30, "mg2-compiled": 150, "small-eager": 30, "mg2-pinned": 75, "sf-busy": 55, "sf-compiled": 170}
 FEW = {"queued": 60, "eager": 30, "compiled": 30, "busy": None, "pinned": None}
@@ -127,8 +127,8 @@ def theirs(args, row, folder, seconds):
 
 def clip(args, row, folder, seconds):
     """Times 81 frames as `generate` makes them block by block, in the second of two videos, which loads nothing. The time runs from the first block's beginning to
-    the last one's frames. These are assumed to come as long after its last step as the block before takes from its last step until the next one begins (for its
-    frames, and the pass that remembers)."""
+    the last one's frames. The time from the last block's last step to its frames is assumed to be the time that the block before took from its last
+    step to the next block (for its frames and the pass that updates the memory)."""
     size, frames = ("32x16", 5) if family(row) == "tiny" else ("832x480", 81)
     more = ["--block", "1"] if family(row) == "tiny" else []
     with tempfile.TemporaryDirectory() as out:

@@ -145,7 +145,7 @@ def run(args, begin):
         world.next()
         if args.compile and i + 2 == fill:  # from here on all shapes are those of a full window
             world.compile()
-    for _ in range(2):  # compiling, and the choices that libraries make, must not count in a block's time
+    for _ in range(2):  # warm up, so that compiling and the choices of libraries do not count in a block's time
         world.next()
         if time.time() - begin > args.seconds:
             raise TimeoutError(f"no time left after {time.time() - begin:.0f} s of making ready")

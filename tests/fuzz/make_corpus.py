@@ -183,7 +183,7 @@ def ggufs():
 def conversions():
     """Whole transformers of 8 channels in several forms, each after a first byte that chooses what it is converted to (targets/convert.cpp)."""
     torch.manual_seed(0)
-    width, ffn, text = 8, 160, 6  # 160: rows of whole blocks in a matrix that is not small
+    width, ffn, text = 8, 160, 6  # 160: rows of whole blocks in a matrix large enough to be quantised
     tensors = {}
 
     def linear(name, out, inputs):
@@ -368,7 +368,7 @@ def images():
     save_as("lossless.webp", rgb, "webp", lossless=True)
     save_as("alpha.webp", rgb.convert("RGBA"), "webp", quality=30)
     save_as("still.gif", rgb.quantize(7), "gif", comment=b"c" * 300)
-    # A picture of 16384 x 16384 in a few bytes.
+    # This is a picture of 16384 x 16384 in a few bytes.
     chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     put("image", "bomb.png", b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 16384, 6000, 8, 2, 0, 0, 0)) +
         chunk(b"IDAT", zlib.compress(bytes(5000))) + chunk(b"IEND", b""))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A long visit to the drawn world in a headless browser: frames a second, key to canvas, memory of server and page.
+"""Measures a long visit to the drawn world in a headless browser: frames per second, the time from key to canvas, memory of server and page.
 
     tests/page/run BUILD --collect-only -q > /dev/null      makes the environment
     DRAWN_WORLD=BUILD/tests/page/drawn_world TACHY_BROWSER=/usr/bin/chromium-headless-shell \\

@@ -1,4 +1,4 @@
-"""What a visitor does with the page, judged by what is on its canvas."""
+"""Tests the page as a visitor uses it, judged by its canvas."""
 
 import random
 import struct

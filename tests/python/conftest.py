@@ -14,7 +14,7 @@ if DEVICE != "cpu":
     torch.set_default_device(DEVICE)
     # torch lets cuDNN round what it convolves in float32 to TF32, 5e-4 of a value, and that would hide every other difference.
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.deterministic = True  # models that were restored have the same bits
+    torch.backends.cudnn.deterministic = True  # restored models must give the same bits
 
 
 @contextlib.contextmanager

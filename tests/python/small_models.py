@@ -98,7 +98,7 @@ MODELS = {
 def make(name, dtype=torch.float32):
     torch.manual_seed(0)
     model, inputs = MODELS[name]()
-    for parameter in model.parameters():  # norms begin as ones or zeros, where a forgotten weight would not show
+    for parameter in model.parameters():  # norms begin with ones or zeros, which would hide a forgotten weight
         if parameter.dim() == 1:
             torch.nn.init.normal_(parameter, mean=parameter.mean().item(), std=0.3)
     cast = {key: t.to(dtype) if isinstance(t, torch.Tensor) and t.is_floating_point() else t for key, t in inputs.items()}

@@ -198,8 +198,7 @@ def test_huggingface_kernels(tmp_path):
 
 
 def get_kernel_example(tmp_path, *arguments):
-    """Runs the example in a process of its own, since `kernels` keeps what LOCAL_KERNELS says, and without a
-    network."""
+    """Runs the example in a process of its own, since `kernels` reads LOCAL_KERNELS only once, and without a network."""
     record = tmp_path / "record.json"
     done = subprocess.run([sys.executable, FOLDER / "get_kernel_example.py", "--tiny", "--dtype", "float32", "--json", record, *arguments],
                           capture_output=True, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(tmp_path)})
@@ -219,8 +218,8 @@ def test_get_kernel(tmp_path):
 
 @pytest.mark.cpu
 def test_no_kernel(tmp_path):
-    """If there is no build for this machine, PyTorch's function stands in. A wrong folder is an error, and so
-    is a kernel that the hub does not give."""
+    """If there is no build for this machine, PyTorch's function stands in. A wrong folder is an error, and so is a kernel that the hub does not
+    deliver."""
     pytest.importorskip("kernels")
     (tmp_path / "build" / "torch-stable-abi210-cpu-riscv64-linux").mkdir(parents=True)
     done, facts = get_kernel_example(tmp_path, "--local", tmp_path)

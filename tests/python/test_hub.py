@@ -203,7 +203,7 @@ def put_in(module, layer, name):
 DTYPES = [(torch.float32,) * 2, (torch.bfloat16,) * 2, (torch.bfloat16, torch.float32), (torch.float32, torch.bfloat16)]
 
 
-@pytest.mark.filterwarnings("ignore:Mismatch dtype")  # torch says that it has no fused kernel for the two
+@pytest.mark.filterwarnings("ignore:Mismatch dtype")  # torch warns that it has no fused kernel for the two dtypes
 @pytest.mark.parametrize("dtype, weights", DTYPES, ids=str)
 def test_layers(kernel, dtype, weights):
     torch.manual_seed(0)

@@ -106,8 +106,7 @@ def test_bfloat16(name, level):
 
 
 def test_wan_norms_and_positions_in_one_pass():
-    """Level aggressive uses one pass, with the weights that the norms have at that moment, but not for norms
-    whose weights a hook brings."""
+    """Level aggressive computes norms and positions in one pass with the norms' current weights, except for norms whose weights a hook loads."""
     model, inputs = small_models.make("Wan")
     before = small_models.run(model, inputs)
     tachyscope.optimize(model, "aggressive", verbose=False)
@@ -194,7 +193,7 @@ def test_calls_that_the_module_converts():
     with torch.autocast(x.device.type, torch.bfloat16):
         assert norm(x.bfloat16()).dtype == plain(x.bfloat16()).dtype
     from transformers.models.llama.modeling_llama import LlamaRMSNorm
-    llama = LlamaRMSNorm(8)  # float32 weights beside bfloat16: its result is float32
+    llama = LlamaRMSNorm(8)  # with float32 weights and bfloat16 input its result is float32
     assert tachyscope_of(llama)(x.bfloat16()).dtype == llama(x.bfloat16()).dtype == torch.float32
 
 

@@ -1,4 +1,4 @@
-"""Whole blocks and attention of diffusers' families: their variants and their rounding."""
+"""Tests whole blocks and attention of diffusers' model families: their variants and their rounding."""
 
 import pytest
 import torch

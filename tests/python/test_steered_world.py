@@ -1,4 +1,4 @@
-"""The drawn plane that answers to keys and mouse, its judge, and the two ways its network runs. Needs numpy and torch."""
+"""Tests the drawn plane that responds to keys and mouse, its judge, and the two ways in which its network runs. Needs numpy and torch."""
 import importlib
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The world of the talking photo and its judge: the judge accepts the renderer's own clips and rejects wrong ones. Needs numpy and torch."""
+"""Tests the world of the talking photo and its judge: the judge accepts the renderer's own clips and rejects wrong ones. Needs numpy and torch."""
 import importlib.util
 import json
 import os
@@ -26,7 +26,7 @@ SECONDS, FRAMES = 4, 100
 
 
 def draw(item, mouth=None, pose=None):
-    """The item's clip, perhaps with another mouth or pose: uint8 [FRAMES, 128, 128, 3]."""
+    """Draws the item's clip, uint8 [FRAMES, 128, 128, 3], by default with its own mouth and pose."""
     mouth = S.mouth_track(S.Utterance.of(item["utterance"]), FRAMES) if mouth is None else mouth
     pose = F.pose_track(item["motion"], FRAMES) if pose is None else pose
     v = F.render(F.pack([F.Face.of(item["face"])]), torch.from_numpy(mouth)[None], torch.from_numpy(pose)[None], torch)
@@ -110,7 +110,7 @@ def test_silence_reads_closed(items):
     quiet = [draw(i, np.tile(np.float32([[0, 0.5]]), (FRAMES, 1))) for i in items[:5]]
     t = table(items[:5], quiet)
     assert t["silent"] >= 99 and judge.misses(t, judge.LIMITS_SILENT) == []
-    assert {"correlation", "vowels"} <= set(judge.misses(t, judge.LIMITS))  # a frozen mouth is no speech
+    assert {"correlation", "vowels"} <= set(judge.misses(t, judge.LIMITS))  # a frozen mouth does not speak
 
 
 @pytest.mark.parametrize("wrong, missed", [("faces", "palette"), ("motion", "motion"), ("mouth", "pauses"), ("mouth", "closures"), ("flat", "vowels"), ("eyes", "palette"),

@@ -68,10 +68,10 @@ def test_compile_by_inductor():
 
 @EVERY
 def test_fake_tensors(case):
-    """Shapes, strides and dtypes without values agree with the real ones."""
+    """The shapes, strides and dtypes of fake results agree with the real ones."""
     real = {name: t.bfloat16() for name, t in case.draw().items()}
     expected = case.ours(**real)
-    with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():  # an index is a case's own
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():  # an index is a real tensor of the case
         fake = case.ours(**{name: mode.from_tensor(t) for name, t in real.items()})
     pairs = zip(fake, expected) if isinstance(expected, tuple) else [(fake, expected)]
     for a, b in pairs:

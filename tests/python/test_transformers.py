@@ -1,4 +1,4 @@
-"""Language models of transformers with our attention and decoder layers: tokens and logits."""
+"""Tests tokens and logits of transformers' language models with our attention and decoder layers."""
 
 import pytest
 import torch
@@ -28,12 +28,12 @@ MODELS = {
     "Granite": ("Granite", "Config", LLAMA),
     "Jais2": ("Jais2", "Config", LLAMA),  # LayerNorm with LLaMA's layer
 }
-ROUTED = ("Mixtral", "Qwen3 with experts")  # a rounding may choose another expert, in their own code as well
-NO_ADD_NORM = ("Falcon", "Falcon, newer", "Falcon with ALiBi", "Mixtral", "Granite")  # other layers, or parallel branches
+ROUTED = ("Mixtral", "Qwen3 with experts")  # rounding may change the choice of experts, in transformers' own code as well
+NO_ADD_NORM = ("Falcon", "Falcon, newer", "Falcon with ALiBi", "Mixtral", "Granite")  # they have other layers, or parallel branches
 
 
 def make(name, dtype=torch.float32):
-    """A model whose scores differ enough between keys that a key too many or a wrong position changes its tokens."""
+    """Makes a model whose scores differ so much between keys that an extra key or a wrong position changes its tokens."""
     torch.manual_seed(3)
     kind, config, options = MODELS[name]
     model, _ = small_models.language_model(kind, config, **options)()
@@ -47,7 +47,7 @@ def make(name, dtype=torch.float32):
 
 
 def prompts():
-    """Three rows, two of which are padded on the left."""
+    """Returns three rows, two of which are padded on the left."""
     torch.manual_seed(4)
     ids, mask = torch.randint(3, 64, (3, 11)), torch.ones(3, 11, dtype=torch.long)
     for row, count in ((0, 5), (1, 1)):

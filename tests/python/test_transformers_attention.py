@@ -21,7 +21,7 @@ def functions():
 
 
 class Module(torch.nn.Module):
-    """The attributes that the functions look at."""
+    """A module with the attributes that the functions read."""
 
     def __init__(self, groups=1, is_causal=True):
         super().__init__()
@@ -70,7 +70,7 @@ def test_what_goes_to_transformers():
         "one key of a mask": (Module(), (q, k, v, torch.ones(2, 1, 5, 1, dtype=torch.bool)), {}),
     }
     for words, (module, arguments, options) in calls.items():
-        with sdpa_kernel(SDPBackend.MATH), CountedCalls() as calls:  # torch's other kernels of a GPU refuse some of these masks
+        with sdpa_kernel(SDPBackend.MATH), CountedCalls() as calls:  # torch's other GPU kernels refuse some of these masks
             torch.manual_seed(0)
             expected, _ = theirs(module, *arguments, **options)
             torch.manual_seed(0)
@@ -94,7 +94,7 @@ def test_mask_is_made_once():
 
 @pytest.mark.parametrize("name", ["LLaMA", "Gemma3"])
 def test_config(name, tmp_path):
-    """Our name is written nowhere, not even by pickle. After restore the config is as it was; a second
+    """Our name is never saved, not even by pickle. After restore the config is as it was; a second
     optimize and restore change nothing."""
     model = make(name)
     model.save_pretrained(tmp_path)  # this call itself adds to the config

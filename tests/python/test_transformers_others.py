@@ -28,7 +28,7 @@ def test_encoders_keep_theirs():
 
 
 def encoder(kind):
-    """A small model that is no decoder, and a call of it."""
+    """Returns a small model that is not a decoder, and a call of it."""
     sizes = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48)
     torch.manual_seed(0)
     ids, mask = prompts()

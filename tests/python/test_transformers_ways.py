@@ -1,4 +1,4 @@
-"""Language models of transformers with our attention and decoder layers: training, compiling, offloading, hooks, copies."""
+"""Tests training, compiling, offloading, hooks and copies of transformers' language models with our attention and decoder layers."""
 
 import copy
 

@@ -18,13 +18,13 @@ CREATE = {"2.1": package.create_wan2_1_vae, "2.2": package.create_wan2_2_vae}
 
 
 def pair(version, dtype=torch.float32, **options):
-    """(ours, diffusers') with the same random weights."""
+    """Returns (ours, diffusers') with the same random weights."""
     from diffusers import AutoencoderKLWan
 
     torch.manual_seed(0)
     ours, theirs = (settings for settings in SMALL[version])
     theirs = AutoencoderKLWan(**theirs).eval()
-    for name, parameter in theirs.named_parameters():  # norms begin as ones, where a forgotten weight would not show
+    for name, parameter in theirs.named_parameters():  # norms begin with ones, which would hide a forgotten weight
         if name.endswith("gamma"):
             torch.nn.init.normal_(parameter, 1, 0.3)
     vae = CREATE[version](**ours, **options)

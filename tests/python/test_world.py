@@ -1,4 +1,4 @@
-"""tachyscope.World: a tiny Matrix-Game 2 of random weights, in the published layout, that answers to keys and mouse."""
+"""Tests tachyscope.World with a tiny Matrix-Game 2 of random weights, in the published layout, which responds to keys and mouse."""
 import json
 import math
 import os

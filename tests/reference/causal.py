@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 
 def turned(x, angles):
-    """x [..., L, H, D], angles [L, D/2] of adjacent pairs"""
+    """Rotates adjacent pairs of x [..., L, H, D] by angles [L, D/2]."""
     pairs = x.unflatten(-1, (-1, 2))
     a, b = pairs[..., 0], pairs[..., 1]
     c, s = angles.cos().to(x.dtype)[:, None], angles.sin().to(x.dtype)[:, None]
@@ -19,7 +19,7 @@ def turned(x, angles):
 
 
 def grid_angles(positions, rows, columns, head_dim):
-    """[frames · rows · columns, head_dim/2] of frames at these positions in time"""
+    """Returns angles [frames · rows · columns, head_dim/2] of frames at these positions in time."""
     def axis(at, dim):
         return torch.as_tensor(at, dtype=torch.float64)[:, None] * 10000.0 ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
     side = 2 * (head_dim // 6)
@@ -29,7 +29,7 @@ def grid_angles(positions, rows, columns, head_dim):
 
 
 def attend(q, k, v):
-    """q [..., L, H, D], k and v [..., n, H, D]"""
+    """Attention of q [..., L, H, D] to k and v [..., n, H, D]."""
     q, k, v = (t.transpose(-3, -2) for t in (q, k, v))
     return ((q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5).softmax(-1) @ v).transpose(-3, -2)
 
@@ -85,7 +85,7 @@ def recent(memory, end, window, part):
 
 
 class ActionModule(nn.Module):
-    """x += mouse branch, then x += keyboard branch; without norm, modulation or gate of x."""
+    """Adds the mouse branch to x, then the keyboard branch; x has no norm, modulation or gate here."""
 
     RATIO, WINDOWS = 4, 3
 
@@ -111,7 +111,7 @@ class ActionModule(nn.Module):
         return actions[at].flatten()
 
     def turned(self, x, frame):
-        """x [..., heads, 64]: the first 8 channels of a head turn with the latent frame."""
+        """Rotates x [..., heads, 64]: the first 8 channels of a head turn with the latent frame."""
         angles = frame * self.theta ** (-torch.arange(0, self.turning, 2, dtype=torch.float64) / self.turning)
         return torch.cat([turned(x[..., : self.turning], angles.expand(1, -1)), x[..., self.turning:]], -1)
 

@@ -20,7 +20,7 @@ def unit_rms(x):
 
 
 def turned(x, freqs):
-    """x [L, H, D], freqs [L, D/2] complex128: in float64, as the original"""
+    """Rotates x [L, H, D] by freqs [L, D/2] complex128, in float64 like the original."""
     pairs = torch.view_as_complex(x.double().unflatten(-1, (-1, 2)).contiguous())
     return torch.view_as_real(pairs * freqs[:, None]).flatten(-2).type_as(x)
 
@@ -33,7 +33,7 @@ def turned_real(x, freqs):
 
 
 def attend(q, k, v):
-    """q [B, L, H, D], k and v [B, n, H, D]"""
+    """Attention of q [B, L, H, D] to k and v [B, n, H, D]."""
     return F.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (q, k, v))).transpose(1, 2)
 
 

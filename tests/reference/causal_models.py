@@ -27,7 +27,7 @@ def causal_model(gen, **sizes):
 
 
 def original_config(model, window=-1, sinks=0):
-    """config.json of a model, as the published ones are written"""
+    """Returns the config.json of a model, in the form of the published ones."""
     blocks = [i for i, b in enumerate(model.blocks) if hasattr(b, "action_model")]
     dim = model.patch_embedding.out_channels
     config = {"_class_name": "CausalWanModel", "model_type": "t2v" if model.text_dim else "i2v", "dim": dim, "ffn_dim": model.blocks[0].ffn[0].out_features,

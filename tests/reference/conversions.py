@@ -189,7 +189,7 @@ def compare_shipped(ctx, model):
         got = frames(form.replace(":", "-"), file, *parts)
         what = "are" if exact else "are not"
         ctx.report(f"convert: frames of {form} {what} the source's", 0.0 if len(got) == 5 and (got == want) == exact else 1.0, 0.5)
-        if not exact:  # dequantised into a folder, whose weights are bfloat16, it makes in bfloat16 what the file makes
+        if not exact:  # the folder has dequantised bfloat16 weights, which in bfloat16 give the same as the file
             back = ctx.folder / f"convert-back-{form.replace(':', '-')}"
             ctx.run("convert", file, back, "--to", "diffusers", *parts, "--tokenizer", model / "tokenizer")
             low, name = ["--dtype", "bf16"], form.replace(":", "-")

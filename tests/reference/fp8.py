@@ -5,7 +5,7 @@ import torch
 
 
 def rounded(x):
-    """Codes (as float32) and scales of x's rows."""
+    """Returns codes (as float32) and scales of x's rows."""
     wide = x.float()
     scale = (wide.abs().amax(-1, keepdim=True) / 448).clamp(min=2.0**-126)
     return (wide / scale).clamp(-448, 448).to(torch.float8_e4m3fn).float(), scale

@@ -43,7 +43,7 @@ def compare_schedules(ctx):
 
 
 def original_grid(name, steps, shift):
-    """Sigmas (float32) and model timesteps of the original code (spec: section 6)."""
+    """Returns sigmas (float32) and model timesteps of the original code (spec: section 6)."""
     top = float(np.float32(0.999)) if name == "unipc" else 1.0
     base = np.linspace(top, 0, steps + 1)[:-1]
     sigma = shift * base / (1 + (shift - 1) * base)
@@ -52,7 +52,7 @@ def original_grid(name, steps, shift):
 
 
 def original_steps(name, x, sigma, velocity):
-    """The original's solvers in float64; velocity(i, x) is the guided model output at step i."""
+    """Runs the original's solvers in float64; velocity(i, x) is the guided model output at step i."""
     def lam(s):
         return math.log(1 - s) - math.log(s) if 0 < s < 1 else (-math.inf if s >= 1 else math.inf)
 

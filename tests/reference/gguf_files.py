@@ -26,7 +26,7 @@ _KEPT = ("patch_embedding", "text_embedding", "time_embedding", "time_projection
 
 
 def write(path, architecture, tensors, fill=lambda writer: None):
-    """tensors: name → (bytes as numpy has them, type or None)."""
+    """Writes tensors {name: (values as a NumPy array, type or None)}."""
     writer = gguf.GGUFWriter(path, architecture)
     fill(writer)
     for name, (raw, kind) in tensors.items():
@@ -62,7 +62,7 @@ def compare_blocks(ctx, dump):
 
 
 def llama_name(name):
-    """Hugging Face's name of a text encoder's tensor as llama.cpp has it."""
+    """Returns llama.cpp's name for Hugging Face's name of a text encoder's tensor."""
     for a, b in [("shared.weight", "token_embd.weight"), ("encoder.final_layer_norm", "enc.output_norm"),
                  ("encoder.block.", "enc.blk."), (".layer.0.layer_norm", ".attn_norm"), (".layer.1.layer_norm", ".ffn_norm"),
                  (".layer.0.SelfAttention.relative_attention_bias", ".attn_rel_b"), (".layer.0.SelfAttention.", ".attn_"),
@@ -73,7 +73,7 @@ def llama_name(name):
 
 
 def tokenizer_keys(spiece):
-    """The keys that llama.cpp's converter writes for a spiece.model."""
+    """Returns the keys that llama.cpp's converter writes for a spiece.model."""
     from sentencepiece import sentencepiece_model_pb2
 
     model = sentencepiece_model_pb2.ModelProto()

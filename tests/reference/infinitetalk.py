@@ -38,7 +38,7 @@ class AudioProj(nn.Module):
 
 
 def turned(x, places):
-    """x [..., n, d], its pairs of neighbours turned by place · 10000^(-2i/d); places [..., n]."""
+    """Rotates neighbouring pairs of x [..., n, d] by place · 10000^(-2i/d); places [..., n]."""
     d = x.shape[-1]
     angles = places[..., None] * 10000.0 ** (-torch.arange(0, d, 2, dtype=places.dtype) / d)
     return torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous()) * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
@@ -52,8 +52,8 @@ def looks(q, k, masks):
 
 
 def places(looks):
-    """Puts the tokens that look most at the first speaker in [0, 4], those that look most at the second one
-    in [20, 24], and those that look most at the background at 12."""
+    """Puts the tokens that attend most to the first speaker in [0, 4], those that attend most to the second one in [20, 24], and those that attend
+    most to the background at 12."""
     low, high = looks.amin(1, keepdim=True), looks.amax(1, keepdim=True)
     line = (looks - low) / (high - low + 1e-8) * 4 + torch.tensor([0, 20, 0], dtype=looks.dtype)
     line[..., 2] = 12

@@ -22,7 +22,7 @@ def table_of_shift_8():
 
 
 def recipe(name):
-    """(sigmas without the last 0, timesteps, stochastic, scale of the first noise)"""
+    """Returns (sigmas without the last 0, timesteps, stochastic, scale of the first noise)."""
     if name.startswith("lightx2v"):
         n = int(name[-1])
         scheduler = FlowMatchEulerDiscreteScheduler(num_train_timesteps=1000, shift=5.0)

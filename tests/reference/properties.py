@@ -101,7 +101,7 @@ def compare_transformer(ctx, rng, label, folder):
         label["file"] = save_component(rng, model, folder)
     pt, ph, pw = config["patch_size"]
     batch, t, h, w = rng.randint(1, 3), rng.randint(1, 3), rng.randint(1, 6), rng.randint(1, 6)
-    # The reference takes the last 512 rows for the text where there are image rows before them.
+    # If there are image rows before the text, the reference treats the last 512 rows as the text.
     rows = rng.choice([1, 2, 17, 64, 512]) if variant in ("t2v", "ti2v") else 512
     inputs = {"hidden_states": torch.randn(batch, config["in_channels"], t * pt, h * ph, w * pw)}
     text = torch.randn(batch, rows, config["text_dim"])

@@ -85,7 +85,7 @@ def vae(rng, **overrides):
 
 
 def tiny_tokenizer(folder, vocab_size=64):
-    """A unigram tokenizer.json of letters and a few words: enough to tokenise any English prompt."""
+    """Writes a unigram tokenizer.json of letters and a few words, which is enough to tokenise any English prompt."""
     folder.mkdir(parents=True, exist_ok=True)
     pieces = [["<pad>", 0.0], ["</s>", 0.0], ["<unk>", 0.0], ["▁", -3.0]]
     words = ["▁a", "▁red", "▁the", "▁cat", "ing", "▁moves", "ar"]

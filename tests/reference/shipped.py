@@ -16,7 +16,7 @@ from transformers import CLIPVisionConfig, CLIPVisionModel, PreTrainedTokenizerF
 
 
 def tensors_and_config(file):
-    """Tensors in float32, and the config in the file's header."""
+    """Returns the tensors in float32, and the config in the file's header."""
     with safe_open(file, "pt") as f:
         header = f.metadata() or {}
     return {k: v.float() for k, v in load_file(file).items()}, json.loads(header.get("config", "{}"))

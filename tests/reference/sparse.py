@@ -42,7 +42,7 @@ def places(frames, rows, columns):
 
 
 def sliding_tile(grid, place, keep):
-    """[blocks, blocks] of bool: the nearest blocks by their middles, in the grid's shape."""
+    """Returns bools [blocks, blocks]: the nearest blocks by their centres, in the grid's shape."""
     block = place // BLOCK
     middles = []
     at = torch.stack(torch.meshgrid(*(torch.arange(n) for n in grid), indexing="ij"), -1).flatten(0, 2)
@@ -71,7 +71,7 @@ class SparseAttention:
         self.dense = transformer_wan.dispatch_attention_fn
 
     def top_k(self, q, k):
-        """[batch, heads, blocks, blocks] of bool: the blocks whose mean keys have the largest products with the mean query."""
+        """Returns bools [batch, heads, blocks, blocks]: the blocks whose mean keys have the largest products with the mean query."""
         means = [torch.stack([x[:, self.block == b].double().mean(1) for b in range(len(self.own))], 1) for x in (q, k)]
         scores = torch.einsum("bihd,bjhd->bhij", *means)
         spread = scores.std(-1, keepdim=True)
@@ -106,7 +106,7 @@ class SparseAttention:
 
 
 def pipeline(ctx, variant, folder):
-    """A model of one of the kinds, with a head size that is large enough for the choice of blocks to matter."""
+    """Makes a model of one of the kinds, with a head size large enough for the choice of blocks to matter."""
     if variant == "ti2v":
         return images.pipeline(ctx, variant, folder)
     z, image = ctx.rng.choice([4, 6]), variant.endswith("i2v22")
@@ -148,7 +148,7 @@ def compare_run(ctx, variant, chooser, folder):
     attention = SparseAttention(grid, share, chooser, dense_steps)
     want, dense = reference(attention), reference(SparseAttention(grid, share, chooser, steps))
     if attention.closest < CLOSE:
-        return False  # a choice of blocks that rounding could turn round
+        return False  # rounding could change this choice of blocks
     ctx.run(*args, *sparse)
     label = f"sparse attention, {variant}, {chooser}: {attention.keep} of {len(attention.own)} blocks, {dense_steps} of {steps} steps dense"
     ctx.report(label, generation.relative(load_file(folder / "out.safetensors")["latents"], want), 1e-5)

@@ -53,7 +53,7 @@ def as_loud_as_expected(samples):
 
 
 def weights(recipe, text, speech):
-    """[(weight, negative prompt?, silent?)]: expanded from the formulas of InfiniteTalk and of the wrapper."""
+    """Returns [(weight, negative prompt?, silent?)], expanded from the formulas of InfiniteTalk and of the wrapper."""
     if text == 1 and speech == 1:
         return [(1.0, False, False)]
     if text == 1:

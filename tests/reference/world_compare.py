@@ -77,14 +77,14 @@ class World:
         return cm.shifted(self.shift, [t / 1000 for t in self.timesteps])
 
     def decoded(self, x, count, dtype):
-        """[count, H, W, 3] in [0, 255], before rounding"""
+        """Returns [count, H, W, 3] in [0, 255], before rounding."""
         c = self.vae.config
         mean, std = (torch.tensor(v, dtype=dtype).view(1, -1, 1, 1, 1) for v in (c.latents_mean, c.latents_std))
         video = self.vae.decode(x[None] * std + mean).sample[0].clamp(-1, 1).permute(1, 2, 3, 0)
         return (video[:count] + 1) * 127.5
 
     def frames(self, seed, count, keyboard, mouse, dtype):
-        """The decoded frames, and the condition."""
+        """Returns the decoded frames and the condition."""
         condition, clip = self.condition(sum(n for n, _, _ in self.blocks(count)), dtype)
         return self.decoded(self.latents(seed, count, keyboard, mouse, dtype, condition, clip), count, dtype), condition
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/check_build_budget: the fit finds the factors that made the times, and a build that costs more than
+"""Tests tools/check_build_budget: the fit finds the factors that made the times, and a build that costs more than
 allowed fails."""
 
 import contextlib

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/check_layers on small trees: forbidden includes and options in texts of src/ fail, the rest passes.
+"""Tests tools/check_layers on small trees: forbidden includes and options in strings of src/ fail, the rest passes.
 
     check_layers_test.py PATH_OF_CHECK_LAYERS"""
 import pathlib

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/check_prose on small trees: it refuses the sentences of REFUSED, each by the pattern that is named, and passes those of PASSED. All are
+"""Tests tools/check_prose on small trees: it refuses the sentences of REFUSED, each by the pattern that is named, and passes those of PASSED. All are
 from comments and pages of this project, as they were when the list began.
 
     check_prose_test.py PATH_OF_CHECK_PROSE"""
@@ -79,7 +79,7 @@ REFUSED = [
     ("participle-first", "Counted are the heap's bytes in use, according to malloc itself."),
     ("verb-that", "Shows where the time of a video goes that is made block by block."),
     ("which-alone", "which that call has changed for all models"),
-    ("makes-of", "Two clips, and what diffusers makes\nof them, are compared frame by frame."),  # over the end of a line
+    ("makes-of", "Two clips, and what diffusers makes\nof them, are compared frame by frame."),  # the phrase continues after the end of a line
 ]
 PASSED = [
     "What cannot be asked for is not compiled: a LayerNorm of the usual parts has no weight, and two roundings are of RMSNorm.",
@@ -208,7 +208,7 @@ def main():
              "a.md": "# What it holds.\n```\nthrice\n```\n| What it holds. |\n- **What is left.** The rows stay.\n"}
     assert run(tool, aside, "--all")[0] == 0, run(tool, aside, "--all")
 
-    # Without --all only what is added counts.
+    # Without --all only added lines count.
     old = "// This runs thrice.\nint a;\n"
     assert run(tool, {"src/a.cpp": old}, "--all")[0] == 1
     assert run(tool, {"src/a.cpp": old}, "--base", "HEAD", then={"src/a.cpp": old + "// This runs three times.\n"})[0] == 0

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/check_sizes on small trees: a file with too many lines fails.
+"""Tests tools/check_sizes on small trees: a file with too many lines fails.
 
     check_sizes_test.py PATH_OF_CHECK_SIZES"""
 import pathlib

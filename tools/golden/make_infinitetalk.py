@@ -25,7 +25,7 @@ import random
 import sys
 import types
 
-import diffusers  # before the stand-ins, for it looks for some of them
+import diffusers  # before the stand-ins, because diffusers looks for some of these modules
 import diffusers.models.transformers.transformer_wan
 import numpy as np
 import torch
@@ -69,7 +69,7 @@ def open_repository(path):
 
 
 def scale_of(name, shape):
-    """(around, scale) of a tensor's values: such that speech, and where attention looks, matter."""
+    """Returns (around, scale) of a tensor's values, chosen so that speech and the targets of attention matter."""
     if name.startswith("input."):
         return 0.0, 1.0
     if len(shape) > 1 and "modulation" not in name:

@@ -75,7 +75,7 @@ def truth(item, blocks=BLOCKS):
 
 
 def picture(item):
-    """The first picture, uint8 [HEIGHT, WIDTH, 3]."""
+    """Returns an item's first picture, uint8 [HEIGHT, WIDTH, 3]."""
     return plane.quantised(plane.draw(torch.tensor([item["world"]]), torch.tensor([item["camera"]])))[0].permute(1, 2, 0).numpy()
 
 

@@ -114,7 +114,7 @@ def look(frames):
 
 
 def score(item, clip):
-    """The measures of one clip, uint8 [frames, H, W, 3]: plain numbers."""
+    """Returns the measures of one clip, uint8 [frames, H, W, 3], as plain numbers."""
     x = torch.from_numpy(np.ascontiguousarray(clip)).permute(0, 3, 1, 2).float() / 255
     states, _, _ = heldout.truth(item)
     grey, right, drift, back, before = x.mean(1), {"first": [], "late": []}, [], [], None

@@ -38,14 +38,14 @@ def plain(x):
 
 
 def turned(x, angle):
-    """x [..., 2n] with adjacent pairs turned by angle [..., n]"""
+    """Rotates adjacent pairs of x [..., 2n] by angle [..., n]."""
     a, b = x[..., 0::2], x[..., 1::2]
     c, s = angle.cos(), angle.sin()
     return torch.stack([a * c - b * s, a * s + b * c], -1).flatten(-2)
 
 
 def angles(times, device):
-    """[T, SITES, 1, 64] of the latent frames at `times` [T]"""
+    """Returns the angles [T, SITES, 1, 64] of the latent frames at `times` [T]."""
     freq = lambda d: 10000.0 ** (-torch.arange(0, d, 2, device=device, dtype=torch.float32) / d)
     t = times.float()[:, None] * freq(44)
     y, x = (torch.arange(n, device=device)[:, None] * freq(42) for n in (ROWS // 2, COLUMNS // 2))
@@ -55,14 +55,14 @@ def angles(times, device):
 
 
 def by_time(x, times):
-    """Action heads x [..., T, heads, 64]: the first eight channels turn with the latent frame, `times` [T]."""
+    """Rotates action heads x [..., T, heads, 64]: the first eight channels turn with the latent frame, `times` [T]."""
     freq = 256.0 ** (-torch.arange(0, 8, 2, device=x.device, dtype=torch.float32) / 8)
     return torch.cat([turned(x[..., :8], (times.float()[:, None] * freq)[:, None]), x[..., 8:]], -1)
 
 
 @functools.lru_cache(maxsize=8)
 def masks(t, device):
-    """The masks of chunks [T / CHUNK, 2·CHUNK·SITES, keys], of the frames of both halves [2T, 2T], and of
+    """Returns the masks of chunks [T / CHUNK, 2·CHUNK·SITES, keys], of the frames of both halves [2T, 2T], and of
     keyboards [2T, T]."""
     at = torch.arange(2 * t)
     half, frame = at // t, at % t
@@ -89,7 +89,7 @@ class Attention(nn.Module):
         return x.unflatten(-1, (-1, 128))
 
     def qkv(self, x, angle):
-        """[..., heads, 128] each; angle [..., 1, 64]"""
+        """Returns q, k and v, [..., heads, 128] each; angle [..., 1, 64]."""
         v = self.v(x)
         q, k = (turned(self.heads(n(p(x))), angle).to(v.dtype) for n, p in ((self.norm_q, self.q), (self.norm_k, self.k)))
         return q, k, self.heads(v)
@@ -118,7 +118,7 @@ class Attention(nn.Module):
         return self.o(y)
 
     def context(self, rows):
-        """Keys and values [B, heads, R, 128] of the picture."""
+        """Returns keys and values [B, heads, R, 128] of the picture."""
         v = self.heads(self.v(rows)).transpose(1, 2)
         return self.heads(self.norm_k(self.k(rows))).transpose(1, 2).to(v.dtype), v
 
@@ -184,7 +184,7 @@ class Block(nn.Module):
             self.action_model = ActionModel(d)
 
     def modulated(self, mod):
-        """mod [B, N, 6, d] → six of [B, N, 1, d]"""
+        """Splits mod [B, N, 6, d] into six of [B, N, 1, d]."""
         return (self.modulation[:, None] + mod.float()).unsqueeze(3).unbind(2)
 
     def whole(self, h, mod, angle, mask, both, near, rows, keyboard, mouse, times):
@@ -213,18 +213,18 @@ class Denoiser(nn.Module):
                 self.blocks[i].action_model.mouse_mlp[0].weight[:, d:] *= 10
 
     def tokens(self, x):
-        """[B, N, SITES, d] of x [B, 36, N, ROWS, COLUMNS]"""
+        """Returns the tokens [B, N, SITES, d] of x [B, 36, N, ROWS, COLUMNS]."""
         b, _, n, h, w = x.shape
         patches = x.view(b, -1, n, h // 2, 2, w // 2, 2).permute(0, 2, 3, 5, 1, 4, 6).reshape(b, n, h * w // 4, -1)
         return F.linear(patches, self.patch_embedding.weight.flatten(1), self.patch_embedding.bias).float()
 
     def times(self, t):
-        """(e [B, N, d], its six [B, N, 6, d]) of timesteps t [B, N]"""
+        """Returns (e [B, N, d], its six [B, N, 6, d]) of timesteps t [B, N]."""
         e = self.time_embedding(waves(t, FREQ)).float()
         return e, self.time_projection(e).unflatten(-1, (6, -1))
 
     def latents(self, h, e):
-        """Velocities [B, Z, N, ROWS, COLUMNS]"""
+        """Returns velocities [B, Z, N, ROWS, COLUMNS]."""
         shift, scale = (self.head.modulation[:, None] + e[:, :, None]).unsqueeze(3).unbind(2)
         y = self.head.head(plain(h) * (1 + scale) + shift)
         y = y.unflatten(2, (ROWS // 2, COLUMNS // 2)).unflatten(-1, (2, 2, -1))
@@ -364,7 +364,7 @@ def save_parts(flat, folder, most=4_000_000):
 
 
 def load_denoiser(folder):
-    """The network that training keeps, rounded as it ships."""
+    """Loads the network that training keeps, rounded as in the shipped files."""
     net, flat, at = Denoiser(), torch.cat(list(parts(folder))), 0
     for p in net.parameters():
         p.data = flat[at:at + p.numel()].view(p.shape).bfloat16().float()
@@ -395,7 +395,7 @@ class Eyes:
 
     @torch.no_grad()
     def look(self, pictures):
-        """[B, 257, IMAGE] of pictures [B, 3, H, W] in -1..1."""
+        """Returns rows [B, 257, IMAGE] of pictures [B, 3, H, W] in -1..1."""
         x = F.interpolate(pictures.float(), size=(224, 224), mode="bicubic", align_corners=False) * 0.5 + 0.5
         x = F.conv2d((x - self.mean) / self.std, self.of["embeddings.patch_embedding.weight"], stride=self.config["patch_size"]).flatten(2).transpose(1, 2)
         x = torch.cat([self.of["embeddings.class_embedding"].expand(len(x), 1, -1), x], 1) + self.of["embeddings.position_embedding.weight"]

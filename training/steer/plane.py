@@ -55,7 +55,7 @@ TABLES = _tables()
 
 # ------------------------------------------------------------------------------------------- the camera
 def move(camera, keyboard, mouse):
-    """Cameras [..., 4] one frame later, under keyboard [..., 4] and mouse [..., 2]."""
+    """Returns cameras [..., 4] one frame later, under keyboard [..., 4] and mouse [..., 2]."""
     x, y, yaw, tilt = camera.unbind(-1)
     ahead, aside = SPEED * (keyboard[..., 0] - keyboard[..., 1]), SPEED * (keyboard[..., 3] - keyboard[..., 2])
     s, c = yaw.sin(), yaw.cos()
@@ -64,7 +64,7 @@ def move(camera, keyboard, mouse):
 
 
 def track(camera, keyboard, mouse):
-    """Cameras [B, N + 1, 4] from the first one [B, 4] under actions [B, N, ...]."""
+    """Returns cameras [B, N + 1, 4] from the first one [B, 4] under actions [B, N, ...]."""
     out = [camera]
     for k in range(keyboard.shape[1]):
         out.append(move(out[-1], keyboard[:, k], mouse[:, k]))
@@ -87,7 +87,7 @@ def _step(x):
 
 
 def draw(worlds, camera):
-    """Pictures [N, 3, HEIGHT, WIDTH] in -1..1 of worlds [N] (landscape, 6 more by night) seen by cameras [N, 4]."""
+    """Draws pictures [N, 3, HEIGHT, WIDTH] in -1..1 of worlds [N] (landscape, 6 more by night) seen by cameras [N, 4]."""
     dev = camera.device
     palette, lights, ridges, place = (t.to(dev)[worlds] for t in TABLES)
     colour = lambda i: palette[:, i, :, None, None]
@@ -122,7 +122,7 @@ def draw(worlds, camera):
     ground = _mix(ground, colour(1), (0.6 * (1 - torch.exp(-z / 40)))[:, None])
     image = _mix(image, ground, _step(below + 0.5)[:, None])
 
-    # posts, from the farthest on
+    # posts, from the farthest to the nearest
     cell = torch.stack([torch.floor(camera[:, 0] / PERIOD), torch.floor(camera[:, 1] / PERIOD)], -1) * PERIOD
     grid = PERIOD * torch.stack(torch.meshgrid(torch.arange(-1, 2, device=dev), torch.arange(-1, 2, device=dev), indexing="ij"), -1).view(-1, 2)
     kinds = torch.tensor(_POSTS, device=dev)
@@ -145,13 +145,13 @@ def draw(worlds, camera):
 
 
 def render(worlds, states):
-    """Clips [B, 3, T, HEIGHT, WIDTH] of worlds [B] and cameras [B, T, 4]."""
+    """Draws clips [B, 3, T, HEIGHT, WIDTH] of worlds [B] and cameras [B, T, 4]."""
     b, t = states.shape[:2]
     return draw(worlds.repeat_interleave(t), states.flatten(0, 1)).unflatten(0, (b, t)).transpose(1, 2)
 
 
 def quantised(x):
-    """uint8 of pictures in -1..1."""
+    """Converts pictures in -1..1 to uint8."""
     return torch.round((x.clamp(-1, 1) + 1) * 127.5).byte()
 
 
@@ -159,7 +159,7 @@ def quantised(x):
 # A script is a list of (blocks, keys, [pitch, yaw]): the keys and the mouse are held for that many blocks of a latent frame (the very first one is
 # one pixel frame, the others four).
 def expand(script, blocks):
-    """(keyboard [4 blocks - 3, 4], mouse [4 blocks - 3, 2]) of pixel frames; nothing is held after the script's end."""
+    """Returns (keyboard [4 blocks - 3, 4], mouse [4 blocks - 3, 2]) of pixel frames; nothing is held after the script's end."""
     keyboard, mouse = np.zeros((blocks, 4), np.float32), np.zeros((blocks, 2), np.float32)
     at = 0
     for n, keys, m in script:

@@ -29,8 +29,8 @@ class Ways:
 
 
 def noise_levels(shape, device, shift=2.0):
-    """Draws noise levels: half of them lie anywhere, half in the middle. All are then moved towards noise,
-    since it is there that the model decides where things are."""
+    """Draws noise levels: half of them lie anywhere, half in the middle. All are then moved towards noise, since at high noise the model decides
+    where things are."""
     s = torch.where(torch.rand(shape, device=device) < 0.5, torch.rand(shape, device=device), torch.sigmoid(torch.randn(shape, device=device)))
     return (shift * s / (1 + (shift - 1) * s)).clamp(min=0.02)
 

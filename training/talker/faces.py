@@ -28,12 +28,12 @@ MOUTH, LIPS, FRAME, WHITE, PUPIL = (132, 0, 64), (216, 64, 92), (20, 20, 26), (2
 MOTIONS = ["still", "nod", "shake", "tilt", "blink"]
 
 CENTRE = (64.0, 61.0)   # centre of the head at rest
-PIVOT = 30.0            # the head rolls about a point this far below its centre
-MOUTH_Y, NOSE_Y, EYE_Y = 16.0, 3.5, -5.0   # below the centre of the head
+PIVOT = 30.0            # the head rolls about a point that is this far below its centre
+MOUTH_Y, NOSE_Y, EYE_Y = 16.0, 3.5, -5.0   # distances below the centre of the head
 HALF_WIDTH = (7.0, 11.0)                   # half width of the mouth's inside at width 0, and the increase up to width 1
 HALF_HEIGHT = 9.0                          # half height of the mouth's inside at opening 1
 LIP = 2.3                                  # how thick lips are
-EYE = (7.2, 5.4)                           # half axes of an eye's white
+EYE = (7.2, 5.4)                           # half axes of the white of an eye
 IRIS, PUPIL_RADIUS = 4.5, 1.9
 GLASSES_SHAPES = {"round": (10.2, 10.2, 10.1, 1.15), "square": (10.8, 8.6, 2.0, 1.15)}  # half axes, radius of the corners, half thickness
 
@@ -181,13 +181,13 @@ def pack(faces):
 
 
 def _ellipse(torch, x, y, rx, ry):
-    """Distance to an ellipse about 0, right to first order at its outline; negative inside."""
+    """Returns the distance to an ellipse about 0, correct to first order at its outline; negative inside."""
     u, v = x / rx, y / ry
     return (u * u + v * v - 1) / (2 * torch.sqrt((u / rx) ** 2 + (v / ry) ** 2) + 1e-6)
 
 
 def _box(torch, x, y, rx, ry, r):
-    """Distance to a box about 0 with corners of radius r; x and y are not negative."""
+    """Returns the distance to a box about 0 with corners of radius r; x and y are not negative."""
     a, b = x - rx + r, y - ry + r
     return torch.sqrt(torch.clip(a, 0) ** 2 + torch.clip(b, 0) ** 2 + 1e-9) + torch.clip(torch.maximum(a, b), max=0) - r
 
@@ -244,7 +244,7 @@ def render(p, mouth, pose, torch=None):
     lash = torch.maximum(torch.abs(eye + 0.9) - 0.8, 0.5 - ey)                # appears as the eye closes
     img = over(img, m * cover(lash) * lids, constant(PUPIL))
 
-    # the mouth: lips, then its inside, whose cover is exact along y however little it is open
+    # the mouth: lips, then its inside, whose coverage is exact along y even for tiny openings
     opening, wide = mouth[:, :, :1].unsqueeze(-1), mouth[:, :, 1:].unsqueeze(-1)
     mw, mh = HALF_WIDTH[0] + HALF_WIDTH[1] * wide, HALF_HEIGHT * opening
     my = v - (MOUTH_Y + c["mouth_y"]) - 2.5 * opening + c["smile"] * u * u

@@ -1,4 +1,4 @@
-"""The held-out set of talking photos, and photos and speech for them.
+"""Makes the held-out set of talking photos, and photos and speech for it.
 
     python3 training/talker/heldout.py models/talker/heldout.json            # writes the set: 200 items of 10 s
     python3 training/talker/heldout.py SET --media DIR [--limit N] [--late] [--silent]    # DIR/000.png and DIR/000.wav, ... (and prints captions)
@@ -46,7 +46,7 @@ def render_item(item, torch, frames=None, batch=25):
 
 
 def write_png(path, image):
-    """image: uint8 [height, width, 3]."""
+    """Writes an image, uint8 [height, width, 3], as a PNG."""
     h, w, _ = image.shape
     chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     rows = np.concatenate([np.zeros((h, 1), np.uint8), image.reshape(h, -1)], 1).tobytes()  # each row begins with its filter, 0 for none
@@ -55,7 +55,7 @@ def write_png(path, image):
 
 
 def write_wav(path, x):
-    """x: float32 in -1..1 at 16 kHz, written as 16 bits."""
+    """Writes x, float32 in -1..1 at 16 kHz, as 16 bits."""
     data = np.clip(np.round(x * 32767), -32768, 32767).astype("<i2").tobytes()
     with open(path, "wb") as f:
         f.write(b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, S.RATE, 2 * S.RATE, 2, 16)

@@ -22,7 +22,7 @@ WINDOW = 33    # frames of a model's window
 
 @dataclass
 class Reading:
-    """What the judge sees, per frame: opening and width of the mouth (0..1; width NaN where closed), pose (right, down, degrees), eyelids
+    """The judge's reading of a clip. Per frame: opening and width of the mouth (0..1; width NaN where closed), pose (right, down, degrees), eyelids
     (0 open .. 1 closed), names of attributes ("" where they cannot be seen; hair "bald"); and over the clip: motion, jumps, drift."""
     opening: np.ndarray
     width: np.ndarray
@@ -40,7 +40,7 @@ def load(path):
 
 
 def sample(frames, x, y):
-    """Bilinear samples of frames [T, H, W, 3] at pixel coordinates x, y [T, n] (centres at halves): float32 [T, n, 3]."""
+    """Returns bilinear samples of frames [T, H, W, 3] at pixel coordinates x, y [T, n] (centres at halves): float32 [T, n, 3]."""
     t, h, w, _ = frames.shape
     x, y = np.clip(x - 0.5, 0, w - 1.001), np.clip(y - 0.5, 0, h - 1.001)
     i, j = y.astype(np.int64), x.astype(np.int64)
@@ -81,7 +81,7 @@ def grid(u0, u1, v0, v1, step=1.0):
 
 # ---------------------------------------------------------------------------------------------------------------- reading
 def follow(frames):
-    """Poses [T, 3] (right, down, degrees) relative to the first frame, which is taken as neutral: inverse compositional least squares."""
+    """Returns poses [T, 3] (right, down, degrees) relative to the first frame, which is taken as neutral, by inverse compositional least squares."""
     soft = blur(frames)
     u, v = grid(-40, 40, -54, 18, 2.0)
     au = np.abs(u)
@@ -110,7 +110,7 @@ def follow(frames):
 
 
 def _nearest(pixels, table, extra=None):
-    """Names [T] of the colours of a table (and of extra ones per frame, {name: [T, 3]}) nearest to pixels [T, 3]."""
+    """Returns the names [T] of the colours of a table (and of extra ones per frame, {name: [T, 3]}) nearest to pixels [T, 3]."""
     names, ref = list(table), np.array(list(table.values()), np.float32)
     d = np.sqrt(((pixels[:, None] - ref[None]) ** 2).sum(2))
     for name, colour in (extra or {}).items():
@@ -120,7 +120,7 @@ def _nearest(pixels, table, extra=None):
 
 
 def _mouth(frames, pose, skin, shape):
-    """Opening and width [T] of the mouth: shares of skin, lips and inside in each pixel, by least squares."""
+    """Returns opening and width [T] of the mouth, from the shares of skin, lips and inside in each pixel by least squares."""
     u, v = grid(-24, 24, 7.5, 31.5)
     w, h = shape["head_width"], shape["head_height"]
     keep = (np.hypot(u / (w - 2), v / (h - 2)) < 1) & (np.hypot(u / (w - 4), (v - 8) / (h - 6)) < 1)
@@ -135,7 +135,7 @@ def _mouth(frames, pose, skin, shape):
     area = share.sum(1)
     half = np.maximum(tall / 2, 1e-3)
     wide = np.clip(area / (np.pi * half), 5, 25)
-    for _ in range(2):  # the middle columns are a little lower than the very middle
+    for _ in range(2):  # the mean over the middle columns is a little lower than the opening at the very middle
         half = np.maximum(tall / 2, 1e-3) / np.sqrt(1 - (np.arange(-3, 4)[None] / wide[:, None]) ** 2).mean(1)
         wide = np.clip(area / (np.pi * half), 5, 25)
     opening = np.clip(np.where(tall > 0, half, 0) / F.HALF_HEIGHT, 0, 1.2)
@@ -144,7 +144,7 @@ def _mouth(frames, pose, skin, shape):
 
 
 def _eyes(frames, pose, skin, distance):
-    """(eyelids [T], colour of the iris [T, 3])."""
+    """Returns (eyelids [T], colour of the iris [T, 3])."""
     e, f = grid(-6, 6, -4, 4)
     keep = np.hypot(e / 6.4, f / 4.6) < 1
     e, f = e[keep], f[keep]

@@ -112,7 +112,7 @@ def sample_utterance(rng, seconds, silent=0.0):
         for name in _word(rng):
             low, high = TABLE[name][:2]
             ms = int(np.clip(round(rng.uniform(low, high) * slow), low, 220))
-            if phones[-1] == INDEX[name]:  # across a word's border: one long phone would be another phone
+            if phones[-1] == INDEX[name]:  # across a word's border: joined, they would be one long phone, which is a different sound
                 continue
             if t + ms > last:
                 t = total
@@ -222,7 +222,7 @@ def _controls(utterance, voice, rows):
     phone = np.array(utterance.phones)[k]
     rows_of = np.array([TABLE[p][4:] for p in PHONES], float)
     formants = rows_of[phone, :3]
-    for i in np.flatnonzero(np.array(utterance.phones) == 0):  # a pause rests where the neighbour was
+    for i in np.flatnonzero(np.array(utterance.phones) == 0):  # during a pause the formants stay those of the neighbour
         near = i - 1 if i > 0 else min(i + 1, len(utterance.phones) - 1)
         formants[k == i] = rows_of[utterance.phones[near], :3]
     level = _smooth(rows_of[phone, 3:4], 7)
@@ -262,7 +262,7 @@ def _background(voice, n, rng):
 
 
 def synthesise(utterance, voice, rng):
-    """Speaks an utterance: float32 [round(seconds * 16000)] in -1..1."""
+    """Synthesises an utterance: float32 [round(seconds * 16000)] in -1..1."""
     n = int(round(utterance.seconds * RATE))
     rows = n // HOP + 2
     formants, nasal, level, noise, aspiration = _controls(utterance, voice, rows)
@@ -276,7 +276,7 @@ def synthesise(utterance, voice, rng):
     hiss = rng.standard_normal(length)
     spectrum = np.fft.rfft(pulses[at] * hann, FFT) * (tract * level)
     spectrum += np.fft.rfft(hiss[at] * hann, FFT) * (noise @ _noises(voice.size) + tract * aspiration)
-    # the filters have no phase, so their answers reach to both sides: half a window of room on each
+    # the filters are zero-phase, so their responses extend to both sides: leave half a window of room on each
     spectrum *= np.exp(-2j * np.pi * np.arange(FFT // 2 + 1) * ((FFT - WINDOW) // 2) / FFT)
     pieces = np.fft.irfft(spectrum, FFT).reshape(rows, FFT // HOP, HOP)
     out = np.zeros((rows + FFT // HOP - 1, HOP))

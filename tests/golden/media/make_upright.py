@@ -3,9 +3,8 @@
 
     python3 make_upright.py        (Pillow 13.0, NumPy 2.4; seed 11)
 
-Each line has a name, the file's bytes, width, height and the pixels of ImageOps.exif_transpose(Image.open(file)).convert("RGB"), bytes as hex
-digits. Where Pillow gives up because of a damaged EXIF, the pixels are those of the file as it is stored, and the name ends in "!".
-"""
+Each line has a name, the file's bytes, width, height and the pixels of ImageOps.exif_transpose(Image.open(file)).convert("RGB"), where bytes are hex
+digits. Where Pillow gives up because of a damaged EXIF, the pixels are those of the file as it is stored, and the name ends in "!"."""
 import io
 import os
 import struct

@@ -75,7 +75,7 @@ def rotate(x, cos, sin, halves=False):
     if halves:
         return apply_rotary_pos_emb(x, x, torch.cat([cos, cos], -1)[None], torch.cat([sin, sin], -1)[None], unsqueeze_dim=2)[0]
     wide = (cos.repeat_interleave(2, -1), sin.repeat_interleave(2, -1))
-    # diffusers' own helper rotates in float32; in float64 the same formula is written out
+    # diffusers' own helper rotates in float32, so for float64 the same formula is written out here
     if x.dtype == torch.float32 and not x.requires_grad:
         return apply_rotary_emb(x, wide, sequence_dim=1)
     pairs = x.unflatten(-1, (-1, 2))
@@ -234,7 +234,7 @@ def norm_cases(rng):
         norm = lambda t: F.normalize(t["x"], dim=1) * c ** 0.5 * t["gamma"]
         made = gradient_case("channel_norm_backward", {"silu": silu}, t, lambda t: {"y": F.silu(norm(t)) if silu else norm(t)},
                              {"x": "dx", "gamma": "dgamma"})
-        # The gradient at the zero position is divided by 1e-12 and would set the scale of the error: it gets no gradient.
+        # The gradient at the zero position is divided by 1e-12 and would dominate the scale of the error, so this position gets no gradient.
         made["inputs"]["dy"][0] = 0
         made["outputs"]["dx"][0][0] = 0
         yield made
@@ -268,7 +268,7 @@ def quantize_cases(rng):
             yield {"op": "quantize", "options": options, "inputs": {"x": x}, "outputs": {"q": (q, 0), "scale": (scale, 0)}}
             y = q.view(dtype).float() * expand(scale, br, bc)
             yield {"op": "dequantize", "options": options, "inputs": {"q": q, "scale": scale}, "outputs": {"y": (y, 0)}}
-        # A given scale of 1: every tie of the format, both ends of its range, NaN and Inf.
+        # With a given scale of 1, the values are every tie of the format, both ends of its range, NaN and Inf.
         values = torch.arange(256, dtype=torch.uint8).view(dtype).float()
         values = values[values.isfinite()].sort().values
         x = torch.cat([values, (values[1:] + values[:-1]) / 2, torch.nextafter(values, torch.tensor(math.inf)),

@@ -40,12 +40,12 @@ def disputed_mark(c):
 
 
 def unassigned(c):
-    """A character that the Unicode tables of this Python lack, and those of the library, which are older."""
+    """Says whether this Python's Unicode tables lack the character; those of the library, which are older, then lack it, too."""
     return unicodedata.category(c) == "Cn"
 
 
 def newer_decomposition(c):
-    """A character that has a decomposition, which the library's Unicode tables lack."""
+    """Says whether the character has a decomposition that the library's Unicode tables lack."""
     return unicodedata.normalize("NFKD", c) != c and DECOMPOSE.normalize_str(c) == c
 
 

@@ -163,7 +163,7 @@ RULES = {"Ａ": "A", "ａ": "a", "ｂ": "b", "，": ",", "！": "!", "\u3000": "
 
 
 def charsmap():
-    """A small precompiled map: sentencepiece compiles it from these rules."""
+    """Returns a small precompiled map, which sentencepiece compiles from these rules."""
     with tempfile.TemporaryDirectory() as folder:
         out = io.BytesIO()
         sentencepiece.SentencePieceTrainer.train(
@@ -269,7 +269,7 @@ def variants(base):
 
 
 def tie_models():
-    """Hand-made vocabularies: equal sums, duplicates, unknowns inside pieces, no white-space handling."""
+    """Returns hand-made vocabularies: equal sums, duplicates, unknowns inside pieces, no white-space handling."""
     def file(vocab, unk_id=0, **sections):
         return dict({"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
                      "pre_tokenizer": None, "post_processor": None, "decoder": None,
@@ -297,7 +297,7 @@ def rules_file(folder):
 
 
 def spiece_kinds(rng):
-    """(name, bytes) of small spiece.model files that differ in what they do to a text."""
+    """Returns (name, bytes) of small spiece.model files that normalise a text differently."""
     sentences = [sentence(rng, ENGLISH) for _ in range(400)] + [
         "".join(rng.choice(CHINESE) for _ in range(8)) for _ in range(100)]
     with tempfile.TemporaryDirectory() as folder:

@@ -153,8 +153,8 @@ def original_names():
     image_pairs = converted(convert, dit_original_names(40, True))  # the converter does not know emb_pos
     image_pairs.append(("img_emb.emb_pos", "condition_embedder.image_embedder.pos_embed"))
     write_pairs("dit_i2v_original.txt", image_pairs, "dit_i2v_14b.txt")
-    # vae21_original.txt, vae22_original.txt list the state dicts of the original Wan2.1 and Wan2.2 VAE classes. The
-    # converter of 2.1 must agree; for 2.2 the published side is compared with the diffusers model.
+    # vae21_original.txt, vae22_original.txt list the state dicts of the original Wan2.1 and Wan2.2 VAE classes. The converter for 2.1 must agree; for
+    # 2.2 the published names are compared with the diffusers model.
     for stem, convert in (("vae21", convert_wan_vae_to_diffusers), ("vae22", None)):
         pairs = [tuple(line.split("\t")) for line in (HERE / f"{stem}_original.txt").read_text().splitlines()]
         if convert:

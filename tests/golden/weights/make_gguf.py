@@ -38,7 +38,7 @@ def finite_half(rng, extreme=None):
 
 
 def random_blocks(rng, kind, rows, blocks):
-    """Rows of random blocks; the first two rows have all bits off and on."""
+    """Returns rows of random blocks, except that the first row has all bits off and the second all bits on."""
     size = GGML_QUANT_SIZES[kind][1]
     out = rng.integers(0, 256, (rows, blocks, size), dtype=np.uint8)
     out[0], out[1] = 0, 255
