@@ -9,8 +9,8 @@
 #                 tested; if it has no golden values, its stages are compared with the definitions
 #   benchmark     the world's blocks, by component, and its first frame after a cold and a warm start
 #   compare       the same beside tests/baseline_performance.txt, on any CPU: fails if in each of three runs a component has become three times
-#                 slower relative to the others of its run, or a block relative to the machine's multiply-adds. --times: times against times, and
-#                 what each component has won by mean, median and P95, for a baseline of this machine
+#                 slower relative to the others of its run, or a block relative to the machine's multiply-adds. --times compares the
+#                 times themselves, and shows how much faster each component is by mean, median and P95, for a baseline of this machine
 #   all           all three
 #
 # For benchmark and compare --model is models/world by default. Without --threads there is one thread, whose times depend least on the machine's other

@@ -2,10 +2,10 @@
 """Makes empty shared libraries in place of those that FFmpeg's libraries load and this project never uses, for packages that carry their libraries
 (tools/make_wheel).
 
-A distribution's FFmpeg is linked with everything: network protocols, audio codecs, encoders, displays. They are loaded at each start,
-with what they load in turn, and are two thirds of what the libraries in a package would weigh, but a program that reads and writes H.264, VP9,
-Opus, WebP and JPEG calls none of them. An empty library has the same name, versions and symbols; its functions return 0, which FFmpeg takes as "no
-such thing" (null, or a probe that failed), and its data are zeros. libgme cannot be replaced, since FFmpeg uses its answer without a check.
+A distribution's FFmpeg is linked with libraries for everything: network protocols, audio codecs, encoders, displays. These libraries, and those that
+they load in turn, are loaded at each start and would be two thirds of the libraries' size in a package, but a program that reads and writes H.264,
+VP9, Opus, WebP and JPEG calls none of them. An empty library has the same name, versions and symbols; its functions return 0, which FFmpeg takes as
+"no such thing" (null, or a probe that failed), and its data are zeros. libgme cannot be replaced, since FFmpeg uses its answer without a check.
 
     tools/empty_libraries.py BUILD      the tests of media/ and a film with the empty libraries in front of the real ones"""
 

@@ -6,7 +6,7 @@
 FOLDER is one made by bench/peers/world_model.py; its weights run in bf16 on a GPU. A block consists of the steps of the model's list, the pass at
 timestep 0 that later blocks remember, decoding each latent frame in a stream (diffusers' VAE, whose caches are kept from block to block), and copying
 the frames as bytes to the host. --compile compiles each layer of the transformer and the VAE's decoder by torch.compile, the latter with
-channels-last weights. Attention is scaled_dot_product_attention's, cuDNN's first where there is a choice. Prints a line of JSON: the seconds of each
+channels-last weights. Attention is scaled_dot_product_attention, which prefers cuDNN's kernel. Prints a line of JSON: the seconds of each
 block, until its first four frames, and of the preparation, and the peak memory."""
 import argparse
 import contextlib

@@ -26,7 +26,7 @@ def _widened(key):
     return {name: count for name, (theirs, count) in _NORMS.items() if has("aten::" + theirs, key)}
 
 
-# The norms that torch computes in float32 in a region of a device, as its dispatcher knows: name -> number of arguments.
+# The norms that torch computes in float32 under autocast on a device, from its dispatcher: name -> number of arguments.
 WIDENED = {"cuda": _widened("AutocastCUDA"), "cpu": _widened("AutocastCPU")}
 
 

@@ -58,7 +58,7 @@ def _once(mask):
 
 
 def _by_transformers(module, query, key, value, mask, softcap=None, **kwargs):
-    if mask is not None and mask.dtype != torch.bool:  # their functions add masks without infinities
+    if mask is not None and mask.dtype != torch.bool:  # transformers' functions add masks without infinities
         mask = mask.to(query.dtype).clamp(min=torch.finfo(query.dtype).min)
     if softcap is None:
         return sdpa_attention_forward(module, query, key, value, mask, **kwargs)

@@ -5,7 +5,7 @@ model.
         [--limit N] [--json] [--no-limits] [--speech as-is|late|silent]      # late: speech 5 frames late; silent: no speech (heldout.py makes both)
 
 `reading.py` says what a clip shows; here it is compared with what was asked for. Every third of the 200 held-out items, drawn by the renderer, scores
-100 % of all shares and of all frames of all attributes, correlation 1.000 (shuffled 0.06, at most 0.27), drift 0, seam 0.75; The same clips blurred,
+100 % of all shares and of all frames of all attributes, correlation 1.000 (shuffled 0.06, at most 0.27), drift 0, seam 0.75. The same clips blurred,
 with half the colour resolution and noise, as from a small autoencoder of 31 dB, score 100 %, correlation 0.999 (5th percentile 0.998), drift 0.24,
 seam 0.95. Encoded as H.264 with crf 23 (6 clips) they score 100 %, correlation 0.998. At 26 dB, pauses (95 %) are the first to miss their limit."""
 import argparse

@@ -7,7 +7,7 @@ Versions: diffusers 0.42.1, torch 2.11.0 (CPU, float32), numpy. No random number
   grid "wrapper"    the same solver, or that of "dpmsolver++", or UniPCMultistepScheduler as in make.py, over the wrapper's list, which
                     is restated here: its schedulers are made with the shift, so that their table of sigmas, float32, begins at
                     0.999 shifted; numpy.linspace from there to 0, n + 1 values without the last, is shifted once more, in float64;
-                    the model is told 1000 sigma cut to whole numbers
+                    the model gets 1000 sigma, cut to whole numbers
 """
 import json
 import pathlib

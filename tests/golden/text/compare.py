@@ -5,10 +5,10 @@
 
 Prints the seed; exits with 1 when anything differs. SentencePiece's own NFKC maps and more regular expressions are tried in addition to make.py's
 variants, and spiece.model files of every kind are compared with libsentencepiece itself. Known differences are left out: characters that Unicode has
-gained since this Python's tables (a mark then moves past others, U+1E08F), or since those of the tokenizers library, where it leaves alone what has a
-decomposition (U+A7F2 and U+1FBF4 under NFKD) and combining marks (or takes U+1CF2 for one); [[:punct:]], which has symbols in it or not by the
-release of Oniguruma. User-defined pieces of a spiece.model that can be put into one text in several equally good ways ("aaa" into "aaaa"):
-libsentencepiece's choice follows from how its sums are rounded."""
+gained since this Python's tables (a mark then moves past others, U+1E08F), or since those of the tokenizers library, which that library then does not
+decompose (U+A7F2 and U+1FBF4 under NFKD) or does not treat as combining marks (or treats as one, U+1CF2); [[:punct:]], which contains symbols or not,
+depending on the release of Oniguruma; and user-defined pieces of a spiece.model that fit a text in several equally good ways ("aaa" in "aaaa"), where
+libsentencepiece's choice depends on the rounding of its sums."""
 import argparse
 import base64
 import io
