@@ -33,7 +33,7 @@ def _shifted(x, t, kt, stride=1, pad=True):
 
 
 def _conv(m, x, t):
-    """Causal convolution; a kernel of three frames runs as a 2-D convolution over three stacked frames."""
+    """Applies a causal convolution; a kernel of three frames runs as a 2-D convolution over three stacked frames."""
     w = m.weight
     kt, k = w.shape[2], w.shape[3]
     if kt > 1:

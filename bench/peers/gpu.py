@@ -290,7 +290,7 @@ def ours_dit(args, folder, peers):
 
 
 def compiled_vae(model, x, decode, name, repeats):
-    """Sets up diffusers' fastest way: channels-last weights, with the decoder (encoder) of a latent frame compiled."""
+    """Sets up diffusers' VAE in its fastest form: channels-last weights, and the decoder (encoder) of a latent frame compiled."""
     for module in model.modules():
         if isinstance(module, torch.nn.Conv3d):
             module.to(memory_format=torch.channels_last_3d)

@@ -57,7 +57,7 @@ def ours(op_runner, op):
     out = subprocess.run([op_runner, "--device", "cuda", "--dtype", "bf16", "--perf", "--kinds", "real,video", "--op", f"{op}:"], capture_output=True, text=True, timeout=120)
     times = {}
     for case, us in re.findall(rf"perf +{op}:(\S+?):\w+ +([\d.]+) us", out.stdout):
-        times.setdefault(case, float(us))  # the table's first entry
+        times.setdefault(case, float(us))  # only the first time that the table has for a case
     if not times:
         raise SystemExit(f"{op_runner} --perf --op {op}: no times: {out.stderr[-300:]}")
     return times

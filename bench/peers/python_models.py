@@ -111,7 +111,7 @@ def milliseconds(call, device):
 
 
 class Overdue(BaseException):
-    """Not an Exception, because torch would take that for an error in the code that it compiles."""
+    """A time limit was exceeded. This is not an Exception, which torch would take for an error in the code that it compiles."""
 
 
 def first_call(call, limit):
@@ -183,7 +183,7 @@ def decoding(model, tokens, count=32):
 
     def call():
         if cache.get_seq_length() > behind:
-            cache.crop(behind - cache.get_seq_length())  # removes that many
+            cache.crop(behind - cache.get_seq_length())  # a negative number removes that many tokens
         token = tokens[:, -1:]
         for _ in range(count):
             token = model(token, past_key_values=cache, use_cache=True).logits[:, -1:].argmax(-1)

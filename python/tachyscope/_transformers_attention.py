@@ -23,7 +23,7 @@ from ._rules import Rule, _code, _plain, _usual, forwards
 NAME = "tachyscope"
 _OURS = "_tachyscope_attention"  # set on the module whose config had the name written into it
 _SAFE = " (rope where it is float32)"
-_THEIRS = ("softcap", "position_bias", "cache")  # further arguments that sdpa's function takes and ours does not
+_THEIRS = ("softcap", "position_bias", "cache")  # further arguments that sdpa's function supports and ours does not
 
 
 def attend(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, **kwargs):

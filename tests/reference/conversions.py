@@ -36,7 +36,7 @@ def is_block_matrix(name, w):
 
 
 def compare_folders(ctx, variant):
-    """Random models in the original layout become folders that diffusers loads."""
+    """Converts random models in the original layout to folders that diffusers loads."""
     dit = rm.transformer(ctx.rng, variant, attention_head_dim=128, num_attention_heads=2, in_channels=36 if variant == "i2v" else 16,
                          out_channels=16, text_dim=32, **({"image_dim": 1280, "added_kv_proj_dim": 256} if variant == "i2v" else {}))
     t5, vae = rm.text_encoder(ctx.rng, d_model=32), rm.vae(ctx.rng, base_dim=12, z_dim=16, latents_mean=[0.0] * 16,
@@ -142,7 +142,7 @@ def compare_experts(ctx):
 
 
 def compare_comfy(ctx, model):
-    """ComfyUI's folders, with the tokenizer and the VAE's statistics inside the files, become a pipeline."""
+    """Converts ComfyUI's folders, whose files contain the tokenizer and the VAE's statistics, to a pipeline."""
     dit, t5, vae = (load_file(next((model / part).glob("*.safetensors"))) for part in ("transformer", "text_encoder", "vae"))
     comfy, out = ctx.folder / "convert-comfy/models", ctx.folder / "convert-comfy-diffusers"
     for folder in ("diffusion_models", "text_encoders", "vae"):

@@ -43,7 +43,7 @@ CLIP, START, TEXT, TIMESTEP = 14, 3, 7, 640.0  # frames of speech, the window's 
 
 
 def sdpa(q, k, v, *args, **kwargs):
-    """[B, L, H, D], in the dtype given."""
+    """Attention of [B, L, H, D], in the given dtype."""
     return F.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (q, k, v))).transpose(1, 2)
 
 

@@ -1,4 +1,4 @@
-"""Prepares the three encoders whose results the denoiser is trained on; they are frozen afterwards. Together they take one device a minute.
+"""Prepares the three encoders whose results the denoiser is trained on; they are frozen afterwards. Together they need one minute on one device.
 
     ears    (wav2vec2) name the phone and tell the mouth's opening and width of every frame
     eyes    (CLIP)     name what a photo shows: skin, hair, style, eyes, shirt, glasses, background
