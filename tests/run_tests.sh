@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# The four commands on the models that ship and the world among them, with a stored baseline.
+# Runs the four commands on the shipped models, the world among them, with a stored baseline.
 #
 #   tests/run_tests.sh correctness|benchmark|compare|all [--model FOLDER] [--device cpu|cuda] [--threads N] [--update] [--baseline FILE] [--times]
 #
-#   correctness   every model with golden values (models/*/golden, tests/golden/causal), in float32 and in bf16: passes where ours is no worse
+#   correctness   every model with golden values (models/*/golden, tests/golden/causal), in float32 and in bf16: passes if ours is no worse
 #                 than the reference's own error in that precision on the same weights, which lies beside the golden values. Beside each line
-#                 of bf16 stands whether it meets max < 1e-2 and mean < 1e-3, which are asked for. With --model: that model alone; without
-#                 golden values of its own its stages are held against the definitions
+#                 of bf16 stands whether it meets the bounds for acceptance, max < 1e-2 and mean < 1e-3. With --model only that model is
+#                 tested; if it has no golden values, its stages are compared with the definitions
 #   benchmark     the world's blocks, by component, and its first frame after a cold and a warm start
-#   compare       the same beside tests/baseline_performance.txt, on any CPU: fails where a component has become three times slower than the
-#                 others of its run, or a block than the machine's multiply-adds, in each of three runs. --times: times against times, and
-#                 what each component has won by mean, median and P95, for a baseline of this machine
+#   compare       the same beside tests/baseline_performance.txt, on any CPU: fails if in each of three runs a component has become three times
+#                 slower relative to the others of its run, or a block relative to the machine's multiply-adds. --times compares the
+#                 times themselves, and shows how much faster each component is by mean, median and P95, for a baseline of this machine
 #   all           all three
 #
-# --model: of benchmark and compare, default models/world. Without --threads one thread, whose times depend least on what else the machine does.
-# --update writes the baseline anew (compare, all and benchmark). BUILD (default: build) is the folder of the tachyscope binary.
+# For benchmark and compare --model is models/world by default. Without --threads there is one thread, whose times depend least on the machine's other
+# work. --update rewrites the baseline (compare, all and benchmark). BUILD (default: build) is the folder of the tachyscope binary.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-$root/build}
@@ -74,7 +74,7 @@ compare() {
   return $code
 }
 
-# The baseline says what it is of: lines that begin with # are for people.
+# The baseline describes itself in lines that begin with #, which are for people.
 store() {
   benchmark --output "$baseline"
   sed -i "2a # made by tests/run_tests.sh benchmark --update --threads $threads, of ${world#"$root"/}" "$baseline"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Empty shared libraries in the place of those that FFmpeg's libraries load and this project never reaches, for packages that
-carry their libraries (tools/make_wheel).
+"""Makes empty shared libraries in place of those that FFmpeg's libraries load and this project never uses, for packages that carry their libraries
+(tools/make_wheel).
 
-A distribution's FFmpeg is linked with everything: network protocols, audio codecs, encoders, displays. They are loaded at each start,
-with what they load in turn, and are two thirds of what the libraries in a package would weigh, but a program that reads and writes H.264, VP9,
-Opus, WebP and JPEG calls none of them. An empty library has the same name, versions and symbols; its functions give 0, which FFmpeg takes as "no
-such thing" (null, or a probe that failed), and its data are zeros. libgme is no such library: its answer is read without a look.
+A distribution's FFmpeg is linked with libraries for everything: network protocols, audio codecs, encoders, displays. These libraries, and those that
+they load in turn, are loaded at each start and would be two thirds of the libraries' size in a package, but a program that reads and writes H.264,
+VP9, Opus, WebP and JPEG calls none of them. An empty library has the same name, versions and symbols; its functions return 0, which FFmpeg takes as
+"no such thing" (null, or a probe that failed), and its data are zeros. libgme cannot be replaced, since FFmpeg uses its answer without a check.
 
     tools/empty_libraries.py BUILD      the tests of media/ and a film with the empty libraries in front of the real ones"""
 
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-# What libavcodec, libavformat and libavutil load, and why it is not missed.
+# The libraries that libavcodec, libavformat and libavutil load, and why they are not missed.
 LEFT_OUT = {
     "codecs of audio": ["libcodec2", "libgsm", "libmp3lame", "libshine", "libspeex", "libtwolame", "libvorbis",
                         "libvorbisenc", "libopenmpt", "libchromaprint"],
@@ -44,7 +44,7 @@ def needed(file):
 
 
 def symbols(file):
-    """(name, version, kind, size) of what the file defines, and the (name, version) pairs that it looks for."""
+    """Returns (name, version, kind, size) of each symbol that the file defines, and the (name, version) pairs that it looks for."""
     defined, wanted = {}, set()
     for line in run("readelf", "--dyn-syms", "-W", file).splitlines():
         match = SYMBOL.match(line)
@@ -59,8 +59,8 @@ def symbols(file):
 
 
 def closure(binary):
-    """soname: file of what the binary loads (as the loader of this machine finds it), without what only a left-out library loads,
-    and the sonames that are left out."""
+    """Returns {soname: file} of the libraries that the binary loads (as this machine's loader finds them), except those that only a left-out library
+    loads, and the sonames that are left out."""
     where = dict(re.findall(r"^\s*(\S+) => (/\S+)", run("ldd", binary), re.M))
     kept, without, queue = {}, {}, needed(binary)
     for soname in queue:
@@ -75,7 +75,7 @@ def closure(binary):
 
 
 def make_empty(soname, file, wanted, folder, compiler="cc"):
-    """folder/soname with every symbol of `file` that is wanted."""
+    """Makes folder/soname with every symbol of `file` that is wanted."""
     defined, _ = symbols(file)
     code, versions = ["long tachy_nothing(void) { return 0; }"], collections.defaultdict(list)
     for name in sorted({name for name, _ in wanted} & set(defined)):
@@ -97,7 +97,7 @@ def make_empty(soname, file, wanted, folder, compiler="cc"):
 
 
 def make_all(binary, folder):
-    """Empty libraries for everything that the binary can do without; returns the libraries that it still loads."""
+    """Makes empty libraries for everything that the binary can do without; returns the libraries that it still loads."""
     folder.mkdir(parents=True, exist_ok=True)
     kept, without = closure(binary)
     wanted = set().union(*(symbols(file)[1] for file in [binary, *kept.values()]))
@@ -107,7 +107,7 @@ def make_all(binary, folder):
 
 
 def main(build):
-    """Runs what reads and writes films, damaged ones too, with the empty libraries; their output is shown where it fails."""
+    """Runs the tests and programs that read and write films, damaged ones included, with the empty libraries; shows the output of those that fail."""
     with tempfile.TemporaryDirectory() as work:
         folder = pathlib.Path(work) / "empty"
         test = build / "tests/unit/media/media_test"

@@ -4,7 +4,7 @@
     python tools/make_gguf_grids.py > src/tensor/gguf_grids.h
 
 A grid is a list of rows of digits: eight of base 3, or four of base 8, the first the lowest. Read as numbers, the rows
-ascend from 0, so that a row is written as what it adds to the one before: a character from '#' (0) to '[' (56), with a
+ascend from 0, so a row is written as its difference from the one before: a character from '#' (0) to '[' (56), with a
 '~' before it for each 57 more.
 """
 

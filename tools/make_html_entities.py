@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes src/text/html_entities.inc, which html_entities.cpp includes, from Python's html.entities (standard library only, Python 3.11).
 
-Two tables, both sorted by name: HTML 5's named references with and without their semicolon, and the upper-case
+It has two tables, both sorted by name: HTML 5's named references with and without their semicolon, and the upper-case
 spellings that ftfy also accepts ("&EACUTE;"): names all in lower case whose upper-case form means nothing to
 html.unescape; they stand for the upper case of the character.
 

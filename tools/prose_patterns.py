@@ -1,4 +1,4 @@
-"""The list of what tools/check_prose refuses. It grows: a phrase that made somebody stumble gets a line here, and a sentence in each list of
+"""The phrases that tools/check_prose refuses. The list grows: a phrase that made somebody stumble gets a line here, and a sentence in each list of
 tests/tools/check_prose_test.py. The patterns know no grammar. Good English must pass, so a pattern that refuses some is made narrower or dropped."""
 
 import re
@@ -40,7 +40,7 @@ NO_NOUN = (r"(?:longer|more|less|way|need|one|different|problem|wonder|use|good|
 START = r"(?:^|(?<=[.!?] )|(?<=[.!?]\) ))"
 CLAUSE_END = r"(?=[.,;:)]|$| (?:and|in|at|with|for|by|as|that|or|from)\b)"
 
-# The name of each pattern, what it refuses, and what to write instead. Texts in quotes and backticks are not looked at.
+# The name of each pattern, what it refuses, and what to write instead. Texts in quotes and backticks are not checked.
 PATTERNS = [
     ("what-fragment", rf"{START}What{PARTS}{NO_PREPOSITION} {CHAIN}{PARTS}(?:[.;](?= |$)|$)",
      "a sentence with a main verb, or the noun: 'The parts that a run holds'"),

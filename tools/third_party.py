@@ -1,4 +1,4 @@
-"""Which licences the libraries have that a package carries (tools/package, tools/make_wheel), told from Debian's copyright files."""
+"""Finds the licences of the libraries that a package carries (tools/package, tools/make_wheel) in Debian's copyright files."""
 
 import pathlib
 import re
@@ -12,7 +12,7 @@ def run(*command):
 
 
 def packages_of(files):
-    """library file -> (package, version), by one reading of dpkg's lists; /lib may be a link to /usr/lib."""
+    """Returns {library file: (package, version)}, reading dpkg's lists once; /lib may be a link to /usr/lib."""
     wanted = {str(f): f for f in files} | {str(f).removeprefix("/usr"): f for f in files}
     owner = {}
     for listing in pathlib.Path("/var/lib/dpkg/info").glob("*.list"):
@@ -38,8 +38,8 @@ def licences_of(text):
 
 
 def write_licences(root, libraries, first, whose, what):
-    """root/LICENCES.txt and root/licences: of each library ({soname: file}) its Debian package, version and licences, those that
-    name the GPL marked, and the texts themselves. `first`, `whose` and `what` are words about the package they are in."""
+    """Writes root/LICENCES.txt and root/licences: for each library ({soname: file}) they tell the Debian package, version and licences (the GPL is
+    marked), and contain the licence texts. `first`, `whose` and `what` are words about the package."""
     owners = packages_of(sorted({pathlib.Path(f).resolve() for f in libraries.values()}))
     (root / "licences/common").mkdir(parents=True)
     lines = [first,

@@ -18,7 +18,7 @@ class Team:
         self.rank, self.size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
         self.cuda = torch.cuda.is_available()
         if self.cuda:
-            torch._inductor.config.force_layout_optimization = True  # channels last, however few channels
+            torch._inductor.config.force_layout_optimization = True  # channels last, however few there are
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
             torch.backends.cudnn.benchmark = True
         self.device = torch.device("cuda" if self.cuda else "cpu")
@@ -35,7 +35,7 @@ class Team:
         return x
 
     def agree(self, value):
-        """Rank 0's float."""
+        """Returns rank 0's float to all ranks."""
         t = torch.tensor([value], dtype=torch.float64, device=self.device)
         if self.size > 1:
             dist.broadcast(t, 0)
@@ -78,15 +78,14 @@ class Flat:
     def step(self, lr, surprise=1.5, decay=0.999):
         """One update from the accumulated gradients, which are cleared; never waits for the device.
 
-        A gradient whose root mean square, in units of Adam's running one, exceeds `surprise` is scaled down to it: one odd batch
-        then moves neither the weights nor the moments much.
-        """
+        If a gradient's root mean square, in units of Adam's running one, exceeds `surprise`, the gradient is scaled down to that, so that one odd
+        batch moves neither the weights nor the moments much."""
         self.team.sum(self.grad)
         self.grad.mul_(1.0 / self.team.size).nan_to_num_(0, 0, 0)
         state = self.opt.state.get(self.whole)
         if state:
             ratio = self.grad.square() / (state["exp_avg_sq"] / (1 - self.betas[1] ** self.steps) + 1e-16)
-            rms = ratio.clamp_(max=100).mean().sqrt()  # clamped: a weight's very first gradients are no surprise
+            rms = ratio.clamp_(max=100).mean().sqrt()  # clamped, so that a weight's very first gradients do not count as a surprise
             self.grad.mul_(torch.clamp(surprise / (rms + 1e-6), max=1.0))
         self.opt.param_groups[0]["lr"] = lr
         self.opt.step()
@@ -95,7 +94,7 @@ class Flat:
         self.ema.lerp_(self.flat, 1 - min(decay, (1 + self.steps) / (10 + self.steps)))
 
     def averaged(self, modules, dtype=torch.bfloat16):
-        """Copies of the modules on the CPU, in `dtype`, holding the averaged weights."""
+        """Returns copies of the modules on the CPU, in `dtype`, with the averaged weights."""
         copies = [copy.deepcopy(m) for m in modules]
         at = 0
         for p in (p for m in copies for p in m.parameters()):
@@ -112,7 +111,7 @@ class Clock:
         self.start, self.fraction, self.first = time.time(), 0.0, None
 
     def tick(self, step):
-        """True while there is time. Call it once a step."""
+        """Returns True while there is time. It must be called once in each step."""
         if step % self.every == 0:
             now = (time.time() - self.start) / (60 * self.minutes)
             if self.max_steps:
@@ -127,6 +126,6 @@ class Clock:
         return time.time() - self.start
 
     def lr(self, step, peak, warm=200, floor=0.01):
-        """Warm-up by steps, then flat for a fifth of the time, then a cosine to `floor` of the peak."""
+        """Returns the learning rate: it warms up by steps, is flat for a fifth of the time, then falls by a cosine to `floor` of the peak."""
         f = max(0.0, (self.fraction - 0.2) / 0.8)
         return peak * min(1.0, (step + 1) / warm) * (floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * f)))

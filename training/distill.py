@@ -37,14 +37,14 @@ def sigmas(n):
 
 
 def guided(net, x, s, rows, bias, guidance):
-    """The teacher's velocity; rows and bias hold the captions' contexts, then the empty caption's."""
+    """Returns the teacher's guided velocity; rows and bias hold the captions' contexts, then the empty caption's."""
     v, w = net(torch.cat([x, x]), x.new_full((2 * len(x),), 1000 * s), rows, bias).chunk(2)
     return w + guidance * (v - w)
 
 
 @torch.no_grad()
 def walks(team, te, net, ids, n, batch, guidance):
-    """n teacher's walks: kept states float16 [n, STEPS + 1, *SHAPE], and the token ids [n, MAX_TOKENS] they belong to."""
+    """Makes n walks of the teacher: kept states float16 [n, STEPS + 1, *SHAPE], and the token ids [n, MAX_TOKENS] to which they belong."""
     s, empty = sigmas(STEPS * INNER), torch.tensor([EOS] + [0] * (MAX_TOKENS - 1), device=team.device)
     kept = torch.empty(n, STEPS + 1, *SHAPE, dtype=torch.float16, device=team.device)
     said = torch.empty(n, MAX_TOKENS, dtype=torch.int16, device=team.device)
@@ -64,7 +64,7 @@ def walks(team, te, net, ids, n, batch, guidance):
 
 
 def student_loss(net, x, y, ds, t, rows, bias):
-    """Squared error of the velocity that leads from states x to the next ones y; weighted so that every step's error in y counts."""
+    """Returns the squared error of the velocity that leads from states x to the next ones y, weighted so that every step's error in y counts."""
     v = dit.denoise(net, x, t, rows, bias)
     return ((v - (y - x) / ds).square().mean((1, 2, 3, 4)) * (0.3 + ds.flatten().abs())).mean()
 

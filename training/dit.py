@@ -36,12 +36,12 @@ DIT = dict(patch_size=(1, 2, 2), num_attention_heads=3, attention_head_dim=128, 
 
 # ------------------------------------------------------------------------------------------- data
 OWN = [8, 9, 8]       # colours, shapes, motions
-PAIR, PASS = 2, 3     # of the four layouts
-SIZES = [4] + OWN + [9, 10, 9] + [8, 3]  # classes per question; the second object may be absent, place and time unsaid
+PAIR, PASS = 2, 3     # indices of two of the four layouts
+SIZES = [4] + OWN + [9, 10, 9] + [8, 3]  # classes per question; the second object may be absent, place and time unmentioned
 
 
 def answers(s):
-    """The scene as class indices, one per question. The first object is the left one, or the one that goes right."""
+    """Returns the scene as class indices, one per question. The first object is the left one, or the one that goes right."""
     objects = sorted(s.objects, key=lambda o: o.motion == "left") if s.layout == "pass" else s.objects
     names = list(world.COLOURS), world.SHAPES, world.MOTIONS
     code = lambda o: [n.index(v) for n, v in zip(names, (o.colour, o.shape, o.motion))]
@@ -51,7 +51,7 @@ def answers(s):
 
 
 def clause_owner(order, spans, offsets):
-    """For each token (character offsets) the object whose clause it lies in: 1 or 2 in the order of `answers`, 0 for none."""
+    """For each token (character offsets) returns the object in whose clause it lies: 1 or 2 in the order of `answers`, 0 for none."""
     return [next((1 + order.index(k) for k, (a, b) in enumerate(spans) if a < end <= b), 0) for _, end in offsets]
 
 
@@ -60,7 +60,7 @@ def _bank_part(job):
     from tokenizers import Tokenizer
     tok = Tokenizer.from_file(os.path.join(model, "tokenizer", "tokenizer.json"))
     rng = np.random.default_rng(seed)
-    scenes = [world.sample_scene(rng, mix=(0.16, 0.06, 0.48, 0.3)) for _ in range(n)]  # two objects are far harder
+    scenes = [world.sample_scene(rng, mix=(0.16, 0.06, 0.48, 0.3)) for _ in range(n)]  # scenes of two objects are far harder
     ids, owner = np.zeros((n, WORDINGS, MAX_TOKENS), np.int16), np.zeros((n, WORDINGS, MAX_TOKENS), np.int8)
     for i, s in enumerate(scenes):
         order = [1, 0] if s.layout == "pass" and s.objects[0].motion == "left" else [0, 1]
@@ -85,7 +85,7 @@ def make_bank(path, scenes, model):
 
 @torch.no_grad()
 def encode_bank(team, net, packed, batch):
-    """Latents of packed scenes, bfloat16 [n, 16, 9, 16, 16] on the device; (sum, sum of squares, count) per channel; and where
+    """Returns latents of packed scenes, bfloat16 [n, 16, 9, 16, 16] on the device; (sum, sum of squares, count) per channel; and where
     the objects are, bool [n, 1, 9, 16, 16]."""
     render, encode = world.render, video.encode
     if team.cuda:
@@ -109,7 +109,7 @@ def encode_bank(team, net, packed, batch):
 
 # ------------------------------------------------------------------------------------------- forward passes
 def _bucket(n, device):
-    """umT5's relative position buckets, [n, n] (query, key)."""
+    """Returns umT5's relative position buckets, [n, n] (query, key)."""
     rel = torch.arange(n, device=device)[None] - torch.arange(n, device=device)[:, None]
     a = rel.abs()
     far = 8 + (torch.log(a.clamp(min=1).float() / 8) / math.log(16) * 8).long()
@@ -122,7 +122,7 @@ def _rms(w, x, eps):
 
 
 def encode_text(te, ids, mask):
-    """umT5 states [B, L, d] of ids [B, L]; mask [B, L] is True on real tokens. Rows of padding come out zero."""
+    """umT5 states [B, L, d] of ids [B, L]; mask [B, L] is True on real tokens. Padding rows of the result are zero."""
     h = te.get_input_embeddings()(ids).float()
     b, n, _ = h.shape
     bucket = _bucket(n, ids.device)
@@ -175,7 +175,7 @@ def _block(m, h, ctx, bias, mod, rope):
 def denoise(m, x, t, ctx, bias, states=None):
     """Velocity [B, 16, T, H, W] of noisy latents x at times t [B] (0..1000), context rows ctx [B, R, text_dim] with score biases [B, R].
 
-    `states`, a list, receives the hidden states [B, tokens, d] behind every block.
+    `states`, a list, receives the hidden states [B, tokens, d] after every block.
     """
     b, _, f, hh, ww = x.shape
     i = torch.arange(128, device=x.device)
@@ -199,7 +199,7 @@ def denoise(m, x, t, ctx, bias, states=None):
 
 
 def context(te, ids):
-    """Context rows [B, ROWS, d] and score biases [B, ROWS] of token ids [B, MAX_TOKENS] (0 is padding)."""
+    """Returns context rows [B, ROWS, d] and score biases [B, ROWS] of token ids [B, MAX_TOKENS] (0 is padding)."""
     mask = ids != 0
     n = mask.sum(1, keepdim=True)
     rows = F.pad(encode_text(te, ids, mask), (0, 0, 0, 1))
@@ -210,18 +210,17 @@ def context(te, ids):
 class Hints(torch.nn.Module):
     """Linear heads on the denoiser's hidden states during training, thrown away afterwards.
 
-    Wan's only notion of place is relative (rope), so from noise alone a token learns where it is only if that pays: the time and
-    the height did (backgrounds have an up and a down), left and right did not, and two objects side by side got mixed. One head
-    asks each token behind the second block for its (t, y, x); the other, behind the third, for colour, shape and motion of the
-    object that its half of the screen shows.
-    """
+    Wan's only notion of place is relative (rope), so from noise alone a token learns where it is only if that lowers the loss. Time and height did
+    (backgrounds have an up and a down), left and right did not, and two objects side by side got mixed. One head asks each token after the second
+    block for its (t, y, x); the other, after the third, asks for colour, shape and motion of the object that its half of the screen shows."""
 
     def __init__(self, d=DIT["num_attention_heads"] * DIT["attention_head_dim"]):
         super().__init__()
         self.place, self.own = torch.nn.Linear(d, 3), torch.nn.Linear(d, sum(OWN))
 
     def forward(self, states, shape, want, said):
-        """(loss, place error, share of right answers); shape (T, H, W) in tokens, want [B, len(SIZES)] answers, said [B] not empty."""
+        """Returns (loss, place error, share of right answers). shape is (T, H, W) in tokens; want [B, len(SIZES)] are the answers; said [B] tells
+        whether the caption is not empty."""
         f, hh, ww = shape
         dev = want.device
         grid = torch.stack(torch.meshgrid(*(torch.linspace(-1, 1, n, device=dev) for n in shape), indexing="ij"), -1).view(-1, 3)
@@ -239,7 +238,7 @@ class Hints(torch.nn.Module):
 
 
 def loss_of(te, dit, hints, tokens, x0, noise, s, where, want):
-    """Mean squared error of the velocity for clean latents x0 at noise levels s [B], four times the weight `where` objects are; and
+    """Mean squared error of the velocity for clean latents x0 at noise levels s [B], with four times the weight `where` objects are; and
     the hints' loss. Returns (sum, what to report [3]: velocity error, place error, share of right answers)."""
     rows, bias = context(te, tokens)
     w, states = s.view(-1, 1, 1, 1, 1), []
@@ -252,7 +251,7 @@ def loss_of(te, dit, hints, tokens, x0, noise, s, where, want):
 
 # ------------------------------------------------------------------------------------------- training
 def build(model=None):
-    """(text encoder, denoiser), from an exported folder or new."""
+    """Returns (text encoder, denoiser), from an exported folder or new."""
     from diffusers import WanTransformer3DModel
     from transformers import UMT5Config, UMT5EncoderModel
     if model:
@@ -266,7 +265,7 @@ def build(model=None):
 
 
 def assemble(model, steps, guidance):
-    """The pipeline's small files: model_index.json, scheduler, generation_config.json."""
+    """Writes the pipeline's small files: model_index.json, scheduler, generation_config.json."""
     from diffusers import UniPCMultistepScheduler, __version__
     UniPCMultistepScheduler(num_train_timesteps=1000, prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=3.0,
                             solver_order=2, solver_type="bh2").save_pretrained(os.path.join(model, "scheduler"))
@@ -311,7 +310,7 @@ def train(args):
     for i in range(0, len(latents), 2048):
         latents[i:i + 2048] = ((latents[i:i + 2048].float() - mean) / std).bfloat16()
     ids, want = (t[:len(latents)].to(team.device) for t in (ids, want))
-    if args.text:  # prepared by text.py in the meantime
+    if args.text:  # text.py has prepared it in the meantime
         while not os.path.exists(args.text):
             time.sleep(0.5)
         from transformers import UMT5EncoderModel
@@ -325,7 +324,7 @@ def train(args):
 
     def save():
         if team.rank == 0:
-            t, d = flat.averaged([te, dit])  # the hints stay behind
+            t, d = flat.averaged([te, dit])  # the hints are not exported
             t.save_pretrained(os.path.join(args.model, "text_encoder"))
             d.save_pretrained(os.path.join(args.model, "transformer"))
             assemble(args.model, args.steps, args.guidance)
@@ -376,7 +375,7 @@ def warm(args):
 
 
 def check():
-    """These forward passes against diffusers' and transformers', float32."""
+    """Compares these forward passes with diffusers' and transformers' in float32."""
     torch.manual_seed(0)
     te, dit = build()
     for p in dit.parameters():

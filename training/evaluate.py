@@ -2,7 +2,7 @@
 
     python3 evaluate.py --model models/sprites --set models/sprites/heldout.json --limit 240
 
-With torchrun the captions are shared out. Settings come from generation_config.json unless given. Clip i starts from
+With torchrun the captions are divided among the processes. Settings come from generation_config.json unless given. Clip i starts from
 torch.Generator("cpu").manual_seed(i).
 """
 import argparse
@@ -29,7 +29,7 @@ def load(model, device):
 
 
 def sample(pipe, captions, seeds, steps, guidance):
-    """uint8 clips [n, F, H, W, 3]."""
+    """Returns uint8 clips [n, F, H, W, 3]."""
     out = pipe(prompt=captions, negative_prompt=[""] * len(captions) if guidance > 1 else None, height=world.SIZE, width=world.SIZE,
                num_frames=world.FRAMES, num_inference_steps=steps, guidance_scale=guidance, output_type="np",
                generator=[torch.Generator("cpu").manual_seed(s) for s in seeds]).frames
@@ -37,7 +37,7 @@ def sample(pipe, captions, seeds, steps, guidance):
 
 
 def sheet(clips, path, columns=6):
-    """A picture with one row per clip, `columns` frames each."""
+    """Draws a picture with one row per clip, `columns` frames each."""
     from PIL import Image
     pick = np.linspace(0, clips.shape[1] - 1, columns).round().astype(int)
     Image.fromarray(np.concatenate([np.concatenate(list(c[pick]), 1) for c in clips])).save(path)

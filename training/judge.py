@@ -1,4 +1,4 @@
-"""A programmatic judge: colour, shape, count and motion of the objects in a decoded clip. It knows the world, not the model.
+"""A programmatic judge that reads colour, shape, count and motion of the objects in a decoded clip. It knows the world, not the model.
 
     python3 judge.py --set heldout.json --videos DIR     # DIR/000.npy (or .mp4, or a folder 000/ of PNG frames), one per caption
     python3 judge.py VIDEO                               # says what it sees
@@ -28,7 +28,7 @@ ATTRIBUTES = ["count", "colour", "shape", "motion"]
 
 
 def components(mask):
-    """Connected regions (8 neighbours) of each frame of mask [F, H, W]: int labels, 0 outside."""
+    """Returns the connected regions (8 neighbours) of each frame of mask [F, H, W]: int labels, 0 outside."""
     f, h, w = mask.shape
     lab = np.where(mask, np.arange(1, h * w + 1).reshape(1, h, w), 0)
     while True:  # the largest label spreads along rows, columns and diagonals
@@ -36,7 +36,7 @@ def components(mask):
         p = np.pad(lab, ((0, 0), (1, 1), (1, 1)))
         lab = np.max([p[:, a:a + h, b:b + w] for a in range(3) for b in range(3)], axis=0)
         lab = np.where(mask, lab, 0)
-        # jump: each region takes the label that its labelled pixel holds now
+        # jump: each region takes the label that the pixel with its label's number has now
         flat = np.concatenate([np.zeros((f, 1), lab.dtype), lab.reshape(f, -1)], 1)
         lab = np.take_along_axis(flat, lab.reshape(f, -1), 1).reshape(f, h, w)
         lab = np.maximum(lab, np.where(mask, old, 0))
@@ -45,7 +45,7 @@ def components(mask):
 
 
 def canonical(mask):
-    """A mask [H, W] moved to its centre and scaled to unit area, sampled on GRID x GRID: bool."""
+    """Returns a mask [H, W] moved to its centre, scaled to unit area and sampled on GRID x GRID, as bools."""
     ys, xs = np.nonzero(mask)
     s = math.sqrt(len(xs)) * 2.0 / GRID
     g = (np.arange(GRID) + 0.5 - GRID / 2) * s
@@ -55,7 +55,7 @@ def canonical(mask):
 
 
 def _bank():
-    """Silhouettes of all shapes: (bool [n, GRID * GRID], shape index [n])."""
+    """Returns the silhouettes of all shapes: (bool [n, GRID * GRID], shape index [n])."""
     g = (np.arange(160) + 0.5) / 80 - 1
     y, x = g[:, None] * 1.25, g[None] * 1.25
     rows, names = [], []
@@ -75,7 +75,7 @@ def _bank():
 
 
 def fill(mask):
-    """Fills small holes (eyes) of a mask [H, W], leaves the hole of a ring."""
+    """Fills small holes (eyes) of a mask [H, W], but leaves the hole of a ring."""
     p = np.pad(~mask, 1, constant_values=True)[None]
     lab = components(p)[0]
     area = mask.sum()
@@ -88,7 +88,7 @@ _cache = {}
 
 
 def shape_of(masks):
-    """The shape that overlaps best with several masks [H, W] of one object: (name, mean overlap 0..1)."""
+    """Returns the shape that overlaps best with several masks [H, W] of one object: (name, mean overlap 0..1)."""
     if not _cache:
         _cache["rows"], _cache["names"] = _bank()
         _cache["area"] = _cache["rows"].sum(1)
@@ -103,7 +103,7 @@ def shape_of(masks):
 
 
 def colour_of(pixels):
-    """The palette colour nearest to most of the pixels [n, 3] (0..255), in RGB over its maximum."""
+    """Returns the palette colour nearest to most of the pixels [n, 3] (0..255), in RGB over its maximum."""
     p = pixels / pixels.max(1, keepdims=True)
     ref = np.array([np.array(c) / max(c) for c in COLOURS.values()])
     votes = np.bincount(((p[:, None] - ref[None]) ** 2).sum(2).argmin(1), minlength=len(ref))
@@ -111,7 +111,7 @@ def colour_of(pixels):
 
 
 def motion_of(track):
-    """left, right, up, down, bounce, grow, shrink, spin or still, from (x, y, area, mask) per frame; the frame is 128 wide."""
+    """Returns left, right, up, down, bounce, grow, shrink, spin or still, from (x, y, area, mask) per frame; the frame is 128 wide."""
     x, y, area = (np.array([t[k] for t in track], float) for k in range(3))
     r = np.sqrt(area / math.pi)
     ends = lambda s: s[-3:].mean() - s[:3].mean()
@@ -130,7 +130,7 @@ def motion_of(track):
 
 
 def look(clip):
-    """What the judge sees in a clip, uint8 [F, H, W, 3]: {"count", "time", "objects": [{colour, shape, motion, x, y, fit}]}."""
+    """Returns what the judge sees in a clip, uint8 [F, H, W, 3]: {"count", "time", "objects": [{colour, shape, motion, x, y, fit}]}."""
     step = max(1, clip.shape[1] // 128)
     clip = clip[:, ::step, ::step].astype(np.int16)
     chroma = clip.max(3) - clip.min(3)
@@ -146,7 +146,7 @@ def look(clip):
         frames.append(sorted(regions, key=lambda t: -t[2]))
     counts = np.array([len(r) for r in frames])
     count = int(np.bincount(counts).argmax())
-    # follow each object from a frame that shows the usual number, nearest centre of like colour first
+    # follow each object from a frame with the usual number of objects to the nearest centre of similar colour
     tracks = []
     start = next((f for f in range(len(frames)) if counts[f] == count), 0)
     tint = lambda f, t: np.median(clip[f][t[3]], axis=0) / 255
@@ -172,7 +172,7 @@ def look(clip):
 
 
 def score(seen, scene):
-    """Right and asked per attribute, {attribute: (right, asked)}, of what was seen for a scene (dict or Scene); best pairing of objects."""
+    """Returns {attribute: (right, asked)} for what was seen of a scene (dict or Scene), under the best pairing of objects."""
     want = scene["objects"] if isinstance(scene, dict) else [vars(o) for o in scene.objects]
     asked = {k: len(want) for k in ATTRIBUTES[1:]} | {"count": 1}
     best = None

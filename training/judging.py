@@ -1,4 +1,4 @@
-"""Shared by the judges: clips as files, and tables of measures held against limits. It needs numpy only (and ffmpeg for video files, Pillow for
+"""Shared by the judges: clips as files, and tables of measures compared with limits. It needs numpy only (and ffmpeg for video files, Pillow for
 PNG frames)."""
 import os
 import shutil
@@ -9,13 +9,13 @@ import numpy as np
 
 
 def path_of(folder, index):
-    """Where clip `index` of a folder lies: 000.npy, 000.mp4 or the folder 000 of PNG frames; None: nowhere."""
+    """Returns the path of clip `index` of a folder: 000.npy, 000.mp4 or the folder 000 of PNG frames; None if there is none."""
     return next((p for p in (os.path.join(folder, f"{index:03d}{e}") for e in (".npy", ".mp4", "")) if os.path.exists(p)), None)
 
 
 def load(path, size=None):
-    """A clip from .npy, a folder of PNG frames, or a video file (through ffmpeg): uint8 [frames, height, width, 3]. size: (width, height) of
-    what a video file becomes; None: its own."""
+    """A clip from .npy, a folder of PNG frames, or a video file (through ffmpeg): uint8 [frames, height, width, 3]. size: (width, height) to which a
+    video file is scaled; None keeps its own."""
     if path.endswith(".npy"):
         return np.load(path)
     if os.path.isdir(path):
@@ -37,12 +37,13 @@ def share(pairs):
 
 
 def misses(table, limits):
-    """The measures of a table that miss their limits {measure: (">=" or "<=", limit, what it is)}; one that the table lacks is not missed."""
+    """Returns the measures of a table that miss their limits {measure: (">=" or "<=", limit, what it is)}. A measure that the table lacks misses
+    nothing."""
     return [k for k, (way, limit, _) in limits.items() if k in table and not (table[k] >= limit if way == ">=" else table[k] <= limit)]
 
 
 def show(table, limits, prefix="", width=74):
-    """Prints a line a measure, and returns the misses."""
+    """Prints a line for each measure, and returns the misses."""
     missed = misses(table, limits)
     for k, (way, limit, text) in limits.items():
         print(f"{prefix}{text:<{width}} {table.get(k, '-'):>8}   {way} {limit}{'   MISSED' if k in missed else ''}")

@@ -1,4 +1,4 @@
-"""Shared by the denoisers of talker/ and steer/: modules and inputs that Wan 2.1 image-to-video and Matrix-Game 2 have alike, under the names
+"""Shared by the denoisers of talker/ and steer/: modules and inputs that are the same in Wan 2.1 image-to-video and Matrix-Game 2, under the names
 that both give them."""
 import math
 
@@ -31,14 +31,14 @@ class ImageEmbedding(nn.Module):
 
 
 def waves(t, width):
-    """Cosines and sines [..., width] of times t [...], as the time embedding takes them."""
+    """Returns cosines and sines [..., width] of times t [...], for the time embedding."""
     freq = torch.exp(-math.log(10000) * torch.arange(width // 2, device=t.device, dtype=torch.float32) / (width // 2))
     a = t.float()[..., None] * freq
     return torch.cat([a.cos(), a.sin()], -1)
 
 
 def condition(y):
-    """Mask and picture channels [B, 20, T, H, W] of the latents y [B, 16, T, H, W] of a picture and grey frames behind it."""
+    """Returns mask and picture channels [B, 20, T, H, W] from the latents y [B, 16, T, H, W] of a picture followed by grey frames."""
     mask = torch.zeros_like(y[:, :4])
     mask[:, :, 0] = 1
     return torch.cat([mask, y], 1)

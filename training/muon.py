@@ -1,7 +1,6 @@
-"""Muon beside AdamW for parameters that lie in one vector (common.Flat): matrices of hidden layers, and kernels of convolutions as matrices
-with a row for each channel that they make, move by their momentum with all singular values made equal (Jordan et al. 2024), at a size that
-fits AdamW's learning rates (Liu et al. 2025, section 2.2); everything else stays with AdamW.
-"""
+"""Muon together with AdamW for parameters in one vector (common.Flat). Matrices of hidden layers, and kernels of convolutions as matrices with a row
+for each output channel, move by their momentum with all singular values made equal (Jordan et al. 2024), at a size that fits AdamW's learning rates
+(Liu et al. 2025, section 2.2); everything else stays with AdamW."""
 import torch
 import torch.distributed as dist
 
@@ -9,7 +8,7 @@ from common import Flat
 
 
 def orthogonal(g, steps=5):
-    """Matrices [N, rows, columns] with their singular values brought to about 1 (0.7 to 1.2) by five Newton-Schulz steps."""
+    """Returns matrices [N, rows, columns] with their singular values brought to about 1 (0.7 to 1.2) by five Newton-Schulz steps."""
     x = g.bfloat16() if g.is_cuda else g
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     tall = x.shape[-2] > x.shape[-1]
@@ -21,7 +20,7 @@ def orthogonal(g, steps=5):
 
 
 class FlatMuon(Flat):
-    """Flat, with `hidden` (some of the modules' matrices and kernels) by Muon."""
+    """Flat, where Muon updates `hidden` (some of the modules' matrices and kernels)."""
 
     def __init__(self, team, modules, hidden, momentum=0.95, **options):
         super().__init__(team, modules, **options)
@@ -40,9 +39,9 @@ class FlatMuon(Flat):
             g = torch.stack(grads).nan_to_num_(0, 0, 0)
             if self.team.size > 1:
                 dist.all_reduce(g)
-            torch._foreach_zero_(grads)  # AdamW moves what is left; these feel its weight decay only
+            torch._foreach_zero_(grads)  # AdamW moves the rest; on these only its weight decay acts
             kept = self.kept[shape]
             kept.lerp_(g, 1 - self.momentum)
-            move = orthogonal(g.lerp_(kept, self.momentum))  # Nesterov's; a common factor of g does not matter
+            move = orthogonal(g.lerp_(kept, self.momentum))  # Nesterov's momentum; a common factor of g does not matter
             torch._foreach_add_(values, list(move), alpha=-lr * 0.2 * max(shape) ** 0.5)
         super().step(lr, surprise, decay)

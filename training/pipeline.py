@@ -1,4 +1,4 @@
-"""The whole training, in order, within a time budget: tokenizer, held-out set, autoencoder, latents, denoiser, judgement.
+"""Runs the whole training, in order, within a time budget: tokenizer, held-out set, autoencoder, latents, denoiser, judgement.
 
     python3 training/pipeline.py --model models/sprites --work /tmp/sprites --processes 4 --vae-minutes 8.5 --dit-minutes 7.5
 
@@ -52,7 +52,7 @@ def main():
         stage("tokenizer", *command("tokenizer.py", "--out", os.path.join(model, "tokenizer"), many=False))
     stage("heldout", *command("world.py", os.path.join(model, "heldout.json"), many=False))
     making = None
-    if not os.path.exists(bank):  # on the CPU, beside the autoencoder's training
+    if not os.path.exists(bank):  # runs on the CPU during the autoencoder's training
         making = subprocess.Popen(command("dit.py", "bank", "--bank", bank, "--scenes", args.scenes, "--model", model, many=False))
     warming = None
     if args.warm is not None:  # fills the compiler's cache for the denoiser meanwhile
@@ -62,7 +62,7 @@ def main():
     stage("vae", *command("vae.py", "--out", os.path.join(model, "vae"), "--minutes", args.vae_minutes, *args.vae.split()))
     words = os.path.join(work, "text_encoder")
     preparing = None
-    if not os.path.exists(words):  # beside the encoding of the clips, on the last device
+    if not os.path.exists(words):  # runs on the last device while the clips are encoded
         preparing = subprocess.Popen(command("text.py", "--bank", bank, "--out", words, "--minutes", args.text_minutes, *args.text.split(), many=False),
                                      env={**os.environ, "LOCAL_RANK": str(args.processes - 1)},
                                      stdout=open(os.path.join(work, "text.log"), "w"), stderr=subprocess.STDOUT)

@@ -22,7 +22,7 @@ def _ellipse(xp, x, y, cx, cy, rx, ry):
 
 
 def _polygon(xp, x, y, points):
-    """Convex polygon: the largest half-plane distance. `points` in clockwise order on screen (y down)."""
+    """Distance to a convex polygon: the largest half-plane distance. `points` in clockwise order on screen (y down)."""
     d = None
     for (x0, y0), (x1, y1) in zip(points, points[1:] + points[:1]):
         ex, ey = x1 - x0, y1 - y0
@@ -48,7 +48,7 @@ def _triangle(xp, x, y, w):
 
 
 def _star(xp, x, y, w):
-    """Five points, the first one up; each wedge is folded onto one edge."""
+    """Distance to a star of five points, the first one up; each wedge is folded onto one edge."""
     ang = xp.arctan2(x, -y)
     rad = xp.sqrt(x * x + y * y + 1e-9)
     step = 2 * math.pi / 5
@@ -62,7 +62,7 @@ def _star(xp, x, y, w):
 
 
 def _heart(xp, x, y, w):
-    """A square on its corner and two discs on its upper sides."""
+    """Distance to a heart: a square on its corner and two discs on its upper sides."""
     s, q = 0.56, math.sqrt(0.5)
     yy = y - 0.08
     box = (xp.abs(x) + xp.abs(yy)) * q - s
@@ -75,7 +75,7 @@ def _ring(xp, x, y, w):
 
 
 def _fish(xp, x, y, w):
-    """`w` in [-1, 1] wags the tail."""
+    """Distance to a fish; `w` in [-1, 1] wags the tail."""
     body = xp.maximum(_circle(xp, x, y, 0.18, 0.62, 1.12), _circle(xp, x, y, 0.18, -0.62, 1.12))
     yt = y + 0.22 * w * xp.clip(-0.4 - x, 0, 1)
     tail = _polygon(xp, x, yt, [(-0.3, 0.0), (-1.0, 0.56), (-1.0, -0.56)])
@@ -84,7 +84,7 @@ def _fish(xp, x, y, w):
 
 
 def _bird(xp, x, y, w):
-    """`w` in [-1, 1] flaps the wing."""
+    """Distance to a bird; `w` in [-1, 1] flaps the wing."""
     body = _ellipse(xp, x, y, -0.08, 0.14, 0.62, 0.44)
     head = _circle(xp, x, y, 0.50, -0.30, 0.33)
     tail = _polygon(xp, x, y, [(-0.42, 0.12), (-1.0, 0.18), (-0.92, -0.30)])
@@ -110,5 +110,5 @@ _FUNCTIONS = [_circle_shape, _square, _triangle, _star, _heart, _ring, _fish, _b
 
 
 def layers(xp, shape, x, y, w):
-    """Distances of one shape (by index): (silhouette, darker part, white part, black part); None where it has none."""
+    """Distances of one shape (by index): (silhouette, darker part, white part, black part); None for parts that it lacks."""
     return _FUNCTIONS[shape](xp, x, y, w)

@@ -1,9 +1,8 @@
-"""Prepares the text encoder: every row of an object's clause shall know its object and that object's place.
+"""Prepares the text encoder: every row of an object's clause should encode the object and its place.
 
 Linear heads on each row (thrown away afterwards) name colour, shape, motion and place of the object whose clause the row's token
-belongs to, and (with less weight) the whole scene: layout, both objects, background and time. It needs no clips and takes a
-minute of one device; `dit.py` then trains the encoder on together with the denoiser, which finds out much sooner which colour
-belongs to which object.
+belongs to, and (with less weight) the whole scene: layout, both objects, background and time. It needs no clips and takes a minute of one device.
+`dit.py` then continues to train the encoder together with the denoiser, which so learns much sooner which colour belongs to which object.
 
     python3 text.py --bank bank.npz --out text_encoder --minutes 1
 """
@@ -20,11 +19,12 @@ import dit
 from common import Clock, Team
 
 
-PLACES = 6  # of an object: alone, one of twins, left, right, upper (it moves right), lower
+PLACES = 6  # places of an object: alone, one of twins, left, right, upper (it moves right), lower
 
 
 def own_targets(owner, want):
-    """Colour, shape, motion and place [B, L, 4] of the object each token's clause is about (owner [B, L]: 1, 2 or 0 for none, -100)."""
+    """Returns colour, shape, motion and place [B, L, 4] of the object that each token's clause is about (owner [B, L] is 1 or 2, or 0 for none, which
+    gives -100)."""
     second = (owner == 2)[..., None]
     own = torch.where(second, want[:, None, 4:7], want[:, None, 1:4])
     layout = want[:, None, :1]

@@ -1,4 +1,4 @@
-"""Builds the tokenizer: a SentencePiece unigram model and the equal tokenizer.json.
+"""Builds the tokenizer: a SentencePiece unigram model and the equivalent tokenizer.json.
 
 The vocabulary comes from captions of the world (most of the weight), from the words of the Python standard library's own
 documentation strings, and from the common Chinese characters (level 1 of GB 2312), so that ordinary words are not unknown.
@@ -23,13 +23,13 @@ MAX_TOKENS = 47  # longest caption in training, with </s>
 
 
 def hanzi():
-    """The 3,755 characters of GB 2312 level 1."""
+    """Returns the 3,755 characters of GB 2312 level 1."""
     raw = (bytes((0xA0 + row, 0xA0 + col)) for row in range(16, 56) for col in range(1, 95))
     return [c for c in (b.decode("gb2312", "ignore") for b in raw) if c]
 
 
 def words():
-    """English words of the standard library's documentation strings, commonest first."""
+    """Returns English words of the standard library's documentation strings, the commonest first."""
     count = Counter()
     warnings.simplefilter("ignore")
     for module in sorted(m.name for m in pkgutil.iter_modules() if not m.ispkg and m.name in __import__("sys").stdlib_module_names):

@@ -23,7 +23,7 @@ CONFIG = dict(base_dim=16, z_dim=16, dim_mult=[1, 2, 4, 4], num_res_blocks=2, at
 # ------------------------------------------------------------------------------------------- the whole-clip network
 # Activations are [B * T, C, H, W], frames of a clip one after the other; t is the number of frames.
 def _shifted(x, t, kt, stride=1, pad=True):
-    """Each frame with its kt - 1 predecessors (zeros before the first) stacked on the channels: [B * T', kt * C, H, W], and T'."""
+    """Stacks each frame and its kt - 1 predecessors (zeros before the first) on the channels: returns [B * T', kt * C, H, W], and T'."""
     x = x.unflatten(0, (-1, t))
     if pad:
         x = F.pad(x, (0, 0, 0, 0, 0, 0, kt - 1, 0))
@@ -33,7 +33,7 @@ def _shifted(x, t, kt, stride=1, pad=True):
 
 
 def _conv(m, x, t):
-    """Causal convolution; a kernel of three frames runs as a 2-D convolution over three stacked frames."""
+    """Applies a causal convolution; a kernel of three frames runs as a 2-D convolution over three stacked frames."""
     w = m.weight
     kt, k = w.shape[2], w.shape[3]
     if kt > 1:
@@ -68,7 +68,7 @@ def _mid(m, x, t):
 
 
 def _resample(m, x, t):
-    """Up- or downsampling, (activations, frames): the first frame passes the convolutions in time by."""
+    """Up- or downsamples; returns (activations, frames). The first frame skips the convolutions in time."""
     conv = m.resample[1]
     if m.mode == "upsample3d":
         x = x.unflatten(0, (-1, t))
@@ -87,7 +87,7 @@ def _resample(m, x, t):
 
 
 def encode(vae, x):
-    """Clips x [B, 3, 1 + 4k, H, W] in -1..1 to (mean, log variance), each [B, z, 1 + k, H / 8, W / 8]."""
+    """Encodes clips x [B, 3, 1 + 4k, H, W] in -1..1 to (mean, log variance), each [B, z, 1 + k, H / 8, W / 8]."""
     e, t = vae.encoder, x.shape[2]
     h = _conv(e.conv_in, x.transpose(1, 2).flatten(0, 1), t)
     for layer in e.down_blocks:
@@ -101,7 +101,7 @@ def encode(vae, x):
 
 
 def decode(vae, z):
-    """Latents z [B, z, 1 + k, h, w], not normalised, to clips [B, 3, 1 + 4k, 8h, 8w]; not clamped."""
+    """Decodes latents z [B, z, 1 + k, h, w], not normalised, to clips [B, 3, 1 + 4k, 8h, 8w], not clamped."""
     d, t = vae.decoder, z.shape[2]
     h = _conv(vae.post_quant_conv, z.transpose(1, 2).flatten(0, 1), t)
     h = _mid(d.mid_block, _conv(d.conv_in, h, t), t)
@@ -120,13 +120,13 @@ def coloured(x):
 
 
 def loss_of(vae, x, late, weights=None):
-    """Reconstruction loss of clips x; `late` (0..1 tensor) brings in the squared error. Returns (loss, mean squared error). weights(x): how much
-    each value counts, besides its frame; left out: objects more than what is around them."""
+    """Returns the reconstruction loss of clips x; `late` (a tensor, 0..1) brings in the squared error. Returns (loss, mean squared error).
+    weights(x): how much each value counts, besides its frame; by default objects count more than their surroundings."""
     mean, logvar = encode(vae, x)
     z = mean + torch.exp(0.5 * logvar.clamp(-30, 20)) * torch.randn_like(mean)
     d = decode(vae, z) - x
     w = (weights or coloured)(x)
-    w = w * torch.cat([torch.full_like(w[:, :, :1], 4.0), torch.ones_like(w[:, :, 1:])], 2)  # the first frame has its own path
+    w = w * torch.cat([torch.full_like(w[:, :, :1], 4.0), torch.ones_like(w[:, :, 1:])], 2)  # the first frame has its own path through the network
     rec = (w * (d.abs() + 4.0 * late * d * d)).mean()
     edge = (d[..., 1:] - d[..., :-1]).abs().mean() + (d[..., 1:, :] - d[..., :-1, :]).abs().mean()
     flow = (d[:, :, 1:] - d[:, :, :-1]).abs().mean()
@@ -135,26 +135,26 @@ def loss_of(vae, x, late, weights=None):
 
 
 def pool(seed, n):
-    """Numbers of n training scenes, [n, BG + 2 OBJ]."""
+    """Draws the numbers of n training scenes, [n, BG + 2 OBJ]."""
     rng = np.random.default_rng(seed)
     return torch.from_numpy(world.pack([world.sample_scene(rng) for _ in range(n)]))
 
 
 def draw(bank, n, rng):
-    """n packed scenes: the background of one, the objects of another."""
+    """Draws n packed scenes, each with the background of one scene and the objects of another."""
     p = bank[rng.integers(0, len(bank), n)].clone()
     p[:, :world.BG] = bank[rng.integers(0, len(bank), n), :world.BG]
     return p
 
 
 def psnr(mse):
-    """Decibels of a mean squared error between clips in -1..1."""
+    """Converts a mean squared error between clips in -1..1 to decibels."""
     return 10 * math.log10(4 / max(mse, 1e-12))
 
 
 @torch.no_grad()
 def evaluate(vae, device, n=64, batch=8, chunked=False):
-    """PSNR of held-out clips: (mean over clips, mean of first frames, lowest clip). `chunked` uses the reference's own walk."""
+    """Returns the PSNR of held-out clips: (mean over clips, mean of first frames, lowest clip). `chunked` uses the reference's own walk."""
     scenes = [world.Scene.of(i["scene"]) for i in world.heldout_set(n)]
     p = torch.from_numpy(world.pack(scenes)).to(device)
     all_, first = [], []
@@ -177,8 +177,8 @@ def build(resume=None):
         return AutoencoderKLWan.from_pretrained(resume, torch_dtype=torch.float32)
     vae = AutoencoderKLWan(**CONFIG)
     with torch.no_grad():
-        vae.quant_conv.bias[CONFIG["z_dim"]:] = -5.0  # starts with little noise on the latents
-        for m in vae.modules():                       # and with every residual block passing its input on
+        vae.quant_conv.bias[CONFIG["z_dim"]:] = -5.0  # training starts with little noise on the latents
+        for m in vae.modules():                       # and with residual blocks that only pass their input on
             if hasattr(m, "conv_shortcut"):
                 m.conv2.weight.zero_()
                 m.conv2.bias.zero_()
@@ -186,7 +186,7 @@ def build(resume=None):
 
 
 def check():
-    """The whole-clip network against the reference's chunked walk, float64: largest difference relative to the largest value."""
+    """Compares the whole-clip network with the reference's chunked walk in float64: returns the largest difference relative to the largest value."""
     torch.manual_seed(0)
     vae = build()
     for m in vae.modules():

@@ -1,8 +1,7 @@
 """The procedural world: scenes, captions in English and Chinese, and the renderer.
 
-A clip is `FRAMES` RGB frames of `SIZE` x `SIZE` at `FPS`. Screen units run from -1 to 1 on both axes, x right, y down; time from
-0 (first frame) to 1 (last). A scene is data (`Scene`); `pack` turns scenes into one float array and `render` draws a batch of them.
-"""
+A clip is `FRAMES` RGB frames of `SIZE` x `SIZE` at `FPS`. Screen units run from -1 to 1 on both axes, x to the right and y down; time runs from 0
+(first frame) to 1 (last). A scene is data (`Scene`); `pack` turns scenes into one float array and `render` draws a batch of them."""
 import json
 import math
 import os
@@ -23,7 +22,7 @@ COLOURS = {
 MOTIONS = ["left", "right", "up", "down", "spin", "grow", "shrink", "bounce"]
 BACKGROUNDS = ["sky", "hills", "sea", "grid", "city", "desert", "mountains"]
 TIMES = ["day", "night"]
-ROUND = ("circle", "ring")  # turning does not show on these
+ROUND = ("circle", "ring")  # turning is invisible on these
 
 
 @dataclass
@@ -35,7 +34,8 @@ class Object:
 
 @dataclass
 class Scene:
-    """`layout`: single; twin (two equal objects, one motion); pair (left and right, different objects); pass (two rows, opposite ways)."""
+    """A scene. `layout` is single; twin (two equal objects, one motion); pair (left and right, different objects); or pass (two rows, opposite
+    directions)."""
     layout: str
     objects: list
     background: str
@@ -52,7 +52,7 @@ class Scene:
 
 
 def held_out(o):
-    """True for the (colour, shape, motion) combinations that no training clip contains: about one in eight."""
+    """Returns True for the (colour, shape, motion) combinations that no training clip contains: about one in eight."""
     return zlib.crc32(f"{o.colour} {o.shape} {o.motion}".encode()) % 8 == 3
 
 
@@ -64,7 +64,7 @@ def _object(rng, motions):
 
 
 def sample_scene(rng, split="train", mix=(0.46, 0.14, 0.26, 0.14)):
-    """A random scene. `split`: train (no object is held out), heldout (at least one is); `mix`: shares of the layouts."""
+    """Draws a random scene. `split`: train (no object is held out) or heldout (at least one is); `mix`: shares of the layouts."""
     while True:
         layout = str(rng.choice(["single", "twin", "pair", "pass"], p=mix))
         if layout in ("single", "twin"):
@@ -140,7 +140,7 @@ ZH_TIME = {"day": ["白天", "晴朗的白天", "大白天"], "night": ["夜晚"
 
 
 def clean(text):
-    """What the pipeline's prompt cleaning does to the captions' characters."""
+    """Changes the characters of captions like the pipeline's prompt cleaning."""
     return text.replace("，", ",")
 
 
@@ -153,10 +153,8 @@ def _article(word):
 
 
 def caption(scene, rng, lang=None, clauses=False):
-    """One of many wordings of the scene, in English or Chinese; cleaned.
-
-    With `clauses` also where each object is spoken of: (text, [(start, end) of objects[0]'s clause, ...]), in characters.
-    """
+    """Draws one of many wordings of the scene, in English or Chinese, cleaned. With `clauses` it also returns where each object is mentioned: (text,
+    [(start, end) of objects[0]'s clause, ...]), in characters."""
     lang = lang or _pick(rng, ["en", "en", "zh"])
     text = clean(_english(scene, rng) if lang == "en" else _chinese(scene, rng))
     plain, spans, open_ = [], [(0, 0)] * len(scene.objects), {}
@@ -252,19 +250,19 @@ BG = 10   # background, night, five random numbers in 0..1, three spare
 
 
 def pack(scenes):
-    """Scenes to the renderer's numbers, float32 [N, BG + 2 * OBJ]; all randomness comes from each scene's seed."""
+    """Turns scenes into the renderer's numbers, float32 [N, BG + 2 * OBJ]; all randomness comes from each scene's seed."""
     out = np.zeros((len(scenes), BG + 2 * OBJ), np.float32)
     for row, s in zip(out, scenes):
         rng = np.random.default_rng(s.seed)
         u = lambda lo, hi: float(rng.uniform(lo, hi))
         row[0], row[1] = BACKGROUNDS.index(s.background), TIMES.index(s.time)
         row[2:7] = rng.random(5)
-        row[BG + OBJ + 10:BG + OBJ + 12] = 1  # an absent second object has some size
+        row[BG + OBJ + 10:BG + OBJ + 12] = 1  # an absent second object still needs a size
         two = len(s.objects) == 2
         k = 0.76 if two else 1.0
         rows = s.layout == "pass" or (s.layout == "twin" and s.objects[0].motion in ("left", "right"))
         swap = rng.random() < 0.5
-        if s.layout == "pass":  # a rule of this world: the one that moves right is the upper one (the caption need not say it)
+        if s.layout == "pass":  # a rule of this world: the object that moves right is the upper one (the caption need not say so)
             swap = s.objects[0].motion == "left"
         shared = None
         for i, o in enumerate(s.objects):
@@ -301,7 +299,7 @@ def pack(scenes):
                 tilt = 0.0
             p[:5] = 1, SHAPES.index(o.shape), *(c / 255 for c in COLOURS[o.colour])
             p[5:17] = x0, x1, y0, y1, bounce, r0, r1, tilt, turn, flip, u(2.6, 3.4), u(0, 1)
-            if s.layout == "twin":  # twins share everything but the place across their motion
+            if s.layout == "twin":  # twins share everything except their position across the direction of motion
                 if shared is None:
                     shared = p
                 else:
@@ -326,7 +324,7 @@ STARS, TOWERS = _constants()
 
 
 def background(torch, p):
-    """Backgrounds in 0..1, [B, 3, SIZE, SIZE], of packed scenes p [B, ...]. Static over a clip."""
+    """Draws the backgrounds, [B, 3, SIZE, SIZE] in 0..1, of packed scenes p [B, ...]. They do not change during a clip."""
     dev = p.device
     g = (torch.arange(SIZE, device=dev, dtype=torch.float32) + 0.5) * (2 / SIZE) - 1
     y, x = g.view(1, SIZE, 1), g.view(1, 1, SIZE)
@@ -438,7 +436,7 @@ def render(p, torch=None):
 
 # ---------------------------------------------------------------------------------------------------------------- splits
 def heldout_set(n, seed=2026):
-    """n held-out scenes, each with one caption: a list of dicts (caption, lang, scene); at most one per set of attributes."""
+    """Draws n held-out scenes with one caption each, at most one per set of attributes. Returns a list of dicts (caption, lang, scene)."""
     rng, out, seen = np.random.default_rng(seed), [], set()
     while len(out) < n:
         s = sample_scene(rng, "heldout")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which kernels one call of the Python package runs on a GPU, and how long each takes: the parts of an op whose whole is slower than it should be.
+"""Shows which kernels one call of the Python package runs on a GPU, and how long each takes, to find out why an op is slower than it should be.
 
     PYTHONPATH=BUILD/python bench/lab/op_kernels.py [--calls 20] EXPRESSION…
 
@@ -31,7 +31,7 @@ def main():
     parser.add_argument("expression", nargs="+")
     options = parser.parse_args()
     for expression in options.expression:
-        call = eval("lambda: " + expression, {"ops": ops, "torch": torch, "F": F, "t": t})  # the caller's own words, on the caller's machine
+        call = eval("lambda: " + expression, {"ops": ops, "torch": torch, "F": F, "t": t})  # safe: the caller's own expression
         with torch.no_grad():
             for _ in range(3):
                 call()

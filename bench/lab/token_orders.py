@@ -3,8 +3,9 @@ its middle, in tokens, and the worst block's. A cube of 128 tokens has 6.1, a bo
 
     python3 bench/lab/token_orders.py        # needs NumPy
 
-rods: src/models/wan/sparse.h's order, for sides of 4, 5 and 6. tiles: frames, rows and columns are cut at regular distances, with smaller tiles at the ends,
-tile after tile (Sliding Tile Attention's order, if the grid can be divided evenly). Morton and Hilbert: curves of the enclosing cube without the places outside the grid."""
+rods is the order of src/models/wan/sparse.h, for sides of 4, 5 and 6. tiles: frames, rows and columns are cut at regular distances, with smaller
+tiles at the ends, tile after tile (Sliding Tile Attention's order, if the grid can be divided evenly). Morton and Hilbert are curves of the enclosing
+cube without the places outside the grid."""
 
 import itertools
 

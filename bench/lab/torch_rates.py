@@ -1,4 +1,4 @@
-"""PyTorch's own rates on this CPU at the shapes of bench/notes/cpu.md: linear layers and attention, float32 and bf16, two threads, medians.
+"""Measures PyTorch's own rates on this CPU at the shapes of bench/notes/cpu.md: linear layers and attention, float32 and bf16, two threads, medians.
 
     .venv-reference/bin/python bench/lab/torch_rates.py
 """

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Attention on one GPU: ours beside cuDNN, FlashAttention-4 and SageAttention, in one run, in TFLOP/s.
+"""Times attention on one GPU, ours beside cuDNN, FlashAttention-4 and SageAttention, in one run, in TFLOP/s.
 
     bench/peers/attention.py BUILD [--json FILE]
 
 BUILD is a build folder with CUDA (target lab_flash90, which times our kernel beside cuDNN's before and after the peers). The peers
 need torch with CUDA; FlashAttention-4 (flash-attn-4 with nvidia-cutlass-dsl) and SageAttention 2++ are timed where they can be
-imported. bf16, head sizes 128 and 64, causal masks (their rates count the pairs that are seen), data like a model's: rows of norm 1 a value, a mean and a few outlier channels in k. Medians. What a
-peer's result differs from cuDNN's is relative to its norm. Peers are timed with their launches, ours and the program's cuDNN as
-CUDA graphs; that matters for the shapes with few keys only.
-"""
+imported. bf16, head sizes 128 and 64, causal masks (their rates count the pairs that are seen), data like a model's: values of size 1, a mean and a
+few outlier channels in k. Times are medians. The difference of a peer's result from cuDNN's is relative to its norm. Peers are timed with their
+launches, ours and the program's cuDNN as CUDA graphs; that matters for the shapes with few keys only."""
 import argparse
 import json
 import pathlib
@@ -70,7 +69,7 @@ def inputs(shape):
 
 
 def peers():
-    """A dict from a name to a function of q, k, v ([1, H, L, D]) and `causal`, which returns a call; the call's result is [1, H, Lq, D]."""
+    """Returns {name: function of q, k, v ([1, H, L, D]) and `causal`}. The function returns a call, whose result is [1, H, Lq, D]."""
     def cudnn(q, k, v, causal):
         def call():
             with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
@@ -103,7 +102,7 @@ def peers():
 
 
 def ours(build):
-    """A dict from shapes to {tile: TFLOP/s}; for 8 bits this includes the rounding. Prints how far the result is from cuDNN's."""
+    """Returns {shape: {tile: TFLOP/s}}; for 8 bits this includes the rounding. Prints how far the result is from cuDNN's."""
     out = subprocess.run([build / "bench/lab/lab_flash90", *TILES], check=True, stdout=subprocess.PIPE, text=True).stdout
     print("\n".join(line for line in out.splitlines() if "  8 bits  " in line))
     rows = {}
@@ -140,7 +139,7 @@ def main():
                 try:
                     call = make(q, k, v, shape.causal)
                     rate = shape.flops() / median_ms(call, 5 if shape.queries > 40000 else 15) / 1e9
-                except Exception as error:  # a peer that lacks the shape must not cost the others their figures
+                except Exception as error:  # the others still get their figures if a peer does not support the shape
                     print(f"{shape}, {name}: {str(error).splitlines()[0]}")
                     failed.add(name)
                     continue

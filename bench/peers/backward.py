@@ -1,8 +1,8 @@
-"""PyTorch's backward passes at the shapes of op_runner's *_backward cases, to be read beside
+"""Times PyTorch's backward passes at the shapes of op_runner's *_backward cases, to be read beside
 
     op_runner --device cuda --dtype bf16 --perf --kinds video,real --op rmsnorm_backward:
 
-Medians of events; inputs of the memory-bound ones rotate so that they are cold.
+Times are medians of CUDA events; the memory-bound passes rotate their inputs so that these are cold.
 
     python3 bench/peers/backward.py [attention] [norms]"""
 import math

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What an option costs in quality: two folders of clips of the same captions and seeds, judged (training/judge.py) and compared frame by frame.
+"""Measures what an option costs in quality: judges two folders of clips of the same captions and seeds (training/judge.py) and compares them frame by
+frame.
 
     tachyscope generate --model models/sprites --prompt-file captions.txt --device cuda --crf 12 -o dense/clip.mp4
     tachyscope generate … --attention int8 -o int8/clip.mp4
     python3 bench/peers/clip_quality.py dense int8 [--set models/sprites/heldout.json] [--limit 96]
 
-captions.txt has the captions of the set, a line each; the clips are clip-1.mp4, clip-2.mp4 and so on, as generate names them. The PSNR is that of the
+captions.txt has a line for each caption of the set; the clips are clip-1.mp4, clip-2.mp4 and so on, as generate names them. The PSNR is that of the
 decoded files, median and lowest of a clip. Needs numpy and ffmpeg.
 """
 import argparse

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Whether the file keeps pace with a GPU's decoder: frames at its rate into the writer that `generate` uses.
+"""Tests whether the encoder keeps pace with a GPU's decoder: sends frames at the decoder's rate to the writer that `generate` uses.
 
     python3 bench/peers/encode.py BUILD [--device cuda] [--threads N …] [--speeds NAME …] [--rounds 3] [--sizes 480p 720p 5b] [--json FILE]
 
-BUILD holds tachyscope and bench/lab/lab_encode_pace (ninja lab_encode_pace). Film-like frames are a clip of the shipped model, made
-first, enlarged, with grain; noise is every byte at random. Asked on 16 processors: complete at most 0.5 s after the last frame for film
-and 2.5 s for noise, the same bytes in every round (exit code 1 otherwise). Without options the encoder is as `generate` has it."""
+BUILD holds tachyscope and bench/lab/lab_encode_pace (ninja lab_encode_pace). Film-like frames come from a clip of the shipped model, which is made
+first, enlarged and given grain; noise has random bytes. On 16 processors the file must be complete at most 0.5 s after the last frame for film and
+2.5 s for noise, with the same bytes in every round (exit code 1 otherwise). Without options the encoder is set as in `generate`."""
 import argparse
 import json
 import pathlib

@@ -1,5 +1,5 @@
-"""The GPU comparison with PyTorch: a Wan transformer or VAE of true shape with random weights, diffusers' forward and ours
-on the same GPU in the same run: times, peak memory, and errors against the float32 reference.
+"""Compares with PyTorch on a GPU: runs diffusers' forward and ours, of a Wan transformer or VAE of true shape with random weights, on the same GPU in
+the same run, and gives times, peak memory, and errors against the float32 reference.
 
     python3 bench/peers/gpu.py OURS_GPU --what dit-1.3b|dit-14b|dit-fast|decode|encode [--size 480p|720p|704p|small|fast] [--vae 2.1|2.2] [--compile [--no-eager]] [--reference]
         [--layers N] [--sparse 0.3,0.5] [--plan]
@@ -42,11 +42,11 @@ WAN22_VAE = dict(base_dim=160, decoder_base_dim=256, z_dim=48, is_residual=True,
                  latents_mean=[0.0] * 48, latents_std=[1.0] * 48)
 
 
-FIGURES = {}  # of --json
+FIGURES = {}  # the figures for --json
 
 
 def note_ours(text, residual=""):
-    """The figures in ours_gpu's line: the replayed time if there is one."""
+    """Notes the figures in ours_gpu's line: the time of the replayed graph if there is one."""
     key = "ours" if not residual or "ours_ms" not in FIGURES else f"ours_{residual}"
     if found := re.search(r"median ([\d.]+) ms", text):
         FIGURES[f"{key}_ms"] = float(found.group(1))
@@ -98,7 +98,7 @@ def dit_options(args):
 
 
 def plan_dit(args, folder):
-    """Writes a checkpoint whose weights are a hole in the file, which is enough for planning."""
+    """Writes a checkpoint as a sparse file without weights, which is enough for planning."""
     from diffusers import WanTransformer3DModel
     with torch.device("meta"):
         model = WanTransformer3DModel(**dit_options(args))
@@ -119,7 +119,7 @@ def plan_dit(args, folder):
 
 
 class Fp8Linear(torch.nn.Module):
-    """A linear layer whose operands are rounded to e4m3, with a scale per row of each."""
+    """A linear layer whose operands are rounded to e4m3, with a scale for each row."""
 
     def __init__(self, linear):
         super().__init__()
@@ -156,7 +156,7 @@ def to_fp8(model):
 
 
 def dit_inputs(args, folder):
-    """Latents, text and timestep of a forward pass at args.size, on the GPU, and in files for our side."""
+    """Makes latents, text and timestep of a forward pass at args.size, on the GPU, and in files for our side."""
     t, h, w = SIZES[args.size]
     x = torch.randn(1, 16, t, h, w, device="cuda")
     text = torch.zeros(1, 512, 4096, device="cuda")
@@ -290,7 +290,7 @@ def ours_dit(args, folder, peers):
 
 
 def compiled_vae(model, x, decode, name, repeats):
-    """Sets up diffusers' fastest way: channels-last weights, with the decoder (encoder) of a latent frame compiled."""
+    """Sets up diffusers' VAE in its fastest form: channels-last weights, and the decoder (encoder) of a latent frame compiled."""
     for module in model.modules():
         if isinstance(module, torch.nn.Conv3d):
             module.to(memory_format=torch.channels_last_3d)
@@ -318,7 +318,7 @@ def run_vae(args, folder):
     t, h, w = SIZES[args.size]
     options = WAN22_VAE if args.vae == "2.2" else {}
     z, stride = options.get("z_dim", 16), options.get("scale_factor_spatial", 8)
-    h, w = h * 8 // stride, w * 8 // stride  # the picture's size stays
+    h, w = h * 8 // stride, w * 8 // stride  # the picture keeps its size
     model = AutoencoderKLWan(**options).to("cuda", torch.bfloat16)
     model.save_pretrained(folder / "model")
     model.requires_grad_(False)
@@ -342,7 +342,7 @@ def run_vae(args, folder):
             compiled_vae(model, x, decode, "  diffusers compiled, channels-last weights, bf16", args.repeats)
         reference = None
         if args.reference:
-            if args.compile:  # goes back from the compiled layers
+            if args.compile:  # this undoes the compilation of the layers
                 model = AutoencoderKLWan.from_pretrained(folder / "model").to("cuda")
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
             torch.backends.cudnn.benchmark = False

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long a generation takes to end after ctrl-C, wherever it is: loading, in the first step, in a later one, while it decodes.
+"""Measures how long a generation takes to end after ctrl-C at any point: while it loads, in the first step, in a later one, while it decodes.
 
     bench/peers/interrupt.py BUILD MODEL [--size 1280x720] [--frames 81] [--steps 4] [--device cuda] [--at load:10 denoise:0 denoise:1 decode:5]
                              [--limit 0.5] [--extra …]
@@ -37,7 +37,7 @@ def interrupt(command, folder, point):
     time.sleep(float(wait[0]) if wait else 0)
     start = time.monotonic()
     child.send_signal(signal.SIGINT)
-    code = child.wait()  # its pipes can hold more than the little that it prints
+    code = child.wait()  # waiting is safe, since it prints less than its pipes can hold
     return time.monotonic() - start, code, child.stderr.read().strip()[-200:]
 
 

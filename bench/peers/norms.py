@@ -1,10 +1,11 @@
-"""Memory-bound forward ops on one GPU in one run: PyTorch's, quack's where it is installed, and ours.
+"""Times memory-bound forward ops on one GPU in one run: PyTorch's, quack's if it is installed, and ours.
 
     python3 bench/peers/norms.py OP_RUNNER [--compile] [--json FILE]
 
 RMSNorm (F.rms_norm, composed of PyTorch's operations, quack), layer norm with modulation and group norm with silu (composed;
-with --compile through torch.compile too), bf16. The device's time in a CUDA graph of a hundred calls, inputs cold: sets of tensors
-of four times the second-level cache in turn. Ours is `op_runner --perf`, which does the same. OP_RUNNER is build/tests/unit/ops/op_runner."""
+with --compile through torch.compile too), bf16. The times are the device's in a CUDA graph of a hundred calls. Inputs are cold: the calls take turns
+with sets of tensors that are four times as large as the second-level cache. Ours is `op_runner --perf`, which does the same. OP_RUNNER is
+build/tests/unit/ops/op_runner."""
 import argparse
 import json
 import pathlib
@@ -21,7 +22,7 @@ QUACK_RATIO = [0.800, 0.826, 0.833, 0.858, 0.874, 0.829, 0.807, 0.897]
 
 
 def graph_us(make, work):
-    """Microseconds of one call of work(*make()), of which a graph holds a hundred."""
+    """Returns the microseconds of one call of work(*make()), from a graph of a hundred."""
     first = make()
     size = sum(t.numel() * t.element_size() for t in first) * 3 // 2
     cache = torch.cuda.get_device_properties(0).L2_cache_size
@@ -41,7 +42,7 @@ def graph_us(make, work):
     with torch.cuda.graph(graph):
         for _ in range(turns):
             for tensors in sets:
-                work(*tensors)  # its results go back to the graph's memory at once, as a model's do
+                work(*tensors)  # the results' memory returns to the graph's pool at once, as in a model
     times = []
     for i in range(22):
         begin.record()
@@ -56,7 +57,7 @@ def ours(op_runner, op):
     out = subprocess.run([op_runner, "--device", "cuda", "--dtype", "bf16", "--perf", "--kinds", "real,video", "--op", f"{op}:"], capture_output=True, text=True, timeout=120)
     times = {}
     for case, us in re.findall(rf"perf +{op}:(\S+?):\w+ +([\d.]+) us", out.stdout):
-        times.setdefault(case, float(us))  # the table's first entry
+        times.setdefault(case, float(us))  # only the first time that the table has for a case
     if not times:
         raise SystemExit(f"{op_runner} --perf --op {op}: no times: {out.stderr[-300:]}")
     return times

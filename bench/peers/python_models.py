@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""`tachyscope.optimize` in models of diffusers and transformers, at their sizes with random weights, beside the models as they are and
-beside torch.compile: the time of one forward pass, all variants alternating in one run.
+"""Times one forward pass of models of diffusers and transformers, at their sizes with random weights: as they are, with `tachyscope.optimize`, and
+with torch.compile. All variants alternate in one run.
 
     PYTHONPATH=BUILD/python bench/peers/python_models.py [--model wan ltx llama] [--no-compile] [--variants NAME…] [--parts] [--kernels] [--tiny] [--json FILE]
 
 wan    Wan 2.1 1.3B, 81x480x832, batch 1          ltx    LTX-Video 2B, 49 frames of 512x768, batch 2 (guidance)
 llama  LLaMA 3 8B: 4,096 tokens at once, and one token behind 4,096 (each variant with its own cache, 32 tokens a round)
 The compiled variants compile a model's repeated blocks (diffusers' compile_repeated_blocks); their first call is not counted, and where
-it takes longer than --compile-seconds the variant is left out. A model that fails leaves the others their figures.
+it takes longer than --compile-seconds the variant is left out. If a model fails, the others still get their figures.
 """
 import argparse
 import copy
@@ -81,7 +81,7 @@ def as_published(model):
 
 
 def variant(model, name):
-    """A copy of the model with this variant's treatment."""
+    """Returns a copy of the model changed as this variant says."""
     model = copy.deepcopy(model)
     if name in PARTS:
         from tachyscope import _optimize
@@ -111,7 +111,7 @@ def milliseconds(call, device):
 
 
 class Overdue(BaseException):
-    """Not an Exception, because torch would take that for an error in the code that it compiles."""
+    """A time limit was exceeded. This is not an Exception, which torch would take for an error in the code that it compiles."""
 
 
 def first_call(call, limit):
@@ -131,7 +131,7 @@ def first_call(call, limit):
 
 
 def first_calls(calls, options):
-    """A dict from names to (distance of the result from eager's, seconds), for the variants that give one."""
+    """Returns {name: (distance of the result from eager's, seconds)} for the variants whose first call succeeds."""
     found, theirs = {}, None
     for name, call in calls.items():
         try:
@@ -148,7 +148,7 @@ def first_calls(calls, options):
 
 
 def in_turns(calls, options):
-    """A dict from names to the median of the rounds."""
+    """Runs the calls alternating; returns {name: median of the rounds}."""
     for call in calls.values():
         call()
     times = {name: [] for name in calls}
@@ -159,7 +159,7 @@ def in_turns(calls, options):
 
 
 def print_kernels(name, call, rows=24):
-    """The work of one call on the GPU, by kernel, and the time from the first kernel's start to the last one's end."""
+    """Prints the GPU work of one call by kernel, and the time from the first kernel's start to the last one's end."""
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as profile:
         call()
@@ -176,14 +176,14 @@ def print_kernels(name, call, rows=24):
 
 
 def decoding(model, tokens, count=32):
-    """Makes one token after the other behind `tokens`; the cache is cut back before each round, so that all rounds are alike."""
+    """Makes one token after the other following `tokens`; the cache is cut back before each round, so that all rounds are alike."""
     with torch.no_grad():
         cache = model(tokens, use_cache=True).past_key_values
     behind = tokens.shape[1]
 
     def call():
         if cache.get_seq_length() > behind:
-            cache.crop(behind - cache.get_seq_length())  # removes that many
+            cache.crop(behind - cache.get_seq_length())  # a negative number removes that many tokens
         token = tokens[:, -1:]
         for _ in range(count):
             token = model(token, past_key_values=cache, use_cache=True).logits[:, -1:].argmax(-1)
@@ -258,7 +258,7 @@ def main():
             traceback.print_exc()
             failed.append(name)
         torch.compiler.reset()
-        gc.collect()  # our replacement of a module's forward refers to the module, in a cycle
+        gc.collect()  # a module and our replacement of its forward refer to each other
         print(f"{name}: {time.perf_counter() - begin:.0f} s in all", flush=True)
         if options.json:
             with open(options.json, "w") as file:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The Python package's calls beside torch's and, where they can be imported, quack's and Liger's: device time and host time.
+"""Measures the device time and the host time of the Python package's calls beside torch's and, if they can be imported, quack's and Liger's.
 
     PYTHONPATH=BUILD/python bench/peers/python_ops.py [--device cpu] [--host-only] [--quack [FOLDER ...]] [--json FILE]
 
@@ -39,7 +39,7 @@ def composed(x, weight, eps=1e-6):
 
 
 def rms_norms():
-    """A dict from names to functions of x and weight; peers that are not installed are left out."""
+    """Returns {name: function of x and weight}; peers that are not installed are left out."""
     calls = {
         "ours": lambda x, weight: ops.rms_norm(x, weight, 1e-6),
         "F.rms_norm": lambda x, weight: F.rms_norm(x, x.shape[-1:], weight, 1e-6),
@@ -59,7 +59,7 @@ def rms_norms():
 
 
 def usable(calls, tensors, wanted=()):
-    """The calls that accept these tensors; afterwards they have made whatever they make on first use. A peer may not support a shape or this GPU,
+    """Returns the calls that accept these tensors, each run once, so that first-use work is done. A peer may not support a shape or this GPU,
     which is an error for those that are `wanted`."""
     found = {}
     for name, call in calls.items():

@@ -1,10 +1,10 @@
-"""What float32 costs a quantised transformer on a CPU: one block of the 1.3B's shape with random weights, as GGUF, in e4m3 with scales, and
+"""Measures what float32 costs a quantised transformer on a CPU: one block of the 1.3B's shape with random weights, as GGUF, in e4m3 with scales, and
 dequantised into float32 and bfloat16; one forward pass of 1,560 tokens each, packed and mapped, by one or several builds in turn.
 
     python bench/peers/quantised_cpu.py BUILD/tachyscope [OTHER/tachyscope …] [--repeats 3] [--threads 2] [--forms Q8_0,f32]
 
-Seconds are processor time of the pass alone: the least of some runs, less that of a pass of one token, which loads the same weights (shown
-beside it). Errors are those of the files of tests/golden/quantised against the float64 reference."""
+The seconds are the processor time of the pass alone: the shortest of several runs, minus that of a pass of one token, which loads the same weights
+(shown beside it). Errors are those of the files of tests/golden/quantised against the float64 reference."""
 
 import argparse
 import os
@@ -32,7 +32,7 @@ GOLDEN = {"dit_gguf": "transformer", "dit_scaled": "transformer", "t5_gguf": "te
 
 
 def make_files(folder):
-    """A dict from forms to the transformer's files, each in a folder with its config."""
+    """Returns {form: the transformer's file}, each in a folder with its config."""
     torch.manual_seed(1)
     model = WanTransformer3DModel(**SHAPE)
     state = {layouts._rename(k, layouts._DIT): v.detach().float() for k, v in model.state_dict().items()}

@@ -1,9 +1,9 @@
-"""A model folder of Wan2.1's shape (1.3B or 14B) with random weights (bfloat16 transformer, base 96 VAE), for timing and for
-runs that must repeat themselves: the umT5 is a token one, since no work of bench/peers runs it. Made on a GPU where there is one.
+"""Makes a model folder of Wan2.1's shape (1.3B or 14B) with random weights (bfloat16 transformer, base 96 VAE), for timing and for repeatability
+tests. The umT5 is only a placeholder, since nothing in bench/peers runs it. The weights are made on a GPU if there is one.
 
     bench/peers/random_model.py FOLDER [--shape 14B] [--layers 30] [--two-files]
 
-A14B and A14B-I2V are of two experts (Wan2.2), transformer/ and transformer_2/. Both are loaded for themselves in any case; on
+A14B and A14B-I2V have two experts (Wan2.2), transformer/ and transformer_2/. Each is loaded separately in any case; on
 disk the second is a link to the first, which saves 28 GB, unless --two-files asks for other weights.
 """
 

@@ -1,4 +1,4 @@
-"""The reference's side of bench/peers: diffusers on torch, eager, one job a line on stdin, one JSON line back.
+"""The reference's side of bench/peers: eager diffusers on torch. It reads one job per line from stdin and answers each with a line of JSON.
 
     {"work": "generate", "model": DIR, "prompt": TEXT, "steps": 20}          → total, step, decode (seconds)
     {"work": "decode", "model": DIR, "frames": 17, "size": 256, "dtype": "f32"}

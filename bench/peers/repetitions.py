@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Whether a run on a GPU ever gives other latents: bench/lab/repeat in several processes, over a folder of random weights.
+"""Tests whether a run on a GPU ever gives different latents, by bench/lab/repeat in several processes on a folder of random weights.
 
     bench/peers/repetitions.py BUILD [--folder FOLDER] [--shape 14B] [--layers 4] [--reps 200] [--processes 4] [--size 832x480] [--frames 33]
                                [--parallel 1] [--trace 10] [--verify 10] [--json FILE]
 
 Makes FOLDER (bench/peers/random_model.py) unless it is there; without --folder a temporary one. The first process runs as users do,
-each further one with TACHY_STRESS=its number: delays at random, fresh memory filled with another byte. Every 10th repetition compares the
-weights on the GPU with the files, every 10th of the stressed processes is traced range by range. All processes must give the same
-latents after every step. Exit code 1 when anything differed. --parallel lets several processes share the GPU.
-"""
+each further one with TACHY_STRESS set to its number: it has random delays, and fresh memory is filled with another byte. Every 10th repetition
+compares the weights on the GPU with the files, and every 10th of the stressed processes is traced range by range. All processes must give the same
+latents after every step. Exit code 1 when anything differed. --parallel lets several processes share the GPU."""
 import argparse
 import concurrent.futures
 import json
@@ -61,7 +60,7 @@ def main():
         with concurrent.futures.ThreadPoolExecutor(args.parallel) as pool:
             results = list(pool.map(lambda number: process(args, folder, scratch, number), range(args.processes)))
     totals = [sum(int(summary.group(i)) if summary else 0 for _, summary, _ in results) for i in (1, 3, 4, 5)]
-    unlike = sum(hashes != results[0][2] for _, _, hashes in results)  # processes with other latents than the first
+    unlike = sum(hashes != results[0][2] for _, _, hashes in results)  # the number of processes whose latents differ from the first one's
     figures = dict(zip(("repetitions", "verified", "traced", "different"), totals), processes=args.processes, layers=args.layers, unlike=unlike,
                    failed=sum(code != 0 or summary is None for code, summary, _ in results), latents=next((s.group(6) for _, s, _ in results if s), None))
     if args.json:

@@ -1,4 +1,4 @@
-"""A model folder of Wan2.1's true shapes without any value: sparse files, kilobytes on the disk, for `--plan` and `--plan --gpu`.
+"""Makes a model folder of Wan2.1's true shapes without values, for `--plan` and `--plan --gpu`: the files are sparse and take kilobytes on the disk.
 
     bench/peers/shape_model.py FOLDER [--shape 1.3B|14B|14B-talk]
     tachyscope generate "a cat" --model FOLDER --size 1280x720 --plan --gpu h200

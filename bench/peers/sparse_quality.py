@@ -1,11 +1,11 @@
-"""What block-sparse attention costs in quality: clips of a shipped model's held-out captions with --sparse-attention beside the dense ones of the
-same seeds: PSNR of the frames, and what the judge (training/judge.py) reads in them.
+"""Measures what block-sparse attention costs in quality. It compares clips of a shipped model's held-out captions, made with --sparse-attention, with
+the dense ones of the same seeds: the PSNR of the frames, and what the judge (training/judge.py) reads in them.
 
     python3 bench/peers/sparse_quality.py build/bench/peers/clips [--model models/sprites] [--device cpu|cuda] [--dtype bf16] [--size 128x128x33]
         [--limit 240] [--shares 0.3,0.5,0.7] [--choosers top-k,sliding-tile] [--dense-steps 0,-1]
 
---dense-steps: -1 is the default of generate. A line a configuration: blocks kept of how many, median and lowest PSNR of a clip (over all its values),
-percentages of attributes right, clips with everything right. Without --size the model's own."""
+In --dense-steps, -1 is the default of generate. Each configuration gets a line: the number of blocks that are kept, median and lowest PSNR of a clip
+(over all its values), percentages of attributes right, clips with everything right. Without --size the model's own size is used."""
 
 import argparse
 import json
@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "training"))
 import judge  # noqa: E402
 
 BLOCK = 128  # in tokens
-STRIDE, PATCH = (4, 8, 8), (1, 2, 2)  # those of the VAE of models/sprites and of its transformer
+STRIDE, PATCH = (4, 8, 8), (1, 2, 2)  # the VAE's and the transformer's, of models/sprites
 
 
 def clips(args, items, sparse=()):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A talking photo on a GPU, stage by stage: InfiniteTalk on Wan2.1-I2V-14B of true shape with random weights, 120 frames.
+"""Times a talking photo on a GPU, stage by stage: InfiniteTalk on Wan2.1-I2V-14B of true shape with random weights, 120 frames.
 
     python3 bench/peers/talk.py build/tachyscope [--rows 1024 576 512] [--kinds bf16 int8 fp8-int8] [--windows infinitetalk even] [--models FOLDER] [--json FILE]
     python3 bench/peers/talk.py build/tachyscope --list --models /dev/shm --budget 480      # LIST below, most wanted first, as many as there is time for
@@ -7,9 +7,10 @@
     python3 bench/peers/talk.py build/tachyscope --tiny --device cpu          # the script itself, anywhere
 
 Each row is one process of `tachyscope talk` with --json, whose events tell the seconds of each stage; what is loaded in a stage counts as
-"load". Three steps, one pass each, as --preset talk-3 has them. The folder takes 39 GB (transformer 33, InfiniteTalk 5, CLIP 1.3); its
-umT5 is a token one, which is stated. With --list a table comes last: seconds beside those asked, the GPU memory that --plan says and the most that nvidia-smi showed above what was taken before, and
-a hash of the video's samples, by which rows of one picture are compared. Needs torch, diffusers and transformers."""
+"load". There are three steps of one pass each, as in --preset talk-3. The folder takes 39 GB (transformer 33, InfiniteTalk 5, CLIP 1.3); its umT5 is
+only a placeholder, which the output mentions. With --list a table comes last: seconds beside the targets, the GPU memory that --plan predicts, the
+most that nvidia-smi showed above the memory in use before, and a hash of the video's samples, by which rows of one picture are compared. Needs torch,
+diffusers and transformers."""
 import argparse
 import hashlib
 import json
@@ -28,7 +29,7 @@ sys.path[:0] = [str(ROOT / "tests" / "reference"), str(pathlib.Path(__file__).re
 SIZES = {"1024": (1024, 1024), "576": (576, 1024), "512": (512, 512), "tiny": (64, 64)}
 KINDS = {"bf16": [], "int8": ["--attention", "int8"], "fp8": ["--math", "fp8"], "fp8-int8": ["--math", "fp8", "--attention", "int8"], "f32": ["--level", "safe"]}
 FRAMES = 120
-# size, kind, windows, further options, target (seconds, loaded, or a factor of the row named)
+# size, kind, windows, further options, target (seconds without loading, or a factor of the named row)
 LIST = [("1024", "bf16", "infinitetalk", [], 84), ("512", "fp8-int8", "infinitetalk", [], 6.5), ("512", "fp8-int8", "infinitetalk", ["--max-vram", "22GiB"], (1.02, 1)),
         ("512", "fp8-int8", "infinitetalk", ["--max-vram", "10GiB"], (1.1, 1)), ("576", "bf16", "infinitetalk", [], 33), ("576", "fp8-int8", "even", [], 16),
         ("1024", "fp8-int8", "even", [], 39), ("1024", "fp8-int8", "infinitetalk", [], 56)]
@@ -108,7 +109,7 @@ def inputs(folder):
 
 
 class Watch(threading.Thread):
-    """The most memory that nvidia-smi shows while this object lives, in MiB above the first value."""
+    """Records the most memory that nvidia-smi shows while this object exists, in MiB above the first value."""
     def __init__(self):
         super().__init__(daemon=True)
         self.first, self.most, self.ended = self.used(), 0, threading.Event()
@@ -133,7 +134,7 @@ class Watch(threading.Thread):
 
 
 def samples_hash(path):
-    """A hash of an mp4's mdat boxes: its pictures and sound without the metadata."""
+    """Returns a hash of an mp4's mdat boxes, which hold its pictures and sound without the metadata."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while head := file.read(8):
@@ -163,7 +164,7 @@ def table(report):
 
 def run(binary, folder, size, kind, windows, device, more):
     width, height = SIZES[size]
-    film = folder / f"out-{os.getpid()}.mp4"  # several may run at once
+    film = folder / f"out-{os.getpid()}.mp4"  # several processes may run at once
     command = [binary, "talk", "--photo", folder / "photo.png", "--audio", folder / "speech.wav", "--model", folder, "--infinitetalk", folder / "infinitetalk.safetensors",
                "--audio-encoder", folder / "audio_encoder", "--preset", "talk-3", "--size", f"{width}x{height}", "--windows", windows, "--device", device, "--json",
                *([] if kind == "f32" else ["--level", "aggressive"]), *KINDS[kind], *more, "-o", film]
@@ -243,7 +244,7 @@ def main():
                     if args.json:
                         args.json.write_text(json.dumps(report, indent=1))
         for r in report:
-            if "device_ms" in r:  # for the transformer and the VAE alike
+            if "device_ms" in r:  # both for the transformer and for the VAE
                 print(f"{r['row']} {r['kind']}: share of each kind of work on the GPU:", ", ".join(f"{k} {100 * v / sum(r['device_ms'].values()):.1f} %" for k, v in r["device_ms"].items()))
     if any("failed" in r for r in report):
         sys.exit(1)

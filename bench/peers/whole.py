@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""From the prompt to the finished file on a GPU, ours and diffusers, stage by stage: models of true shape with random weights.
+"""Times ours and diffusers on a GPU from the prompt to the finished file, stage by stage, with models of true shape with random weights.
 
     python3 bench/peers/whole.py build/tachyscope [--rows 1.3b 5b] [--models FOLDER] [--repeats 2] [--ours-only] [--json FILE]
 
-Ours is the whole process each time, `tachyscope generate … -o clip.mp4`: "file" is what is left to encode and write when the last frame
-has been decoded. diffusers is one process that makes the video twice: the first call with its import, load and compilation is "cold",
-the second and its export "warm". Attention is cuDNN's on both sides; 1.3b is compiled (compile_repeated_blocks). Weights being random,
-the frames are noise: the worst case for an encoder. The folders take 11.4 GB (umT5, shared) + 3.3 and 11.5 GB; with --models they are
-kept and found again. Needs torch with CUDA, diffusers, transformers and OpenCV (its export)."""
+Ours is the whole process each time, `tachyscope generate … -o clip.mp4`: "file" is the time to encode and write the rest after the last frame has
+been decoded. diffusers is one process that makes the video twice: the first call with its import, load and compilation is "cold", the second and its
+export "warm". Attention is cuDNN's on both sides; 1.3b is compiled (compile_repeated_blocks). Since weights are random, the frames are noise, which
+is the worst case for an encoder. The folders take 11.4 GB (umT5, shared) + 3.3 and 11.5 GB; with --models they are kept for later runs. Needs torch
+with CUDA, diffusers, transformers and OpenCV (its export)."""
 import argparse
 import json
 import os
@@ -59,12 +59,12 @@ def make_model(folder, row, t5_folder, device):
         shutil.copytree(sprites / part, folder / part)
     index = json.loads((sprites / "model_index.json").read_text())
     index["expand_timesteps"] = row == "5b"
-    (folder / "model_index.json").write_text(json.dumps(index))  # written last: a folder without it is made anew
+    (folder / "model_index.json").write_text(json.dumps(index))  # written last: a folder without it is made again
     print(f"{row}: model made in {time.time() - start:.0f} s", flush=True)
 
 
 def run_ours(binary, folder, row, out, device):
-    """Seconds of each stage of one process, by when its progress lines arrive."""
+    """Returns the seconds of each stage of one process, from the times at which its progress lines arrive."""
     shape = ROWS[row]
     command = [binary, "generate", PROMPT, "-n", NEGATIVE, "--model", folder, "--device", device, "--size", f"{shape['width']}x{shape['height']}", "--frames", shape["frames"],
                "--steps", shape["steps"], "--guidance", GUIDANCE, "--seed", SEED, "--json", "-o", out]
@@ -76,7 +76,7 @@ def run_ours(binary, folder, row, out, device):
             now, event = time.time(), json.loads(line)
             if event["event"] == "progress":
                 stage = event["stage"]
-                if first is None:  # the time before the first stage began
+                if first is None:  # this is the time before the first stage began
                     first = stages["start"] = max(0.0, now - event["elapsed_seconds"] - start)
                     last = start + first
                 stages[stage] = stages.get(stage, 0) + now - last
@@ -93,7 +93,7 @@ def run_ours(binary, folder, row, out, device):
 
 
 def plan_of(binary, folder, row, device):
-    """The engine's plan before it runs: TFLOP and seconds of each stage."""
+    """Returns the engine's plan from before the run: TFLOP and seconds of each stage."""
     shape = ROWS[row]
     command = [binary, "generate", PROMPT, "-n", NEGATIVE, "--model", folder, "--device", device, "--size", f"{shape['width']}x{shape['height']}", "--frames", shape["frames"],
                "--steps", shape["steps"], "--guidance", GUIDANCE, "--plan", "--json"]
@@ -113,7 +113,7 @@ def run_peer(folder, row, device):
     shape, cuda = ROWS[row], device != "cpu"
     pipe = WanPipeline.from_pretrained(folder, torch_dtype=torch.bfloat16)
     if row != "5b":
-        pipe.vae.to(torch.float32)  # as diffusers' documentation does
+        pipe.vae.to(torch.float32)  # diffusers' documentation does the same
     pipe.to(device)
     pipe.set_progress_bar_config(disable=True)
     if cuda:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Worlds and streams on a GPU, block by block: ours beside the original's way of working in PyTorch, models of true shape with random weights.
+"""Times worlds and streams on a GPU, block by block: ours beside the original's computation in PyTorch, with models of true shape with random
+weights.
 
     python3 bench/peers/world.py build/tachyscope [--rows ROW …] [--models FOLDER] [--seconds 480] [--json FILE]
     python3 bench/peers/world.py build/tachyscope --list                              # the rows, with the seconds that each is expected to take
@@ -13,8 +14,9 @@ sizes with two steps (small):
     NAME-pinned    the same, all of them on the same two cores
     NAME-eager     the original's way in PyTorch (bench/peers/world_torch.py), NAME-compiled: by torch.compile
     sf-clip        81 frames from a prompt to the last frame, the second of two videos of one process
-Rows run in the order of ROWS, most wanted first; --seconds is a hard end: what would not fit is left out and said, and a row that runs too long is ended.
-Every row's figures are printed as they come, and a table of what must be reached comes last. Needs torch with CUDA, diffusers and safetensors for the rows of PyTorch."""
+Rows run in the order of ROWS, most wanted first; --seconds is a hard limit: rows that would not fit are left out and named, and a row that runs too
+long is stopped. Every row's figures are printed as they come, and a table of the targets comes last. Needs torch with CUDA, diffusers and
+safetensors for the rows of PyTorch."""
 import argparse
 import json
 import os
@@ -29,9 +31,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import world_model  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-SHAPES = {"mg2": "universal", "sf": "self-forcing", "small": "small", "world": None, "tiny": "tiny"}  # None: it is there already
+SHAPES = {"mg2": "universal", "sf": "self-forcing", "small": "small", "world": None, "tiny": "tiny"}  # None: the model exists already
 BLOCKS = {"mg2": 500, "sf": 100, "small": 500, "world": 500, "tiny": 6}
-# row: seconds that it is expected to take if its model is there already
+# row: the seconds that it is expected to take if its model exists already
 ROWS = {"mg2": 75, "mg2-eager": 45, "sf": 60, "sf-eager": 45, "mg2-queued": 30, "world": 15, "world-queued": 12, "small": 15, "small-queued": 12, "mg2-busy": 75, "sf-clip": 30,
         "sf-queued": 30, "mg2-compiled": 150, "small-eager": 30, "mg2-pinned": 75, "sf-busy": 55, "sf-compiled": 170}
 FEW = {"queued": 60, "eager": 30, "compiled": 30, "busy": None, "pinned": None}
@@ -75,7 +77,7 @@ class Busy:
 
 
 def ended(command, seconds, cores=None):
-    """A command's standard output. Raises a RuntimeError with its messages if it fails or runs too long."""
+    """Runs a command and returns its standard output. Raises a RuntimeError with its messages if it fails or runs too long."""
     command = [str(word) for word in command]
     pin = (lambda: os.sched_setaffinity(0, cores)) if cores else None
     try:
@@ -125,8 +127,8 @@ def theirs(args, row, folder, seconds):
 
 def clip(args, row, folder, seconds):
     """Times 81 frames as `generate` makes them block by block, in the second of two videos, which loads nothing. The time runs from the first block's beginning to
-    the last one's frames. These are assumed to come as long after its last step as the block before takes from its last step until the next one begins (for its
-    frames, and the pass that remembers)."""
+    the last one's frames. The time from the last block's last step to its frames is assumed to be the time that the block before took from its last
+    step to the next block (for its frames and the pass that updates the memory)."""
     size, frames = ("32x16", 5) if family(row) == "tiny" else ("832x480", 81)
     more = ["--block", "1"] if family(row) == "tiny" else []
     with tempfile.TemporaryDirectory() as out:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Folders of models that make videos block by block, of true shape with random weights, without PyTorch: for timing, not for looking at.
+"""Makes folders of models that generate videos block by block, of true shape with random weights, for timing only. PyTorch is not needed.
 
     bench/peers/world_model.py FOLDER --shape universal|self-forcing|small|tiny [--seed N]
 
@@ -8,8 +8,9 @@
     small         the sizes of the world that ships (training/steer/net.py), with the VAE of models/sprites
     tiny          that with less of everything, for tests of scripts
 
-Nothing is zero, what the original initialises with zeros (head, proj_mouse, proj_keyboard) least of all: a model whose last layer is zero computes the same
-whatever it computes. Values are bfloat16; a matrix has the spread that keeps its outputs as large as its inputs. Written under temporary names first."""
+No weight is zero, not even those that the original initialises with zeros (head, proj_mouse, proj_keyboard): with a last layer of zeros every output
+would be the same. Values are bfloat16; a matrix has the spread that keeps its outputs as large as its inputs. Files are written under temporary names
+first."""
 import argparse
 import json
 import math
@@ -38,7 +39,7 @@ SHAPES = {
 
 
 def bf16(value):
-    """The two bytes of a bfloat16, little end first."""
+    """Returns the two bytes of each bfloat16, little end first."""
     return struct.pack("<I", struct.unpack("<I", struct.pack("<f", value))[0] + 0x8000)[2:]
 
 
@@ -70,7 +71,7 @@ class Values:
 
 
 def kind_of(name, shape):
-    """Mean and spread of a tensor's values."""
+    """Returns the mean and the spread of a tensor's values."""
     if name.endswith("modulation"):
         return 0.0, 0.3
     if "gamma" in name or "norm" in name and name.endswith("weight") or len(shape) == 1 and name.endswith("weight"):
@@ -97,7 +98,7 @@ def write_safetensors(path, shapes, values, metadata=None):
 
 
 def transformer(s):
-    """Names and shapes as published."""
+    """Returns names and shapes as published."""
     dim, ffn, out, a = s["dim"], s["ffn"], {}, s["actions"]
 
     def linear(name, rows, columns, bias=True):
@@ -211,7 +212,7 @@ def write_vae(path, s, values):
 
 
 def write_text_encoder(folder, width, values):
-    """Writes a umT5 of one layer and that width, with the vocabulary of models/sprites."""
+    """Writes a umT5 of one layer of the given width, with the vocabulary of models/sprites."""
     made = json.loads((SPRITES / "text_encoder" / "config.json").read_text())
     made |= {"d_model": width, "d_ff": 64, "num_layers": 1, "num_decoder_layers": 1, "num_heads": 2, "d_kv": 64}
     header, _ = read_header(SPRITES / "text_encoder" / "model.safetensors")

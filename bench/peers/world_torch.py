@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Blocks of a causal model in PyTorch, as its original code makes them (tests/reference/causal_cached.py), timed. bench/peers/world.py runs this.
+"""Times blocks of a causal model in PyTorch, as its original code makes them (tests/reference/causal_cached.py). bench/peers/world.py runs this.
 
     python3 bench/peers/world_torch.py FOLDER --shape universal [--compile] [--blocks 20] [--seconds 120] [--size 640x352] [--device cuda]
 
-FOLDER: of bench/peers/world_model.py, whose weights it takes; bf16 on a GPU. A block: the steps of the model's list, the pass at timestep 0 that
-later blocks remember, each latent frame decoded in a stream (diffusers' VAE, its caches kept from block to block), frames as bytes on the host.
---compile: each layer of the transformer and the VAE's decoder by torch.compile, channels-last weights there. Attention is scaled_dot_product_attention's,
-cuDNN's first where there is a choice. Prints a line of JSON: seconds of each block, until its first four frames, of making ready; the most memory."""
+FOLDER is one made by bench/peers/world_model.py; its weights run in bf16 on a GPU. A block consists of the steps of the model's list, the pass at
+timestep 0 that later blocks remember, decoding each latent frame in a stream (diffusers' VAE, whose caches are kept from block to block), and copying
+the frames as bytes to the host. --compile compiles each layer of the transformer and the VAE's decoder by torch.compile, the latter with
+channels-last weights. Attention is scaled_dot_product_attention, which prefers cuDNN's kernel. Prints a line of JSON: the seconds of each
+block, until its first four frames, and of the preparation, and the peak memory."""
 import argparse
 import contextlib
 import json
@@ -142,9 +143,9 @@ def run(args, begin):
     fill = -(-world.window // world.block) + 1
     for i in range(fill):
         world.next()
-        if args.compile and i + 2 == fill:  # from here on shapes are those of a full window
+        if args.compile and i + 2 == fill:  # from here on all shapes are those of a full window
             world.compile()
-    for _ in range(2):  # compiling, and the choices that libraries make, must not count in a block's time
+    for _ in range(2):  # warm up, so that compiling and the choices of libraries do not count in a block's time
         world.next()
         if time.time() - begin > args.seconds:
             raise TimeoutError(f"no time left after {time.time() - begin:.0f} s of making ready")

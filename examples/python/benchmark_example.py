@@ -35,8 +35,7 @@ def peak_memory(device):
 
 
 def run(kernels, pipe, prompt, args, records):
-    """Makes one measurement. The transformer is compiled after its kernels are in, since a compiled one would keep its
-    old code."""
+    """Makes one measurement. The transformer is compiled after the kernels are put in, since a compiled one would keep its old code."""
     transformer, replaced = pipe.transformer, 0
     name = " and ".join(["with kernels"] * kernels + ["compiled"] * args.compile) or "plain"
     if kernels:

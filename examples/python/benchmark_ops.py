@@ -1,4 +1,4 @@
-"""Compares each op with one made of PyTorch's operations: whether they agree in float32 (rtol = atol = 1e-5),
+"""Compares each op with the same computation in PyTorch's operations: whether they agree in float32 (rtol = atol = 1e-5),
 and the times of both passes.
 
     python benchmark_ops.py                          # all ops at sizes of video models
@@ -38,8 +38,8 @@ def adapters(x, a, b, scales):
 
 
 def cases(tokens, heads, dim, hidden):
-    """Returns name: (ours, plain, shapes of the inputs, number of constants among the last of them). Plain is written
-    as in models or, where it says torch, is one of PyTorch's own functions."""
+    """Returns {name: (ours, plain, shapes of the inputs, number of constants among the last of them)}. The plain version is written as in models or,
+    if its name says torch, is one of PyTorch's own functions."""
     c, row, angles = heads * dim, (1, tokens, heads * dim), (tokens, dim // 2)
     split = (1, tokens, heads, dim)
     return {

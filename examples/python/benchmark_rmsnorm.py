@@ -4,9 +4,8 @@
     python benchmark_rmsnorm.py --shape 4 4096 3072 --dtype float16
     python benchmark_rmsnorm.py --tiny
 
-A GPU's times are those of calls from Python, repeated on the same tensors: for small ones this is the host's time, and
-they stay in the second-level cache. bench/peers/python_ops.py measures the kernel's own time on cold tensors.
-"""
+A GPU's times are those of calls from Python, repeated on the same tensors: for small tensors this is the host's time, and the tensors stay in the
+second-level cache. bench/peers/python_ops.py measures the kernel's own time on cold tensors."""
 
 import time
 
@@ -20,7 +19,7 @@ SHAPES = [(1, 1024, 2048), (2, 1024, 2048), (4, 1024, 2048), (2, 4096, 3072), (4
 
 
 def composed(x, weight, eps):
-    """Computes it as diffusers and transformers do."""
+    """Computes RMSNorm as diffusers and transformers do."""
     wide = x.float()
     return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)).to(x.dtype) * weight
 

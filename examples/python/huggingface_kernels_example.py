@@ -1,5 +1,5 @@
-"""The package as a kernel for Hugging Face's `kernels` (0.17): laid out in a folder by tools/make_hub_kernel, loaded by
-get_local_kernel, and put into a LLaMA by kernelize.
+"""Uses the package as a kernel for Hugging Face's `kernels` (0.17): tools/make_hub_kernel lays it out in a folder, get_local_kernel loads it, and
+kernelize puts it into a LLaMA.
 
     pip install kernels==0.17.2
     python huggingface_kernels_example.py --tiny        # a small random LLaMA on a CPU

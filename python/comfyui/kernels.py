@@ -1,8 +1,8 @@
 """`optimize` and `restore` of the package, and beside them the norms of ComfyUI and WanVideoWrapper.
 
-Those have classes of their own whose code changes from version to version. So a class of norms is tried before it is replaced:
-a module of it with random weights has to give what our kernel gives. Weights are read when the module is called; whenever
-the module would convert or patch them, or is called with more than one tensor, it goes its own way."""
+Those have classes of their own whose code changes from version to version. So a class of norms is tested before it is replaced: a module of that
+class with random weights must give the same as our kernel. Weights are read when the module is called; whenever the module would convert or patch
+them, or is called with more than one tensor, its own code runs."""
 
 import copy
 import types
@@ -38,7 +38,7 @@ def optimize(model, level):
 
 
 def restore(model):
-    """Gives every module its own forward again."""
+    """Gives every module its original forward again."""
     for module in model.modules():
         ours = module.__dict__.pop(_MARK, None)
         if ours is not None and module.__dict__.get("forward") is ours:
@@ -55,14 +55,14 @@ def _layer(module, x, weight, bias, twice):
 
 
 class _Norm:
-    """How one class of norms is computed."""
+    """Describes how one class of norms is computed."""
 
     def __init__(self, op, call, twice):
         self.op, self.call, self.twice = op, call, twice
 
 
 def _try(module, level):
-    """The kernel that gives what this class of norms gives, or None."""
+    """Returns the kernel that gives the same as this class of norms, or None."""
     op, call = ("rms_norm", _rms) if type(module).__name__.endswith("RMSNorm") else ("layer_norm", _layer)
     if not isinstance(getattr(module, "eps", None), float):
         return None
@@ -86,7 +86,7 @@ def _try(module, level):
             if theirs.dtype != torch.float32 or not torch.allclose(theirs, ours[0], rtol=1e-5, atol=1e-5):
                 return None
             theirs, ours = run(torch.bfloat16)
-    except Exception:  # we know no norm that cannot be called like this
+    except Exception:  # we do not support norms that cannot be called like this
         return None
     if theirs.dtype != torch.bfloat16:
         return None
@@ -95,7 +95,7 @@ def _try(module, level):
 
 
 def _width(module):
-    """The size of the last dim, over which alone it normalises; None where that is not so."""
+    """Returns the size of the last dim if the norm normalises over that dim alone, otherwise None."""
     if module.weight is not None:
         return module.weight.shape[0] if module.weight.dim() == 1 else None
     shape = getattr(module, "normalized_shape", ())
@@ -113,7 +113,7 @@ def _forward(norm):
 
 
 def _usual(module, x, *parameters):
-    """Whether the module would take its parameters as they are."""
+    """Says whether the module would use its parameters as they are."""
     if x.dtype not in (torch.float32, torch.bfloat16, torch.float16) or x.device.type not in ("cpu", "cuda"):
         return False
     if getattr(module, "weight_function", ()) or getattr(module, "bias_function", ()) or torch.is_autocast_enabled(x.device.type):

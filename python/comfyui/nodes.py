@@ -66,11 +66,11 @@ class TachyscopeWanVideoModel:
         return (clone,)
 
 
-_latest = weakref.WeakKeyDictionary()  # of each transformer, the use that changed it last
+_latest = weakref.WeakKeyDictionary()  # for each transformer, the use that changed it last
 
 
 class _Use:
-    """What the clones of a node's result have in common: it goes when the last of them goes."""
+    """An object that all clones of a node's result share, so that it is freed with the last of them."""
 
     def __init__(self, transformer):
         _latest[transformer] = weakref.ref(self)

@@ -73,7 +73,7 @@ def _norm_check(module):
     return None if len(module.norm.normalized_shape) == 1 else "it normalises over several dims"
 
 
-# Modules of adaptive norms: an embedding goes through SiLU and a linear layer, both called; its parts modulate the norm.
+# Modules of adaptive norms: SiLU and a linear layer, which are both called, turn an embedding into the parts that modulate the norm.
 
 
 def _zero(module, twice, x, timestep=None, class_labels=None, hidden_dtype=None, emb=None):

@@ -71,7 +71,7 @@ def run(ops, q, k, v, mask, scale, seen, own_backward, out):
         return _by_torch(q, k, v, mask, scale, seen)
     if seen.window:
         raise ValueError("attention: expected no window with own_backward, which does not support one; torch's backward pass does")
-    if k.shape[2] and q.shape[2] > k.shape[2]:  # torch makes the sum over a group's heads
+    if k.shape[2] and q.shape[2] > k.shape[2]:  # torch sums the gradients over a group's heads
         k, v = (t.repeat_interleave(q.shape[2] // k.shape[2], dim=2) for t in (k, v))
     return ops["attention_lse"](q, k, v, *args[3:7])[0]
 

@@ -9,7 +9,7 @@ import torch
 
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 _NORMS = {"layer_norm": ("layer_norm", 5), "group_norm": ("group_norm", 4), "rms_norm": ("rms_norm", 2),
-          "rms_modulate": ("rms_norm", 4)}  # torch's name, and how many of the first arguments
+          "rms_modulate": ("rms_norm", 4)}  # torch's name, and how many of the first arguments it casts
 _NARROW = {"attention": 3, "attention_lse": 3, "lora": 3}
 _WIDEST = {"glu": 2, "reparameterize": 3}
 
@@ -26,7 +26,7 @@ def _widened(key):
     return {name: count for name, (theirs, count) in _NORMS.items() if has("aten::" + theirs, key)}
 
 
-# The norms that torch computes in float32 in a region of a device, as its dispatcher knows: name -> number of arguments.
+# The norms that torch computes in float32 under autocast on a device, from its dispatcher: name -> number of arguments.
 WIDENED = {"cuda": _widened("AutocastCUDA"), "cpu": _widened("AutocastCPU")}
 
 

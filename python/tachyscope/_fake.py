@@ -8,12 +8,12 @@ def _like(t):
 
 
 def _gradient(t, like):
-    """The gradient of a parameter; without values if there is no parameter."""
+    """Describes the gradient of a parameter, which is empty if there is no parameter."""
     return like.new_empty((0,), dtype=torch.float32) if t is None else _like(t)
 
 
 def _channels(x):
-    """Laid out like x: contiguous, or with channels last if x is stored that way only."""
+    """Describes a result laid out like x: contiguous, or with channels last if x is stored only in that form."""
     last = [0, *range(2, x.dim()), 1]
     if x.is_contiguous() or not x.permute(last).is_contiguous():
         return _like(x)

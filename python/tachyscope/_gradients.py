@@ -95,7 +95,7 @@ class add_norm:
 
     @staticmethod
     def backward(ctx, dy, dsum):
-        """Computes the modulation's and the gate's parts here; the op computes the norm's and the residual add's."""
+        """The gradients of the modulation and the gate are computed here; the op computes those of the norm and the residual add."""
         u, gate, weight, bias, scale, h = ctx.saved_tensors
         dy = dy.to(h.dtype)
         dscale = dshift = dgate = None
@@ -280,7 +280,7 @@ class lora:
 
     @staticmethod
     def of_all(dy, x, a, b, scales, index):
-        """Sums over rows [m] and adapters [n] with the weight of each adapter in each row."""
+        """Returns sums over rows [m] and adapters [n], with the weight of each adapter in each row."""
         rows, dy = x.flatten(0, -2), dy.flatten(0, -2)
         wide = torch.promote_types(x.dtype, torch.float32)
         weights = rows.new_ones((1, a.shape[0]), dtype=wide) if scales is None else scales.to(wide)[None]

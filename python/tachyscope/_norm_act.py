@@ -10,7 +10,7 @@ from ._rules import IN_FLOAT32, Rule, _usual, fuses, unhooked
 
 
 def activation_name(act):
-    """Returns the name of the module's activation in `ops.group_norm`; None if that does not have it."""
+    """Returns the name of the module's activation in `ops.group_norm`; None if that function lacks it."""
     if type(act) is nn.GELU:
         return "gelu" if act.approximate == "none" else "gelu_tanh"
     return {nn.SiLU: "silu", nn.Mish: "mish"}.get(type(act))

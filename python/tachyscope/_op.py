@@ -29,7 +29,7 @@ class Op:
         self.name = name
         self.core = getattr(_core, name)
         self.public = self.private = self.into = self.function = None  # _torch.register fills these in
-        self.eager = self.any_eager  # and puts the C function here, if there is one
+        self.eager = self.any_eager  # _torch.register puts the C function here, if there is one
         _all.append(self)
 
     def __call__(self, *args):

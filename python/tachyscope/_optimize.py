@@ -45,7 +45,7 @@ def optimize(thing, level="safe", *, verbose=True):
     module, or a pipeline (all its modules). Returns a `Report`, which it prints unless `verbose` is False.
 
     level "none": as `restore`. "safe": values are rounded where the modules round them. "aggressive": fused modules
-    round once. "extreme": so far as aggressive. Modules that were replaced before are replaced again at the new level."""
+    round once. "extreme": so far the same as aggressive. Modules that were replaced before are replaced again at the new level."""
     report = run(thing, level)
     if verbose:
         print(report)

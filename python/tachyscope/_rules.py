@@ -156,8 +156,8 @@ def _projected_glu(function):
 
 class Rule:
     """How modules of a class are computed: `op` for the report, `check(module)`, `call(module, twice, *args)`, and
-    `inside(module)`: the modules inside that are no longer called. `safe` is added to the report at level safe. A
-    module that the rule is not `about` counts as one without a rule."""
+    `inside(module)`: the modules inside that are no longer called. `safe` is added to the report at level safe. If the rule is not `about` a module,
+    that counts as a module without a rule."""
 
     def __init__(self, op, call, check=lambda module: None, inside=lambda module: [], safe="", about=lambda module: True):
         self.op, self.call, self.check, self.inside, self.safe, self.about = op, call, check, inside, safe, about

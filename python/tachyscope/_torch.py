@@ -52,7 +52,7 @@ def _in_front(ops):
     """Puts C functions in front of the eager paths, for calls with plain tensors that nothing watches."""
     _core._use_torch({
         "tensor": torch.Tensor, "parameter": torch.nn.Parameter,
-        # Modes and tracers see only ops; profilers name them; autocast changes arguments, functorch what a tensor is.
+        # Modes and tracers see only ops; profilers name them; autocast changes arguments, and functorch changes the meaning of tensors.
         "watchers": (torch._C._is_torch_function_mode_enabled, torch._C._len_torch_dispatch_stack, torch._C._is_any_autocast_enabled,
                      torch._C._are_functorch_transforms_active, torch._C._is_tracing),
         "forward_ad": torch.autograd.forward_ad, "profiler": torch.autograd.profiler, "grad_enabled": torch.is_grad_enabled, "is_negated": torch.Tensor.is_neg,

@@ -35,7 +35,7 @@ def _gemma_rms(module, twice, x):
 def _llama_sum(norm, twice, x, u):
     if not _usual(x, u, norm.weight):
         return None
-    if twice and x.dtype != torch.float32:  # rounded before it is multiplied, as in the module
+    if twice and x.dtype != torch.float32:  # normalised values are rounded before the weight, as in the module
         normed, h = ops.add_norm(x, u, eps=norm.variance_epsilon)
         return norm.weight * normed, h
     return ops.add_norm(x, u, norm.weight, eps=norm.variance_epsilon)

@@ -2,10 +2,10 @@
 
 The interface: an attention function and a mask function are registered with transformers under the name "tachyscope".
 If a model's config says "sdpa" (which transformers sets if nobody chose), `optimize` writes that name instead, and
-`restore` puts "sdpa" back. The config keeps it in a field that is never saved. It is looked up at each call, so a later
-choice of the user's counts. Calls that our kernels do not support (dropout, soft-capped scores, biases by position, a
-paged cache) go to transformers' own functions. A config that caps scores keeps its setting: if that is "sdpa"
-(transformers 5.17), its function ignores the caps, and a model that is optimized gives the same results as before.
+`restore` puts "sdpa" back. The config keeps it in a field that is never saved. The name is looked up at each call, so a later choice of the user's
+counts. Calls that our kernels do not support (dropout, soft-capped scores, biases by position, a paged cache) go to transformers' own functions. A
+config that caps scores keeps its setting: if that is "sdpa" (transformers 5.17), its function ignores the caps, and a model that is optimized gives
+the same results as before.
 
 The modules: attention whose forward has the code of LLaMA's (or of a variant below) runs a forward of ours, which
 rotates queries and keys by `ops.rope` and calls whatever attention function the config names. At level safe 16-bit
@@ -23,7 +23,7 @@ from ._rules import Rule, _code, _plain, _usual, forwards
 NAME = "tachyscope"
 _OURS = "_tachyscope_attention"  # set on the module whose config had the name written into it
 _SAFE = " (rope where it is float32)"
-_THEIRS = ("softcap", "position_bias", "cache")  # further arguments that sdpa's function takes and ours does not
+_THEIRS = ("softcap", "position_bias", "cache")  # further arguments that sdpa's function supports and ours does not
 
 
 def attend(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, **kwargs):
@@ -58,7 +58,7 @@ def _once(mask):
 
 
 def _by_transformers(module, query, key, value, mask, softcap=None, **kwargs):
-    if mask is not None and mask.dtype != torch.bool:  # their functions add masks without infinities
+    if mask is not None and mask.dtype != torch.bool:  # transformers' functions add masks without infinities
         mask = mask.to(query.dtype).clamp(min=torch.finfo(query.dtype).min)
     if softcap is None:
         return sdpa_attention_forward(module, query, key, value, mask, **kwargs)
@@ -138,7 +138,7 @@ class _Attention(Rule):
 
 
 class _Switched:
-    """Notes that this config had the name written into it. A model that is pickled as a whole has its own forwards
+    """Records that this config had our name written into it. A model that is pickled as a whole has its own forwards
     again when it is loaded, perhaps without this package; loading this object puts "sdpa" back there."""
 
     def __init__(self, config):
@@ -195,7 +195,7 @@ class _Falcon(Rule):
             q, k, v = module._split_heads(module.query_key_value(hidden_states))
             if alibi is None:
                 q, k = _turned(own, twice, q, k, *position_embeddings)
-            else:  # these are in the mask
+            else:  # the mask contains ALiBi's positions
                 q, k = q.transpose(1, 2), k.transpose(1, 2)
             v = v.transpose(1, 2)
             if layer_past is not None:

@@ -18,7 +18,7 @@ from ._rules import Rule, _plain, _usual, unhooked
 
 
 def _affine(norm):
-    """Says whether the parameters of this norm can be read here: no hook loads them first. Otherwise it is called."""
+    """Says whether the parameters of this norm can be read here, because no hook has to load them first. Otherwise the norm is called."""
     return type(norm) is transformer_wan.FP32LayerNorm and unhooked(norm)
 
 
@@ -32,7 +32,7 @@ def _block_check(block):
 def _block(block, twice, x, text, temb, rotary):
     if not _usual(x) or temb.device != x.device:
         return _plain(block, x, text, temb, rotary)
-    if temb.ndim == 4:  # a row of six for each token
+    if temb.ndim == 4:  # there are six rows for each token
         parts = [t.squeeze(2) for t in (block.scale_shift_table.unsqueeze(0) + temb.float()).chunk(6, dim=2)]
     else:
         parts = (block.scale_shift_table + temb.float()).chunk(6, dim=1)

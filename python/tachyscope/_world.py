@@ -122,7 +122,7 @@ class World:
                     all_[count] = pixels
                 count += 1
                 return 0
-            except BaseException as error:  # from the caller's function: it ends the block, and is raised again afterwards
+            except BaseException as error:  # an error in the caller's function ends the block and is raised again afterwards
                 failed.append(error)
                 return 1
 

@@ -20,7 +20,7 @@ _names = ["rms_norm", "layer_norm", "add_norm", "gated_residual", "activation", 
 _op = {name: Op(name) for name in _names}
 for _name in ["rms_norm", "layer_norm", "add_norm", "gated_residual", "activation", "glu", "group_norm", "attention",
               "reparameterize", "rms_modulate", "qk_norm_rope", "channel_norm"]:
-    Op(_name + "_backward")  # torch needs to know them; nobody calls them by name
+    Op(_name + "_backward")  # torch must know the backward ops; nobody calls them by name
 
 _rms_norm, _layer_norm, _add_norm, _gated_residual = (_op[name] for name in _names[:4])
 _activation, _glu, _rope, _rope_1d, _rope_3d, _group_norm = (_op[name] for name in _names[4:10])

@@ -1,4 +1,4 @@
-"""Seeds of the fuzz targets: the smallest sound file of each kind, and a few that are odd.
+"""Makes the seeds of the fuzz targets: the smallest valid file of each kind, and a few unusual ones.
 
     python tests/fuzz/make_corpus.py        (torch 2.11.0, safetensors, gguf 0.19.0, sentencepiece 0.2, pillow, numpy; seed 0)
 
@@ -181,9 +181,9 @@ def ggufs():
 
 
 def conversions():
-    """A whole transformer of 8 channels, its form behind a first byte that chooses what it becomes (targets/convert.cpp)."""
+    """Whole transformers of 8 channels in several forms, each after a first byte that chooses what it is converted to (targets/convert.cpp)."""
     torch.manual_seed(0)
-    width, ffn, text = 8, 160, 6  # 160: rows of whole blocks in a matrix that is not small
+    width, ffn, text = 8, 160, 6  # 160: rows of whole blocks in a matrix large enough to be quantised
     tensors = {}
 
     def linear(name, out, inputs):
@@ -269,7 +269,7 @@ def texts():
             data = pathlib.Path(folder, "m.model").read_bytes()
             if len(data) < 20_000:
                 put("spiece", name, data)
-            else:  # with the character map left out: it alone takes 240 KB
+            else:  # without the character map, which alone takes 240 KB
                 put("spiece", name, cut_charsmap(data))
     for kind in json.loads((GOLDEN / "text/spiece.json").read_text()):
         put("spiece", kind["name"].replace(",", "").replace(" ", "_"), base64.b64decode(kind["model"]))
@@ -296,7 +296,7 @@ def text_files():
 
 
 def cut_charsmap(data):
-    """Protobuf: field 3 (normalizer_spec), field 2 (precompiled_charsmap) replaced by an empty one."""
+    """Replaces field 2 (precompiled_charsmap) of the protobuf's field 3 (normalizer_spec) by an empty one."""
     def varint(b, i):
         n = shift = 0
         while True:
@@ -368,14 +368,14 @@ def images():
     save_as("lossless.webp", rgb, "webp", lossless=True)
     save_as("alpha.webp", rgb.convert("RGBA"), "webp", quality=30)
     save_as("still.gif", rgb.quantize(7), "gif", comment=b"c" * 300)
-    # A picture of 16384 x 16384 in a few bytes.
+    # This is a picture of 16384 x 16384 in a few bytes.
     chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     put("image", "bomb.png", b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 16384, 6000, 8, 2, 0, 0, 0)) +
         chunk(b"IDAT", zlib.compress(bytes(5000))) + chunk(b"IEND", b""))
 
 
 def golden_lines(target, source, chosen, before=b""):
-    """Files of tests/golden/media that lie there as hex digits in lines."""
+    """Reads the files that tests/golden/media stores as lines of hex digits."""
     for line in (GOLDEN / "media" / source).read_text().splitlines():
         name, digits = line.split()[:2]
         if name in chosen:
@@ -394,7 +394,8 @@ def odd_media():
 
 
 def sounds():
-    """A choice (rate, pieces), then a file of 0.1 to 0.5 seconds: wav written here, the others those that the reader's tests read."""
+    """Each seed is a choice (rate, pieces), then a file of 0.1 to 0.5 seconds. The wav files are written here; the others are those that the reader's
+    tests read."""
     t = np.arange(4000) / 8000
     samples = (0.3 * np.sin(2 * np.pi * 220 * t) * np.exp(-2 * t)).astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""A drawn world for each test, and one browser for all."""
+"""Gives each test a drawn world, and all tests one browser."""
 
 import os
 import socket
@@ -11,7 +11,7 @@ from playwright.sync_api import Error, sync_playwright
 
 
 class Server:
-    """tests/page/drawn_world.cpp; options are its name=value words."""
+    """Runs tests/page/drawn_world.cpp; options become its name=value arguments."""
 
     def __init__(self, **options):
         words = [f"{name}={value}" for name, value in options.items()]
@@ -30,7 +30,7 @@ class Server:
 
 
 class Path:
-    """A way to a server that can be cut without a word: what is on it is lost, and no end is told. New connections get through."""
+    """A connection to a server that can be cut silently: the data on the way is lost, and neither side sees an end. New connections get through."""
 
     def __init__(self, to):
         self.to, self.cuts = to, 0
@@ -75,7 +75,7 @@ def serve():
 
 @pytest.fixture(scope="session")
 def browser():
-    # A browser whose processes may not make name spaces (a container's root) has no sandbox; it opens our own pages alone.
+    # A browser whose processes may not make name spaces (a container's root) runs without a sandbox. It opens only our own pages.
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=os.environ["TACHY_BROWSER"], args=["--no-sandbox"])
         yield browser
@@ -109,7 +109,7 @@ class Page:
         except Error as error:
             if "context was destroyed" not in str(error):
                 raise
-            return None  # the page has just gone on to another one
+            return None  # the page is just loading another one
 
     def wait_state(self, state):
         self.wait(lambda: self.state() == state, f"state {state}", 15)
@@ -124,12 +124,12 @@ class Page:
         return self.page.evaluate("([x, y]) => [...document.getElementById('view').getContext('2d').getImageData(x, y, 1, 1).data]", [x, y])[:3]
 
     def lit(self, key):
-        """Whether the world shows that key as held."""
+        """Returns whether the world shows that key as held."""
         red, green, blue = self.pixel({"W": 4, "S": 14, "A": 24, "D": 34}[key], 4)
         return red > 180 and green > 150 and blue < 100
 
     def yaw(self):
-        """How long the mouse's bar is, in the units of the message."""
+        """Returns the length of the mouse's bar, in the units of the message."""
         return self.page.evaluate("""() => {
           const row = document.getElementById('view').getContext('2d').getImageData(80, 4, 80, 1).data;
           let n = 0;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A long visit to the drawn world in a headless browser: frames a second, key to canvas, memory of server and page.
+"""Measures a long visit to the drawn world in a headless browser: frames per second, the time from key to canvas, memory of server and page.
 
     tests/page/run BUILD --collect-only -q > /dev/null      makes the environment
     DRAWN_WORLD=BUILD/tests/page/drawn_world TACHY_BROWSER=/usr/bin/chromium-headless-shell \\
@@ -27,7 +27,7 @@ def main():
     args = parser.parse_args()
     width, height = args.size.split("x")
     server = None if args.url else Server(width=width, height=height, fps=args.fps, block_seconds=args.block_seconds)
-    resident = lambda: server.resident_kb() / 1024 if server else 0  # of another's server nothing is known
+    resident = lambda: server.resident_kb() / 1024 if server else 0  # the memory of a server started elsewhere is unknown
     draw = random.Random(1)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=os.environ["TACHY_BROWSER"], args=["--no-sandbox"])

@@ -1,4 +1,4 @@
-"""What a visitor does with the page, judged by what is on its canvas."""
+"""Tests the page as a visitor uses it, judged by its canvas."""
 
 import random
 import struct
@@ -90,7 +90,7 @@ def test_a_key_is_released_whatever_else_is_held(serve, page):
         page.page.keyboard.up("w")
         page.wait(lambda: not page.lit("W"), f"W is released while {other} is held")
         page.page.keyboard.up(other)
-    # While Command is held, a Mac tells the page of no letter's release.
+    # While Command is held, a Mac does not tell the page when a letter is released.
     page.page.keyboard.down("d")
     page.wait(lambda: page.lit("D"), "D is lit")
     page.page.keyboard.down("Meta")
@@ -175,8 +175,8 @@ def test_two_tabs(serve, context, page):
     drawn = page.drawn()
     page.wait(lambda: page.drawn() > drawn + 5, "the first goes on")
     page.page.close()
-    other.wait_state("running")  # by itself
-    # A page whose world was taken by another one.
+    other.wait_state("running")  # it connects by itself
+    # Here another page takes the world of this one.
     third = Page(context.new_page())
     other.page.evaluate("() => { const c = window.worldPage.connection; c.again = c.open; c.open = () => {}; c.socket.close(); }")
     third.open(server.url)
@@ -246,7 +246,7 @@ def test_a_block_that_is_not_finite(serve, page):
 
 
 def test_a_seed_that_nobody_changed_is_the_servers(serve, page):
-    """JavaScript has no whole numbers of 64 bits."""
+    """The seed stays exact although JavaScript has no 64-bit integers."""
     page.page.add_init_script("""
       window.sent = [];
       const send = WebSocket.prototype.send;
@@ -284,7 +284,7 @@ def test_a_token_is_needed(serve, page):
 
 
 def test_figures_and_keys_in_time(serve, page):
-    """12 frames a second and blocks of four: the key's block begins within a third of a second."""
+    """With 12 frames a second and blocks of four, the key's block begins within a third of a second."""
     page.open(serve().url)
     draw = random.Random(7)
     for n in range(16):

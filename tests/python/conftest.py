@@ -1,5 +1,5 @@
-"""Where the tests make their tensors: on the CPU, or with TEST_DEVICE=cuda on a GPU (of a package built with CUDA). Tests that
-are about the CPU or NumPy are skipped there. --comfyui FOLDER runs the nodes' tests on that checkout of ComfyUI too."""
+"""Chooses where the tests make their tensors: on the CPU, or with TEST_DEVICE=cuda on a GPU (if the package was built with CUDA). Tests of the CPU or
+NumPy are skipped on a GPU. --comfyui FOLDER runs the nodes' tests on that checkout of ComfyUI too."""
 
 import contextlib
 import os
@@ -12,15 +12,14 @@ import torch
 DEVICE = os.environ.get("TEST_DEVICE", "cpu")
 if DEVICE != "cpu":
     torch.set_default_device(DEVICE)
-    # torch lets cuDNN round what it convolves in float32 to TF32, 5e-4 of a value, which would hide every other difference.
+    # torch lets cuDNN round what it convolves in float32 to TF32, 5e-4 of a value, and that would hide every other difference.
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.deterministic = True  # models that were restored have the same bits
+    torch.backends.cudnn.deterministic = True  # restored models must give the same bits
 
 
 @contextlib.contextmanager
 def no_default_device():
-    """Most users call torch.compile without a default device. With one it cannot trace Tensor.unflatten in
-    code of others."""
+    """Most users call torch.compile without a default device. With one it cannot trace Tensor.unflatten in other libraries' code."""
     torch.set_default_device(None)
     try:
         yield

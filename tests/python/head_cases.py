@@ -1,4 +1,4 @@
-"""Cases of the ops on heads and channels: rotary positions, attention, group norm (op_cases.py has those on rows)."""
+"""Cases of the ops on heads and channels: rotary positions, attention, group norm (op_cases.py has the ops on rows)."""
 
 import torch
 import torch.nn.functional as F
@@ -9,7 +9,7 @@ from tachyscope import ops
 
 
 def rotated(x, cos, sin, halves):
-    """Pairs turned by tables [tokens, head dim / 2], in float32 at least."""
+    """Rotates pairs by tables [tokens, head dim / 2], in float32 or wider."""
     wide = torch.promote_types(x.dtype, torch.float32)
     cos, sin = (t.to(x.device, wide)[None, :, None] for t in (cos, sin))
     a, b = x.to(wide).chunk(2, -1) if halves else (x.to(wide)[..., ::2], x.to(wide)[..., 1::2])
@@ -118,7 +118,7 @@ def attention(name, q, k, mask=None, causal=False, offset=0, own=False, window=N
 
 
 def lora(name, x, n, rank, out, scales=True, rows=None):
-    """The sum of all adapters, or with `rows` each row its own."""
+    """Returns the sum of all adapters, or with `rows` the adapter that each row names."""
     rows = None if rows is None else torch.tensor(rows)
 
     def ours(x, a, b, scales=None, out=None):

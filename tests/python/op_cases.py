@@ -1,6 +1,7 @@
-"""Cases that compare the ops with PyTorch: each has random inputs in float64, our call and the composed one.
+"""Cases that compare the ops with PyTorch: each has random inputs in float64, a call of our op, and the same computation composed of PyTorch's
+functions.
 
-A case's functions take the inputs as keywords, in any float dtype. `grads` names the inputs that gradients are taken of, and
+A case's functions take the inputs as keywords, in any float dtype. `grads` names the inputs whose gradients are computed, and
 `raw` gives the arguments of the op itself, for opcheck."""
 
 import dataclasses
@@ -19,7 +20,7 @@ class Case:
     ours: typing.Callable
     theirs: typing.Callable
     grads: tuple = ()
-    op: str = ""  # of torch.ops.tachyscope
+    op: str = ""  # its name in torch.ops.tachyscope
     raw: typing.Callable = None  # inputs -> its arguments
     aliases: bool = False  # out may be x
 
@@ -31,8 +32,8 @@ class Case:
 
 
 def restride(t, how):
-    """The same values in other places."""
-    if how == "wide rows":  # rows that lie further apart
+    """Returns the same values in another memory layout."""
+    if how == "wide rows":  # the rows have gaps between them
         wide = t.new_full((*t.shape[:-1], t.shape[-1] + 3), float("nan"))
         wide[..., : t.shape[-1]] = t
         return wide[..., : t.shape[-1]]
@@ -40,9 +41,9 @@ def restride(t, how):
         wide = t.new_full((*t.shape[:-1], 2 * t.shape[-1]), float("nan"))
         wide[..., ::2] = t
         return wide[..., ::2]
-    if how == "transposed" and t.dim() > 1:  # neither rows nor values in order
+    if how == "transposed" and t.dim() > 1:  # neither rows nor values are contiguous
         return t.transpose(0, -1).contiguous().transpose(0, -1)
-    if how == "batch inside" and t.dim() > 2:  # leading dims without a common stride
+    if how == "batch inside" and t.dim() > 2:  # the leading dims have no common stride
         return t.transpose(0, 1).contiguous().transpose(0, 1)
     return t.contiguous()
 
@@ -137,8 +138,8 @@ def glu(name, ours, act, kind, shape, round_twice=False):
 
 
 def case(name, ours, theirs, op, raw, grads=None, aliases=False, **shapes):
-    """A case whose inputs are those that have a shape, all with gradients unless `grads` names some or it is one of many rows,
-    more than pass through scratch at a time."""
+    """Makes a case; its inputs are the keywords that have a shape. All get gradients unless `grads` names some, or unless the case has more rows than
+    fit into scratch at a time."""
     if "many rows" in name:
         grads = ()
     inputs = {key: shape for key, shape in shapes.items() if shape is not None}

@@ -1,4 +1,4 @@
-"""Small random models of diffusers and transformers, each with inputs: what `optimize` is tested on."""
+"""Small random models of diffusers and transformers, each with inputs. `optimize` is tested on them."""
 
 import torch
 from torch import nn
@@ -98,7 +98,7 @@ MODELS = {
 def make(name, dtype=torch.float32):
     torch.manual_seed(0)
     model, inputs = MODELS[name]()
-    for parameter in model.parameters():  # norms begin as ones or zeros, where a forgotten weight would not show
+    for parameter in model.parameters():  # norms begin with ones or zeros, which would hide a forgotten weight
         if parameter.dim() == 1:
             torch.nn.init.normal_(parameter, mean=parameter.mean().item(), std=0.3)
     cast = {key: t.to(dtype) if isinstance(t, torch.Tensor) and t.is_floating_point() else t for key, t in inputs.items()}
@@ -106,8 +106,8 @@ def make(name, dtype=torch.float32):
 
 
 def near(model, bound):
-    """The bound on a difference in float32 for this model: on a GPU four times as much where it convolves in its midst (patches
-    are products), since cuDNN's ways of doing that, Winograd's among them, err by a few times what sums in order do."""
+    """Returns the bound on a float32 difference for this model. On a GPU it is four times as large for models with convolutions other than the patch
+    embedding, since cuDNN's algorithms, such as Winograd's, err a few times more than plain sums."""
     convolves = any(isinstance(m, (nn.Conv2d, nn.Conv3d)) and m.kernel_size != m.stride for m in model.modules())
     return 4 * bound if convolves and next(model.parameters()).is_cuda else bound
 

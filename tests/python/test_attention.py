@@ -1,4 +1,4 @@
-"""Attention beside what test_ops.py compares: windows, one query of grouped heads, gradients by either way, wrong arguments."""
+"""Tests of attention beyond those of test_ops.py: windows, one query of grouped heads, gradients by torch and by us, wrong arguments."""
 
 import re
 
@@ -13,7 +13,7 @@ from tachyscope import ops
 @pytest.mark.parametrize("causal, offset, masked", [(False, 0, False), (True, 0, False), (True, 3, False), (True, 3, True),
                                                     (False, 0, True)])
 def test_gradients_of_attention_by_torch_and_ours(causal, offset, masked):
-    """Both give the gradients of the same function, groups of heads included, and ours the same bits twice."""
+    """Both give the gradients of the same function, grouped heads included, and ours gives the same bits twice."""
     torch.manual_seed(0)
     mask = torch.randn(2, 4, 5, 8) if masked else None
 
@@ -59,7 +59,7 @@ def test_what_is_no_window(window):
 
 @pytest.mark.parametrize("grad", [False, True], ids=["", "grad"])
 def test_attention_says_what_is_wrong(grad):
-    """The same with gradients recorded, where torch computes."""
+    """The messages are the same when gradients are recorded and torch computes."""
     q, k = torch.randn(2, 4, 4, 8, requires_grad=grad), torch.randn(2, 6, 2, 8)
     for wrong, text in [(dict(causal_offset=2), "causal beside causal_offset 2"), (dict(causal=True, causal_offset=50), "causal_offset in"),
                         (dict(causal=True, causal_offset=-5, window=2), "causal_offset in")]:
@@ -83,7 +83,7 @@ def test_a_window_without_an_end_compiles_once():
 
 @pytest.mark.parametrize("causal, offset", [(False, 0), (True, 4), (True, -1)])
 def test_one_query_of_groups(causal, offset):
-    """The heads of a group taken for queries of one head: the same result and log-sum-exp as with a head of keys for each."""
+    """Treating the heads of a group as queries of one head gives the same result and log-sum-exp as with a head of keys for each."""
     q, k, v = torch.randn(2, 1, 6, 16), torch.randn(2, 9, 2, 16), torch.randn(2, 9, 2, 16)
     wide_k, wide_v = (t.repeat_interleave(3, 2) for t in (k, v))
     ops.attention(q, k, v)  # registers the ops

@@ -41,7 +41,7 @@ def test_adapters_take_the_regions_dtype():
     with torch.autocast(device, dtype=torch.bfloat16):
         y = ops.lora(x, a, b, 0.5)
         assert y.dtype == F.linear(x, a).dtype == torch.bfloat16
-        y.float().sum().backward()  # inside the region, where einsum would round
+        y.float().sum().backward()  # this runs inside the autocast region, where einsum would round
     want = torch.autograd.grad((x.bfloat16().float() @ a.bfloat16().float().T @ b.bfloat16().float().T * 0.5).sum(), (x, a))
     torch.testing.assert_close((x.grad, a.grad), want, rtol=2e-2, atol=2e-2)
 
@@ -54,8 +54,7 @@ def test_float64_is_left_alone():
 
 
 def test_what_torch_widens_on_a_gpu_is_what_we_widen():
-    """torch's dispatcher is asked, which knows its CUDA rules even without a GPU. Products narrow on both
-    devices."""
+    """The test asks torch's dispatcher, which knows its CUDA rules even without a GPU. Matrix products are narrowed on both devices."""
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     assert {"layer_norm", "group_norm"} <= _autocast.WIDENED["cuda"].keys()
     assert ("rms_norm" in _autocast.WIDENED["cuda"]) == has("aten::rms_norm", "AutocastCUDA")

@@ -1,4 +1,4 @@
-"""Wrong arguments: an exception that names the argument, what was expected and what came."""
+"""Wrong arguments raise an exception that names the argument, what was expected and what was given."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from tachyscope import ops
 pytestmark = pytest.mark.cpu
 
 X, W, H = torch.randn(2, 3, 8), torch.randn(8), torch.randn(1, 6, 3, 8)
-BY_TORCH = (ValueError, RuntimeError)  # what torch raises, up to 2.11 and later
+BY_TORCH = (ValueError, RuntimeError)  # torch raises the first up to 2.11, the second later
 BAD = [
     (lambda: ops.rms_norm(X.int()), ValueError, "rms_norm: expected x f32, f16 or bf16 .*, got i32"),
     (lambda: ops.rms_norm(X.to(torch.complex64)), ValueError, "rms_norm: expected x f32, f16, bf16 or f64, got"),

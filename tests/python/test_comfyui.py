@@ -1,5 +1,5 @@
-"""The nodes for ComfyUI, on stubs of what they use of ComfyUI and WanVideoWrapper, or with --comfyui FOLDER on a checkout of
-ComfyUI: the values that a model gives before the node, with it and after it."""
+"""Tests of the nodes for ComfyUI: the values that a model gives before the node, with it and after it. ComfyUI and WanVideoWrapper are replaced by
+stubs, or with --comfyui FOLDER a checkout of ComfyUI is used."""
 
 import gc
 import importlib.util
@@ -24,8 +24,7 @@ class Injection:
 
 
 class Patcher:
-    """Behaves like ComfyUI's ModelPatcher: clones share the model; what is injected is there while a clone is
-    loaded."""
+    """Behaves like ComfyUI's ModelPatcher: clones share the model, and a clone's injections are in it while that clone is loaded."""
 
     def __init__(self, model):
         self.model, self.injections, self.attachments = model, {}, {}
@@ -180,8 +179,7 @@ def test_clone_while_loaded(nodes):
 
 
 def test_a_clone_of_the_loaded_clone(nodes):
-    """ComfyUI does this when another node follows: it unloads the first clone and loads the second, which was
-    copied from it as injected."""
+    """When another node follows, ComfyUI unloads the first clone and loads the second, which was copied while the first was injected."""
     model, x = make()
     ours = node(nodes, "TachyscopeModel", model)
     ours.patch_model()
@@ -209,7 +207,7 @@ def test_bfloat16(nodes, level):
 
 
 def test_what_the_module_would_convert(nodes):
-    """Weights of another dtype and weights with functions, as of a LoRA, go the module's own way."""
+    """Weights of another dtype, and weights with functions such as a LoRA's, are left to the module's own code."""
     model, x = make()
     norm = model.model.diffusion_model.norms[0]
     ours = node(nodes, "TachyscopeModel", model)
@@ -223,7 +221,7 @@ def test_what_the_module_would_convert(nodes):
 
 
 def test_wrapper(nodes):
-    """WanVideoWrapper's samplers use the transformer without loading the patcher; restored when the last clone is gone."""
+    """WanVideoWrapper's samplers use the transformer without loading the patcher. It is restored when the last clone is gone."""
     model, x = make()
     before = run(model, x)
     ours = node(nodes, "TachyscopeWanVideoModel", model)
@@ -252,7 +250,7 @@ def test_wrapper_weights_that_come_later(nodes):
 
 
 def test_real_comfyui(nodes, request):
-    """ComfyUI's ModelPatcher and a small Wan model of its own code."""
+    """Uses ComfyUI's own ModelPatcher and a small Wan model made with ComfyUI's code."""
     folder = request.config.getoption("--comfyui")
     if not folder:
         pytest.skip("no --comfyui FOLDER")

@@ -1,5 +1,5 @@
-"""`tachyscope.compat.wan_kernels`: every function, held against PyTorch in float32 (1e-5) and bfloat16; test_compat_models.py
-has the classes and what works on models."""
+"""`tachyscope.compat.wan_kernels`: every function is compared with PyTorch in float32 (1e-5) and bfloat16; test_compat_models.py tests the classes
+and the functions that take models."""
 
 import inspect
 
@@ -135,7 +135,7 @@ def test_validate_kernel():
     assert off == {"passed": False, "max_diff": 0.75, "mean_diff": 0.25}
     assert wan.validate_kernel(lambda x: x, lambda x: x + 0.5, {"x": x}, rtol=0, atol=0.5)["passed"]
     assert wan.validate_kernel(lambda x: x, lambda x: x * 1.125, [x], rtol=0.125, atol=0)["passed"]
-    assert wan.validate_kernel(lambda x: x.mul_(2), lambda x: x.mul_(2), x)["passed"] and x[0] == 1  # each has a copy
+    assert wan.validate_kernel(lambda x: x.mul_(2), lambda x: x.mul_(2), x)["passed"] and x[0] == 1  # each function gets its own copy of x
     nan = torch.tensor([float("nan"), 1.0])
     assert wan.validate_kernel(lambda x: x, lambda x: x.clone(), nan)["passed"]
     for wrong in (lambda x: x * nan[0], lambda x: x[:2], lambda x: x.double(), lambda x: (x, x), lambda x: x / 0):
@@ -148,7 +148,7 @@ def test_validate_kernel():
 def test_validations(name, monkeypatch):
     assert getattr(wan, name)() is True
     from tachyscope import ops
-    for op in ("rope", "rope_1d", "lora", "grouped_lora", "swiglu"):  # they do find a wrong kernel
+    for op in ("rope", "rope_1d", "lora", "grouped_lora", "swiglu"):  # the checks find a wrong kernel
         right = getattr(ops, op)
         monkeypatch.setattr(ops, op, lambda *args, right=right, **options: right(*args, **options) * 1.1)
     assert getattr(wan, name)() is False

@@ -64,7 +64,7 @@ def test_patched_blocks(monkeypatch):
     assert wan.patch_model_with_fused_blocks(model) == 2
     after = small_models.run(model, inputs)
     assert not torch.equal(after, before) and (after - before).abs().max() <= 2e-6 * before.abs().max()
-    assert wan.patch_model_with_fused_blocks(model) == 0  # they are replaced
+    assert wan.patch_model_with_fused_blocks(model) == 0  # the blocks are replaced already
     assert tachyscope.restore(model) == 2 and torch.equal(small_models.run(model, inputs), before)
     assert wan.patch_model_with_fused_blocks(small_models.make("LLaMA")[0]) == 0
 

@@ -1,4 +1,4 @@
-"""The wrapper's environment variables (`WAN_…`): those that are honoured change what is done, those that are not are named once."""
+"""The wrapper's environment variables (`WAN_…`): those that are honoured have their effect, and one warning names those that are not."""
 
 import os
 import pathlib
@@ -46,7 +46,7 @@ def count_torch_attention(monkeypatch):
 
 
 def test_attention_of_torch(monkeypatch):
-    """WAN_FORCE_SDPA leaves attention alone, and the config stands above it."""
+    """WAN_FORCE_SDPA leaves attention to PyTorch, and the config takes precedence over it."""
     model, inputs = small_models.make("Wan")
     before, calls = small_models.run(model, inputs), count_torch_attention(monkeypatch)
     for word, asked, ours in (("", None, True), ("1", None, False), ("0", None, True), ("1", True, True), ("0", False, False)):
@@ -83,7 +83,7 @@ def test_compiled(monkeypatch):
 
 
 def test_one_warning(monkeypatch):
-    """It names each variable that asks for something in vain, once, and none that is off."""
+    """The warning names each variable that asks for something we do not do, once, and none that is off."""
     for name in _switches.WITHOUT_EFFECT:
         monkeypatch.setenv(name, "0.35" if "RATIO" in name else "1")
     monkeypatch.setenv("WAN_KEEP_XFORMERS", "0")

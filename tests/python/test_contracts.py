@@ -1,4 +1,4 @@
-"""What the functions promise beside their values: layouts, masks, mixed dtypes, roundings of the modules they stand for."""
+"""Tests of what the functions promise beyond their values: layouts, masks, mixed dtypes and the rounding of the modules they replace."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def test_channels_last(shape, layout, dtype):
     x = plain.to(memory_format=layout)
     y = ops.group_norm_silu(x, 4)
     assert y.is_contiguous(memory_format=layout)
-    torch.testing.assert_close(y, ops.group_norm_silu(plain, 4).contiguous(memory_format=layout))  # whose kernel adds up in another order
+    torch.testing.assert_close(y, ops.group_norm_silu(plain, 4).contiguous(memory_format=layout))  # this layout's kernel adds in another order
     with FakeTensorMode() as mode:
         assert ops.group_norm_silu(mode.from_tensor(x), 4).stride() == y.stride()
     x.requires_grad_()
@@ -28,7 +28,7 @@ def test_channels_last(shape, layout, dtype):
 
 
 def test_one_sample_of_one_pixel():
-    """Here both layouts are the same."""
+    """With one sample of one pixel both layouts are the same."""
     x = torch.randn(1, 8, 1, 1)
     assert ops.group_norm(x, 2).is_contiguous()
     torch.testing.assert_close(ops.group_norm(x, 2), F.group_norm(x, 2))
@@ -43,7 +43,7 @@ def test_halves_of_one_product(dtype):
 
 
 def test_residual_stream_in_float32():
-    """A float32 stream beside branches in bfloat16: the sum keeps float32, the norm's result goes on in bfloat16."""
+    """With a float32 stream and bfloat16 branches, the sum stays in float32 and the norm's result is in bfloat16."""
     x, u, gate = torch.randn(2, 5, 32), torch.randn(2, 5, 32).bfloat16(), torch.randn(2, 1, 32)
     y, h = ops.add_norm(x, u, gate=gate, norm="layer", eps=1e-6)
     assert (y.dtype, h.dtype) == (torch.bfloat16, torch.float32)
@@ -64,7 +64,7 @@ def test_residual_stream_in_float32():
 @pytest.mark.parametrize("make", [lambda: DiffusersRMSNorm(512, 1e-6), lambda: LlamaRMSNorm(512, 1e-6)],
                          ids=["diffusers", "llama"])
 def test_rounding_of_modules(make):
-    """round_twice gives the bits of modules that round twice but for values at the edge of a rounding; once does not."""
+    """round_twice gives the bits of modules that round twice, except for values that lie almost halfway between two; rounding once does not."""
     torch.manual_seed(0)
     module = make().bfloat16().requires_grad_(False)
     module.weight.copy_(torch.randn(512))
@@ -97,7 +97,7 @@ def test_numpy_masks_and_adapters():
 
 
 def test_forward_mode_is_refused():
-    """Instead of tangents that are lost; what optimize replaced runs its own code then."""
+    """The ops raise an error where tangents would be lost. Modules that optimize replaced run their own code then."""
     x = torch.randn(2, 8)
     with pytest.raises(NotImplementedError, match="rms_norm: forward-mode derivatives"):
         torch.func.jvp(lambda t: ops.rms_norm(t), (x,), (x,))
@@ -122,13 +122,13 @@ def test_constants_refuse_gradients():
     mask = torch.zeros(4, 4, requires_grad=True)
     with pytest.raises(NotImplementedError, match="attention: mask has no gradient"):
         ops.attention(x, x, x, mask, own_backward=True).sum().backward()
-    ops.attention(x, x, x, mask).sum().backward()  # torch's has one
+    ops.attention(x, x, x, mask).sum().backward()  # torch's backward pass has a gradient of the mask
     assert mask.grad is not None
 
 
 @pytest.mark.cpu
 def test_threads_of_torch_stay():
-    """The pool pins OpenMP's team for its own work; torch's ops on the same thread keep theirs."""
+    """The pool pins OpenMP's threads for its own work; torch's ops on the same thread keep their thread count."""
     before = torch.get_num_threads()
     try:
         for threads in (1, 2):
@@ -149,7 +149,7 @@ def test_one_adapter():
 
 
 def test_tables_are_kept_apart():
-    """Tables of other positions, orders and grids than those of the call before."""
+    """Each call differs from the one before in positions, order or grid, and gets its own tables."""
     x = torch.randn(1, 12, 1, 12)
     results = [ops.rope_1d(x), ops.rope_1d(x, first=1), ops.rope_1d(x, reverse_time=True), ops.rope_1d(x, 500.0),
                ops.rope_1d(x, halves=True), ops.rope_3d(x, (3, 2, 2)), ops.rope_3d(x, (2, 3, 2)),

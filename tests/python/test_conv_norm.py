@@ -1,4 +1,4 @@
-"""A convolution, GroupNorm and an activation: the function, and what `optimize` makes of torch's Sequential and diffusers' Conv1dBlock."""
+"""Tests of a convolution with GroupNorm and an activation: the function, and `optimize` on torch's Sequential and diffusers' Conv1dBlock."""
 
 import copy
 
@@ -43,7 +43,7 @@ def apart(result, exact):
 @BOTH
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_values_and_gradients(shape, dtype):
-    """In float32 both are PyTorch's. In bfloat16 they are as near to float64 as the results of PyTorch's
+    """In float32 values and gradients equal PyTorch's. In bfloat16 they are as near to float64 as the results of PyTorch's
     three steps."""
     given = draw(shape, dtype)
     wide = [t.detach().double().requires_grad_() for t in given]
@@ -146,7 +146,7 @@ def make(name, dtype=torch.float32):
 
 
 def passes(monkeypatch):
-    """The activations that calls of the kernel were given from now on."""
+    """Returns a list to which every later call of the kernel adds its activation."""
     seen, kernel = [], ops.group_norm
     monkeypatch.setattr(ops, "group_norm", lambda *args, activation=None, **more: seen.append(activation) or
                         kernel(*args, activation=activation, **more))
@@ -157,7 +157,7 @@ def passes(monkeypatch):
 @pytest.mark.parametrize("level", ["safe", "aggressive"])
 @pytest.mark.parametrize("name", MAKERS)
 def test_modules(name, level, dtype, monkeypatch):
-    """One pass for norm and activation in float32 and above level safe; at safe in 16 bits the module's own roundings."""
+    """In float32 and above level safe, norm and activation run in one pass. At level safe, 16-bit values are rounded as the modules round them."""
     module, x, counts = make(name, dtype)
     x.requires_grad_()
     expected = module(x)
@@ -190,7 +190,7 @@ def test_a_hook_is_called(name, monkeypatch):
 
 
 def test_other_sequences():
-    """Sequences without such a pair are no concern of the report, and their parts are."""
+    """The report does not mention sequences without such a pair, but it does mention their parts."""
     module = nn.Sequential(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), nn.GroupNorm(2, 4), nn.ReLU(), nn.Mish(), nn.GroupNorm(1, 4))
     report = tachyscope.optimize(module, verbose=False)
     assert report.counts() == {"GroupNorm": 2, "Mish": 1} and not report.left
@@ -198,7 +198,7 @@ def test_other_sequences():
 
 
 def test_sequences_in_others():
-    """Copies have a forward of their own; what is not asked for is left."""
+    """Copies get a forward of their own, and modules that were not asked for stay as they are."""
     module = nn.Sequential(sequence(), nn.Identity(), sequence().append(nn.Conv1d(8, 6, 1)))
     module[2][0] = nn.Conv1d(8, 8, 3)
     x = torch.randn(2, 6, 13)

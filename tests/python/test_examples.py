@@ -1,4 +1,4 @@
-"""The scripts of examples/python with --tiny in float32: they run, replace what they say, and the results stay what they were."""
+"""Runs the scripts of examples/python with --tiny in float32: they replace what they say, and the results stay the same."""
 
 import json
 import os
@@ -98,7 +98,7 @@ def test_refused_batch_sizes(run, script, size, capsys):
 
 
 def test_benchmark_compiled(run):
-    """Kernels and torch.compile together."""
+    """The script runs with kernels and torch.compile together."""
     facts, text = run("benchmark_example", "--use-optimized-kernels", "--compile", "--compile-backend", "aot_eager",
                       "--family", "wan")
     check_video(facts, 1)
@@ -163,7 +163,7 @@ def test_generate_video(run, tmp_path, suffix):
 
 
 def test_generate_videos(run, tmp_path):
-    """A batch: a file for each, of which the first has the frames of a batch of one, and the second has others."""
+    """A batch gives one file for each video. The first has the frames of a batch of one; the second differs."""
     import numpy
 
     run("generate_video", "--output", str(tmp_path / "one.npy"))
@@ -177,7 +177,7 @@ def test_generate_videos(run, tmp_path):
 
 
 def test_defaults(monkeypatch):
-    """The sizes that people know from other scripts of this kind."""
+    """The defaults are the sizes that people know from other scripts of this kind."""
     monkeypatch.syspath_prepend(str(FOLDER))
     common = runpy.run_path(str(FOLDER / "common.py"))
     args = common["options"]("").parse_args([])
@@ -198,8 +198,7 @@ def test_huggingface_kernels(tmp_path):
 
 
 def get_kernel_example(tmp_path, *arguments):
-    """Runs the example in a process of its own, since `kernels` keeps what LOCAL_KERNELS says, and without a
-    network."""
+    """Runs the example in a process of its own, since `kernels` reads LOCAL_KERNELS only once, and without a network."""
     record = tmp_path / "record.json"
     done = subprocess.run([sys.executable, FOLDER / "get_kernel_example.py", "--tiny", "--dtype", "float32", "--json", record, *arguments],
                           capture_output=True, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(tmp_path)})
@@ -219,8 +218,8 @@ def test_get_kernel(tmp_path):
 
 @pytest.mark.cpu
 def test_no_kernel(tmp_path):
-    """If there is no build for this machine, PyTorch's function stands in. A wrong folder is an error, and so
-    is a kernel that the hub does not give."""
+    """If there is no build for this machine, PyTorch's function stands in. A wrong folder is an error, and so is a kernel that the hub does not
+    deliver."""
     pytest.importorskip("kernels")
     (tmp_path / "build" / "torch-stable-abi210-cpu-riscv64-linux").mkdir(parents=True)
     done, facts = get_kernel_example(tmp_path, "--local", tmp_path)

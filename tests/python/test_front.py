@@ -1,5 +1,5 @@
 """The functions in C in front of eager calls (python/bind/front.cpp): they take plain calls, and leave to torch's dispatcher what only it
-knows how to treat, so that who watches or changes calls sees ops as ever."""
+knows how to treat, so that modes which watch or change calls still see the ops."""
 
 import contextlib
 
@@ -19,14 +19,14 @@ OP = ops._rms_norm
 
 @pytest.fixture(autouse=True)
 def nobody_watches():
-    """A default device would count as a mode that watches."""
+    """Removes the default device, which would count as a mode that watches calls."""
     with no_default_device():
         yield
 
 
 @pytest.fixture
 def left(monkeypatch):
-    """What the function in C left to the others: a list that grows."""
+    """Returns a list that grows by each call that the function in C leaves to the dispatcher."""
     calls = []
 
     def slow(*args):
@@ -130,7 +130,7 @@ def test_without_torch_no_tensor_without_memory():
 
 
 def test_dead_wrappers(left):
-    """Tensors that escaped a transform of functorch."""
+    """Calls with tensors that escaped a transform of functorch."""
     kept, (x, weight) = [], draw()
     torch.func.grad(lambda a: (kept.append(a), a.sum())[1])(x)
     torch.testing.assert_close(ops.rms_norm(kept[0], weight), ops.rms_norm(x, weight))
@@ -177,14 +177,14 @@ def test_inference_mode(left):
 
 
 def test_transforms():
-    """functorch differentiates through the ops as ever."""
+    """functorch can differentiate through the ops."""
     x, weight = draw()
     mine, theirs = (torch.func.grad(lambda x, call=call: call(x, weight).square().sum())(x) for call in (ops.rms_norm, composed))
     torch.testing.assert_close(mine, theirs)
 
 
 def test_saved_tensors_and_hooks(left):
-    """What is kept for the backward pass goes through torch: hooks see it, and changing it in place is an error."""
+    """The tensors kept for the backward pass are saved by torch: hooks see them, and changing one in place is an error."""
     x, weight = (t.requires_grad_() for t in draw())
     packed = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: (packed.append(t.shape), t)[1], lambda t: t):
@@ -223,7 +223,7 @@ def test_errors_are_the_same(left):
 
 
 def test_threads():
-    """The interpreter is free while a call computes, and calls of several threads do not meet."""
+    """A call releases the interpreter's lock while it computes, and calls from several threads do not disturb each other."""
     import concurrent.futures
 
     x, weight = torch.randn(2048, 256, device=DEVICE), torch.randn(256, device=DEVICE)

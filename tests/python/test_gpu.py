@@ -1,6 +1,6 @@
-"""What only a GPU can show: captures in a graph, two streams at once, more than 2^31 values, tensors of two devices.
+"""Tests that need a GPU: captures in a graph, two streams at once, more than 2^31 values, tensors of two devices.
 
-    TEST_DEVICE=cuda tests/python/run BUILD -- -k gpu        of a build folder with CUDA"""
+    TEST_DEVICE=cuda tests/python/run BUILD -- -k gpu runs them in a build folder with CUDA."""
 
 import subprocess
 import sys
@@ -46,7 +46,7 @@ CASES = {
 @pytest.mark.parametrize("warm", [True, False], ids=["after a call", "without a call before"])
 @pytest.mark.parametrize("name", CASES)
 def test_capture_by_torch(name, warm):
-    """Each in a process of its own: its stream has seen no call, and a capture that fails spoils nothing else."""
+    """Each capture runs in a process of its own: its stream has seen no call, and a capture that fails spoils nothing else."""
     case, channels = CASES[name]
     code = textwrap.dedent(CAPTURE).format(case=case, channels=channels, warm=warm)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -72,7 +72,7 @@ def test_graph_of_two_devices():
 
 
 def test_two_streams():
-    """group_norm's board belongs to a stream: two at once give the bits of one after the other."""
+    """group_norm's scratch belongs to a stream, so two streams at once give the same bits as one after the other."""
     inputs, weight, bias = [torch.randn(2, 64, 9, 32, 32) for _ in range(2)], torch.randn(64), torch.randn(64)
     expected = [ops.group_norm_silu(x, 8, weight, bias) for x in inputs]
     streams = [torch.cuda.Stream() for _ in range(2)]
@@ -88,7 +88,7 @@ def test_two_streams():
 
 
 def test_many_values():
-    """Offsets above 2^31: rows before, across and behind it have the bits that they have alone."""
+    """With offsets above 2^31, the rows before, across and after that offset have the same bits as when they are computed alone."""
     if torch.cuda.get_device_properties(0).total_memory < 40 * 2 ** 30:
         pytest.skip("less than 40 GB of memory")
     rows = 2 ** 20 + 9

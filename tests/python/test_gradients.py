@@ -1,5 +1,5 @@
-"""Gradients: against numerical ones in float64 (the definitions), against autograd of the composed call in float32 and
-bfloat16, and what has none says so."""
+"""Gradients: against numerical ones in float64 (the definitions), against autograd of the composed call in float32 and bfloat16. An op without
+gradients says so."""
 
 import pytest
 import torch
@@ -14,8 +14,7 @@ EVERY = pytest.mark.parametrize("case", WITH_GRADIENTS, ids=lambda case: case.na
 
 @pytest.fixture(params=["as usual", "the ops"])
 def way_back(request, monkeypatch):
-    """Chooses the backward pass: on the CPU the usual one is made of torch's operations, and the ops are
-    definitions."""
+    """Chooses the backward pass. On the CPU the usual one is made of torch's operations; the definitions are our own ops."""
     if request.param == "the ops":
         monkeypatch.setattr(_gradients, "_pass", lambda name, dy, x=None: getattr(torch.ops.tachyscope, name))
 
@@ -25,7 +24,7 @@ def leaves(case, dtype):
 
 
 def public_call(case, given):
-    """The op as torch.compile calls it."""
+    """Calls the op as torch.compile does."""
     return getattr(torch.ops.tachyscope, case.op)(*case.raw(**given))
 
 

@@ -60,7 +60,7 @@ def test_bad_inputs_of_a_graph():
 
 
 def frames(first, count, tokens=2, heads=3, dim=4):
-    """Keys whose values tell their frame, and values that are their opposites."""
+    """Returns keys whose numbers tell which frame they are, and values that are the negated keys."""
     numbers = torch.arange(first, first + count).repeat_interleave(tokens)
     offsets = torch.rand(tokens * count, heads, dim) / 2
     k = (numbers[:, None, None] + offsets).float()
@@ -72,7 +72,7 @@ def test_ring_wraps():
     assert ring.keys.shape == ring.values.shape == (2, 10, 3, 4) and ring.bytes() == 2 * 2 * 10 * 12 * 4
     places = (ring.keys.data_ptr(), ring.values.data_ptr())
     kept = {}
-    for first in range(0, 24, 3):  # blocks of three in a window of five wrap in every possible way
+    for first in range(0, 24, 3):  # blocks of three wrap in a window of five in every possible way
         k, v = frames(first, 3)
         ring.write(1, first, k, v)
         kept |= {first + i: (k[2 * i:2 * i + 2], v[2 * i:2 * i + 2]) for i in range(3)}
@@ -88,7 +88,7 @@ def test_ring_wraps():
 
 
 def test_ring_under_attention():
-    """The order of slots does not matter: as attention over the last frames in the order of time."""
+    """The order of slots does not matter: the result is that of attention over the last frames in the order of time."""
     torch.manual_seed(0)
     ring, k, v, q = tachyscope.ring_kv_cache(1, 4, 2, 3, 8, dtype=torch.float32), *torch.randn(3, 1, 14, 3, 8)
     for frame in range(7):
@@ -107,7 +107,7 @@ def test_a_block_written_again():
     again = frames(3, 3)
     ring.write(0, 3, *again)
     assert ring.next_frame() == 6 and torch.equal(ring.keys[0, 6:], again[0][:2]) and torch.equal(ring.keys[0, :4], again[0][2:])
-    assert torch.equal(ring.keys[0, 4:6], before[0, 4:6])  # frame 2, which no block wrote over
+    assert torch.equal(ring.keys[0, 4:6], before[0, 4:6])  # no block has overwritten frame 2
     ring.write(0, 2, *frames(2, 1))
     place = ring.keys.data_ptr()
     ring.reset()

@@ -1,4 +1,4 @@
-"""What a call costs beside its kernel, as a multiple of F.layer_norm's; the two alternate in one run."""
+"""Measures the time of a call outside its kernel, as a multiple of that of F.layer_norm. The two alternate in one run."""
 
 import time
 

@@ -1,6 +1,6 @@
-"""The package laid out as a kernel for Hugging Face's `kernels` (tools/make_hub_kernel): what the hub asks of a kernel, each
-layer beside the module that it stands for, and the kernel beside the package in one process. Where `kernels` is installed it loads
-the kernel and puts the layers in; elsewhere the same is done here by hand."""
+"""Tests the package as a kernel for Hugging Face's `kernels` (tools/make_hub_kernel): the hub's requirements, each layer compared with the module
+that it stands for, and the kernel together with the package in one process. Where `kernels` is installed it loads the kernel and puts the layers in;
+elsewhere the same is done here by hand."""
 
 import ast
 import importlib.util
@@ -56,7 +56,7 @@ def test_layout(variant):
 
 @WITH_KERNELS
 def test_kernels_reads_it(variant):
-    """The library's own reader of build.toml and its own digests."""
+    """`kernels` reads build.toml with its own reader and agrees with our digests."""
     from kernels._rust import Build, Digest, DigestAlgorithm
 
     assert [str(b) for b in Build.open(ROOT / "python/hub").general.backends] == ["cpu"]
@@ -65,14 +65,14 @@ def test_kernels_reads_it(variant):
 
 
 def test_functions(kernel):
-    """Everything that `tachyscope.ops` has is said in the kernel's __all__, where kernel-builder's card looks."""
+    """Everything in `tachyscope.ops` is listed in the kernel's __all__, from which kernel-builder writes the card."""
     functions = {name for name, f in vars(tachyscope.ops).items() if inspect.isfunction(f) and not name.startswith("_")}
     assert set(kernel.__all__) == functions | {"layers", "set_threads", "threads"}
     assert all(hasattr(kernel, name) for name in kernel.__all__)
 
 
 def test_python(variant):
-    """Python 3.9 understands it, and it imports nothing but the standard library, torch and itself."""
+    """Python 3.9 understands the kernel's code, which imports nothing but the standard library, torch and itself."""
     for path in variant.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(), feature_version=(3, 9))):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
@@ -82,8 +82,7 @@ def test_python(variant):
 
 
 def test_libraries(variant):
-    """Our libraries have a search path by which they find everything in their own folder, except glibc and
-    GCC's runtime."""
+    """Our libraries find everything they need in their own folder, except glibc and GCC's runtime."""
     for library in variant.glob("lib*tachy*.so"):
         said = subprocess.run(["ldd", library], capture_output=True, text=True, env={"PATH": os.environ["PATH"]}).stdout
         outside = [line.split()[0] for line in said.splitlines() if "=>" in line and f"=> {variant}/" not in line]
@@ -92,7 +91,7 @@ def test_libraries(variant):
 
 
 def test_beside_the_package(kernel, variant):
-    """Names of its own in torch, a library of its own, threads of its own; the same bits."""
+    """The kernel has its own names in torch, its own library and its own threads, and gives the same bits as the package."""
     x, weight = torch.randn(3, 5, 17), torch.randn(17)
     assert torch.equal(kernel.rms_norm(x, weight), tachyscope.ops.rms_norm(x, weight))
     mine = getattr(torch.ops, json.loads((variant / "metadata.json").read_text())["id"])
@@ -113,7 +112,7 @@ def test_beside_the_package(kernel, variant):
 
 
 def test_other_builds(variant, tmp_path):
-    """The same files give the same name, others another one."""
+    """The same files give the same name, and different files give a different one."""
     package = pathlib.Path(tachyscope.__file__).parent
     assert json.loads((lay_out(tmp_path / "same") / "metadata.json").read_text()) == json.loads((variant / "metadata.json").read_text())
     changed = tmp_path / "tachyscope"
@@ -140,7 +139,7 @@ def test_layers_are_pure(kernel):
 
 
 class Plain(nn.Module):
-    """A function of tensors as a module, for layers that stand for no class of a library."""
+    """Makes a module from a function of tensors, for layers that stand for no library class."""
 
     def __init__(self, function):
         super().__init__()
@@ -192,7 +191,7 @@ def put_in(module, layer, name):
         def load(self):
             return layer
 
-    cls = type(type(module).__name__, (type(module),), {})  # marked in a class of its own, that others stay as they are
+    cls = type(type(module).__name__, (type(module),), {})  # a class of its own is marked, so that other modules stay as they are
     module.__class__ = cls
     kernels.replace_kernel_forward_from_hub(cls, name)
     with kernels.use_kernel_mapping({name: {"cpu": Repository()}}, inherit_mapping=False):
@@ -204,7 +203,7 @@ def put_in(module, layer, name):
 DTYPES = [(torch.float32,) * 2, (torch.bfloat16,) * 2, (torch.bfloat16, torch.float32), (torch.float32, torch.bfloat16)]
 
 
-@pytest.mark.filterwarnings("ignore:Mismatch dtype")  # torch says that it has no fused kernel for the two
+@pytest.mark.filterwarnings("ignore:Mismatch dtype")  # torch warns that it has no fused kernel for the two dtypes
 @pytest.mark.parametrize("dtype, weights", DTYPES, ids=str)
 def test_layers(kernel, dtype, weights):
     torch.manual_seed(0)
@@ -229,7 +228,7 @@ def test_layers(kernel, dtype, weights):
 
 
 def test_llama_rounds_as_it_does(kernel):
-    """In bfloat16 the norm's values are rounded twice; once would differ."""
+    """In bfloat16 the norm's values are rounded twice; rounding once would give different bits."""
     torch.manual_seed(0)
     from transformers.models.llama.modeling_llama import LlamaRMSNorm
 

@@ -1,4 +1,4 @@
-"""The functions made of several ops: a joined projection taken apart, and the feed-forward part."""
+"""Tests of the functions made of several ops: splitting a joined projection, and the feed-forward part."""
 
 import numpy as np
 import pytest

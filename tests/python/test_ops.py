@@ -1,4 +1,4 @@
-"""Each op against PyTorch's: values in three dtypes and odd strides, results that the caller gives, thread counts."""
+"""Each op against PyTorch's: values in three dtypes and odd strides, output tensors that the caller provides, thread counts."""
 
 import concurrent.futures
 
@@ -20,7 +20,7 @@ def tuple_of(result):
 
 
 def expect_close(case, ours, theirs, exact):
-    """At most twice the error of torch's own result in this dtype, and two units in the last place of the largest value."""
+    """Allows twice the error of torch's own result in this dtype, plus two units in the last place of the largest value."""
     for mine, yours, right in zip(tuple_of(ours), tuple_of(theirs), tuple_of(exact), strict=True):
         assert mine.dtype == yours.dtype and mine.shape == yours.shape
         unit = torch.finfo(mine.dtype).eps * right.abs().max().item()
@@ -44,7 +44,7 @@ def test_values(case, dtype, how):
 
 @EVERY
 def test_parameters_of_another_dtype(case):
-    """Values in bfloat16 beside parameters in float32: as with parameters that were rounded nowhere."""
+    """With values in bfloat16 and parameters in float32, the parameters are not rounded."""
     given = {name: t.to(torch.bfloat16) if t.dim() > 1 or name == "x" else t.float() for name, t in case.draw().items()}
     if all(t.dtype == torch.bfloat16 for t in given.values()) or "rounded twice" in case.name:
         pytest.skip("no parameter, or one whose dtype decides the rounding")
@@ -73,7 +73,7 @@ def test_out(case, dtype, how):
 @pytest.mark.cpu
 @EVERY
 def test_threads(case):
-    """The same bits for any number of threads."""
+    """Any number of threads gives the same bits."""
     given = {name: t.bfloat16() for name, t in case.draw().items()}
     try:
         results = []
@@ -89,7 +89,7 @@ def test_threads(case):
 
 @EVERY
 def test_nothing(case):
-    """Tensors without values: results without values, or an error that says what is missing; never a crash."""
+    """Empty tensors give empty results or an error that says what is missing, never a crash."""
     given = {name: t.float() for name, t in case.draw().items()}
     dims = next(iter(given.values())).dim()
     if dims == 1:
@@ -100,7 +100,7 @@ def test_nothing(case):
 
 
 def test_calls_from_several_threads():
-    """Threads of Python at once, as a server has them: the same bits as alone."""
+    """Several Python threads call at once, as in a server, and get the same bits as one alone."""
     given = [{name: t.bfloat16() for name, t in case.draw().items()} for case in CASES]
     alone = [tuple_of(case.ours(**inputs)) for case, inputs in zip(CASES, given)]
 
@@ -115,7 +115,7 @@ def test_calls_from_several_threads():
 
 @pytest.mark.cpu
 def test_nothing_is_left_behind():
-    """Neither a call nor one that fails keeps memory."""
+    """Neither a successful nor a failed call leaks memory."""
     x, weight = torch.randn(4, 64), torch.randn(64)
 
     def calls(count):

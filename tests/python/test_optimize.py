@@ -1,4 +1,4 @@
-"""`optimize` and `restore` on small random models: what is replaced, the error that it brings, the way back."""
+"""`optimize` and `restore` on small random models: which modules are replaced, the error this causes, and how they are restored."""
 
 import collections
 import copy
@@ -12,8 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import small_models
 import tachyscope
 
-# How many modules of each class are replaced, and the classes of those that are left. Where blocks compute for modules inside
-# them as well, also how often each op runs in one pass in float32.
+# How many modules of each class are replaced, and the classes of those that are left. For models whose blocks take over modules inside them, the
+# entry also says how often each op runs in one pass in float32.
 EXPECTED = {
     "Wan": ({"WanTransformerBlock": 2, "WanAttention": 4, "SiLU": 2, "GELU": 3, "FP32LayerNorm": 3,
              "RMSNorm": 8}, set()),
@@ -49,7 +49,7 @@ EXPECTED = {
 
 
 class CountedCalls(TorchDispatchMode):
-    """How often each op of ours ran."""
+    """Counts how often each of our ops runs."""
 
     def __init__(self):
         super().__init__()
@@ -106,8 +106,7 @@ def test_bfloat16(name, level):
 
 
 def test_wan_norms_and_positions_in_one_pass():
-    """Level aggressive uses one pass, with the weights that the norms have at that moment, but not for norms
-    whose weights a hook brings."""
+    """Level aggressive computes norms and positions in one pass with the norms' current weights, except for norms whose weights a hook loads."""
     model, inputs = small_models.make("Wan")
     before = small_models.run(model, inputs)
     tachyscope.optimize(model, "aggressive", verbose=False)
@@ -184,7 +183,7 @@ def test_what_is_left_and_why(capsys):
 
 
 def test_calls_that_the_module_converts():
-    """Mixed dtypes, float64 and autocast: the module's own way, with its result's dtype."""
+    """With mixed dtypes, float64 or autocast the module's own code runs, and the result has its dtype."""
     norm = nn.LayerNorm(8)
     x = torch.randn(3, 8)
     plain = copy.deepcopy(norm)
@@ -194,7 +193,7 @@ def test_calls_that_the_module_converts():
     with torch.autocast(x.device.type, torch.bfloat16):
         assert norm(x.bfloat16()).dtype == plain(x.bfloat16()).dtype
     from transformers.models.llama.modeling_llama import LlamaRMSNorm
-    llama = LlamaRMSNorm(8)  # float32 weights beside bfloat16: its result is float32
+    llama = LlamaRMSNorm(8)  # with float32 weights and bfloat16 input its result is float32
     assert tachyscope_of(llama)(x.bfloat16()).dtype == llama(x.bfloat16()).dtype == torch.float32
 
 

@@ -21,7 +21,7 @@ def module_of(name, *args, **options):
     return module
 
 
-# Each with the shapes of its arguments; a name in front of one makes it a keyword.
+# Each module comes with the shapes of its arguments; a name in front of a shape makes it a keyword argument.
 MODULES = {
     "AdaLayerNormZero": (lambda: module_of("AdaLayerNormZero", 24), (X, ("emb", EMB))),
     "AdaLayerNormZero, wide norm": (lambda: module_of("AdaLayerNormZero", 24, norm_type="fp32_layer_norm"), (X, ("emb", EMB))),
@@ -62,7 +62,7 @@ def test_modules(name, level, dtype):
         assert (result - expected).abs().max() <= 2e-6 * expected.abs().max()
         return
     assert (result.float() - expected.float()).abs().max() <= 2e-2 * expected.float().abs().max()
-    if result.device.type == "cpu":  # hardly a value is another one at level safe
+    if result.device.type == "cpu":  # at level safe hardly any value differs
         other = (result != expected).float().mean()
         assert other < 0.01 if level == "safe" else other > 0.01
 
@@ -77,7 +77,7 @@ def test_modules_that_are_left():
 @pytest.mark.parametrize("name, norm", [("SDXL", "norm2"), ("FLUX", "norm2"), ("LTX-Video", "norm2"), ("PixArt", "norm1")])
 @pytest.mark.parametrize("how", ["a hook", "a forward"])
 def test_what_the_user_put_on_a_norm_counts(name, norm, how):
-    """A hook on a norm inside a block, or a forward of its own, runs as in the model that was not optimized."""
+    """A hook on a norm inside a block, or a norm's changed forward, runs as in the model that was not optimized."""
     model, inputs = small_models.make(name)
     kind = {"SDXL": "BasicTransformerBlock", "PixArt": "BasicTransformerBlock", "FLUX": "FluxTransformerBlock",
             "LTX-Video": "LTXVideoTransformerBlock"}[name]
@@ -94,7 +94,7 @@ def test_what_the_user_put_on_a_norm_counts(name, norm, how):
 
 @pytest.mark.parametrize("level", ["safe", "aggressive"])
 def test_flux_keeps_within_float16(level):
-    """Sums beyond what float16 can hold are clipped, as FLUX's blocks do."""
+    """Sums beyond the range of float16 are clipped, as in FLUX's blocks."""
     model, _ = small_models.make("FLUX", torch.float16)
     tachyscope.optimize(model, level, verbose=False)
     x, text, temb = torch.randn(1, 6, 32).half(), torch.full((1, 5, 32), 65504.0).half(), torch.randn(1, 32).half()

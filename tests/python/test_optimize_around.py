@@ -1,4 +1,4 @@
-"""What else happens to models that are optimized: training, torch.compile, offloading, copies, adapters, and attention that the
+"""Tests what else users do with optimized models: training, torch.compile, offloading, copies, adapters, and attention that the
 user has chosen."""
 
 import copy
@@ -18,7 +18,7 @@ DIFFUSERS = ["Wan", "LTX-Video", "FLUX", "SD3", "SDXL", "PixArt", "DiT", "VAE"]
 
 @pytest.mark.parametrize("name", DIFFUSERS)
 def test_training_step(name):
-    """Gradients of all parameters, as before to float32's rounding."""
+    """The gradients of all parameters stay the same but for float32 rounding."""
     model, inputs = small_models.make(name)
 
     def gradients():
@@ -47,7 +47,7 @@ def test_compile(name):
 
 @pytest.mark.parametrize("name", ["SD3", "SDXL", "PixArt", "DiT"])
 def test_compile_with_a_default_device(name):
-    """Models whose own code is one graph then (the others' is not) still are."""
+    """Models whose own code compiles to one graph with a default device (some do not) still do."""
     torch.compiler.reset()
     model, inputs = small_models.make(name)
     before = small_models.run(model, inputs)
@@ -60,7 +60,8 @@ def test_compile_with_a_default_device(name):
 @pytest.mark.parametrize("name", DIFFUSERS)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_offloading(name, when):
-    """Weights that accelerate keeps elsewhere and brings for each call, whichever came first; removed hooks leave ours."""
+    """accelerate may keep the weights elsewhere and load them for each call, whether it or optimize came first. Removing its hooks leaves our changes
+    in place."""
     from accelerate.hooks import AlignDevicesHook, add_hook_to_module, remove_hook_from_submodules
 
     model, inputs = small_models.make(name)
@@ -93,7 +94,7 @@ def test_offloading(name, when):
 @pytest.mark.parametrize("name", ["Wan", "LTX-Video", "FLUX", "SDXL"])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_hooks_of_diffusers(name, when):
-    """Offloading in groups, whichever came first; norms that it brings are called, and everything can be undone."""
+    """Offloading in groups works whether it or optimize came first. Norms whose weights it loads are called, and everything can be undone."""
     from diffusers.hooks import apply_group_offloading
     from diffusers.hooks.hooks import HookRegistry
 
@@ -112,7 +113,7 @@ def test_hooks_of_diffusers(name, when):
     with CountedCalls() as calls:
         optimized = small_models.run(model, inputs)
     assert calls.ops["attention"] == sum(type(m).__name__ == CLASSES[name] for m in model.modules())
-    if name in ("Wan", "SDXL"):  # norms whose parameters a hook brings are not read from outside
+    if name in ("Wan", "SDXL"):  # blocks do not read a norm's parameters if a hook loads them
         assert calls.ops["add_norm"] == {"Wan": 2, "SDXL": 0}[name]
     torch.testing.assert_close(optimized, before)
     count = sum(EXPECTED[name][0].values())
@@ -131,7 +132,7 @@ def test_hooks_of_diffusers(name, when):
 
 @pytest.mark.parametrize("name", DIFFUSERS)
 def test_copies_of_models(name):
-    """A copy computes by its own parameters: with others it gives something else, and the original what it gave."""
+    """A copy computes with its own parameters: changing them changes the copy's result and not the original's."""
     model, inputs = small_models.make(name)
     tachyscope.optimize(model, verbose=False)
     before = small_models.run(model, inputs)
@@ -160,7 +161,7 @@ def test_copy_has_its_own_weights():
 @pytest.mark.parametrize("name", DIFFUSERS)
 @pytest.mark.parametrize("level", ["safe", "aggressive"])
 def test_layers_are_called(name, level):
-    """Every linear layer and convolution is called as often as before, so whatever is put on them counts."""
+    """Every linear layer and convolution is called as often as before, so hooks and adapters on them still take effect."""
     model, inputs = small_models.make(name)
     calls = {}
 
@@ -257,7 +258,7 @@ def test_a_backend_of_the_user(name):
 
 
 def test_unknown_arguments_of_attention():
-    """What a processor gets beyond what the rules know goes to the module itself, which warns of it or uses it."""
+    """A call with arguments that the rules do not know is left to the module itself, which warns of them or uses them."""
     model, inputs = small_models.make("SD3")
     tachyscope.optimize(model, verbose=False)
     with CountedCalls() as calls:

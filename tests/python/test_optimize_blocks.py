@@ -1,4 +1,4 @@
-"""Whole blocks and attention of diffusers' families: their variants and their rounding."""
+"""Tests whole blocks and attention of diffusers' model families: their variants and their rounding."""
 
 import pytest
 import torch
@@ -74,7 +74,7 @@ def channels_last():
         added_cond_kwargs={"text_embeds": torch.randn(2, 32), "time_ids": torch.randn(2, 6)})
 
 
-# Each with how often attention and gated residual adds run in one pass in float32.
+# Each model comes with how often attention and gated residual adds run in one pass in float32.
 VARIANTS = {
     "LTX: a batch, a mask, padded positions": (ltx, 4, 4),
     "LTX: norms with weights": (lambda: ltx(norm_elementwise_affine=True), 4, 4),
@@ -134,7 +134,7 @@ def test_variants_bfloat16(variant, level):
 
 @pytest.mark.parametrize("name", ["LTX-Video", "LTX: norms with weights", "FLUX", "SD3", "PixArt", "DiT", "VAE"])
 def test_safe_rounds_where_the_modules_round(name):
-    """Apart from attention: in bfloat16 hardly a value is another one at level safe, while most are above it."""
+    """Apart from attention, hardly any bfloat16 value differs at level safe, while most differ at higher levels."""
     model, inputs = made(VARIANTS[name][0], torch.bfloat16) if name in VARIANTS else small_models.make(name, torch.bfloat16)
     if next(model.parameters()).device.type != "cpu":
         pytest.skip("torch's own kernels of a GPU have other last bits")

@@ -1,4 +1,4 @@
-"""`optimize` on what models of images have: GroupNorm with SiLU in residual blocks and VAEs, and the layout of what they give."""
+"""Tests `optimize` on the parts of image models: GroupNorm with SiLU in residual blocks and VAEs, and the layout of their results."""
 
 import copy
 
@@ -27,7 +27,7 @@ def test_group_norm_lies_as_torchs(layout, affine):
     assert tachyscope.optimize(norm, verbose=False).counts() == {"GroupNorm": 1}
     result = norm(x)
     torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-5)
-    if x.device.type == "cpu":  # on a GPU torch has rules of its own
+    if x.device.type == "cpu":  # on a GPU torch chooses the layout by its own rules
         assert result.stride() == expected.stride()
 
 
@@ -64,7 +64,7 @@ def test_residual_block(layout, level, dtype):
         expected = block(x, temb)
         tachyscope.optimize(block, level, verbose=False)
         result = block(x, temb)
-    on_cpu = x.device.type == "cpu"  # on a GPU torch has layouts and last bits of its own
+    on_cpu = x.device.type == "cpu"  # on a GPU torch's layouts and last bits differ
     assert result.dtype == dtype and (result.stride() == expected.stride() or not on_cpu)
     other = (result != expected).float().mean()
     if dtype == torch.float32:
@@ -126,7 +126,7 @@ def test_vaes_of_video(make, counts):
 
 
 def test_vae_by_parts():
-    """Encoder and decoder alone, with checkpointing and with what only the plain forward knows."""
+    """Tests encoder and decoder alone, with checkpointing and with arguments that only the plain forward knows."""
     model, inputs = small_models.make("VAE")
     x = inputs["sample"]
     plain = copy.deepcopy(model)

@@ -1,4 +1,4 @@
-"""The drawn plane that answers to keys and mouse, its judge, and the two ways its network runs. Needs numpy and torch."""
+"""Tests the drawn plane that responds to keys and mouse, its judge, and the two ways in which its network runs. Needs numpy and torch."""
 import importlib
 import os
 import sys
@@ -16,7 +16,7 @@ OURS = ("plane", "heldout", "judge", "net", "pipeline")
 
 @pytest.fixture(scope="module", autouse=True)
 def modules():
-    """Training's folders have files of the same names: ours are seen here alone."""
+    """Training's folders have files of the same names, so only the ones imported here are visible."""
     all_ = (*OURS, "autoencoder", "vae")
     before, threads = {n: sys.modules.pop(n, None) for n in all_}, torch.get_num_threads()
     sys.path.insert(0, FOLDER)
@@ -179,5 +179,5 @@ def test_a_call_shares_its_time(modules):
     of = lambda since, left: share(types.SimpleNamespace(progress={"flow": since}, left=lambda: left), "flow", 400, 45)
     assert of(0.0, 245) == (200, 0.0, 0.5)
     assert of(0.5, 545) == (200.0, 0.5, 1.0)
-    assert of(0.0, 415) == (370, 0.0, 1.0)  # what is left would be spent on compiling
+    assert of(0.0, 415) == (370, 0.0, 1.0)  # the rest of the time would be spent on compiling
     assert of(0.5, 20)[2] == 0.5

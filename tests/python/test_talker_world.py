@@ -1,4 +1,4 @@
-"""The world of the talking photo and its judge: right on the renderer's own clips, wrong on wrong ones. Needs numpy and torch."""
+"""Tests the world of the talking photo and its judge: the judge accepts the renderer's own clips and rejects wrong ones. Needs numpy and torch."""
 import importlib.util
 import json
 import os
@@ -26,7 +26,7 @@ SECONDS, FRAMES = 4, 100
 
 
 def draw(item, mouth=None, pose=None):
-    """The item's clip, perhaps with another mouth or pose: uint8 [FRAMES, 128, 128, 3]."""
+    """Draws the item's clip, uint8 [FRAMES, 128, 128, 3], by default with its own mouth and pose."""
     mouth = S.mouth_track(S.Utterance.of(item["utterance"]), FRAMES) if mouth is None else mouth
     pose = F.pose_track(item["motion"], FRAMES) if pose is None else pose
     v = F.render(F.pack([F.Face.of(item["face"])]), torch.from_numpy(mouth)[None], torch.from_numpy(pose)[None], torch)
@@ -57,7 +57,8 @@ def table(items, clips):
 
 
 def like_a_small_vae(clip, rng):
-    """Blurred, coloured half as finely, with coarse lasting and fine changing noise: about 31 dB."""
+    """Degrades a clip as a small VAE does: blurred, with colour at half the resolution, coarse constant noise and fine noise that changes by frame;
+    about 31 dB."""
     x = clip.astype(np.float32)
     for axis in (1, 2):
         p = np.pad(x, [(1, 1) if k == axis else (0, 0) for k in range(4)], mode="edge")
@@ -109,7 +110,7 @@ def test_silence_reads_closed(items):
     quiet = [draw(i, np.tile(np.float32([[0, 0.5]]), (FRAMES, 1))) for i in items[:5]]
     t = table(items[:5], quiet)
     assert t["silent"] >= 99 and judge.misses(t, judge.LIMITS_SILENT) == []
-    assert {"correlation", "vowels"} <= set(judge.misses(t, judge.LIMITS))  # a frozen mouth is no speech
+    assert {"correlation", "vowels"} <= set(judge.misses(t, judge.LIMITS))  # a frozen mouth does not speak
 
 
 @pytest.mark.parametrize("wrong, missed", [("faces", "palette"), ("motion", "motion"), ("mouth", "pauses"), ("mouth", "closures"), ("flat", "vowels"), ("eyes", "palette"),
@@ -125,11 +126,11 @@ def test_judge_misses_wrong_clips(items, clips, wrong, missed):
         bad = [draw(i, pose=np.zeros((FRAMES, 4), np.float32)) for i in chosen]
     elif wrong == "half":       # the head stops halfway
         bad = [draw(i, pose=p * (np.arange(FRAMES) < 50)[:, None].astype(np.float32)) for i, p in zip(chosen, poses)]
-    elif wrong == "mouth":      # it never closes
+    elif wrong == "mouth":      # the mouth never closes
         bad = [draw(i, np.maximum(m, np.float32([0.22, 0]))) for i, m in zip(chosen, mouths)]
     elif wrong == "flat":       # all vowels are equally wide
         bad = [draw(i, np.stack([m[:, 0] * 0 + 0.5, m[:, 1] * 0 + 0.5], 1)) for i, m in zip(chosen, mouths)]
-    elif wrong == "eyes":       # they stay closed
+    elif wrong == "eyes":       # the eyes stay closed
         bad = [draw(i, pose=np.concatenate([p[:, :3], np.ones_like(p[:, 3:])], 1)) for i, p in zip(chosen, poses)]
     elif wrong == "seams":      # each window is a little brighter or darker than the one before
         window = (np.maximum(np.arange(FRAMES) - 9, 0) // 24) % 2

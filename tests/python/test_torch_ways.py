@@ -1,4 +1,4 @@
-"""The ops inside torch: what its own checks of custom ops say, torch.compile without graph breaks, fake tensors."""
+"""Tests of the ops inside torch: its own checks of custom ops, torch.compile without graph breaks, fake tensors."""
 
 import pytest
 import torch
@@ -53,7 +53,7 @@ def test_compile_with_gradients(case):
 
 
 def test_compile_by_inductor():
-    """Between products and activations of torch, which inductor makes kernels of."""
+    """The ops stand between torch's products and activations, from which inductor makes kernels."""
     torch.compiler.reset()
     case = BY_NAME["rms_norm"]
     x, weight = (t.float() for t in case.draw().values())
@@ -68,10 +68,10 @@ def test_compile_by_inductor():
 
 @EVERY
 def test_fake_tensors(case):
-    """Shapes, strides and dtypes without values agree with the real ones."""
+    """The shapes, strides and dtypes of fake results agree with the real ones."""
     real = {name: t.bfloat16() for name, t in case.draw().items()}
     expected = case.ours(**real)
-    with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():  # an index is a case's own
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():  # an index is a real tensor of the case
         fake = case.ours(**{name: mode.from_tensor(t) for name, t in real.items()})
     pairs = zip(fake, expected) if isinstance(expected, tuple) else [(fake, expected)]
     for a, b in pairs:

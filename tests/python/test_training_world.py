@@ -1,4 +1,4 @@
-"""The judge on the renderer's own clips, the split, and the captions. Needs numpy and torch."""
+"""Tests the judge on the renderer's own clips, the split and the captions. Needs numpy and torch."""
 import os
 import sys
 

@@ -1,4 +1,4 @@
-"""Language models of transformers with our attention and decoder layers: tokens and logits."""
+"""Tests tokens and logits of transformers' language models with our attention and decoder layers."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ import small_models
 import tachyscope
 from test_optimize import CountedCalls
 
-WINDOW = 4  # of Mistral and Gemma 2 and 3, less than a prompt's tokens
+WINDOW = 4  # the window of Mistral and Gemma 2 and 3, shorter than a prompt
 LLAMA = dict(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
              num_key_value_heads=2, head_dim=8)
 FALCON = dict(vocab_size=64, hidden_size=32, ffn_hidden_size=48, num_hidden_layers=3, num_attention_heads=4)
@@ -28,12 +28,12 @@ MODELS = {
     "Granite": ("Granite", "Config", LLAMA),
     "Jais2": ("Jais2", "Config", LLAMA),  # LayerNorm with LLaMA's layer
 }
-ROUTED = ("Mixtral", "Qwen3 with experts")  # a rounding may choose another expert, in their own code as well
-NO_ADD_NORM = ("Falcon", "Falcon, newer", "Falcon with ALiBi", "Mixtral", "Granite")  # other layers, or parallel branches
+ROUTED = ("Mixtral", "Qwen3 with experts")  # rounding may change the choice of experts, in transformers' own code as well
+NO_ADD_NORM = ("Falcon", "Falcon, newer", "Falcon with ALiBi", "Mixtral", "Granite")  # they have other layers, or parallel branches
 
 
 def make(name, dtype=torch.float32):
-    """A model whose scores differ enough between keys that a key too many or a wrong position changes its tokens."""
+    """Makes a model whose scores differ so much between keys that an extra key or a wrong position changes its tokens."""
     torch.manual_seed(3)
     kind, config, options = MODELS[name]
     model, _ = small_models.language_model(kind, config, **options)()
@@ -47,7 +47,7 @@ def make(name, dtype=torch.float32):
 
 
 def prompts():
-    """Three rows, two of which are padded on the left."""
+    """Returns three rows, two of which are padded on the left."""
     torch.manual_seed(4)
     ids, mask = torch.randint(3, 64, (3, 11)), torch.ones(3, 11, dtype=torch.long)
     for row, count in ((0, 5), (1, 1)):
@@ -57,7 +57,7 @@ def prompts():
 
 
 def generate(model, **options):
-    """Greedy tokens. On a GPU transformers would compile what runs with a static cache; here that is asked for or not done."""
+    """Returns greedy tokens. On a GPU transformers would compile a model with a static cache by itself; here it does so only if asked."""
     ids, mask = prompts()
     options = {"disable_compile": "compile_config" not in options} | options
     return model.generate(ids, attention_mask=mask, max_new_tokens=14, min_new_tokens=14, do_sample=False, **options)
@@ -92,7 +92,7 @@ def test_greedy_tokens(name, cache):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_logits(name):
-    """A padded batch, and a prompt in three parts with a cache, of which the second sees what lies before it."""
+    """Compares the logits of a padded batch, and of a prompt given to a cache in three parts."""
     from transformers import DynamicCache
 
     model = make(name)

@@ -1,4 +1,4 @@
-"""The attention that is registered with transformers: against sdpa's function, which configs get it, what becomes of them."""
+"""The attention that is registered with transformers: its results beside those of sdpa, which configs get it, and how they are saved and restored."""
 
 import copy
 import pickle
@@ -16,12 +16,12 @@ def functions():
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-    tachyscope.optimize(torch.nn.SiLU(), verbose=False)  # registers it
+    tachyscope.optimize(torch.nn.SiLU(), verbose=False)  # this registers our attention
     return ALL_ATTENTION_FUNCTIONS["tachyscope"], sdpa_attention_forward
 
 
 class Module(torch.nn.Module):
-    """The attributes that the functions look at."""
+    """A module with the attributes that the functions read."""
 
     def __init__(self, groups=1, is_causal=True):
         super().__init__()
@@ -47,7 +47,7 @@ def mask_of(kind, queries, keys):
 @pytest.mark.parametrize("queries, keys", [(7, 7), (1, 9), (3, 9)])
 @pytest.mark.parametrize("causal", [True, False])
 def test_as_sdpa(kind, queries, keys, causal):
-    """3 queries before 9 keys without a mask are a static cache that was empty."""
+    """3 queries with 9 keys and no mask occur with a static cache that was empty."""
     ours, theirs = functions()
     arguments = Module(2, causal), *tensors(queries, keys), mask_of(kind, queries, keys)
     with CountedCalls() as calls:
@@ -70,7 +70,7 @@ def test_what_goes_to_transformers():
         "one key of a mask": (Module(), (q, k, v, torch.ones(2, 1, 5, 1, dtype=torch.bool)), {}),
     }
     for words, (module, arguments, options) in calls.items():
-        with sdpa_kernel(SDPBackend.MATH), CountedCalls() as calls:  # torch's other kernels of a GPU refuse some of these masks
+        with sdpa_kernel(SDPBackend.MATH), CountedCalls() as calls:  # torch's other GPU kernels refuse some of these masks
             torch.manual_seed(0)
             expected, _ = theirs(module, *arguments, **options)
             torch.manual_seed(0)
@@ -94,7 +94,7 @@ def test_mask_is_made_once():
 
 @pytest.mark.parametrize("name", ["LLaMA", "Gemma3"])
 def test_config(name, tmp_path):
-    """Our name is written nowhere, not even by pickle. After restore the config is as it was; a second
+    """Our name is never saved, not even by pickle. After restore the config is as it was; a second
     optimize and restore change nothing."""
     model = make(name)
     model.save_pretrained(tmp_path)  # this call itself adds to the config
@@ -106,7 +106,7 @@ def test_config(name, tmp_path):
     model.save_pretrained(tmp_path)
     assert "tachyscope" not in (tmp_path / "config.json").read_text()
     assert type(model).from_pretrained(tmp_path).config._attn_implementation == "sdpa"
-    loaded = pickle.loads(pickle.dumps(model))  # without the kernels
+    loaded = pickle.loads(pickle.dumps(model))  # the copy has no kernels
     with CountedCalls() as calls:
         assert loaded.config._attn_implementation == "sdpa" and torch.equal(generate(loaded), generate(plain))
     assert not calls.ops
@@ -120,8 +120,8 @@ def test_config(name, tmp_path):
 
 
 def test_the_users_choice_counts():
-    """Eager attention that was asked for stays, before and after; so does what was chosen since. Only norms, layers and rope
-    are ours then."""
+    """Eager attention stays if the user asked for it before or after optimize, and so does any later choice. Only norms, layers and rope are ours
+    then."""
     model = make("LLaMA")
     model.set_attn_implementation("eager")
     tokens = generate(model)
@@ -162,14 +162,13 @@ def test_name_chosen_by_the_user():
 
 def test_capped_scores():
     """Gemma 2 runs its own function under our name, with its own mask, and gives the same bits. `optimize`
-    leaves it the function that it had, even if that is sdpa, which in transformers 5.17 passes over the
-    caps."""
+    leaves it the function that it had, even if that is sdpa, which in transformers 5.17 ignores the caps."""
     functions()
     model = make("Gemma2")
     with torch.no_grad():
         for name, p in model.named_parameters():
             if "q_proj" in name or "k_proj" in name:
-                p.mul_(6)  # to scores that the caps change
+                p.mul_(6)  # now the scores are large enough for the caps to change them
     ids, mask = prompts()
     chosen, plain = model.config._attn_implementation, logits(model, ids, mask)
     tachyscope.optimize(model, verbose=False)

@@ -1,4 +1,4 @@
-"""Models of transformers that are no language models like LLaMA: encoders, models with pictures, other rotary positions."""
+"""Models of transformers other than language models like LLaMA: encoders, models with pictures, other rotary positions."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from test_transformers_attention import functions
 
 
 def test_encoders_keep_theirs():
-    """BERT: norms and activations alone."""
+    """In BERT only norms and activations are replaced."""
     config = transformers.BertConfig(vocab_size=64, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
                                      intermediate_size=48)
     torch.manual_seed(0)
@@ -28,7 +28,7 @@ def test_encoders_keep_theirs():
 
 
 def encoder(kind):
-    """A small model that is no decoder, and a call of it."""
+    """Returns a small model that is not a decoder, and a call of it."""
     sizes = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48)
     torch.manual_seed(0)
     ids, mask = prompts()
@@ -47,7 +47,7 @@ def encoder(kind):
 
 @pytest.mark.parametrize("kind", ["BERT", "ViT", "T5", "EuroBERT"])
 def test_models_that_see_both_ways(kind):
-    """The user chooses our attention by hand. T5's biases by position go back to transformers' function."""
+    """The user chooses our attention by hand. T5's position biases are left to transformers' function."""
     functions()
     model, call = encoder(kind)
     with torch.no_grad():
@@ -72,7 +72,7 @@ def test_encoder_with_attention_as_llamas():
 
 
 def test_parts_of_a_model_with_pictures():
-    """The language model's config has ours, the picture encoder's and the whole's stay."""
+    """The language model's config names our attention; those of the picture encoder and of the whole model stay as they are."""
     text = dict(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
                 num_key_value_heads=2, head_dim=8, sliding_window=4)
     vision = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, image_size=16, patch_size=8)

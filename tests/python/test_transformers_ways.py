@@ -1,4 +1,4 @@
-"""Language models of transformers with our attention and decoder layers: training, compiling, offloading, hooks, copies."""
+"""Tests training, compiling, offloading, hooks and copies of transformers' language models with our attention and decoder layers."""
 
 import copy
 
@@ -15,7 +15,7 @@ from test_transformers import expect_near, generate, logits, make, prompts
 def test_training_step(name, checkpointing):
     model = make(name).train()
     if checkpointing:
-        getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()  # 5.17 has the second alone
+        getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()  # 5.17 has only the second name
     ids, mask = prompts()
 
     def gradients():
@@ -32,7 +32,7 @@ def test_training_step(name, checkpointing):
 
 @pytest.mark.parametrize("name", ["LLaMA", "Gemma3", "Falcon"])
 def test_autocast(name):
-    """Their own code runs in it, from under our name, with our mask: the same bits."""
+    """Under autocast our registered function hands over to transformers' own code with our mask, so the bits are the same."""
     model = make(name)
     ids, mask = prompts()
 
@@ -48,7 +48,7 @@ def test_autocast(name):
 
 
 def graphs_of(seen):
-    """A backend that keeps the names of our ops in each graph."""
+    """Makes a backend that records the names of our ops in each graph."""
     from torch._dynamo.backends.debugging import aot_eager
 
     def backend(module, inputs):
@@ -60,7 +60,7 @@ def graphs_of(seen):
 
 @pytest.mark.parametrize("name", ["LLaMA", "Mistral", "Gemma2", "Gemma3", "Falcon"])
 def test_compile(name):
-    """Whole graphs of a prompt, and of generate's decoding with a static cache."""
+    """A prompt, and generate's decoding with a static cache, compile to whole graphs."""
     from transformers import CompileConfig
 
     torch.compiler.reset()
@@ -82,7 +82,7 @@ def test_compile(name):
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_offloading(when):
-    """Weights that accelerate brings for each call: the norm behind the add is then called as a module."""
+    """accelerate loads the weights for each call; the norm after the add is then called as a module."""
     from accelerate.hooks import AlignDevicesHook, add_hook_to_module, remove_hook_from_submodules
 
     model = make("LLaMA")
@@ -111,7 +111,7 @@ def test_offloading(when):
 
 
 def test_hooks_and_changed_modules():
-    """Hooks on the norm behind the add run, and a norm that was exchanged since is called."""
+    """Hooks on the norm after the add run, and a norm that was replaced later is called."""
     model = make("LLaMA")
     tachyscope.optimize(model, verbose=False)
     ids, mask = prompts()
@@ -142,7 +142,7 @@ def test_recorded_outputs():
 
 
 def test_copies():
-    """A copy's config is its own: restoring it leaves the other model's."""
+    """A copy has its own config: restoring the copy leaves the other model's config as it is."""
     model = make("LLaMA")
     tokens = generate(model)
     tachyscope.optimize(model, verbose=False)
@@ -156,7 +156,7 @@ def test_copies():
 @pytest.mark.parametrize("what", ["a forward hook", "a backward hook", "a forward of its own", "a hook of diffusers"])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_what_is_on_a_norm_counts(what, when):
-    """Where a norm in the middle of a layer has more to do than to compute, it is called."""
+    """A norm in the middle of a layer is called if it has hooks or a changed forward."""
     model, calls = make("LLaMA"), []
     norm = model.model.layers[0].post_attention_layernorm
 
@@ -188,7 +188,7 @@ def test_what_is_on_a_norm_counts(what, when):
 
 
 def test_float64_with_padding():
-    """Their own code, from under our name, with our mask."""
+    """Our registered function hands over to transformers' own code with our mask."""
     model = make("LLaMA").double()
     ids, mask = prompts()
     before = logits(model, ids, mask)

@@ -1,4 +1,5 @@
-"""The VAE modules beside diffusers' AutoencoderKLWan with the same weights, their gradients, and what they refuse."""
+"""Tests the VAE modules: their results compared with diffusers' AutoencoderKLWan with the same weights, their gradients, and the inputs that they
+refuse."""
 
 import pytest
 import torch
@@ -17,13 +18,13 @@ CREATE = {"2.1": package.create_wan2_1_vae, "2.2": package.create_wan2_2_vae}
 
 
 def pair(version, dtype=torch.float32, **options):
-    """(ours, diffusers') with the same random weights."""
+    """Returns (ours, diffusers') with the same random weights."""
     from diffusers import AutoencoderKLWan
 
     torch.manual_seed(0)
     ours, theirs = (settings for settings in SMALL[version])
     theirs = AutoencoderKLWan(**theirs).eval()
-    for name, parameter in theirs.named_parameters():  # norms begin as ones, where a forgotten weight would not show
+    for name, parameter in theirs.named_parameters():  # norms begin with ones, which would hide a forgotten weight
         if name.endswith("gamma"):
             torch.nn.init.normal_(parameter, 1, 0.3)
     vae = CREATE[version](**ours, **options)
@@ -67,7 +68,7 @@ def test_in_float64(version):
 
 @pytest.mark.parametrize("version", SMALL)
 def test_channels_stay_last(version):
-    """No norm is handed channels that it would have to turn."""
+    """No norm gets a tensor whose channels it would have to move."""
     vae, _ = pair(version)
     turned = []
     for name, module in vae.named_modules():
@@ -171,7 +172,7 @@ def test_refusals():
 
 
 def test_the_shipped_vae():
-    """The default shapes are those of Wan 2.1 and 2.2 (counted on no device), and the names are on hand where they are looked for."""
+    """The default shapes are those of Wan 2.1 and 2.2 (counted on the meta device), and the names can be imported from where users expect them."""
     from tachyscope.compat import wan_kernels
 
     with torch.device("meta"):

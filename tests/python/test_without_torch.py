@@ -1,4 +1,4 @@
-"""The package without torch, on NumPy's arrays, in a process of its own; and `_core` on tensors of torch."""
+"""Tests of the package without torch, on NumPy arrays, in a process of its own; and of `_core` on torch tensors."""
 
 import subprocess
 import sys
@@ -102,7 +102,7 @@ def test_core_and_torch_agree():
 
 
 def test_signatures():
-    """The table says what the functions take."""
+    """The table of signatures agrees with what the functions take."""
     assert _core.signatures["rms_norm"] == "(Tensor x, Tensor? weight, float eps, bool round_twice) -> Tensor"
     for name in _core.signatures:
         with pytest.raises(TypeError, match=f"{name}.*arguments"):

@@ -1,4 +1,4 @@
-"""tachyscope.World: a tiny Matrix-Game 2 of random weights, in the published layout, that answers to keys and mouse."""
+"""Tests tachyscope.World with a tiny Matrix-Game 2 of random weights, in the published layout, which responds to keys and mouse."""
 import json
 import math
 import os
@@ -24,7 +24,7 @@ def with_config(source, name, to):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """The golden transformer with as many channels as the golden VAE and CLIP need."""
+    """Makes the golden transformer with the number of channels that the golden VAE and CLIP need."""
     folder, gen = tmp_path_factory.mktemp("world"), torch.Generator(device="cpu").manual_seed(5)
     tensors = load_file(os.path.join(GOLDEN, "causal", "universal", "diffusion_pytorch_model.safetensors"))
     for name, t in tensors.items():

@@ -3,7 +3,7 @@
 Tensors have the names of the published checkpoints. A block is n latent frames that are denoised together; they look at
 themselves and at what is remembered of earlier frames: the first S ("sinks") and the last W - S, the block's own among them.
 Memory keeps keys without their rope and turns them when they are looked at; there are no slots, counters or evictions here.
-tools/golden/make_causal.py holds it against the original repositories."""
+tools/golden/make_causal.py compares it with the original repositories."""
 
 import torch
 from torch import nn
@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 
 def turned(x, angles):
-    """x [..., L, H, D], angles [L, D/2] of adjacent pairs"""
+    """Rotates adjacent pairs of x [..., L, H, D] by angles [L, D/2]."""
     pairs = x.unflatten(-1, (-1, 2))
     a, b = pairs[..., 0], pairs[..., 1]
     c, s = angles.cos().to(x.dtype)[:, None], angles.sin().to(x.dtype)[:, None]
@@ -19,7 +19,7 @@ def turned(x, angles):
 
 
 def grid_angles(positions, rows, columns, head_dim):
-    """[frames · rows · columns, head_dim/2] of frames at these positions in time"""
+    """Returns angles [frames · rows · columns, head_dim/2] of frames at these positions in time."""
     def axis(at, dim):
         return torch.as_tensor(at, dtype=torch.float64)[:, None] * 10000.0 ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
     side = 2 * (head_dim // 6)
@@ -29,7 +29,7 @@ def grid_angles(positions, rows, columns, head_dim):
 
 
 def attend(q, k, v):
-    """q [..., L, H, D], k and v [..., n, H, D]"""
+    """Attention of q [..., L, H, D] to k and v [..., n, H, D]."""
     q, k, v = (t.transpose(-3, -2) for t in (q, k, v))
     return ((q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5).softmax(-1) @ v).transpose(-3, -2)
 
@@ -44,7 +44,7 @@ class RmsNorm(nn.Module):
 
 
 def unit_rms(x):
-    """What the action module does in place of a norm with a weight: its weights are not used."""
+    """The norm of the action module, whose weights the original does not use."""
     return x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt()
 
 
@@ -64,7 +64,7 @@ class Attention(nn.Module):
 
 
 class Window:
-    """Which frames are looked at, and at which positions: W frames (None: all), S sinks among them. Sinks that follow lie
+    """Chooses which frames are looked at, and at which positions: W frames (None: all), S sinks among them. Sinks that follow lie
     right before the window, which keeps them as near as in the first W frames; others stay where they are."""
 
     def __init__(self, frames=None, sinks=0, follow=False):
@@ -85,7 +85,7 @@ def recent(memory, end, window, part):
 
 
 class ActionModule(nn.Module):
-    """x += mouse branch, then x += keyboard branch; without norm, modulation or gate of x."""
+    """Adds the mouse branch to x, then the keyboard branch; x has no norm, modulation or gate here."""
 
     RATIO, WINDOWS = 4, 3
 
@@ -106,12 +106,12 @@ class ActionModule(nn.Module):
         self.proj_keyboard = nn.Linear(keyboard_hidden, dim, bias=False)
 
     def past(self, actions, frame):
-        """The 12 actions that latent frame τ follows: those of pixel frames 4τ - 12 to 4τ - 1, the first one where there is none."""
+        """The 12 actions that latent frame τ follows: those of pixel frames 4τ - 12 to 4τ - 1. Before the beginning, the first one is repeated."""
         at = torch.arange(self.RATIO * (frame - self.WINDOWS), self.RATIO * frame).clamp(min=0)
         return actions[at].flatten()
 
     def turned(self, x, frame):
-        """x [..., heads, 64]: the first 8 channels of a head turn with the latent frame."""
+        """Rotates x [..., heads, 64]: the first 8 channels of a head turn with the latent frame."""
         angles = frame * self.theta ** (-torch.arange(0, self.turning, 2, dtype=torch.float64) / self.turning)
         return torch.cat([turned(x[..., : self.turning], angles.expand(1, -1)), x[..., self.turning:]], -1)
 
@@ -223,8 +223,8 @@ class CausalWan(nn.Module):
 
 
 def rollout(model, noise, timesteps, sigmas, context, window, blocks, fresh=None, condition=None, given=None, mouse=None, keyboard=None):
-    """noise [C, T, h, w] of the frames to come, fresh [steps - 1, C, T, h, w] what is added again after each step but the last, None
-    with Euler's steps, which add nothing; blocks: their lengths. given [C, T0, h, w]: latents to go on from, the first blocks. condition [C', T0 + T, h, w]: further
+    """noise [C, T, h, w] of the frames to make; fresh [steps - 1, C, T, h, w]: the noise added after each step but the last, None with Euler's steps,
+    which add none; blocks: their lengths; given [C, T0, h, w]: latents of the first blocks, to continue from; condition [C', T0 + T, h, w]: further
     channels. → latents [C, T, h, w], the velocities in order."""
     memory, first, done, velocities = model.new_memory(), 0, 0, []
 

@@ -1,9 +1,9 @@
-"""The causal models of causal.py as their original code runs them: keys turned once and kept in caches of fixed size, which are moved when a block
-begins, contexts' keys made once, timesteps a frame each; and rounded where that rounds: a model in bfloat16 keeps norms, rope and
-softmax in float32 or float64 inside and stores everything in bfloat16, the latents between steps, too.
+"""The causal models of causal.py as their original code runs them: keys are turned once and kept in caches of fixed size, which are moved when a
+block begins; the keys of contexts are made once; each frame has a timestep. Rounding is the original's, too: a model in bfloat16 keeps norms, rope
+and softmax in float32 or float64 inside and stores everything in bfloat16, the latents between steps, too.
 
-For its speed (bench/peers/world_torch.py) and for its error in bfloat16 (tools/golden/make_causal_bf16.py). Weights are those of
-causal.CausalWan; the functions take its modules."""
+It serves to measure the original's speed (bench/peers/world_torch.py) and its error in bfloat16 (tools/golden/make_causal_bf16.py). Weights are those
+of causal.CausalWan; the functions take its modules."""
 
 import torch
 from torch.nn import functional as F
@@ -15,25 +15,25 @@ def rms(x, weight, eps):
 
 
 def unit_rms(x):
-    """The action module's norm: it has no weight, and computes in the tensor's own dtype."""
+    """The action module's norm, which has no weight and computes in the tensor's own dtype."""
     return x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt()
 
 
 def turned(x, freqs):
-    """x [L, H, D], freqs [L, D/2] complex128: in float64, as the original"""
+    """Rotates x [L, H, D] by freqs [L, D/2] complex128, in float64 like the original."""
     pairs = torch.view_as_complex(x.double().unflatten(-1, (-1, 2)).contiguous())
     return torch.view_as_real(pairs * freqs[:, None]).flatten(-2).type_as(x)
 
 
 def turned_real(x, freqs):
-    """The same in real numbers, for compilers that know no complex ones. freqs: (cos, sin) [L, D/2] float64"""
+    """Does the same as `turned` in real numbers, for compilers without complex ones. freqs: (cos, sin) [L, D/2] float64"""
     cos, sin = (f[:, None] for f in freqs)
     a, b = x.double().unflatten(-1, (-1, 2)).unbind(-1)
     return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2).type_as(x)
 
 
 def attend(q, k, v):
-    """q [B, L, H, D], k and v [B, n, H, D]"""
+    """Attention of q [B, L, H, D] to k and v [B, n, H, D]."""
     return F.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (q, k, v))).transpose(1, 2)
 
 
@@ -50,14 +50,15 @@ def grid_angles(first, n, rows, columns, head_dim, device):
 
 
 class Cache:
-    """Keys and values [B, size, heads, width] of the last frames; `each` rows a frame. What is full moves when a block begins, but for the sinks."""
+    """Keys and values [B, size, heads, width] of the last frames; `each` rows a frame. A full cache moves its frames, except the sinks, when a block
+    begins."""
 
     def __init__(self, batch, frames, each, heads, width, dtype, device, sinks=0):
         self.k, self.v = (torch.zeros(batch, frames * each, heads, width, dtype=dtype, device=device) for _ in range(2))
         self.each, self.sinks, self.end, self.last = each, sinks * each, 0, -1
 
     def begin(self, first, n):
-        """Once a pass: room for frames first to first + n. Only the first pass of a block moves."""
+        """Makes room for frames first to first + n; called once in each pass. Only the first pass of a block moves frames."""
         new = (first + n) * self.each
         if new <= self.last:
             return
@@ -95,7 +96,7 @@ class Caches:
 
 
 def kept(seen, k, v):
-    """k and v [B, m, H, D] as the last of what is seen."""
+    """Puts k and v [B, m, H, D] at the end of the frames that are seen."""
     seen[0][:, -k.shape[1]:], seen[1][:, -v.shape[1]:] = k, v
     return seen
 
@@ -144,13 +145,13 @@ def layer(block, x, e, freqs, context, seen, mouse, keyboard, action_angles, tur
 
 
 def past_of(a, actions, first, n):
-    """The actions that latent frames first to first + n follow, [4 (n - 1) + 12, values]; the first one where there is none."""
+    """The actions that latent frames first to first + n follow, [4 (n - 1) + 12, values]. Before the beginning, the first one is repeated."""
     at = torch.arange(a.RATIO * (first - a.WINDOWS), a.RATIO * (first + n - 1), device=actions.device).clamp(min=0)
     return actions[at]
 
 
 def make_context(model, context):
-    """Keys and values of the text or the picture, for every layer."""
+    """Computes the keys and values of the text or the picture for every layer."""
     context = model.text_embedding(context) if model.text_dim else model.img_emb.proj(context)
     out = []
     for block in model.blocks:

@@ -1,4 +1,4 @@
-"""The stage rollout on fresh random causal models, windows, blocks and actions, beside causal.py."""
+"""Compares the stage rollout with causal.py on fresh random causal models, windows, blocks and actions."""
 
 import causal
 import causal_models as cm
@@ -22,7 +22,7 @@ def random_model(rng, gen, kind):
 
 
 def draw(rng, kind):
-    """window, blocks, how many latent frames are given"""
+    """Draws a window, blocks, and how many latent frames are given."""
     n = rng.choice([1, 2, 3])
     first = rng.choice([1, n])
     blocks = [first] + [n] * 7
@@ -81,7 +81,7 @@ def compare_each(ctx, draws, bound):
             follow = " that follow" if window.follow and window.sinks else ""
             label = f"causal {kind} {i}: window {window.frames}, {window.sinks} sinks{follow}, blocks {blocks[0]}, {blocks[1]}, {given} given"
             own = error(v32, v64)
-            # With action modules no more than three times the reference's own float32 error, where that is not next to nothing.
+            # With action modules the error may be three times the reference's own float32 error, if that is not negligible.
             most = bound if kind == "text" else min(bound, max(3 * own, 1e-6))
             ctx.report(f"{label}: velocities (reference's own {own:.1e})", error(got["velocities"], v64), most)
             ctx.report(f"{label}: latents (reference's own {error(x32, x64):.1e})", error(got["latents"], x64), LATENT_BOUND)

@@ -1,4 +1,4 @@
-"""Small random causal models, their files as they are published, inputs of a rollout: for goldens and fresh comparisons."""
+"""Small random causal models, their files in the published form, and inputs of a rollout, for golden values and fresh comparisons."""
 
 import json
 
@@ -6,11 +6,11 @@ import causal
 import torch
 from safetensors.torch import save_file
 
-TEXT_GIVEN, TEXT_ROWS = 5, 512  # rows of text, and with the zeros behind them
+TEXT_GIVEN, TEXT_ROWS = 5, 512  # rows of text without and with the zeros after them
 
 
 def causal_model(gen, **sizes):
-    """Nothing is zero, so that no part can be missing; what comes out is as large as what goes in."""
+    """Makes a model without zero weights, so that a missing part shows, and whose output is about as large as its input."""
     model = causal.CausalWan(**sizes)
     with torch.no_grad():
         for name, p in model.named_parameters():
@@ -27,7 +27,7 @@ def causal_model(gen, **sizes):
 
 
 def original_config(model, window=-1, sinks=0):
-    """config.json of a model, as the published ones are written"""
+    """Returns the config.json of a model, in the form of the published ones."""
     blocks = [i for i, b in enumerate(model.blocks) if hasattr(b, "action_model")]
     dim = model.patch_embedding.out_channels
     config = {"_class_name": "CausalWanModel", "model_type": "t2v" if model.text_dim else "i2v", "dim": dim, "ffn_dim": model.blocks[0].ffn[0].out_features,
@@ -56,7 +56,7 @@ def save(model, folder, window=-1, sinks=0, bf16=False, prefix="", name="diffusi
 
 
 def shifted(shift, steps):
-    """Timesteps and sigmas of a list of steps as float32 arithmetic makes them: fractional ones."""
+    """Returns the shifted timesteps, which are fractional, and the sigmas of a list of steps, in float32 arithmetic."""
     s = torch.tensor(steps, dtype=torch.float32)
     sigmas = shift * s / (1 + (shift - 1) * s)
     return [float(t) for t in sigmas * 1000], [float(s) for s in sigmas]

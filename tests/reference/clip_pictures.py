@@ -1,5 +1,5 @@
-"""Pictures as CLIP's vision model is given them, by others: transformers' CLIPImageProcessorPil, and the arithmetic of Wan
-2.1's repository (wan/modules/clip.py) restated with torch. And the vision model on fresh random weights and pictures."""
+"""Makes the pictures that CLIP's vision model is given, by other libraries' code: transformers' CLIPImageProcessorPil, and the arithmetic of Wan
+2.1's repository (wan/modules/clip.py) restated with torch. It also compares the vision model on fresh random weights and pictures."""
 
 import numpy as np
 import torch
@@ -24,7 +24,8 @@ def processor(side, **options):
 
 
 def original_pixels(image, side):
-    """[3, side, side]: the picture in [-1, 1], torch's bicubic without widening to the square, then CLIP's mean and deviation."""
+    """Returns [3, side, side]: the picture in [-1, 1], resized by torch's bicubic without padding to a square, then normalised by CLIP's mean and
+    deviation."""
     pixels = torch.from_numpy(np.asarray(image).copy()).permute(2, 0, 1).contiguous().float().div(255).sub_(0.5).div_(0.5)
     square = torch.nn.functional.interpolate(pixels[None], size=(side, side), mode="bicubic", align_corners=False)
     square = square.mul_(0.5).add_(0.5)[0]
@@ -32,7 +33,7 @@ def original_pixels(image, side):
 
 
 def original_names(tensors, config):
-    """A vision model's tensors as the original checkpoint names and shapes them, with something of its text tower."""
+    """Returns a vision model's tensors with the names and shapes of the original checkpoint, and a part of its text tower."""
     tensors = {k.removeprefix("vision_model."): v for k, v in tensors.items()}
     embeddings, out = "embeddings.", {}
     out["visual.cls_embedding"] = tensors[embeddings + "class_embedding"][None, None]

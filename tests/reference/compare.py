@@ -1,6 +1,6 @@
-"""Fresh random inputs and weights, this engine against the reference, with a new seed each run.
+"""Compares this engine with the reference on fresh random inputs and weights, with a new seed each run.
 
-Error means max|y - R| / max|R| with R the reference in float64; e is the reference's own float32 error. Each stage
+Error means max|y - R| / max|R| where R is the reference in float64; e is the reference's own float32 error. Each stage
 must stay within max(3e, 5e-6) (VAE: max(3e, 1e-5)); 20 steps with guidance within 1e-5."""
 
 import argparse
@@ -114,7 +114,7 @@ def compare_transformer(ctx, variant, i):
     rows = 512
     inputs = {"hidden_states": torch.randn(batch, c.in_channels, frames, h, w)}
     text = torch.randn(batch, rows, c.text_dim)
-    for b in range(batch):  # what a prompt of n tokens looks like: zeros after them
+    for b in range(batch):  # a prompt of n tokens has zeros after them
         text[b, ctx.rng.randint(1, 40):] = 0
     inputs["encoder_hidden_states"] = text
     tokens = frames * h // 2 * (w // 2)
@@ -164,7 +164,7 @@ def compare_noise(ctx):
         ctx.report(f"noise of {n} values, seed {seed}", (load_file(out)["noise"] - want).abs().max().item(), 4e-6)
 
 
-GROUPS = {  # the longest first, so that workers end together
+GROUPS = {  # the longest come first, so that workers end together
     "conversions": lambda ctx, args: conversions.compare(ctx),
     "presets": lambda ctx, args: presets.compare(ctx),
     "properties": lambda ctx, args: properties.compare(ctx, args.seed, args.draw),
@@ -195,8 +195,8 @@ GROUPS = {  # the longest first, so that workers end together
 
 
 def run_group(name, args):
-    """What the group printed, how many comparisons it made, which failed, and its seconds. Its random numbers hang on the seed and
-    its name, not on who ran before it."""
+    """Returns what the group printed, how many comparisons it made, which failed, and its seconds. Its random numbers depend on the seed and its
+    name, not on the groups that ran before it."""
     for library in (diffusers, transformers):
         library.utils.logging.set_verbosity_error()
         library.utils.logging.disable_progress_bar()

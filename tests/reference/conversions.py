@@ -1,6 +1,6 @@
-"""`tachyscope convert` against others: diffusers and transformers load the folders it writes and find the source's weights, bit for
-bit; the gguf package reads its GGUF files, whose blocks are those of its own quantiser; its 8-bit weights are torch's. The model that
-ships makes the same frames from the forms that lose nothing."""
+"""Compares `tachyscope convert` with other libraries: diffusers and transformers load the folders it writes and find the source's weights, bit for
+bit; the gguf package reads its GGUF files, whose blocks are those of its own quantiser; its 8-bit weights are torch's. The shipped model makes the
+same frames from all lossless forms."""
 
 import json
 
@@ -22,7 +22,7 @@ _KEPT = ("patch_embedding", "text_embedding", "time_embedding", "time_projection
 
 
 def differing(got, want):
-    """Tensors of `want` that `got` has not, or not to the bit."""
+    """Returns the tensors of `want` that `got` lacks or that differ in any bit."""
     wrong = [k for k in want if k not in got or got[k].dtype != want[k].dtype or not torch.equal(got[k], want[k])]
     return float(len(wrong) + len(got.keys() - want.keys()))
 
@@ -36,7 +36,7 @@ def is_block_matrix(name, w):
 
 
 def compare_folders(ctx, variant):
-    """Random models in the original layout become folders that diffusers loads."""
+    """Converts random models in the original layout to folders that diffusers loads."""
     dit = rm.transformer(ctx.rng, variant, attention_head_dim=128, num_attention_heads=2, in_channels=36 if variant == "i2v" else 16,
                          out_channels=16, text_dim=32, **({"image_dim": 1280, "added_kv_proj_dim": 256} if variant == "i2v" else {}))
     t5, vae = rm.text_encoder(ctx.rng, d_model=32), rm.vae(ctx.rng, base_dim=12, z_dim=16, latents_mean=[0.0] * 16,
@@ -57,7 +57,7 @@ def compare_folders(ctx, variant):
 
 
 def compare_gguf(ctx, dit):
-    """Random weights in bf16 or f32 as GGUF: types, shapes and bytes."""
+    """Compares types, shapes and bytes of random bf16 or f32 weights as GGUF."""
     for name in ("Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "BF16", "F16"):
         kind, dtype = T[name], ctx.rng.choice([torch.bfloat16, torch.float32])
         state = {layouts._rename(k, layouts._DIT): v.to(dtype) for k, v in dit.items()}
@@ -119,7 +119,7 @@ def compare_eight_bits(ctx, dit):
 
 
 def compare_experts(ctx):
-    """Two transformers: a folder with both, and a file of the one that is named."""
+    """Converts two transformers to a folder with both, and to a file of the one that is named."""
     same = dict(attention_head_dim=128, num_attention_heads=1, in_channels=16, out_channels=16, text_dim=32, ffn_dim=64, num_layers=1)
     high, low = (rm.transformer(ctx.rng, **same) for _ in range(2))
     vae = rm.vae(ctx.rng, base_dim=12, z_dim=16, latents_mean=[0.0] * 16, latents_std=[1.0] * 16, num_res_blocks=2)
@@ -142,7 +142,7 @@ def compare_experts(ctx):
 
 
 def compare_comfy(ctx, model):
-    """ComfyUI's folders, with the tokenizer and the VAE's statistics inside the files, become a pipeline."""
+    """Converts ComfyUI's folders, whose files contain the tokenizer and the VAE's statistics, to a pipeline."""
     dit, t5, vae = (load_file(next((model / part).glob("*.safetensors"))) for part in ("transformer", "text_encoder", "vae"))
     comfy, out = ctx.folder / "convert-comfy/models", ctx.folder / "convert-comfy-diffusers"
     for folder in ("diffusion_models", "text_encoders", "vae"):
@@ -189,7 +189,7 @@ def compare_shipped(ctx, model):
         got = frames(form.replace(":", "-"), file, *parts)
         what = "are" if exact else "are not"
         ctx.report(f"convert: frames of {form} {what} the source's", 0.0 if len(got) == 5 and (got == want) == exact else 1.0, 0.5)
-        if not exact:  # dequantised into a folder, whose weights are bfloat16, it makes in bfloat16 what the file makes
+        if not exact:  # the folder has dequantised bfloat16 weights, which in bfloat16 give the same as the file
             back = ctx.folder / f"convert-back-{form.replace(':', '-')}"
             ctx.run("convert", file, back, "--to", "diffusers", *parts, "--tokenizer", model / "tokenizer")
             low, name = ["--dtype", "bf16"], form.replace(":", "-")

@@ -1,4 +1,4 @@
-"""Models of two experts (Wan2.2 A14B's kind) on fresh random weights: text- and image-to-video in diffusers' layout against
+"""Compares models of two experts (like Wan2.2 A14B) on fresh random weights: text- and image-to-video in diffusers' layout against
 its pipelines, and the same weights in the original's layout against its grid and solvers."""
 
 import inspect
@@ -24,7 +24,7 @@ def pipeline(ctx, variant, folder):
                 ffn_dim=ctx.rng.choice([48, 130]))
     rm.tiny_tokenizer(folder / "tokenizer-source")
     make = WanPipeline if variant == "t2v" else WanImageToVideoPipeline
-    published = inspect.signature(AutoencoderKLWan.__init__).parameters  # the original layout knows no other statistics
+    published = inspect.signature(AutoencoderKLWan.__init__).parameters  # the original layout allows no other statistics
     statistics = {k: list(published[k].default) for k in ("latents_mean", "latents_std")}
     pipe = make(tokenizer=PreTrainedTokenizerFast.from_pretrained(folder / "tokenizer-source"),
                 text_encoder=rm.text_encoder(ctx.rng, d_model=24, vocab_size=64), vae=rm.vae(ctx.rng, base_dim=8, z_dim=16, num_res_blocks=2, **statistics),

@@ -1,4 +1,4 @@
-"""Whole runs: schedules, 20 guided steps with each sampler on each grid, decoded frames, token ids."""
+"""Compares whole runs: schedules, 20 guided steps with each sampler on each grid, decoded frames, token ids."""
 
 import html
 import json
@@ -21,7 +21,7 @@ SAMPLERS = ("unipc", "euler", "dpm++")
 
 
 def scheduler(name, shift):
-    """The diffusers 0.42.1 class and arguments that --grid diffusers stands for."""
+    """Returns the diffusers 0.42.1 scheduler that --grid diffusers stands for."""
     if name == "unipc":
         return UniPCMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True, num_train_timesteps=1000, flow_shift=shift)
     if name == "euler":
@@ -43,7 +43,7 @@ def compare_schedules(ctx):
 
 
 def original_grid(name, steps, shift):
-    """Sigmas (float32) and model timesteps of the original code (spec: section 6)."""
+    """Returns sigmas (float32) and model timesteps of the original code (spec: section 6)."""
     top = float(np.float32(0.999)) if name == "unipc" else 1.0
     base = np.linspace(top, 0, steps + 1)[:-1]
     sigma = shift * base / (1 + (shift - 1) * base)
@@ -52,7 +52,7 @@ def original_grid(name, steps, shift):
 
 
 def original_steps(name, x, sigma, velocity):
-    """The original's solvers in float64; velocity(i, x) is the guided model output at step i."""
+    """Runs the original's solvers in float64; velocity(i, x) is the guided model output at step i."""
     def lam(s):
         return math.log(1 - s) - math.log(s) if 0 < s < 1 else (-math.inf if s >= 1 else math.inf)
 
@@ -64,7 +64,7 @@ def original_steps(name, x, sigma, velocity):
         if name == "euler":
             x = x + (s_next - s) * v
             continue
-        if name == "unipc" and i > 0:  # corrector, with the order of the predictor before it
+        if name == "unipc" and i > 0:  # the corrector has the order of the predictor before it
             h = lam(s) - lam(sigma[i - 1])
             b, a, hh = math.expm1(-h), 1 - s, -h
             base = s / sigma[i - 1] * last - a * b * m[-1]
@@ -97,7 +97,7 @@ def original_steps(name, x, sigma, velocity):
 def small_pipeline(ctx):
     dit = rm.transformer(ctx.rng, attention_head_dim=128, num_attention_heads=1, in_channels=16, out_channels=16, text_dim=32, num_layers=2)
     t5 = rm.text_encoder(ctx.rng, d_model=32, vocab_size=64)
-    vae = rm.vae(ctx.rng, base_dim=8, z_dim=16, num_res_blocks=2)  # the original layout knows no other
+    vae = rm.vae(ctx.rng, base_dim=8, z_dim=16, num_res_blocks=2)  # the original layout allows no other z_dim
     rm.tiny_tokenizer(ctx.folder / "tokenizer")
     tokenizer = PreTrainedTokenizerFast.from_pretrained(ctx.folder / "tokenizer")
     pipe = WanPipeline(tokenizer=tokenizer, text_encoder=t5, vae=vae, scheduler=scheduler("unipc", 3.0), transformer=dit)
@@ -167,7 +167,7 @@ def compare_generation(ctx):
 
 def clean(text):
     import ftfy
-    config = ftfy.TextFixerConfig(fix_encoding=False)  # the engine reports mojibake, it does not repair it
+    config = ftfy.TextFixerConfig(fix_encoding=False)  # the engine reports mojibake and does not repair it
     text = html.unescape(html.unescape(ftfy.fix_text(text, config))).strip()
     return re.sub(r"\s+", " ", text).strip()
 
@@ -196,10 +196,9 @@ def compare_tokens(ctx):
 
 
 def compare_shipped(ctx):
-    """The shipped model: its default run against diffusers, final latents, bound 1e-4.
-
-    A few seeds stand where trajectories part: there diffusers' own result moves by 1e-4 when its first latents move by 5e-7 of each value
-    (what two float32 transformers differ by in one call), and rounding decides. Such a seed is told and another one drawn."""
+    """Compares the final latents of the shipped model's default run with diffusers, with the bound 1e-4. For a few seeds trajectories diverge: there
+    diffusers' own result moves by 1e-4 when its first latents move by 5e-7 of each value (what two float32 transformers differ by in one call), and
+    rounding decides. Such a seed is printed and another one drawn."""
     model = ctx.repo / "models" / "sprites"
     if not (model / "model_index.json").exists():
         return

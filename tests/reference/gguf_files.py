@@ -1,4 +1,4 @@
-"""GGUF files against the gguf package, fresh random each time: blocks of every type, bit for bit; a text
+"""Compares GGUF files with the gguf package, on new random values each time: blocks of every type, bit for bit; a text
 encoder's tokenizer among its keys; and the model that ships, whose parts in GGUF must make the frames of the
 same parts that the gguf package has dequantised into safetensors."""
 
@@ -26,7 +26,7 @@ _KEPT = ("patch_embedding", "text_embedding", "time_embedding", "time_projection
 
 
 def write(path, architecture, tensors, fill=lambda writer: None):
-    """tensors: name → (bytes as numpy has them, type or None)."""
+    """Writes tensors {name: (values as a NumPy array, type or None)}."""
     writer = gguf.GGUFWriter(path, architecture)
     fill(writer)
     for name, (raw, kind) in tensors.items():
@@ -62,7 +62,7 @@ def compare_blocks(ctx, dump):
 
 
 def llama_name(name):
-    """Hugging Face's name of a text encoder's tensor as llama.cpp has it."""
+    """Returns llama.cpp's name for Hugging Face's name of a text encoder's tensor."""
     for a, b in [("shared.weight", "token_embd.weight"), ("encoder.final_layer_norm", "enc.output_norm"),
                  ("encoder.block.", "enc.blk."), (".layer.0.layer_norm", ".attn_norm"), (".layer.1.layer_norm", ".ffn_norm"),
                  (".layer.0.SelfAttention.relative_attention_bias", ".attn_rel_b"), (".layer.0.SelfAttention.", ".attn_"),
@@ -73,7 +73,7 @@ def llama_name(name):
 
 
 def tokenizer_keys(spiece):
-    """The keys that llama.cpp's converter writes for a spiece.model."""
+    """Returns the keys that llama.cpp's converter writes for a spiece.model."""
     from sentencepiece import sentencepiece_model_pb2
 
     model = sentencepiece_model_pb2.ModelProto()
@@ -95,7 +95,7 @@ def tokenizer_keys(spiece):
 
 
 def some_blocks(rng, kind, rows, width):
-    """Blocks of a type that the package cannot quantise: random ones, whose scales make values as large as a layer's."""
+    """Makes random blocks of a type that the package cannot quantise, with scales that make values as large as a layer's."""
     raw = make_gguf.random_blocks(rng, kind, rows, width // GGML_QUANT_SIZES[kind][0])
     blocks = raw.reshape(-1, GGML_QUANT_SIZES[kind][1])
 
@@ -109,7 +109,7 @@ def some_blocks(rng, kind, rows, width):
 
 
 def quantised(tensors, kind_of, rng):
-    """The tensors as GGUF stores them, and what they mean: float32 where they were quantised."""
+    """Returns the tensors as GGUF stores them, and the values that they stand for, float32 if they were quantised."""
     stored, meant = {}, {}
     for name, w in tensors.items():
         kind = kind_of(name, w)
@@ -172,7 +172,7 @@ def compare_model(ctx, model):
             return ffn if name.endswith("ffn.2.weight") else v if name.endswith(".v.weight") else others
 
         stored, meant = quantised(dit, kind_of, rng)
-        if label != "Q8_0":  # folded, as tools of four dimensions at most leave it
+        if label != "Q8_0":  # folded, as tools limited to four dimensions write it
             raw, kind = stored["patch_embedding.weight"]
             extents = [384 * 16, 1, 2, 2] if label == "Q4_0" else [384, 64]
             stored["patch_embedding.weight"] = (raw.reshape(*extents[:-1], -1), kind)

@@ -1,4 +1,4 @@
-"""Image-to-video on fresh random models and pictures against diffusers' WanImageToVideoPipeline; pictures of odd sizes
+"""Compares image-to-video on fresh random models and pictures against diffusers' WanImageToVideoPipeline; pictures of odd sizes
 against its VideoProcessor, bit for bit."""
 
 import numpy as np
@@ -41,7 +41,7 @@ def pipeline(ctx, variant, folder):
     tokenizer = PreTrainedTokenizerFast.from_pretrained(folder / "tokenizer-source")
     pipe = WanImageToVideoPipeline(tokenizer=tokenizer, text_encoder=rm.text_encoder(ctx.rng, d_model=24, vocab_size=64), vae=vae,
                                    scheduler=generation.scheduler("unipc", 3.0), transformer=dit, expand_timesteps=variant == "ti2v")
-    if variant.endswith("_clip"):  # 17 rows a picture
+    if variant.endswith("_clip"):  # each picture has 17 rows
         side, heads = ctx.rng.choice([28, 56]), ctx.rng.choice([1, 2, 3])
         pipe.register_modules(image_encoder=rm.image_encoder(ctx.rng, hidden_size=24, intermediate_size=50, num_attention_heads=heads,
                                                              num_hidden_layers=ctx.rng.choice([2, 4]), image_size=side, patch_size=side // 4),
@@ -70,7 +70,7 @@ def compare(ctx):
             save_file({"image_embeds": embeds}, folder / "embeds.safetensors")
         pipe.scheduler = generation.scheduler(sampler, 3.0)
         if not variant.endswith("_clip"):
-            pipe.encode_image = lambda *_, e=embeds: e  # the vision model's work is given
+            pipe.encode_image = lambda *_, e=embeds: e  # the vision model's results are given
         plain = type(pipe.video_processor)(vae_scale_factor=pipe.vae_scale_factor_spatial)
         mode = "crop" if fit == "crop" else "default"
         pipe.video_processor.preprocess = lambda *a, p=plain, m=mode, **k: p.preprocess(*a, **k, resize_mode=m)

@@ -1,6 +1,6 @@
 """InfiniteTalk's audio branch restated on diffusers' WanTransformer3DModel, from the published description of its tensors:
-AudioProjModel, which makes tokens of the speech encoder's states, and the attention of each latent frame with its own tokens;
-of two speakers the places on a line by which tokens of the picture and of speech find each other."""
+AudioProjModel, which turns the speech encoder's states into tokens, and the attention of each latent frame to its own tokens. With two speakers,
+places on a line tell which tokens of the picture belong to whose speech."""
 
 import math
 
@@ -24,8 +24,8 @@ class AudioProj(nn.Module):
     def forward(self, states, start, latent_frames):
         """states [L, layers, width] of a clip, a window of it from pixel frame `start` on → [latent_frames, tokens, width].
 
-        Written from the frames' side: every frame has five rows, its own in the middle; of the four frames of a latent the
-        first gives rows 0 to 2, the two in between row 2, the last one rows 2 to 4."""
+        Here every frame has five rows, its own in the middle. Of the four frames of a latent the first gives rows 0 to 2, the two in between row 2,
+        and the last one rows 2 to 4."""
         around = torch.arange(-2, 3)
         frames = start + torch.arange(4 * latent_frames - 3)
         rows = states[(frames[:, None] + around).clamp(0, len(states) - 1)]  # [frames, 5, layers, width]
@@ -38,22 +38,22 @@ class AudioProj(nn.Module):
 
 
 def turned(x, places):
-    """x [..., n, d], its pairs of neighbours turned by place · 10000^(-2i/d); places [..., n]."""
+    """Rotates neighbouring pairs of x [..., n, d] by place · 10000^(-2i/d); places [..., n]."""
     d = x.shape[-1]
     angles = places[..., None] * 10000.0 ** (-torch.arange(0, d, 2, dtype=places.dtype) / d)
     return torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous()) * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
 
 
 def looks(q, k, masks):
-    """q, k [B, N, heads, d] of a self-attention, turned by its own rope; masks [regions, S] → by how much each token looks at a
-    key of each region in the first latent frame, [B, N, regions]."""
+    """q, k [B, N, heads, d] of a self-attention, turned by its own rope; masks [regions, S] → how much each token attends to a key of each region in
+    the first latent frame, [B, N, regions]."""
     weights = torch.einsum("bnhd,bshd->bhns", q, k[:, :masks.shape[1]]).div(math.sqrt(q.shape[-1])).softmax(-1)
     return weights.mean(1) @ masks.T / masks.sum(1)
 
 
 def places(looks):
-    """Puts the tokens that look most at the first speaker in [0, 4], those that look most at the second one
-    in [20, 24], and those that look most at the background at 12."""
+    """Puts the tokens that attend most to the first speaker in [0, 4], those that attend most to the second one in [20, 24], and those that attend
+    most to the background at 12."""
     low, high = looks.amin(1, keepdim=True), looks.amax(1, keepdim=True)
     line = (looks - low) / (high - low + 1e-8) * 4 + torch.tensor([0, 20, 0], dtype=looks.dtype)
     line[..., 2] = 12
@@ -61,7 +61,7 @@ def places(looks):
 
 
 def closest_tie(looks):
-    """How far the first of a token's regions is ahead of the second, of itself: of the token where that is least."""
+    """Returns the smallest relative lead, over all tokens, of a token's first region over its second."""
     top = looks.topk(2, -1).values
     return ((top[..., 0] - top[..., 1]) / top[..., 0]).min().item()
 
@@ -75,7 +75,7 @@ class AudioAttention(nn.Module):
         self.proj = nn.Linear(dim, dim)
 
     def forward(self, x, tokens, places=None):
-        """x [B, T·S, dim], tokens [B, T, n, width], of two speakers the first half the first one's; places [B, T·S]"""
+        """x [B, T·S, dim], tokens [B, T, n, width], with two speakers the first half belongs to the first; places [B, T·S]"""
         batch, frames = tokens.shape[:2]
         q = self.q_linear(x).unflatten(1, (frames, -1)).unflatten(-1, (self.heads, -1)).transpose(2, 3)
         kv = self.kv_linear(tokens).unflatten(-1, (2, self.heads, -1)).permute(3, 0, 1, 4, 2, 5)
@@ -89,7 +89,7 @@ class AudioAttention(nn.Module):
 
 
 class Talker(nn.Module):
-    """A transformer with the branch. Its own tensors, without the transformer's, are what branch_state() names."""
+    """A transformer with the branch. branch_state() names the branch's own tensors."""
 
     def __init__(self, transformer, layers=3, width=8, hidden=12, tokens=4):
         super().__init__()
@@ -100,7 +100,7 @@ class Talker(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(dim, eps=c.eps) for _ in transformer.blocks)
         self.attentions = nn.ModuleList(AudioAttention(dim, c.num_attention_heads, width) for _ in transformer.blocks)
         self.audio = self.masks = None
-        self.tie = math.inf  # the closest one since it was set so
+        self.tie = math.inf  # the closest tie since this was last reset
         for block, norm, attention in zip(transformer.blocks, self.norms, self.attentions):
             self._join(block, norm, attention)
 
@@ -172,11 +172,11 @@ def both(model, inputs):
     return r32, r64
 
 
-TIE = 1e-5  # where two regions are closer than this, of themselves, rounding may decide
+TIE = 1e-5  # if two regions differ relatively by less than this, rounding may decide
 
 
 def random_regions(rng, rows, columns):
-    """[3, rows, columns] of tokens: two rectangles beside each other, and what is left, which is not nothing."""
+    """[3, rows, columns] of tokens: two rectangles beside each other, and the rest, which is not empty."""
     masks = torch.zeros(3, rows, columns)
     while masks[2].sum() == 0:
         masks[:], middle = 0, rng.randint(1, columns - 1)
@@ -188,7 +188,7 @@ def random_regions(rng, rows, columns):
 
 
 def compare(ctx, draws, bound):
-    """The stage transformer with InfiniteTalk's file beside it, by both spellings of its names; of two speakers in half of them."""
+    """Compares the stage transformer with InfiniteTalk's file, in both spellings of its names; half of the comparisons have two speakers."""
     redrawn = 0
     for i in range(max(draws, 4)):
         while not compare_one(ctx, i, i // 2 % 2 == 1, bound):
@@ -197,7 +197,7 @@ def compare(ctx, draws, bound):
 
 
 def compare_one(ctx, i, two, bound):
-    """False: nothing was compared, for where a token looks was nearly a tie."""
+    """Returns False if nothing was compared, because a token's choice of region was nearly a tie."""
     heads, head_dim = ctx.rng.choice([1, 3]), ctx.rng.choice([12, 128])
     base = rm.transformer(ctx.rng, "i2v", num_attention_heads=heads, attention_head_dim=head_dim, added_kv_proj_dim=heads * head_dim)
     folder, file = ctx.folder / f"talker-{i}", ctx.folder / f"infinitetalk-{i}.safetensors"
@@ -216,7 +216,7 @@ def compare_one(ctx, i, two, bound):
     text[:, ctx.rng.randint(1, 40):] = 0
     states = torch.randn(batch, *((2,) if two else ()), clip, layers, model.audio_proj.norm.normalized_shape[0])
     if i % 2 and not two:
-        states[1] = 0  # guidance's branch without speech
+        states[1] = 0  # guidance's pass without speech
     inputs = {"hidden_states": torch.randn(batch, c.in_channels, frames, h, w), "encoder_hidden_states": text,
               "timestep": torch.tensor([ctx.rng.randint(0, 1000) for _ in range(batch)]), "audio_embeds": states,
               "encoder_hidden_states_image": torch.randn(batch, 9, c.image_dim), "audio_start": torch.tensor([start])}

@@ -1,5 +1,5 @@
-"""The shipped model on its held-out captions, through this engine (and with --reference through diffusers on the same
-seeds), judged by training/judge.py: percentages of attributes right.
+"""Runs the shipped model on its held-out captions in this engine (and with --reference in diffusers with the same seeds). training/judge.py gives the
+percentages of attributes that are right.
 
     tests/reference/run --judge build/tachyscope [--limit 240] [--reference]
     python3 tests/reference/judge.py build/bench/peers/clips --clips cuda --dtype bf16    # all clips in one process, on a GPU"""
@@ -30,7 +30,7 @@ def engine_clips(binary, model, items, extra):
 
 
 def clips_of_one_process(binary, model, items, device, dtype):
-    """All clips from bench/peers/clips, which loads the model once."""
+    """Makes all clips with bench/peers/clips, which loads the model once."""
     import numpy as np
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
@@ -57,7 +57,7 @@ def reference_clips(model, items):
 
 def judged(name, clips, items):
     start, scores = time.time(), []
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # of each of the pool's processes
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # for each of the pool's processes
     pool = multiprocessing.get_context("spawn").Pool()
     for i, (seen, item) in enumerate(zip(pool.imap(judge.look, clips), items)):
         scores.append(judge.score(seen, item["scene"]))

@@ -1,9 +1,9 @@
-"""Talking photos of held-out people and speech through the engine, judged by training/talker/judge.py.
+"""Makes talking photos of held-out people and speech with the engine and judges them by training/talker/judge.py.
 
     tests/reference/judge_talker.py BINARY [--limit 6] [--seconds 5] [--speech as-is|late|silent] [--jobs 1] [--json FILE] [-- options of `talk` …]
 
 Item i has seed i. With --jobs N, N items are made and judged at the same time, each run on one thread; scores
-do not depend on it. Needs numpy and Pillow alone. Exits with 1 where a measure misses its limit."""
+do not depend on it. Needs only numpy and Pillow. Exits with 1 where a measure misses its limit."""
 
 import argparse
 import concurrent.futures
@@ -26,7 +26,7 @@ import speech  # noqa: E402
 
 
 def score(task):
-    """Item i of the list: made in a folder of its own, judged, deleted."""
+    """Makes item i of the list in a folder of its own, judges it and deletes it."""
     args, options, items, i = task
     item, late, silent = items[i], judge.LATE if args.speech == "late" else 0, args.speech == "silent"
     with tempfile.TemporaryDirectory() as temporary:

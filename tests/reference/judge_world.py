@@ -1,4 +1,4 @@
-"""Held-out scripts through the engine's steered world, judged by training/steer/judge.py.
+"""Plays held-out scripts in the engine's steered world and judges them by training/steer/judge.py.
 
     tests/reference/judge_world.py BINARY [--limit 8] [--seconds 60] [--jobs 1] [--json FILE] [--keep DIR] [-- options of `world` …]
 
@@ -32,7 +32,7 @@ def pngs(folder):
 
 
 def score(task):
-    """(measures, seconds until all frames were written) of item i of the list: made in a folder of its own, judged, deleted."""
+    """Makes item i of the list in a folder of its own, judges it and deletes it. Returns (measures, seconds until all frames were written)."""
     args, options, item, i, blocks = task
     torch.set_num_threads(1 if args.jobs > 1 else 2)
     with tempfile.TemporaryDirectory() as temporary:

@@ -1,4 +1,4 @@
-"""The original Wan layout: the same random weights under the original names must give what diffusers gives with the
+"""Tests the original Wan layout: the same random weights under the original names must give what diffusers gives with the
 original's float64 time sinusoid. Names are mapped here by rules of our own, not read from the engine."""
 
 import json

@@ -1,5 +1,5 @@
-"""Adapters on the model that ships: the command line's `--lora` against diffusers' load_lora_weights and fuse_lora, whose weights
-are put into a model folder of their own, with the same prompt and seed."""
+"""Compares adapters on the shipped model: the command line's `--lora`, and a folder with the weights from diffusers' load_lora_weights and fuse_lora,
+with the same prompt and seed."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ _RUN = ["-p", "a red circle moves right", "--size", "64x32", "-f", "5", "--steps
 
 
 def pairs(rng, weights, rank, original):
-    """A pair for each matrix of the blocks, in diffusers' names or, with alphas, in the original's."""
+    """Makes a pair for each matrix of the blocks, in diffusers' names or, with alphas, in the original's."""
     out = {}
     generator = torch.Generator().manual_seed(rng.randrange(1 << 30))
     for name, w in weights.items():
@@ -32,7 +32,7 @@ def pairs(rng, weights, rank, original):
 
 
 def fused(model, state, strength, folder):
-    """Two models with the adapter fused by diffusers: in float32, and rounded once to the dtypes of the model's files."""
+    """Makes two models with the adapter fused by diffusers: in float32, and rounded once to the dtypes of the model's files."""
     dit = WanTransformer3DModel.from_pretrained(model / "transformer", torch_dtype=torch.float32)
     dit.load_lora_adapter(WanLoraLoaderMixin.lora_state_dict(dict(state)), adapter_name="a", prefix="transformer")
     dit.fuse_lora(lora_scale=strength)
@@ -70,8 +70,8 @@ def compare(ctx):
         exact, rounded = (latents(folder) for folder in fused(model, state, strength, ctx.folder / f"fused-{original}"))
         effect = (exact - plain).abs().max().item()
         names = "original" if original else "diffusers'"
-        # A merged weight is rounded once to bfloat16, the dtype of the model's files. Where peft's float32 sum lies within an
-        # ulp of float32 of the middle between two values, the two may round apart: a few weights in ten thousand.
+        # A merged weight is rounded once to bfloat16, the dtype of the model's files. Where peft's float32 sum lies within one float32 ulp of the
+        # midpoint of two values, the two may round differently. This happens to a few weights in ten thousand.
         for mode, want, bound in (("merge", rounded, 0.01), ("runtime", exact, 5e-4)):
             ours = latents(model, "--lora", f"{file}:{strength}", "--lora-mode", mode)
             ctx.report(f"adapter in {names} names, rank {rank}, {mode}: error of its effect", (ours - want).abs().max().item() / effect, bound)

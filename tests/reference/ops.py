@@ -1,5 +1,5 @@
-"""The ops on fresh random inputs against PyTorch, diffusers and transformers, through a helper binary of the tests
-(op_call). Forward ops run in every implementation, backward definitions in float64 against autograd (and in float32)."""
+"""Compares the ops with PyTorch, diffusers and transformers on fresh random inputs, through a helper binary of the tests (op_call). Forward ops run
+in every implementation; backward definitions run in float64 and float32 and are compared with autograd."""
 
 import json
 import pathlib
@@ -48,7 +48,7 @@ def compare(ctx, draws):
 
 
 def miss(y, expected, bound):
-    """The error as a share of the bound; infinite when NaN or infinities differ, or bytes that should be equal."""
+    """Returns the error as a share of the bound. It is infinite if NaN or infinities differ, or bytes that should be equal."""
     if y.shape != expected.shape:
         return float("inf")
     if bound == 0:

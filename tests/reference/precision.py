@@ -1,8 +1,7 @@
 """Runs diffusers' and transformers' models in float64.
 
 Their code pins parts to float32 (FP32LayerNorm, `.float()` in the blocks, umT5's norm): with `float64()` these become
-float64 too. The time sinusoid keeps its float32 arithmetic, because that is part of what the model is (its table of
-frequencies is a float32 table)."""
+float64 too. The time sinusoid keeps its float32 arithmetic, because that is part of the model (its table of frequencies is in float32)."""
 
 import contextlib
 

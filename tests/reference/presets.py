@@ -1,6 +1,6 @@
-"""Presets of distilled models: whole runs of a random model against their recipes, written down here in float64.
+"""Compares the presets of distilled models, in whole runs of a random model, with their recipes, written down here in float64.
 
-Each recipe is that of the preset's card or reference implementation (src/request/presets.cpp names it). Where diffusers
+Each recipe comes from the preset's model card or reference implementation (src/request/presets.cpp names it). Where diffusers
 has the scheduler (LightX2V's lists are FlowMatchEulerDiscreteScheduler with given sigmas) the lists are compared with it."""
 
 import json
@@ -22,7 +22,7 @@ def table_of_shift_8():
 
 
 def recipe(name):
-    """(sigmas without the last 0, timesteps, stochastic, scale of the first noise)"""
+    """Returns (sigmas without the last 0, timesteps, stochastic, scale of the first noise)."""
     if name.startswith("lightx2v"):
         n = int(name[-1])
         scheduler = FlowMatchEulerDiscreteScheduler(num_train_timesteps=1000, shift=5.0)

@@ -1,9 +1,9 @@
-"""A property test: whatever the config, the engine gives what the reference gives.
+"""A property test: the engine gives the same results as the reference for any config.
 
 Each draw makes a random model (dims, heads, layers, patches, channels, norms, strides, dtype of the file), random sizes
-and a random batch, in diffusers' layout or the original's, and compares a stage or a whole guided generation. The
-choices of the fixed comparisons are a handful of round numbers; these are nearly anything that a config may say. A
-failing draw prints its number and config; `compare.py BINARY --only properties --seed S --draw N` repeats it alone."""
+and a random batch, in diffusers' layout or the original's, and compares a stage or a whole guided generation. The fixed comparisons use a handful of
+round numbers; here a config may have nearly any values that are allowed. A failing draw prints its number and config; `compare.py BINARY --only
+properties --seed S --draw N` repeats it alone."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ import random_models as rm
 from precision import float64
 
 DRAWS = 50
-# Errors of one step are relative to the largest output; a generation adds up those of its steps.
+# The error of one step is relative to the largest output; a generation adds up the errors of its steps.
 STAGE_BOUND, VAE_BOUND, RUN_BOUND = 5e-6, 1e-5, 1e-5
 HEAD_DIMS = (6, 8, 10, 12, 16, 18, 24, 32, 40, 64, 72, 96, 128)
 
@@ -39,7 +39,7 @@ def original_sinusoid(original):
 
 
 def save_component(rng, model, folder):
-    """Diffusers' layout, the file in float32, or in bf16 or f16 with the reference computing on what it says."""
+    """Saves in diffusers' layout, in float32, or in bf16 or f16; the reference then computes with the rounded weights."""
     dtype = rng.choice([torch.float32, torch.float32, torch.bfloat16, torch.float16])
     with torch.no_grad():
         for p in model.parameters():
@@ -58,7 +58,7 @@ def draw_transformer(rng, original, variant):
                   text_dim=rng.randint(1, 70), freq_dim=2 * rng.randint(1, 150), ffn_dim=rng.randint(1, 300), num_layers=rng.randint(1, 4),
                   cross_attn_norm=rng.random() < 0.8, eps=rng.choice([1e-6, 1e-5, 1e-3]))
     if variant in ("i2v", "flf2v"):
-        # The original's config does not say the width of its image branch: it is CLIP's.
+        # The original's config does not give the width of its image branch, which is CLIP's.
         config.update(image_dim=1280 if original else rng.randint(1, 40), added_kv_proj_dim=heads * head_dim)
     if variant == "flf2v":
         config.update(pos_embed_seq_len=514 if original else 2 * rng.randint(1, 20))
@@ -66,7 +66,7 @@ def draw_transformer(rng, original, variant):
 
 
 def draw_vae(rng, original):
-    if original:  # the layout has no config: what is not a tensor's size is Wan2.1's
+    if original:  # this layout has no config: whatever tensor sizes do not tell is as in Wan2.1
         return dict(base_dim=rng.randint(1, 10) * 2, z_dim=16, dim_mult=[1, 2, 4, 4], num_res_blocks=2, temperal_downsample=[False, True, True])
     levels = rng.randint(1, 4)
     config = dict(z_dim=rng.randint(1, 20), num_res_blocks=rng.randint(1, 3))
@@ -75,7 +75,7 @@ def draw_vae(rng, original):
         if sum(down) <= 2:
             break
     config["temperal_downsample"] = down
-    if rng.random() < 0.3:  # Wan2.2's: its averages need widths that divide each other, and an equal last pair
+    if rng.random() < 0.3:  # Wan2.2's averages need widths that divide each other, and an equal last pair
         config.update(base_dim=4 * rng.randint(1, 3), dim_mult=[[1], [1, 1], [1, 2, 2], [1, 2, 4, 4]][levels - 1], is_residual=True, patch_size=2, in_channels=12,
                       out_channels=12, decoder_base_dim=4 * rng.randint(1, 3))
     else:
@@ -101,11 +101,11 @@ def compare_transformer(ctx, rng, label, folder):
         label["file"] = save_component(rng, model, folder)
     pt, ph, pw = config["patch_size"]
     batch, t, h, w = rng.randint(1, 3), rng.randint(1, 3), rng.randint(1, 6), rng.randint(1, 6)
-    # The reference takes the last 512 rows for the text where there are image rows before them.
+    # If there are image rows before the text, the reference treats the last 512 rows as the text.
     rows = rng.choice([1, 2, 17, 64, 512]) if variant in ("t2v", "ti2v") else 512
     inputs = {"hidden_states": torch.randn(batch, config["in_channels"], t * pt, h * ph, w * pw)}
     text = torch.randn(batch, rows, config["text_dim"])
-    for b in range(batch):  # what a prompt of n tokens looks like: zeros after them
+    for b in range(batch):  # a prompt of n tokens has zeros after them
         text[b, rng.randint(1, rows):] = 0
     inputs["encoder_hidden_states"] = text
     if variant == "ti2v":
@@ -193,7 +193,7 @@ def compare_text_encoder(ctx, rng, label, folder):
 
 
 def compare_run(ctx, rng, label, folder):
-    """A whole guided generation of a random pipeline, with diffusers' schedule in both layouts."""
+    """Compares a whole guided generation of a random pipeline, with diffusers' schedule in both layouts."""
     original = rng.random() < 0.4
     dit_config, vae_config, t5_config = draw_transformer(rng, original, "t2v"), draw_vae(rng, original), draw_text_encoder(rng)
     vae_config.pop("is_residual", None), vae_config.pop("patch_size", None)
@@ -201,7 +201,7 @@ def compare_run(ctx, rng, label, folder):
         vae_config.pop(key, None)
     stride = 2 ** (len(vae_config["dim_mult"]) - 1)
     time_stride = 2 ** sum(vae_config["temperal_downsample"])
-    if (time_stride, stride) != (4, 8):  # diffusers' pipeline takes no other
+    if (time_stride, stride) != (4, 8):  # diffusers' pipeline accepts no other strides
         vae_config.update(dim_mult=[1, 2, 4, 4], temperal_downsample=[False, True, True])
     z = vae_config["z_dim"]
     dit_config.update(in_channels=z, out_channels=z, patch_size=(1, 2, 2), text_dim=t5_config["d_model"])

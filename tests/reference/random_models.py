@@ -10,7 +10,7 @@ from transformers import CLIPVisionConfig, CLIPVisionModel, CLIPVisionModelWithP
 
 
 def _randomise(model, rng):
-    """Norm weights near 1, biases and tables non-zero: nothing that a wrong index could hide behind."""
+    """Sets norm weights near 1 and biases and tables to non-zero values, so that a wrong index shows."""
     gen = torch.Generator().manual_seed(rng.randrange(2**31))
     with torch.no_grad():
         for name, p in model.named_parameters():
@@ -47,7 +47,7 @@ def text_encoder(rng, **overrides):
 
 
 def image_encoder(rng, projection=False, **overrides):
-    """CLIP's vision model, by the class of diffusers' pipelines or by the one whose files have a prefix in their names."""
+    """Makes CLIP's vision model, of the class in diffusers' pipelines or of the one whose tensor names have a prefix."""
     torch.manual_seed(rng.randrange(2**31))
     config = dict(hidden_act="gelu", image_size=28, patch_size=14)
     config.update(overrides)
@@ -56,8 +56,8 @@ def image_encoder(rng, projection=False, **overrides):
 
 
 def audio_encoder(rng, head=False, **overrides):
-    """wav2vec2, by itself or with a head for CTC, whose files have a prefix in their names. Weights so large that no part of
-    it is lost beside the others."""
+    """Makes wav2vec2, by itself or with a CTC head, which adds a prefix to tensor names. The weights are so large that every part has a visible
+    effect."""
     torch.manual_seed(rng.randrange(2**31))
     config = dict(vocab_size=11, conv_dim=[16] * 7)
     config.update(overrides)
@@ -66,7 +66,7 @@ def audio_encoder(rng, head=False, **overrides):
     with torch.no_grad():
         for name, p in model.named_parameters():
             noise = torch.randn(p.shape, generator=gen)
-            if name.endswith("original0"):  # weight norm's gains, one a tap
+            if name.endswith("original0"):  # weight norm's gains, one for each tap
                 p.copy_(math.sqrt(model.config.hidden_size / p.numel()) * (1 + 0.3 * noise))
             elif p.ndim >= 2:
                 p.copy_(noise * math.sqrt((2 if "conv_layers" in name else 1) / p[0].numel()))
@@ -85,7 +85,7 @@ def vae(rng, **overrides):
 
 
 def tiny_tokenizer(folder, vocab_size=64):
-    """A unigram tokenizer.json of letters and a few words: enough to tokenise any English prompt."""
+    """Writes a unigram tokenizer.json of letters and a few words, which is enough to tokenise any English prompt."""
     folder.mkdir(parents=True, exist_ok=True)
     pieces = [["<pad>", 0.0], ["</s>", 0.0], ["<unk>", 0.0], ["▁", -3.0]]
     words = ["▁a", "▁red", "▁the", "▁cat", "ing", "▁moves", "ar"]

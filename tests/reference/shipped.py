@@ -1,5 +1,5 @@
 """The small models that ship in the original layout (models/world, models/talker) as PyTorch's modules: diffusers', transformers',
-causal.py's and infinitetalk.py's, with the weights that lie in the folders. Nothing of the engine is used."""
+causal.py's and infinitetalk.py's, with the weights in those folders. Nothing of the engine is used."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from transformers import CLIPVisionConfig, CLIPVisionModel, PreTrainedTokenizerF
 
 
 def tensors_and_config(file):
-    """Tensors in float32, and the config in the file's header."""
+    """Returns the tensors in float32, and the config in the file's header."""
     with safe_open(file, "pt") as f:
         header = f.metadata() or {}
     return {k: v.float() for k, v in load_file(file).items()}, json.loads(header.get("config", "{}"))
@@ -74,7 +74,7 @@ def transformer(folder):
 
 
 def talker(folder):
-    """InfiniteTalk's branch on the transformer."""
+    """Loads InfiniteTalk's branch onto the transformer."""
     tensors, _ = tensors_and_config(folder / "infinitetalk.safetensors")
     width, hidden = tensors["audio_proj.norm.weight"].numel(), tensors["audio_proj.proj2.weight"].shape[0]
     layers, tokens = tensors["audio_proj.proj1.weight"].shape[1] // (5 * width), tensors["audio_proj.proj3.weight"].shape[0] // width
@@ -99,7 +99,7 @@ def text_encoder(folder):
 
 
 def encode_prompt(model, tokenizer, text):
-    """[1, 512, width]: the rows of the prompt and zeros behind them."""
+    """Returns [1, 512, width]: the rows of the prompt followed by zeros."""
     ids = tokenizer([text], padding="max_length", max_length=512, truncation=True, return_attention_mask=True, return_tensors="pt")
     rows = model(ids.input_ids, ids.attention_mask).last_hidden_state[:, : int(ids.attention_mask.sum())]
     return torch.cat([rows, torch.zeros(1, 512 - rows.shape[1], rows.shape[2], dtype=rows.dtype)], 1)

@@ -1,6 +1,6 @@
-"""Files as ComfyUI has them, made of the model that ships: one file a part, original names under model.diffusion_model.,
+"""Makes files in ComfyUI's form from the shipped model: one file for each part, original names under model.diffusion_model.,
 spiece.model inside the text encoder's file, fp8 with scales. The frames must be those of the folder, and of a folder
-whose weights torch has dequantised, byte by byte."""
+whose weights torch has dequantised, byte for byte."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ def carried_tokenizer(model):
 
 
 def scaled(tensors, keep):
-    """fp8_scaled of every matrix but those `keep` names: the file's tensors, and what they mean in float32."""
+    """Converts every matrix except those that `keep` names to fp8_scaled. Returns the file's tensors, and their values in float32."""
     stored, meant = {}, {}
     for name, w in tensors.items():
         if w.ndim != 2 or not name.endswith(".weight") or keep(name):
@@ -52,7 +52,7 @@ def compare(ctx):
     comfy = ctx.folder / "comfy/models"
     for folder in ("diffusion_models", "text_encoders", "vae"):
         (comfy / folder).mkdir(parents=True)
-    # Width and heads follow from the shapes; the VAE's statistics are its own and come in the header.
+    # Width and heads follow from the shapes; the VAE has its own statistics, in the header.
     files = {"dit": comfy / "diffusion_models/sprites.safetensors", "t5": comfy / "text_encoders/umt5_sprites.safetensors",
              "vae": comfy / "vae/sprites_vae.safetensors"}
     save_file(dit_names(dit), files["dit"])
@@ -67,7 +67,7 @@ def compare(ctx):
     def same(what, a, b):
         ctx.report(what, 0.0 if a and len(a) == 5 and [len(x) for x in a] and pixels(a) == pixels(b) else 1.0, 0.5)
 
-    # Single files with original names have the original repository's defaults, whose arithmetic the folder is asked for.
+    # Single files with original names get the original repository's defaults, so the folder is asked to compute with those, too.
     as_original = ["--sinusoid", "original", "--grid", "original", "-n", "blurred"]
     folder = frames("folder", "-m", model, *as_original)
     same("single files that are named: the folder's frames",
@@ -79,7 +79,7 @@ def compare(ctx):
             "feed-forward": str(config["ffn_dim"]), "text width": str(config["text_dim"])}
     found = next(c for c in told["components"] if c["name"] == "transformer")["options"]
     ctx.report("info infers the transformer's config", 0.0 if want.items() <= found.items() and not told["missing"] else 1.0, 0.5)
-    # The parts of the folder replaced one at a time.
+    # These runs replace the parts of the folder one at a time.
     same("a folder with another file for its VAE", frames("vae", "-m", model, "--vae", files["vae"], *as_original), folder)
     again = ctx.folder / "again"
     settings = ctx.folder / "named/settings.json"
@@ -89,7 +89,7 @@ def compare(ctx):
 
 
 def compare_quantized(ctx, model, dit, t5, same, frames, args, vae):
-    """fp8_scaled files beside a folder whose weights torch has dequantised."""
+    """Compares fp8_scaled files with a folder whose weights torch has dequantised."""
     stored_dit, meant_dit = scaled(dit_names(dit), lambda name: "embedding" in name or "head." in name)
     stored_t5, meant_t5 = scaled(t5, lambda name: "relative_attention_bias" in name)
     parts = {"dit": ctx.folder / "fp8/dit.safetensors", "t5": ctx.folder / "fp8/t5.safetensors"}
@@ -110,7 +110,7 @@ def compare_quantized(ctx, model, dit, t5, same, frames, args, vae):
 
 
 def pixels(frames):
-    """The pictures without the settings that each carries."""
+    """Returns the pictures without the settings stored in each."""
     import io
 
     from PIL import Image

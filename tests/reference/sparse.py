@@ -1,5 +1,5 @@
-"""Block-sparse attention of whole runs on fresh random models against diffusers' pipelines, whose self-attention gets a mask
-that says the same: text-to-video, image-to-video, a given first frame, and two experts.
+"""Compares block-sparse attention in whole runs on fresh random models with diffusers' pipelines, whose self-attention gets an equivalent mask:
+text-to-video, image-to-video, a given first frame, and two experts.
 
 The order of the tokens and both ways of choosing blocks are written down here once more, from their descriptions
 (src/models/wan/sparse.h, src/ops/choose_blocks/choose_blocks.h). diffusers' tokens stay in their own order: query i sees key
@@ -20,18 +20,18 @@ import random_models as rm
 
 BLOCK = 128  # tokens
 SIDE = 5  # a rod has about this many frames and rows
-CLOSE = 1e-4  # scores that are this near one another, as a share of their spread, may be ordered by rounding
+CLOSE = 1e-4  # scores closer than this share of their spread may be ordered by rounding
 
 
 def places(frames, rows, columns):
-    """Where each token lies, [frames, rows, columns]."""
+    """Returns each token's place in the order of rods, for tokens by frames, rows and columns."""
     def parts(extent):
         count = max(1, (2 * extent + SIDE) // (2 * SIDE))
         return [range(i * extent // count, (i + 1) * extent // count) for i in range(count)]
 
     out, place, rod = torch.empty(frames, rows, columns, dtype=torch.int64), 0, 0
     for i, slab in enumerate(parts(frames)):
-        for high in parts(rows)[::1 if i % 2 == 0 else -1]:  # to and fro
+        for high in parts(rows)[::1 if i % 2 == 0 else -1]:  # back and forth
             for column in range(columns)[::1 if rod % 2 == 0 else -1]:
                 for t in slab:
                     for h in high:
@@ -42,7 +42,7 @@ def places(frames, rows, columns):
 
 
 def sliding_tile(grid, place, keep):
-    """[blocks, blocks] of bool: the nearest blocks by their middles, in the grid's shape."""
+    """Returns bools [blocks, blocks]: the nearest blocks by their centres, in the grid's shape."""
     block = place // BLOCK
     middles = []
     at = torch.stack(torch.meshgrid(*(torch.arange(n) for n in grid), indexing="ij"), -1).flatten(0, 2)
@@ -71,7 +71,7 @@ class SparseAttention:
         self.dense = transformer_wan.dispatch_attention_fn
 
     def top_k(self, q, k):
-        """[batch, heads, blocks, blocks] of bool: the blocks whose mean keys have the largest products with the mean query."""
+        """Returns bools [batch, heads, blocks, blocks]: the blocks whose mean keys have the largest products with the mean query."""
         means = [torch.stack([x[:, self.block == b].double().mean(1) for b in range(len(self.own))], 1) for x in (q, k)]
         scores = torch.einsum("bihd,bjhd->bhij", *means)
         spread = scores.std(-1, keepdim=True)
@@ -106,7 +106,7 @@ class SparseAttention:
 
 
 def pipeline(ctx, variant, folder):
-    """A model of one of the kinds, with a head size that is large enough for the choice of blocks to matter."""
+    """Makes a model of one of the kinds, with a head size large enough for the choice of blocks to matter."""
     if variant == "ti2v":
         return images.pipeline(ctx, variant, folder)
     z, image = ctx.rng.choice([4, 6]), variant.endswith("i2v22")
@@ -126,7 +126,7 @@ def pipeline(ctx, variant, folder):
 def compare_run(ctx, variant, chooser, folder):
     folder.mkdir()
     pipe = pipeline(ctx, variant, folder)
-    pixels = 32 if variant == "ti2v" else 16  # a token's
+    pixels = 32 if variant == "ti2v" else 16  # pixels of a token's side
     grid = 3, ctx.rng.randint(9, 12), ctx.rng.randint(12, 16)
     steps, dense_steps, share, seed = 5, ctx.rng.randint(0, 2), ctx.rng.choice([0.3, 0.5, 0.7]), ctx.rng.randrange(2**31)
     width, height = grid[2] * pixels, grid[1] * pixels
@@ -148,11 +148,11 @@ def compare_run(ctx, variant, chooser, folder):
     attention = SparseAttention(grid, share, chooser, dense_steps)
     want, dense = reference(attention), reference(SparseAttention(grid, share, chooser, steps))
     if attention.closest < CLOSE:
-        return False  # a choice of blocks that rounding could turn round
+        return False  # rounding could change this choice of blocks
     ctx.run(*args, *sparse)
     label = f"sparse attention, {variant}, {chooser}: {attention.keep} of {len(attention.own)} blocks, {dense_steps} of {steps} steps dense"
     ctx.report(label, generation.relative(load_file(folder / "out.safetensors")["latents"], want), 1e-5)
-    # The masks must be seen in the result, or this compares nothing.
+    # The masks must change the result, or this would compare nothing.
     ctx.report(f"{label}: how little it leaves out", 1e-3 / max(generation.relative(dense, want), 1e-30), 1.0)
     return True
 

@@ -1,10 +1,10 @@
-"""A talking photo of fresh random models, picture and sound: the whole of InfiniteTalk's loop restated on diffusers', transformers' and
-infinitetalk.py's modules, from the published description, against `tachyscope talk`.
+"""Compares `tachyscope talk` on fresh random models, picture and sound with InfiniteTalk's whole loop, restated from the published description with
+diffusers', transformers' and infinitetalk.py's modules.
 
-Windows of F frames follow each other; each begins with the last m frames of the one before, encoded anew, which no step changes;
-speech goes backwards after its end; three passes a step; each frame's colours are brought to the photo's
-before anything else is done with it (golden/ops/lab.py, which is compared with scikit-image). The wrapper's
-sampler dpm++_sde likewise. In float64, and in float32 for what rounding comes to."""
+Windows of F frames follow each other; each begins with the last m frames of the one before, which are encoded again and which no step changes;
+speech is played backwards after its end; each step has three passes; each frame's colours are brought to the photo's
+before anything else is done with it (golden/ops/lab.py, which is compared with scikit-image). The wrapper's sampler dpm++_sde is compared, too. The
+loop runs in float64, and in float32 to see how much rounding matters."""
 
 import math
 import pathlib
@@ -41,7 +41,7 @@ def biquad(x, b, a):
 
 
 def as_loud_as_expected(samples):
-    """-23 LUFS by ITU-R BS.1770 as pyloudnorm measures it at 16 kHz: coefficients, blocks and gates of the description."""
+    """Scales a sound to -23 LUFS by ITU-R BS.1770 as pyloudnorm measures it at 16 kHz, with the coefficients, blocks and gates of the description."""
     x = biquad(samples.double().numpy(), (1.444233908713844, -1.839542987741787, 0.685432300820589), (-1.1071392365035588, 0.3972624582962044))
     x = biquad(x, (0.9852425301500196, -1.9704850603000392, 0.9852425301500196), (-1.9703753578722906, 0.9705947627276879))
     count = round((len(x) / 16000 - 0.4) / 0.1) + 1
@@ -53,7 +53,7 @@ def as_loud_as_expected(samples):
 
 
 def weights(recipe, text, speech):
-    """[(weight, negative prompt?, silent?)]: expanded from the formulas of InfiniteTalk and of the wrapper."""
+    """Returns [(weight, negative prompt?, silent?)], expanded from the formulas of InfiniteTalk and of the wrapper."""
     if text == 1 and speech == 1:
         return [(1.0, False, False)]
     if text == 1:
@@ -87,7 +87,7 @@ class Case:
         save_file(self.talker.branch_state(), self.folder / "infinitetalk.safetensors")
 
     def sound(self, name, frames):
-        """Makes a sound that is as long as `frames` frames, and a little more."""
+        """Makes a sound slightly longer than `frames` frames."""
         rng = self.ctx.rng
         sound = wav2vec2.random_sound(rng, frames * 640 + rng.randint(0, 639), 0.2).clamp(-1, 1)
         integers = (sound * 32767).round().to(torch.int16)
@@ -102,8 +102,7 @@ class Case:
         return image
 
     def embeddings(self, image, sounds, frames):
-        """The embeddings of both prompts, the picture and each speaker's samples, in the precision that the
-        models have."""
+        """The embeddings of both prompts, the picture and each speaker's samples, in the models' precision."""
         pipe, dtype = self.pipe, self.ears.dtype
         positive, negative = pipe.encode_prompt(PROMPT, NEGATIVE, True, 1, max_sequence_length=512)
         pixels = pipe.image_processor(images=image, return_tensors="pt")["pixel_values"]
@@ -112,7 +111,7 @@ class Case:
 
 
 def laid_in_time(sounds, in_turn):
-    """Each as loud as expected; two of them as long as both, with silence where one says nothing."""
+    """Makes each sound as loud as expected. Two sounds get the same length, filled with silence; with `in_turn` one speaks after the other."""
     sounds = [as_loud_as_expected(s) for s in sounds]
     if len(sounds) == 1:
         return sounds
@@ -123,7 +122,7 @@ def laid_in_time(sounds, in_turn):
 
 
 def regions(boxes):
-    """[3, rows, columns] of tokens: whose box their first pixel is in. The picture is as large as the video."""
+    """[3, rows, columns] of tokens: tells whose box contains the first pixel of each token. The picture is as large as the video."""
     masks = torch.zeros(3, HEIGHT // 16, WIDTH // 16)
     for mask, (x0, y0, x1, y1) in zip(masks, boxes):
         picture = torch.zeros(HEIGHT, WIDTH)
@@ -144,7 +143,7 @@ def decode(vae, latents):
 
 
 class Euler:
-    """MultiTalk's and InfiniteTalk's: timesteps from 1000 to 1, shifted once."""
+    """The sampler of MultiTalk and InfiniteTalk: timesteps from 1000 to 1, shifted once."""
 
     def __init__(self, steps, shift):
         t = torch.linspace(1000, 1, steps) / 1000
@@ -155,7 +154,7 @@ class Euler:
 
 
 class Sde:
-    """The wrapper's dpm++_sde: two-step DPM-Solver++ of the stochastic equation, noise in each step, also in the last."""
+    """The wrapper's dpm++_sde: two-step DPM-Solver++ of the stochastic equation, with noise in each step, including the last."""
 
     def __init__(self, steps, shift):
         shifted = lambda u: shift * u / (1 + (shift - 1) * u)
@@ -178,7 +177,7 @@ class Sde:
 
 
 def talk(case, embeddings, image, frames, r, dtype):
-    """The last window's latents, and all frames [frames, H, W, 3] in [-1, 1]. Latents are never of fewer than 32 bits, as the original's."""
+    """Returns the last window's latents, and all frames [frames, H, W, 3] in [-1, 1]. As in the original, latents never have fewer than 32 bits."""
     wide = dtype if dtype.itemsize >= 4 else torch.float32
     positive, negative, picture, states = (t.to(dtype) for t in embeddings)
     vae, talker, window, m = case.pipe.vae, case.talker, r["window"], r["motion"]
@@ -224,13 +223,13 @@ def talk(case, embeddings, image, frames, r, dtype):
 
 
 def compare_one(ctx, i, window, motion, spoken, text, speech, recipe, frames=None, colors=None, sampler=None, second=None, in_turn=False):
-    """second: frames that a second one says."""
+    """second: the number of frames in which a second speaker talks."""
     case = Case(ctx, i)
     image, sounds = case.picture(), [case.sound("speech.wav", spoken)]
     boxes, more = [], []
     if second:
         sounds.append(case.sound("second.wav", second))
-        boxes = [(0, 0, 20, HEIGHT), (20, 3, WIDTH, HEIGHT)]  # the first row's right is background
+        boxes = [(0, 0, 20, HEIGHT), (20, 3, WIDTH, HEIGHT)]  # the right end of the first row is background
         more = ["--audio", case.folder / "second.wav", "--speakers", "one-after-the-other" if in_turn else "together"]
         for box in boxes:
             more += ["--speaker-box", ",".join(map(str, box))]
@@ -256,7 +255,7 @@ def compare_one(ctx, i, window, motion, spoken, text, speech, recipe, frames=Non
             deaf, _ = talk(case, (*embeddings[:3], embeddings[3] * 0), image, frames, r, torch.float64)
     label = f"talk: {len(sounds)} speakers, {frames} of {spoken} frames, windows of {window} and {motion}, text {text:g}, speech {speech:g}, {recipe}, " \
             f"colours {r['colors']:g}{', ' + sampler if sampler else ''}"
-    if case.talker.tie < infinitetalk.TIE:  # rounding may decide whom a token follows
+    if case.talker.tie < infinitetalk.TIE:  # rounding may decide which speaker a token follows
         print(f"{label}: two regions were closer than {infinitetalk.TIE:g}: not compared")
         return False
     got = load_file(folder / "out.safetensors")["latents"]
@@ -270,11 +269,11 @@ def compare_one(ctx, i, window, motion, spoken, text, speech, recipe, frames=Non
 
 
 def compare(ctx):
-    compare_one(ctx, 0, 13, 5, 26, 5.0, 4.0, "infinitetalk")  # three windows, three passes; looks past the end
-    compare_one(ctx, 1, 9, 1, 25, 1.0, 2.0, "infinitetalk")  # ends with a window
+    compare_one(ctx, 0, 13, 5, 26, 5.0, 4.0, "infinitetalk")  # three windows and three passes; the last window reaches past the end
+    compare_one(ctx, 1, 9, 1, 25, 1.0, 2.0, "infinitetalk")  # the end is that of a window
     compare_one(ctx, 2, 13, 9, 19, 3.0, 2.0, "wrapper", sampler="dpm++_sde")
     compare_one(ctx, 3, 17, 5, 12, 1.0, 1.0, "infinitetalk")  # shorter than a window
-    compare_one(ctx, 4, 13, 5, 40, 2.0, 1.5, "infinitetalk", frames=22, colors=0)  # the first of what is said
+    compare_one(ctx, 4, 13, 5, 40, 2.0, 1.5, "infinitetalk", frames=22, colors=0)  # only the beginning of the speech
     compare_one(ctx, 5, 13, 5, 26, 1.0, 2.0, "wrapper", colors=0.4)
     i = 6
     for two in ({"spoken": 18, "second": 14}, {"spoken": 11, "second": 13, "in_turn": True}):

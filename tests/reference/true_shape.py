@@ -1,4 +1,4 @@
-"""A random-weight model of Wan2.1-1.3B's true shape: names, dims and files as published, both layouts.
+"""Tests a model of Wan2.1-1.3B's true shape with random weights: names, dims and files as published, in both layouts.
 
     tests/reference/true_shape.py BINARY [--full] [--seed N] [--folder DIR]
 
@@ -47,7 +47,7 @@ def set_dtype(model, dtype):
 
 
 def randomise(model):
-    """Parameters in bfloat16, of the size that trained ones have."""
+    """Fills the parameters with bfloat16 values as large as trained ones."""
     with torch.no_grad():
         for name, p in model.named_parameters():
             if p.ndim == 1 and name.endswith("weight"):
@@ -87,7 +87,7 @@ class Timed:
         self.seconds = time.time() - start
         return out
 
-    def _watch(self, child):  # the usage that wait() tells would include this process, from before the exec
+    def _watch(self, child):  # the usage that wait() reports would include this process's own from before the exec
         while child.poll() is None:
             try:
                 status = pathlib.Path(f"/proc/{child.pid}/status").read_text()
@@ -134,7 +134,7 @@ def main():
         save_file({"input_ids": ids}, folder / "ids.safetensors")
 
         got = {}
-        for layout in ("diffusers", "original"):  # one at a time: disk
+        for layout in ("diffusers", "original"):  # one at a time, to save disk space
             model = folder / layout
             if layout == "diffusers":
                 save_diffusers(model, dit, t5, vae)

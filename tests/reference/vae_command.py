@@ -1,6 +1,6 @@
-"""`tachyscope vae encode` and `decode` against diffusers' AutoencoderKLWan on the same weights: pictures in, pictures out.
+"""Compares `tachyscope vae encode` and `decode`, from pictures to pictures, with diffusers' AutoencoderKLWan on the same weights.
 
-Latents are the posterior's mode, normalised by the config's mean and std. Bounds as for the VAE's stages (compare.py)."""
+Latents are the posterior's mode, normalised by the config's mean and std. The bounds are those of the VAE's stages (compare.py)."""
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ VAE_BOUND = 1e-5
 
 
 def draw(ctx, folder, frames, height, width):
-    """Pictures with shapes that move, as uint8 [T, H, W, 3]."""
+    """Draws pictures with shapes that move, as uint8 [T, H, W, 3]."""
     folder.mkdir()
     y, x = np.mgrid[0:height, 0:width]
     noise = np.random.default_rng(ctx.rng.randrange(2**31)).integers(0, 40, (frames, height, width, 3))

@@ -1,5 +1,5 @@
-"""wav2vec2 at a video's rate, by transformers: its convolutions, torch's linear interpolation of their vectors, and then its
-projection and encoder; and the stage audio-encoder on fresh random weights and sounds."""
+"""Runs wav2vec2 of transformers at a video's rate: its convolutions, torch's linear interpolation of their vectors, then its projection and encoder.
+Compares the stage audio-encoder with it on fresh random weights and sounds."""
 
 import math
 
@@ -11,7 +11,7 @@ from precision import float64
 
 
 def random_sound(rng, samples, level):
-    """Something like a voice: a gliding tone with overtones that comes and goes, noise, and a little offset."""
+    """Makes a sound like a voice: a gliding tone with overtones that comes and goes, noise, and a small offset."""
     gen = torch.Generator().manual_seed(rng.randrange(2**31))
     t = torch.arange(samples, dtype=torch.float64) / 16000
     phase = 2 * math.pi * torch.cumsum(120 + 60 * torch.sin(2 * math.pi * 0.7 * t), 0) / 16000
@@ -22,7 +22,7 @@ def random_sound(rng, samples, level):
 
 
 def hidden_states(model, samples, frames):
-    """[frames, layers, width]: of each frame the states 1 to the last. Of models that norm first, the last one is normed."""
+    """Returns [frames, layers, width]: states 1 to the last of each frame. In models that norm first, the last state is normed."""
     model = getattr(model, "wav2vec2", model)
     encoder, stable = model.encoder, model.config.do_stable_layer_norm
     with torch.no_grad():
@@ -50,8 +50,7 @@ def both(model, samples, frames):
 
 
 def older_names(tensors):
-    """Returns the tensors under the names of older files, in which weights were not normed by a
-    parametrization yet."""
+    """Returns the tensors under the names of older files, from before weight norm was a parametrization."""
     endings = {"parametrizations.weight.original0": "weight_g", "parametrizations.weight.original1": "weight_v"}
     for new, old in endings.items():
         tensors = {(k.removesuffix(new) + old if k.endswith(new) else k): v for k, v in tensors.items()}

@@ -1,7 +1,7 @@
-"""A world of fresh random models, picture and script against `tachyscope world`: the picture's way of Matrix-Game 2 restated with
-Pillow, diffusers' VAE and transformers' CLIP, the rollout of causal.py, frames as bytes.
+"""Compares `tachyscope world` on fresh random models, picture and script with Matrix-Game 2's steps restated here: the picture goes through Pillow,
+diffusers' VAE and transformers' CLIP, then causal.py's rollout makes frames, as bytes.
 
-The whole session's grey video is encoded here; the engine encodes what differs and takes the last latent frame from there on."""
+The whole session's grey video is encoded here; the engine encodes only until its latent frames no longer change, and repeats the last one."""
 
 import json
 
@@ -21,7 +21,7 @@ MOST_OFF = 0.51
 
 
 def fitted(image, width, height):
-    """The middle in the video's shape, then bilinear: the box goes to Pillow as fractions."""
+    """Cuts out the middle in the video's shape and resizes it bilinearly; Pillow gets the box as fractions."""
     w, h = image.size
     tall = h / w > height / width
     to_w, to_h = (w, int(w * height / width)) if tall else (int(h * width / height), h)
@@ -30,14 +30,14 @@ def fitted(image, width, height):
 
 
 class World:
-    """What a session is made of: model, vae, clip (modules), side of CLIP's picture, image (a picture of the video's size), z, block, first (latent
-    frames of the first block), window, timesteps and shift, euler (else the steps add noise)."""
+    """The parts of a session: model, vae and clip (modules), the side of CLIP's picture, image (a picture of the video's size), z, block, first
+    (latent frames of the first block), window, timesteps and shift, euler (otherwise the steps add noise)."""
 
     def __init__(self, **parts):
         self.__dict__.update(parts)
 
     def blocks(self, frames):
-        """[(latent frames, first pixel frame, pixel frames)] until the video has that many."""
+        """[(latent frames, first pixel frame, pixel frames)] until the video has as many frames as requested."""
         out, latent, pixel = [], 0, 0
         while pixel < frames:
             n = self.first if not out else self.block
@@ -47,7 +47,7 @@ class World:
         return out
 
     def noise(self, seed, frames):
-        """Draws for one block after the other: first its noise, then the noise between its steps."""
+        """Draws the noise block by block: first the block's own, then the noise between its steps."""
         g, noise, fresh = torch.Generator().manual_seed(seed), [], []
         for n, _, _ in self.blocks(frames):
             shape = (self.z, n, self.image.height // 8, self.image.width // 8)
@@ -77,14 +77,14 @@ class World:
         return cm.shifted(self.shift, [t / 1000 for t in self.timesteps])
 
     def decoded(self, x, count, dtype):
-        """[count, H, W, 3] in [0, 255], before rounding"""
+        """Returns [count, H, W, 3] in [0, 255], before rounding."""
         c = self.vae.config
         mean, std = (torch.tensor(v, dtype=dtype).view(1, -1, 1, 1, 1) for v in (c.latents_mean, c.latents_std))
         video = self.vae.decode(x[None] * std + mean).sample[0].clamp(-1, 1).permute(1, 2, 3, 0)
         return (video[:count] + 1) * 127.5
 
     def frames(self, seed, count, keyboard, mouse, dtype):
-        """The decoded frames, and the condition."""
+        """Returns the decoded frames and the condition."""
         condition, clip = self.condition(sum(n for n, _, _ in self.blocks(count)), dtype)
         return self.decoded(self.latents(seed, count, keyboard, mouse, dtype, condition, clip), count, dtype), condition
 
@@ -121,8 +121,8 @@ class Case(World):
         self.image = fitted(image, WIDTH, HEIGHT)
 
     def script(self, frames):
-        """A script of random lengths, written, and what each pixel frame of the session follows. It begins with something held for
-        most of a block, whatever its size: otherwise a short script may be one in which nothing happens."""
+        """Writes a script of random lengths. Returns it with the action that each pixel frame of the session follows. It begins with something held
+        for most of a block, whatever the block's size: otherwise nothing might happen in a short script."""
         rng, left, entries = self.ctx.rng, frames, []
         while left:
             begins = not entries
@@ -175,10 +175,10 @@ def compare_one(ctx, i, kind):
     label = f"world {kind} {i}: blocks {case.first}, {case.block}, window {case.window}, {count} frames"
     ctx.report(f"{label}: their number", abs(len(ours) - count), 0)
     y, r = torch.from_numpy(ours.astype(np.float64)), want.double()
-    # From what is exact no more than rounding to bytes takes, and next to nothing.
+    # The difference from exact values may be that of rounding to bytes, and very little more.
     off = (torch.from_numpy(ours.astype(np.float64)) - want.double()).abs().max().item()
     ctx.report(f"{label}: bytes (float32 alone {error(r32, want):.1e})", off, MOST_OFF)
-    with torch.no_grad():  # in what is compared, actions and the condition's later frames must count
+    with torch.no_grad():  # actions and the condition's later frames must affect what is compared
         still, _ = case.frames(seed, count, keyboard * 0, None if mouse is None else mouse * 0, torch.float32)
     ctx.report(f"{label}: bytes that actions move, negative", -(still - r32).abs().max().item(), -3)
     if condition.shape[1] > 22:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/check_build_budget: the fit finds the factors that made the times, and a build that costs more than
+"""Tests tools/check_build_budget: the fit finds the factors that made the times, and a build that costs more than
 allowed fails."""
 
 import contextlib
@@ -50,13 +50,12 @@ class Budget(unittest.TestCase):
         self.assertIn("more than a tenth above", self.run_with(111, 200))
 
     def test_kernels_are_measured_by_the_units_beside_them(self):
-        for speed in (1, 3):  # of the machine, which does not count
+        for speed in (1, 3):  # the machine's speed, which must not matter
             took = {"a.cpp.o": 10 * speed, "b.cpp.o": 30 * speed, "c.cu.o": 60 * speed}
             self.assertEqual(TOOL.kernel_seconds(took, {"a.cpp.o": 5, "b.cpp.o": 15}, 1.5), 45)
 
     def kernels_of(self, architectures, seconds):
-        """Returns what is said of a build whose log has 20 s of other units, estimated at 10, and `seconds`
-        of kernels."""
+        """Returns the tool's output for a build whose log has 20 s of other units, estimated at 10, and `seconds` of kernels."""
         kept = {"kernels": {"seconds_of_one_estimated": 2, "budget_seconds": {"every build": 5, "90a": 20, "80": 10}}}
         log = [("src/a.cpp.o", 20), ("src/k.cu.o", seconds), ("bench/lab/x.cu.o", 1000)]
         said = io.StringIO()
@@ -81,7 +80,7 @@ class Budget(unittest.TestCase):
 
 
 class Kept:
-    """A file elsewhere that calls itself the tool's."""
+    """A copy of the tool's file that stays elsewhere but takes the place of the tool's own."""
 
     def __init__(self, path):
         self.path = path

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/check_layers on small trees: forbidden includes and options in texts of src/ fail, the rest passes.
+"""Tests tools/check_layers on small trees: forbidden includes and options in strings of src/ fail, the rest passes.
 
     check_layers_test.py PATH_OF_CHECK_LAYERS"""
 import pathlib
@@ -13,7 +13,7 @@ def run(tool, files):
     with tempfile.TemporaryDirectory() as name:
         root = pathlib.Path(name)
         (root / "tools").mkdir()
-        shutil.copy(tool, root / "tools/check_layers")  # its tree is the one it lies in
+        shutil.copy(tool, root / "tools/check_layers")  # the tool checks the tree in which it lies
         for path, text in files.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/check_prose on small trees: it refuses the sentences of REFUSED, each by the pattern that is named, and passes those of PASSED. All are
+"""Tests tools/check_prose on small trees: it refuses the sentences of REFUSED, each by the pattern that is named, and passes those of PASSED. All are
 from comments and pages of this project, as they were when the list began.
 
     check_prose_test.py PATH_OF_CHECK_PROSE"""
@@ -79,7 +79,7 @@ REFUSED = [
     ("participle-first", "Counted are the heap's bytes in use, according to malloc itself."),
     ("verb-that", "Shows where the time of a video goes that is made block by block."),
     ("which-alone", "which that call has changed for all models"),
-    ("makes-of", "Two clips, and what diffusers makes\nof them, are compared frame by frame."),  # over the end of a line
+    ("makes-of", "Two clips, and what diffusers makes\nof them, are compared frame by frame."),  # the phrase continues after the end of a line
 ]
 PASSED = [
     "What cannot be asked for is not compiled: a LayerNorm of the usual parts has no weight, and two roundings are of RMSNorm.",
@@ -170,7 +170,7 @@ def run(tool, files, *arguments, then=None):
 
 
 def sources(sentences):
-    """The sentences as comments of C++ and of Python and as items of a page, and the line of each in them."""
+    """Writes the sentences as comments of C++ and of Python and as items of a page. Returns the files, and the line of each sentence in them."""
     lines, at = [[], [], []], {}
     for sentence in sentences:
         at[len(lines[0]) + 1] = sentence
@@ -182,7 +182,7 @@ def sources(sentences):
 
 def main():
     tool = pathlib.Path(sys.argv[1]).resolve()
-    for name in [n for n in os.environ if n.startswith("GIT_")]:  # a test in a hook of git has its tree in them
+    for name in [n for n in os.environ if n.startswith("GIT_")]:  # if a hook of git runs this test, they name the hook's tree
         del os.environ[name]
     sys.dont_write_bytecode = True
     sys.path.insert(0, str(tool.parent))
@@ -201,14 +201,14 @@ def main():
         for line, name in expected.items():
             assert code == 1 and f"{file}:{line}: {name}: " in said, f"{file}:{line}: {name}: {at[line]}\n{said}"
 
-    # Trailing comments and docstrings are looked at; code, texts, code blocks, tables, headings and bold labels are not.
+    # The tool reads trailing comments and docstrings; code, texts, code blocks, tables, headings and bold labels are not.
     both = {"src/a.h": "int a;  // Of a thread's two rows.\n", "b.py": 'def f():\n    """What it holds."""\n'}
     assert run(tool, both, "--all")[1].count("fragment") == 2
     aside = {"src/a.h": 'f("// What it holds.");\nint thrice;\n', "b.py": 'a = "# thrice"\nb = """\nthrice"""\n',
              "a.md": "# What it holds.\n```\nthrice\n```\n| What it holds. |\n- **What is left.** The rows stay.\n"}
     assert run(tool, aside, "--all")[0] == 0, run(tool, aside, "--all")
 
-    # Without --all only what is added counts.
+    # Without --all only added lines count.
     old = "// This runs thrice.\nint a;\n"
     assert run(tool, {"src/a.cpp": old}, "--all")[0] == 1
     assert run(tool, {"src/a.cpp": old}, "--base", "HEAD", then={"src/a.cpp": old + "// This runs three times.\n"})[0] == 0

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/check_sizes on small trees: a file with too many lines fails.
+"""Tests tools/check_sizes on small trees: a file with too many lines fails.
 
     check_sizes_test.py PATH_OF_CHECK_SIZES"""
 import pathlib
@@ -44,7 +44,7 @@ def main():
     code, said = run(tool, full | {"src/a/CMakeLists.txt": "\n"})
     assert code == 1 and "src/a: 65 files, at most 64" in said, said
 
-    # What is no brace of the code, a constructor that initialises with braces, members, and functions within functions.
+    # Braces that are not code's, a constructor that initialises with braces, members, and functions within functions.
     tricky = "const char* const kText = \"{\";  // {\nconst char kOpen = '{';\n#define OPEN {\nenum class E { a, b };\n"
     whole = function("C::C(int a) : a_{a}, b_(a)", 30, "  const auto f = [&](int i) { return '}' + i; };")
     members = "struct S {\n  int a() const { return 1; }\n  int b = 2;\n};\n"

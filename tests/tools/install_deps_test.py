@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tools/install_deps with stand-ins for apt-get and what it asks: it waits for locks, says so once each, and fails for anything else.
+"""Tests tools/install_deps with stand-ins for apt-get and the programs that it asks: it waits for locks, says so once each, and fails for anything
+else.
 
     install_deps_test.py PATH_OF_INSTALL_DEPS"""
 import os
@@ -18,7 +19,7 @@ exit 100
 
 
 def run(install_deps, *script):
-    """script: what each call of apt-get fails with; "" succeeds, and so does every later one."""
+    """script: the message with which each call of apt-get fails; with "" it succeeds, and so does every later call."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for tool, text in {"apt-get": APT, "dpkg-query": "#!/bin/sh\nexit 1\n", "sleep": "#!/bin/sh\n", "id": "#!/bin/sh\necho 0\n"}.items():

@@ -1,12 +1,12 @@
-"""Golden files of the causal Wan models, from the original repositories in float64 on the CPU, and the proof that
-tests/reference/causal.py computes what they do.
+"""Makes golden files of the causal Wan models, from the original repositories in float64 on the CPU, and proves that tests/reference/causal.py
+computes the same.
 
     python tools/golden/make_causal.py --self-forcing PATH --matrix-game PATH     (torch 2.11.0, diffusers 0.42.1, einops, safetensors)
 
-PATH: a checkout of guandeh17/Self-Forcing, and of SkyworkAI/Matrix-Game or its Matrix-Game-2 folder. Nothing of them is kept. Their
-classes run outside of a GPU with a few words exchanged as they are imported: attention is torch's in the dtype of its inputs (flash_attn
-and its bfloat16 are not there), the number of tokens a frame (880) is this model's, compilation does nothing. What they initialise with
-zeros (head, proj_mouse, proj_keyboard) is random here, or every output would be zero.
+PATH: a checkout of guandeh17/Self-Forcing, and of SkyworkAI/Matrix-Game or its Matrix-Game-2 folder. Nothing of them is kept. So that their classes
+run without a GPU, a few words of the source are replaced on import: attention is torch's in the dtype of its inputs (instead of flash_attn in
+bfloat16), the number of tokens per frame (880) is this model's, and compilation does nothing. Weights that they initialise with zeros (head,
+proj_mouse, proj_keyboard) are random here, or every output would be zero.
 
     tests/golden/causal/<case>/config.json, diffusion_pytorch_model.safetensors   a small random model under the published names
     tests/golden/causal/<case>.safetensors    inputs, velocities of all forward passes, latents; metadata: the rollout, the original's
@@ -38,7 +38,7 @@ CASES = {  # model, window and its sinks, blocks, shift, timesteps before they a
     "self_forcing": dict(model=dict(text_dim=8, channels=4, out_channels=4), window=(5, 1), blocks=[2] * 5, shift=5, steps=[1, 0.75, 0.5, 0.25]),
     "universal": dict(model=dict(text_dim=0, image_dim=10, channels=9, out_channels=4, actions=dict(keyboard=4, mouse=2, **ACTIONS), action_blocks=[0]),
                       window=(6, 0), blocks=[3] * 4, shift=5, steps=[1, 0.666, 0.333]),
-    # gta_drive's window, in which a block of three frames wraps, with the weights of universal
+    # the window of gta_drive, in which a block of three frames wraps, with the weights of universal
     "short_window": dict(like="universal", window=(4, 0), blocks=[3] * 3, shift=5, steps=[1, 0.666]),
     "templerun": dict(model=dict(text_dim=0, image_dim=10, channels=9, out_channels=4, actions=dict(keyboard=7, mouse=0, **ACTIONS), action_blocks=[0]),
                       window=(6, 0), blocks=[3] * 3, shift=5, steps=[1, 0.5]),
@@ -51,7 +51,7 @@ def attention(q, k, v, *args, **kwargs):
 
 @contextlib.contextmanager
 def imported(repository):
-    """wan.modules.causal_model of a repository; the rest of its package is not run."""
+    """Imports wan.modules.causal_model of a repository; the rest of its package is not run."""
     with tempfile.TemporaryDirectory() as folder:
         target = pathlib.Path(folder) / "wan" / "modules"
         target.mkdir(parents=True)
@@ -80,7 +80,7 @@ def imported(repository):
 
 
 class Original:
-    """An original model as rollout() of causal.py calls one, over its own caches."""
+    """Wraps an original model, with its own caches, for rollout() of causal.py."""
 
     def __init__(self, module, model, window, sinks):
         self.model = model
@@ -89,7 +89,7 @@ class Original:
                  "text_dim", "cross_attn_norm", "action_config")
         given = {k: v for k, v in config.items() if k in names and v is not None}
         self.network = module.CausalWanModel(**given).eval()
-        if not model.text_dim:  # whose width of 1280 is written into the class
+        if not model.text_dim:  # the class has CLIP's width of 1280 written into it
             self.network.img_emb = module.MLPProj(model.img_emb.proj[1].in_features, self.network.dim)
         self.network.load_state_dict(model.state_dict())
         self.window, self.actions = window, bool(config.get("action_config"))

@@ -1,10 +1,10 @@
-"""What the causal Wan models err by in bfloat16 on their golden rollouts: tests/golden/causal/golden.json.
+"""Measures the error of the causal Wan models in bfloat16 on their golden rollouts, for tests/golden/causal/golden.json.
 
     python tools/golden/make_causal_bf16.py      (torch 2.11.0, safetensors)
 
-The original code needs a GPU's attention for bfloat16; tests/reference/causal_cached.py restates what it computes and where it rounds, and is held here
-against the golden values, which are the original's: in float64 it gives the same. Its error in bfloat16 on the same inputs, and the largest of
-some further draws of noise, are what our 16-bit arithmetic may err by (`tachyscope validate --golden tests/golden/causal`,
+The original code needs a GPU's attention for bfloat16; tests/reference/causal_cached.py restates what it computes and where it rounds. Here it is
+compared with the golden values, which are the original's: in float64 it gives the same. Our 16-bit arithmetic may err as much as it does in bfloat16
+on the same inputs and at most on some further draws of noise (`tachyscope validate --golden tests/golden/causal`,
 tests/unit/pipelines/gpu_rollout_test.cpp)."""
 
 import json
@@ -41,7 +41,7 @@ def load_model(folder):
 
 
 def distance(y, r):
-    """Largest and mean difference, of the largest value."""
+    """Returns the largest and the mean difference, relative to the largest value."""
     off, most = (y.double() - r.double()).abs(), r.double().abs().max()
     return {"max": (off.max() / most).item(), "mean": (off.mean() / most).item()}
 

@@ -1,12 +1,9 @@
 #!/usr/bin/env python3
-"""Golden values of torch's CUDA normal generator -> tests/golden/random/cuda_normal.json (or the path given).
-
-Run once on an H200 (132 multiprocessors); needs torch with CUDA, nothing else. Seeds 0, 42, 2^40 + 7. Sizes on
-both sides of 132 * 2048 = 270336 values (one value a thread; above it the layout depends on the number of
-multiprocessors) and of four times that (one draw of four a thread). Stored per case: the first 8 and last 8 values
-and 64 at a fixed stride, as float32 bit patterns with their positions. `sequence`: draws one after the other from
-one generator, which shows how far each advances it.
-"""
+"""Writes golden values of torch's CUDA normal generator to tests/golden/random/cuda_normal.json (or the path given). It was run once on an H200 (132
+multiprocessors); needs torch with CUDA, nothing else. Seeds 0, 42, 2^40 + 7. Sizes on both sides of 132 * 2048 = 270336 values (one value a thread;
+above it the layout depends on the number of multiprocessors) and of four times that (one draw of four a thread). Stored per case: the first 8 and
+last 8 values and 64 at a fixed stride, as float32 bit patterns with their positions. `sequence`: draws one after the other from one generator, which
+shows how far each advances it."""
 import json
 import pathlib
 import sys

@@ -1,11 +1,10 @@
-"""Golden values of InfiniteTalk's own code -> tests/golden/infinitetalk/ (or the folder given by --out).
+"""Writes golden values of InfiniteTalk's own code to tests/golden/infinitetalk/ (or the folder given by --out).
 
     python tools/golden/make_infinitetalk.py --repo PATH [--out FOLDER]
 
-PATH is a checkout of github.com/MeiGen-AI/InfiniteTalk (made from commit 0107cd9, with torch 2.11.0, diffusers 0.42.1, einops 0.8.2). Its
-transformer runs on the CPU in float32, of one and of two speakers. What of its surroundings a CPU lacks is stood in for below:
-xfuser and torch.compile do nothing, xformers' and flash attention are PyTorch's in float32, einops is real; imageio,
-soundfile, torchvision and skimage are never called.
+PATH is a checkout of github.com/MeiGen-AI/InfiniteTalk (made from commit 0107cd9, with torch 2.11.0, diffusers 0.42.1, einops 0.8.2). Its transformer
+runs on the CPU in float32, with one and with two speakers. Stand-ins below replace the libraries that a CPU lacks: xfuser and torch.compile do
+nothing, xformers' and flash attention are PyTorch's in float32, einops is real; imageio, soundfile, torchvision and skimage are never called.
 
     golden.json          the transformer's config; [name, shape, around, scale] of each tensor, weights and inputs: the i-th one is
                          around + scale * torch.randn(shape) of a CPU generator seeded with i, so that none is stored (257 image
@@ -14,7 +13,7 @@ soundfile, torchvision and skimage are never called.
                          masks of tokens that its code makes of boxes in pictures of several sizes
     golden.safetensors   sample_1, sample_2: of one speaker and of two
 
-Its own mistake is kept out: with an odd number of heads it leaves one out of the reference map."""
+The config avoids a mistake of that code, which with an odd number of heads leaves one out of the reference map."""
 
 import argparse
 import ast
@@ -26,7 +25,7 @@ import random
 import sys
 import types
 
-import diffusers  # before the stand-ins, for it looks for some of them
+import diffusers  # before the stand-ins, because diffusers looks for some of these modules
 import diffusers.models.transformers.transformer_wan
 import numpy as np
 import torch
@@ -40,16 +39,16 @@ sys.path.insert(0, str(HERE / "tests/reference"))
 CONFIG = dict(model_type="i2v", dim=48, ffn_dim=60, freq_dim=256, in_dim=36, num_heads=2, num_layers=2, out_dim=16, text_len=512, text_dim=16, eps=1e-6)
 AUDIO = dict(intermediate_dim=8, output_dim=768, context_tokens=4)
 FRAMES, HEIGHT, WIDTH = 3, 8, 12  # latents
-CLIP, START, TEXT, TIMESTEP = 14, 3, 7, 640.0  # frames of speech, the window's first one, rows of text
+CLIP, START, TEXT, TIMESTEP = 14, 3, 7, 640.0  # frames of speech, the window's first frame, rows of text, timestep
 
 
 def sdpa(q, k, v, *args, **kwargs):
-    """[B, L, H, D], in the dtype given."""
+    """Attention of [B, L, H, D], in the given dtype."""
     return F.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (q, k, v))).transpose(1, 2)
 
 
 def open_repository(path):
-    """Its transformer's module, with stand-ins for what is not here."""
+    """Imports the repository's transformer module, with stand-ins for what is missing here."""
     for name in ("xfuser", "xfuser.core", "xfuser.core.distributed", "xformers", "xformers.ops", "imageio", "soundfile", "torchvision", "skimage"):
         sys.modules[name] = types.ModuleType(name)
     for name in ("get_sequence_parallel_rank", "get_sequence_parallel_world_size", "get_sp_group"):
@@ -70,7 +69,7 @@ def open_repository(path):
 
 
 def scale_of(name, shape):
-    """(around, scale) of a tensor's values: such that speech, and where attention looks, matter."""
+    """Returns (around, scale) of a tensor's values, chosen so that speech and the targets of attention matter."""
     if name.startswith("input."):
         return 0.0, 1.0
     if len(shape) > 1 and "modulation" not in name:
@@ -87,12 +86,12 @@ def draw(recipe):
 
 
 def token_masks(masks):
-    """[3, S] on the grid of tokens, of masks on that of latents: the transformer's own way."""
+    """Turns masks on the grid of latents into [3, S] on that of tokens, as the transformer does."""
     return (F.interpolate(masks[None], size=(HEIGHT // 2, WIDTH // 2), mode="nearest")[0] > 0).float()
 
 
 def region_cases(path):
-    """What InfiniteTalk makes of boxes: (picture, video, boxes or none) to masks of tokens, 16 pixels each."""
+    """Returns the masks of tokens, 16 pixels each, that InfiniteTalk makes from (picture, video, boxes or none)."""
     tree = ast.parse((path / "wan/multitalk.py").read_text())
     function = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "resize_and_centercrop")
 
@@ -121,7 +120,7 @@ def region_cases(path):
         fitted = space["resize_and_centercrop"](masks, (height, width))
         fitted = (F.interpolate(fitted[None], size=(height // 8, width // 8), mode="nearest")[0] > 0).float()
         tokens = F.interpolate(fitted[None], size=(height // 16, width // 16), mode="nearest")[0] > 0
-        if tokens.numel() > 3000:  # for a file of a readable size: some rows
+        if tokens.numel() > 3000:  # only some rows, to keep the file readable
             tokens = tokens[:, ::20]
         cases.append({"picture": [w, h], "video": [width, height], "boxes": boxes if boxed else [], "rows": tokens.shape[1],
                       "masks": ["".join("01"[int(v)] for v in m.flatten()) for m in tokens]})
@@ -129,7 +128,7 @@ def region_cases(path):
 
 
 def restated(tensors, inputs, weights_of):
-    """The same by tests/reference/infinitetalk.py in float64, of one speaker and of two: [(sample, closest tie)]."""
+    """Computes the same by tests/reference/infinitetalk.py in float64, with one speaker and with two: [(sample, closest tie)]."""
     import infinitetalk
     import layouts
     from diffusers.models import embeddings

@@ -1,12 +1,13 @@
-"""Makes the golden folder that `tachyscope validate` compares a model with: values of the PyTorch reference, never our own.
+"""Makes the golden folder with which `tachyscope validate` compares a model: values of the PyTorch reference, never our own.
 
     python tools/golden/make_validation.py MODEL OUT [--size 128x128] [--frames 9] [--steps 20] [--prompt …] [--seed 7]
 
 MODEL is a diffusers folder, OUT the folder to make; a model that ships keeps it as MODEL/golden. Needs the packages of
 tests/reference/requirements.txt (made with torch 2.11.0, diffusers 0.42.1, transformers 5.23.0). Every stage and a whole
-generation run in float64; the reference's own errors in float32 and bfloat16 stand beside them, because the bounds are
-three times those, and those of the transformer in bfloat16 with linear layers in fp8 (tests/reference/fp8.py). The largest error of one draw is a noisy figure (a norm of a nearly zero vector enlarges rounding a
-hundredfold), so where inputs are random it is the largest of five draws, and the mean error is kept too. Seed 5.
+generation run in float64; the folder also has the reference's own errors in float32 and bfloat16, because the bounds are three times those, and the
+transformer's errors in bfloat16 with linear layers in fp8 (tests/reference/fp8.py). The largest error of one draw is a noisy figure (a norm of a
+nearly zero vector enlarges rounding a hundredfold), so where inputs are random it is the largest of five draws, and the mean error is kept too. Seed
+5.
 
     golden.json             what is in it, the SHA-256 of the weight files, the reference's own errors
     STAGE.safetensors       inputs and float64 outputs of a stage, named as `tachyscope stage` names them
@@ -61,7 +62,7 @@ class Golden:
 
 
 def own_errors(run, inputs, outputs, draw=None, names=("float32", "bfloat16")):
-    """run(inputs, precision) -> outputs. The reference's errors in each lower precision against float64: the largest and the
+    """Returns the reference's errors in each lower precision against float64, by run(inputs, precision) -> outputs: the largest and the
     highest mean of the stored inputs and of DRAWS - 1 more made by draw()."""
     errors = {k: {name: dict(max=0.0, mean=0.0) for name in names} for k in outputs}
     for i in range(DRAWS if draw else 1):
@@ -141,7 +142,8 @@ def single_stages(pipe, golden, prompt):
 
 
 def generate(pipe, run, dtype):
-    """Final latents and frames [T, H, W, 3] u8, everything computed in `dtype` ("fp8": bfloat16 but for those layers); the sampler in float64 or float32."""
+    """Returns final latents and frames [T, H, W, 3] u8, computed in `dtype` ("fp8": bfloat16 except in the fp8 layers); the sampler runs in float64
+    or float32."""
     transformer = copy.deepcopy(pipe.transformer)
     if dtype == "fp8":
         fp8.round_layers(transformer)

@@ -1,13 +1,13 @@
-"""Makes models/world/golden and models/talker/golden: whole generations of the PyTorch reference, never our own, which `tachyscope validate`
-compares its own with, frame by frame.
+"""Makes models/world/golden and models/talker/golden: whole generations of the PyTorch reference, never our own, with which `tachyscope validate`
+compares ours frame by frame.
 
     python tools/golden/make_world_and_talker.py [world] [talker] [--threads 1]
 
 Needs the packages of tests/reference/requirements.txt (made with torch 2.11.0, diffusers 0.42.1, transformers 5.23.0); about two minutes on two
-cores. The reference is made of diffusers' and transformers' modules, tests/reference/causal.py (the world; held against the original code by
-make_causal.py) and tests/reference/infinitetalk.py with talk.py (the talking photo; make_infinitetalk.py), with the weights of the folder. The
-values are those of float64. Beside them stand the reference's own errors in float32 and in bfloat16 on the same weights and inputs, as the
-original would run there (causal_cached.py rounds where it rounds); ours may be no worse.
+cores. The reference is made of diffusers' and transformers' modules, tests/reference/causal.py (the world; make_causal.py compares it with the
+original code) and tests/reference/infinitetalk.py with talk.py (the talking photo; make_infinitetalk.py), with the weights of the folder. The values
+are those of float64. The files also have the reference's own errors in float32 and in bfloat16 on the same weights and inputs, as the original would
+run there (causal_cached.py rounds where it rounds); ours may be no worse.
 
     golden.json             the run, the SHA-256 of the weight files, the reference's own errors, versions and the command
     generation.safetensors  latents: the world's of all blocks, the talking photo's of the last window
@@ -56,7 +56,7 @@ def psnr(a, b):
 
 
 def bytes_of(video):
-    """[T, H, W, 3] in [0, 255] as they are shown."""
+    """Rounds frames [T, H, W, 3] in [0, 255] to bytes, as they are shown."""
     return video.double().clamp(0, 255).round().numpy().astype(np.uint8)
 
 
@@ -76,7 +76,7 @@ class WorldGeneration:
         self.keys = w["keys"]
 
     def generate(self, dtype):
-        """Latents [z, T, h, w], and frames as bytes."""
+        """Returns latents [z, T, h, w], and frames as bytes."""
         w, held = self.world, [(self.run["actions"][i], 4 if i else 1) for i in range(len(SCRIPT))]
         keyboard = torch.tensor([[float(k in a["keys"]) for k in self.keys] for a, n in held for _ in range(n)])
         mouse = torch.tensor([[float(v) for v in a["mouse"]] for a, n in held for _ in range(n)])
@@ -98,11 +98,10 @@ class TalkGeneration:
         self.folder = folder
         self.image = Image.open(folder / "golden" / TALK["photo"]).convert("RGB")
         self.sound = self.heard(folder / "golden" / TALK["speech"])
-        embeddings.get_timestep_embedding = layouts.sinusoid64  # the original layout's
+        embeddings.get_timestep_embedding = layouts.sinusoid64  # the original layout's sinusoid
 
     def heard(self, path):
-        """Returns the sound, made as loud as by InfiniteTalk and then normed as by the encoder's
-        preparation."""
+        """Returns the sound, made as loud as InfiniteTalk makes it and then normalised as for the encoder."""
         import wave
         with wave.open(str(path)) as file:
             assert file.getframerate() == 16000 and file.getnchannels() == 1 and file.getsampwidth() == 2

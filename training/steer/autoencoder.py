@@ -1,4 +1,4 @@
-"""Wan 2.1's video autoencoder as parameters under diffusers' names, which ../vae.py runs; the machine that trains needs no diffusers.
+"""Wan 2.1's video autoencoder as parameters under diffusers' names. ../vae.py runs it, so the training machine does not need diffusers.
 
     load(path)          from a folder, or from a file with the original's names and the config in its header; float32
     save(model, folder)  bfloat16
@@ -60,7 +60,7 @@ class Up(nn.Module):
 
 
 class Coder(nn.Module):
-    """Its blocks are `down_blocks` or `up_blocks`."""
+    """The encoder or the decoder, whose blocks are `down_blocks` or `up_blocks`."""
 
     def __init__(self, a, first, middle, last, b, blocks):
         super().__init__()

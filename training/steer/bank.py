@@ -1,4 +1,4 @@
-"""What the denoiser is trained on, made anew in each call: clips under random scripts, encoded once."""
+"""The training data of the denoiser, made anew in each call: clips under random scripts, encoded once."""
 import json
 import os
 import time
@@ -11,7 +11,7 @@ import plane
 import vae
 import video
 
-EACH = 3  # clips that begin with one picture
+EACH = 3  # clips that begin with the same picture
 
 
 def statistics_of(folder):
@@ -21,7 +21,8 @@ def statistics_of(folder):
 
 
 class Bank:
-    """z and y (the condition's latents) bfloat16, normalised; rows of the eyes; windows of actions. `seconds` begin when all is compiled."""
+    """z and y (the condition's latents) bfloat16, normalised; rows of the eyes; windows of actions. `seconds` are counted from the end of
+    compilation."""
 
     def __init__(self, team, folder, eyes_file, seconds, seed, most=9000, batch=6, blocks=net.FRAMES):
         began, first, dev, self.device = time.time(), None, team.device, team.device
@@ -39,15 +40,15 @@ class Bank:
         while waiting or len(z) * batch < most and (first is None or time.time() - first < seconds):
             part = slice(len(z) * batch, (len(z) + 1) * batch)
             with torch.no_grad(), torch.autocast(dev.type, torch.bfloat16, enabled=team.cuda):
-                x = draw(worlds[part], states[part]).contiguous()  # as what is encoded below: strides are part of what is compiled for
+                x = draw(worlds[part], states[part]).contiguous()  # with the same strides as below, since code is compiled for given strides
                 z.append(encode(auto, x)[0].bfloat16())
                 waiting.append(x[::EACH, :, 0].clone())
-                if len(waiting) == EACH:  # as many pictures as there are clips in a batch: one compiled shape
+                if len(waiting) == EACH:  # as many pictures as a batch has clips, so that only one shape is compiled
                     pictures, waiting = torch.cat(waiting), []
                     y.append(encode(auto, video.grey_behind(pictures, frames))[0].bfloat16())
                     rows.append(eyes.look(pictures).bfloat16())
                     if team.cuda:
-                        torch.cuda.synchronize()  # otherwise time passes behind what is waiting
+                        torch.cuda.synchronize()  # otherwise the clock would run ahead of the queued work
                     first = first or time.time()
         self.z, self.y, self.rows = torch.cat(z), torch.cat(y), torch.cat(rows)
         known = statistics_of(folder)
@@ -70,7 +71,7 @@ class Bank:
                  f"deviations {[round(float(v), 2) for v in known[1]]}")
 
     def draw(self, b):
-        """(x0 [B, Z, T, h, w], channels, rows, keyboard windows, mouse windows) of b clips."""
+        """Returns (x0 [B, Z, T, h, w], channels, rows, keyboard windows, mouse windows) of b clips."""
         i = torch.randint(len(self.z), (b,), device=self.device)
         j = i // EACH
         return (self.z[i].float(), net.condition(self.y[j].float()), self.rows[j].float(), *net.windows(self.keyboard[i], self.mouse[i], self.z.shape[2]))

@@ -1,4 +1,4 @@
-"""A walk with the keys that were held, as an animated WebP for a README.
+"""Makes an animated WebP for a README from a walk, and draws the keys that were held.
 
     build/tachyscope world --model models/world --image start.png --actions script.json -o frames/
     python3 training/steer/clip.py frames/ script.json docs/clips/world.webp [--scale 2] [--quality 70]
@@ -12,13 +12,13 @@ import pathlib
 from PIL import Image, ImageDraw
 
 CAP, GAP = 18, 3
-# key or (tilt, turn): column and row of its cap
+# for each key or (tilt, turn): column and row of its cap
 KEYS = {"W": (1, 0), "A": (0, 1), "S": (1, 1), "D": (2, 1)}
 ARROWS = {(1, 0): (5, 0, "^"), (0, -1): (4, 1, "<"), (-1, 0): (5, 1, "v"), (0, 1): (6, 1, ">")}
 
 
 def held_of(script):
-    """For each frame the keys' names and the signs of (tilt, turn)."""
+    """Returns for each frame the names of the held keys and the signs of (tilt, turn)."""
     out = []
     for part in script["actions"]:
         pitch, yaw = part.get("mouse") or (0, 0)
@@ -28,7 +28,7 @@ def held_of(script):
 
 
 def caps(picture, keys, arrows):
-    """Draws the caps of all keys into the lower left corner, those that are held bright."""
+    """Draws the caps of all keys into the lower left corner; held keys are bright."""
     draw = ImageDraw.Draw(picture, "RGBA")
     left, top = 6, picture.height - 2 * (CAP + GAP) - 4
     for name, column, row, held in [*((k, *at, k in keys) for k, at in KEYS.items()), *((sign, c, r, way in arrows) for way, (c, r, sign) in ARROWS.items())]:

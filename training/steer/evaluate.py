@@ -2,7 +2,7 @@
 
     python3 training/steer/evaluate.py --state FOLDER --eyes models/talker/models_clip_vision.safetensors --limit 16 [--seconds 60] [--sheet FILE.png]
 
-The folder is what pipeline.py keeps. Noise of all scripts comes from seed 0.
+The folder is the one that pipeline.py keeps. The noise of all scripts comes from seed 0.
 """
 import argparse
 import json
@@ -31,9 +31,9 @@ def one_thread():
 
 @torch.no_grad()
 def play(team, folder, eyes_file, items, blocks, sigmas=None):
-    """Clips uint8 [frames, H, W, 3] of items."""
+    """Plays items; returns clips uint8 [frames, H, W, 3]."""
     dev = team.device
-    torch.backends.cudnn.benchmark = False  # every shape comes a few times only
+    torch.backends.cudnn.benchmark = False  # every shape occurs only a few times
     auto, eyes = autoencoder.load(os.path.join(folder, "vae")).to(dev).eval(), net.Eyes(eyes_file, dev)
     model = net.load_denoiser(folder).to(dev).eval()
     mean, std = (t.to(dev).view(1, -1, 1, 1, 1) for t in statistics_of(os.path.join(folder, "vae")))
@@ -57,7 +57,7 @@ def play(team, folder, eyes_file, items, blocks, sigmas=None):
     return out
 
 
-EVERY = 60  # of a sheet's pictures
+EVERY = 60  # frames between two pictures of a sheet
 
 
 def truth_of(item, blocks):
@@ -65,7 +65,7 @@ def truth_of(item, blocks):
 
 
 def sheet(clips, truths, path):
-    """Rows of pictures: what was made, and below it what ought to be."""
+    """Draws rows of pictures: the clip that was made, and below it the correct one."""
     from PIL import Image
     rows = [row for clip, truth in zip(clips, truths) for row in (clip[::EVERY], truth)]
     Image.fromarray(np.concatenate([np.concatenate(list(r[:13]), 1) for r in rows], 0)).save(path)

@@ -1,4 +1,4 @@
-"""The files of models/world from what pipeline.py keeps, in the original repository's layout and names, and the way back.
+"""Converts the files that pipeline.py keeps into those of models/world, in the original repository's layout and names, and back.
 `pipeline.py --export` and `--back` call it."""
 import json
 import os
@@ -33,7 +33,7 @@ def there(state, eyes, model):
 
 
 def back(model, state):
-    """What pipeline.py goes on from, of the files that ship; in bfloat16, as they are."""
+    """Converts the shipped files, in bfloat16 as they are, into those from which pipeline.py continues."""
     vae = autoencoder.load(os.path.join(model, "Wan2.1_VAE.safetensors"))
     vae.config["world_statistics"] = True
     autoencoder.save(vae, os.path.join(state, "vae"))

@@ -1,10 +1,10 @@
-"""The held-out set: scripts of a minute, with the place each begins at.
+"""The held-out set: scripts of one minute, each with the place where it begins.
 
     python3 training/steer/heldout.py models/world/heldout.json               # writes the set: 64 scripts
     python3 training/steer/heldout.py SET --media DIR [--limit N]             # DIR/000.png and DIR/000.json: first picture and script, ...
 
 Seconds 0 to 10 and 50 to 60 hold all directions of keys and mouse, idling, and turns there and back that fit into the model's window.
-Tilts never reach their limit while they are held, so that what is asked for is always what is to be seen.
+Tilts never reach their limit while they are held, so that every action is visible.
 """
 import argparse
 import json
@@ -16,12 +16,12 @@ import torch
 
 import plane
 
-BLOCKS = 181  # of a minute: 721 frames
+BLOCKS = 181  # one minute: 721 frames
 NAME = "[blocks, keys, [pitch, yaw]]"
 
 
 def _held(rng, tilt):
-    """(part, tilt behind it): three to five blocks of one direction of keys and mouse, one of 80."""
+    """Returns (part, tilt after it): three to five blocks of one direction of keys and mouse, one of 80."""
     n = int(rng.integers(3, 6))
     keys = ("", "W", "S", "A", "D", "WA", "WD", "SA", "SD")[rng.integers(9)]
     pitch, yaw = (plane.HELD * int(rng.integers(-1, 2)) for _ in range(2))
@@ -43,7 +43,7 @@ def _held(rng, tilt):
 
 
 def sample(rng):
-    """{world, camera, script}"""
+    """Returns {world, camera, script}."""
     world = int(rng.integers(plane.WORLDS))
     camera = [round(float(v), 4) for v in (rng.uniform(0, plane.PERIOD), rng.uniform(0, plane.PERIOD), rng.uniform(0, 2 * math.pi), 0)]
     script, at, tilt = [], 0, 0.0
@@ -68,26 +68,26 @@ def heldout_set(n=64, seed=4099):
 
 
 def truth(item, blocks=BLOCKS):
-    """(cameras [frames, 4], keyboard [frames, 4], mouse [frames, 2]) of an item's frames."""
+    """Returns (cameras [frames, 4], keyboard [frames, 4], mouse [frames, 2]) of an item's frames."""
     keyboard, mouse = (torch.from_numpy(a) for a in plane.expand(item["script"], blocks))
     states = plane.track(torch.tensor([item["camera"]]), keyboard[None, :-1], mouse[None, :-1])[0]
     return states, keyboard, mouse
 
 
 def picture(item):
-    """The first picture, uint8 [HEIGHT, WIDTH, 3]."""
+    """Returns an item's first picture, uint8 [HEIGHT, WIDTH, 3]."""
     return plane.quantised(plane.draw(torch.tensor([item["world"]]), torch.tensor([item["camera"]])))[0].permute(1, 2, 0).numpy()
 
 
 def clip_of(item, blocks=BLOCKS, frames=slice(None), chunk=90):
-    """The clip (or some of its frames) as it ought to be, uint8 [frames, HEIGHT, WIDTH, 3]."""
+    """Returns the correct clip (or some of its frames), uint8 [frames, HEIGHT, WIDTH, 3]."""
     states = truth(item, blocks)[0][frames]
     world = torch.tensor([item["world"]])
     return torch.cat([plane.quantised(plane.draw(world.expand(len(s)), s)) for s in states.split(chunk)]).permute(0, 2, 3, 1).numpy()
 
 
 def actions_json(item, blocks=BLOCKS):
-    """The script as `tachyscope world --actions` reads it."""
+    """Returns the script in the form that `tachyscope world --actions` reads."""
     out, at = [], 0
     for n, keys, mouse in item["script"]:
         n = min(n, blocks - at)
@@ -99,7 +99,7 @@ def actions_json(item, blocks=BLOCKS):
 
 
 def write_media(item, folder, name, blocks=BLOCKS):
-    """folder/name.png and folder/name.json; returns both paths."""
+    """Writes folder/name.png and folder/name.json; returns both paths."""
     from PIL import Image
     os.makedirs(folder, exist_ok=True)
     paths = os.path.join(folder, name + ".png"), os.path.join(folder, name + ".json")

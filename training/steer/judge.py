@@ -1,4 +1,5 @@
-"""A programmatic judge of steered clips: which keys and arrows were held, what drifts, whether looking away and back shows the same.
+"""A programmatic judge of steered clips: it reads which keys and arrows were held, what drifts, and whether the view is the same after looking away
+and back.
 
     python3 training/steer/judge.py --set models/world/heldout.json --videos DIR    # DIR/000.npy, 000.mp4 (ffmpeg) or 000/*.png, ...
     python3 training/steer/judge.py --set models/world/heldout.json --truth         # the renderer's own clips
@@ -6,9 +7,7 @@
 A frame is warped as each of 81 actions (nine directions of keys by nine of the mouse) would change it in
 eight frames: by a homography of the plane below the horizon and one of what is infinitely far above it. The
 action is the one whose warp has the least mean error against the frame that comes eight later. The judge
-knows how a camera moves, but neither the model nor the landscape. It looks for the horizon around the place
-where it ought to be.
-"""
+knows how a camera moves, but neither the model nor the landscape. It looks for the horizon near its correct place."""
 import argparse
 import functools
 import json
@@ -25,7 +24,7 @@ import plane
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from judging import load, misses, path_of, share, show
 
-AHEAD, SKIP = 8, 2            # frames between a pair; every so many rows and columns count
+AHEAD, SKIP = 8, 2            # frames between a pair; every second row and column counts
 ACTIONS = [((a, b, c, d), (p, y)) for a, b, c, d in ((0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1), (1, 0, 1, 0),
                                                      (1, 0, 0, 1), (0, 1, 1, 0), (0, 1, 0, 1)) for p in (-1, 0, 1) for y in (-1, 0, 1)]
 NEAR, LATE = (0, 120), (600, 720)  # frames of seconds 0 to 10 and 50 to 60
@@ -56,7 +55,7 @@ def warps(tilt):
     below = torch.arange(0, plane.HEIGHT, SKIP).float().view(1, -1, 1) - (plane.HEIGHT - 1) / 2 - tilted
     u = (cols - (plane.WIDTH - 1) / 2) / plane.FOCAL
     z = torch.where(below > 0.5, plane.FOCAL / below.clamp(min=0.5), torch.tensor(1.0))
-    far = (below <= 0.5).float()                     # infinitely far: only turned
+    far = (below <= 0.5).float()                     # infinitely far away: this part only turns
     right, front = u * z * yaw.cos() + z * yaw.sin() + x * (1 - far), z * yaw.cos() - u * z * yaw.sin() + y * (1 - far)
     ok = front > 0.05
     front = front.clamp(min=0.05)
@@ -67,14 +66,14 @@ def warps(tilt):
 
 
 def action_between(a, b, tilt, around=(0, -2, 2, -4, 4)):
-    """The index in ACTIONS that makes frame b [3, H, W] of frame a, whose horizon ought to be `tilt` pixels below the middle."""
+    """Returns the index in ACTIONS of the action that turns frame a into frame b [3, H, W]; a's horizon should be `tilt` pixels below the middle."""
     least = torch.full((len(ACTIONS),), 1e9)
     want = b[None, :, ::SKIP, ::SKIP]
     for more in around:
         grid, ok = warps(round(tilt) + more)
         seen = F.grid_sample(a[None].expand(len(grid), -1, -1, -1), grid, align_corners=True, padding_mode="border")
         off = (seen - want).abs().mean(1)
-        error = (off / (off + 0.04) * ok).sum((1, 2)) / ok.sum((1, 2)).clamp(min=1)  # posts, which no plane is, count a little only
+        error = (off / (off + 0.04) * ok).sum((1, 2)) / ok.sum((1, 2)).clamp(min=1)  # posts, which are not on the plane, count only a little
         least = torch.minimum(least, torch.where(ok.sum((1, 2)) > 200, error, torch.tensor(1e9)))
     return int(least.argmin())
 
@@ -96,7 +95,7 @@ def shift_between(a, b, reach=6):
 
 
 def parts(item):
-    """(first frame, frames, keys, mouse) of everything held, in pixel frames of its actions."""
+    """Returns (first frame, frames, keys, mouse) of each part of the script, in pixel frames of its actions."""
     at = 0
     for n, keys, mouse in item["script"]:
         begin, end = max(0, 4 * at - 3), 4 * (at + n) - 3
@@ -110,12 +109,12 @@ def index_of(keys, mouse):
 
 
 def look(frames):
-    """(colour [3], sharpness) of frames [N, 3, H, W] in 0..1: means."""
+    """Returns the mean (colour [3], sharpness) of frames [N, 3, H, W] in 0..1."""
     return torch.stack([*frames.mean((0, 2, 3)), (frames[..., 1:] - frames[..., :-1]).abs().mean() + (frames[..., 1:, :] - frames[..., :-1, :]).abs().mean()])
 
 
 def score(item, clip):
-    """The measures of one clip, uint8 [frames, H, W, 3]: plain numbers."""
+    """Returns the measures of one clip, uint8 [frames, H, W, 3], as plain numbers."""
     x = torch.from_numpy(np.ascontiguousarray(clip)).permute(0, 3, 1, 2).float() / 255
     states, _, _ = heldout.truth(item)
     grey, right, drift, back, before = x.mean(1), {"first": [], "late": []}, [], [], None
@@ -158,7 +157,7 @@ def aggregate(scores):
 
 
 def pairs_of_all(seed=5):
-    """How many of the 80 actions that are not resting the judge tells on a rendered pair each."""
+    """Returns how many of the 80 actions other than resting the judge recognises, each on one rendered pair."""
     rng, right = np.random.default_rng(seed), 0
     still = ACTIONS.index(((0, 0, 0, 0), (0, 0)))
     for i, (keys, mouse) in enumerate(ACTIONS):

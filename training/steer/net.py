@@ -2,10 +2,9 @@
 
     Denoiser     [noise 16 | mask 4 | picture 16] latents, the picture's CLIP rows as the only context, actions in the first three blocks
 
-It runs in two ways that give the same: `whole` is a training pass over a clip, of which a clean half is what each frame remembers and a
-noisy half what is to be predicted; `Roll` goes frame by frame with what is remembered. `python3 net.py` compares both with the definition
-in tests/reference/causal.py.
-"""
+It runs in two ways that give the same: `whole` is a training pass over a clip and its noisy copy, where each frame remembers clean frames and
+predicts the velocity of noisy ones; `Roll` goes frame by frame and keeps what it remembers. `python3 net.py` compares both with the definition in
+tests/reference/causal.py."""
 import functools
 import json
 import os
@@ -22,9 +21,9 @@ from layers import CLIP_MEAN, CLIP_STD, Head, ImageEmbedding, Rms, condition, wa
 Z, ROWS, COLUMNS = 16, 12, 20
 SITES = ROWS * COLUMNS // 4
 WIDTH, HEADS, LAYERS, FFN, IMAGE, FREQ = 256, 2, 6, 704, 128, 256
-ACTED, HIDDEN, EMBED, PAST = (0, 1, 2), 192, 32, 12     # blocks with actions, their width, of a key's embedding, actions of a latent frame
+ACTED, HIDDEN, EMBED, PAST = (0, 1, 2), 192, 32, 12     # blocks with actions, their width, width of a key's embedding, actions of a latent frame
 WINDOW, CHUNK = 12, 4
-FRAMES = 32                                             # latent frames of a training clip; the condition is constant behind them
+FRAMES = 32                                             # latent frames of a training clip; after them the condition is constant
 STEPS, SHIFT = tuple(1000 - 125.0 * i for i in range(8)), 3.0  # Euler's timesteps at inference
 MODEL = os.path.join(HERE, "..", "..", "models", "world")
 
@@ -39,14 +38,14 @@ def plain(x):
 
 
 def turned(x, angle):
-    """x [..., 2n] with adjacent pairs turned by angle [..., n]"""
+    """Rotates adjacent pairs of x [..., 2n] by angle [..., n]."""
     a, b = x[..., 0::2], x[..., 1::2]
     c, s = angle.cos(), angle.sin()
     return torch.stack([a * c - b * s, a * s + b * c], -1).flatten(-2)
 
 
 def angles(times, device):
-    """[T, SITES, 1, 64] of the latent frames at `times` [T]"""
+    """Returns the angles [T, SITES, 1, 64] of the latent frames at `times` [T]."""
     freq = lambda d: 10000.0 ** (-torch.arange(0, d, 2, device=device, dtype=torch.float32) / d)
     t = times.float()[:, None] * freq(44)
     y, x = (torch.arange(n, device=device)[:, None] * freq(42) for n in (ROWS // 2, COLUMNS // 2))
@@ -56,14 +55,14 @@ def angles(times, device):
 
 
 def by_time(x, times):
-    """Action heads x [..., T, heads, 64]: the first eight channels turn with the latent frame, `times` [T]."""
+    """Rotates action heads x [..., T, heads, 64]: the first eight channels turn with the latent frame, `times` [T]."""
     freq = 256.0 ** (-torch.arange(0, 8, 2, device=x.device, dtype=torch.float32) / 8)
     return torch.cat([turned(x[..., :8], (times.float()[:, None] * freq)[:, None]), x[..., 8:]], -1)
 
 
 @functools.lru_cache(maxsize=8)
 def masks(t, device):
-    """The masks of chunks [T / CHUNK, 2·CHUNK·SITES, keys], of the frames of both halves [2T, 2T], and of
+    """Returns the masks of chunks [T / CHUNK, 2·CHUNK·SITES, keys], of the frames of both halves [2T, 2T], and of
     keyboards [2T, T]."""
     at = torch.arange(2 * t)
     half, frame = at // t, at % t
@@ -90,7 +89,7 @@ class Attention(nn.Module):
         return x.unflatten(-1, (-1, 128))
 
     def qkv(self, x, angle):
-        """[..., heads, 128] each; angle [..., 1, 64]"""
+        """Returns q, k and v, [..., heads, 128] each; angle [..., 1, 64]."""
         v = self.v(x)
         q, k = (turned(self.heads(n(p(x))), angle).to(v.dtype) for n, p in ((self.norm_q, self.q), (self.norm_k, self.k)))
         return q, k, self.heads(v)
@@ -119,7 +118,7 @@ class Attention(nn.Module):
         return self.o(y)
 
     def context(self, rows):
-        """Keys and values [B, heads, R, 128] of the picture."""
+        """Returns keys and values [B, heads, R, 128] of the picture."""
         v = self.heads(self.v(rows)).transpose(1, 2)
         return self.heads(self.norm_k(self.k(rows))).transpose(1, 2).to(v.dtype), v
 
@@ -138,7 +137,7 @@ class ActionModel(nn.Module):
         self.t_qkv = nn.Linear(hidden, 3 * hidden, bias=False)
         self.img_attn_q_norm, self.img_attn_k_norm, self.key_attn_q_norm, self.key_attn_k_norm = (Rms(64) for _ in range(4))
         for norm in (self.img_attn_q_norm, self.img_attn_k_norm, self.key_attn_q_norm, self.key_attn_k_norm):
-            norm.weight.requires_grad_(False)  # the official module has them and does not use them
+            norm.weight.requires_grad_(False)  # the official module has these weights and does not use them
         self.proj_mouse = nn.Linear(hidden, d, bias=False)
         self.mouse_attn_q = nn.Linear(d, hidden, bias=False)
         self.keyboard_attn_kv = nn.Linear(EMBED * PAST, 2 * hidden, bias=False)
@@ -185,7 +184,7 @@ class Block(nn.Module):
             self.action_model = ActionModel(d)
 
     def modulated(self, mod):
-        """mod [B, N, 6, d] → six of [B, N, 1, d]"""
+        """Splits mod [B, N, 6, d] into six of [B, N, 1, d]."""
         return (self.modulation[:, None] + mod.float()).unsqueeze(3).unbind(2)
 
     def whole(self, h, mod, angle, mask, both, near, rows, keyboard, mouse, times):
@@ -210,29 +209,29 @@ class Denoiser(nn.Module):
         with torch.no_grad():
             for p in (*self.time_projection.parameters(), *self.head.head.parameters()):
                 p.zero_()
-            for i in ACTED:  # the mouse's values are a tenth of what others are
+            for i in ACTED:  # the mouse's values are a tenth of the others
                 self.blocks[i].action_model.mouse_mlp[0].weight[:, d:] *= 10
 
     def tokens(self, x):
-        """[B, N, SITES, d] of x [B, 36, N, ROWS, COLUMNS]"""
+        """Returns the tokens [B, N, SITES, d] of x [B, 36, N, ROWS, COLUMNS]."""
         b, _, n, h, w = x.shape
         patches = x.view(b, -1, n, h // 2, 2, w // 2, 2).permute(0, 2, 3, 5, 1, 4, 6).reshape(b, n, h * w // 4, -1)
         return F.linear(patches, self.patch_embedding.weight.flatten(1), self.patch_embedding.bias).float()
 
     def times(self, t):
-        """(e [B, N, d], its six [B, N, 6, d]) of timesteps t [B, N]"""
+        """Returns (e [B, N, d], its six [B, N, 6, d]) of timesteps t [B, N]."""
         e = self.time_embedding(waves(t, FREQ)).float()
         return e, self.time_projection(e).unflatten(-1, (6, -1))
 
     def latents(self, h, e):
-        """Velocities [B, Z, N, ROWS, COLUMNS]"""
+        """Returns velocities [B, Z, N, ROWS, COLUMNS]."""
         shift, scale = (self.head.modulation[:, None] + e[:, :, None]).unsqueeze(3).unbind(2)
         y = self.head.head(plain(h) * (1 + scale) + shift)
         y = y.unflatten(2, (ROWS // 2, COLUMNS // 2)).unflatten(-1, (2, 2, -1))
         return y.permute(0, 6, 1, 2, 4, 3, 5).reshape(len(h), Z, -1, ROWS, COLUMNS).float()
 
     def whole(self, clean, noisy, t, channels, rows, keyboard, mouse):
-        """Velocities of noisy latents [B, Z, T, h, w] at timesteps t [B, T], behind clean ones of the same frames; channels [B, 20, T, h, w],
+        """Returns velocities of noisy latents [B, Z, T, h, w] at timesteps t [B, T], given clean ones of the same frames; channels [B, 20, T, h, w],
         rows [B, 257, IMAGE], keyboard [B, T, PAST, 4], mouse [B, T, 2·PAST]."""
         n = clean.shape[2]
         at = torch.arange(n, device=clean.device)
@@ -247,14 +246,14 @@ class Denoiser(nn.Module):
 
 
 def windows(keyboard, mouse, blocks):
-    """Per latent frame the twelve actions before its last pixel frame: keyboard [B, T, PAST, 4] and mouse [B, T, 2·PAST] of actions
+    """Returns for each latent frame the twelve actions before its last pixel frame: keyboard [B, T, PAST, 4] and mouse [B, T, 2·PAST] of actions
     [B, 4T - 3, …] of pixel frames."""
     at = (4 * torch.arange(blocks, device=keyboard.device)[:, None] - PAST + torch.arange(PAST, device=keyboard.device)).clamp(min=0)
     return keyboard[:, at], mouse[:, at].flatten(2)
 
 
 class Roll:
-    """A rollout of B worlds, a latent frame after the other."""
+    """A rollout of B worlds, one latent frame after the other."""
 
     def __init__(self, net, rows, autocast):
         self.net, self.frame, self.autocast = net, 0, autocast
@@ -265,8 +264,8 @@ class Roll:
 
     @torch.no_grad()
     def velocity(self, x, t, channels, keyboard, mouse, keep=False):
-        """x [B, Z, 1, h, w] at the timestep t; channels [B, 20, 1, h, w], keyboard [B, 1, PAST, 4], mouse [B, 1, 2·PAST]. keep: later frames
-        see this one, and the next one comes."""
+        """x [B, Z, 1, h, w] at the timestep t; channels [B, 20, 1, h, w], keyboard [B, 1, PAST, 4], mouse [B, 1, 2·PAST]. keep: later frames see this
+        one, and the rollout moves to the next one."""
         at = torch.tensor([self.frame], device=x.device)
         angle = angles(at, x.device)
         with self.autocast():
@@ -312,8 +311,9 @@ def levels(steps=STEPS, shift=SHIFT):
 
 @torch.no_grad()
 def rollout(net, channels, rows, keyboard, mouse, blocks, autocast, noise=None, generator=None, sigmas=None):
-    """Latents [B, Z, blocks, h, w], a latent frame after the other by Euler's steps. channels [B, 20, T, h, w]: the last one stays."""
-    with autocast():  # around all of it: weights are cast once, not in each pass
+    """Makes latents [B, Z, blocks, h, w], one latent frame after the other, by Euler's steps. After the end of channels [B, 20, T, h, w] the last
+    frame's are reused."""
+    with autocast():  # around the whole loop, so that weights are cast only once
         sigmas, roll, out, b = sigmas or levels(), Roll(net, rows, autocast), [], len(rows)
         for tau in range(blocks):
             c = channels[:, :, min(tau, channels.shape[2] - 1), None]
@@ -348,7 +348,7 @@ def save_denoiser(net, folder):
 
 
 def parts(folder):
-    """What training keeps: the averaged weights one after the other, float32 in files small enough to be carried."""
+    """Writes what training keeps: the averaged weights one after the other, in float32, in files small enough to be carried."""
     i = 0
     while os.path.exists(path := os.path.join(folder, f"denoiser-{i}.pt")):
         yield torch.load(path, weights_only=True)
@@ -364,7 +364,7 @@ def save_parts(flat, folder, most=4_000_000):
 
 
 def load_denoiser(folder):
-    """The network that training keeps, rounded as it ships."""
+    """Loads the network that training keeps, rounded as in the shipped files."""
     net, flat, at = Denoiser(), torch.cat(list(parts(folder))), 0
     for p in net.parameters():
         p.data = flat[at:at + p.numel()].view(p.shape).bfloat16().float()
@@ -374,8 +374,8 @@ def load_denoiser(folder):
 
 
 class Eyes:
-    """CLIP's vision model of a file with transformers' names, whose header holds its config: its last state but one. Written out, since its
-    names and its config have changed with transformers' versions."""
+    """CLIP's vision model up to its last state but one, from a file with transformers' names and the config in its header. It is written out here,
+    since transformers' versions differ in its names and config."""
 
     def __init__(self, path, device):
         from safetensors import safe_open
@@ -395,7 +395,7 @@ class Eyes:
 
     @torch.no_grad()
     def look(self, pictures):
-        """[B, 257, IMAGE] of pictures [B, 3, H, W] in -1..1."""
+        """Returns rows [B, 257, IMAGE] of pictures [B, 3, H, W] in -1..1."""
         x = F.interpolate(pictures.float(), size=(224, 224), mode="bicubic", align_corners=False) * 0.5 + 0.5
         x = F.conv2d((x - self.mean) / self.std, self.of["embeddings.patch_embedding.weight"], stride=self.config["patch_size"]).flatten(2).transpose(1, 2)
         x = torch.cat([self.of["embeddings.class_embedding"].expand(len(x), 1, -1), x], 1) + self.of["embeddings.position_embedding.weight"]
@@ -411,7 +411,7 @@ class Eyes:
 
 # ------------------------------------------------------------------------------------------- check
 def check(blocks=16):
-    """Both ways against the definition, float32."""
+    """Compares both ways with the definition in float32."""
     import contextlib
     sys.path.insert(0, os.path.join(HERE, "..", "..", "tests", "reference"))
     import causal
@@ -429,7 +429,7 @@ def check(blocks=16):
     noise = torch.randn(1, Z, blocks, ROWS, COLUMNS)
     held = windows(keyboard, mouse, blocks)
     with torch.no_grad():
-        # With one step Euler's way and the definition's are the same.
+        # With one step Euler's method and the definition's are the same.
         want, seen = causal.rollout(other, noise[0], (1000.0,), (1.0,), rows[0], causal.Window(WINDOW), [1] * blocks, None, channels[0], None, mouse[0], keyboard[0])
         got = rollout(net, channels, rows, *held, blocks, contextlib.nullcontext, noise, sigmas=[1.0])
         rolled = float((got[0] - want).abs().max() / want.abs().max())

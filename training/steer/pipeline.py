@@ -1,13 +1,12 @@
-"""Trains the model of the steered world: all stages in order, in calls as short as one likes.
-The same call again continues.
+"""Trains the model of the steered world: all stages in order, in calls that may be short. Repeating a call continues the training.
 
     python3 training/steer/pipeline.py --seconds 540 --work /tmp/steer --state out/world-state --out DIR
     python3 training/steer/pipeline.py --export models/world --state out/world-state    # the files that ship
 
-Autoencoder, flow, the second stage with a past of its own ("self"), the autoencoder's decoder alone, judgement. What goes from call to call (five files below 16 MB, 37 MB) is written to --work and --out, once a
-minute and at each stage's end: a call that is killed loses a minute. A call goes on from --work, or where that is empty from --state. The
-bank of clips is made anew in each call.
-"""
+The stages are the autoencoder, flow, a second stage in which the model sees its own past ("self"), the autoencoder's decoder alone, and the
+judgement. The state that goes from call to call (five files below 16 MB, 37 MB) is written to --work and --out, once a minute and at each stage's
+end: a call that is killed loses a minute. A call continues from --work, or if that is empty from --state. The bank of clips is made anew in each
+call."""
 import argparse
 import json
 import os
@@ -18,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 START = time.time()
 PROGRESS = "progress.json"
 STAGES = ("vae", "flow", "self", "decoder")
-CARRIED = ("vae/config.json", "vae/diffusion_pytorch_model.safetensors", "denoiser-0.pt", "denoiser-1.pt", PROGRESS)  # how far it is comes last
+CARRIED = ("vae/config.json", "vae/diffusion_pytorch_model.safetensors", "denoiser-0.pt", "denoiser-1.pt", PROGRESS)  # the progress file comes last
 
 
 def read(folder):
@@ -30,7 +29,7 @@ def read(folder):
 
 
 def carry(source, target):
-    """Each file is there as a whole, the old one or the new one, whenever this ends."""
+    """Copies the files so that, even if it is interrupted, each one is complete, the old one or the new one."""
     for name in CARRIED:
         a, b = os.path.join(source, name), os.path.join(target, name)
         if os.path.exists(a):
@@ -64,14 +63,15 @@ class Pipeline:
             carry(self.work, os.path.join(self.args.out, "world-state"))
 
     def share(self, stage, budget, reserve):
-        """(seconds, since, until) of a stage in what this call has left. A rest that would hardly last for compiling is left out."""
+        """Returns (seconds, since, until) of a stage in the rest of this call. If the remainder of a stage would hardly last for compiling, it is
+        left out."""
         since = self.progress[stage]
         seconds = min(self.left() - reserve, (1 - since) * budget)
         until = min(1.0, since + max(0.0, seconds) / budget)
         return seconds, since, 1.0 if (1 - until) * budget < min(40, 0.12 * budget) else until
 
     def run(self, stage, train, until):
-        """`train` with `kept`; how far the stage is then."""
+        """Runs `train` with `kept`, and returns how far the stage is then."""
         def kept(so_far):
             self.progress[stage] = round(so_far, 4)
             self.keep()
@@ -99,12 +99,12 @@ class Pipeline:
                                                      since=since, until=until, kept=kept, decoder=True), until)
 
     def rehearse(self):
-        """Two steps of the denoiser's stages, of which nothing is kept: what fails is seen now, and the next call finds all compiled."""
+        """Makes two steps of each of the denoiser's stages and keeps nothing: errors show early, and the next call finds everything compiled."""
         import bank
         import train
         a, folder, began = self.args, os.path.join(self.args.work, "rehearsal"), time.time()
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(os.path.join(self.work, "vae"), os.path.join(folder, "vae"))  # a bank writes what it measured beside the weights
+        shutil.copytree(os.path.join(self.work, "vae"), os.path.join(folder, "vae"))  # a bank writes its measurements beside the weights
         clips = bank.Bank(self.team, os.path.join(folder, "vae"), a.eyes, 0, 0, most=1)
         for stage in ("flow", "self"):
             train.train(self.team, stage, clips, folder, 600, 0.0, 0.01, a.batch, max_steps=2, optimizer=a.optimizer)

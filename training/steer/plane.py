@@ -2,9 +2,9 @@
 
 A camera is [x, y, yaw, tilt]; `tilt` is how many pixels the horizon lies below the middle. The world repeats every PERIOD units of the
 plane and 2 pi of yaw, so that a picture shows where the camera stands; the same camera always shows the same picture. An action is held
-during one pixel frame and seen in the next one: camera k + 1 is camera k moved by action k, without inertia.
+during one pixel frame and visible in the next one: camera k + 1 is camera k moved by action k, without inertia.
 
-Keys are W S A D, the mouse is [pitch, yaw], up and right positive, 0.1 while an arrow is held: as Matrix-Game 2's universal model has them.
+Keys are W S A D, the mouse is [pitch, yaw], up and right positive, 0.1 while an arrow is held, as in Matrix-Game 2's universal model.
 """
 import math
 
@@ -12,12 +12,12 @@ import numpy as np
 import torch
 
 WIDTH, HEIGHT, FPS, FOCAL = 160, 96, 12, 80.0
-SPEED, TURN, TILT, TILT_MOST = 0.1, 0.35, 15.0, 16.0  # units a frame; radians and pixels a frame and unit of the mouse
+SPEED, TURN, TILT, TILT_MOST = 0.1, 0.35, 15.0, 16.0  # units per frame; radians and pixels per frame and unit of the mouse
 HELD = 0.1
-PERIOD, REACH = 8.0, 8.0                              # of the plane; how far posts are seen
+PERIOD, REACH = 8.0, 8.0                              # period of the plane; distance up to which posts are visible
 KEYS = "WSAD"
 LANDSCAPES = ("meadow", "desert", "snow", "canyon", "heath", "lagoon")
-WORLDS = 2 * len(LANDSCAPES)                          # by day, then by night
+WORLDS = 2 * len(LANDSCAPES)                          # first by day, then by night
 
 # sky above, sky at the horizon, far ridge, near ridge, ground, its patches, its path, posts of two kinds
 _COLOURS = {
@@ -55,7 +55,7 @@ TABLES = _tables()
 
 # ------------------------------------------------------------------------------------------- the camera
 def move(camera, keyboard, mouse):
-    """Cameras [..., 4] one frame later, under keyboard [..., 4] and mouse [..., 2]."""
+    """Returns cameras [..., 4] one frame later, under keyboard [..., 4] and mouse [..., 2]."""
     x, y, yaw, tilt = camera.unbind(-1)
     ahead, aside = SPEED * (keyboard[..., 0] - keyboard[..., 1]), SPEED * (keyboard[..., 3] - keyboard[..., 2])
     s, c = yaw.sin(), yaw.cos()
@@ -64,7 +64,7 @@ def move(camera, keyboard, mouse):
 
 
 def track(camera, keyboard, mouse):
-    """Cameras [B, N + 1, 4] from the first one [B, 4] under actions [B, N, ...]."""
+    """Returns cameras [B, N + 1, 4] from the first one [B, 4] under actions [B, N, ...]."""
     out = [camera]
     for k in range(keyboard.shape[1]):
         out.append(move(out[-1], keyboard[:, k], mouse[:, k]))
@@ -72,7 +72,7 @@ def track(camera, keyboard, mouse):
 
 
 def cameras(n, generator=None):
-    """n places to begin at, [n, 4]."""
+    """Draws n cameras at which to begin, [n, 4]."""
     r = torch.rand(n, 4, generator=generator)
     return torch.stack([PERIOD * r[:, 0], PERIOD * r[:, 1], 2 * math.pi * r[:, 2], (r[:, 3] - 0.5) * TILT_MOST], -1)
 
@@ -87,7 +87,7 @@ def _step(x):
 
 
 def draw(worlds, camera):
-    """Pictures [N, 3, HEIGHT, WIDTH] in -1..1 of worlds [N] (landscape, 6 more by night) seen by cameras [N, 4]."""
+    """Draws pictures [N, 3, HEIGHT, WIDTH] in -1..1 of worlds [N] (landscape, 6 more by night) seen by cameras [N, 4]."""
     dev = camera.device
     palette, lights, ridges, place = (t.to(dev)[worlds] for t in TABLES)
     colour = lambda i: palette[:, i, :, None, None]
@@ -110,7 +110,7 @@ def draw(worlds, camera):
         shade = _mix(colour(2 + i), colour(1), (0.5 * _step(1 - rise / top.clamp(min=0.02)) * (1 - i))[:, None])
         image = _mix(image, shade, _step((top - rise) * FOCAL * slant + 0.5)[:, None])
 
-    # the plane: soft patches and a path, both fading where they would be finer than pixels
+    # the plane: soft patches and a path, which both fade where they would be finer than pixels
     z = FOCAL / below.clamp(min=0.25)
     s, c = yaw.sin(), yaw.cos()
     gx, gy = x + z * s + u * z * c, y + z * c - u * z * s
@@ -122,7 +122,7 @@ def draw(worlds, camera):
     ground = _mix(ground, colour(1), (0.6 * (1 - torch.exp(-z / 40)))[:, None])
     image = _mix(image, ground, _step(below + 0.5)[:, None])
 
-    # posts, from the farthest on
+    # posts, from the farthest to the nearest
     cell = torch.stack([torch.floor(camera[:, 0] / PERIOD), torch.floor(camera[:, 1] / PERIOD)], -1) * PERIOD
     grid = PERIOD * torch.stack(torch.meshgrid(torch.arange(-1, 2, device=dev), torch.arange(-1, 2, device=dev), indexing="ij"), -1).view(-1, 2)
     kinds = torch.tensor(_POSTS, device=dev)
@@ -145,21 +145,21 @@ def draw(worlds, camera):
 
 
 def render(worlds, states):
-    """Clips [B, 3, T, HEIGHT, WIDTH] of worlds [B] and cameras [B, T, 4]."""
+    """Draws clips [B, 3, T, HEIGHT, WIDTH] of worlds [B] and cameras [B, T, 4]."""
     b, t = states.shape[:2]
     return draw(worlds.repeat_interleave(t), states.flatten(0, 1)).unflatten(0, (b, t)).transpose(1, 2)
 
 
 def quantised(x):
-    """uint8 of pictures in -1..1."""
+    """Converts pictures in -1..1 to uint8."""
     return torch.round((x.clamp(-1, 1) + 1) * 127.5).byte()
 
 
 # ------------------------------------------------------------------------------------------- scripts
-# A script is a list of (blocks, keys, [pitch, yaw]): what is held during so many blocks of a latent frame (the very first one is one pixel
-# frame, the others four).
+# A script is a list of (blocks, keys, [pitch, yaw]): the keys and the mouse are held for that many blocks of a latent frame (the very first one is
+# one pixel frame, the others four).
 def expand(script, blocks):
-    """(keyboard [4 blocks - 3, 4], mouse [4 blocks - 3, 2]) of pixel frames; nothing is held behind the script's end."""
+    """Returns (keyboard [4 blocks - 3, 4], mouse [4 blocks - 3, 2]) of pixel frames; nothing is held after the script's end."""
     keyboard, mouse = np.zeros((blocks, 4), np.float32), np.zeros((blocks, 2), np.float32)
     at = 0
     for n, keys, m in script:
@@ -171,23 +171,23 @@ def expand(script, blocks):
 
 
 def direction(rng):
-    """A keyboard direction, one of eight."""
+    """Draws one of eight keyboard directions."""
     return ("W", "S", "A", "D", "WA", "WD", "SA", "SD")[rng.integers(8)]
 
 
 def arrows(rng):
-    """A mouse direction: a turn most often, with or without a tilt."""
+    """Draws a mouse direction: most often a turn, with or without a tilt."""
     yaw = (-HELD, HELD, 0.0)[rng.choice(3, p=[0.42, 0.42, 0.16])]
     pitch = (0.0, -HELD, HELD)[rng.choice(3, p=[0.6, 0.2, 0.2])] if yaw else (-HELD, HELD)[rng.integers(2)]
     return [pitch, yaw]
 
 
 def sample_script(rng, blocks, longest=8, idle=0.18):
-    """A random script for training: holds of at most `longest` blocks, a share of idling, turns there and back, all directions."""
+    """Draws a random script for training: actions held for at most `longest` blocks, a share of idling, turns there and back, all directions."""
     out, at = [], 0
     while at < blocks:
         n, kind = int(rng.integers(1, longest + 1)), rng.random()
-        # Below 0.18 nothing is held, whatever that share is to be; the rest keep their proportions.
+        # A share `idle` of draws becomes less than 0.18, at which nothing is held; the others keep their proportions.
         kind = 0.18 * kind / idle if kind < idle else 0.18 + 0.82 * (kind - idle) / (1 - idle)
         if kind < 0.18:
             parts = [(n, "", [0.0, 0.0])]

@@ -1,6 +1,6 @@
 """Trains the steered world's denoiser. Used by pipeline.py.
 
-    flow    each latent frame has a noise level of its own and sees earlier ones, noised a little
+    flow each latent frame has its own noise level and sees earlier frames, slightly noised
     self    some of these earlier frames are the model's own
 """
 import math
@@ -14,7 +14,7 @@ from muon import FlatMuon
 
 
 class Ways:
-    """Autocast and compiled blocks."""
+    """Runs the network with autocast and compiled blocks."""
 
     def __init__(self, team, model):
         self.team, self.model = team, model
@@ -29,21 +29,21 @@ class Ways:
 
 
 def noise_levels(shape, device, shift=2.0):
-    """Draws noise levels: half of them lie anywhere, half in the middle. All are then moved towards noise,
-    since it is there that the model decides where things are."""
+    """Draws noise levels: half of them lie anywhere, half in the middle. All are then moved towards noise, since at high noise the model decides
+    where things are."""
     s = torch.where(torch.rand(shape, device=device) < 0.5, torch.rand(shape, device=device), torch.sigmoid(torch.randn(shape, device=device)))
     return (shift * s / (1 + (shift - 1) * s)).clamp(min=0.02)
 
 
 def spoilt(x0, most=0.3):
-    """Frames to remember, noised a little: each clip by a share of its own, frames differently."""
+    """Returns the frames to remember, slightly noised: each clip has its own noise share, and frames differ within it."""
     b, t = x0.shape[0], x0.shape[2]
     share = torch.rand(b, 1, 1, 1, 1, device=x0.device) * torch.rand(b, 1, t, 1, 1, device=x0.device) * most
     return x0 + share * torch.randn_like(x0) + 0.05 * torch.rand(b, 1, 1, 1, 1, device=x0.device) * torch.randn(b, x0.shape[1], 1, 1, 1, device=x0.device)
 
 
 def noised(x0):
-    """(noisy latents, their noise levels [B, T], the velocity)"""
+    """Returns (noisy latents, their noise levels [B, T], the velocity)."""
     s, noise = noise_levels((x0.shape[0], x0.shape[2]), x0.device), torch.randn_like(x0)
     w = s[:, None, :, None, None]
     return (1 - w) * x0 + w * noise, s, noise - x0
@@ -56,20 +56,19 @@ def flow_batch(ways, bank, b):
 
 
 def own_batch(ways, bank, b):
-    """The same, except that some of the frames to remember, a share of its own in each clip, are the model's
-    own predictions. These are made from true frames, so they err, but not so far that the renderer's next
-    frame would no longer follow from them. With the frames of whole rollouts in their place the answer was an
-    average of all places where one could be."""
+    """Does the same, except that some of the frames to remember, a different share in each clip, are the model's own predictions. These are made from
+    true frames, so they err, but the renderer's next frame still follows from them. With frames of whole rollouts instead, the model learned an
+    average of all places where the camera could be."""
     x0, *given = bank.draw(b)
     x, s, _ = noised(x0)
-    made = (x - s[:, None, :, None, None] * ways.velocity(spoilt(x0), x, 1000 * s, *given)).detach()  # with gradients: one compilation
+    made = (x - s[:, None, :, None, None] * ways.velocity(spoilt(x0), x, 1000 * s, *given)).detach()  # with gradients: compiled once
     own = torch.rand(b, 1, x0.shape[2], 1, 1, device=x0.device) < torch.rand(b, 1, 1, 1, 1, device=x0.device)
     x, s, v = noised(x0)
     return (spoilt(torch.where(own, made, x0)), x, 1000 * s, *given), v
 
 
 def load(flat, folder):
-    """Whether there were weights to go on from."""
+    """Loads weights to continue from, and returns whether there were any."""
     at = 0
     for part in net.parts(folder):
         flat.flat[at:at + len(part)] = part.to(flat.flat.device)
@@ -80,7 +79,7 @@ def load(flat, folder):
 
 
 def parameters(team, model, optimizer):
-    """All weights as one vector; with "muon" the blocks' matrices move by it."""
+    """Returns all weights as one vector; with "muon" the blocks' matrices are updated by Muon."""
     betas = (0.9, 0.98)
     if optimizer == "adamw":
         return Flat(team, [model], betas=betas)
@@ -88,8 +87,8 @@ def parameters(team, model, optimizer):
 
 
 def train(team, stage, bank, folder, seconds, since, until, batch=32, lr=1e-3, max_steps=0, optimizer="adamw", kept=None):
-    """One stage's part since … until of its 0 … 1, in so many seconds; the next starts from the averaged weights. `kept` is told, whenever
-    these are written, how far they are."""
+    """Trains a stage from `since` to `until`, of 0 … 1, in the given seconds; the next stage starts from the averaged weights. Whenever these are
+    written, `kept` gets how far they are."""
     torch.manual_seed(3)
     model = net.Denoiser().to(team.device)
     flat = parameters(team, model, optimizer)

@@ -1,6 +1,5 @@
-"""Trains the steered world's autoencoder on, from that of models/talker, and at the end its decoder alone. Used by pipeline.py; the loss is
-that of ../vae.py, in which all values of a frame count alike.
-"""
+"""Trains the steered world's autoencoder further, starting from that of models/talker, and at the end its decoder alone. Used by pipeline.py; the
+loss is that of ../vae.py, in which all values of a frame count alike."""
 import copy
 import time
 
@@ -21,8 +20,8 @@ def loss_of(model, x, late):
 
 
 def loss_of_decoder(model, x, late):
-    """The same of the decoder alone. A frame that is like the one before or behind it counts more: where a camera comes to rest, the first
-    resting frame was decoded as still moving, and what is seen then creeps."""
+    """The loss of the decoder alone. A frame that is like the one before or after it counts more: where a camera came to rest, the first resting
+    frame was decoded as still moving, so that the picture crept."""
     with torch.no_grad():
         mean, logvar = vae.encode(model, x)
         z = mean + (torch.exp(0.5 * logvar.clamp(-30, 20)) + 0.02) * torch.randn_like(mean)
@@ -38,28 +37,28 @@ def loss_of_decoder(model, x, late):
 
 
 def scripts(n, blocks, seed, **kind):
-    """Actions of n random scripts (plane.sample_script): keyboard [n, 4 blocks - 3, 4] and mouse [n, 4 blocks - 3, 2]."""
+    """Draws the actions of n random scripts (plane.sample_script): keyboard [n, 4 blocks - 3, 4] and mouse [n, 4 blocks - 3, 2]."""
     rng = np.random.default_rng(seed)
     both = [plane.expand(plane.sample_script(rng, blocks, **kind), blocks) for _ in range(n)]
     return tuple(torch.from_numpy(np.stack([b[i] for b in both])) for i in (0, 1))
 
 
 def tracks(n, frames, seed, **kind):
-    """Cameras [n, frames, 4] under random scripts."""
+    """Draws cameras [n, frames, 4] under random scripts."""
     keyboard, mouse = scripts(n, (frames + 6) // 4, seed, **kind)
     return plane.track(plane.cameras(n, torch.Generator().manual_seed(seed)), keyboard[:, :frames - 1], mouse[:, :frames - 1])
 
 
 def grey_behind(pictures, frames):
-    """A picture and grey frames behind it, as the transformer's condition is encoded."""
+    """Returns a picture followed by grey frames, which is encoded as the transformer's condition."""
     return torch.cat([pictures[:, :, None], pictures.new_zeros(*pictures.shape[:2], frames - 1, *pictures.shape[2:])], 2).contiguous()
 
 
 @torch.no_grad()
 def evaluate(model, device, n=24, frames=FRAMES):
-    """PSNR of clips that training does not draw: (mean, mean of first frames, lowest)."""
+    """Returns the PSNR of clips that training does not draw: (mean, mean of first frames, lowest)."""
     states, every, first, before = tracks(n, frames, 99).to(device), [], [], torch.backends.cudnn.benchmark
-    torch.backends.cudnn.benchmark = False  # every shape comes a few times only
+    torch.backends.cudnn.benchmark = False  # every shape occurs only a few times
     for i in range(n):
         x = plane.quantised(plane.render(torch.tensor([i % plane.WORLDS], device=device), states[i:i + 1])).float() / 127.5 - 1
         e = (vae.decode(model, vae.encode(model, x)[0]).clamp(-1, 1) - x) ** 2
@@ -70,14 +69,14 @@ def evaluate(model, device, n=24, frames=FRAMES):
 
 
 def train(team, start, out, seconds, batch=4, lr=1e-3, max_steps=0, since=0.0, until=1.0, kept=None, decoder=False):
-    """From `start`, as autoencoder.load takes it, to the folder `out`; since … until: the part of the whole training that this call is.
-    `kept` is told, whenever the weights are written, how far they are. With `decoder` that alone learns: latents stay what they are, and what
-    a denoiser knows of them."""
+    """Trains from `start`, which autoencoder.load reads, to the folder `out`; since … until is this call's part of the whole training. Whenever the
+    weights are written, `kept` gets how far they are. With `decoder` only the decoder learns, so latents do not change and a denoiser trained on them
+    stays valid."""
     clock = Clock(team, seconds / 60, max_steps)
     torch.manual_seed(1)
     model = autoencoder.load(start).to(team.device)
     if not decoder:
-        model.config.pop("world_statistics", None)  # those of other weights
+        model.config.pop("world_statistics", None)  # they belong to other weights
     torch.manual_seed(100 + int(1e4 * since))
     learning = model
     if decoder:

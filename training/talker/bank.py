@@ -1,4 +1,4 @@
-"""Everything that training draws from, made on the CPU: faces, utterances with their sound, clips of them, tokenised captions.
+"""Makes the data for training on the CPU: faces, utterances with their sound, clips of them, tokenised captions.
 
     python3 bank.py --out /tmp/talker/bank --people 12000 --utterances 3000
 
@@ -25,7 +25,7 @@ KINDS = ("skin", "hair", "style", "eyes", "shirt", "glasses", "background")
 
 
 def tokens_of(folder):
-    """Token ids [motions, WORDINGS, L] of captions."""
+    """Returns token ids [motions, WORDINGS, L] of captions."""
     from tokenizers import Tokenizer
     tok = Tokenizer.from_file(os.path.join(folder, "google", "umt5-xxl", "tokenizer.json"))
     rng = np.random.default_rng(17)
@@ -39,7 +39,7 @@ def tokens_of(folder):
 
 
 def utterance(job):
-    """Samples int16, mouth [frames, 2], phones [frames] of one utterance; one in twenty says nothing at all."""
+    """Returns samples int16, mouth [frames, 2] and phones [frames] of one utterance; one in twenty is silent."""
     seed, seconds, silent = job
     rng = np.random.default_rng(seed)
     u = speech.sample_utterance(rng, seconds, silent=1.0 if silent else 0.0)
@@ -54,7 +54,7 @@ def person(seed):
 
 
 def draw_clips(rng, people, lengths, each):
-    """`each` clips of every person: the first begins with the photo, the others anywhere later."""
+    """Draws `each` clips of every person: the first begins with the photo, the others anywhere later."""
     out = []
     for p in range(people):
         for j in range(each):
@@ -83,13 +83,13 @@ def make(args):
         save(f"{name}.npy", np.concatenate([part[i] for part in said]))
     save("clips.npy", draw_clips(rng, args.people, lengths, args.each))
     save("captions.npy", tokens_of(args.model))
-    with open(os.path.join(args.out, "bank.json"), "w") as f:  # last: its presence says that the bank is whole
+    with open(os.path.join(args.out, "bank.json"), "w") as f:  # written last: its presence says that the bank is complete
         json.dump({"class_names": names, "motions": faces.MOTIONS, "phones": list(speech.PHONES)}, f)
     print(f"bank: {args.people} people, {args.utterances} utterances ({lengths[:, 1].sum() / net.FPS / 60:.0f} minutes), {time.time() - began:.0f} s", flush=True)
 
 
 class Bank:
-    """The files, as torch tensors on a device; waits until they are there."""
+    """The files as torch tensors on a device; waits until they exist."""
 
     def __init__(self, folder, device):
         import torch
@@ -104,7 +104,7 @@ class Bank:
         self.poses = torch.stack([torch.from_numpy(np.asarray(faces.pose_track(m, 400), np.float32)) for m in faces.MOTIONS]).to(device)
 
     def tracks(self, clips):
-        """Mouth [B, WINDOW, 2] and pose [B, WINDOW, 4] of clips [B, 4]."""
+        """Returns mouth [B, WINDOW, 2] and pose [B, WINDOW, 4] of clips [B, 4]."""
         import torch
         frame = clips[:, 2, None] + torch.arange(net.WINDOW, device=clips.device)
         return self.mouth[self.begins[clips[:, 1], 1][:, None] + frame], self.poses[clips[:, 3, None], frame]

@@ -3,10 +3,8 @@
     torchrun --nproc_per_node 2 distill.py --bank /tmp/talker/bank --model models/talker --minutes 2.5
     tachyscope talk … --lora models/talker/four_steps_lora.safetensors --steps 4
 
-The teacher walks from noise to a window in Euler steps so small that a few of them come to each step of InfiniteTalk's grid of four
-(whose last one is next to nothing); the student, the same weights with low-rank changes beside them, learns the straight line from
-each kept state to the next.
-"""
+The teacher walks from noise to a window in small Euler steps, a few for each step of InfiniteTalk's grid of four (whose last step is almost zero);
+the student, which has the same weights plus low-rank changes, learns the straight line from each kept state to the next."""
 import argparse
 import os
 import time
@@ -23,7 +21,7 @@ RANK, STEPS, SHIFT, INNER = 16, 4, 3.0, 8
 
 
 class Adapted(nn.Module):
-    """A linear layer with a low-rank change, which is nothing at first."""
+    """A linear layer with a low-rank change, which is zero at first."""
 
     def __init__(self, linear, rank):
         super().__init__()
@@ -37,7 +35,7 @@ class Adapted(nn.Module):
 
 
 def adapt(model, rank=RANK):
-    """Puts an Adapted in the place of each target; {name: it}."""
+    """Puts an Adapted in the place of each target; returns {name: Adapted}."""
     made = {}
     for i, block in enumerate(model.blocks):
         for name in TARGETS:
@@ -50,7 +48,7 @@ def adapt(model, rank=RANK):
 
 
 def save(adapted, path):
-    """ComfyUI's and kohya's names; without alpha the scale is 1."""
+    """Saves with ComfyUI's and kohya's names; without alpha the scale is 1."""
     from safetensors.torch import save_file
     save_file({f"diffusion_model.{k}.lora_{part}.weight": getattr(a, part).weight.detach().to("cpu", torch.bfloat16).contiguous()
                for k, a in adapted.items() for part in ("down", "up")}, path)
@@ -68,7 +66,7 @@ def merge(model, path):
 
 @torch.no_grad()
 def walks(windows, model, n, batch, sigmas):
-    """Kept states float16 [n, STEPS + 1, 16, T, h, w] of the teacher, and what belongs to each: the rest of draw()'s results."""
+    """Returns kept states float16 [n, STEPS + 1, 16, T, h, w] of the teacher, and the rest of draw()'s results for each."""
     kept, rest = [], []
     for _ in range(0, n, batch):
         x0, given, noise, _, held, *others = windows.draw(batch)

@@ -1,4 +1,4 @@
-"""Prepares the three encoders whose results the denoiser is trained on; they are frozen afterwards. A minute of one device together.
+"""Prepares the three encoders whose results the denoiser is trained on; they are frozen afterwards. Together they need one minute on one device.
 
     ears    (wav2vec2) name the phone and tell the mouth's opening and width of every frame
     eyes    (CLIP)     name what a photo shows: skin, hair, style, eyes, shirt, glasses, background
@@ -21,7 +21,7 @@ import net
 import faces
 from bank import Bank
 
-CROPS = (75, 100, 175, 250)  # frames a sound is heard for: norms and attention of the ears see all of it
+CROPS = (75, 100, 175, 250)  # lengths of sounds in frames: norms and attention of the ears see the whole sound
 
 
 class Trainer:
@@ -52,7 +52,7 @@ def say(*words):
 
 
 def crops(bank, batch, frames):
-    """Sounds [batch, 640·frames], zero mean and unit variance, with their mouths [batch, frames, 2] and phones [batch, frames]."""
+    """Draws sounds [batch, 640·frames] of zero mean and unit variance, with their mouths [batch, frames, 2] and phones [batch, frames]."""
     dev = bank.sound.device
     fits = (bank.lengths[:, 1] >= frames).nonzero().flatten()
     u = fits[torch.randint(len(fits), (batch,), device=dev)]

@@ -1,9 +1,9 @@
-"""Makes talking photos of held-out people and speech with PyTorch, by the loop that the engine runs, and judges them.
+"""Makes talking photos of held-out people and speech with PyTorch, by the same loop as the engine, and judges them.
 
     python3 evaluate.py --model models/talker --limit 64 --seconds 5 --steps 8
     torchrun --nproc_per_node 2 evaluate.py …                 # shared between devices
 
-Noise of item i is torch's CPU generator's with seed i, drawn as InfiniteTalk draws it.
+The noise of item i comes from torch's CPU generator with seed i, drawn as in InfiniteTalk.
 """
 import argparse
 import json
@@ -57,7 +57,7 @@ class Talker:
 
     @torch.no_grad()
     def __call__(self, photos, sounds, captions, frames, steps, shift, grid="multitalk", seeds=None, amp=False):
-        """Frames uint8 [B, frames, H, W, 3] of photos [B, 3, H, W], sounds [B, n] and captions."""
+        """Makes frames uint8 [B, frames, H, W, 3] from photos [B, 3, H, W], sounds [B, n] and captions."""
         b, dev = len(photos), self.device
         windows = 1 if frames <= net.WINDOW else 1 + -(-(frames - net.WINDOW) // (net.WINDOW - net.MOTION))
         stride, size = net.WINDOW - net.MOTION, (16, net.FRAMES, net.LATENT, net.LATENT)
@@ -69,7 +69,7 @@ class Talker:
         rows = states.shape[1]
         text, bias = self.read(captions)
         picture, y = net.look(self.eyes, photos), self.encode(video.photo_clips(photos))
-        motion, sigmas = y[:, :, :1], net.shifted(steps, shift, grid)  # the first latent frame is the photo's alone
+        motion, sigmas = y[:, :, :1], net.shifted(steps, shift, grid)  # the first latent frame contains only the photo
         draws = [torch.Generator().manual_seed(s) for s in (seeds or range(b))]
         out = []
         flat = states.flatten(0, 1)
@@ -91,7 +91,7 @@ class Talker:
 
 
 def sheet(clips, path, every=6, most=16):
-    """Some frames of each clip in a row, as a PNG."""
+    """Writes a PNG with some frames of each clip in a row."""
     from PIL import Image
     Image.fromarray(np.concatenate([np.concatenate(list(c[::every][:most]), 1) for c in clips], 0)).save(path)
 

@@ -1,5 +1,5 @@
-"""Between the parts that training writes (folders of diffusers and transformers) and the model's own files, whose layout and names are
-the original Wan repository's:
+"""Converts between the parts that training writes (folders of diffusers and transformers) and the model's own files, which have the layout and the
+names of the original Wan repository:
 
     python3 export.py --model models/talker          # parts/ → Wan2.1_VAE.safetensors, models_t5_umt5.safetensors, …
     python3 export.py --model models/talker --back   # and back, to train on or to evaluate with PyTorch
@@ -23,7 +23,7 @@ RESIDUAL = {"norm1": "residual.0", "conv1": "residual.2", "norm2": "residual.3",
 
 
 def text_name(name):
-    """umT5: transformers' name to the original's."""
+    """Returns the original's name for transformers' name of a umT5 tensor."""
     top = {"shared.weight": "token_embedding.weight", "encoder.final_layer_norm.weight": "norm.weight"}
     if name in top:
         return top[name]
@@ -35,7 +35,7 @@ def text_name(name):
 
 
 def vae_name(name):
-    """Wan 2.1's VAE: diffusers' name to the original's."""
+    """Returns the original's name for diffusers' name of a tensor of Wan 2.1's VAE."""
     if name.startswith(("quant_conv.", "post_quant_conv.")):
         return name.replace("post_quant_conv", "conv2").replace("quant_conv", "conv1")
     coder, rest = name.split(".", 1)
@@ -69,7 +69,7 @@ def there(model):
     for part, file, weights, rename in PARTS:
         source = os.path.join(model, "parts", part)
         tensors = load_file(os.path.join(source, weights))
-        tensors.pop("encoder.embed_tokens.weight", None)  # shared.weight again
+        tensors.pop("encoder.embed_tokens.weight", None)  # the same tensor as shared.weight
         with open(os.path.join(source, "config.json")) as f:
             config = json.load(f)
         renamed = {(rename(k) if rename else k): v.to(torch.bfloat16).contiguous() for k, v in tensors.items()}
@@ -91,7 +91,7 @@ def there(model):
 
 
 def back(model):
-    """The names come from fresh modules of the same configs."""
+    """Converts back; the names come from fresh modules of the same configs."""
     import vae
     from transformers import CLIPVisionConfig, CLIPVisionModel, UMT5Config, UMT5EncoderModel
     from diffusers import AutoencoderKLWan

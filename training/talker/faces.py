@@ -1,8 +1,8 @@
-"""The faces of the talking-photo world: who they are, how they move, what is said about it, and the renderer.
+"""The faces of the talking-photo world: their looks, their motions, captions of these, and the renderer.
 
 A clip is RGB of 128 x 128 at 25 frames a second. Coordinates are pixels, x right, y down. A `Face` is data; `pack` turns faces into one
 float array and `render` draws them with any mouth and pose. The head with hair, eyes, mouth and glasses moves as one; shirt, neck and
-background stay. The inside of the mouth has a colour that nothing else has, so that `judge.py` can measure how far it is open.
+background stay. Only the inside of the mouth has its colour, so that `judge.py` can measure how far it is open.
 """
 import math
 import sys
@@ -27,13 +27,13 @@ BACKGROUNDS = {"sky": (116, 190, 252), "mint": (124, 228, 172), "lemon": (250, 2
 MOUTH, LIPS, FRAME, WHITE, PUPIL = (132, 0, 64), (216, 64, 92), (20, 20, 26), (252, 252, 252), (16, 14, 20)
 MOTIONS = ["still", "nod", "shake", "tilt", "blink"]
 
-CENTRE = (64.0, 61.0)   # of the head at rest
-PIVOT = 30.0            # the head rolls about a point this far below its centre
-MOUTH_Y, NOSE_Y, EYE_Y = 16.0, 3.5, -5.0   # below the centre of the head
-HALF_WIDTH = (7.0, 11.0)                   # of the mouth's inside: at width 0, and how much width 1 adds
-HALF_HEIGHT = 9.0                          # of the mouth's inside at opening 1
+CENTRE = (64.0, 61.0)   # centre of the head at rest
+PIVOT = 30.0            # the head rolls about a point that is this far below its centre
+MOUTH_Y, NOSE_Y, EYE_Y = 16.0, 3.5, -5.0   # distances below the centre of the head
+HALF_WIDTH = (7.0, 11.0)                   # half width of the mouth's inside at width 0, and the increase up to width 1
+HALF_HEIGHT = 9.0                          # half height of the mouth's inside at opening 1
 LIP = 2.3                                  # how thick lips are
-EYE = (7.2, 5.4)                           # half axes of an eye's white
+EYE = (7.2, 5.4)                           # half axes of the white of an eye
 IRIS, PUPIL_RADIUS = 4.5, 1.9
 GLASSES_SHAPES = {"round": (10.2, 10.2, 10.1, 1.15), "square": (10.8, 8.6, 2.0, 1.15)}  # half axes, radius of the corners, half thickness
 
@@ -49,7 +49,7 @@ class Face:
     background: str
     head_width: float    # half axes of the head
     head_height: float
-    eye_distance: float  # of an eye from the middle
+    eye_distance: float  # distance of an eye from the middle
     mouth_y: float       # shift of the mouth, downwards
     smile: float         # how much the mouth's corners rise: y = -smile x^2
     shoulders: float     # half width
@@ -63,12 +63,12 @@ class Face:
 
 
 def held_out(f):
-    """True for the combinations of attributes that no training clip contains: about one in eight."""
+    """Returns True for the combinations of attributes that no training clip contains: about one in eight."""
     return zlib.crc32(f"{f.skin} {f.hair} {f.shirt} {f.background}".encode()) % 8 == 3
 
 
 def sample_face(rng, heldout=False):
-    """A random face; with `heldout` one that training never draws."""
+    """Draws a random face; with `heldout` one that training never draws."""
     pick = lambda names: str(list(names)[int(rng.integers(len(names)))])
     while True:
         style = pick(STYLES)
@@ -86,7 +86,8 @@ BLINK = {8: 0.5, 9: 1.0, 10: 1.0, 11: 1.0, 12: 0.5}           # eyelids at these
 
 
 def pose_track(motion, frames, start=0):
-    """(shift right, shift down, roll clockwise in degrees, eyelids closed 0..1) at frames start ... : float32 [frames, 4]; neutral at frame 0."""
+    """Returns (shift right, shift down, roll clockwise in degrees, eyelids closed 0..1) at frames start ... as float32 [frames, 4]; frame 0 is
+    neutral."""
     t = np.arange(start, start + frames)
     out = np.zeros((frames, 4), np.float32)
     if motion == "still":
@@ -127,7 +128,7 @@ ZH_WHO = ["一个人", "这个人", "有人", "一位说话的人"]
 
 
 def caption(motion, rng, lang=None):
-    """One of many wordings of the motion, in English (two of three) or Chinese."""
+    """Draws one of many wordings of the motion, in English (two of three) or Chinese."""
     pick = lambda words: words[int(rng.integers(len(words)))]
     lang = lang or pick(["en", "en", "zh"])
     if lang == "zh":
@@ -146,11 +147,12 @@ COLOURS = ["skin", "hair", "eyes", "shirt", "background"]
 NUMBERS = ["head_width", "head_height", "eye_distance", "mouth_y", "smile", "shoulders", "cap", "low", "back_x", "back_y", "back_rx", "back_ry", "wave",
            "brow", "frame", "frame_rx", "frame_ry", "frame_round"]
 WIDTH = 3 * len(COLOURS) + len(NUMBERS)
-NONE = -50.0  # a size that is not there
+NONE = -50.0  # the size of a part that the face lacks
 
 
 def _numbers(f):
-    """NUMBERS of one face: a hair style is a cap of some thickness down to `low`, and an ellipse behind the head, perhaps with a wavy outline."""
+    """Returns the NUMBERS of one face. A hair style is a cap of some thickness down to `low`, and an ellipse behind the head, perhaps with a wavy
+    outline."""
     n = dict(cap=3.0, low=4.0, back_x=0.0, back_y=0.0, back_rx=1.0, back_ry=1.0, wave=0.0, brow=1.5)
     w, h = f.head_width, f.head_height
     if f.style == "bald":
@@ -168,7 +170,7 @@ def _numbers(f):
 
 
 def pack(faces):
-    """Faces to the renderer's numbers: a torch tensor, float32 [n, WIDTH]."""
+    """Turns faces into the renderer's numbers: a torch tensor, float32 [n, WIDTH]."""
     import torch
     tables = [SKINS, HAIRS, EYES, SHIRTS, BACKGROUNDS]
     rows = []
@@ -179,13 +181,13 @@ def pack(faces):
 
 
 def _ellipse(torch, x, y, rx, ry):
-    """Distance to an ellipse about 0, right to first order at its outline; negative inside."""
+    """Returns the distance to an ellipse about 0, correct to first order at its outline; negative inside."""
     u, v = x / rx, y / ry
     return (u * u + v * v - 1) / (2 * torch.sqrt((u / rx) ** 2 + (v / ry) ** 2) + 1e-6)
 
 
 def _box(torch, x, y, rx, ry, r):
-    """Distance to a box about 0 with corners of radius r; x and y are not negative."""
+    """Returns the distance to a box about 0 with corners of radius r; x and y are not negative."""
     a, b = x - rx + r, y - ry + r
     return torch.sqrt(torch.clip(a, 0) ** 2 + torch.clip(b, 0) ** 2 + 1e-9) + torch.clip(torch.maximum(a, b), max=0) - r
 
@@ -239,10 +241,10 @@ def render(p, mouth, pose, torch=None):
     iris = over(over(constant(WHITE), cover(ring - IRIS), colours["eyes"]), cover(ring - PUPIL_RADIUS), constant(PUPIL))
     img = over(img, m, skin * 0.90)
     img = over(img, m * cover(lid), iris)
-    lash = torch.maximum(torch.abs(eye + 0.9) - 0.8, 0.5 - ey)                # shows as the eye closes
+    lash = torch.maximum(torch.abs(eye + 0.9) - 0.8, 0.5 - ey)                # appears as the eye closes
     img = over(img, m * cover(lash) * lids, constant(PUPIL))
 
-    # the mouth: lips, then its inside, whose cover is exact along y however little it is open
+    # the mouth: lips, then its inside, whose coverage is exact along y even for tiny openings
     opening, wide = mouth[:, :, :1].unsqueeze(-1), mouth[:, :, 1:].unsqueeze(-1)
     mw, mh = HALF_WIDTH[0] + HALF_WIDTH[1] * wide, HALF_HEIGHT * opening
     my = v - (MOUTH_Y + c["mouth_y"]) - 2.5 * opening + c["smile"] * u * u
@@ -263,7 +265,7 @@ def render(p, mouth, pose, torch=None):
 
 
 def photo(p, torch=None):
-    """The neutral photos of packed faces: [B, 3, 128, 128] in -1..1."""
+    """Draws the neutral photos of packed faces: [B, 3, 128, 128] in -1..1."""
     torch = torch or sys.modules["torch"]
     mouth = torch.tensor([0.0, 0.5], device=p.device).expand(len(p), 1, 2)
     return render(p, mouth, torch.zeros(len(p), 1, 4, device=p.device), torch)[:, :, 0]

@@ -1,4 +1,4 @@
-"""The held-out set of talking photos, and photos and speech for them.
+"""Makes the held-out set of talking photos, and photos and speech for it.
 
     python3 training/talker/heldout.py models/talker/heldout.json            # writes the set: 200 items of 10 s
     python3 training/talker/heldout.py SET --media DIR [--limit N] [--late] [--silent]    # DIR/000.png and DIR/000.wav, ... (and prints captions)
@@ -17,7 +17,7 @@ import speech as S
 
 
 def heldout_set(n=200, seconds=10, seed=2027):
-    """n items {face, motion, utterance, voice, seed, caption, lang}: faces that training never draws, all motions equally often."""
+    """Draws n items {face, motion, utterance, voice, seed, caption, lang}, with faces that training never draws and all motions equally often."""
     rng, out = np.random.default_rng(seed), []
     for i in range(n):
         motion, lang = F.MOTIONS[i % len(F.MOTIONS)], "zh" if i % 3 == 2 else "en"
@@ -27,7 +27,7 @@ def heldout_set(n=200, seconds=10, seed=2027):
 
 
 def speech_of(item, late=0, silent=False):
-    """The speech of an item, float32; `late` frames of silence before it (the length stays), or `silent`."""
+    """Returns the speech of an item, float32, with `late` frames of silence before it (the length stays), or `silent`."""
     utterance = S.Utterance.of(item["utterance"])
     if silent:
         utterance = S.Utterance([0], utterance.ends[-1:])
@@ -36,7 +36,7 @@ def speech_of(item, late=0, silent=False):
 
 
 def render_item(item, torch, frames=None, batch=25):
-    """The clip as it ought to be: uint8 [frames, 128, 128, 3]."""
+    """Returns the correct clip: uint8 [frames, 128, 128, 3]."""
     utterance = S.Utterance.of(item["utterance"])
     frames = frames or int(round(utterance.seconds * S.FPS))
     p = F.pack([F.Face.of(item["face"])])
@@ -46,16 +46,16 @@ def render_item(item, torch, frames=None, batch=25):
 
 
 def write_png(path, image):
-    """image: uint8 [height, width, 3]."""
+    """Writes an image, uint8 [height, width, 3], as a PNG."""
     h, w, _ = image.shape
     chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    rows = np.concatenate([np.zeros((h, 1), np.uint8), image.reshape(h, -1)], 1).tobytes()  # each row begins with its filter: none
+    rows = np.concatenate([np.zeros((h, 1), np.uint8), image.reshape(h, -1)], 1).tobytes()  # each row begins with its filter, 0 for none
     with open(path, "wb") as f:
         f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", w, h, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b""))
 
 
 def write_wav(path, x):
-    """x: float32 in -1..1 at 16 kHz, written as 16 bits."""
+    """Writes x, float32 in -1..1 at 16 kHz, as 16 bits."""
     data = np.clip(np.round(x * 32767), -32768, 32767).astype("<i2").tobytes()
     with open(path, "wb") as f:
         f.write(b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, S.RATE, 2 * S.RATE, 2, 16)

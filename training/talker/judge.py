@@ -1,14 +1,13 @@
-"""A programmatic judge of talking photos: what the mouth does, who is there, how the head moves. It knows the world, not the model.
+"""A programmatic judge of talking photos: it checks the mouth's movement, the person's looks and the head's motion. It knows the world, not the
+model.
 
     python3 training/talker/judge.py --set heldout.json --videos DIR   # DIR/000.mp4 (ffmpeg), 000.npy, or folders 000/ of PNG frames (Pillow)
         [--limit N] [--json] [--no-limits] [--speech as-is|late|silent]      # late: speech 5 frames late; silent: no speech (heldout.py makes both)
 
-`reading.py` says what a clip shows; here it is compared with what was asked for. Every third of the 200 held-out items, drawn by the
-renderer: 100 % of all shares and of all frames of all attributes, correlation 1.000 (shuffled 0.06, at most 0.27), drift 0, seam 0.75; the
-same blurred, with half the colour resolution and noise, as a small autoencoder of 31 dB leaves it: 100 %, correlation 0.999 (5th percentile
-0.998), drift 0.24, seam 0.95. Encoded as H.264 with crf 23 (6 clips): 100 %, correlation 0.998. At 26 dB
-pauses (95 %) are the first to miss their limit.
-"""
+`reading.py` says what a clip shows; here it is compared with what was asked for. Every third of the 200 held-out items, drawn by the renderer, scores
+100 % of all shares and of all frames of all attributes, correlation 1.000 (shuffled 0.06, at most 0.27), drift 0, seam 0.75. The same clips blurred,
+with half the colour resolution and noise, as from a small autoencoder of 31 dB, score 100 %, correlation 0.999 (5th percentile 0.998), drift 0.24,
+seam 0.95. Encoded as H.264 with crf 23 (6 clips) they score 100 %, correlation 0.998. At 26 dB, pauses (95 %) are the first to miss their limit."""
 import argparse
 import json
 import sys
@@ -20,10 +19,10 @@ import speech as S
 from reading import CLOSED, WINDOW, load, read_clip  # it finds the folder above
 from judging import misses, path_of, share, show
 
-STEP = 24  # a model's windows (of WINDOW frames) follow at this distance: seams lie before frames 33, 57, 81, ...
-LATE = 5   # frames, of the late speech
+STEP = 24  # a model's windows (of WINDOW frames) begin this many frames apart: seams lie before frames 33, 57, 81, ...
+LATE = 5   # frames by which late speech is late
 ATTRIBUTES = ["skin", "hair", "eyes", "shirt", "background", "glasses"]
-# measure: (which way, limit, what it is)
+# measure: (">=" or "<=", limit, what it is)
 LIMITS = {
     "correlation": (">=", 0.93, "mouth opening against truth, correlation, median"),
     "correlation_5": (">=", 0.85, "the same, 5th percentile"),
@@ -43,7 +42,7 @@ LIMITS_SILENT = {"silent": (">=", 97, "mouth closed, % of frames"), "palette": L
 
 # ---------------------------------------------------------------------------------------------------------------- scoring
 def correlate(a, b):
-    """Pearson's correlation; 0 where one of both does not change."""
+    """Returns Pearson's correlation; 0 if one of the two does not change."""
     a, b = a - a.mean(), b - b.mean()
     n = np.sqrt((a * a).sum() * (b * b).sum())
     return float((a * b).sum() / n) if n > 1e-6 else 0.0
@@ -59,7 +58,7 @@ def lag(seen, truth, reach=8):
 
 def _phones(reading, utterance, n):
     """Returns three pairs (right, all): the frames of long pauses, right if the mouth is closed; the sounds
-    that close the lips, right if it closes; the vowels, right if they are read as themselves."""
+    that close the lips, right if it closes; the vowels, right if each is recognised."""
     at = (np.arange(n) + 0.5) / S.FPS
     pauses, closures, vowels = [0, 0], [0, 0], [0, 0]
     for name, a, b in utterance.spans:
@@ -81,7 +80,8 @@ def _phones(reading, utterance, n):
 
 
 def score(item, frames, other=None):
-    """All measures of one clip of an item {face, motion, utterance}, as plain numbers; `other`: another utterance, for the shuffled control."""
+    """Returns all measures of one clip of an item {face, motion, utterance}, as plain numbers; `other` is another utterance, for the shuffled
+    control."""
     face, utterance = F.Face.of(item["face"]), S.Utterance.of(item["utterance"])
     r = read_clip(frames, face)
     n = min(len(frames), int(round(utterance.seconds * S.FPS)))
@@ -100,7 +100,7 @@ def score(item, frames, other=None):
 
 
 def aggregate(scores):
-    """The table of a list of scores: {measure: value}, as LIMITS names them, and parts of it."""
+    """Returns the table of a list of scores: {measure: value} under the names of LIMITS, and further details."""
     of = lambda k: [s[k] for s in scores if s[k] is not None]
     per = lambda values: round(100 * float(np.mean(values)), 2)
     out = {"clips": len(scores), "correlation": round(float(np.median(of("correlation"))), 4),

@@ -6,7 +6,7 @@
     reader       transformers' UMT5EncoderModel, run by ../dit.py's encode_text
 
 The forward passes are written for training: residuals in float32, products in autocast's dtype, the text's rows of padding as one key.
-`python3 net.py` compares them with diffusers' transformer and with what InfiniteTalk's description says of the audio branch.
+`python3 net.py` compares them with diffusers' transformer and with the audio branch in InfiniteTalk's description.
 """
 import json
 import math
@@ -21,12 +21,12 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from layers import CLIP_MEAN, CLIP_STD, Head, ImageEmbedding, Rms, condition, waves
 
 SIZE, LATENT, FPS = 128, 16, 25
-WINDOW, MOTION = 33, 9                      # pixel frames of a window, and those it takes over from the one before
+WINDOW, MOTION = 33, 9                      # pixel frames of a window, and how many of them come from the one before
 FRAMES, KEPT = (WINDOW - 1) // 4 + 1, (MOTION - 1) // 4 + 1  # the same in latent frames
 RATE = 16000
 WIDTH, HEADS, LAYERS, FFN, TEXT, IMAGE, FREQ = 256, 2, 6, 768, 128, 128, 256
-SPEECH, STATES, HIDDEN, TOKENS = 128, 4, 192, 8              # the audio branch: width and states of the ears, its projection
-CONTEXT = 512                                                # rows of text at inference, zero behind the caption's
+SPEECH, STATES, HIDDEN, TOKENS = 128, 4, 192, 8              # the audio branch: width and states of the ears, width and tokens of the projection
+CONTEXT = 512                                                # rows of text at inference, zero after the caption's
 
 
 # ------------------------------------------------------------------------------------------- the denoiser
@@ -51,7 +51,7 @@ class SelfAttention(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """Two softmaxes, over the text and over the picture, of one query; their results are added up."""
+    """Attention of one query with two softmaxes, over the text and over the picture, whose results are added."""
 
     def __init__(self, d):
         super().__init__()
@@ -68,7 +68,7 @@ class CrossAttention(nn.Module):
 
 
 class AudioAttention(nn.Module):
-    """Each latent frame with its own tokens, without norms of queries and keys, rope or gate."""
+    """Attention of each latent frame to its own tokens, without norms of queries and keys, rope or gate."""
 
     def __init__(self, d, width):
         super().__init__()
@@ -128,7 +128,7 @@ class Denoiser(nn.Module):
                 p.zero_()
 
     def forward(self, x, t, text, bias, picture, first, others):
-        """Velocity [B, 16, T, H, W] of x [B, 36, T, H, W] at times t [B] (0..1000). text [B, R, TEXT] with score biases [B, R],
+        """Returns the velocity [B, 16, T, H, W] of x [B, 36, T, H, W] at times t [B] (0..1000). text [B, R, TEXT] with score biases [B, R],
         picture [B, 257, IMAGE], the speech rows of AudioProj."""
         b, _, f, hh, ww = x.shape
         rope = rope_of(f, hh // 2, ww // 2, x.device)
@@ -145,7 +145,7 @@ class Denoiser(nn.Module):
 
 
 def rope_of(f, h, w, device):
-    """cos and sin [1, 1, f·h·w, 128] of the positions in time (44 values), height and width (42 each), pairs beside each other; and the
+    """Returns cos and sin [1, 1, f·h·w, 128] of the positions in time (44 values), height and width (42 each), for neighbouring pairs; and the
     matrix that makes (-x1, x0, -x3, x2, …) of x."""
     angle = lambda n, d: torch.arange(n, device=device, dtype=torch.float32)[:, None] * 10000 ** (-torch.arange(0, d, 2, device=device, dtype=torch.float32) / d)
     t, y, x = angle(f, 44), angle(h, 42), angle(w, 42)
@@ -161,7 +161,7 @@ def rotate(x, cos, sin, swap):
 
 # ------------------------------------------------------------------------------------------- speech rows
 def rows_of(start, first, last):
-    """Row numbers [B, 5] and [B, FRAMES - 1, 8] of windows that begin at row start [B], clamped to their clips' rows first … last [B]."""
+    """Returns row numbers [B, 5] and [B, FRAMES - 1, 8] of windows that begin at row start [B], clamped to their clips' rows first … last [B]."""
     dev = start.device
     a = start[:, None] + torch.arange(-2, 3, device=dev)
     i = torch.arange(1, FRAMES, device=dev)
@@ -171,7 +171,7 @@ def rows_of(start, first, last):
 
 
 def speech_of(states, rows):
-    """(first [B, 5·…], others [B, FRAMES - 1, 8·…]) of states [N, STATES, SPEECH] at rows_of's numbers."""
+    """Returns (first [B, 5·…], others [B, FRAMES - 1, 8·…]) of states [N, STATES, SPEECH] at rows_of's numbers."""
     first, others = rows
     return states[first].flatten(1), states[others].flatten(2)
 
@@ -187,8 +187,8 @@ def build_ears():
 
 
 def hear(ears, samples, frames):
-    """States 1 to the last [B, frames, STATES, SPEECH] of samples [B, n], zero mean and unit variance: the convolutions' vectors are
-    brought to the video's rate before the transformer."""
+    """Returns states 1 to the last [B, frames, STATES, SPEECH] of samples [B, n], of zero mean and unit variance; the convolutions' vectors are
+    resampled to the video's rate before the transformer."""
     v = ears.feature_extractor(samples)
     v = F.interpolate(v, size=frames, mode="linear", align_corners=True)
     h = ears.feature_projection(v.transpose(1, 2))
@@ -203,7 +203,7 @@ def hear(ears, samples, frames):
 
 
 def standard(samples):
-    """Zero mean and unit variance over the last dimension, as Wav2Vec2FeatureExtractor makes them."""
+    """Normalises to zero mean and unit variance over the last dimension, like Wav2Vec2FeatureExtractor."""
     return (samples - samples.mean(-1, keepdim=True)) / torch.sqrt(samples.var(-1, keepdim=True, unbiased=False) + 1e-5)
 
 
@@ -214,7 +214,7 @@ def build_eyes():
 
 
 def look(eyes, photos):
-    """[B, 257, IMAGE] of photos [B, 3, H, W] in -1..1, squashed to 224 pixels as the original repository does it."""
+    """Returns rows [B, 257, IMAGE] of photos [B, 3, H, W] in -1..1, which are squashed to 224 pixels as in the original repository."""
     x = F.interpolate(photos.float(), size=(224, 224), mode="bicubic", align_corners=False) * 0.5 + 0.5
     mean, std = (torch.tensor(v, device=x.device).view(1, 3, 1, 1) for v in (CLIP_MEAN, CLIP_STD))
     return eyes(pixel_values=(x - mean) / std, output_hidden_states=True).hidden_states[-2]
@@ -232,7 +232,8 @@ def build_reader(vocab):
 
 
 def read(reader, ids):
-    """Context rows [B, L + 1, TEXT] and score biases [B, L + 1] of token ids [B, L] (0 is padding); the last row is all rows of zeros."""
+    """Returns context rows [B, L + 1, TEXT] and score biases [B, L + 1] of token ids [B, L] (0 is padding); the last row stands for all rows of
+    zeros."""
     import dit
     mask = ids != 0
     rows = F.pad(dit.encode_text(reader, ids, mask), (0, 0, 0, 1))
@@ -241,14 +242,14 @@ def read(reader, ids):
 
 # ------------------------------------------------------------------------------------------- the window loop
 def shifted(steps, shift, grid="multitalk"):
-    """Noise levels [steps + 1]: InfiniteTalk's grid (its last step is next to nothing), or evenly spaced ones."""
+    """Returns noise levels [steps + 1]: InfiniteTalk's grid (whose last step is almost zero), or evenly spaced ones."""
     u = torch.linspace(1000, 1, steps, dtype=torch.float64) / 1000 if grid == "multitalk" else torch.linspace(1, 0, steps + 1, dtype=torch.float64)[:-1]
     return (shift * u / (1 + (shift - 1) * u)).tolist() + [0.0]
 
 
 @torch.no_grad()
 def talk(net, y, motion, noise, sigmas, text, bias, picture, speech):
-    """One window's latents by Euler steps: the first frames are `motion` [B, 16, m, H, W] before and after every step."""
+    """Makes one window's latents by Euler steps; the first frames are `motion` [B, 16, m, H, W] before and after every step."""
     m = motion.shape[2]
     x, c = noise.clone(), condition(y)
     x[:, :, :m] = motion
@@ -270,7 +271,7 @@ def wan_config():
 
 
 def save_denoiser(net, folder):
-    """The transformer and InfiniteTalk's branch as two files, bfloat16."""
+    """Saves the transformer and InfiniteTalk's branch as two files in bfloat16."""
     from safetensors.torch import save_file
     state = {k: v.detach().to("cpu", torch.bfloat16).contiguous() for k, v in net.state_dict().items()}
     os.makedirs(folder, exist_ok=True)
@@ -291,7 +292,7 @@ def load_denoiser(folder):
 
 # ------------------------------------------------------------------------------------------- check
 def check():
-    """Against diffusers' transformer with the branch of tests/reference/infinitetalk.py, float32."""
+    """Compares with diffusers' transformer and the branch of tests/reference/infinitetalk.py in float32."""
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "reference"))
     import infinitetalk
     from diffusers import WanTransformer3DModel

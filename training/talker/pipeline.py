@@ -1,4 +1,4 @@
-"""Trains the talking-photo model: all stages in order, in calls as short as one likes.
+"""Trains the talking-photo model: all stages in order, in calls that may be short.
 
     python3 training/talker/pipeline.py --model models/talker --work /tmp/talker --processes 2    # until it is done
     python3 training/talker/pipeline.py … --call-minutes 9    # or for 9 minutes; the same call again continues
@@ -28,7 +28,7 @@ class Pipeline:
         self.paths = ["--bank", os.path.join(args.work, "bank"), "--model", args.model]
 
     def left(self):
-        """Minutes of this call."""
+        """Returns the minutes that are left of this call."""
         return self.args.call_minutes - (time.time() - self.begin) / 60
 
     def done(self, name, mark=False):
@@ -51,7 +51,7 @@ class Pipeline:
         self.finish(self.start(script, *more, team=team))
 
     def prepare(self):
-        """The bank of this machine, autoencoder and encoders; True when they are done."""
+        """Prepares the bank on this machine, the autoencoder and the encoders; returns True when they are done."""
         a, waiting = self.args, []
         if not os.path.exists(os.path.join(a.model, "google", "umt5-xxl", "tokenizer.json")):
             self.run("words.py", "--out", os.path.join(a.model, "google", "umt5-xxl"))
@@ -74,7 +74,7 @@ class Pipeline:
         return not rounds
 
     def denoiser(self):
-        """Trains as much of the denoiser as this call has time for; True when it is done."""
+        """Trains the denoiser as long as this call has time; returns True when it is done."""
         a, path = self.args, os.path.join(self.parts, "denoiser.json")
         since = json.load(open(path))["until"] if os.path.exists(path) else 0.0
         if since >= 1:

@@ -1,8 +1,9 @@
-"""Reads a clip of a talking photo: how far the mouth is open, who is there, how the head moves. It knows the world, not the model.
+"""Reads from a clip of a talking photo how far the mouth is open, what the person looks like, and how the head moves. It knows the world, not the
+model.
 
 The head's pose is followed from frame to frame by least squares against the first frame, mouth and eyes left out. In the head's own
 coordinates each pixel around the mouth is a mixture of skin, lips and the mouth's inside; the sum of the inside's shares down the middle
-is how far the mouth is open, their sum over all is its area, hence its width. Sums of shares do not change when a picture is blurred.
+is how far the mouth is open, their sum over all pixels is its area, which gives its width. Sums of shares do not change when a picture is blurred.
 """
 import os
 import sys
@@ -21,7 +22,7 @@ WINDOW = 33    # frames of a model's window
 
 @dataclass
 class Reading:
-    """What the judge sees, per frame: opening and width of the mouth (0..1; width NaN where closed), pose (right, down, degrees), eyelids
+    """The judge's reading of a clip. Per frame: opening and width of the mouth (0..1; width NaN where closed), pose (right, down, degrees), eyelids
     (0 open .. 1 closed), names of attributes ("" where they cannot be seen; hair "bald"); and over the clip: motion, jumps, drift."""
     opening: np.ndarray
     width: np.ndarray
@@ -39,7 +40,7 @@ def load(path):
 
 
 def sample(frames, x, y):
-    """Bilinear samples of frames [T, H, W, 3] at pixel coordinates x, y [T, n] (centres at halves): float32 [T, n, 3]."""
+    """Returns bilinear samples of frames [T, H, W, 3] at pixel coordinates x, y [T, n] (centres at halves): float32 [T, n, 3]."""
     t, h, w, _ = frames.shape
     x, y = np.clip(x - 0.5, 0, w - 1.001), np.clip(y - 0.5, 0, h - 1.001)
     i, j = y.astype(np.int64), x.astype(np.int64)
@@ -52,7 +53,7 @@ def sample(frames, x, y):
 
 
 def place(pose, u, v):
-    """Where points (u, v) [n] of the head lie in the picture at poses [T, 3]: x, y [T, n]."""
+    """Returns where points (u, v) [n] of the head lie in the picture at poses [T, 3]: x, y [T, n]."""
     r = np.radians(pose[:, 2:3])
     c, s = np.cos(r), np.sin(r)
     w = v - F.PIVOT
@@ -60,7 +61,7 @@ def place(pose, u, v):
 
 
 def blur(frames):
-    """A 5 x 5 box, twice: float32."""
+    """Blurs twice with a 5 x 5 box; returns float32."""
     x = frames.astype(np.float32)
     for axis in (1, 1, 2, 2):
         p = np.moveaxis(np.pad(x, [(2, 2) if k == axis else (0, 0) for k in range(4)], mode="edge"), axis, 0)
@@ -80,7 +81,7 @@ def grid(u0, u1, v0, v1, step=1.0):
 
 # ---------------------------------------------------------------------------------------------------------------- reading
 def follow(frames):
-    """Poses [T, 3] (right, down, degrees) relative to the first frame, which is taken as neutral: inverse compositional least squares."""
+    """Returns poses [T, 3] (right, down, degrees) relative to the first frame, which is taken as neutral, by inverse compositional least squares."""
     soft = blur(frames)
     u, v = grid(-40, 40, -54, 18, 2.0)
     au = np.abs(u)
@@ -91,7 +92,7 @@ def follow(frames):
     base = at(0, zero)
     gu, gv = (at(0, zero, 0.5) - at(0, zero, -0.5)), (at(0, zero, 0, 0.5) - at(0, zero, 0, -0.5))
     w = v - F.PIVOT
-    jac = np.stack([gu, gv, gv * u[:, None] - gu * w[:, None]], -1).reshape(-1, 3)  # by a step right, down, and a turn in radians
+    jac = np.stack([gu, gv, gv * u[:, None] - gu * w[:, None]], -1).reshape(-1, 3)  # derivatives by a step right, a step down, and a turn in radians
     solve = np.linalg.inv(jac.T @ jac + np.eye(3)) @ jac.T
     out, q, speed = np.zeros((len(frames), 3)), zero, zero
     for t in range(1, len(frames)):
@@ -109,7 +110,7 @@ def follow(frames):
 
 
 def _nearest(pixels, table, extra=None):
-    """Names [T] of the colours of a table (and of extra ones per frame, {name: [T, 3]}) nearest to pixels [T, 3]."""
+    """Returns the names [T] of the colours of a table (and of extra ones per frame, {name: [T, 3]}) nearest to pixels [T, 3]."""
     names, ref = list(table), np.array(list(table.values()), np.float32)
     d = np.sqrt(((pixels[:, None] - ref[None]) ** 2).sum(2))
     for name, colour in (extra or {}).items():
@@ -119,7 +120,7 @@ def _nearest(pixels, table, extra=None):
 
 
 def _mouth(frames, pose, skin, shape):
-    """Opening and width [T] of the mouth: shares of skin, lips and inside in each pixel, by least squares."""
+    """Returns opening and width [T] of the mouth, from the shares of skin, lips and inside in each pixel by least squares."""
     u, v = grid(-24, 24, 7.5, 31.5)
     w, h = shape["head_width"], shape["head_height"]
     keep = (np.hypot(u / (w - 2), v / (h - 2)) < 1) & (np.hypot(u / (w - 4), (v - 8) / (h - 6)) < 1)
@@ -134,7 +135,7 @@ def _mouth(frames, pose, skin, shape):
     area = share.sum(1)
     half = np.maximum(tall / 2, 1e-3)
     wide = np.clip(area / (np.pi * half), 5, 25)
-    for _ in range(2):  # the middle columns are a little lower than the very middle
+    for _ in range(2):  # the mean over the middle columns is a little lower than the opening at the very middle
         half = np.maximum(tall / 2, 1e-3) / np.sqrt(1 - (np.arange(-3, 4)[None] / wide[:, None]) ** 2).mean(1)
         wide = np.clip(area / (np.pi * half), 5, 25)
     opening = np.clip(np.where(tall > 0, half, 0) / F.HALF_HEIGHT, 0, 1.2)
@@ -143,7 +144,7 @@ def _mouth(frames, pose, skin, shape):
 
 
 def _eyes(frames, pose, skin, distance):
-    """(eyelids [T], colour of the iris [T, 3])."""
+    """Returns (eyelids [T], colour of the iris [T, 3])."""
     e, f = grid(-6, 6, -4, 4)
     keep = np.hypot(e / 6.4, f / 4.6) < 1
     e, f = e[keep], f[keep]
@@ -159,7 +160,7 @@ def _eyes(frames, pose, skin, distance):
 
 
 def _glasses(frames, pose, skin, distance):
-    """none, round or square [T]: the dark line below the eyes beside what each would draw."""
+    """Returns none, round or square [T], by comparing the dark line below the eyes with the one that each kind would draw."""
     e, f = grid(-9, 9, 6.5, 12)
     p = sample(frames, *place(pose, np.concatenate([e - distance, e + distance]), np.concatenate([f, f]) + F.EYE_Y))
     line = np.array(F.FRAME, np.float32) - skin
@@ -175,7 +176,7 @@ def _glasses(frames, pose, skin, distance):
 
 
 def _motion(pose, lids, chunk=50):
-    """still, nod, shake, tilt, blink or several: what all chunks of the clip show, but one in five; otherwise mixed."""
+    """Returns still, nod, shake, tilt, blink or several if at least four in five chunks of the clip show it, otherwise mixed."""
     seen = []
     for k in range(0, max(len(pose) - chunk // 2, 1), chunk):
         half = (np.percentile(pose[k:k + chunk], 96, axis=0) - np.percentile(pose[k:k + chunk], 4, axis=0)) / 2
@@ -187,13 +188,13 @@ def _motion(pose, lids, chunk=50):
     return most if seen.count(most) >= 0.8 * len(seen) else "mixed"
 
 
-STATIC = [(slice(0, 92), slice(0, 13)), (slice(0, 92), slice(115, 128)), (slice(114, 128), slice(46, 82))]  # rows, columns where nothing moves
-CALM = np.ones((F.SIZE, F.SIZE), bool)     # pixels that change with the head alone
+STATIC = [(slice(0, 92), slice(0, 13)), (slice(0, 92), slice(115, 128)), (slice(114, 128), slice(46, 82))]  # rows and columns where nothing moves
+CALM = np.ones((F.SIZE, F.SIZE), bool)     # pixels that only the head changes
 CALM[40:104, 34:94] = False
 
 
 def read_clip(frames, face=None):
-    """Reads a clip, uint8 [T, 128, 128, 3]. A Face given calibrates by its geometry; otherwise by that of an average face."""
+    """Reads a clip, uint8 [T, 128, 128, 3]. If a Face is given, its geometry is used for calibration, otherwise that of an average face."""
     mean = {"head_width": 28.0, "head_height": 34.5, "eye_distance": 13.0, "mouth_y": 0.0}
     shape = mean if face is None else {k: getattr(face, k) for k in mean}
     pose = follow(frames)

@@ -3,7 +3,7 @@
 An utterance is a sequence of phones with times. `synthesise` speaks it: a train of glottal pulses and a noise are cut into overlapping
 windows, each window's spectrum is shaped (pulses by the resonances of the vocal tract, noise by the place where it arises), and the
 windows are added up again. Resonances and levels move smoothly from phone to phone, so neighbours colour each other as in speech.
-`mouth_track` says how far the mouth is open, and how wide, at each frame of a video.
+`mouth_track` tells how far the mouth is open, and how wide, at each frame of a video.
 """
 from dataclasses import asdict, dataclass
 
@@ -37,7 +37,7 @@ VOWEL_SHAPES = np.array([TABLE[v][2:4] for v in VOWELS], np.float32)  # (opening
 
 @dataclass
 class Utterance:
-    """`phones`: indices into PHONES; `ends`: where each ends, in whole milliseconds. They cover the whole length."""
+    """What is said: `phones` are indices into PHONES, and `ends` is where each ends, in whole milliseconds. They cover the whole length."""
     phones: list
     ends: list
 
@@ -47,7 +47,7 @@ class Utterance:
 
     @property
     def spans(self):
-        """(name, start, end) of each phone, in seconds."""
+        """Yields (name, start, end) of each phone, in seconds."""
         return [(PHONES[p], a / 1000, b / 1000) for p, a, b in zip(self.phones, [0] + self.ends[:-1], self.ends)]
 
     def json(self):
@@ -60,14 +60,15 @@ class Utterance:
 
 @dataclass
 class Voice:
-    """`pitch` in Hz; `size` scales the formants; `breath` 0..1; `range` of the pitch in semitones; `level` and `noise` (background) in dBFS."""
+    """A voice: `pitch` in Hz; `size` scales the formants; `breath` is 0..1; `range` of the pitch in semitones; `level` and `noise` (background) in
+    dBFS."""
     pitch: float
     size: float
     breath: float
     range: float
     level: float
     noise: float
-    colour: float  # of the background noise: 0 white, 1 pink
+    colour: float  # colour of the background noise: 0 white, 1 pink
 
     def json(self):
         return {k: round(v, 3) for k, v in asdict(self).items()}
@@ -87,7 +88,7 @@ def sample_voice(rng):
 
 
 def _word(rng):
-    """One to four syllables (C)V(C), names of phones; no phone follows itself."""
+    """Draws one to four syllables (C)V(C) as names of phones; no phone follows itself."""
     out = []
     for _ in range(int(rng.choice([1, 2, 3, 4], p=[0.3, 0.4, 0.2, 0.1]))):
         if rng.random() < 0.85:
@@ -99,7 +100,7 @@ def _word(rng):
 
 
 def sample_utterance(rng, seconds, silent=0.0):
-    """A random utterance of that length; with the chance `silent` nothing is said at all."""
+    """Draws a random utterance of that length; with the probability `silent` nothing is said at all."""
     total = int(round(seconds * 1000))
     if rng.random() < silent:
         return Utterance([0], [total])
@@ -111,7 +112,7 @@ def sample_utterance(rng, seconds, silent=0.0):
         for name in _word(rng):
             low, high = TABLE[name][:2]
             ms = int(np.clip(round(rng.uniform(low, high) * slow), low, 220))
-            if phones[-1] == INDEX[name]:  # across a word's border: one long phone would be another phone
+            if phones[-1] == INDEX[name]:  # across a word's border: joined, they would be one long phone, which is a different sound
                 continue
             if t + ms > last:
                 t = total
@@ -123,7 +124,7 @@ def sample_utterance(rng, seconds, silent=0.0):
             t = min(t + int(rng.integers(200, 901)), total)
             phones.append(0)
             times.append(t)
-    if times[-1] < total:  # what is left is silence
+    if times[-1] < total:  # the rest is silence
         if phones[-1] == 0:
             times[-1] = total
         else:
@@ -135,7 +136,7 @@ def sample_utterance(rng, seconds, silent=0.0):
 
 # ---------------------------------------------------------------------------------------------------------------- the mouth
 def _knots(utterance):
-    """Times and (opening, width) between which the mouth moves: each phone holds its shape, changes take 50 ms."""
+    """Returns times and (opening, width) between which the mouth moves: each phone holds its shape, and changes take 50 ms."""
     spans = utterance.spans
     t, v = [], []
     for k, (name, start, end) in enumerate(spans):
@@ -151,7 +152,7 @@ def _knots(utterance):
 
 
 def mouth_track(utterance, frames):
-    """(opening, width), each 0..1, in the middle of each frame at 25 a second: float32 [frames, 2]."""
+    """Returns (opening, width), each 0..1, in the middle of each frame at 25 frames a second: float32 [frames, 2]."""
     t, v = _knots(utterance)
     at = (np.arange(frames) + 0.5) / FPS
     k = np.clip(np.searchsorted(t, at, side="right") - 1, 0, len(t) - 2)
@@ -161,7 +162,7 @@ def mouth_track(utterance, frames):
 
 
 def labels(utterance, frames):
-    """The phone in the middle of each frame: int64 [frames], indices into PHONES; pause after the end."""
+    """Returns the phone in the middle of each frame: int64 [frames], indices into PHONES, with a pause after the end."""
     at = (np.arange(frames) + 0.5) * (1000 / FPS)
     k = np.searchsorted(np.array(utterance.ends), at, side="right")
     return np.array(list(utterance.phones) + [0], np.int64)[np.minimum(k, len(utterance.phones))]
@@ -169,12 +170,12 @@ def labels(utterance, frames):
 
 # ---------------------------------------------------------------------------------------------------------------- the voice
 HOP, WINDOW, FFT = 64, 256, 512
-SOURCES = ["s", "f", "p", "t", "k"]  # where noise arises
+SOURCES = ["s", "f", "p", "t", "k"]  # the phones that have noise
 _HZ = np.arange(FFT // 2 + 1) * (RATE / FFT)
 
 
 def _smooth(x, ms):
-    """x [n, c] smoothed in time by a Gaussian of that standard deviation; one row is one hop."""
+    """Returns x [n, c] smoothed in time by a Gaussian of the given standard deviation; one row is one hop."""
     s = ms * RATE / 1000 / HOP
     r = int(np.ceil(3 * s))
     g = np.exp(-0.5 * (np.arange(-r, r + 1) / s) ** 2)
@@ -188,7 +189,7 @@ def _bump(centre, width):
 
 
 def _noises(size):
-    """Spectra of the noises, [len(SOURCES), bins], unit power."""
+    """Returns the spectra of the noises, [len(SOURCES), bins], of unit power."""
     q = np.sqrt(size)
     n = np.array([_bump(6200 * q, 1300), 0.25 + _bump(7000 * q, 3000) * (_HZ > 900),
                   _bump(700 * q, 500) + 0.15, _bump(4300 * q, 1100) + 0.05, _bump(2000 * q, 450) + 0.05])
@@ -196,7 +197,8 @@ def _noises(size):
 
 
 def _tract(formants, nasal, size):
-    """Gain of the vocal tract: formants [n, 3] in Hz, nasal [n, 1] 0..1 (zero of the closed mouth at F2): [n, bins], unit power on pulses."""
+    """Returns the gain of the vocal tract, [n, bins], of unit power on pulses, from formants [n, 3] in Hz and nasal [n, 1] 0..1 (the closed mouth has
+    a zero at F2)."""
     f2 = _HZ[None] ** 2
     gain = 1.0
     for k in range(4):
@@ -206,12 +208,13 @@ def _tract(formants, nasal, size):
     zero = (formants[:, 1:2] * size * 0.8) ** 2
     dip = np.sqrt((zero - f2) ** 2 + 250 ** 2 * f2) / (zero + f2)
     gain = gain * (1 + nasal * (dip - 1))
-    tilt = 1 / (1 + (_HZ / 500) ** 2)  # roughly what pulses hold
+    tilt = 1 / (1 + (_HZ / 500) ** 2)  # roughly the spectrum of pulses
     return gain / np.sqrt(((gain * tilt) ** 2).sum(1, keepdims=True) / (tilt ** 2).sum())
 
 
 def _controls(utterance, voice, rows):
-    """Tracks of one row per hop: formants [rows, 3], nasal [rows, 1], voice level [rows, 1], noise levels [rows, 5], aspiration [rows, 1]."""
+    """Returns tracks with one row per hop: formants [rows, 3], nasal [rows, 1], voice level [rows, 1], noise levels [rows, 5], aspiration [rows,
+    1]."""
     ends = np.array(utterance.ends) / 1000
     starts = np.concatenate([[0], ends[:-1]])
     t = np.arange(rows) * (HOP / RATE)
@@ -219,7 +222,7 @@ def _controls(utterance, voice, rows):
     phone = np.array(utterance.phones)[k]
     rows_of = np.array([TABLE[p][4:] for p in PHONES], float)
     formants = rows_of[phone, :3]
-    for i in np.flatnonzero(np.array(utterance.phones) == 0):  # a pause rests where the neighbour was
+    for i in np.flatnonzero(np.array(utterance.phones) == 0):  # during a pause the formants stay those of the neighbour
         near = i - 1 if i > 0 else min(i + 1, len(utterance.phones) - 1)
         formants[k == i] = rows_of[utterance.phones[near], :3]
     level = _smooth(rows_of[phone, 3:4], 7)
@@ -227,7 +230,7 @@ def _controls(utterance, voice, rows):
     noise = np.zeros((rows, len(SOURCES)))
     noise[:, 0], noise[:, 1] = 0.45 * (phone == INDEX["s"]), 0.16 * (phone == INDEX["f"])
     noise = _smooth(noise, 8)
-    since = t - (starts[k] + 0.6 * (ends[k] - starts[k]))  # since the release of a plosive
+    since = t - (starts[k] + 0.6 * (ends[k] - starts[k]))  # time since the release of a plosive
     burst = np.exp(-np.clip(since, 0, 1) / 0.010) * (since >= 0)
     for j, p in enumerate(SOURCES[2:]):
         noise[:, 2 + j] += (phone == INDEX[p]) * burst * (0.5, 0.5, 0.55)[j]
@@ -237,7 +240,7 @@ def _controls(utterance, voice, rows):
 
 
 def _pulses(voice, quiet, n, rng):
-    """A train of glottal pulses (the flow's derivative), unit power: [n]. The pitch falls over each phrase (`quiet` [rows] marks pauses)."""
+    """Makes a train of glottal pulses (the flow's derivative) of unit power, [n]. The pitch falls over each phrase (`quiet` [rows] marks pauses)."""
     rows = len(quiet)
     wander = _smooth(rng.standard_normal((rows, 1)), 90)[:, 0]
     wander *= voice.range / max(float(wander.std()), 1e-9) * 0.7
@@ -259,7 +262,7 @@ def _background(voice, n, rng):
 
 
 def synthesise(utterance, voice, rng):
-    """Speaks an utterance: float32 [round(seconds * 16000)] in -1..1."""
+    """Synthesises an utterance: float32 [round(seconds * 16000)] in -1..1."""
     n = int(round(utterance.seconds * RATE))
     rows = n // HOP + 2
     formants, nasal, level, noise, aspiration = _controls(utterance, voice, rows)
@@ -273,7 +276,7 @@ def synthesise(utterance, voice, rng):
     hiss = rng.standard_normal(length)
     spectrum = np.fft.rfft(pulses[at] * hann, FFT) * (tract * level)
     spectrum += np.fft.rfft(hiss[at] * hann, FFT) * (noise @ _noises(voice.size) + tract * aspiration)
-    # the filters have no phase, so their answers reach to both sides: half a window of room on each
+    # the filters are zero-phase, so their responses extend to both sides: leave half a window of room on each
     spectrum *= np.exp(-2j * np.pi * np.arange(FFT // 2 + 1) * ((FFT - WINDOW) // 2) / FFT)
     pieces = np.fft.irfft(spectrum, FFT).reshape(rows, FFT // HOP, HOP)
     out = np.zeros((rows + FFT // HOP - 1, HOP))

@@ -1,12 +1,11 @@
 """Trains the denoiser of the talking-photo model on windows of rendered clips.
 
     torchrun --nproc_per_node 2 train.py --bank /tmp/talker/bank --model models/talker --work /tmp/talker --minutes 4 --until 0.35
-    torchrun --nproc_per_node 2 train.py … --minutes 8 --since 0.35          # goes on from the state in --work, or else from the weights
+    torchrun --nproc_per_node 2 train.py … --minutes 8 --since 0.35          # continues from the state in --work, or else from the weights
 
-Encoders and autoencoder are frozen (encoders.py, video.py); what they make of the bank is computed once. A window begins with the
-photo (one latent frame that is given) or with the last frames of what came before it (three), as InfiniteTalk's loop runs it. Given
-frames are noised and shifted in colour a little in training, since at inference they are the model's own.
-"""
+Encoders and autoencoder are frozen (encoders.py, video.py); their results on the bank are computed once. As in InfiniteTalk's loop, a window begins
+with the photo (one given latent frame) or with the last frames of the window before (three). Given frames are noised and shifted in colour a little
+in training, since at inference the model has made them itself."""
 import argparse
 import json
 import math
@@ -32,7 +31,7 @@ def folder(model, part):
 
 
 def frozen(model, device):
-    """(ears, eyes, reader, autoencoder) from the folder `parts`."""
+    """Loads (ears, eyes, reader, autoencoder) from the folder `parts`."""
     from transformers import CLIPVisionModel, UMT5EncoderModel, Wav2Vec2Model
     made = [c.from_pretrained(folder(model, p), dtype=torch.float32) for c, p in
             ((Wav2Vec2Model, "audio_encoder"), (CLIPVisionModel, "image_encoder"), (UMT5EncoderModel, "text_encoder"))]
@@ -41,7 +40,7 @@ def frozen(model, device):
 
 @torch.no_grad()
 def heard(team, ears, bank, batch=16):
-    """States [frames + 1, STATES, SPEECH] of all utterances' frames, one after the other, bfloat16; the last row is zero: no speech."""
+    """Computes bfloat16 states [frames + 1, STATES, SPEECH] of all utterances' frames, one after the other; the last row is zero, for no speech."""
     out = torch.zeros(len(bank.mouth) + 1, net.STATES, net.SPEECH, dtype=torch.bfloat16, device=team.device)
     for samples, frames in bank.lengths.unique(dim=0).tolist():
         same = (bank.lengths[:, 1] == frames).logical_and(bank.lengths[:, 0] == samples).nonzero().flatten()
@@ -55,8 +54,8 @@ def heard(team, ears, bank, batch=16):
 
 @torch.no_grad()
 def encoded(team, auto, eyes, bank, clips, people, batch):
-    """Latents [clips, 16, FRAMES, h, w] and, of each person, those of the photo's condition and the eyes' tokens, bfloat16; not yet
-    normalised; and (sum, sum of squares, count) of the clips' latents per channel, float64."""
+    """Computes latents [clips, 16, FRAMES, h, w] and, for each person, the latents of the photo's condition and the eyes' tokens, all in bfloat16 and
+    not yet normalised; and (sum, sum of squares, count) of the clips' latents per channel in float64."""
     dev, encode, render = team.device, vae.encode, faces.render
     if team.cuda:
         encode, render = torch.compile(vae.encode, dynamic=False), video.compiled_render()
@@ -78,7 +77,7 @@ def encoded(team, auto, eyes, bank, clips, people, batch):
 
 
 def statistics(stats):
-    """(mean, deviation) [16] rounded as they are written."""
+    """Returns (mean, deviation) [16], rounded as they are written."""
     mean = stats[0] / stats[2]
     std = (stats[1] / stats[2] - mean * mean).sqrt()
     return [torch.round(t * 1e5) / 1e5 for t in (mean, std)]
@@ -90,7 +89,7 @@ def normalise(z, mean, std):
 
 
 def loss_of(model, x0, given, noise, s, kept, y, text, bias, picture, first, others):
-    """Mean squared error of the velocity behind the `kept` [B] given frames, with more weight where latents move."""
+    """Returns the mean squared error of the velocity after the `kept` [B] given frames, with more weight where latents move."""
     w, t = s.view(-1, 1, 1, 1, 1), torch.arange(x0.shape[2], device=x0.device)
     held = (t[None] < kept[:, None]).float()[:, None, :, None, None]
     x = (1 - held) * ((1 - w) * x0 + w * noise) + held * given
@@ -100,7 +99,7 @@ def loss_of(model, x0, given, noise, s, kept, y, text, bias, picture, first, oth
 
 
 class State:
-    """What goes from call to call: averaged and last weights and Adam's moments in one file, while the machine has it."""
+    """The state that goes from call to call on one machine: averaged and last weights and Adam's moments in one file."""
 
     def __init__(self, path):
         self.path = path
@@ -121,7 +120,7 @@ class State:
 
 
 class Windows:
-    """Batches of this process's clips."""
+    """Makes batches of this process's clips."""
 
     def __init__(self, team, args):
         self.bank, self.device, kept = Bank(args.bank, team.device), team.device, os.path.join(args.work, f"windows-{team.rank}-of-{team.size}.pt")
@@ -152,7 +151,7 @@ class Windows:
         empty = torch.zeros_like(ids[:1])
         empty[:, 0] = EOS
         with torch.no_grad():
-            self.text, self.bias = net.read(reader, torch.cat([ids, empty]))  # the last one: no caption
+            self.text, self.bias = net.read(reader, torch.cat([ids, empty]))  # the last row has no caption
 
     def _rows(self):
         c = self.clips
@@ -160,7 +159,7 @@ class Windows:
         return net.rows_of(first + c[:, 2], first, first + self.bank.lengths[c[:, 1], 1] - 1)
 
     def draw(self, b):
-        """Arguments of loss_of behind the model."""
+        """Draws the arguments of loss_of that follow the model."""
         dev, rand = self.device, lambda *n: torch.rand(*n, device=self.device)
         i = torch.randint(len(self.z), (b,), device=dev)
         x0, y, picture = self.z[i].float(), self.y[self.person[i]].float(), self.seen[self.person[i]].float()

@@ -1,8 +1,8 @@
-"""Trains the shipped model's autoencoder on, on talking faces.
+"""Continues training the shipped model's autoencoder, on talking faces.
 
     torchrun --nproc_per_node 2 video.py --bank /tmp/talker/bank --from models/sprites/vae --model models/talker --minutes 4
 
-The loss is that of ../vae.py with weights for what moves (mouth, eyes, the head's outline) in place of coloured objects.
+The loss is that of ../vae.py, with higher weights on moving parts (mouth, eyes, the head's outline) instead of coloured objects.
 """
 import argparse
 import json
@@ -28,7 +28,7 @@ def loss_of(model, x, late):
 
 
 def clips_of(bank, clips, render=faces.render):
-    """Rendered [B, 3, WINDOW, H, W] of clips [B, 4]."""
+    """Renders clips [B, 4] as [B, 3, WINDOW, H, W]."""
     return render(bank.faces[clips[:, 0]], *bank.tracks(clips), torch)
 
 
@@ -37,13 +37,13 @@ def compiled_render():
 
 
 def photo_clips(photos):
-    """A photo and grey frames behind it, as the transformer's condition is encoded."""
+    """Returns a photo followed by grey frames, which is encoded as the transformer's condition."""
     return torch.cat([photos[:, :, None], photos.new_zeros(*photos.shape[:2], net.WINDOW - 1, *photos.shape[2:])], 2)
 
 
 @torch.no_grad()
 def evaluate(model, bank, n=64, batch=8):
-    """PSNR of the last clips: (mean, mean of first frames, lowest)."""
+    """Returns the PSNR of the last clips: (mean, mean of first frames, lowest)."""
     all_, first = [], []
     for i in range(len(bank.clips) - n, len(bank.clips), batch):
         x = clips_of(bank, bank.clips[i:i + batch])
@@ -85,7 +85,7 @@ def main():
             clips = bank.clips[i].clone()
             clips[:, 0] = torch.randint(len(bank.faces), (args.batch,), device=team.device)
             x = clips_of(bank, clips, render)
-            if step % 8 == 7:  # photos with nothing behind them are encoded, too
+            if step % 8 == 7:  # single photos are encoded, too
                 x[: args.batch // 4, :, 1:] = 0
         with torch.autocast(team.device.type, torch.bfloat16, enabled=team.cuda):
             loss, mse = loss_fn(model, x, late)

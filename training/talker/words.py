@@ -1,5 +1,5 @@
 """The tokenizer of the talking-photo model: a small SentencePiece unigram vocabulary of its captions, of ordinary English words and of
-the letters, digits and Chinese characters in them; and the equal tokenizer.json (../tokenizer.py has both formats).
+the letters, digits and Chinese characters in them; and the equivalent tokenizer.json (../tokenizer.py has both formats).
 
     python3 words.py --out models/talker/google/umt5-xxl
 """

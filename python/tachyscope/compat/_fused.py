@@ -7,7 +7,7 @@ from .. import ops
 from .._op import enable_torch
 from ._check import agree, compare_times
 
-_SILU = 1  # the op's number for it
+_SILU = 1  # the op's number for SiLU
 
 
 def fused_layernorm_modulation(x, weight, scale, shift):

@@ -88,7 +88,7 @@ def optimize_transformer(transformer, config=None, model_config=None):
     config = quick_setup_auto() if config is None else config
     if not isinstance(config, OptimizationConfig):
         raise TypeError(f"optimize_transformer: expected config to be an OptimizationConfig, got {type(config).__name__}")
-    config = dataclasses.replace(config)  # checks it again, since its fields may have been set
+    config = dataclasses.replace(config)  # this repeats the checks, since fields may have been set
     _compare(transformer, model_config)
     _switches.warn()
     enable_torch()

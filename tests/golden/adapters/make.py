@@ -7,7 +7,7 @@ modulations), torch adds what the file says.
 
     python make.py            # writes beside itself
 
-base.safetensors holds the model; NAME.safetensors or NAME/ an adapter, NAME.merged.safetensors the tensors that it changes.
+base.safetensors holds the model; NAME.safetensors or NAME/ holds an adapter, and NAME.merged.safetensors the tensors that it changes.
 """
 import json
 import shutil
@@ -46,7 +46,7 @@ def save_changed(name, base, merged):
 
 
 def randomise(model):
-    """PEFT begins with zeros, which would hide everything."""
+    """Fills the adapter with random values: PEFT begins with zeros, which would hide every error."""
     for name, p in model.named_parameters():
         if any(piece in name for piece in ("lora_", "hada_", "lokr_")):
             with torch.no_grad():
@@ -73,7 +73,7 @@ def pairs(rank, base, targets=TARGETS):
 
 
 def fused(base, state, scale, **metadata):
-    """What diffusers makes of a file of any trainer: converted, loaded and fused at this scale."""
+    """Returns the weights that diffusers makes from any trainer's file: converted, loaded and fused at this scale."""
     converted = WanLoraLoaderMixin.lora_state_dict(dict(state))
     model = make_model(base)
     model.load_lora_adapter(converted, adapter_name="a", prefix="transformer", **metadata)
@@ -107,7 +107,7 @@ def main():
 
     underscored = {}
     cross = {f"attn2.{ours}": f"cross_attn.{theirs}" for ours, theirs in zip(["to_q", "to_k", "to_v", "to_out.0"], "qkvo")}
-    every = {**ORIGINAL, **cross}  # diffusers' converter takes nothing less
+    every = {**ORIGINAL, **cross}  # diffusers' converter needs all of them
     for target, (a, b) in pairs(2, base, every).items():
         stem = "lora_unet_blocks_0_" + every[target].replace(".", "_")
         underscored[f"{stem}.lora_down.weight"], underscored[f"{stem}.lora_up.weight"] = a, b
@@ -124,7 +124,7 @@ def main():
               metadata={"format": "pt", "lora_adapter_metadata": json.dumps(metadata)})
     save_changed("diffusers", base, fused(base, plain, 0.75, metadata=metadata))
 
-    # Deltas, as LightX2V writes them, with strength 0.5. Half of the layers have a pair, too; no alpha.
+    # Deltas, as LightX2V writes them, are applied with strength 0.5. Half of the layers also have a pair, without alpha.
     deltas, expected = {}, {k: v.clone() for k, v in base.items()}
     names = {"self_attn.norm_q.diff": "attn1.norm_q.weight", "norm3.diff": "norm2.weight", "norm3.diff_b": "norm2.bias",
              "self_attn.q.diff_b": "attn1.to_q.bias", "diff_m": "scale_shift_table", "cross_attn.q.diff": "attn2.to_q.weight"}

@@ -1,4 +1,4 @@
-"""What PEFT makes of patterns: patterns.json, by its own get_pattern_key, and adapters whose scales go by patterns.
+"""Records how PEFT applies patterns: makes patterns.json, by its own get_pattern_key, and adapters whose scales depend on patterns.
 
 peft 0.21.2, diffusers 0.42.1, torch 2.11.0, Python 3.11. Seed 11.
 
@@ -6,10 +6,8 @@ peft 0.21.2, diffusers 0.42.1, torch 2.11.0, Python 3.11. Seed 11.
 
 patterns.json has names and, for each list of keys, which of them each name gets (a letter for each name: the key's place, a
 dot for none, ! where Python's `re` refuses the pattern). peft_regex/ and lokr_ranks/ are folders of PEFT's,
-peft_regex's with its keys in an order other than the sorted one; diffusers_ranks.safetensors is what
-diffusers writes of an adapter whose ranks and alphas differ, with keys that begin with ^.
-NAME.merged.safetensors are the tensors that each changes.
-"""
+the keys of peft_regex are not in sorted order; diffusers_ranks.safetensors is written by diffusers from an adapter whose ranks and alphas differ,
+with keys that begin with ^. NAME.merged.safetensors are the tensors that each changes."""
 import json
 import re
 import shutil
@@ -155,7 +153,7 @@ def fits(keys):
 
 
 def write_patterns():
-    warnings.simplefilter("ignore")  # Python's of sets within sets
+    warnings.simplefilter("ignore")  # Python warns of sets within sets
     lists = [{"keys": keys, "fits": fits(keys)} for keys in KEYS]
     lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in lists)
     (HERE / "patterns.json").write_text(f'{{"names": {json.dumps(NAMES, ensure_ascii=False)},\n"lists": [\n{lines}]}}\n')

@@ -1,4 +1,4 @@
-"""Golden files of CLIP's vision model and of the pictures it is given.
+"""Makes golden files of CLIP's vision model and of its input pictures.
 
     python tests/golden/clip_vision/make.py        (torch 2.11.0, transformers 5.23.0, safetensors, Pillow 13.0, NumPy 2.4; seeds 30, 31)
 

@@ -1,4 +1,4 @@
-"""Tiny models of two experts (Wan2.2 A14B), and what diffusers makes with them.
+"""Makes tiny models of two experts (Wan2.2 A14B), and diffusers' results with them.
 
     python tests/golden/experts/make.py    (torch 2.11.0, diffusers 0.42.1, transformers 5.23.0, Pillow, safetensors; seed 31)
 
@@ -38,7 +38,7 @@ from precision import float64  # noqa: E402
 torch.set_num_threads(1)
 COMMON = dict(prompt="the red cat moves, a bee sings", negative_prompt="ugly", num_frames=5, width=48, height=32)
 BOUNDARY = dict(t2v=0.875, i2v=0.9)
-# Shift and number of steps are such that both experts have several steps.
+# The shift and the number of steps are chosen so that both experts take several steps.
 RUNS = {
     "t2v_unipc": dict(case="t2v", sampler="unipc", num_inference_steps=12, flow_shift=5.0, guidance_scale=4.0, guidance_scale_2=3.0, seed=3),
     "t2v_euler": dict(case="t2v", sampler="euler", num_inference_steps=9, flow_shift=3.0, guidance_scale=3.0, guidance_scale_2=6.0, seed=4),
@@ -132,7 +132,7 @@ def reference(pipe, name, run):
 
 
 def pipeline(pipe, run):
-    """diffusers' own call, in float32."""
+    """Runs diffusers' own pipeline in float32."""
     pipe.scheduler = generation.scheduler(run["sampler"], run["flow_shift"])
     pipe.set_progress_bar_config(disable=True)
     given = {k: run[k] for k in ("num_inference_steps", "guidance_scale", "guidance_scale_2")}

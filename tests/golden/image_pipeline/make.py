@@ -1,4 +1,4 @@
-"""Tiny whole image-to-video models, and what diffusers makes of a picture with them.
+"""Makes tiny complete image-to-video models, and diffusers' results with them from a picture.
 
     python tests/golden/image_pipeline/make.py    (torch 2.11.0, diffusers 0.42.1, transformers 5.23.0, Pillow 13.0, safetensors; seed 23)
 
@@ -38,7 +38,7 @@ from clip_pictures import processor  # noqa: E402
 from precision import float64  # noqa: E402
 
 torch.set_num_threads(1)
-TOKENS = 5  # of CLIP's vision model, for a picture
+TOKENS = 5  # tokens of a picture in CLIP's vision model
 COMMON = dict(prompt="the red cat moves, a bee sings", negative_prompt="ugly", num_frames=9, guidance_scale=4.0, flow_shift=3.0)
 RUNS = {
     "ti2v_unipc": dict(case="ti2v", sampler="unipc", width=96, height=64, num_inference_steps=12, seed=7),
@@ -85,7 +85,7 @@ def make_model(case, rng, tokenizer, t5):
 
 
 def clip(pipe):
-    """Gives the pipeline the vision model and the processor, the same ones for all."""
+    """Gives the pipeline the vision model and the processor; they are the same for all pipelines."""
     model = rm.image_encoder(random.Random(24), hidden_size=12, intermediate_size=20, num_hidden_layers=3, num_attention_heads=2)
     with torch.no_grad():
         for p in model.parameters():
@@ -118,7 +118,7 @@ def embeds_in_float64(pipe, pictures):
 
 
 def reference(pipe, run, first, last, embeds):
-    """The pipeline's steps with everything in float64; its own code for the condition and the schedulers."""
+    """Does the pipeline's steps with everything in float64, using its own code for the condition and the schedulers."""
     z, scale = pipe.vae.config.z_dim, pipe.vae_scale_factor_spatial
     frames = (COMMON["num_frames"] - 1) // 4 + 1
     noise = torch.randn(1, z, frames, run["height"] // scale, run["width"] // scale, generator=torch.Generator().manual_seed(run["seed"]))
@@ -153,7 +153,7 @@ def reference(pipe, run, first, last, embeds):
 
 
 def pipeline(pipe, run, first, last, embeds):
-    """diffusers' own call, in float32."""
+    """Runs diffusers' own pipeline in float32."""
     pipe.scheduler = generation.scheduler(run["sampler"], COMMON["flow_shift"])
     pipe.set_progress_bar_config(disable=True)
     if embeds is not None:

@@ -20,7 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def scene(width, height):
-    """Gradients, a disc with a hard edge and mild noise: something for every part of a decoder."""
+    """Draws gradients, a disc with a hard edge and mild noise, so that every part of a decoder has something to do."""
     rng = np.random.default_rng(7)
     y, x = np.mgrid[0:height, 0:width].astype(np.float64)
     out = np.stack([255 * x / width, 255 * y / height, 128 + 100 * np.sin(x / 5) * np.cos(y / 7)], -1)
@@ -77,12 +77,12 @@ def main():
         with open(os.path.join(HERE, f"crop_{width}x{height}.rgb"), "wb") as f:
             f.write(out.tobytes())
 
-    # A PNG whose pixel data stops half way although all chunks and sums are right.
+    # The pixel data of this PNG stops halfway although all chunks and checksums are right.
     header = struct.pack(">IIBBBBB", 48, 33, 8, 2, 0, 0, 0)
     rows = b"".join(b"\0" + rgb[y].tobytes() for y in range(16))
     with open(os.path.join(HERE, "short_data.png"), "wb") as f:
         f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
-    # An iTXt comment as another program would write it.
+    # This adds an iTXt comment as another program would write it.
     from PIL.PngImagePlugin import PngInfo
     info = PngInfo()
     info.add_itxt("Comment", "größer ✓", lang="de", tkey="Kommentar")

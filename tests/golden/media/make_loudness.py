@@ -4,7 +4,7 @@
     python3 make_loudness.py      (pyloudnorm 0.2.0, transformers 5.23.0, NumPy 2.4)
 
 loudness.txt has lines of: rate, samples, gain, pause (1 or 0) and pyloudnorm's loudness of sound(rate, samples, gain, pause) in double
-precision. The sounds are whole numbers times powers of two, which the test makes again exactly. standardised.f32 is what
+precision. The sounds are whole numbers times powers of two, which the test reproduces exactly. standardised.f32 is what
 Wav2Vec2FeatureExtractor(do_normalize=True) makes of sound(16000, 1999, 0.25, 1) + 0.125 (raw float32).
 """
 import os
@@ -19,7 +19,7 @@ FLAT = (1, 1, 1, 1, 1, 1, 1)
 
 
 def sound(rate, count, gain, pause):
-    """Noise of a linear congruential generator and a square wave of 440 Hz, of a loudness that changes seven times."""
+    """Noise of a linear congruential generator and a square wave of 440 Hz, whose loudness changes seven times."""
     state, out = 1, np.empty(count)
     for i in range(count):
         state = (state * 1664525 + 1013904223) % 2**32
@@ -39,7 +39,7 @@ def loudness():
                     count = int(np.ceil(seconds * rate))
                     samples = sound(rate, count, gain, pause)
                     value = meter.integrated_loudness(samples)
-                    # A caller that hands it float32 has the filters' results rounded: no difference that matters.
+                    # If the caller passes float32, the filters' results are rounded, which makes no difference that matters.
                     rounded = meter.integrated_loudness(samples.astype(np.float32))
                     assert value == rounded or abs(value - rounded) < 1e-6, (value, rounded)
                     lines.append(f"{rate} {count} {gain!r} {pause} {float(value)!r}\n")

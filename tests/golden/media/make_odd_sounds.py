@@ -3,9 +3,9 @@
 
     python3 make_odd_sounds.py     (soundfile 0.14.0 with libsndfile 1.2, NumPy 2.4; seed 13)
 
-Each line has a name, the file's bytes, its rate, its channels and the mean of its channels as float32, bytes as hex digits. Containers
-and codings that libsndfile writes are read back by it (long.flac, long.mp3 and long.ogg are for tests that cut them); the other files are a wav file of 16 bits put together byte by byte, whose samples are known. (The serial number in long.ogg is another one each time.)
-"""
+Each line has a name, the file's bytes, its rate, its channels and the mean of its channels as float32, with the bytes as hex digits. Containers
+and codings that libsndfile writes are read back by it (long.flac, long.mp3 and long.ogg are for tests that cut them); the other files are a wav file
+of 16 bits put together byte by byte, whose samples are known. (The serial number in long.ogg differs each time.)"""
 import io
 import os
 import struct
@@ -91,7 +91,7 @@ def main():
     add("placeholder-behind-list", wav(odd, chunk(b"fmt ", FMT), chunk(b"data", DATA, 0x7FFFF000), told=0x7FFFF024), RIGHT, 1)
     add("riff-zero", wav(chunk(b"fmt ", FMT), chunk(b"data", DATA), told=0), RIGHT, 1)
     add("fmt-of-18", wav(chunk(b"fmt ", FMT + bytes(2)), chunk(b"data", DATA)), RIGHT, 1)
-    # Long enough to be cut, and simple enough to be short: eight frames of flac, and more of the others.
+    # These sounds are long enough to be cut, and simple enough that the files are small: eight frames of flac, and more of the others.
     t = np.arange(30000)
     tone = (np.round(np.sin(t * 0.09) * 20) * np.where(t // 3000 % 2, 256, 512)).astype(np.int16)
     for name, form, coding in (("long.flac", "FLAC", "PCM_16"), ("long.mp3", "MP3", "MPEG_LAYER_III"), ("long.ogg", "OGG", "VORBIS")):

@@ -4,7 +4,7 @@
     python3 make_sound.py        (librosa 0.11.0 with python-soxr 1.1.0, NumPy 2.4; seed 7)
 
 sound.f32 is a sweep with noise; sound_RATE.f32 is librosa.resample(sound, orig_sr=RATE, target_sr=16000), whose default is soxr's
-HQ; sound_16000_TO.f32 go the other way. Raw float32.
+HQ; sound_16000_TO.f32 go the other way. All are raw float32.
 """
 import os
 

@@ -27,7 +27,7 @@ def put(name, samples):
 
 
 def sweep(rate, channels, count):
-    """Two tones whose pitch rises, each channel another; soft at both ends."""
+    """Two tones whose pitch rises, different in each channel, faded at both ends."""
     t = np.arange(count) / rate
     window = np.sin(np.pi * (np.arange(count) + 0.5) / count) ** 0.5
     noise = np.random.default_rng(9).normal(size=(count, channels)) * 0.01

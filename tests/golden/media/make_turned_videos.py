@@ -3,8 +3,7 @@
 
     python3 make_turned_videos.py      (imageio-ffmpeg 0.8.1, which brings ffmpeg 9.0.2)
 
-Each line has a name, the file's bytes, width, height and the first frame's RGB pixels as ffmpeg writes them out, with its autorotate, bytes as
-hex digits.
+Each line has a name, the file's bytes, width, height and the first frame's RGB pixels as ffmpeg with autorotate writes them; bytes are hex digits.
 """
 import os
 import re
@@ -28,7 +27,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         plain = os.path.join(folder, "source.mp4")
         # The picture is smooth, so that all ways of enlarging chroma agree, and it differs in each of the
-        # eight orientations. The encoder's note on itself is taken out.
+        # eight orientations. The text in which the encoder describes itself is removed.
         picture = "gradients=size=32x16:rate=5:duration=0.2:n=3:c0=red:c1=green:c2=blue:x0=0:y0=0:x1=31:y1=15:seed=3"
         ffmpeg("-f", "lavfi", "-i", picture, "-frames:v", "1", "-c:v", "libx264", "-crf", "1", "-pix_fmt", "yuv420p", "-bsf:v",
                "filter_units=remove_types=6", *EXACT, plain)
@@ -50,17 +49,17 @@ def main():
                         add(f"turned{angle}{'mirrored' if flip else ''}.{container}", "-display_rotation", str(angle), *flip)
         add("turned90.mov", "-display_rotation", "90")
         add("turned180mirrored.mov", "-display_rotation", "180", "-display_hflip")
-        # Said by the pictures themselves, in a note of H.264 (its angle is of the picture, counter-clockwise).
+        # Here the orientation is in an SEI message of H.264, whose angle is that of the picture, counter-clockwise.
         noted = os.path.join(folder, "noted.mp4")
         ffmpeg("-f", "lavfi", "-i", picture, "-frames:v", "1", "-c:v", "libx264", "-crf", "1", "-pix_fmt", "yuv420p", *EXACT, noted)
         for angle, container in ((90, "mp4"), (270, "mkv")):
             add(f"note{angle}.{container}", source=noted, note=f"h264_metadata=display_orientation=insert:rotate={angle}")
-        # Cut by an edit list: one of ten frames is shown.
+        # An edit list cuts this video: one of ten frames is shown.
         long = os.path.join(folder, "long.mp4")
         ffmpeg("-f", "lavfi", "-i", picture.replace("duration=0.2", "duration=2"), "-c:v", "libx264", "-g", "99", "-pix_fmt", "yuv420p", "-bsf:v",
                "filter_units=remove_types=6", *EXACT, long)
         add("edited.mp4", "-ss", "1.61", source=long)
-        # These have what a player would heed and the reader only mentions: HDR curves, pixels that are not square, unequal times.
+        # These have properties that a player would apply and that the reader only mentions: HDR curves, pixels that are not square, unequal times.
         for curve, code in (("smpte2084", 16), ("arib-std-b67", 18)):
             hdr = os.path.join(folder, f"{curve}-source.mp4")
             ffmpeg("-f", "lavfi", "-i", picture, "-frames:v", "1", "-vf", "scale=out_color_matrix=bt2020nc:out_range=tv,format=yuv420p10le,setparams="

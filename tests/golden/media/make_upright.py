@@ -3,9 +3,8 @@
 
     python3 make_upright.py        (Pillow 13.0, NumPy 2.4; seed 11)
 
-Each line has a name, the file's bytes, width, height and the pixels of ImageOps.exif_transpose(Image.open(file)).convert("RGB"), bytes as hex
-digits. Where Pillow gives up because of a damaged EXIF, the pixels are those of the file as it is stored, and the name ends in "!".
-"""
+Each line has a name, the file's bytes, width, height and the pixels of ImageOps.exif_transpose(Image.open(file)).convert("RGB"), where bytes are hex
+digits. Where Pillow gives up because of a damaged EXIF, the pixels are those of the file as it is stored, and the name ends in "!"."""
 import io
 import os
 import struct
@@ -36,7 +35,7 @@ def saved(image, kind, **options):
 
 
 def tiff(value=6, order="<", kind=3, count=1, before=(), magic=42, value_bytes=None, entries=None):
-    """An EXIF with one directory; `before` holds whole entries that come before the orientation."""
+    """An EXIF block with one directory; `before` holds whole entries that come before the orientation."""
     own = [struct.pack(order + "HHL", 0x0112, kind, count) + (value_bytes or struct.pack(order + "HH", value, 0))]
     directory = list(before) + (own if entries is None else entries)
     head = (b"II" if order == "<" else b"MM") + struct.pack(order + "HL", magic, 8)
@@ -58,7 +57,7 @@ def chunk(kind, data):
 
 
 def png(*chunks, behind=False):
-    """Chunks before the pixels, or behind them."""
+    """A PNG with extra chunks before or after the pixels."""
     whole = saved(Image.fromarray(PIXELS), "png")
     at = whole.index(b"IEND" if behind else b"IDAT") - 4
     return whole[:at] + b"".join(chunks) + whole[at:]
@@ -74,7 +73,7 @@ def raw_profile(exif, width=72):
 
 
 def webp(flags, *chunks):
-    """VP8X with these flags, then chunks in the order given; None stands for the picture."""
+    """A WebP that has VP8X with these flags, then chunks in the order given; None stands for the picture."""
     still = saved(Image.fromarray(PIXELS), "webp", lossless=True)[12:]
     riff = lambda kind, data: kind + struct.pack("<I", len(data)) + data + bytes(len(data) % 2)
     size = lambda n: struct.pack("<I", n - 1)[:3]
@@ -120,7 +119,7 @@ def orientations():
 
 
 def odd_exif():
-    rational = struct.pack("<L", 26)  # behind one entry and the end of the directory
+    rational = struct.pack("<L", 26)  # the offset after one entry and the end of the directory
     cases = {
         "zero": tiff(0), "nine": tiff(9), "large": tiff(65535), "big-endian": tiff(6, ">"),
         "long": tiff(kind=4, value_bytes=struct.pack("<L", 6)), "long-big": tiff(order=">", kind=4, value_bytes=struct.pack(">L", 6)),
@@ -146,7 +145,7 @@ def odd_exif():
 
 
 def colours():
-    """Transparency is dropped, not laid on anything; 16 bits lose the lower 8."""
+    """Transparency is dropped without blending with a background; values of 16 bits lose the lower 8."""
     ramp = np.arange(15, dtype=np.uint8).reshape(3, 5) * 17
     rgba = np.dstack([PIXELS, ramp])
     add("rgba-png", saved(Image.fromarray(rgba), "png"))
@@ -178,7 +177,7 @@ def animations():
     exif = Image.Exif()
     exif[0x0112] = 6
     add("animated-turned-webp", saved(frames[0], "webp", lossless=True, exif=exif.tobytes(), **more))
-    # A first frame that is smaller than the canvas.
+    # The first frame is smaller than the canvas.
     still = saved(Image.fromarray(PIXELS), "webp", lossless=True)[12:]
     u24 = lambda n: struct.pack("<I", n)[:3]
     anmf = u24(1) + u24(2) + u24(4) + u24(2) + u24(100) + b"\0" + still

@@ -1,4 +1,4 @@
-"""CIE Lab and the matching of colours written down in torch, by the definition of Lab (D65, 2 degrees) and of sRGB; make_colors.py
+"""CIE Lab and colour matching in torch, written from the definitions of Lab (D65, 2 degrees) and sRGB; make_colors.py
 compares it with scikit-image."""
 
 import torch
@@ -8,7 +8,7 @@ WHITE = torch.tensor([0.95047, 1.0, 1.08883], dtype=torch.float64)
 
 
 def lab_of(rgb):
-    """[..., 3] in [0, 1] -> L, a, b."""
+    """Converts [..., 3] in [0, 1] to L, a, b."""
     linear = torch.where(rgb > 0.04045, ((rgb.clamp(min=0.04) + 0.055) / 1.055) ** 2.4, rgb / 12.92)
     t = linear @ XYZ_OF_RGB.T.to(rgb.dtype) / WHITE.to(rgb.dtype)
     x, y, z = torch.where(t > 0.008856, t.clamp(min=0.008) ** (1 / 3), 7.787 * t + 16 / 116).unbind(-1)
@@ -24,16 +24,16 @@ def rgb_of(lab):
 
 
 def statistics(picture):
-    """[..., H, W, 3] in [-1, 1] -> mean and deviation of each channel of Lab, [..., 1, 1, 3]."""
+    """Returns mean and deviation of each Lab channel, [..., 1, 1, 3], of pictures [..., H, W, 3] in [-1, 1]."""
     lab = lab_of(((picture + 1) / 2).clamp(0, 1))
     return lab.mean((-3, -2), keepdim=True), lab.std((-3, -2), keepdim=True, unbiased=False)
 
 
 def match_colors(frames, picture, strength):
-    """frames [n, H, W, 3] and picture [H, W, 3] in [-1, 1] -> the frames with the picture's mean and deviation of each channel."""
+    """Gives frames [n, H, W, 3] the mean and deviation of each channel of the picture [H, W, 3], all in [-1, 1]."""
     (mean, deviation), (wanted, spread) = statistics(frames), statistics(picture)
     v = ((frames + 1) / 2).clamp(0, 1)
-    # What a frame of one colour deviates by is rounding.
+    # In a frame of one colour the deviation is only rounding.
     factor = torch.where(deviation < 1e-9, torch.zeros_like(deviation), spread / deviation.clamp(min=1e-9))
     corrected = rgb_of((lab_of(v) - mean) * factor + wanted)
     return 2 * ((1 - strength) * v + strength * corrected) - 1

@@ -1,10 +1,10 @@
-"""Golden values of match_colors: what scikit-image makes of small frames -> colors.json beside this file.
+"""Writes golden values of match_colors, computed by scikit-image on small frames, to colors.json beside this file.
 
 Made with Python 3.11, numpy 2.4.6, scikit-image 0.26.0 (scipy 1.17.1), torch 2.11.0, seed 20261125:
     python tests/golden/ops/make_colors.py
 Frames and picture are float32 in about [-1, 1]; rgb2lab, lab2rgb and the statistics run in float64. "lab" is the picture's mean and
-deviation of each channel. Cases: usual pictures, strong ones of which much is clipped, nearly grey ones, frames and pictures of one
-colour, one pixel."""
+deviation of each channel. The cases are usual pictures, strong colours of which many are clipped, nearly grey pictures, frames and pictures of one
+colour, and one pixel."""
 
 import json
 import pathlib
@@ -22,7 +22,7 @@ def expected(frames, picture, strength):
     for frame in unit(frames):
         own, corrected = color.rgb2lab(frame), color.rgb2lab(frame)
         for k in range(3):
-            if np.ptp(own[..., k]) == 0:  # numpy's mean of equal values need not be that value
+            if np.ptp(own[..., k]) == 0:  # numpy's mean of equal values may differ from the value by rounding
                 corrected[..., k] = wanted[..., k].mean()
             else:
                 corrected[..., k] = (own[..., k] - own[..., k].mean()) * (wanted[..., k].std() / own[..., k].std()) + wanted[..., k].mean()

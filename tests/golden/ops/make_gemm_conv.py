@@ -1,4 +1,4 @@
-"""Golden values of the linear layer and the convolutions, from PyTorch and diffusers' Wan VAE modules in float64.
+"""Makes golden values of the linear layer and the convolutions, from PyTorch and diffusers' Wan VAE modules in float64.
 
 Made with Python 3.11, torch 2.11.0, diffusers 0.42.1, seed 20260611:
     python tests/golden/ops/make_gemm_conv.py
@@ -50,12 +50,12 @@ with torch.no_grad():
         gelu_tanh=F.gelu(t, approximate="tanh"), gelu_erf=F.gelu(t),
         gated=res + gate[row.long()] * (F.gelu(t, approximate="tanh") * mul))
 
-    # A clip of 1 + 2 frames through the streaming module: zero history, then one frame, then the cache is full.
+    # A clip of 1 + 2 frames goes through the streaming module: first the history is zero, then it has one frame, then the cache is full.
     conv = fill(WanCausalConv3d(3, 5, 3, padding=1))
     x = rand(1, 3, 4, 5, 4)
     add("causal_conv3d", x=last(x), weight=conv.weight, bias=conv.bias, y=last(conv(x)))
 
-    # The time convolutions of the up- and downsampler, each with the frames that its cache would hold.
+    # The time convolutions of the up- and downsampler get the frames that their caches would hold.
     up = fill(WanCausalConv3d(4, 6, (3, 1, 1), padding=(1, 0, 0)))
     x, cache = rand(1, 4, 2, 3, 2), rand(1, 4, 2, 3, 2)
     add("time_up", x=last(x), cache=last(cache), weight=up.weight, bias=up.bias, y=last(up(x, cache)))

@@ -1,4 +1,4 @@
-"""Golden values of the ops whose cases op_cases.py makes, one draw of each.
+"""Makes golden values of the ops: one draw of each case of op_cases.py.
 
 Made with Python 3.11, torch 2.11.0, diffusers 0.42.1, transformers 5.23.0, seed 20261121:
     python tests/golden/ops/make_ops.py

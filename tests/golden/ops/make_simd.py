@@ -1,4 +1,4 @@
-"""Golden values of the ops that src/ops computes with Highway, from PyTorch and the models' own modules.
+"""Makes golden values of the ops that src/ops computes with Highway, from PyTorch and the models' own modules.
 
 Made with Python 3.11, torch 2.11.0, diffusers 0.42.1, transformers 5.23.0, seed 20240607:
     python tests/golden/ops/make_simd.py
@@ -81,7 +81,7 @@ with torch.no_grad():
     add("qk_norm_rope_wan", x=x, weight=norm.weight, grid=torch.tensor(grid, dtype=torch.int64), normed=norm(x),
         y=rotated.flatten(2))
 
-    # Activations on a grid that reaches both tails; float64 inside, rounded once
+    # Activations on a grid that reaches both tails, computed in float64 and rounded once
     x = torch.cat([torch.linspace(-12, 12, 97), torch.tensor([0.0, -0.0, 1e-6, -1e-6, 1e-30, 80.0, -80.0, 700.0])])
     wide = x.double()
     add("activation", x=x, silu=F.silu(wide), gelu_tanh=F.gelu(wide, approximate="tanh"), gelu_erf=F.gelu(wide))

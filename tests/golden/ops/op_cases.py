@@ -1,8 +1,7 @@
-"""Cases of the ops with the results of PyTorch, diffusers and transformers: small random shapes, new ones
-each call.
+"""Cases of the ops with the results of PyTorch, diffusers and transformers: small random shapes, different in each call.
 
 A case is {"op", "options", "inputs": {name: tensor}, "outputs": {name: (expected, bound)}}. Expected values come from
-float64 (the reference's float32 error sets the bound: error max|y - R| / max|R| up to three times it, at least FLOOR32);
+float64 (the bound on the error max|y - R| / max|R| is three times the reference's float32 error, and at least FLOOR32);
 float64 inputs have the bound FLOOR64; bound 0 means equal bytes. make_ops.py stores some of them as golden values,
 tests/reference/ops.py draws fresh ones."""
 
@@ -76,7 +75,7 @@ def rotate(x, cos, sin, halves=False):
     if halves:
         return apply_rotary_pos_emb(x, x, torch.cat([cos, cos], -1)[None], torch.cat([sin, sin], -1)[None], unsqueeze_dim=2)[0]
     wide = (cos.repeat_interleave(2, -1), sin.repeat_interleave(2, -1))
-    # diffusers' own helper rotates in float32; in float64 the same formula is written out
+    # diffusers' own helper rotates in float32, so for float64 the same formula is written out here
     if x.dtype == torch.float32 and not x.requires_grad:
         return apply_rotary_emb(x, wide, sequence_dim=1)
     pairs = x.unflatten(-1, (-1, 2))
@@ -183,7 +182,7 @@ def elementwise_cases(rng):
     t["logvar"][0, 0] = 25
 
     def draw(t):
-        if t["mean"].dtype == torch.float32 and not t["mean"].requires_grad:  # diffusers' own, with the noise it would draw
+        if t["mean"].dtype == torch.float32 and not t["mean"].requires_grad:  # diffusers' own class, with the noise that it would draw
             d = DiagonalGaussianDistribution(torch.cat([t["mean"][None], t["logvar"][None]], 1))
             return d.mean[0] + d.std[0] * t["noise"]
         return t["mean"] + torch.exp(0.5 * t["logvar"].clamp(-30, 20)) * t["noise"]
@@ -196,7 +195,7 @@ def elementwise_cases(rng):
 
 
 def norm_cases(rng):
-    # Rows of two values are left out: their gradient is what cancellation leaves, and has no accuracy to compare.
+    # Rows of two values are left out: cancellation leaves their gradient without any accuracy to compare.
     m, c = rng.randint(1, 9), rng.randint(5, 90)
     x, weight, bias = torch.randn(m, c) * 2 + rng.choice([0, 3]), torch.randn(c), torch.randn(c)
     t = {"x": x, "weight": weight}
@@ -235,7 +234,7 @@ def norm_cases(rng):
         norm = lambda t: F.normalize(t["x"], dim=1) * c ** 0.5 * t["gamma"]
         made = gradient_case("channel_norm_backward", {"silu": silu}, t, lambda t: {"y": F.silu(norm(t)) if silu else norm(t)},
                              {"x": "dx", "gamma": "dgamma"})
-        # The gradient at the zero position is divided by 1e-12 and would set the scale of the error: it gets no gradient.
+        # The gradient at the zero position is divided by 1e-12 and would dominate the scale of the error, so this position gets no gradient.
         made["inputs"]["dy"][0] = 0
         made["outputs"]["dx"][0][0] = 0
         yield made
@@ -269,7 +268,7 @@ def quantize_cases(rng):
             yield {"op": "quantize", "options": options, "inputs": {"x": x}, "outputs": {"q": (q, 0), "scale": (scale, 0)}}
             y = q.view(dtype).float() * expand(scale, br, bc)
             yield {"op": "dequantize", "options": options, "inputs": {"q": q, "scale": scale}, "outputs": {"y": (y, 0)}}
-        # A given scale of 1: every tie of the format, both ends of its range, NaN and Inf.
+        # With a given scale of 1, the values are every tie of the format, both ends of its range, NaN and Inf.
         values = torch.arange(256, dtype=torch.uint8).view(dtype).float()
         values = values[values.isfinite()].sort().values
         x = torch.cat([values, (values[1:] + values[:-1]) / 2, torch.nextafter(values, torch.tensor(math.inf)),

@@ -1,4 +1,4 @@
-"""A tiny whole model in both layouts, and what diffusers makes of a prompt with it.
+"""Makes a tiny complete model in both layouts, and diffusers' results with it from a prompt.
 
     python tests/golden/pipeline/make.py        (torch 2.11.0, diffusers 0.42.1, transformers 5.23.0, safetensors)
 
@@ -55,7 +55,7 @@ def save_model(pipe):
     folder = HERE / "model"
     shutil.rmtree(folder, ignore_errors=True)
     pipe.save_pretrained(folder)
-    for part in ("transformer", "vae"):  # bf16 files: what the published models hold
+    for part in ("transformer", "vae"):  # the published models have bf16 files
         file = folder / part / "diffusion_pytorch_model.safetensors"
         save_file({k: v.to(torch.bfloat16) for k, v in load_file(file).items()}, file)
     (folder / "generation_config.json").write_text(json.dumps(dict(
@@ -90,7 +90,7 @@ def main():
     dit = rm.transformer(rng, attention_head_dim=12, num_attention_heads=2, in_channels=16, out_channels=16, text_dim=24, ffn_dim=40,
                          num_layers=2)
     t5 = rm.text_encoder(rng, d_model=24, vocab_size=64, d_kv=8, num_heads=2, d_ff=40, num_layers=2)
-    defaults = inspect.signature(AutoencoderKLWan.__init__).parameters  # the published statistics: the original layout means them
+    defaults = inspect.signature(AutoencoderKLWan.__init__).parameters  # the original layout has the published statistics
     vae = rm.vae(rng, base_dim=2, z_dim=16, num_res_blocks=2, latents_mean=list(defaults["latents_mean"].default),
                  latents_std=list(defaults["latents_std"].default))
     for part in (dit, t5, vae):
@@ -108,7 +108,7 @@ def main():
     golden["noise"] = start
     torch.manual_seed(5)
     golden["video"], golden["latents"] = torch.rand(2, 3, 5, 16, 24) * 2 - 1, torch.randn(2, 16, 2, 2, 3)
-    with torch.no_grad():  # norms over two channels amplify float32 rounding: its error is what the bounds need
+    with torch.no_grad():  # norms over two channels amplify float32 rounding, and the bounds need the resulting error
         posterior = vae.encode(golden["video"]).latent_dist
         single = dict(decoded=vae.decode(golden["latents"]).sample, mean=posterior.mean, logvar=posterior.logvar)
     with torch.no_grad(), float64():

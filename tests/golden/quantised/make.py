@@ -1,5 +1,5 @@
-"""Golden files of quantised models: small random ones, what the gguf package or torch makes of their weights in float32, and
-what the reference's models compute with those in float64.
+"""Makes golden files of quantised models: small random models, their weights dequantised to float32 by the gguf package or torch, and the results of
+the reference's models with those weights in float64.
 
     python tests/golden/quantised/make.py     (torch 2.11.0, diffusers 0.42.1, transformers 5.23.0, gguf 0.19.0, peft 0.21.2, safetensors)
 
@@ -36,12 +36,12 @@ torch.set_num_threads(1)
 
 DIT = dict(num_attention_heads=2, attention_head_dim=16, in_channels=4, out_channels=4, text_dim=32, ffn_dim=256, num_layers=2)
 T5 = dict(vocab_size=64, d_model=32, d_kv=16, d_ff=256, num_layers=2, num_heads=2)
-NARROW = [T.Q8_0, T.Q4_0, T.Q4_1, T.Q5_0, T.Q5_1, T.IQ4_NL]  # blocks of 32 values, which rows of 32 are
+NARROW = [T.Q8_0, T.Q4_0, T.Q4_1, T.Q5_0, T.Q5_1, T.IQ4_NL]  # blocks of 32 values, which fit rows of 32
 WIDE = {"wan": [T.Q4_K, T.Q6_K], "t5encoder": [T.Q5_K, T.Q3_K]}  # blocks of 256 values
 
 
 def as_gguf(tensors, kept, folder, architecture, names=lambda name: name):
-    """Writes the matrices but `kept` as blocks, each of another type; returns what they mean."""
+    """Writes all matrices except `kept` as blocks of alternating types; returns the values that they stand for."""
     narrow, wide = iter(NARROW * 20), iter(WIDE[architecture])
 
     def kind_of(name, w):
@@ -55,7 +55,7 @@ def as_gguf(tensors, kept, folder, architecture, names=lambda name: name):
 
 
 def as_scaled(tensors, kept, folder, prefix=""):
-    """Writes the matrices but `kept` as 8-bit values, each in another way; returns what they mean."""
+    """Writes all matrices except `kept` as 8-bit values in alternating ways; returns the values that they stand for."""
     marker = lambda text: torch.tensor(list(json.dumps({"format": text}).encode()), dtype=torch.uint8)  # noqa: E731
     stored, meant, count = {}, {}, 0
     for name, w in tensors.items():
@@ -71,7 +71,7 @@ def as_scaled(tensors, kept, folder, prefix=""):
         codes = parts / scale
         codes = torch.round(codes).to(torch.int8) if most == 127 else codes.to(torch.float8_e5m2 if way == 4 else torch.float8_e4m3fn)
         stored[layer + ".weight"], meant[name] = codes.reshape(w.shape), (codes.float() * scale).reshape(w.shape)
-        if way in (0, 2):  # ComfyUI's first kind; musubi-tuner's blocks
+        if way in (0, 2):  # ComfyUI's first kind, or musubi-tuner's blocks
             stored[layer + ".scale_weight"] = scale.reshape(1) if way == 0 else scale
         elif way == 1:  # LightX2V's rows
             stored[layer + ".weight_scale"] = scale.reshape(-1, 1)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Golden values of torch's CPU normal generator -> cpu_normal.json beside this file.
+"""Writes golden values of torch's CPU normal generator to cpu_normal.json beside this file.
 
 Versions: torch 2.11.0, with ATEN_CPU_CAPABILITY=avx2 (avx512 gave the same values);
 seeds 0, 1, 42, 2^31, 2^63 + 5. For each case: the float32 bit patterns (hex) of the first 16 and last 18 values,

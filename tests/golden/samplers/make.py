@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Golden schedules and trajectories of diffusers' flow schedulers -> diffusers.json beside this file.
+"""Writes golden schedules and trajectories of diffusers' flow schedulers to diffusers.json beside this file.
 
 Versions: diffusers 0.42.1, torch 2.11.0 (CPU, float32), numpy. No random numbers.
 Classes and constructor arguments (everything else is the class's default):

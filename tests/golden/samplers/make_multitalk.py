@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Golden timesteps and trajectories of MultiTalk's and InfiniteTalk's sampler -> multitalk.json beside this file.
+"""Writes golden timesteps and trajectories of MultiTalk's and InfiniteTalk's sampler to multitalk.json beside this file.
 
-Versions: torch 2.11.0 (CPU, float32), numpy. No random numbers. What is restated here: n timesteps from 1000 to 1 by
-numpy.linspace in float32, each t/1000 shifted once, s u / (1 + (s - 1) u), times 1000 again; 0 behind them; x moves by
--v (t - t')/1000, where t' is the next timestep. The model is that of make.py.
-"""
+Versions: torch 2.11.0 (CPU, float32), numpy. No random numbers. The sampler restated here has n timesteps from 1000 to 1 by numpy.linspace in
+float32. Each u = t/1000 is shifted once to s u / (1 + (s - 1) u) and multiplied by 1000 again; a 0 follows the last. x moves by -v (t - t')/1000,
+where t' is the next timestep. The model is that of make.py."""
 import json
 import pathlib
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Golden schedules and trajectories of the stochastic DPM-Solver++ and of ComfyUI-WanVideoWrapper's grid -> sde.json beside this file.
+"""Writes golden schedules and trajectories of the stochastic DPM-Solver++ and of ComfyUI-WanVideoWrapper's grid to sde.json beside this file.
 
 Versions: diffusers 0.42.1, torch 2.11.0 (CPU, float32), numpy. No random numbers: the noise is make.py's, and so is the model.
   grid "diffusers"  DPMSolverMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=s,
@@ -7,7 +7,7 @@ Versions: diffusers 0.42.1, torch 2.11.0 (CPU, float32), numpy. No random number
   grid "wrapper"    the same solver, or that of "dpmsolver++", or UniPCMultistepScheduler as in make.py, over the wrapper's list, which
                     is restated here: its schedulers are made with the shift, so that their table of sigmas, float32, begins at
                     0.999 shifted; numpy.linspace from there to 0, n + 1 values without the last, is shifted once more, in float64;
-                    the model is told 1000 sigma cut to whole numbers
+                    the model gets 1000 sigma, cut to whole numbers
 """
 import json
 import pathlib

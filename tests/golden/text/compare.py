@@ -3,13 +3,12 @@
 
     python tests/golden/text/compare.py build/tests/unit/text/text_lines [--seed N] [--count 1000]
 
-Prints the seed; exits with 1 when anything differs. SentencePiece's own NFKC maps and more regular expressions are tried
-besides make.py's variants, and spiece.model files of every kind against libsentencepiece itself. Known and left out: characters
-that Unicode has got since this Python's tables (a mark then moves past others, U+1E08F), or since those of the tokenizers library,
-where it leaves alone what has a decomposition (U+A7F2 and U+1FBF4 under NFKD) and combining marks (or takes U+1CF2 for one);
-[[:punct:]], which has symbols in it or not by the release of Oniguruma. User-defined pieces of a spiece.model that can be put
-into one text in several equally good ways ("aaa" into "aaaa"): libsentencepiece's choice follows from how its sums are rounded.
-"""
+Prints the seed; exits with 1 when anything differs. SentencePiece's own NFKC maps and more regular expressions are tried in addition to make.py's
+variants, and spiece.model files of every kind are compared with libsentencepiece itself. Known differences are left out: characters that Unicode has
+gained since this Python's tables (a mark then moves past others, U+1E08F), or since those of the tokenizers library, which that library then does not
+decompose (U+A7F2 and U+1FBF4 under NFKD) or does not treat as combining marks (or treats as one, U+1CF2); [[:punct:]], which contains symbols or not,
+depending on the release of Oniguruma; and user-defined pieces of a spiece.model that fit a text in several equally good ways ("aaa" in "aaaa"), where
+libsentencepiece's choice depends on the rounding of its sums."""
 import argparse
 import base64
 import io
@@ -36,17 +35,17 @@ STRIP_ACCENTS, DECOMPOSE = StripAccents(), NFKD()
 
 
 def disputed_mark(c):
-    """Whether it is a combining mark has changed since the library's Unicode tables."""
+    """Whether this character is a combining mark has changed since the library's Unicode tables."""
     return unicodedata.category(c).startswith("M") != (STRIP_ACCENTS.normalize_str(c) == "")
 
 
 def unassigned(c):
-    """A character that the Unicode tables of this Python lack, and those of the library, which are older."""
+    """Says whether this Python's Unicode tables lack the character; those of the library, which are older, then lack it, too."""
     return unicodedata.category(c) == "Cn"
 
 
 def newer_decomposition(c):
-    """A character that has a decomposition, which the library's Unicode tables lack."""
+    """Says whether the character has a decomposition that the library's Unicode tables lack."""
     return unicodedata.normalize("NFKD", c) != c and DECOMPOSE.normalize_str(c) == c
 
 
@@ -79,7 +78,7 @@ def full_map(name):
     return base64.b64encode(proto.normalizer_spec.precompiled_charsmap).decode()
 
 
-# What the engine hands to Oniguruma, as the library does.
+# The engine hands these expressions to Oniguruma, as the library does.
 REGEXES = [("a|b+c?", "x"), ("(?:fox|red) *", "cat "), ("(?<=a)b", ""), ("\\p{L}++(?=\\d|!)", "W"), ("[\\p{Ll}&&[^a-c]]{2}", " "),
            ("(\\w)\\1", "y"), ("(?i)FOX\\b", "dog"), ("^\\s+|\\s+$", ""), ("[^\\x00-\\x7F]{2,3}?", "é"), ("\\R|\\t", "▁")]
 
@@ -103,7 +102,7 @@ def repeated_pieces(rng, model, count):
 
 
 def differences(name, command, texts, expected, any_order=False):
-    """any_order: the same pieces in another order are as good."""
+    """Returns what differs. With any_order the same pieces in another order count as equal."""
     lines = "".join(json.dumps(t) + "\n" for t in texts)
     run = subprocess.run(command, input=lines, capture_output=True, text=True)
     if run.returncode:

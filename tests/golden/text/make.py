@@ -135,7 +135,7 @@ def corpus(rng):
     moves = "moves left,jumps up,spins slowly,grows,bounces off the wall,flies over a hill,walks at night".split(",")
     hs, cs, ms = "圆形 方块 三角形 星星 狐狸 猫 小鸟 机器人 鱼".split(), "红色 蓝色 绿色 黄色 黑色".split(), \
         "向左移动 向上跳 慢慢旋转 变大 从墙上弹开 飞过山丘 在夜里行走".split()
-    # Invented words beside the captions, so that the vocabulary has something to fill it.
+    # Invented words join the captions, so that the vocabulary can be filled.
     syllables = "ba ko ri tan sel mo vi dra lun fe gor pin sha tre wo nia cam bel ost ur".split()
     words = ["".join(rng.choice(syllables) for _ in range(rng.randint(2, 4))) for _ in range(1500)]
     han = [chr(c) for c in range(0x4E00, 0x4E00 + 1200, 7)]
@@ -163,7 +163,7 @@ RULES = {"Ａ": "A", "ａ": "a", "ｂ": "b", "，": ",", "！": "!", "\u3000": "
 
 
 def charsmap():
-    """A small precompiled map: sentencepiece compiles it from these rules."""
+    """Returns a small precompiled map, which sentencepiece compiles from these rules."""
     with tempfile.TemporaryDirectory() as folder:
         out = io.BytesIO()
         sentencepiece.SentencePieceTrainer.train(
@@ -269,7 +269,7 @@ def variants(base):
 
 
 def tie_models():
-    """Hand-made vocabularies: equal sums, duplicates, unknowns inside pieces, no white-space handling."""
+    """Returns hand-made vocabularies: equal sums, duplicates, unknowns inside pieces, no white-space handling."""
     def file(vocab, unk_id=0, **sections):
         return dict({"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
                      "pre_tokenizer": None, "post_processor": None, "decoder": None,
@@ -297,7 +297,7 @@ def rules_file(folder):
 
 
 def spiece_kinds(rng):
-    """(name, bytes) of small spiece.model files that differ in what they do to a text."""
+    """Returns (name, bytes) of small spiece.model files that normalise a text differently."""
     sentences = [sentence(rng, ENGLISH) for _ in range(400)] + [
         "".join(rng.choice(CHINESE) for _ in range(8)) for _ in range(100)]
     with tempfile.TemporaryDirectory() as folder:
@@ -338,7 +338,7 @@ def spiece_golden(rng):
 
 
 def fused(processor, text):
-    """The library's ids; a run of what it does not know, or spells in byte pieces, is one unknown id."""
+    """Returns the library's ids, with each run of unknown or byte pieces replaced by one unknown id."""
     out = []
     for id in processor.encode(text):
         id = processor.unk_id() if processor.is_byte(id) else id
@@ -348,7 +348,7 @@ def fused(processor, text):
 
 
 def write(name, value):
-    # One case a line: small differences stay readable.
+    # Each case has its own line, so that small differences stay readable.
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("],[\"", "],\n[\"")
     (HERE / name).write_text(text + "\n")
     print(name, len(text))

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Makes dropped.json: what the tokenizers library cuts off texts that are too long for small/tokenizer.json.
+"""Makes dropped.json: the parts that the tokenizers library cuts off texts that are too long for small/tokenizer.json.
 
     python tests/golden/text/make_dropped.py        # tokenizers 0.23.3; seed 20261126
 
 [{"text", "length", "dropped", "from"}]: dropped is the number of tokens (the end token aside) that its truncation to
-`length` leaves out, and from is the text from the first of these on, from the beginning of its word (of a text without
-spaces from the token itself). Texts are normal forms already, so that offsets mean the same in them and in what is shown.
-"""
+`length` leaves out, and from is the text from the beginning of the word with the first of these tokens (in a text without spaces, from the token
+itself). Texts are already in normal form, so that offsets are the same before and after normalisation."""
 import json
 import pathlib
 import random
@@ -39,7 +38,7 @@ def main():
             if spaced:
                 begin = text.rfind(" ", 0, begin + (text[begin] == " ")) + 1 if text[begin] != " " else begin + 1
             out.append({"text": text, "length": length, "dropped": len(full.ids) - kept, "from": text[begin:]})
-    # Exactly as long as there is room for, and one token more.
+    # One text fits exactly, and one has a token too many.
     text = ENGLISH[0]
     while len(whole.encode(text).ids) < 64:
         text += " " + ENGLISH[0]

@@ -3,9 +3,8 @@
 
     python tests/golden/text/make_encodings.py
 
-encodings.json: [{"file", "lines"}] of what is read; [{"file", "line", "byte", "says"}] of what is refused: where Python's
-decoder stops, counted from 1, the byte within its line.
-"""
+encodings.json has {"file", "lines"} for each file that is read, and {"file", "line", "byte", "says"} for each that is refused: the place where
+Python's decoder stops, counted from 1, the byte within its line."""
 import codecs
 import json
 import pathlib
@@ -38,7 +37,7 @@ def main():
             file = f"{encoding}{'-bom' if mark else ''}-{name}.txt"
             (folder / file).write_bytes(mark + text.encode(encoding))
             read.append({"file": file, "lines": LINES})
-    # Two files of Windows put together, and one whose last line has no end.
+    # These are two Windows files joined together, and one whose last line has no line end.
     joined = codecs.BOM_UTF8 + "a\r\n".encode() + codecs.BOM_UTF8 + "# b\r\nc".encode()
     (folder / "joined.txt").write_bytes(joined)
     read.append({"file": "joined.txt", "lines": ["a", "# b", "c"]})

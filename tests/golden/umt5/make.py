@@ -1,4 +1,4 @@
-"""Golden files of the umT5 text encoder, from transformers' UMT5EncoderModel in float64.
+"""Makes golden files of the umT5 text encoder, from transformers' UMT5EncoderModel in float64.
 
     python tests/golden/umt5/make.py        (torch 2.11.0, transformers 5.23.0, diffusers 0.42.1, safetensors)
 

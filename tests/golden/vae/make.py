@@ -1,4 +1,4 @@
-"""Golden files of the Wan VAE, from diffusers' AutoencoderKLWan in float64.
+"""Makes golden files of the Wan VAE, from diffusers' AutoencoderKLWan in float64.
 
     python tests/golden/vae/make.py [case …]   (torch 2.11.0, diffusers 0.42.1, safetensors, numpy; about a minute)
 
@@ -27,7 +27,7 @@ from safetensors.numpy import save_file
 torch.set_num_threads(2)
 HERE = pathlib.Path(__file__).parent
 
-# The reference upsamples in float32 whatever its dtype; in float64 that would round.
+# The reference upsamples in float32 whatever its dtype, which would round float64.
 autoencoder_kl_wan.WanUpsample.forward = torch.nn.Upsample.forward
 
 CASES = {
@@ -46,7 +46,7 @@ CASES = {
                               out_channels=12, patch_size=2, scale_factor_spatial=16, latents_mean=[-0.3] * 6,
                               latents_std=[0.6] * 6),
                   latents=(3, 2, 3), video=(9, 32, 48), seed=4000),
-    # Shortcuts that change time and channels at once, which the published shape does not have in its decoder.
+    # This case has shortcuts that change time and channels at once, which the published decoder lacks.
     "residual": dict(config=dict(base_dim=6, decoder_base_dim=10, z_dim=4, dim_mult=[1, 1, 2, 2], num_res_blocks=1,
                                  temperal_downsample=[True, False, True], is_residual=True, latents_mean=[0.2] * 4,
                                  latents_std=[1.5] * 4),
@@ -71,7 +71,7 @@ def describe(name, shape, seed):
     if name.endswith("bias"):
         return dict(name=name, shape=shape, seed=seed, bound=0.25, centre=0.0)
     fan_in = math.prod(shape[1:])
-    gain = 1.0 if name == "decoder.conv_out.weight" else 1.5  # a few pixels meet the clamp
+    gain = 1.0 if name == "decoder.conv_out.weight" else 1.5  # so that a few pixels reach the clamp
     return dict(name=name, shape=shape, seed=seed, bound=float(np.float32(gain * math.sqrt(1.0 / fan_in))), centre=0.0)
 
 

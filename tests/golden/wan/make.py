@@ -1,4 +1,4 @@
-"""Golden files of the Wan transformer, from diffusers' WanTransformer3DModel in float64.
+"""Makes golden files of the Wan transformer, from diffusers' WanTransformer3DModel in float64.
 
     python tests/golden/wan/make.py [CASE ...]        (torch 2.11.0, diffusers 0.42.1, transformers 5.23.0, safetensors)
 
@@ -47,7 +47,7 @@ def sample(model, inputs):
     return out if torch.is_tensor(out) else out.sample
 
 
-# InfiniteTalk: the clip's frames and the window's first one.
+# For InfiniteTalk: the number of frames of the clip, and the window's first frame.
 SPEECH = {"talk": (14, 3)}
 
 
@@ -78,10 +78,10 @@ def make(name, seed):
         plane = h // 2 * (w // 2)
         inputs["timestep"] = torch.tensor(timesteps)[:, None].repeat(1, frames * plane)
         inputs["timestep"][:, :plane] = 0
-    if variant == "i2v":  # first-last-frame models: both images as batch items
+    if variant == "i2v":  # first-last-frame models take both images as batch items
         images, rows = (2 * batch, c.pos_embed_seq_len // 2) if c.pos_embed_seq_len else (batch, 9)
         inputs["encoder_hidden_states_image"] = torch.randn(images, rows, c.image_dim)
-    if name in SPEECH:  # the second one without speech
+    if name in SPEECH:  # the second batch item has no speech
         frames_there, start = SPEECH[name]
         inputs["audio_embeds"] = torch.randn(batch, frames_there, 2, 8) * torch.tensor([1.0, 0.0]).view(2, 1, 1, 1)
         inputs["audio_start"] = torch.tensor([start])

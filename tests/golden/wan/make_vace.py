@@ -1,4 +1,4 @@
-"""Golden files of VACE's control blocks, from diffusers' WanVACETransformer3DModel in float64.
+"""Makes golden files of VACE's control blocks, from diffusers' WanVACETransformer3DModel in float64.
 
     python tests/golden/wan/make_vace.py              (torch 2.11.0, diffusers 0.42.1, transformers 5.23.0, safetensors)
 
@@ -28,7 +28,7 @@ SMALL = dict(patch_size=(1, 2, 2), num_attention_heads=2, attention_head_dim=8, 
 # case: dtype of the file, latents [T, H, W], text rows of each batch item, timesteps, scales, changes to the config
 CASES = {
     "vace": (torch.bfloat16, (3, 6, 10), (5, 1), [937.25, 3.0], [1.0, 0.625], dict(num_layers=3, vace_layers=[0, 2], vace_in_channels=7)),
-    # one head; a hint behind each block and before the head; an odd number of tokens
+    # one head, a hint after each block and before the head, an odd number of tokens
     "vace_every": (torch.float32, (3, 2, 6), (4,), [412.0], [0.5, -1.5],
                    dict(num_layers=2, vace_layers=[0, 1], vace_in_channels=5, num_attention_heads=1, attention_head_dim=12, ffn_dim=33)),
 }

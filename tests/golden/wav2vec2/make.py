@@ -1,4 +1,4 @@
-"""Golden files of wav2vec2 at a video's rate.
+"""Makes golden files of wav2vec2 at a video's rate.
 
     python tests/golden/wav2vec2/make.py        (torch 2.11.0, transformers 5.23.0, safetensors; seeds 40, 41)
 
@@ -24,7 +24,7 @@ from wav2vec2 import both, random_sound  # noqa: E402
 
 torch.set_num_threads(1)
 
-# case: dtype of the file, samples, their level (of base so low that the group norm's eps counts), frames, config
+# case: dtype of the file, samples, their level (for base so low that the group norm's eps matters), frames, config
 CASES = {
     "base": (torch.float32, 9003, 0.004, [14, 1, 61], dict(hidden_size=24, intermediate_size=40, num_hidden_layers=3, num_attention_heads=3,
                                                             num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4)),

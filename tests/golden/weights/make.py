@@ -5,7 +5,7 @@ Everything here comes from the reference libraries: torch 2.11.0, safetensors, d
 
     python make.py            # writes beside itself
 
-Name lists hold one "diffusers name<TAB>shape" a line, sorted; models are built on the meta device, at full size.
+Name lists hold one "diffusers name<TAB>shape" per line, sorted; models are built on the meta device, at full size.
 """
 import json
 import zipfile
@@ -60,7 +60,7 @@ def safetensors_files():
 
 
 class Marker:
-    """Pickles as a call of os.system, which a loader must refuse to make."""
+    """Pickles as a call of os.system, which a loader must refuse to run."""
 
     def __reduce__(self):
         import os
@@ -88,7 +88,7 @@ def torch_files():
     torch.save({"x": ramp(torch.float32, 2)}, HERE / "legacy.pth", _use_new_zipfile_serialization=False)
     torch.save({"x": ramp(torch.float32, 2), "y": Marker()}, HERE / "os_system.pth")
     torch.save({"x": ramp(torch.float32, 2)}, HERE / "tiny.pth")
-    # The same archive without zip64 records, and deflated, by Python's zipfile.
+    # Python's zipfile writes the same archive without zip64 records, and deflated.
     source = zipfile.ZipFile(HERE / "tiny.pth")
     for name, method in (("plain_zip.pth", zipfile.ZIP_STORED), ("deflated.pth", zipfile.ZIP_DEFLATED)):
         with zipfile.ZipFile(HERE / name, "w", method) as out:
@@ -102,14 +102,14 @@ def write_names(path, model):
 
 
 def write_pairs(path, pairs, published):
-    """One "original name<TAB>published name" a line; the published side must be the whole reference model."""
+    """Writes lines of "original name<TAB>published name"; the published names must be those of the whole reference model."""
     expected = {line.split("\t")[0] for line in (HERE / published).read_text().splitlines()}
     assert {b for _, b in pairs} == expected, sorted({b for _, b in pairs} ^ expected)[:9]
     (HERE / path).write_text("\n".join(f"{a}\t{b}" for a, b in sorted(pairs)) + "\n")
 
 
 def converted(convert, names):
-    """Runs a diffusers converter on numbered tensors, which pairs original with diffusers names."""
+    """Pairs original with diffusers names by running a diffusers converter on numbered tensors."""
     checkpoint = {name: torch.full((1,), float(i)) for i, name in enumerate(names)}
     return [(names[int(value.item())], name) for name, value in convert(checkpoint).items()]
 
@@ -153,8 +153,8 @@ def original_names():
     image_pairs = converted(convert, dit_original_names(40, True))  # the converter does not know emb_pos
     image_pairs.append(("img_emb.emb_pos", "condition_embedder.image_embedder.pos_embed"))
     write_pairs("dit_i2v_original.txt", image_pairs, "dit_i2v_14b.txt")
-    # vae21_original.txt, vae22_original.txt list the state dicts of the original Wan2.1 and Wan2.2 VAE classes. The
-    # converter of 2.1 must agree; for 2.2 the published side is compared with the diffusers model.
+    # vae21_original.txt, vae22_original.txt list the state dicts of the original Wan2.1 and Wan2.2 VAE classes. The converter for 2.1 must agree; for
+    # 2.2 the published names are compared with the diffusers model.
     for stem, convert in (("vae21", convert_wan_vae_to_diffusers), ("vae22", None)):
         pairs = [tuple(line.split("\t")) for line in (HERE / f"{stem}_original.txt").read_text().splitlines()]
         if convert:
@@ -183,7 +183,8 @@ def model_names():
 
 
 def wan_shapes():
-    """wan_shapes.json: what the published transformers are made of. Of their blocks, which are alike, the first one."""
+    """Writes wan_shapes.json: the tensors of the published transformers with their shapes. Of the blocks, which are alike, only the first is
+    listed."""
     from diffusers import WanTransformer3DModel
 
     image = dict(in_channels=36, image_dim=1280, added_kv_proj_dim=5120)

@@ -1,4 +1,4 @@
-"""Makes checkpoint_*.pth beside itself: checkpoints of training, in which the model stands beside what it was trained with.
+"""Makes checkpoint_*.pth beside itself: training checkpoints, which contain the model together with optimizers and other training state.
 
     python make_checkpoints.py     (torch 2.11.0, numpy, omegaconf 2.4.0; seed 3)
 
@@ -36,7 +36,7 @@ def ramp(*shape, plus=0.0):
 
 
 def trained(model):
-    """The states of Adam and of a schedule after a step."""
+    """Returns the states of Adam and of a schedule after one step."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
     model(torch.ones(1, 2)).sum().backward()

@@ -1,11 +1,10 @@
-"""Makes encoded.safetensors beside itself: float32 values [36, 64], and encodings of them by others: blocks
-of GGUF by the gguf package, 8-bit values with scales by torch.
+"""Makes encoded.safetensors beside itself: float32 values [36, 64], and other libraries' encodings of them: blocks of GGUF by the gguf package, 8-bit
+values with scales by torch.
 
     python make_encoded.py     (gguf 0.19.0, numpy 2, torch 2.11.0, safetensors; seed 13)
 
-Rows: random ones of sizes from 1e-7 to 1e4, among them ones whose scale is subnormal in float16; zeros; one value; ties
-in rounding; the largest magnitude twice with both signs; a row with one outlier.
-"""
+The rows are random ones of sizes from 1e-7 to 1e4, some of which have a scale that is subnormal in float16; a row of zeros; one of equal values; ties
+in rounding; the largest magnitude twice with both signs; and a row with one outlier."""
 from pathlib import Path
 
 import gguf

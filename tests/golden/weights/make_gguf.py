@@ -2,11 +2,10 @@
 
     python make_gguf.py            # writes beside itself
 
-blocks.gguf holds a tensor "TYPE.weight" [4, 256] (or of one block a row) of every type that the reader decodes: row 0 has
+blocks.gguf holds a tensor "TYPE.weight" [4, 256] (or with one block per row) of every type that the reader decodes: row 0 has
 all bits off, row 1 all bits on, the others are random, each with scales that are finite. blocks.safetensors holds what
-gguf.quants.dequantize computes from them, float32. Beside them: plain types, an unusual alignment, keys of
-every kind, a shape restored by its key, a type that is not decoded, and tensors under the names of a
-transformer and of a text encoder.
+gguf.quants.dequantize computes from them, float32. They also cover plain types, an unusual alignment, keys of every kind, a shape restored by its
+key, a type that is not decoded, and tensors under the names of a transformer and of a text encoder.
 
 split/ holds a small file whole, and as the package's writer splits it.
 """
@@ -21,8 +20,8 @@ from safetensors.numpy import save_file
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-# Where the float16 scales of a block lie; MXFP4's is a byte, which may be any: it is finite, its products may not be.
-# IQ1_M's is spread over four words: a bit of its exponent is cleared.
+# Where the float16 scales of a block lie; MXFP4's scale is any byte: the scale is finite, but its products may not be. IQ1_M's scale is spread over
+# four words, so a bit of its exponent is cleared.
 SCALES = {
     T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0], T.Q2_K: [80, 82], T.Q3_K: [108], T.Q4_K: [0, 2],
     T.Q5_K: [0, 2], T.Q6_K: [208], T.IQ4_NL: [0], T.IQ4_XS: [0], T.MXFP4: [],
@@ -31,7 +30,7 @@ SCALES = {
 
 
 def finite_half(rng, extreme=None):
-    """Any float16 that is finite: subnormals and both signs as well."""
+    """Draws any finite float16, subnormals and both signs included."""
     bits = rng.integers(0, 65536) if extreme is None else extreme
     if bits >> 10 & 31 == 31:
         bits ^= 1 << 10
@@ -39,7 +38,7 @@ def finite_half(rng, extreme=None):
 
 
 def random_blocks(rng, kind, rows, blocks):
-    """Rows of random blocks; the first two rows have all bits off and on."""
+    """Returns rows of random blocks, except that the first row has all bits off and the second all bits on."""
     size = GGML_QUANT_SIZES[kind][1]
     out = rng.integers(0, 256, (rows, blocks, size), dtype=np.uint8)
     out[0], out[1] = 0, 255
@@ -94,7 +93,7 @@ def main():
         expected[name] = gguf.quants.dequantize(raw, kind)
     plain(writer, expected, rng)
 
-    # Taken apart by a converter: rows of 36 values, which are no whole blocks.
+    # A converter has split this tensor: its rows of 36 values are not whole blocks.
     raw = random_blocks(rng, T.Q4_0, 9, 8)
     writer.add_tensor("restored.weight", raw, raw_dtype=T.Q4_0)
     writer.add_array("comfy.gguf.orig_shape.restored.weight", [64, 4, 3, 3])

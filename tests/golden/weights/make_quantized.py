@@ -1,5 +1,5 @@
 """Makes quantized_*.safetensors beside itself: weights quantised as ComfyUI, LightX2V and musubi-tuner store them, and in
-quantized_*_values.safetensors the float32 that they mean.
+quantized_*_values.safetensors the float32 values that they stand for.
 
     python make_quantized.py     (torch 2.11.0, safetensors, comfy-kitchen 0.2.40 for mxfp8 and nvfp4; seed 11)
 
@@ -61,7 +61,7 @@ def comfy():
 
 
 def old():
-    """Original names behind ComfyUI's prefix, scales for a tensor, a row and blocks of a row."""
+    """Original names after ComfyUI's prefix, with scales for a tensor, a row and blocks of a row."""
     out, values = {"model.diffusion_model.scaled_fp8": torch.zeros(2, dtype=torch.float8_e4m3fn)}, {}
     block = "model.diffusion_model.blocks.0."
     scales = {"self_attn.q": torch.tensor(0.02), "self_attn.k": torch.rand(6, 1) + 0.01, "self_attn.v": torch.rand(6) + 0.01,

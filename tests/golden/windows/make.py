@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Context windows and their masks as ComfyUI-WanVideoWrapper makes them -> windows.safetensors beside this file.
+"""Writes context windows and their masks, as ComfyUI-WanVideoWrapper makes them, to windows.safetensors beside this file.
 
     python3 tests/golden/windows/make.py --repo PATH      # a checkout of kijai/ComfyUI-WanVideoWrapper
 
-Of PATH only context_windows/context.py is run (523b358 when this was made; numpy and torch 2.11.0). Clips
+Only context_windows/context.py of PATH is run (523b358 when this was made; numpy and torch 2.11.0). Clips
 have 22 to 120 latent frames: every length for the first of SHAPES, every seventh for the others.
 
 KIND.FRAMES.OVERLAP.STRIDES   [n, 4 + frames] u8, with one window in each row: the clip's frames (as clip - 22),
@@ -49,7 +49,7 @@ def main():
             for clip in range(22, 121, 1 if (frames, overlap, strides) == SHAPES[0] else 7):
                 for step in range(1 if kind == "static" else 3 if clip % 5 else 9):
                     windows = [list(map(int, w)) for w in schedule(step, 9, clip, frames, strides, overlap)]
-                    # The repository would fail on these, or divide by zero.
+                    # The repository's code would fail on these, or divide by zero.
                     if any(max(w) >= clip for w in windows) or len(set().union(*windows)) < clip:
                         continue
                     for w in windows:

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""What diffusers' transformer makes of a clip in context windows -> runs.safetensors beside this file.
+"""Writes the results of diffusers' transformer on a clip in context windows to runs.safetensors beside this file.
 
     python3 tests/golden/windows/make_runs.py --repo PATH      # a checkout of kijai/ComfyUI-WanVideoWrapper (see make.py)
 
-torch 2.11.0, diffusers 0.42.1. The tiny models of ../pipeline/model and ../image_pipeline/i2v22, in float64; 49 frames (13 latent ones) of 48x32 in windows of
-17 (5) that share 8 (2), 4 steps of Euler, guidance 5, seed 7. PATH's context.py says which windows and masks; FreeNoise, blending and what windows of image models begin with
-follow its nodes_sampler.py, restated here. KIND.MASK (and noise.static without FreeNoise): final
-latents [z, T, h, w]. image.KIND: the same of i2v22, whose channels are made of its first.png by diffusers' pipeline, guidance 4 and shift 3 as in ../image_pipeline/runs.json. riflex.K: the whole
-clip at once, where frequency K of the time axis turns 0.9 times (RIFLEx). The
-prompts are those of the two folders.
-"""
+Versions: torch 2.11.0, diffusers 0.42.1. The tiny models of ../pipeline/model and ../image_pipeline/i2v22 run in float64, with 49 frames (13 latent
+ones) of 48x32 in windows of 17 (5) that share 8 (2), 4 steps of Euler, guidance 5, seed 7. PATH's context.py gives the windows and masks; FreeNoise,
+blending and the first frames of image models' windows are restated here from its nodes_sampler.py. KIND.MASK (and noise.static without FreeNoise):
+final latents [z, T, h, w]. image.KIND: the same for i2v22, whose channels diffusers' pipeline makes from its first.png, guidance 4 and shift 3 as
+in ../image_pipeline/runs.json. riflex.K: the whole clip at once, where frequency K of the time axis turns 0.9 times (RIFLEx). The prompts are those
+of the two folders."""
 import argparse
 import pathlib
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""bench/gpu_all over a build folder of stand-ins: figures are read, and a part that fails, crashes, hangs or is missing is recorded
-while the others go on.
+"""Tests bench/gpu_all on a build folder of stand-ins: figures are read, and a part that fails, crashes, hangs or is missing is recorded while the
+others continue.
 
     gpu_all_test.py PATH_OF_GPU_ALL"""
 import json
@@ -27,7 +27,7 @@ def main():
         program(ops, '[ "$1" = --list ] && { echo gemm; echo rope; exit 0; }\ncase "$*" in *f16*) [ "${*#*bf16}" = "$*" ] && { echo "FAILED  ref gemm:1:x max 2"; echo "9 passed, 1 skipped, 1 failed"; exit 1; } ;; *f32*) kill -SEGV $$ ;; esac\n'
                      'echo "12 passed, 3 skipped, 0 failed"\n')
         program(build / "tests/unit/inspect/inspect_gpu_test", '# OnGpu\necho "[       OK ] OnGpu.A (1 ms)"\nexec sleep 30\n')
-        program(build / "tests/unit/base/base_test", "exit 1\n")  # knows no GPU
+        program(build / "tests/unit/base/base_test", "exit 1\n")  # this test has nothing to do on a GPU
         doctor = {"gpu": {"name": "a GPU"}, "ops": [{"op": "gemm", "implementation": "cublaslt", "self_test": "ok"}]}
         checks = {"checks": [{"kind": "frame", "name": "f", "result": "ok", "psnr": 50.5, "detail": ""},
                              {"kind": "stage", "name": "s", "result": "ok", "max": 1e-3, "mean": 1e-4, "bound": 1e-2, "detail": "acceptance of 0.01 and 0.001: met"}]}
@@ -66,14 +66,14 @@ def main():
         part = json.loads(out.read_text())["parts"][0]
         assert part["result"] == "failed" and part["figures"]["reports"] == 1 and part["figures"]["cases_passed"] == 3, (part, raced.stdout)
         assert part["figures"]["kernels"] == ["tachy::norm"] and "Write access" in part["figures"]["samples"][0], part
-        # Races of the libraries' own kernels pass, as soon as one of ours is among them they do not.
+        # Races in the libraries' own kernels pass; if one of ours is among them they fail.
         theirs = race.replace("tachy::norm", "cudnn_sdpa").replace("tachy::", "")
         for text, expected in ((theirs, "ok"), (theirs.replace("Read access at void cudnn_sdpa", "Read access at void tachy::norm"), "failed")):
             program(folder / "bin/compute-sanitizer", text)
             subprocess.run([*command[:-1 - len(skip)], "--budget", "60", "--only", "racecheck"], capture_output=True, text=True, env={**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"})
             part = json.loads(out.read_text())["parts"][0]
             assert part["result"] == expected and part["figures"]["reports"] == 1 and ("libraries" in part["text"]) == (expected == "ok"), part
-        # A later run against this one: the stand-in's `compare` calls the one line slower.
+        # A later run is compared with this one: the stand-in's `compare` reports its one line as slower.
         verdict = {"lines": [{"id": "model:step 1x1x1", "verdict": "slower", "before_us": 1500, "after_us": 1800, "change": 0.2}]}
         program(build / "tachyscope", (build / "tachyscope").read_text().split("\n", 1)[1].replace("bench)", f"compare) echo '{json.dumps(verdict)}' ;; bench)", 1))
         later = subprocess.run([*command[:-1 - len(skip)], "--budget", "60", "--only", "bench", "--compare", str(stored)], capture_output=True, text=True)

@@ -9,14 +9,14 @@ _library.tachyscope_set_threads.restype = ctypes.c_char_p
 
 
 def set_threads(threads):
-    """How many threads the ops use on the CPU, the calling one included; 0: one for each processor."""
+    """Sets how many threads the ops use on the CPU, the calling one included; 0 means one for each processor."""
     why = _library.tachyscope_set_threads(ctypes.c_int(threads))
     if why is not None:
         raise ValueError(why.decode())
 
 
 def threads():
-    """How many threads the ops use on the CPU."""
+    """Returns how many threads the ops use on the CPU."""
     return _library.tachyscope_threads()
 
 

@@ -1,6 +1,6 @@
 """Layers for `kernelize`: pure modules, whose forward computes with the weights of the module that it is put into.
 
-Each stands for the module of its name in the library that is named, and rounds where that module rounds. If
+Each replaces the module of the same name in the library that its help names, and rounds where that module rounds. If
 the dtype of a module's weights differs from that of its input, the same products are made in torch."""
 
 import torch
