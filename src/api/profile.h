@@ -8,8 +8,9 @@
 
 namespace tachy {
 
-// For people: each module's time as a tree and the sum by kind of work, in milliseconds, on a GPU also by its
-// own clock. For a video that is made block by block it adds the time of each component of a block.
+// For people to read: the time of each module as a tree and the sum for each kind of work, in milliseconds,
+// on a GPU also as its own clock measures it. For a video that is made block by block it adds the time of
+// each component of a block.
 std::string profile_tables(const RunProfiler& profiler);
 // The same numbers as one JSON object, in microseconds: "modules", "kinds_us", "wall_us", "blocks", and on a
 // GPU "device".

@@ -137,9 +137,9 @@ class Engine {
   std::unique_ptr<State> state_;
 };
 
-// Ranges for Nsight (NVTX), around everything that the host queues and replays: a profiler for VideoCallbacks
-// or a World that leaves graphs on. `also` is told of the same ranges, unless it is null. Throws unsupported
-// if this build has no NVTX.
+// Returns a profiler that puts ranges for Nsight (NVTX) around everything that the host queues and replays.
+// It is for VideoCallbacks or a World, and it leaves graphs on. `also` is told of the same ranges, unless it
+// is null. Throws unsupported if this build has no NVTX.
 std::unique_ptr<Profiler> nvtx_ranges(Profiler* also = nullptr);
 
 std::string version();  // "0.1.0"

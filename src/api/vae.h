@@ -42,7 +42,7 @@ class Vae {
   int64_t frames_of(int64_t latent_frames) const;
 
   struct Clip {
-    // frames: 1 plus a multiple of the stride; sides: multiples of the stride.
+    // `frames` is 1 plus a multiple of the temporal stride; the sides are multiples of the spatial stride.
     int64_t frames = 0, height = 0, width = 0;
   };
   struct Latents {

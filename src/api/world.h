@@ -116,7 +116,8 @@ class World {
   // Begins again with the same start, from its first block: the same actions give the same bits.
   void reset();
   // From the next start or reset on, `profiler` is told of each module's time, and a GPU makes its passes
-  // without graphs. null: no profiler; the one before has been told of everything.
+  // without graphs. With null there is no profiler any more; the previous one has been told of everything by
+  // then.
   void watch(Profiler* profiler);
 
  private:

@@ -31,9 +31,9 @@ struct JobSpec {
 // shipped_model() does.
 std::filesystem::path model_path(const RunSettings& settings);
 
-// A video that streams, and whose request does not say how, is assumed to come from a model like
-// Self-Forcing: fills in that preset. block_given: `block` was asked for, which says how even if it is 0, the
-// whole clip at once.
+// If a video streams and its request does not say how it is made, it is assumed to come from a model like
+// Self-Forcing: fills in that preset. `block_given` says that `block` was asked for; even as 0, the whole
+// clip at once, it says how the video is made.
 void settle_stream(VideoRequest& request, bool block_given);
 
 }  // namespace tachy::jobs

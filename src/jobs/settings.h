@@ -43,9 +43,9 @@ std::string difference(const nlohmann::json& earlier, const nlohmann::json& now)
 
 nlohmann::json to_json(const RunSettings& settings);
 
-// Reads what to_json made, which may hold anything by now; files keep the paths in it. `from`: where the JSON
-// lay, for messages. Throws corrupt or invalid_argument naming the key; the caller adds whose settings they
-// are.
+// Reads JSON that to_json made and that may have been changed in any way since; files keep the paths in it.
+// `from` says where the JSON lay, for messages. Throws corrupt or invalid_argument naming the key; the caller
+// adds whose settings they are.
 RunSettings settings_of_json(const nlohmann::json& settings, const std::string& from);
 
 // Reads a .json beside an output, the video itself or a saved state. Throws corrupt or invalid_argument

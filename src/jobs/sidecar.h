@@ -15,7 +15,7 @@ namespace tachy::jobs {
 // of this output.
 class SettingsFile {
  public:
-  // Throws io if there is no such name. taken: the other files that this run writes.
+  // Throws io if there is no such name. `taken` has the other files that this run writes.
   explicit SettingsFile(std::filesystem::path output, std::set<std::filesystem::path> taken = {});
   const std::filesystem::path& path() const { return path_; }
 

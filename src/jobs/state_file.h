@@ -18,8 +18,8 @@ namespace tachy::jobs {
 
 class StateFile {
  public:
-  // model: returns the model's fingerprint; called only if that is needed. cancel: ends a wait for the disk;
-  // may be null.
+  // `model` returns the model's fingerprint; it is called only if that is needed. `cancel` ends a wait for
+  // the disk; it may be null.
   StateFile(const std::filesystem::path& output, const nlohmann::json& settings, double every_seconds,
             std::function<std::string()> model, const std::atomic<bool>* cancel);
 

@@ -42,11 +42,11 @@ struct VideoRequest {
   std::optional<int> width, height;  // pixels
   std::optional<int> frames;         // 4n + 1; with speech any number; left out: as long as the speech
   std::optional<double> fps;
-  // Of a distilled model (presets.h): fills in those of the next fields that are left out.
+  // The preset of a distilled model (presets.h), which fills in those of the next fields that are left out.
   std::optional<std::string> preset;
   std::optional<int> steps;
   std::optional<double> guidance;  // 1 or less: no guidance, one pass per step
-  // For the low-noise expert of a model that has two; `guidance` is then for the other one.
+  // The guidance of the low-noise expert, in a model that has two; `guidance` is then for the other one.
   std::optional<double> guidance_2;
   std::optional<double> shift;          // of the flow schedule
   std::optional<std::string> sampler;   // unipc, euler, dpm++, dpm++_sde, lcm, or a few-step list's name
@@ -62,7 +62,7 @@ struct VideoRequest {
   // "stretch" to the video's size, as diffusers does, or "crop", which keeps the shape.
   std::string image_fit = "stretch";
   // How pictures are prepared for CLIP: as transformers' "processor" does, or as the "original" repository
-  // does; the model's layout decides.
+  // does; if this is left out, the model's layout decides.
   std::optional<std::string> clip_preparation;
   // For transformers with InfiniteTalk's audio branch: the speech, its weight (1: as in the model), the
   // number of frames that a window takes over from the one before it, and whose formulas and random draws to
@@ -93,25 +93,25 @@ struct VideoRequest {
   // For attention in 8 bits: auto uses it if there are so many keys that it is faster, all uses it always.
   std::string int8_keys = "auto";
   std::string math = "auto";      // products of the blocks' linear layers: auto, bf16, fp8, int8 or tf32
-  std::string vae_math = "auto";  // the VAE's convolutions: auto or activations (as those), or fp8
+  std::string vae_math = "auto";  // the VAE's convolutions: auto or activations (in their dtype), or fp8
   // Block-sparse self-attention: the share of all blocks of keys that a block of queries attends to; 0: off.
   std::optional<double> sparse_attention;
   std::optional<std::string> sparse_chooser;  // how these blocks are chosen: top-k or sliding-tile
-  std::optional<int> sparse_dense_steps;      // in this many first steps all keys are attended to
-  // For clips that are longer than the model's training clips (context_windows.h): none, static, uniform or
-  // looped; for speech, whose windows follow one another (talk_windows.h): infinitetalk or even. The counts
-  // are in video frames: the length of a window, its overlap with the next one, and the largest stride
-  // between its frames.
+  std::optional<int> sparse_dense_steps;      // number of first steps in which all keys are attended to
+  // How a clip that is longer than the model's training clips is divided (context_windows.h): none, static,
+  // uniform or looped; for speech, whose windows follow one another (talk_windows.h): infinitetalk or even.
+  // The counts are in video frames: the length of a window, its overlap with the next one, and the largest
+  // stride between its frames.
   std::string windows = "none";
   std::optional<int> window_frames;  // left out: the model's own number, 81 for Wan
   int window_overlap = 16, window_stride = 4;
   std::string window_mask = "linear";  // how windows are blended: linear or pyramid
-  // With windows: noise after the first window is that of the frames before it, shuffled.
+  // With windows, the noise after the first window is that of the frames before it, shuffled.
   std::string free_noise = "on";
   int riflex = 0;  // RIFLEx: slows this frequency of the time axis to less than one turn in the clip; 0: none
-  // Block by block (rollout.h), for models that were trained for it: the number of latent frames that are
-  // denoised at a time, and the number that each of them sees, including its own block. 0: the whole clip at
-  // once, and all frames.
+  // For models that were trained to make a video block by block (rollout.h): the number of latent frames that
+  // are denoised at a time, and the number that each of them sees, including its own block. 0 means the whole
+  // clip at once, and all frames.
   int block = 0, block_window = 0;
   // Adapters, in the order in which they are applied: "FILE[:strength][@high|@low|@both]", a file of any
   // trainer or a folder with one; @ says which of a model's two experts it is for.
@@ -174,7 +174,8 @@ struct StagePlan {
   std::string name;           // "text", "image-embeds", "speech", "image", "denoise", "decode", "motion"
   uint64_t mapped_bytes = 0;  // weights used where they lie in the file (page cache)
   uint64_t weight_bytes = 0;  // packed or widened copies, caches, tables
-  uint64_t part_bytes = 0;   // those bytes of it that belong to the model's parts, which other runs may share
+  uint64_t part_bytes = 0;   // the bytes of these that belong to the model's parts, which other runs may
+                             // share
   uint64_t arena_bytes = 0;  // activations and library scratch
   double flops = 0;
   double seconds = 0;  // predicted from a short measurement of this machine
@@ -215,7 +216,8 @@ struct VideoPlan {
   std::vector<StagePlan> stages;
   std::vector<RankPlan> ranks;  // empty: a single rank does everything
   uint64_t shared_bytes = 0;    // text embeddings and latents, held across stages
-  uint64_t peak_bytes = 0;      // exact: every Buffer and Arena at the worst moment; on a GPU those there
+  uint64_t peak_bytes = 0;      // exact: all Buffers and Arenas at the worst moment; on a GPU only those in
+                                // its memory
   uint64_t host_bytes = 0;      // on a GPU: page-locked host memory, at the worst moment
   uint64_t budget_bytes = 0;    // on a GPU: the limit for peak_bytes
   uint64_t graph_bytes = 0;     // on a GPU: set aside beside peak_bytes for the driver's graphs
@@ -224,7 +226,7 @@ struct VideoPlan {
   bool keeps = false;     // whether models, and the memory that steps need, stay for the next request
   double seconds = 0;
   std::vector<DroppedTokens> dropped_tokens;
-  std::vector<OptimisationState> optimisations;  // each with whether it is on
+  std::vector<OptimisationState> optimisations;  // all that there are, whether on or off
 };
 
 // The request with nothing left out, after validation.

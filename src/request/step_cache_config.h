@@ -6,7 +6,7 @@
 namespace tachy {
 
 struct StepCacheConfig {
-  double threshold = 0;  // 0: off, holds nothing
+  double threshold = 0;  // 0: the cache is off and holds nothing
   bool coarse = false;   // the model multiplies in 8 bits
 
   // The number of tensors of the latents' shape that a resumed run needs.

@@ -34,8 +34,8 @@ struct TalkWindows {
   static constexpr int64_t kLooksAhead = 3;
 };
 
-// The shortest windows, of 4n + 1 frames, whose number is that of windows with at most `windows.window`
-// frames. This means less work, and none for frames that are cut off.
+// Finds the shortest windows, of 4n + 1 frames, that are as few as windows of at most `windows.window` frames
+// would be. They mean less work, and none for frames that are cut off.
 TalkWindows even_windows(TalkWindows windows);
 
 }  // namespace tachy

@@ -27,7 +27,7 @@ class Admission {
   using Lock = std::unique_lock<std::mutex>;
   using Place = std::list<Claim>::iterator;
 
-  // Returns the admission of a GPU, or of a device of tests, or, if both are null, of the host.
+  // Returns the admission of a GPU or of a test's device or, if both are null, of the host.
   static std::shared_ptr<Admission> of(const cuda::Gpu* gpu, const DeviceMemory* memory);
 
   // This lock guards all that tenants have, including their lists of claims and idle sessions.

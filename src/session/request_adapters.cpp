@@ -62,7 +62,7 @@ void report(const LoraSpec& lora, const AdapterMatch& match, bool strict) {
        match.layers, text);
 }
 
-// Includes size and time: another file under the same path is another adapter.
+// Includes size and time: a changed file under the same path is another adapter.
 std::string file_key(const AdapterFile& file, Sha256& changes) {
   std::string key = fmt::format("{}, {}", file.path.string(), changes.hex());
   for (const auto& mapped : file.source->files())
