@@ -37,7 +37,7 @@ struct OptimisationTable {
   double step_ms = 0, bare_ms = 0;  // time of a step with everything and with nothing, medians
   double together = 0;              // time with nothing over time with everything, the median over the rounds
   std::vector<OptimisationGain> gains;
-  std::vector<std::string> left_out;  // those that are on but were not tried, with the reason
+  std::vector<std::string> left_out;  // optimisations that are on but were not tried, with the reason
 };
 
 OptimisationTable bench_optimisations(const OptimisationBench& options);

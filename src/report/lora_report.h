@@ -19,11 +19,11 @@ struct LoraReport {
   std::string hint, expert, expert_from;  // "high", "the word 'HIGH' in its name"
   struct Part {
     std::string name;
-    int64_t changed = 0;  // number of its tensors that change
+    int64_t changed = 0;  // number of the model's tensors that change
   };
   std::vector<Part> parts;
-  // |change| / |weights| (Frobenius, strength 1), over all tensors of a group that change. The length of the
-  // weights is estimated from a sample of their rows.
+  // The ratio |change| / |weights| (Frobenius, strength 1) over all tensors of a group that change. The
+  // length of the weights is estimated from a sample of their rows.
   struct Group {
     std::string name;  // "self-attention", "feed-forward"
     int64_t tensors = 0;
