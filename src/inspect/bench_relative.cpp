@@ -1,5 +1,5 @@
-// Compares two reports of blocks from machines that may differ: no times are compared, only a component with
-// the other ones of its run, and a block with what the machine's multiply-adds reach in that run.
+// Compares two reports of blocks from machines that may differ. No times are compared: only a component is
+// compared with the others of its run, and a block with what the machine's multiply-adds reach in that run.
 #include <algorithm>
 #include <map>
 

@@ -52,7 +52,7 @@ bool is_token(std::string_view text) {
 }
 
 std::string random_token() {
-  std::random_device device;  // the system's, not a pseudo-random generator
+  std::random_device device;  // the system's generator, not a pseudo-random one
   std::string out;
   for (int i = 0; i < 4; ++i) out += fmt::format("{:08x}", static_cast<uint32_t>(device()));
   return out;
@@ -86,7 +86,7 @@ bool Access::host_allowed(std::string_view host) const {
   const std::string name = name_of(host);
   if (name.empty()) return false;
   if (is_loopback(name) || name == host_) return true;
-  // DNS rebinding needs a name: if there is an address, the visitor typed it.
+  // DNS rebinding needs a name: an address was typed by the visitor.
   return !loopback_ && (is_address(name) || name == machine_ || name == machine_ + ".local");
 }
 
