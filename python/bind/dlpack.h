@@ -47,7 +47,7 @@ struct ExchangeHeader {
   Version version;
   ExchangeHeader* previous;  // an older table of the same type
 };
-// Each returns 0, or another number with a Python exception set.
+// Each function returns 0, or another number with a Python exception set.
 struct Exchange {
   ExchangeHeader header;
   int (*allocate)(Tensor* like, ManagedVersioned** out, void* error,

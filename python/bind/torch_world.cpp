@@ -38,7 +38,7 @@ bool watched() {
 
 PyObject* kept(nb::handle object) { return nb::borrow(object).release().ptr(); }
 
-// `torch`: the objects that are used, under names of our own.
+// `torch` has the objects that are used, under names of our own.
 void use_torch(const nb::dict& torch) {
   auto world = std::make_unique<World>();
   const auto get = [&](const char* name) { return kept(torch[name]); };

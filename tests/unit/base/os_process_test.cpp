@@ -62,7 +62,8 @@ TEST_F(OsProcesses, ALockHasOneHolderWhoTellsItsNumber) {
   EXPECT_FALSE(process_exists(child));
   EXPECT_EQ(told_holder(file, error_), std::nullopt);
   EXPECT_EQ(try_lock(file), LockResult::locked);
-  EXPECT_EQ(try_lock(open_lock_file(path, error_)), LockResult::taken);  // also within one process
+  EXPECT_EQ(try_lock(open_lock_file(path, error_)), LockResult::taken);  // a second lock in the same process
+                                                                         // is refused, too
   ::close(ready[0]), ::close(ready[1]);
 }
 
@@ -127,7 +128,7 @@ TEST_F(OsSignals, AHandlerWakesAThread) {
   waiting.join();
   EXPECT_EQ(woken, 2);
   ::signal(SIGUSR1, SIG_DFL);
-  Wakeup().wake();  // nothing happens
+  Wakeup().wake();  // nobody waits, so nothing happens
 }
 
 TEST_F(OsSignals, FailedWritesAreErrors) {

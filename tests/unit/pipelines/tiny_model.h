@@ -48,7 +48,7 @@ inline VideoRequest short_request() {
 
 struct Result {
   std::vector<uint8_t> rgb;    // all frames
-  std::vector<float> latents;  // final
+  std::vector<float> latents;  // the final ones
   std::vector<int64_t> shape;
   int frames = 0, previews = 0;
 };
