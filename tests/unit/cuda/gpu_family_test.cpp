@@ -19,7 +19,7 @@ TEST(GpuFamilyTest, EveryCapabilityHasItsRow) {
       {90, "Hopper"},
       {100, "Blackwell"},
       {120, "Blackwell"},
-      {61, "Turing"},  // older than any that kernels are compiled for
+      {61, "Turing"},  // older than any capability that kernels are compiled for
       {210, "Blackwell"}};
   for (const auto& [capability, family] : expected)
     EXPECT_EQ(family_of({.major = capability / 10, .minor = capability % 10}).name, family) << capability;

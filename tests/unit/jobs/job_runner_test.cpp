@@ -1,5 +1,5 @@
-// A job run by the library and the same one run by the command line give the same files byte by byte; also
-// what a sink is told, and a job that is stopped and resumed.
+// A job run by the library and the same job run by the command line give the same files byte for byte. The
+// tests also cover what a sink is told, and a job that is stopped and resumed.
 #include "jobs/job_runner.h"
 
 #include <gmock/gmock.h>

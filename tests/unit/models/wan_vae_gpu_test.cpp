@@ -1,5 +1,5 @@
-// The VAE on a GPU compared with diffusers (float64): every golden configuration (Wan2.1, Wan2.2, odd sizes),
-// each dtype, single images and clips in chunks. Skipped if there is no GPU.
+// The VAE on a GPU is compared with diffusers (float64): every golden configuration (Wan2.1, Wan2.2, odd
+// sizes), each dtype, single images and clips in chunks. Skipped if there is no GPU.
 #include <gtest/gtest.h>
 
 #include "cuda/gpu.h"
@@ -10,7 +10,7 @@
 namespace tachy::test {
 namespace {
 
-// Calls body(measured, stream) twice: first measuring, then in an arena of exactly that size.
+// Calls body(measured, stream) twice: first in a measure run, then in an arena of exactly the measured size.
 template <class Body>
 void planned(cuda::Gpu& gpu, DType dtype, Body&& body) {
   ThreadPool pool(2);
@@ -120,8 +120,8 @@ INSTANTIATE_TEST_SUITE_P(All, OnGpu,
                                               dtype_name(std::get<1>(info.param)));
                          });
 
-// The shipped model's golden video with the residual blocks in e4m3, compared with bf16 on the same GPU; a
-// repetition gives the same bits.
+// The shipped model's golden video, decoded with the residual blocks in e4m3, is compared with bf16 on the
+// same GPU; a repetition gives the same bits.
 TEST(WanVaeCodesOnGpu, FramesHardlyChange) {
   if (std::string why; cuda::gpu_count(&why) == 0) GTEST_SKIP() << why;
   const auto gpu = cuda::open_gpu();
