@@ -1,6 +1,6 @@
-// A run uses exactly the implementations that its plan chose, op by op, with the same numbers of calls: on
-// the CPU, and with a stand-in for a GPU whose blocks are streamed and whose steps are recorded. If a run
-// uses another implementation, it says so.
+// A run uses exactly the implementations that its plan chose, op by op, with the same numbers of calls. The
+// tests run on the CPU, and with a stand-in for a GPU whose blocks are streamed and whose steps are recorded.
+// If a run uses another implementation, it says so.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// The talking photo that ships, models/talker: the original repositories' layout with a model of its own in
-// it. Settings that Wan's files leave to code are in headers here, and generation_config.json names
+// Tests the talking photo that ships, models/talker: the original repositories' layout with a model of its
+// own in it. Settings that Wan's files leave to code are in headers here, and generation_config.json names
 // InfiniteTalk's file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
