@@ -17,12 +17,11 @@ struct World {
   const dlpack::Exchange* exchange = nullptr;
   // Functions without arguments: if one returns anything but false, no call is plain.
   std::vector<PyObject*> watchers;
-  PyObject* forward_ad = nullptr;     // a module whose _current_level is −1 if nothing asks for tangents
-  PyObject* profiler = nullptr;       // a module whose _is_profiler_enabled tells quickly whether a profiler
-                                      // is on
-  PyObject* grad_enabled = nullptr;   // a function without arguments
-  PyObject* is_negated = nullptr;     // takes a tensor: says whether its values are those in memory times −1
-  PyObject* empty_like = nullptr;     // takes a tensor
+  PyObject* forward_ad = nullptr;    // a module whose _current_level is −1 if nothing asks for tangents
+  PyObject* profiler = nullptr;      // a module whose _is_profiler_enabled says quickly if there is one
+  PyObject* grad_enabled = nullptr;  // a function without arguments
+  PyObject* is_negated = nullptr;    // takes a tensor: says whether its values are those in memory times −1
+  PyObject* empty_like = nullptr;    // takes a tensor
   PyObject* empty_strided = nullptr;  // takes a tensor, dims, strides
   PyObject* dtypes[4] = {};           // f32, f16, bf16, f64
   PyObject *level_word = nullptr, *profiled_word = nullptr, *requires_word = nullptr, *dtype_words = nullptr;

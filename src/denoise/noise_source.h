@@ -1,5 +1,5 @@
-// The noise generator of a run. As in PyTorch there is only one: it draws the starting noise first, then what
-// stochastic samplers need.
+// The noise generator of a run. A run has only one, as in PyTorch. It draws the starting noise first, then
+// what stochastic samplers need.
 //
 // A video made block by block draws noise for every block, which takes a CPU milliseconds (half a million
 // values for a block of Matrix-Game 2). Values of PyTorch's generator for the CPU are made on the GPU that

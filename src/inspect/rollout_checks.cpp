@@ -173,8 +173,7 @@ double flops_of(const WanConfig& c, const CausalInputs& in) {
          static_cast<double>(in.timesteps.size() + 1);
 }
 
-// Compares both outputs, one line each. `rounded` has the definitions with bf16 products, or is null
-// (model_checks.h).
+// Compares both outputs, one line each. `rounded`: definitions with bf16 products, or null (model_checks.h).
 void compare_both(const std::string& what, const Rolled& got, const Rolled& want, const Rolled* rounded,
                   bool bf16, std::vector<Check>& checks) {
   for (const bool latents : {false, true}) {

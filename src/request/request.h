@@ -174,9 +174,8 @@ struct StagePlan {
   std::string name;           // "text", "image-embeds", "speech", "image", "denoise", "decode", "motion"
   uint64_t mapped_bytes = 0;  // weights used where they lie in the file (page cache)
   uint64_t weight_bytes = 0;  // packed or widened copies, caches, tables
-  uint64_t part_bytes = 0;   // the bytes of these that belong to the model's parts, which other runs may
-                             // share
-  uint64_t arena_bytes = 0;  // activations and library scratch
+  uint64_t part_bytes = 0;    // those of weight_bytes in parts that other runs may share
+  uint64_t arena_bytes = 0;   // activations and library scratch
   double flops = 0;
   double seconds = 0;  // predicted from a short measurement of this machine
   // On a GPU: `streamed` of the `blocks` blocks of block_bytes each lie in page-locked host memory and pass

@@ -56,8 +56,7 @@ TEST(LineScope, TakesTheLinesOfThePool) {
     });
     std::atomic<int> others = 0;
     const auto body = [&](int64_t tile, int worker) {
-      while (worker == 0 && others == 0) std::this_thread::yield();  // waits until another thread has a tile,
-                                                                     // too
+      while (worker == 0 && others == 0) std::this_thread::yield();  // until another thread has a tile
       if (worker > 0) ++others;
       say_line(fmt::format("tile {}", tile));
       warn("`steps`: many");

@@ -60,8 +60,7 @@ struct EightBits {
     std::mt19937 random(5);
     codes.resize(static_cast<size_t>(rows * kStoredIn)),
         scales.resize(static_cast<size_t>(scale_rows * pieces));
-    for (uint8_t& code : codes) code = static_cast<uint8_t>(random() & 0xbf);  // keeps the code from being
-                                                                               // NaN
+    for (uint8_t& code : codes) code = static_cast<uint8_t>(random() & 0xbf);  // never NaN
     for (float& scale : scales) scale = 0.01f + static_cast<float>(random() % 1000) * 1e-4f;
     auto weight = make_quantized(Quantization::scaled,
                                  {.data = reinterpret_cast<const std::byte*>(codes.data()),
