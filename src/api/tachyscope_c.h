@@ -88,7 +88,7 @@ typedef struct {
   uint64_t peak_bytes;
 } tachyscope_world_info;
 
-/* rgb is a picture of any size, [height, width, 3], for worlds that take one; the prompt is for worlds that take
+/* rgb is a picture of any size, [height, width, 3], for worlds that take one; prompt is for worlds that take
  * a prompt. */
 typedef struct {
   const uint8_t* rgb;
