@@ -14,7 +14,7 @@
 namespace tachy::cli {
 namespace {
 
-// Returns the number in a text, which must be all of it; the parser's own rules would accept 0x10.
+// Returns the number in a text, which must consist of nothing else; the parser's own rules would accept 0x10.
 template <class T>
 std::optional<T> number_in(const std::string& text) {
   T value{};

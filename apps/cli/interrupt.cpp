@@ -60,7 +60,7 @@ void install_interrupt() {
     try {
       std::thread(end_when_asked).detach();
     } catch (const std::system_error&) {
-      // no memory for a thread: the command ends when it sees g_cancel
+      // If no memory is left for a thread, the command ends when it sees g_cancel.
     }
   }
   std::signal(SIGINT, on_signal);

@@ -47,7 +47,7 @@ int64_t frames_of(const WorldCommandOptions& o, const WorldScript& script, doubl
   return asked > 0 ? asked : written;
 }
 
-// Makes a signal stop the world, too, even in the middle of a block.
+// Makes a signal stop the world as well, even in the middle of a block.
 class StopsOnSignal {
  public:
   explicit StopsOnSignal(World& world)

@@ -52,8 +52,8 @@ class Context {
     return scratch(dtype, std::span<const int64_t>(dims.begin(), dims.size()));
   }
 
-  // Calls body(stream) with an arena of the size that a measure run of it needs: for ops that take scratch of
-  // their own. Other ops use stream(), whose arena is empty.
+  // Calls body(stream) with an arena of the size that a measure run of it needs. This is for ops that take
+  // scratch of their own; others use stream(), whose arena is empty.
   void compute(FunctionRef<void(Stream&)> body);
 
   // A table that `make` fills on the host. It is kept for later calls on the same device with the same words.

@@ -14,7 +14,7 @@ namespace tachy::python {
 void expect_modulation(const char* op, const char* name, const Tensor& t, const Tensor& x);
 // Throws unless both tensors are given or neither is, and both have the same shape.
 void expect_pair(const char* op, const char* first, const Tensor& a, const char* second, const Tensor& b);
-// Checks scale and shift by both of these; they must broadcast to x together.
+// Checks scale and shift by both functions; they must broadcast to x together.
 void expect_scale_and_shift(const char* op, const Tensor& scale, const Tensor& shift, const Tensor& x);
 
 // Returns [R, C] in the dtype of parameters beside x; undefined if `t` is undefined.

@@ -48,8 +48,8 @@ struct EngineOptions {
   bool graphs = true;          // on a GPU: denoising steps are captured once and replayed
   // With false, every intermediate result is allocated by itself (slow, for hunting memory errors).
   bool arena = true;
-  // On a GPU: bytes that all runs together may take there; transformer blocks that do not fit are streamed
-  // through it. 0: all that is free.
+  // On a GPU: the bytes that all runs together may take there. Transformer blocks that do not fit are
+  // streamed through this memory. 0: all that is free.
   uint64_t max_vram = 0;
   // A folder that keeps prompts' embeddings, so that the text encoder need not be loaded for the same prompts
   // again; empty: none.
@@ -98,7 +98,7 @@ class PreparedRequest {
 
 class Engine {
  public:
-  // model: a folder, or the file of a transformer.
+  // `model` is a folder, or the file of a transformer.
   explicit Engine(const std::filesystem::path& model, const EngineOptions& options = {});
   ~Engine();
   Engine(Engine&&) noexcept;
@@ -113,8 +113,8 @@ class Engine {
   // Throws out_of_memory, with the numbers, when the plan exceeds what this process may take. generate() does
   // the same.
   void check_memory(const VideoPlan& plan) const;
-  // Runs the request and returns it with every default filled in. resume: a state that callbacks.state got in
-  // an earlier run of the same request.
+  // Runs the request and returns it with every default filled in. `resume` is a state that callbacks.state
+  // got in an earlier run of the same request.
   ResolvedRequest generate(const PreparedRequest& prepared, const VideoCallbacks& callbacks = {},
                            const RunState* resume = nullptr);
 

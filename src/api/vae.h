@@ -28,8 +28,8 @@ struct VaeOptions {
 
 class Vae {
  public:
-  // model: the folder of a whole model, or the folder or file of its VAE. Throws not_found and the like,
-  // naming the path.
+  // `model` is the folder of a whole model, or the folder or file of its VAE. Errors, such as not_found,
+  // name the path.
   Vae(const std::filesystem::path& model, VaeOptions options = {});
   ~Vae();
   Vae(Vae&&) noexcept;
@@ -55,7 +55,7 @@ class Vae {
 
   // Throws invalid_argument for a wrong shape, and corrupt for NaN or Inf.
   void check_latents(std::span<const float> values, std::span<const int64_t> shape) const;
-  // shape: [z, T, h, w]. Checks the latents first; frames come in order, in the calling thread.
+  // Decodes latents of `shape` [z, T, h, w]. Checks them first; frames come in order, in the calling thread.
   void decode(std::span<const float> values, std::span<const int64_t> shape,
               const std::function<void(const RgbImage& image, int64_t index)>& frame) const;
 

@@ -8,7 +8,7 @@ namespace tachy {
 
 class FirstFrameDenoiser final : public ClipDenoiser {
  public:
-  // frame: [z, 1, h, w] f32
+  // `frame` is [z, 1, h, w] f32.
   FirstFrameDenoiser(const ClipInput& in, const Tensor& frame, Stream& stream);
 
   void put_given(const Tensor& x) const override;

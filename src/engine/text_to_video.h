@@ -20,7 +20,7 @@ class TextToVideo {
   TextToVideo(ModelBundle model, Options options)
       : TextToVideo(std::make_shared<Model>(std::move(model), std::move(options))) {}
 
-  // For worlds on the same Model.
+  // The model, so that worlds can share it.
   const std::shared_ptr<Model>& shared_model() const { return shared_model_; }
   const ModelBundle& model() const { return model_.bundle(); }
   int threads() const { return model_.threads(); }
@@ -51,7 +51,7 @@ class TextToVideo {
   Resolved generate(const Prepared& prepared, const VideoCallbacks& callbacks,
                     const RunState* resume = nullptr);
 
-  // These do the same from the request itself.
+  // These do the same as prepare and generate, beginning with the request itself.
   VideoPlan plan(const VideoRequest& request);
   Resolved generate(const VideoRequest& request, const VideoCallbacks& callbacks,
                     const RunState* resume = nullptr) {

@@ -78,12 +78,12 @@ struct OpResult {
   bool ok = true, skipped = false;
   std::string detail;  // the errors and their bounds, or the reason for a failure or a skip
   uint64_t seed = 0;
-  double error = 0, bound = 0;                     // ref: max error and its bound
+  double error = 0, bound = 0;                     // for ref: the largest error and its bound
   double median_us = 0, gb_per_s = 0, gflops = 0;  // for perf
   // For perf on a GPU: the share that is reached of the copy's bytes per second or of the matmul's flops per
   // second, whichever is greater.
   double roofline = 0;
-  double spread = 0;  // perf: half of the times' interquartile range, relative to the median
+  double spread = 0;  // for perf: half of the times' interquartile range, relative to the median
   int repeats = 0;
   double bytes = 0, flops = 0;  // of the case
   Compute compute = Compute::f32;

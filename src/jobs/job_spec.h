@@ -1,5 +1,5 @@
-// A job: one video, the settings that make it, its destination, and the files to write beside it. The demands
-// of a command line, of a server's request or of a program become one of these; a JobRunner makes it.
+// A job: one video, the settings that make it, its destination, and the files to write beside it. What a
+// command line, a server's request or a program asks for becomes a JobSpec, and a JobRunner makes the video.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +17,7 @@ struct JobSpec {
   bool named = true;
   bool drawn = false;        // whether the seed was drawn at random
   int crf = -1;              // as in VideoOptions
-  std::string encode_speed;  // likewise
+  std::string encode_speed;  // as in VideoOptions
   bool streamed = false;     // writes the video in pieces that can be read while it grows
   bool resume = false;       // goes on with what an interrupted run has left
   double state_every = 5;    // least number of seconds between two states

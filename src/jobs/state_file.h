@@ -29,7 +29,8 @@ class StateFile {
 
   const std::filesystem::path& path() const { return path_; }
   bool exists() const;
-  // Throws io if a file that our runs did not write has one of its names: it would be lost.
+  // Throws io if a file that our runs did not write has one of the state's names: writing would destroy that
+  // file.
   void refuse_others() const;
 
   // Returns the state that an earlier run left, or nothing. Throws if that run had other settings, another

@@ -18,7 +18,7 @@ Precision precision_of(const GpuMode& mode);  // on a GPU
 // 9.0, or nothing on the CPU. Throws invalid_argument or unsupported, naming `level` or `dtype`.
 Precision precision_at(const std::string& level, const std::string& dtype, std::optional<int> capability);
 
-// Throws invalid_argument if definitions would compute in anything but float32: users may not ask for that,
+// Throws invalid_argument if definitions would compute in anything but float32, which users may not ask for;
 // only our own checks do.
 void check_definitions(const Precision& precision);
 

@@ -12,8 +12,8 @@ namespace {
 
 using enum ModelFamily;
 
-// Euler over linspace(1, 0, steps + 1) without its end, shifted. LightX2V's step_distill scheduler and
-// Wan2.2-Lightning's EulerScheduler both amount to this. The timesteps are fractional.
+// Euler's steps over linspace(1, 0, steps + 1) without its end, shifted. LightX2V's step_distill scheduler
+// and Wan2.2-Lightning's EulerScheduler both amount to this. The timesteps are fractional.
 PresetRow shifted_euler(std::vector<ModelFamily> fits, int steps, std::optional<double> second = {}) {
   return {.fits = std::move(fits),
           .sampler = "euler",

@@ -84,7 +84,8 @@ struct VideoRequest {
   std::string level = "safe";  // none, safe, aggressive or extreme: sets the defaults of the two below
   // The dtype of products: f32, or bf16 where the CPU has instructions for it.
   std::optional<std::string> dtype;
-  std::optional<double> step_cache;  // reuse the model's output while it changes by less than this; 0: never
+  std::optional<double> step_cache;  // the model's output is reused while it changes by less than this; 0:
+                                     // never
   // Optimisations to switch off, by name (ops/implementations.h): "fused-norms", "attention:cpu", or several
   // with commas.
   std::vector<std::string> without;
@@ -239,7 +240,7 @@ struct ResolvedRequest {
   int clip_pictures = 0;           // number of pictures that the model's image encoder will see
   std::vector<float> clip_pixels;  // those pictures, prepared by the Engine: [clip_pictures, 3, side, side]
   std::vector<float> speech;    // the audio encoder's input, which the Engine makes from the request's speech
-  std::vector<float> speech_2;  // likewise for the second speaker, as long as the first one's
+  std::vector<float> speech_2;  // the same for the second speaker, as long as the first one's
   // For two speakers, three masks one after the other: 1 where a token of a frame shows the first, the
   // second, or neither.
   std::vector<uint8_t> speaker_regions;

@@ -43,7 +43,7 @@ struct LoadedPart {
   std::shared_ptr<const void> memory;  // the Buffers of its weights, if the network does not own them
   uint64_t bytes = 0;                  // size of all its Buffers
   BlockPlan blocks;
-  // Identifies its files as they were before loading, if files on disk are named by it.
+  // Identifies the part's files as they were before loading, if files on disk are named by this fingerprint.
   std::string fingerprint;
   uint64_t serial;  // unique among the parts of this process: addresses may be reused
 };

@@ -25,7 +25,7 @@ struct VaeRunOptions {
 
 class VaeRun {
  public:
-  // `model` is a whole model's folder, or its VAE's. Throws not_found and the like, naming the path.
+  // `model` is a whole model's folder, or its VAE's. Errors, such as not_found, name the path.
   VaeRun(const std::filesystem::path& model, VaeRunOptions options);
   ~VaeRun();
 

@@ -283,7 +283,7 @@ const std::vector<BadValue> kBadValues = {
     {"doctor", "--threads", "5000", 2, {"0 (all) to 1024"}},
 };
 
-// The key is "command --option", the value says why no value of it can be wrong.
+// Maps "command --option" to the reason why no value of the option can be wrong.
 const std::map<std::string, std::string> kAnyValueWorks = {};
 
 // Returns a command's options that take a value, by their first long name, and its positional arguments by

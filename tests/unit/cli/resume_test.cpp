@@ -213,7 +213,7 @@ void change_settings(const std::string& file, const std::function<void(json&)>& 
       << std::string(reinterpret_cast<const char*>(&now), 8) << text << bytes.substr(8 + length);
 }
 
-// A run from a GPU is resumed or repeated on a GPU; elsewhere only if the user asks for that.
+// A run that was made on a GPU is resumed or repeated on a GPU; elsewhere only if the user asks for that.
 TEST_F(Resume, TheDeviceIsKeptAsAWish) {
   if (!kill_at(job("unipc", "cut.mp4"), "denoise", 12)) GTEST_SKIP() << "it was over before";
   change_settings(path("cut.mp4.resume"), [](json& s) {

@@ -1,4 +1,4 @@
-// Every command with every model that ships, and with folders that lack one of its parts, gives a result or a
+// Runs every command with every model that ships, and with folders that lack a part. Each gives a result or a
 // meaningful error, and never crashes. Parts that only some models have are where a program is likely to
 // crash.
 #include "binary.h"

@@ -135,7 +135,7 @@ TEST_F(Told, AReaderThatGoesAwayIsNoError) {
     EXPECT_EQ(done.code, kBySigpipe) << args[0];
     EXPECT_EQ(done.err, "") << args[0];
   }
-  for (const bool as_json : {false, true}) {  // the video is made all the same
+  for (const bool as_json : {false, true}) {  // the video is made even if nobody reads the reports
     auto args = generate({"x", "-o", "a.mp4"});
     if (as_json) args.push_back("--json");
     const Done done = run_unread(args, no_output);

@@ -75,7 +75,7 @@ TEST_F(GraphFills, WriteTheSameBytesAndNoOthers) {
   EXPECT_EQ(downloaded(), expected) << "the second time";
 }
 
-// If a place is filled several times, the last fill is the last one here, too.
+// If a place is filled several times, the last fill counts here, too.
 TEST_F(GraphFills, KeepTheirOrder) {
   const auto graph = cuda::capture(*gpu_, [&] {
     for (int i = 0; i < 50; ++i) {

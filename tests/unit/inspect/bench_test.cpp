@@ -105,7 +105,8 @@ TEST(Bench, TimesWhatTheFilterNames) {
   EXPECT_THROW(run_bench({.level = "warp"}), Error);
 }
 
-// Makes a report of blocks from one of two machines; the second one is half as fast in everything.
+// Makes a report of blocks. Called with other numbers it stands for a second machine, half as fast in
+// everything.
 BenchReport blocks_of(double decode_ms, double scale, double gflops) {
   BenchReport r = report_of({});
   r.blocks.kind = "universal";

@@ -154,7 +154,7 @@ TEST(OriginalGrid, SolversConvergeToTheExactFlow) {
   EXPECT_LT(error(SamplerKind::dpmpp, 100), 0.3 * error(SamplerKind::dpmpp, 20));
 }
 
-// If the given sigmas begin at exactly 1, UniPC meets the singular lambda, too.
+// If the given sigmas begin at exactly 1, lambda is singular in UniPC as well.
 TEST(OriginalGrid, UnipcFromSigmaOneHasNoNan) {
   SamplerConfig config;
   config.sigmas = {1, 0.9, 0.7, 0.4, 0.2};

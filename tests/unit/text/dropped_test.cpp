@@ -41,7 +41,7 @@ TEST(DroppedTokens, NumberAndFirstWordAreTheLibrarys) {
   EXPECT_EQ(over, 15);
 }
 
-// Single files contain spiece.model, and folders in the original layout contain it, too.
+// Single files contain spiece.model, and so do folders in the original layout.
 TEST(DroppedTokens, OfBothTokenizers) {
   for (const auto& file : {golden_path("small/spiece.model"), golden_path("small/tokenizer.json")}) {
     const auto tokenizer = Tokenizer::open(file);
