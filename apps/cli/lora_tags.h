@@ -36,7 +36,7 @@ TaggedPrompt take_lora_tags(std::string_view prompt);
 // Throws invalid_argument if there is a tag; `what` says which prompt may not have tags.
 void refuse_lora_tags(std::string_view prompt, std::string_view what);
 
-// The LoRAs in a folder, by the names of their files without the ending.
+// The LoRAs in a folder, found by the names of their files without the ending.
 class LoraFolder {
  public:
   explicit LoraFolder(const std::filesystem::path& folder);  // throws not_found or io

@@ -7,7 +7,7 @@
 
 namespace tachy::python {
 
-// Views x with its channels last, in the same memory: [N, ..., C].
+// Returns a view of x with its channels last, in the same memory: [N, ..., C].
 inline Tensor channels_last(const Tensor& x) {
   Tensor t = x;
   for (int i = 1; i + 1 < x.rank; ++i) t.dims[i] = x.dims[i + 1], t.strides[i] = x.strides[i + 1];

@@ -66,7 +66,7 @@ struct Op {
   bool in_place = false;  // whether the caller may give the first argument itself as a result
 };
 
-// All ops; an op's index is fixed while the library is loaded.
+// Returns all ops; an op's index is fixed while the library is loaded.
 std::span<const Op> op_table();
 
 enum class Kind { tensor, optional_tensor, number, integer, flag };

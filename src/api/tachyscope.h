@@ -78,8 +78,8 @@ std::string choose_device(const std::string& wish);
 bool gpu_there(std::string* why = nullptr);
 bool is_automatic(const std::string& wish);  // says whether the machine is to choose
 
-// "8GiB", "12G", "7500MiB", "8GB" (powers of 1000) → bytes; throws invalid_argument with examples of what
-// works.
+// Turns "8GiB", "12G", "7500MiB" or "8GB" (powers of 1000) into bytes; throws invalid_argument with examples
+// of what works.
 uint64_t parse_bytes(const std::string& text);
 
 // A request that an Engine has resolved, tokenised and planned, so that the same Engine can run it: each of
@@ -118,16 +118,17 @@ class Engine {
   ResolvedRequest generate(const PreparedRequest& prepared, const VideoCallbacks& callbacks = {},
                            const RunState* resume = nullptr);
 
-  // These start from the request itself. Pictures whose size differs from the video's are fitted to it.
+  // These take the request itself and prepare it first. Pictures whose size differs
+  // from the video's are fitted to it.
   VideoPlan plan(const VideoRequest& request) { return prepare(request).plan(); }
   ResolvedRequest generate(const VideoRequest& request, const VideoCallbacks& callbacks = {},
                            const RunState* resume = nullptr);
 
-  // The model's defaults with placeholders for everything that it cannot do without: blank pictures,
-  // embeddings of zeros. For plans.
+  // Returns the model's defaults with placeholders for everything that it cannot do without: blank pictures,
+  // embeddings of zeros. The request is for plans.
   VideoRequest example_request() const;
-  // A fingerprint that changes with the model's weights, options and tokenizer, and with the adapters of a
-  // request.
+  // Returns a fingerprint that changes with the model's weights, options and tokenizer, and with the adapters
+  // of a request.
   std::string fingerprint(std::span<const std::string> loras = {}) const;
 
  private:
@@ -142,9 +143,9 @@ class Engine {
 // is null. Throws unsupported if this build has no NVTX.
 std::unique_ptr<Profiler> nvtx_ranges(Profiler* also = nullptr);
 
-std::string version();  // "0.1.0"
+std::string version();  // for example "0.1.0"
 
-// The options that name parts of a model, as paths.
+// Returns the options that name parts of a model, as paths.
 PartPaths part_paths(const EngineOptions& options);
 
 // Finds a model that ships with the project, in $TACHY_MODEL_DIR/NAME or beside the executable. "sprites"

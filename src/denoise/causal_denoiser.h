@@ -54,7 +54,7 @@ class CausalDenoiser : public Denoiser {
  public:
   CausalDenoiser(const CausalInput& in, Stream& stream);
 
-  // The place for a block's latents [z, frames, h, w]: passes need not copy them if they lie there.
+  // Returns the place for a block's latents [z, frames, h, w]: passes need not copy them if they lie there.
   Tensor latents(int64_t frames) const;
   // Begins the next `frames` latent frames, which follow the actions of the script.
   void begin_block(int64_t frames, const WanScript& script);

@@ -104,7 +104,7 @@ bool DenoiseLoop::reuse(int i, const Tensor& prediction) {
   return reused;
 }
 
-// prediction = Σ weight · velocity over the branches, added from the last one to the first: u (1 - g) + c g.
+// Computes Σ weight · velocity over the branches, from the last one to the first: u (1 - g) + c g.
 void DenoiseLoop::guide(const Branches& branches, const Tensor& velocity) {
   const size_t count = branches.size();
   if (count == 1) return;

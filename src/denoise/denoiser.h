@@ -20,9 +20,9 @@ class Denoiser {
  public:
   virtual ~Denoiser() = default;
 
-  // latents [z, T, h, w] → velocity [branches, z, T, h, w], all f32. Branch 0 sees the prompt, branch 1 the
-  // negative prompt; the number of branches is the same in all steps of a part. `velocity` begins at the same
-  // address in every step, so that the work may be captured in a graph.
+  // Turns latents [z, T, h, w] into a velocity [branches, z, T, h, w], all f32. Branch 0 sees the prompt,
+  // branch 1 the negative prompt; the number of branches is the same in all steps of a part. `velocity`
+  // begins at the same address in every step, so that the work may be captured in a graph.
   virtual void predict(const Tensor& latents, int step, const Tensor& velocity) = 0;
 
   // Puts what is given and never denoised (a fixed first frame) into `x` [z, T, h, w].

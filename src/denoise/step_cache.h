@@ -37,7 +37,7 @@ class StepCache {
   // Called when another network takes over: the last output tells nothing about the new one's.
   void forget();
 
-  // The tensors that a resumed run needs. All are zero at the start.
+  // Returns the tensors that a resumed run needs. All are zero at the start.
   std::vector<Tensor> state() const;
 
  private:

@@ -51,7 +51,7 @@ class TextToVideo {
   Resolved generate(const Prepared& prepared, const VideoCallbacks& callbacks,
                     const RunState* resume = nullptr);
 
-  // These do the same as prepare and generate, beginning with the request itself.
+  // These take the request itself and prepare it first.
   VideoPlan plan(const VideoRequest& request);
   Resolved generate(const VideoRequest& request, const VideoCallbacks& callbacks,
                     const RunState* resume = nullptr) {

@@ -123,7 +123,7 @@ struct BenchComparison {
   std::string id;
   double before_us = 0, after_us = 0;
   double change = 0;  // after / before − 1
-  // True for lines of blocks. The losses are the part of its time that a line has lost, 1 - after / before,
+  // True for lines of blocks. `improvement` is the part of its time that a line has lost, 1 - after / before,
   // for mean, median and P95.
   bool of_blocks = false;
   TimeSummary improvement;

@@ -26,7 +26,7 @@ double median(std::vector<double> values) {
 // on a GPU it is the time by the clock.
 double seconds_of(const cuda::Gpu* gpu) { return gpu ? monotonic_seconds() : os::processor_seconds(); }
 
-// A way of running: the names of the optimisations that are off.
+// A way of running, given by the names of the optimisations that are off.
 struct Variant {
   std::vector<std::string> off;
   std::vector<double> step_ms;  // a value for each round

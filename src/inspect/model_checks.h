@@ -9,9 +9,9 @@ namespace tachy {
 
 struct ModelBundle;
 
-// How far float32 may be from the definitions, relative to the largest value, after rounding in many layers.
-// A single value may be further off than the mean suggests, since the norm of a nearly zero vector magnifies
-// rounding a hundredfold (1.8e-4 and 2e-6 in the VAE of a random model).
+// The distance that float32 may have from the definitions, relative to the largest value, after rounding in
+// many layers. A single value may be further off than the mean suggests, since the norm of a nearly zero
+// vector magnifies rounding a hundredfold (1.8e-4 and 2e-6 in the VAE of a random model).
 inline constexpr double kDefinitionsMax = 5e-4, kDefinitionsMean = 5e-6;
 
 // Results in 16 bits may be this many times as far off as the definitions with products in bf16. The

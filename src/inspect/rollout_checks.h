@@ -8,10 +8,10 @@
 
 namespace tachy {
 
-// The official Matrix-Game 2 and Self-Forcing in bfloat16 compared with themselves in float32, on their own
-// weights: the largest and the mean difference of a velocity. Even these models do not meet kBf16Max and
-// kBf16Mean. These limits apply only to cases without a figure of their own: there are no golden values, and
-// the definitions would take too long or do not match a GPU's arithmetic.
+// The official Matrix-Game 2 and Self-Forcing were compared in bfloat16 with themselves in float32, on their
+// own weights: these are the largest and the mean difference of a velocity. Even these models do not meet
+// kBf16Max and kBf16Mean. The limits apply only to cases without a figure of their own: there are no golden
+// values, and the definitions would take too long or do not match a GPU's arithmetic.
 inline constexpr double kOriginalBf16Max = 0.028, kOriginalBf16Mean = 0.0052;
 
 // `golden` is a golden.json with "rollouts", the reference's own errors for each case.

@@ -29,7 +29,7 @@ struct RunSettings {
   Encoding encoding;                        // and how its frames were encoded
 };
 
-// The hash of an input file; throws not_found if it cannot be read.
+// Returns the hash of an input file; throws not_found if it cannot be read.
 std::string sha256_of(const std::string& path, const std::string& input);
 
 // Reads the files into the request. If the settings were read `from` an earlier run, throws for a file that

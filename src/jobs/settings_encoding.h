@@ -16,7 +16,7 @@ struct Encoding {
   std::string speed;  // as in VideoOptions
 };
 
-// The encoding that was given for an output, completed from the run that it repeats.
+// Returns the encoding that was given for an output, completed from the run that it repeats.
 Encoding encoding_of(const std::filesystem::path& output, int crf, const std::string& speed,
                      const Encoding& earlier);
 

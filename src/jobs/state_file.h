@@ -24,7 +24,7 @@ class StateFile {
             std::function<std::string()> model, const std::atomic<bool>* cancel);
 
   static std::filesystem::path path_of(const std::filesystem::path& output);
-  // The output that a state file belongs to.
+  // Returns the output that a state file belongs to.
   static std::filesystem::path output_of(const std::filesystem::path& state_file);
 
   const std::filesystem::path& path() const { return path_; }
@@ -42,13 +42,13 @@ class StateFile {
     windows_.replay(width, height, frame);
   }
 
-  // Call these after each step and with each frame. A full disk costs the state, not the run; what was saved
-  // before stays.
+  // Call these after each step and with each frame. A full disk costs the state, not the run; a state that
+  // was saved before stays.
   void step(const RunStateView& state);
   void frame(RgbView frame);
   void remove();
 
-  // Where the run could resume: "step 3", "block 3", "step 3 of window 2 of 5", "window 2 of 5". Empty:
+  // Says where the run could resume: "step 3", "block 3", "step 3 of window 2 of 5", "window 2 of 5". Empty:
   // nowhere.
   std::string saved() const;
   // Returns words to add to the message that the run was stopped.

@@ -36,8 +36,8 @@ struct LoraReport {
   std::vector<Left> unmatched;
 };
 
-// `lora`: FILE[@high|@low|@both], as in VideoRequest::loras. Throws what opening either of them throws; if
-// nothing fits, that is a report like any other.
+// `lora` is FILE[@high|@low|@both], as in VideoRequest::loras. Throws what opening the file or the model
+// throws; if nothing fits, the report says so.
 LoraReport describe_lora(const std::string& lora, const std::filesystem::path& model, const PartPaths& parts);
 
 }  // namespace tachy

@@ -68,7 +68,7 @@ struct StageRequest {
   // The dtype of products, f32 or bf16; on a GPU the dtype of activations, f32, f16 or bf16. "": the level
   // decides.
   std::string dtype;
-  // "cuda", "cuda:1", "auto": models run there; the other stages do not use a GPU.
+  // "cuda", "cuda:1", "auto": models run on this GPU; the other stages do not use it.
   std::string device = "cpu";
   bool pack_weights = true;
   std::string level = "safe";  // none, safe, aggressive, extreme (request/level.h)

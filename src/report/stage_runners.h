@@ -17,8 +17,7 @@ void run_image_encoder(const StageRequest& request, StageIo& io);
 // Defined in stage_causal.cpp.
 void run_rollout(const StageRequest& request, StageIo& io);
 
-// Defined in stage_audio.cpp:
-// the speech input of a model with an audio branch.
+// stage_audio.cpp defines these. ClipAudio is the speech input of a model with an audio branch.
 struct ClipAudio {
   Tensor states;                 // [B, speakers, frames, layers, width]
   std::vector<uint8_t> regions;  // for two speakers, in the form that make_regions takes

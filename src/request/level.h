@@ -31,7 +31,7 @@ struct Level {
   const char* means;
 };
 
-// none, safe, aggressive, extreme.
+// Returns the levels none, safe, aggressive and extreme.
 const std::vector<Level>& levels();
 Choices level_names();
 // Throws invalid_argument, naming `level` and the levels that exist.

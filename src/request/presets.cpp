@@ -26,7 +26,7 @@ PresetRow shifted_euler(std::vector<ModelFamily> fits, int steps, std::optional<
           .lora_strength_2 = second};
 }
 
-// A row for a list of samplers/few_step.cpp.
+// Makes a row for a list of samplers/few_step.cpp.
 PresetRow listed(std::vector<ModelFamily> fits, const char* list, int steps, double shift, double strength,
                  std::optional<double> strength_2 = {}) {
   PresetRow row{std::move(fits), list, nullptr, steps, shift, 1, {}, strength, strength_2};

@@ -55,7 +55,7 @@ struct Preset {
 const std::vector<Preset>& presets();
 Choices preset_names();
 
-// The configuration of the sampler that a row stands for.
+// Returns the configuration of the sampler that a row stands for.
 SamplerConfig sampler_config(const PresetRow& row);
 
 }  // namespace tachy

@@ -91,7 +91,8 @@ struct VideoRequest {
   std::vector<std::string> without;
   std::optional<std::string> residual;  // on a GPU: the transformer's residual stream, f32 or as `dtype`
   std::string attention = "auto";       // products of self-attention: auto, bf16 or int8 (Hopper)
-  // For attention in 8 bits: auto uses it if there are so many keys that it is faster, all uses it always.
+  // For attention in 8 bits: `auto` uses it if there are so many keys that it is faster, `all` uses it
+  // always.
   std::string int8_keys = "auto";
   std::string math = "auto";      // products of the blocks' linear layers: auto, bf16, fp8, int8 or tf32
   std::string vae_math = "auto";  // the VAE's convolutions: auto or activations (in their dtype), or fp8

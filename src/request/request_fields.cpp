@@ -121,7 +121,7 @@ std::vector<RequestField> arithmetic_fields() {
        "default), aggressive (bf16) or extreme (bf16 and step cache; on a Hopper GPU also fp8); `tachyscope "
        "doctor` lists what each level turns on here",
        level_names()},
-      // The allowed values of `dtype` and the next field depend on the device (gpu_mode.cpp, resolve_level in
+      // The allowed values of `dtype` and `residual` depend on the device (gpu_mode.cpp, resolve_level in
       // resolve.cpp).
       {"dtype", "dtype", &R::dtype,
        "precision of matrix products, whatever the level says: f32, or bf16 where the CPU has instructions "

@@ -24,9 +24,10 @@ struct TalkWindows {
   }
   int64_t first(int64_t k) const { return k * stride(); }
   int64_t taken_over(int64_t k) const { return k == 0 ? 0 : motion; }
-  // All frames before it belong to earlier windows.
+  // Returns the window's first new frame: all frames before it belong to earlier windows.
   int64_t first_new(int64_t k) const { return first(k) + taken_over(k); }
-  // Rows that the last window needs after the end of speech, including those that its frames look ahead to.
+  // Returns the rows that the last window needs after the end of speech, including those that its frames look
+  // ahead to.
   int64_t rows_behind() const {
     const int64_t rows = first(count() - 1) + window - spoken + kLooksAhead;
     return count() > 1 && rows > 0 ? rows : 0;

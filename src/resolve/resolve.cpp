@@ -167,7 +167,7 @@ void resolve_sparse(VideoRequest& r) {
   if (!r.sparse_dense_steps) r.sparse_dense_steps = (*r.steps + 3) / 4;
 }
 
-// Works in latent frames. Throws invalid_argument if neighbours would share a whole window.
+// Returns the plan in latent frames. Throws invalid_argument if neighbours would share a whole window.
 WindowPlan window_plan(const VideoRequest& r, const ModelBundle& model) {
   WindowPlan out;
   if (r.speech) return out;  // windows of speech are planned in TalkWindows

@@ -18,7 +18,7 @@ std::string lower(std::string_view text) {
 
 bool is_address(const std::string& text) { return os::ipv4_address(text) || os::is_ipv6_address(text); }
 
-// "name", "name:8190", "[::1]", "[::1]:8190" → only the name; "" for anything else.
+// Turns "name", "name:8190", "[::1]" or "[::1]:8190" into the name alone; returns "" for anything else.
 std::string name_of(std::string_view host) {
   std::string_view name = host, port;
   if (host.starts_with("[")) {

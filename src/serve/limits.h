@@ -22,13 +22,13 @@ struct PageLimits {
   double recording_seconds = 600;         // length of the video
   std::chrono::milliseconds request{10'000};  // until a request's header is complete
   std::chrono::milliseconds upload{60'000};   // until the body of an upload is complete
-  // Without a key, a movement or another order, and with nothing held. The time in which a world is about to
-  // begin does not count.
+  // This applies while no key, movement or other order comes and nothing is held. The time in which a world
+  // is about to begin does not count.
   std::chrono::milliseconds idle{60'000};
   std::chrono::milliseconds stalled{15'000};  // while frames wait but none is taken
   std::chrono::milliseconds farewell{1'000};  // for the last message and the closing handshake
   std::chrono::milliseconds alive{
-      // From one message to the page until the next one, if there is nothing else to send.
+      // This is the time from one message to the page until the next one, if there is nothing else to send.
       5'000};
 };
 

@@ -53,7 +53,7 @@ class Model {
   PartCache& parts() { return parts_; }
   nn::UploadCheck* upload_check() { return check_.get(); }  // null unless asked for
 
-  // This model's place among the models of its device (admission.h).
+  // Returns this model's place among the models of its device (admission.h).
   Tenancy& tenancy() { return *tenancy_; }
 
   // A GPU is opened once for each session or world that computes on it: an opened GPU is a queue with its own

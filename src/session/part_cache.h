@@ -48,7 +48,7 @@ class PartCache {
   // `cancel` becomes true while another thread loads.
   Handle get(const PartKey& key, bool keep, const std::atomic<bool>* cancel, const Load& load);
 
-  // Bytes of the parts that are kept and that nobody holds.
+  // Returns the bytes of the parts that are kept and that nobody holds.
   uint64_t idle_bytes(const std::set<PartKey>& except) const;
   void drop_idle(const std::function<bool(const PartKey&)>& which);
 

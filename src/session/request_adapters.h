@@ -43,7 +43,7 @@ enum class LoraMode { automatic, merge, runtime };
 std::shared_ptr<const RequestAdapters> open_adapters(const ModelBundle& model, const VideoRequest& request,
                                                      bool keep_loaded);
 
-// The names that adapters may use for this model's parts.
+// The names that adapters may use for the parts of this model.
 struct ModelNames {
   explicit ModelNames(const ModelBundle& model);
   AdapterTargets targets(AdapterExpert expert) const;

@@ -49,10 +49,10 @@ class Session {
 
   Stream& stream() { return stream_; }
   bool measuring() const { return kind_ == Kind::measuring; }
-  // The model, with the job's adapters merged in.
+  // Returns the model, with the job's adapters merged in.
   const ModelBundle& model() const { return setup_.adapters ? setup_.adapters->model : model_.bundle(); }
   const RequestAdapters* adapters() const { return setup_.adapters; }
-  // Null if there is no cache, or if an adapter has changed the text encoder.
+  // Returns null if there is no cache, or if an adapter has changed the text encoder.
   const TextCache* text_cache() const {
     return merged_into(Part::text).empty() ? model_.prompts().cache() : nullptr;
   }
@@ -61,7 +61,7 @@ class Session {
   cuda::Gpu* gpu() const { return gpu_.get(); }
   const std::shared_ptr<cuda::Gpu>& shared_gpu() const { return gpu_; }
 
-  // Each of these loads the part if necessary. It is held until it is given back.
+  // Each of these loads the part if necessary. The session holds it until it is given back.
   const LoadedText& text() { return static_cast<const LoadedText&>(use(Part::text)); }
   const LoadedImageEncoder& image_encoder() {
     return static_cast<const LoadedImageEncoder&>(use(Part::image_encoder));
@@ -86,15 +86,15 @@ class Session {
   void begin_again() { denoisers_[0].rewind(), denoisers_[1].rewind(), loop_.rewind(); }
   uint64_t part_bytes() const;  // size of the parts that the session holds
 
-  // The place where a pass of this expert may be captured, and the shelves for its denoiser's tensors and the
-  // loop's; null: there is none.
+  // These return the place where a pass of this expert may be captured, and the shelves for its denoiser's
+  // tensors and the loop's; null: there is none.
   runtime::StepGraph* graph(int expert);
   BufferShelf* denoiser_shelf(int expert);
   BufferShelf* loop_shelf() { return keeps() ? &loop_ : nullptr; }
   // From here on the stream carries what the job adds to this expert's products.
   void add_adapters(int expert);
   void drop_adapters(int expert);
-  // The ranks that divide a denoising pass; null: a single one computes all of it.
+  // Returns the ranks that divide a denoising pass; null: a single one computes all of it.
   runtime::RankTeam* ranks() { return ranks_ ? &*ranks_ : nullptr; }
   uint64_t adapter_bytes(int expert) const { return adapters_.at(static_cast<size_t>(expert)).bytes(); }
 

@@ -13,8 +13,8 @@
 namespace tachy {
 namespace {
 
-// After the last frame, speech runs backwards: row L + j is row L - 1 - j, or the first one if there are no
-// more.
+// Adds the rows after the last frame, in which speech runs backwards: row L + j is row L - 1 - j, or the
+// first one if there are no more.
 void fill_behind(const Tensor& states, int64_t frames) {
   const int64_t row = states.numel() / states.dim(0);
   auto* values = states.as<float>();

@@ -72,8 +72,8 @@ TEST(SpeakerRegions, AreThoseOfInfiniteTalk) {
   EXPECT_EQ(compared, 3 * (2 * 3 + 4 * 2));
 }
 
-// A wide picture cropped to a square: the parts left and right of the middle are gone, and x counts from the
-// picture's own edge.
+// The picture is wide and cropped to a square: the parts left and right of the middle are gone, and x counts
+// from the picture's own edge.
 TEST(SpeakerRegions, FollowTheCrop) {
   VideoRequest r = request_of(200, 100, 160, 160);
   r.image_fit = "crop";  // keeps the picture's columns from 50 to 150

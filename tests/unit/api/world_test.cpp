@@ -95,7 +95,7 @@ TEST(Worlds, TheSameSeedAndActionsGiveTheSameBits) {
   EXPECT_EQ(walk(world, script()), first) << "start";
 }
 
-// An action changes the frames of its block's second latent frame and all frames after it, and none before.
+// An action changes the frames of its block's second latent frame and all later frames, but no earlier ones.
 TEST(Worlds, ActionsMoveWhatComesAfterThem) {
   World world = open();
   world.start({.image = picture(), .seed = 7});
@@ -177,7 +177,7 @@ TEST(Worlds, TheOneThatShipsAnswers) {
   const auto [left, moved] = look(turned);
   EXPECT_NEAR(column, 88, 4);
   EXPECT_LT(still, 4);
-  // The view turns 13 frames by 2 degrees: about 40 of 160 columns.
+  // The view turns by 2 degrees in each of 13 frames, which is about 40 of 160 columns.
   EXPECT_NEAR(left, column - 40, 12);
   EXPECT_GT(moved, 2 * still);
   EXPECT_EQ(made({{}, {0, 0.1f}}), turned);

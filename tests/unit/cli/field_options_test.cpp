@@ -208,7 +208,7 @@ TEST_F(Given, WhatALevelDecidesFollowsALevel) {
   EXPECT_EQ(over(base, {"--steps", "3"}).dtype, "f32");
 }
 
-// Over the settings of an earlier run (--from), another preset decides anew.
+// If another preset is given over the settings of an earlier run (--from), it decides anew.
 TEST_F(Given, WhatAPresetSetsFollowsAPreset) {
   const VideoRequest base{.preset = "fastwan-3",
                           .steps = 3,

@@ -106,7 +106,7 @@ TEST_F(FailureTest, DiskFull) {
 }
 
 TEST_F(FailureTest, RealFullFileSystem) {
-  // For a privileged run: TACHY_TEST_FULL_DIR names a folder on a small, nearly full file system.
+  // In a privileged run TACHY_TEST_FULL_DIR names a folder on a small, nearly full file system.
   const char* full = std::getenv("TACHY_TEST_FULL_DIR");
   if (full == nullptr) GTEST_SKIP() << "TACHY_TEST_FULL_DIR is not set";
   for (const char* name : {"a.mp4", "a.webm", "a.gif", "a_%04d.png"}) {

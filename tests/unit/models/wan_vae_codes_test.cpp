@@ -73,7 +73,7 @@ Tensor tensor_of(const TensorSource& file, const std::string& name) {
   return Tensor(const_cast<void*>(entry->data), entry->dtype, entry->dims);
 }
 
-// For videos, 8 bits should keep 40 dB on average and 37 at worst; for noise, which the model was not trained
+// Of videos, 8 bits should keep 40 dB on average and 37 at worst; of noise, which the model was not trained
 // on, they keep less.
 TEST(WanVaeCodes, FramesOfTheShippedModelHardlyChange) {
   const Sprites sprites;

@@ -40,7 +40,7 @@ class OnGpu : public testing::TestWithParam<std::tuple<const char*, DType>> {
   }
   VaeCase vae() const { return VaeCase(std::get<0>(GetParam())); }
   DType dtype() const { return std::get<1>(GetParam()); }
-  // Random weights pass rounding on undamped through some forty layers.
+  // With random weights, rounding passes undamped through some forty layers.
   double bound() const { return dtype() == DType::f32 ? 2e-5 : dtype() == DType::f16 ? 1e-2 : 8e-2; }
 
   std::unique_ptr<cuda::Gpu> gpu_;

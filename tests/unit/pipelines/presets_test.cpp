@@ -189,7 +189,7 @@ TEST(Presets, WinOverTheModelAndLoseToTheRequest) {
   EXPECT_EQ(refusal_of_preset(model, with("fastwan-3", {.steps = 3, .shift = 8})), "accepted");
 }
 
-// A list alone also sets its steps, in place of the model's own number.
+// A list without a preset also sets its steps, in place of the model's own number.
 TEST(Presets, AListSaysItsSteps) {
   const ModelBundle model = ModelBundle::open(test::model_path());
   VideoRequest request{.prompt = "x", .steps = 50, .sampler = "fastwan-3"};

@@ -1,4 +1,4 @@
-// The tiny image-to-video model, made to talk (talk_weights.h), and requests for it.
+// The tiny image-to-video model, which is made to talk (talk_weights.h), and requests for it.
 #pragma once
 
 #include "image_model.h"
@@ -38,7 +38,7 @@ inline Result talk(TextToVideo& pipeline, const VideoRequest& request, VideoCall
   return out;
 }
 
-// The second speaker says something else, and ends earlier.
+// Makes a request in which the second speaker says something else, and ends earlier.
 inline VideoRequest two_talk(int64_t frames) {
   VideoRequest r = talk_request(frames);
   auto other = std::make_shared<Speech>(*r.speech);

@@ -43,8 +43,8 @@ TEST(FewStep, PublishedLists) {
               {1, .96, 8.0 / 9, 8.0 / 11});
   expect_list("self-forcing-4", SamplerKind::lcm, {1000, 937.5, 2500 * third, 625},
               {1, .9375, 2.5 * third, .625});
-  // 1000, 666 and 333 of a thousand at shift 5, in float32: the model's timesteps differ by 8e-5 from the
-  // exact values.
+  // The timesteps 1000, 666 and 333 of a thousand are at shift 5, in float32: the model's timesteps differ by
+  // 8e-5 from the exact values.
   const auto sigma = [](float s) { return 5.0f * s / (1.0f + 4.0f * s); };
   expect_list("matrix-game-2-3", SamplerKind::lcm, {1000, sigma(0.666f) * 1000.0f, sigma(0.333f) * 1000.0f},
               {1, sigma(0.666f), sigma(0.333f)});
