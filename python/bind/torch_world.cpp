@@ -57,7 +57,7 @@ void use_torch(const nb::dict& torch) {
   world->profiled_word = PyUnicode_InternFromString("_is_profiler_enabled");
   world->requires_word = PyUnicode_InternFromString("requires_grad");
   world->dtype_words = kept(nb::make_tuple("dtype"));
-  torch_abi::functions();  // throws if torch does not fit
+  torch_abi::functions();  // throws if this torch cannot be used
   g_world = world.release();
 }
 

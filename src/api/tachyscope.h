@@ -118,8 +118,8 @@ class Engine {
   ResolvedRequest generate(const PreparedRequest& prepared, const VideoCallbacks& callbacks = {},
                            const RunState* resume = nullptr);
 
-  // These take the request itself and prepare it first. Pictures whose size differs
-  // from the video's are fitted to it.
+  // These take the request itself and prepare it first. Pictures whose size differs from the video's are
+  // fitted to it.
   VideoPlan plan(const VideoRequest& request) { return prepare(request).plan(); }
   ResolvedRequest generate(const VideoRequest& request, const VideoCallbacks& callbacks = {},
                            const RunState* resume = nullptr);

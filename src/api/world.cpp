@@ -123,7 +123,7 @@ struct World::State {
   WorldInfo info;
   WorldSession session;
   bool startable = false;  // whether reset has something to begin again
-  bool in_block = false;   // while next_block runs
+  bool in_block = false;   // true while next_block runs
   int64_t blocks = 0;
   std::mutex mutex;
   WorldAction action;

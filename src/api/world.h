@@ -80,7 +80,8 @@ struct WorldBlock {
   int64_t first_frame = 0, frames = 0;  // of the video
   WorldAction action;                   // the action that the block followed
   uint64_t stamp = 0;                   // the stamp that act() got with that action
-  double first_frame_s = 0;             // from taking the action until the first frame of the block was there
+  double first_frame_s = 0;             // time from taking the action until the first frame of the block was
+                                        // there
   double seconds = 0;                   // time of the whole next_block
 };
 

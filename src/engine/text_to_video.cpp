@@ -201,7 +201,7 @@ Resolved TextToVideo::generate(const Prepared& prepared, const VideoCallbacks& g
       sessions_.to_compute(plan, prepared.request.precision, prepared.vae, callbacks.cancel);
   report_offload(plan, model_.options().max_vram > 0);
   Session& session = lease.session();
-  // On a GPU, ranges are timed by its own clock, too.
+  // On a GPU, its own clock times the ranges, too.
   std::optional<cuda::EventProfiler> device_times;
   auto* const times = dynamic_cast<DeviceTimes*>(callbacks.profiler);
   if (session.gpu() && times) device_times.emplace(*session.gpu(), *callbacks.profiler, *times);

@@ -88,7 +88,7 @@ struct OpResult {
   double bytes = 0, flops = 0;  // of the case
   Compute compute = Compute::f32;
   ops::CaseKind kind = ops::CaseKind::tiny;
-  bool on_gpu = false;  // with activations of `dtype`
+  bool on_gpu = false;  // whether it ran on a GPU, with activations of `dtype`
   DType dtype = DType::f32;
   std::string id() const { return op + ":" + case_name + ":" + impl; }
   std::string repeat() const {

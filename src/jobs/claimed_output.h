@@ -18,7 +18,7 @@ class ClaimedOutput {
   explicit ClaimedOutput(std::filesystem::path output, bool streamed = false);
   // Does the same, but returns nothing while another process has the output.
   static std::optional<ClaimedOutput> attempt(const std::filesystem::path& output);
-  // The first of NAME.mp4, NAME_2.mp4 … that neither exists nor was begun by anybody.
+  // Claims the first of NAME.mp4, NAME_2.mp4 … that neither exists nor was begun by anybody.
   static ClaimedOutput next_free(const std::filesystem::path& first);
   ~ClaimedOutput();
   ClaimedOutput(ClaimedOutput&& other) noexcept;

@@ -13,7 +13,7 @@ struct JobSpec {
   RunSettings settings;
   std::string from;  // the file that the settings were read from, for messages; "": none
   std::filesystem::path output;
-  // With false, the output's name is made from the prompt; if that exists, the next one is taken.
+  // With false, the output's name is made from the prompt; if that name is taken, the next free one is used.
   bool named = true;
   bool drawn = false;        // whether the seed was drawn at random
   int crf = -1;              // as in VideoOptions

@@ -84,15 +84,13 @@ struct VideoRequest {
   std::string level = "safe";  // none, safe, aggressive or extreme: sets the defaults of the two below
   // The dtype of products: f32, or bf16 where the CPU has instructions for it.
   std::optional<std::string> dtype;
-  std::optional<double> step_cache;  // the model's output is reused while it changes by less than this; 0:
-                                     // never
+  std::optional<double> step_cache;  // change below which the model's output is reused; 0: never
   // Optimisations to switch off, by name (ops/implementations.h): "fused-norms", "attention:cpu", or several
   // with commas.
   std::vector<std::string> without;
   std::optional<std::string> residual;  // on a GPU: the transformer's residual stream, f32 or as `dtype`
   std::string attention = "auto";       // products of self-attention: auto, bf16 or int8 (Hopper)
-  // For attention in 8 bits: `auto` uses it if there are so many keys that it is faster, `all` uses it
-  // always.
+  // For attention in 8 bits: auto uses it if there are so many keys that it is faster, all always uses it.
   std::string int8_keys = "auto";
   std::string math = "auto";      // products of the blocks' linear layers: auto, bf16, fp8, int8 or tf32
   std::string vae_math = "auto";  // the VAE's convolutions: auto or activations (in their dtype), or fp8

@@ -31,7 +31,7 @@ TEST(GpuFamilyTest, RowsAreInOrderAndWhatIsMeasuredIsMarked) {
     EXPECT_GT(family.capability, before) << family.name;
     before = family.capability;
     EXPECT_EQ(family.measured, std::string(family.name) == "Hopper") << family.name;
-    // few_keys has room for no more keys (attention_few_keys_sm80.cu).
+    // The kernel few_keys has room for no more keys (attention_few_keys_sm80.cu).
     EXPECT_LE(family.few_keys, 80) << family.name;
   }
 }

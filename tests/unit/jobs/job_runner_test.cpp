@@ -26,7 +26,7 @@ struct KeptSink : JobSink {
   std::vector<json> events;
   std::vector<std::string> notices, stages;
   std::string goes_on;
-  std::atomic<bool>* stop = nullptr;  // set at the step `stop_at`
+  std::atomic<bool>* stop = nullptr;  // becomes true at the step `stop_at`
   int64_t stop_at = -1;
 
   void event(const json& event, const std::string&) override { events.push_back(event); }

@@ -1,5 +1,4 @@
-// A profile tells to which component of a block a range's own time belongs. The statistics over blocks are
-// tested, too.
+// Tests to which component of a block a profile's ranges add their own time, and the statistics over blocks.
 #include "report/block_monitor.h"
 
 #include <gmock/gmock.h>
