@@ -21,7 +21,7 @@ struct LoraTag {
   std::string name;
   double weight = 1;
   bool high_noise = false;
-  std::string text;  // as it was written
+  std::string text;  // the tag as it was written
 };
 
 struct TaggedPrompt {

@@ -19,7 +19,8 @@ void add_setting(CommandOptions& app, GenerateOptions& o, const FieldOption& opt
         auto added = app.add_option(option.names, std::get<Value>(given), spelled(field.help));
         added->group(option.group);
         if constexpr (std::is_same_v<Value, std::optional<std::vector<std::string>>>)
-          added->allow_extra_args(false);  // it takes one value each time: the next word may be the prompt
+          added->allow_extra_args(false);  // the option takes one value each time: the next word may be the
+                                           // prompt
       },
       field.member);
 }

@@ -33,8 +33,8 @@ class RowPass {
 
  private:
   struct Operand {
-    Tensor tensor;  // as it was given
-    Tensor rows;    // as rows, if it can be used as it is
+    Tensor tensor;  // the operand as it was given
+    Tensor rows;    // the operand as rows, if it can be used as it is
     bool read = false, write = false;
   };
   size_t add(const Tensor& t, bool read, bool write);

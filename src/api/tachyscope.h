@@ -86,7 +86,7 @@ uint64_t parse_bytes(const std::string& text);
 // these steps is done once.
 class PreparedRequest {
  public:
-  const VideoRequest& request() const;  // with every default filled in, and pictures of the video's size
+  const VideoRequest& request() const;  // has every default filled in, and pictures of the video's size
   const VideoPlan& plan() const;        // exact memory and predicted time
 
  private:
@@ -106,7 +106,7 @@ class Engine {
 
   int threads() const;
   std::string device() const;            // "cpu", or the GPU's name
-  const VideoRequest& defaults() const;  // with every optional filled in from the model
+  const VideoRequest& defaults() const;  // has every optional filled in from the model
 
   // Fills in every default, checks, tokenises and plans; loads nothing.
   PreparedRequest prepare(const VideoRequest& request);

@@ -18,7 +18,7 @@ namespace tachy {
 struct VaeOptions {
   int threads = 0;             // 0: as many as this process may use
   std::string device = "cpu";  // as choose_device() returns it
-  std::string level = "safe";  // as in VideoRequest, like the next two
+  std::string level = "safe";  // as in VideoRequest, like the next two members
   std::string dtype;           // "": the level decides
   std::string vae_math = "auto";
   bool raw = false;  // latents on the VAE's own scale; otherwise as the denoiser sees them: (x - mean) / std

@@ -93,7 +93,7 @@ struct World::State {
       check(m.image_encoder != nullptr, ErrorCode::not_found,
             "{}; or give `image_embeds`, the embeddings of the picture", m.no_image_encoder);
       ClipPreparation how = m.clip_preparation;
-      how.original = true;  // of the fitted picture, as the original program does it
+      how.original = true;  // made from the fitted picture, as in the original program
       in.clip_pixels = clip_pixels(fitted.view(), how);
     }
     in.picture = pixels_of(Picture{fitted.width, fitted.height, std::move(fitted.rgb)});

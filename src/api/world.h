@@ -35,9 +35,9 @@ namespace tachy {
 
 struct WorldOptions {
   int width = 0, height = 0;    // pixels of the video; 0: the model's own
-  std::optional<int> steps;     // in the model's list of timesteps; left out: the model's own number
+  std::optional<int> steps;     // number of the model's timesteps to use; left out: the model's own number
   std::optional<int> window;    // latent frames that a block sees, including its own; left out: the model's
-  std::optional<double> shift;  // of the flow schedule; left out: the model's
+  std::optional<double> shift;  // shift of the flow schedule; left out: the model's own
   std::string level = "safe";   // as in VideoRequest
   std::optional<std::string> dtype;
   std::string vae_math = "auto";

@@ -29,7 +29,7 @@ inline constexpr const char* kBlockRange = "video block";
 struct CausalInput {
   const WanDit* network = nullptr;
   const TensorSource* weights = nullptr;  // the network's file, in which it may use weights where they lie
-  std::span<const double> timesteps;      // of one block's steps
+  std::span<const double> timesteps;      // timesteps of one block's steps
   Tensor text;                            // [n, text_dim] f32; undefined if the model reads no text
   int64_t text_rows = 0;                  // rows of the text's context; those beyond n are padding
   Tensor image_embeds;                    // undefined unless the model looks at a picture
@@ -38,7 +38,7 @@ struct CausalInput {
   Tensor channels;
   WanWindow window;
   int64_t z = 16, height = 0, width = 0;  // of the latents
-  std::vector<int64_t> block_lengths;     // of all blocks to come, in latent frames
+  std::vector<int64_t> block_lengths;     // lengths of all blocks to come, in latent frames
   std::optional<Sinusoid> sinusoid;       // not given: the network's own
   BufferShelf* shelf = nullptr;           // provides the Buffers of its tensors; null: a shelf of its own
   bool few_in_eight_bits = false;         // as in WanKeys
@@ -91,7 +91,7 @@ class CausalDenoiser : public Denoiser {
   WanContext context_;
   WanCausal causal_;
   WanTimes times_;                    // for the block's steps, and last for timestep 0
-  std::map<int64_t, WanGrid> grids_;  // by the length of a block
+  std::map<int64_t, WanGrid> grids_;  // grids by the length of a block
   const WanGrid* grid_ = nullptr;     // the current block's
   Tensor input_;                      // [z + c, frames of the longest block, h, w]
   int64_t settled_ = 0;  // length of the blocks whose channels are in input_ and stay valid; 0: none yet

@@ -20,7 +20,7 @@ namespace tachy {
 struct ClipInput {
   const WanDit* network = nullptr;
   const TensorSource* weights = nullptr;  // the network's file, in which it may use weights where they lie
-  std::span<const double> timesteps;      // of the steps that it predicts
+  std::span<const double> timesteps;      // timesteps of the steps that it predicts
   int first_step = 0;                     // the number of the first of these steps
   std::vector<Tensor> texts;              // [n, text_dim] f32, one for each guidance branch
   int64_t text_rows = 0;                  // rows of a text's context; those beyond n are padding
@@ -39,7 +39,7 @@ struct ClipInput {
   bool few_in_eight_bits = false;       // as in WanKeys
   int dense_steps = 0;                  // steps before this one, counted in the whole run, are dense
                                         // nevertheless
-  uint64_t serial = 0;                  // of the network (LoadedPart)
+  uint64_t serial = 0;                  // serial number of the network (LoadedPart)
   runtime::StepGraph* graph = nullptr;  // keeps the captured pass; null: it is not captured
   runtime::RankTeam* ranks = nullptr;   // these divide the pass; null: it is not divided
   BufferShelf* shelf = nullptr;         // provides the Buffers of its tensors; null: a shelf of its own
@@ -109,7 +109,7 @@ class ClipDenoiser : public Denoiser {
   WanKeys keys_;  // for the sparse steps
   bool few_in_eight_bits_;
   int64_t distinct_;  // number of timesteps of a step
-  WanTimes times_;    // of all its steps
+  WanTimes times_;    // the time path of all its steps
   WanTimes current_;  // this step's values, where a captured pass reads them
   Tensor given_;      // as in ClipInput
   Tensor input_;      // [branches, z + c, T, h, w]

@@ -164,7 +164,7 @@ class NoiseSource {
   TorchCpuGenerator shuffles_;  // used only for the starting noise, so no saved state needs it
   Drawn current_;
   std::deque<Drawn> ahead_;
-  std::vector<Drawn> spare_;   // for reuse: their memory takes the next values
+  std::vector<Drawn> spare_;   // kept for reuse: their memory takes the next values
   std::future<void> drawing_;  // last, so that it is destroyed before what it uses
 };
 

@@ -94,7 +94,7 @@ class Rollout {
   void denoise(const Tensor& latents) {
     Watched watched(denoiser_, in_.predicted);
     if (late_ && !in_.marks) marks_.clear(stream_);
-    shelf_.rewind();  // so that a later block allocates nothing, and a captured pass finds its velocity
+    shelf_.rewind();  // then a later block allocates nothing, and a captured pass finds its velocity
     DenoiseLoop loop({.sampler = in_.sampler,
                       .guidance = {{Branch{}}},
                       .latents = latents,

@@ -31,7 +31,7 @@ class TextToVideo {
     Resolved request;
     Prompts prompts;
     VideoPlan plan;
-    Products vae = Products::as_activations;               // of the VAE's residual blocks
+    Products vae = Products::as_activations;               // products of the VAE's residual blocks
     std::shared_ptr<const RequestAdapters> adapters = {};  // null: the request has no adapters
   };
 

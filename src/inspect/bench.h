@@ -108,7 +108,8 @@ BenchReport run_bench(const BenchOptions& options);
 nlohmann::json to_json(const BenchReport& report);
 BenchReport bench_from_json(const nlohmann::json& j, const std::string& name);  // throws corrupt
 
-std::string describe_blocks(const BenchReport& report);  // what was timed, in one line; "" if no blocks were
+std::string describe_blocks(const BenchReport& report);  // says what was timed, in one line; "" if no blocks
+                                                         // were
 std::string block_lines(const BenchReport& report);      // the table of blocks
 // bench_table adds both of these after the rest of the report: for people, and in a form that can be read
 // back (bench_table.cpp).

@@ -9,7 +9,7 @@
 namespace tachy {
 namespace {
 
-constexpr double kLeastShare = 0.01;  // of a block; smaller shares are noise
+constexpr double kLeastShare = 0.01;  // share of a block; smaller shares are noise
 constexpr double kLeastTime = 500;    // us
 
 double middle(std::vector<double> values) {

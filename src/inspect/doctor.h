@@ -30,7 +30,7 @@ struct OpHealth {
     int cases = 0;
   };
   int cases = 0;
-  bool real = false;  // these cases have the shapes of models
+  bool real = false;  // whether these cases have the shapes of models
   std::vector<Exception> exceptions;
   bool ok = true;
   double worst = 0;     // the largest error over its bound, in the self-test
@@ -49,7 +49,7 @@ struct GpuState {
   bool measured = false;  // whether that row's numbers were measured there or guessed
   int index = 0, multiprocessors = 0;
   uint64_t memory_bytes = 0, free_bytes = 0, l2_bytes = 0;
-  std::vector<std::pair<std::string, std::string>> libraries;  // for a chosen device
+  std::vector<std::pair<std::string, std::string>> libraries;  // libraries of a chosen device
 };
 
 // Names the one instruction set for which this program's CPU kernels are compiled; "" if they are compiled

@@ -32,8 +32,8 @@ namespace tachy {
 
 // Limits of a GPU, measured in the same run; 0: not measured.
 struct GpuCeilings {
-  double copy_gb_per_s = 0;  // for 512 MiB, read and written
-  double matmul_gflops = 0;  // for 8192 x 8192 x 8192 with random values, by the library's best
+  double copy_gb_per_s = 0;  // rate of copying 512 MiB, read and written
+  double matmul_gflops = 0;  // rate of the library's best product of 8192 x 8192 x 8192 random values
   std::string note;          // the reason why something was not measured
 };
 GpuCeilings measure_ceilings(cuda::Gpu& gpu, DType dtype, ThreadPool& pool);
@@ -55,7 +55,7 @@ struct OpRunnerOptions {
   bool ref = true, bitwise = true, canary = true, perf = false;
   bool tiny = true, odd = true, real = false, video = false;
   uint64_t seed = 1;
-  int threads = 2;            // for the runs; bitwise compares with 1 and with threads + 1
+  int threads = 2;            // threads of the runs; bitwise compares with 1 and with threads + 1
   double perf_seconds = 0.3;  // timing budget for each case and implementation
   cuda::Gpu* gpu = nullptr;   // the GPU that runs the cases, with activations of `dtype`; null: the CPU does
   DType dtype = DType::f32;

@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kBlocksRolled = 8, kFewBlocks = 3, kTextRows = 512, kTextGiven = 40, kImageRows = 257;
 constexpr int64_t kMostHeight = 12, kMostWidth = 20;    // latents; rounding does not depend on the size
-constexpr double kMostDefinitionFlops = 2e10;           // this takes some tens of seconds
-constexpr double kLeastLatentsError = 2 * kLeastError;  // for float32, over eight blocks
+constexpr double kMostDefinitionFlops = 2e10;           // more than this takes some tens of seconds
+constexpr double kLeastLatentsError = 2 * kLeastError;  // error in float32, over eight blocks
 
 struct Rolled {
   TensorFile::Values latents, velocities;
@@ -239,7 +239,7 @@ void validate_block_model(const fs::path& model, const ValidateOptions& options,
       compare_both(in_bf16, rolled(files, few.in, low), definitions, &rounded, true, checks);
     }
   }
-  if (on_gpu || too_long) {  // there are no such definitions to compare with then
+  if (on_gpu || too_long) {  // then there are no such definitions to compare with
     const OwnedInputs inputs = random_inputs(bundle.dit, world, kBlocksRolled, height, width, options.seed);
     const std::string what = fmt::format("{}: bf16 beside float32", name);
     say(options, what);

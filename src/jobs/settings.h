@@ -25,8 +25,8 @@ struct RunSettings {
   std::map<std::string, std::string> parts;
   std::string device;                       // the device it runs on: "cpu" or "cuda"; "": not known
   std::map<std::string, InputFile> inputs;  // under the names of request_inputs()
-  Environment environment;                  // of the run that the settings were read from,
-  Encoding encoding;                        // and how its frames were encoded
+  Environment environment;                  // the environment of the run that the settings were read from
+  Encoding encoding;                        // how that run's frames were encoded
 };
 
 // Returns the hash of an input file; throws not_found if it cannot be read.

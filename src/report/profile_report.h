@@ -15,13 +15,13 @@ struct ProfileRow {
   int64_t count = 0;
   double total_us = 0, self_us = 0;  // self_us is the time that no inner range covers
   double mean_us = 0, median_us = 0, p95_us = 0;
-  double share = 0;  // of the whole profile's time
+  double share = 0;  // share of the whole profile's time
   int depth() const;
   std::string name() const;
 };
 
 struct ProfileReport {
-  double wall_us = 0;            // from the first begin to the last end
+  double wall_us = 0;            // time from the first begin to the last end
   std::vector<ProfileRow> rows;  // parents before children, in order of first appearance
   std::vector<std::pair<ProfileKind, double>> by_kind;  // the module's own time, largest first
 };

@@ -24,7 +24,8 @@ struct GpuMode {
   DType activation = DType::bf16;                // dtype of activations and of the products' operands
   DType residual = DType::f32;                   // dtype of the transformer's residual stream
   bool attention_int8 = false;                   // computes self-attention's products in 8 bits
-  Products products = Products::as_activations;  // of the transformer's blocks; tf32 is for all layers
+  Products products = Products::as_activations;  // products of the transformer's blocks; tf32 is for all
+                                                 // layers
   bool graphs = true;                            // denoising steps are captured and replayed
   double step_cache = 0;
   bool operator==(const GpuMode&) const = default;

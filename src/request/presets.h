@@ -23,7 +23,7 @@ enum class ModelFamily {
   first_frame,           // Wan2.2-TI2V-5B
   text_experts,          // Wan2.2-T2V-A14B
   image_experts,         // Wan2.2-I2V-A14B
-  two_pictures_experts,  // the same with a last picture, too
+  two_pictures_experts,  // Wan2.2-I2V-A14B with a last picture, too
   talking,               // Wan2.1-I2V with InfiniteTalk's audio branch
 };
 std::string_view family_text(ModelFamily family);  // "text-to-video models (Wan2.1-T2V)"

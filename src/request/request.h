@@ -48,7 +48,7 @@ struct VideoRequest {
   std::optional<double> guidance;  // 1 or less: no guidance, one pass per step
   // The guidance of the low-noise expert, in a model that has two; `guidance` is then for the other one.
   std::optional<double> guidance_2;
-  std::optional<double> shift;          // of the flow schedule
+  std::optional<double> shift;          // shift of the flow schedule
   std::optional<std::string> sampler;   // unipc, euler, dpm++, dpm++_sde, lcm, or a few-step list's name
   std::optional<std::string> grid;      // diffusers, original, multitalk or wrapper
   std::optional<std::string> sinusoid;  // time path of diffusers or original; the model's layout decides
@@ -81,7 +81,7 @@ struct VideoRequest {
   std::string recipe = "infinitetalk";
   // How far each frame's colours move towards the photo's, 0 to 1; left out: 1, or 0 with recipe wrapper.
   std::optional<double> color_correction;
-  std::string level = "safe";  // none, safe, aggressive or extreme: sets the defaults of the two below
+  std::string level = "safe";  // none, safe, aggressive or extreme: sets the defaults of dtype and step_cache
   // The dtype of products: f32, or bf16 where the CPU has instructions for it.
   std::optional<std::string> dtype;
   std::optional<double> step_cache;  // change below which the model's output is reused; 0: never
@@ -123,7 +123,7 @@ struct VideoRequest {
 struct Progress {
   std::string stage;  // "text", "image-embeds", "speech", "image", "load", "denoise", "decode", "motion"
   int64_t done = 0, total = 0;  // over all windows
-  double elapsed_seconds = 0;   // in this stage, or in all windows so far
+  double elapsed_seconds = 0;   // time in this stage, or in all windows so far
   double eta_seconds = -1;      // for this stage, or for the rest of all windows; negative: not known yet
   // For a talking photo of several windows: their number and the current one, from 0; otherwise windows is 1.
   int64_t window = 0, windows = 1;
@@ -158,11 +158,11 @@ struct RunState {
 
 struct VideoCallbacks {
   std::function<void(const Progress&)> progress;
-  std::function<void(const RgbImage&, int64_t index)> frame;  // in order, as they are decoded
+  std::function<void(const RgbImage&, int64_t index)> frame;  // gets each frame in order
   std::function<void(const RgbImage&, int step)> preview;     // latents as small pictures side by side
   // The final latents of each window, [z, T, h, w].
   std::function<void(std::span<const float>, std::span<const int64_t> shape)> latents;
-  std::function<void(const RunStateView&)> state;  // after each step, and between windows
+  std::function<void(const RunStateView&)> state;  // called after each step, and between windows
   // Called after each stage, with the implementation that each op got. An op that the plan did not count is
   // marked so (OpPick::why).
   std::function<void(const std::string& stage, const std::vector<ops::OpPick>&)> picks;
@@ -174,7 +174,7 @@ struct StagePlan {
   std::string name;           // "text", "image-embeds", "speech", "image", "denoise", "decode", "motion"
   uint64_t mapped_bytes = 0;  // weights used where they lie in the file (page cache)
   uint64_t weight_bytes = 0;  // packed or widened copies, caches, tables
-  uint64_t part_bytes = 0;    // those of weight_bytes in parts that other runs may share
+  uint64_t part_bytes = 0;    // the part of weight_bytes that other runs may share
   uint64_t arena_bytes = 0;   // activations and library scratch
   double flops = 0;
   double seconds = 0;  // predicted from a short measurement of this machine
@@ -225,7 +225,7 @@ struct VideoPlan {
   bool keeps = false;     // whether models, and the memory that steps need, stay for the next request
   double seconds = 0;
   std::vector<DroppedTokens> dropped_tokens;
-  std::vector<OptimisationState> optimisations;  // all that there are, whether on or off
+  std::vector<OptimisationState> optimisations;  // all optimisations, whether on or off
 };
 
 // The request with nothing left out, after validation.

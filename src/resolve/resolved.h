@@ -23,7 +23,7 @@ namespace tachy {
 // The inputs that are made from a request's pictures and sounds once the video's size is known. Reading them
 // is up to a front end (api/engine.cpp).
 struct MadeInputs {
-  std::shared_ptr<const Picture> image, last_image;  // in the video's size
+  std::shared_ptr<const Picture> image, last_image;  // the pictures in the video's size
   std::vector<float> clip_pixels, speech, speech_2;  // as in ResolvedRequest, like the next member
   std::vector<uint8_t> speaker_regions;
 };

@@ -54,7 +54,7 @@ class Admission {
   std::mutex mutex_;
   std::condition_variable changed_;
   Tenants tenants_;
-  std::list<std::monostate> line_;  // in order of arrival
+  std::list<std::monostate> line_;  // those who wait, in order of arrival
 };
 
 // A model's place among the models of its device, for as long as it is open.

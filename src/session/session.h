@@ -37,7 +37,8 @@ class Session {
     Products vae = Products::as_activations;  // products of the VAE's residual blocks
     Placement placement;
     bool graphs = false;                        // on a GPU: steps may be captured
-    const VideoCallbacks* callbacks = nullptr;  // this and what follows are only for computing sessions
+    const VideoCallbacks* callbacks = nullptr;  // this member and the next ones are only for computing
+                                                // sessions
     Profiler* profiler = nullptr;
     const VideoPlan* plan = nullptr;
     const RequestAdapters* adapters = nullptr;  // null: the job uses none

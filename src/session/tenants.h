@@ -27,7 +27,7 @@ struct Tenant {
   };
 
   Model* model = nullptr;
-  std::list<Claim> claims;  // of everyone who plans, computes, or has a world open
+  std::list<Claim> claims;  // claims of everyone who plans, computes, or has a world open
   std::vector<Idle> idle;   // sessions without a job; the last one that became idle is at the end
 };
 

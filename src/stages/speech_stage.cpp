@@ -49,7 +49,7 @@ class SpeechStage final : public Stage {
   static void hear(const Wav2Vec2& model, const std::vector<float>& samples, const Tensor& states,
                    int64_t frames, Stream& stream) {
     const Tensor sound(const_cast<float*>(samples.data()), DType::f32,
-                       {static_cast<int64_t>(samples.size())});  // these are only read
+                       {static_cast<int64_t>(samples.size())});  // the samples are only read
     const Tensor own = states.slice(0, 0, frames);
     const ArenaScope scope(*stream.arena);
     const Tensor made = stream.memory ? stream.arena->f32({frames, states.dim(1), states.dim(2)}) : own;

@@ -56,7 +56,7 @@ class TextStage final : public Stage {
 
 void encode_text(const Umt5Encoder& model, std::span<const int64_t> ids, const Tensor& text, Stream& stream) {
   const auto count = static_cast<int64_t>(ids.size());
-  const Tensor input(const_cast<int64_t*>(ids.data()), DType::i64, {1, count});  // these are only read
+  const Tensor input(const_cast<int64_t*>(ids.data()), DType::i64, {1, count});  // the ids are only read
   model.forward(input, {}, text.view({1, count, text.dim(1)}), stream);
   check(ops::all_finite(text, stream), ErrorCode::numerical,
         "text encoder: the result holds NaN or Inf: its weights are damaged");

@@ -19,7 +19,7 @@ class WorldSession {
     WorldChoices choices;
     std::string level = "safe", dtype, vae_math = "auto";
     std::vector<std::string> without;  // as in VideoRequest
-    int64_t longest_frames = 0;        // of the longest session, for the plan; 0: no end
+    int64_t longest_frames = 0;        // frames of the longest session, for the plan; 0: no end
     const std::atomic<bool>* cancel = nullptr;
     std::function<void(std::span<const float>)> latents;  // as in WorldRun::Setup
   };

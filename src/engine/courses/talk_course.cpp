@@ -132,7 +132,7 @@ class TalkCourse final : public Course {
 
   void draw(const Resolved& r, NoiseSource& noise, std::span<float> values) const override {
     noise.draw(values);
-    if (r.request.recipe == "wrapper") noise.draw(values);  // what its sampler itself draws is not used
+    if (r.request.recipe == "wrapper") noise.draw(values);  // its sampler's own draw is not used
   }
 
   std::vector<StagePlan> walk(Job& job, Session& session) const override {

@@ -104,7 +104,7 @@ TEST(Match, ALowerRankInOneFileIsItsOwnScale) {
   const AdapterMatch match = model.match(made_adapter(made));
   std::map<std::string, double> scales;
   for (const auto& change : match.parts[0].changes) scales[change->tensor] = change->scale;
-  EXPECT_EQ(scales["blocks.0.attn1.to_q.weight"], 1);  // there is no alpha
+  EXPECT_EQ(scales["blocks.0.attn1.to_q.weight"], 1);  // here the file has no alpha
   EXPECT_EQ(scales["blocks.0.attn1.to_k.weight"], 2);
   EXPECT_EQ(scales["blocks.0.attn1.to_v.weight"], 1);
   EXPECT_EQ(scales["blocks.0.attn1.to_out.0.weight"], 0);  // an alpha of 0 means 0

@@ -79,7 +79,7 @@ TEST_F(OsProcesses, ALockedFileIsNoLink) {
 TEST_F(OsProcesses, ThisProcessAndItsProgram) {
   EXPECT_EQ(process_id(), ::getpid());
   EXPECT_TRUE(process_exists(process_id()));
-  EXPECT_TRUE(process_exists(1));  // it may belong to another user
+  EXPECT_TRUE(process_exists(1));  // the process may belong to another user
   const fs::path program = executable_path(error_);
   ASSERT_FALSE(error_);
   const FileFacts facts = executable_facts();

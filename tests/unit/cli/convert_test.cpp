@@ -124,7 +124,8 @@ TEST_F(Convert, TheModelThatShipsIsGeneratedFromEveryForm) {
     EXPECT_EQ(done.code, 0) << model << ": " << done.err;
     return read_text(path("l.safetensors"));
   };
-  constexpr size_t kLatents = 16 * 4 * 8 * sizeof(float);  // after the settings, which name the model
+  constexpr size_t kLatents = 16 * 4 * 8 * sizeof(float);  // the latents follow the settings, which name the
+                                                           // model
   const auto data = [](const std::string& file) { return file.substr(file.size() - kLatents); };
   const std::string want = data(frames(kSprites));
   for (const std::string to : {"diffusers", "single", "fp8", "int8", "gguf:Q8_0", "gguf:Q4_1", "gguf:BF16"}) {

@@ -123,7 +123,7 @@ TEST_P(ShippedGolden, AnotherRunIsFound) {
   auto j = nlohmann::json::parse(in);
   auto& run = j["generation"]["run"];
   if (run["kind"] == "world")
-    run["actions"][3]["keys"] = {"A"};  // in the fourth block, frames 9 to 12
+    run["actions"][3]["keys"] = {"A"};  // this is in the fourth block, frames 9 to 12
   else
     run["prompt"] = "a person shakes the head";
   std::ofstream(folder_ / "golden/golden.json") << j;

@@ -109,7 +109,7 @@ TEST_F(ProductCuts, RowsOfAdapters) {
 
 TEST_F(ProductCuts, RowsOfALinearLayerInEightBits) {
   for (const DType dtype : {DType::i8, DType::f8_e4m3}) {
-    const int64_t m = dtype == DType::i8 ? 400 : 70;  // on a CPU e4m3 has only its definition
+    const int64_t m = dtype == DType::i8 ? 400 : 70;  // on a CPU e4m3 has only its definition, which is slow
     ops::ScaledGemmArgs a{.x = filled(dtype, {m, 90}),
                           .x_scale = random({m}),
                           .weight = filled(dtype, {70, 90}),

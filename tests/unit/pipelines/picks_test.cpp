@@ -18,7 +18,7 @@ using test::HostDevice;
 using test::kPlenty;
 using test::RecordingDevice;
 
-using Calls = std::map<std::string, int64_t>;  // by "stage: op implementation"
+using Calls = std::map<std::string, int64_t>;  // numbers of calls by "stage: op implementation"
 
 void add(Calls& calls, const std::string& stage, const std::vector<ops::OpPick>& picks) {
   for (const ops::OpPick& p : picks) calls[stage + ": " + p.op + " " + p.impl] += p.calls;

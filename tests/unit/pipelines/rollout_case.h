@@ -23,7 +23,7 @@ struct RolloutPlace {
 
 struct LongRollout {
   std::vector<float> latents;     // [z, T, h, w]
-  std::vector<float> velocities;  // for each pass of a step, one after the other
+  std::vector<float> velocities;  // velocities of each pass of a step, one after the other
   int captures = 0;
   std::vector<std::string> captured;  // nodes of all graphs
   bool peak_as_planned = false;

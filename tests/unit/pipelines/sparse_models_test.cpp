@@ -88,7 +88,7 @@ TEST_P(SparseModels, GoesOnInTheMiddle) {
   TextToVideo pipeline(ModelBundle::open(m.model), {.threads = 2});
   const auto whole = test::run(pipeline, m.request, callbacks);
   ASSERT_EQ(states.size(), 6u);
-  for (const size_t i : {size_t{0}, size_t{3}}) {  // before a dense step, and long after
+  for (const size_t i : {size_t{0}, size_t{3}}) {  // one state before a dense step, and one long after
     std::vector<float> latents;
     VideoCallbacks rest;
     rest.latents = [&](std::span<const float> values, std::span<const int64_t>) {

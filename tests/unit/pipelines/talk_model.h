@@ -33,7 +33,7 @@ inline Result talk(TextToVideo& pipeline, const VideoRequest& request, VideoCall
   Result out;
   if (resume) out.frames = static_cast<int>(resume->frames);
   Resolved r = pipeline.resolved(request);
-  r.speech = request.speech->samples;  // as the Engine would give it, except for its loudness
+  r.speech = request.speech->samples;  // the samples as the Engine would give them, except for their loudness
   pipeline.generate(pipeline.prepare(std::move(r)), collecting(out, std::move(callbacks)), resume);
   return out;
 }

@@ -103,7 +103,8 @@ TEST(TalkResume, EveryPartOfTheStateIsUsed) {
     const test::Result rest = go_on(request, state);
     return !std::equal(rest.rgb.rbegin(), rest.rgb.rend(), whole.result.rgb.rbegin());
   };
-  for (const size_t i : {size_t{2}, size_t{3}}) {  // from before and after the second window's first step
+  for (const size_t i : {size_t{2}, size_t{3}}) {  // states from before and after the second window's first
+                                                   // step
     EXPECT_FALSE(differs(whole.states[i]));
     RunState state = whole.states[i];
     for (float& v : state.motion) v += 1;

@@ -16,7 +16,8 @@ namespace {
 
 using testing::HasSubstr;
 
-using Calls = std::map<std::string, int64_t>;  // of the denoise stage, by "op implementation" and by "op"
+using Calls = std::map<std::string, int64_t>;  // numbers of calls in the denoise stage, by "op
+                                               // implementation" and by "op"
 
 struct Outcome {
   Calls calls;
@@ -64,7 +65,7 @@ double apart(const Outcome& a, const Outcome& b) {
   return test::furthest(a.latents, b.latents) / highest;
 }
 
-constexpr double kRounding = 1e-5;  // the same as between levels none and safe
+constexpr double kRounding = 1e-5;  // the same bound as between levels none and safe
 
 uint64_t denoise_bytes(const Outcome& o) {
   for (const StagePlan& s : o.plan.stages)
