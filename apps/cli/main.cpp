@@ -98,8 +98,8 @@ int main(int argc, char** argv) {
   };
   try {
     const int code = tachy::cli::run(argc, argv);
-    // Otherwise an error in writing the rest of the buffer would go unnoticed
-    // (`tachyscope info > /full/disk`).
+    // Without this, an error in writing the rest of the buffer would go unnoticed (`tachyscope info >
+    // /full/disk`).
     std::cout.flush();
     const bool written = std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
     const bool to_nobody = tachy::cli::said_to_nobody() || (!written && tachy::os::reader_gone(stdout));

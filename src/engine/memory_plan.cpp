@@ -56,7 +56,7 @@ VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
     plan.host_bytes = std::max(plan.host_bytes, s.host_bytes);
     kept += s.weight_bytes, arena = std::max(arena, s.arena_bytes);
   }
-  // One arena then serves all stages, and what any stage has made stays: this is an upper bound.
+  // If parts stay, one arena serves all stages, and what any stage has made stays: this is an upper bound.
   if (placement.keeps) plan.peak_bytes = plan.shared_bytes + kept + arena;
   return plan;
 }

@@ -67,7 +67,7 @@ bool are_of(json settings, const fs::path& output) {
   if (named && name->is_string() && fs::exists(output.parent_path() / name->get<std::string>(), ec))
     return false;
   settings.erase(kOutput);
-  // Both were renamed together, or were written by a version that did not note the output's name.
+  // The two files were renamed together, or were written by a version that did not note the output's name.
   if (settings == settings_inside(output)) return true;
   if (named) return false;
   for (const char* ending : kEndings) {

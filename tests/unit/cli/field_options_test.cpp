@@ -82,7 +82,7 @@ TEST(FieldOptions, EveryFieldHasASpellingOfItsOwn) {
   EXPECT_EQ(option_of("seed"), "--seed");
 }
 
-// Otherwise users would see a name in backticks that no option has.
+// A field without a spelling would show users a name in backticks that no option has.
 TEST(FieldOptions, EveryFieldThatMessagesNameHasASpelling) {
   static const std::regex text("\"(?:\\\\.|[^\"\\\\])*\""), name("`([a-z][a-z_0-9]*)`");
   int named = 0;

@@ -24,7 +24,7 @@ TEST_F(ImageTest, LosslessEqualsPillow) {
 }
 
 TEST_F(ImageTest, LossyIsCloseToPillow) {
-  // Both sides decode the same coefficients; they differ in the rounding of the inverse transform, of the
+  // Both decoders read the same coefficients; they differ in the rounding of the inverse transform, of the
   // enlarged chroma and of the colours.
   struct Case {
     const char* name;

@@ -74,7 +74,7 @@ TEST_P(SparseModels, PlanIsExactAndTheDenseStepsAreTheRuns) {
   EXPECT_EQ(chosen[6], 0);
 }
 
-// Each expert's Denoiser makes its own lists.
+// Each expert's Denoiser makes its own lists of blocks.
 TEST_P(SparseModels, GoesOnInTheMiddle) {
   SparseModel m = sparse_model(GetParam());
   m.request.sparse_chooser = "sliding-tile";
