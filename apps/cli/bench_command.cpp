@@ -1,4 +1,4 @@
-// `tachyscope bench`: how fast are the ops and a whole step here, also compared with an earlier run?
+// `tachyscope bench` measures how fast the ops and a whole step are here, also compared with an earlier run.
 // `compare` makes the same comparison for two stored reports.
 
 #include <fmt/format.h>
@@ -175,7 +175,7 @@ Command add_bench(CommandLine& line) {
 
 namespace {
 
-// Options to time again what an earlier report timed, for a model that makes videos block by block.
+// Returns options that time again what an earlier report timed, for a model that makes videos block by block.
 BenchCommand timed_like(const BenchReport& before) {
   const BenchBlocks& b = before.blocks;
   require(!b.kind.empty(),

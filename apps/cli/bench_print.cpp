@@ -31,7 +31,7 @@ void print_roofline(const char* name, const cpu::Roofline& r) {
   fmt::print("\n");
 }
 
-// The lines that are not about blocks.
+// Returns the lines that are not about blocks.
 std::vector<BenchLine> ops_of(const BenchReport& report) {
   std::vector<BenchLine> out;
   std::ranges::copy_if(report.lines, std::back_inserter(out),

@@ -14,7 +14,7 @@
 namespace tachy::cli {
 namespace {
 
-// Returns the number in a text, which must be all of it; the parser's own rules would accept 0x10.
+// Returns the number in a text, which must consist of nothing else; the parser's own rules would accept 0x10.
 template <class T>
 std::optional<T> number_in(const std::string& text) {
   T value{};
@@ -30,8 +30,8 @@ std::string check_number(const std::string& text, const char* expected) {
   return number_in<T>(text) ? "" : fmt::format("expected {}, got '{}'", expected, text);
 }
 
-// Sets rules for every option. One that takes a number checks its text first. If one that takes a single
-// value is given twice, the last one counts, as scripts that append to a command line expect.
+// Sets rules for every option. An option that takes a number checks its text first. If one that takes a
+// single value is given twice, the last one counts, as scripts that append to a command line expect.
 void set_rules(CLI::Option* option) {
   if (option->get_items_expected_max() == 1) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   const std::string type = option->get_type_name();
@@ -45,8 +45,8 @@ void set_rules(CLI::Option* option) {
     option->check([](const std::string& text) { return check_number<double>(text, "a number"); });
 }
 
-// Returns the arguments, last first, as the parser wants them. "--option=" becomes "--option" and an empty
-// value (otherwise it would take the next argument).
+// Returns the arguments in reverse order, as the parser wants them. "--option=" becomes "--option" and an
+// empty value (otherwise it would take the next argument).
 std::vector<std::string> words_of(int argc, char** argv) {
   std::vector<std::string> words;
   bool options = true;
@@ -89,8 +89,8 @@ class HelpText : public CLI::Formatter {
   }
 };
 
-// --help for a command with more options than fit on a screen: shows the named ones, in that order, each
-// under its shortest name and the one given here.
+// Prints --help for a command with more options than fit on a screen: shows the named ones, in that order,
+// each under its shortest name and the one given here.
 class ShortHelpText : public HelpText {
  public:
   explicit ShortHelpText(std::vector<std::string> names) : names_(std::move(names)) {}

@@ -1,5 +1,5 @@
-// Commands and their options as the files that define them see them. Only command_line.cpp knows the parser
-// behind it (CLI11): a file that includes that costs a compiler half a minute.
+// Commands and their options, as seen by the files that define them. Only command_line.cpp knows the parser
+// behind them (CLI11): a file that includes CLI11 takes a compiler half a minute.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ class Option {
   Option group(const char* name);
   Option required();
   Option allow_extra_args(bool allow);  // whether a repeatable option may take several values at once
-  // Checks its text; "": nothing is wrong.
+  // Checks the option's text: the function returns "" if nothing is wrong with it.
   Option check(std::function<std::string(const std::string&)> what_is_wrong);
 
  private:
@@ -37,14 +37,14 @@ class CommandOptions {
  public:
   explicit CommandOptions(CLI::App* app) : app_(app) {}
 
-  // T: std::string, std::filesystem::path, int, double, uint64_t, std::optional of string or of a
-  // number, std::vector of string, path or uint64_t.
+  // T is std::string, std::filesystem::path, int, double, uint64_t, std::optional of string or of a number,
+  // or std::vector of string, path or uint64_t.
   template <class T>
   Option add_option(const std::string& names, T& target, const std::string& help);
   Option add_flag(const std::string& names, bool& target, const std::string& help);
   void alias(const std::string& name);
   void footer(const std::string& text);
-  // --help prints only these, in this order, if there are more options than people read at once, each under
+  // --help prints only these options, in this order, if there are more than people read at once, each under
   // the spelling given here. --help-all prints all of them by their groups.
   void short_help(std::vector<std::string> names);
 
@@ -63,8 +63,8 @@ class CommandLine {
   ~CommandLine();
 
   CommandOptions add_command(const std::string& name, const std::string& help);
-  // Returns the command named by the arguments. If there is none to run, prints help, the version or what is
-  // wrong, and sets `code`.
+  // Returns the name of the command that the arguments choose. If there is none to run, prints help, the
+  // version or what is wrong, and sets `code`.
   std::string parse(int argc, char** argv, int& code);
 
  private:

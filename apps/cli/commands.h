@@ -22,7 +22,7 @@ Command add_compare(CommandLine& line);
 Command add_all(CommandLine& line);
 Command add_doctor(CommandLine& line);
 
-// Set by the first ctrl-C or SIGTERM (interrupt.h).
+// Becomes true with the first ctrl-C or SIGTERM (interrupt.h).
 extern std::atomic<bool> g_cancel;
 
 }  // namespace tachy::cli

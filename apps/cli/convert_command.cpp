@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kSoon = 2;  // seconds: work that ends before then shows no progress
+constexpr double kSoon = 2;  // work that ends within this many seconds shows no progress
 
 struct CliConvertOptions {
   std::string input, output, max_shard_size = "10GB";

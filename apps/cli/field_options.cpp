@@ -134,7 +134,7 @@ constexpr FieldOption kOtherOptions[] = {
     {"overwrite", "--overwrite"},
 };
 
-// Returns the first long one of "-s,--seed,--base_seed".
+// Returns the first long name of "-s,--seed,--base_seed".
 std::string_view long_name(std::string_view names) {
   names.remove_prefix(names.find("--"));
   return names.substr(0, names.find(','));

@@ -9,7 +9,7 @@ namespace tachy::cli {
 
 struct FieldOption {
   std::string_view field;
-  // Names of the option, with spellings of other programs; messages use the first long one.
+  // The names of the option, including spellings of other programs; messages use the first long name.
   const char* names;
   const char* group = nullptr;  // in `generate --help`
 };
@@ -20,18 +20,18 @@ inline constexpr const char kPromptGroup[] = "Options", kPartsGroup[] = "Parts o
                             kWindowGroup[] = "Long clips", kAdapterGroup[] = "Adapters",
                             kRunningGroup[] = "Running";
 
-// Every request field and input, in the order of `generate --help`.
+// Options for all fields and inputs of a request, in the order of `generate --help`.
 std::span<const FieldOption> request_options();
 
-// Fields of the engine that name parts of a model (api/fields.h).
+// Options for the engine's fields that name parts of a model (api/fields.h).
 std::span<const FieldOption> model_part_options();
 
-// For --device of every command; by default the machine chooses.
+// The help of --device in every command; by default the machine chooses.
 inline constexpr const char* kDeviceHelp =
     "where to run: auto (default, unless TACHY_DEVICE says otherwise: a GPU if there is one that this build "
     "can use), cpu, cuda, cuda:1 …";
 
-// "--steps" for "steps"; "" for a name that is not a field. This is a Spelling (base/field.h).
+// Returns "--steps" for "steps", and "" for a name that is not a field. This is a Spelling (base/field.h).
 std::string_view option_of(std::string_view field);
 
 }  // namespace tachy::cli

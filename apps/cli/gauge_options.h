@@ -1,4 +1,4 @@
-// `validate` and `bench`, in a form that `tachyscope all` can also run.
+// The commands `validate` and `bench`, in a form that `tachyscope all` can also run.
 #pragma once
 
 #include <optional>
@@ -25,8 +25,8 @@ struct BenchCommand {
   BenchOptions options{.device = ""};
   std::string output, baseline, cases, size, profile;
   bool json = false, strict = false, ops_only = false, no_graph = false, optimisations = false;
-  int rounds = 5;                     // with optimisations
-  std::optional<BenchReport> before;  // --compare
+  int rounds = 5;                     // used with --optimisations
+  std::optional<BenchReport> before;  // the report that --compare names
   double relative = 0;    // how many times slower than the rest a component may be; 0: compares times
   jobs::SideFiles files;  // claims on report and profile, which nobody else may write meanwhile
   void add_options(CommandOptions& app, bool short_list);

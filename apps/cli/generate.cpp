@@ -46,8 +46,8 @@ int predict(const GenerateOptions& o, const std::vector<jobs::JobSpec>& all) {
   return 0;
 }
 
-// Makes the video of one job, and its profile. With --plan it only reports what that would take. known: a
-// request that open_engine has prepared; may be null.
+// Makes the video of one job, and its profile. With --plan it only reports what that would take. `known` is a
+// request that open_engine has prepared; it may be null.
 void run(const GenerateOptions& o, Engine& engine, const jobs::JobSpec& job, const PreparedRequest* known,
          jobs::JobStore& store) {
   TerminalSink sink(o);
@@ -70,7 +70,7 @@ int run(GenerateOptions& o) {
   set_quiet(o.quiet);
   const std::vector<jobs::JobSpec> all = make_jobs(o);
   if (!o.gpu.empty()) return predict(o, all);
-  // A landscape also becomes a video, and a user who gave one by mistake would wait for it.
+  // A picture of a landscape also becomes a video, and a user who gave one by mistake would wait for it.
   if (all.front().settings.request.speech && !o.plan)
     say_line("note: the photo is not checked for a face; any picture is accepted");
   TerminalSink sink(o);

@@ -56,8 +56,8 @@ void GenerateOptions::apply(VideoRequest& r) const {
     parse_size(size, w, h);
     r.width = w, r.height = h;
   }
-  // If a level is given, it decides these three anew, unless they are also given; a preset does the same for
-  // what it sets.
+  // If a level is given, it decides these three fields anew, unless they are also given; a preset does the
+  // same for the fields that it sets.
   if (gives("level")) r.dtype.reset(), r.step_cache.reset(), r.residual.reset();
   if (gives("preset")) {
     r.steps.reset(), r.shift.reset(), r.sampler.reset(), r.grid.reset();

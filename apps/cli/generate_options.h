@@ -22,11 +22,11 @@ struct GenerateOptions {
   std::vector<std::string> prompts;
   std::string prompt_file, lora_dir, model, size, output, from, save_latents, preview, profile;
   std::map<std::string, GivenField> fields;   // by name
-  std::map<std::string, std::string> inputs;  // files of request_inputs(), by name; "": none
-  // For inputs that may be given twice, where the second one is for NAME_2: the values in the order given.
+  std::map<std::string, std::string> inputs;  // files of request_inputs(), by name; "": no file
+  // Values for inputs that may be given twice, in the order given; the second one is for NAME_2.
   std::map<std::string, std::vector<std::string>> pairs;
   std::vector<std::string> seeds;      // -1: to be drawn (seed.h)
-  EngineOptions engine{.device = ""};  // device "": TACHY_DEVICE, otherwise auto
+  EngineOptions engine{.device = ""};  // if "", TACHY_DEVICE decides, otherwise it is auto
   std::string max_vram;                // "8GiB"
   std::string gpu;                     // a GPU for --plan, which need not be here
   bool no_graph = false, no_arena = false, nvtx = false;
@@ -35,7 +35,7 @@ struct GenerateOptions {
   double state_every = 5;  // seconds
   bool stream = false, resume = false, plan = false, json = false, quiet = false;
 
-  // Whether a field of request_fields() was given, whatever its value.
+  // Says whether a field of request_fields() was given, whatever its value.
   bool gives(const std::string& field) const;
   // Overlays the given options on `base` (defaults, or the settings of --from).
   void apply(VideoRequest& base) const;
@@ -47,7 +47,7 @@ struct GenerateOptions {
 bool has_second(const std::string& name);
 
 void register_options(CommandOptions& app, GenerateOptions& options);
-// Registers those that name parts of a model, except for `left_out`, which the command does not use.
+// Registers the options that name parts of a model, except for `left_out`, which the command does not use.
 void register_model_parts(CommandOptions& app, EngineOptions& engine, const char* group,
                           std::initializer_list<std::string_view> left_out = {});
 
@@ -57,7 +57,7 @@ Option register_vae_math(CommandOptions& app, std::string& vae_math);
 // Reads "832x480", or "832*480" as in the original repository.
 void parse_size(const std::string& text, int& width, int& height);
 
-// Checks an option's text: "" or what is wrong.
+// Checks an option's text: returns "" or what is wrong.
 std::string check_seed(const std::string& text);
 
 // Returns the prompts of the command line and of --prompt-file (base/text_file.h; one per line; empty lines

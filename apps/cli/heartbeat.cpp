@@ -32,7 +32,7 @@ void Heartbeat::begin(const std::string& line) {
   try {
     thread_ = std::thread([this] { beat(); });
   } catch (const std::system_error&) {
-    // no memory for a thread: the first line is printed all the same
+    // If no memory is left for a thread, the first line is printed all the same.
   }
 }
 

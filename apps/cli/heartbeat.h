@@ -18,7 +18,7 @@ class Heartbeat {
 
   // Prints the line at once; the next one follows 30 seconds later.
   void begin(const std::string& line);
-  // Sets the text of the next line. since: seconds from this call to the line.
+  // Sets the text of the next line. `since` is the number of seconds from this call to the line.
   void update(std::function<std::string(double since)> line);
   void end();  // no more lines follow
 

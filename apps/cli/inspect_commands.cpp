@@ -89,7 +89,7 @@ int run_info(const InfoOptions& o) {
   return 0;
 }
 
-// "1,16,3,10,14"
+// Reads a shape such as "1,16,3,10,14".
 std::vector<int64_t> parse_shape(const std::string& text) {
   std::vector<int64_t> shape;
   for (const std::string& part : split(text, ',')) {

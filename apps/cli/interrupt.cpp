@@ -43,7 +43,7 @@ extern "C" void on_signal(int) {
   std::this_thread::sleep_for(kPatience);
   int code = -1;
   if (!g_exit_code.compare_exchange_strong(code, exit_code(ErrorCode::cancelled))) {
-    std::this_thread::sleep_for(kPatience);  // it has printed its last message and is about to end
+    std::this_thread::sleep_for(kPatience);  // the process has printed its last message and is about to end
     std::_Exit(code);
   }
   remove_temporaries();
@@ -60,7 +60,7 @@ void install_interrupt() {
     try {
       std::thread(end_when_asked).detach();
     } catch (const std::system_error&) {
-      // no memory for a thread: the command ends when it sees g_cancel
+      // If no memory is left for a thread, the command ends when it sees g_cancel.
     }
   }
   std::signal(SIGINT, on_signal);

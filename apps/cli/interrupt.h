@@ -10,12 +10,13 @@ namespace tachy::cli {
 
 void install_interrupt();
 
-// Sets the text after "cancelled" if the process has to end itself: where the run can be resumed.
+// Sets the text that follows "cancelled" if the process has to end itself. It says where the run can be
+// resumed.
 void set_cancel_note(std::string note);
 
-// The process is about to end by itself, with this code: from here on nothing else prints anything, and if
-// releasing its memory takes long, a signal ends the wait for that, too. Call this once the last message is
-// printed.
+// Says that the process is about to end by itself, with this code. From here on nothing else prints anything,
+// and if releasing its memory takes long, a signal ends the wait for that, too. Call this once the last
+// message is printed.
 void set_exit_code(int code);
 
 }  // namespace tachy::cli

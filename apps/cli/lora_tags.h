@@ -21,11 +21,11 @@ struct LoraTag {
   std::string name;
   double weight = 1;
   bool high_noise = false;
-  std::string text;  // as it was written
+  std::string text;  // the tag as it was written
 };
 
 struct TaggedPrompt {
-  std::string prompt;  // without the tags
+  std::string prompt;  // the prompt without the tags
   std::vector<LoraTag> tags;
 };
 
@@ -33,16 +33,17 @@ struct TaggedPrompt {
 // read as text.
 TaggedPrompt take_lora_tags(std::string_view prompt);
 
-// Throws invalid_argument if there is a tag; `what` says whose prompt takes none.
+// Throws invalid_argument if there is a tag; `what` says which prompt may not have tags.
 void refuse_lora_tags(std::string_view prompt, std::string_view what);
 
-// The LoRAs in a folder, by the names of their files without the ending.
+// The LoRAs in a folder, found by the names of their files without the ending.
 class LoraFolder {
  public:
   explicit LoraFolder(const std::filesystem::path& folder);  // throws not_found or io
 
-  // Returns the entries of VideoRequest::loras for these tags. two_experts: whether the model has two. Throws
-  // not_found with similar names, and invalid_argument if two files have the same name before the ending.
+  // Returns the entries of VideoRequest::loras for these tags. two_experts says whether the model has two.
+  // Throws not_found with similar names, and invalid_argument if two files have the same name before the
+  // ending.
   std::vector<std::string> find(const std::vector<LoraTag>& tags, bool two_experts) const;
 
  private:

@@ -92,14 +92,14 @@ int main(int argc, char** argv) {
     try {
       tachy::cli::say(stderr, fmt::format("tachyscope: {}\n", tachy::spelled(text)));
     } catch (const std::system_error&) {
-      // Nobody can be told: only the exit code shows it.
+      // Nobody can be told: only the exit code shows the error.
     }
     return tachy::exit_code(code);
   };
   try {
     const int code = tachy::cli::run(argc, argv);
-    // Otherwise an error in writing the rest of the buffer would go unnoticed
-    // (`tachyscope info > /full/disk`).
+    // Without this, an error in writing the rest of the buffer would go unnoticed (`tachyscope info >
+    // /full/disk`).
     std::cout.flush();
     const bool written = std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
     const bool to_nobody = tachy::cli::said_to_nobody() || (!written && tachy::os::reader_gone(stdout));
@@ -116,7 +116,7 @@ int main(int argc, char** argv) {
   } catch (const std::filesystem::filesystem_error& e) {
     const std::string text = fmt::format("{}: {}", e.path1().string(), e.code().message());
     return failed(tachy::ErrorCode::io, text.c_str());
-  } catch (const std::system_error& e) {  // from fmt::print
+  } catch (const std::system_error& e) {  // thrown by fmt::print
     if (tachy::os::reader_gone(stdout)) tachy::cli::end_by_closed_pipe();
     return failed(tachy::ErrorCode::io, fmt::format("cannot write to standard output: {}", e.what()).c_str());
   } catch (const std::exception& e) {

@@ -20,8 +20,8 @@ json picks_json(const StagePlan& stage) {
 
 namespace {
 
-// "attention cpu, copy cpu, gemm f32 (12) split (2)": counts are given only if an op gets several
-// implementations.
+// Returns for example "attention cpu, copy cpu, gemm f32 (12) split (2)": counts are given only if an op gets
+// several implementations.
 std::string picks_text(const StagePlan& stage) {
   std::map<std::string, std::map<std::string, int64_t>> by_op;
   for (const ops::OpPick& p : stage.picks) by_op[p.op][p.impl] += p.calls;

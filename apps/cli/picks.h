@@ -12,7 +12,7 @@ nlohmann::json picks_json(const StagePlan& stage);
 void print_picks(const std::vector<StagePlan>& stages);  // one line for each stage
 
 nlohmann::json optimisations_json(const std::vector<OptimisationState>& states);
-// Prints one line for each: its name, whether it is on and why, and its gain.
+// Prints one line for each optimisation: its name, whether it is on and why, and its gain.
 void print_optimisations(const std::vector<OptimisationState>& states);
 
 }  // namespace tachy::cli

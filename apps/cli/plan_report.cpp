@@ -17,7 +17,7 @@ using nlohmann::json;
 
 constexpr uint64_t kQueueWorthALine = 16 << 20;  // a smaller one is negligible beside the plan's figures
 
-// The most memory that frames waiting for the encoder take, in addition to the plan.
+// Returns the most memory that frames waiting for the encoder take, in addition to the plan.
 uint64_t queue_bytes(const VideoRequest& r) {
   const auto bytes = uint64_t(*r.frames) * uint64_t(*r.width) * uint64_t(*r.height) * 3;
   return std::min<uint64_t>(bytes, BackgroundWriter::kQueueBytes);
@@ -117,7 +117,7 @@ json work_json(const PredictedRun::Stage& stage) {
   return out;
 }
 
-// "3.1 s to 3.6 s"
+// Returns for example "3.1 s to 3.6 s".
 std::string range_of(const PredictedTime& s) {
   const std::string least = human_seconds(s.least), most = human_seconds(s.most);
   return least == most ? least : fmt::format("{} to {}", least, most);

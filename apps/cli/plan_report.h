@@ -6,7 +6,7 @@
 
 namespace tachy::cli {
 
-// Prints a table, or one line of JSON. request: with its defaults filled in.
+// Prints a table, or one line of JSON. The `request` has its defaults filled in.
 void show_plan(const VideoPlan& plan, const VideoRequest& request, bool as_json);
 void show_predicted(const PredictedRun& run, bool as_json);
 

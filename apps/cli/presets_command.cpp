@@ -38,7 +38,7 @@ json to_json(const PresetInfo& preset) {
   return {{"name", preset.name}, {"about", preset.about}, {"source", preset.source}, {"sets", rows}};
 }
 
-// Has at most 4 digits after the decimal point: 937.5, 833.3333.
+// Writes numbers with at most 4 digits after the decimal point: 937.5, 833.3333.
 std::string short_numbers(const auto& values) {
   std::vector<std::string> out;
   for (const auto value : values) out.push_back(fmt::format("{}", std::round(double{value} * 1e4) / 1e4));

@@ -9,10 +9,10 @@
 
 namespace tachy::cli {
 
-// The profilers that `--profile` and `--nvtx` ask for.
+// Holds the profilers that `--profile` and `--nvtx` ask for.
 class Watchers {
  public:
-  // on_gpu: a profile on a GPU already marks its ranges for NVTX.
+  // on_gpu says that the run is on a GPU: a profile there marks its ranges for NVTX itself.
   Watchers(bool profile, bool nvtx, bool on_gpu) {
     if (profile) profile_.emplace();
     if (nvtx && !(profile && on_gpu)) nvtx_ = nvtx_ranges(profile ? &*profile_ : nullptr);

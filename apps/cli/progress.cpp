@@ -45,7 +45,7 @@ void ProgressLine::update(const Progress& p) {
   const double time = monotonic_seconds();
   if (p.done != p.total && p.stage == last_stage_ && time - last_draw_ < 0.1) return;
   last_draw_ = time, last_stage_ = p.stage;
-  // The line for windows ends with the last frame of the last window.
+  // The line for all windows ends with the last frame of the last window.
   const bool windowed = is_windowed(p), over = p.done == p.total && (!windowed || p.stage == "decode");
   say(stderr, fmt::format("\r\033[K{}{}", line(p), over ? "\n" : ""));
   shown_ = !over;
@@ -76,7 +76,7 @@ std::string ProgressLine::plain_line(const Progress& p) {
 std::string ProgressLine::line(const Progress& p) {
   const bool windowed = is_windowed(p);
   if (windowed && p.stage == "denoise") steps_done_ = p.done, steps_ = p.total;
-  // A resumed run that began with decoding.
+  // Here a resumed run began with decoding.
   if (windowed && steps_ == 0) steps_done_ = p.window + 1, steps_ = p.windows;
   const int64_t done = windowed ? steps_done_ : p.done, total = windowed ? steps_ : p.total;
   constexpr int kWidth = 24;

@@ -23,8 +23,8 @@ class ProgressLine {
 
   static Mode choose(bool json, bool quiet);
 
-  // Return the line itself, in its full width; and a text without a bar: "denoise: 7 of 20 (35 %), 2 min 10
-  // s, 4 min 02 s left".
+  // Returns the line itself, in its full width; plain_line returns a text without a bar: "denoise: 7 of 20
+  // (35 %), 2 min 10 s, 4 min 02 s left".
   std::string line(const Progress& progress);
   static std::string plain_line(const Progress& progress);
 

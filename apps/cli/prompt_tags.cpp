@@ -41,7 +41,7 @@ void PromptTags::take(VideoRequest& request) {
 }
 
 bool PromptTags::two_experts() {
-  if (base_.model.empty()) return false;  // the models that ship have one
+  if (base_.model.empty()) return false;  // each model that ships has a single expert
   if (two_experts_) return *two_experts_;
   EngineOptions parts = options_.engine;
   for (const auto& [part, path] : base_.parts)

@@ -11,11 +11,13 @@ namespace tachy::cli {
 
 class PromptTags {
  public:
-  // base: the settings that all prompts share. Throws like LoraFolder. Both arguments must outlive this.
+  // `base` has the settings that all prompts share. Throws like LoraFolder. Both arguments must outlive this
+  // object.
   PromptTags(const GenerateOptions& options, const jobs::RunSettings& base);
 
   // Removes the tags from a prompt of the command line or its file, and appends their LoRAs to those of
-  // --lora; they replace those of --from, which its prompt named. Throws invalid_argument without a folder.
+  // --lora. They replace the LoRAs of --from, which the earlier prompt named. Throws invalid_argument without
+  // a folder.
   void take(VideoRequest& request);
 
  private:
@@ -24,7 +26,7 @@ class PromptTags {
   const GenerateOptions& options_;
   const jobs::RunSettings& base_;
   std::optional<LoraFolder> folder_;
-  // For the model; determined for the first tag whose meaning depends on it.
+  // Whether the model has two experts; determined for the first tag whose meaning depends on it.
   std::optional<bool> two_experts_;
 };
 

@@ -19,7 +19,8 @@ void add_setting(CommandOptions& app, GenerateOptions& o, const FieldOption& opt
         auto added = app.add_option(option.names, std::get<Value>(given), spelled(field.help));
         added->group(option.group);
         if constexpr (std::is_same_v<Value, std::optional<std::vector<std::string>>>)
-          added->allow_extra_args(false);  // one value each time: the next word may be the prompt
+          added->allow_extra_args(false);  // the option takes one value each time: the next word may be the
+                                           // prompt
       },
       field.member);
 }
@@ -35,7 +36,7 @@ void add_prompts(CommandOptions& app, GenerateOptions& o, const FieldOption& opt
 }
 
 void add_seeds(CommandOptions& app, GenerateOptions& o, const FieldOption& option) {
-  // One value each time: the next word may be the prompt.
+  // The option takes one value each time: the next word may be the prompt.
   app.add_option(option.names, o.seeds,
                  "seed of the noise, as in PyTorch (default 0; -1: a random one, which is printed); repeat "
                  "it for more videos")
@@ -100,7 +101,7 @@ void register_machine(CommandOptions& app, GenerateOptions& o) {
                      "; on a GPU, products and activations are bf16 unless --dtype says f32 or f16")
       ->group(kRunningGroup);
   register_fields(app, o, kRunningGroup);
-  // Its value is a text, which parse_bytes reads.
+  // The value of this option is a text, which parse_bytes reads.
   app.add_option("--max-vram,--max_vram,--vram-budget", o.max_vram,
                  find_field(engine_fields(), "max_vram")->help)
       ->group(kRunningGroup);

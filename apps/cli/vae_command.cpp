@@ -32,9 +32,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr double kFps = 16;  // for pictures, and for files that do not say
+constexpr double kFps = 16;  // for pictures, and for files that do not state a rate
 
-// Everything that the numbers depend on, for the output file.
+// Returns everything that the numbers depend on, for the output file.
 std::string settings_of(const VaeCommand& o, const std::string& device) {
   const bool on_gpu = device != "cpu";
   json out = {{"vae", o.what}, {"version", version()}, {"model", o.model}, {"input", o.input}};

@@ -18,10 +18,11 @@ struct VaeCommand {
   bool raw = false, json = false, quiet = false;
 };
 
-// Sets the size of the frames: as requested, otherwise the input's own, reduced to one that the VAE can hold.
+// Sets the size of the frames: the requested one, otherwise the input's own, reduced to a size that the VAE
+// can hold.
 void choose_size(const VaeCommand& options, const VideoInfo& in, int stride, Vae::Clip& clip);
 
-// Returns a number 4n + 1, from the frames that exist or were requested.
+// Returns a number 4n + 1, for the frames that exist or were requested.
 int64_t choose_frames(const VaeCommand& options, const VideoInfo& in, int64_t stride);
 
 }  // namespace tachy::cli

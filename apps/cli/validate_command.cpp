@@ -1,4 +1,5 @@
-// `tachyscope validate`: is this build right on this machine? Also `all`, which benchmarks, too.
+// `tachyscope validate` checks whether this build is right on this machine; `all` does so and benchmarks it,
+// too.
 
 #include <fmt/format.h>
 

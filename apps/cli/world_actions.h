@@ -2,9 +2,9 @@
 //
 //   {"fps": 12, "actions": [{"frames": 24, "keys": ["W"], "mouse": [0, 0.1]}, {"frames": 12}, …]}
 //
-// `frames` counts the video's, beginning with its first one; without `keys` and `mouse` nothing is held. A
-// block follows one action: the one that is held during most of its frames; if two are equal, the earlier
-// one.
+// `frames` counts frames of the video, beginning with its first one; without `keys` and `mouse` nothing is
+// held. A block follows one action: the one that is held during most of its frames, or the earlier one if two
+// are held equally long.
 #pragma once
 
 #include <filesystem>
@@ -30,7 +30,8 @@ struct WorldScript {
 // `info` tells which keys exist.
 WorldScript read_world_script(const std::filesystem::path& path, const WorldInfo& info);
 
-// The action for the block of `frames` frames that begins at `first`. After the script's end nothing is held.
+// Returns the action for the block of `frames` frames that begins at `first`. After the script's end nothing
+// is held.
 const WorldAction& action_of_block(const WorldScript& script, int64_t first, int64_t frames);
 
 }  // namespace tachy::cli

@@ -33,7 +33,7 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-// The number of frames of the video: the script's, or fewer if that is requested.
+// Returns the number of frames of the video: the script's, or fewer if that is requested.
 int64_t frames_of(const WorldCommandOptions& o, const WorldScript& script, double fps) {
   require(!o.frames || !o.seconds, "--seconds: --frames says the length already; leave one of them out");
   int64_t asked = o.frames.value_or(0);
@@ -47,7 +47,7 @@ int64_t frames_of(const WorldCommandOptions& o, const WorldScript& script, doubl
   return asked > 0 ? asked : written;
 }
 
-// Makes a signal stop the world, too, even in the middle of a block.
+// Makes a signal stop the world as well, even in the middle of a block.
 class StopsOnSignal {
  public:
   explicit StopsOnSignal(World& world)
@@ -62,7 +62,7 @@ class StopsOnSignal {
   std::jthread thread_;
 };
 
-// Makes blocks until the video is as long as it should be; frames of the last one beyond that are left out.
+// Makes blocks until the video is as long as it should be; any further frames of the last block are left out.
 void play(World& world, const WorldCommandOptions& o, const WorldScript& script, int64_t frames,
           BackgroundWriter& writer) {
   StatusLine line(!o.json && !o.quiet);

@@ -62,7 +62,7 @@ WorldStart world_start(const WorldCommandOptions& o, World& world, bool of_page)
     start.image_embeds = naming("`image_embeds`", [&] {
       return std::make_shared<const ImageEmbeds>(read_image_embeds(o.image_embeds));
     });
-  // Report errors that no visitor can fix now, rather than with a page on which each start fails.
+  // Report errors that no visitor could fix now, instead of serving a page on which each start fails.
   WorldStart whole = start;
   if (of_page && info.takes_image && !whole.image)
     whole.image = std::make_shared<const Picture>(
@@ -85,7 +85,7 @@ serve::PageOptions page_options(const WorldCommandOptions& o) {
 
 namespace {
 
-// "All addresses" is not an address that another machine could open.
+// Returns an address that another machine can open; "all addresses" is none.
 std::string elsewhere(const std::string& host) {
   if (host != "0.0.0.0" && host != "::") return "";
   return fmt::format("\nfrom another machine: the same with this one's name or address in place of {}",

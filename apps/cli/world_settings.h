@@ -9,7 +9,7 @@
 
 namespace tachy::cli {
 
-// Everything that the video's pixels depend on.
+// Returns everything that the video's pixels depend on.
 nlohmann::json world_settings(const WorldCommandOptions& options, const World& world,
                               const WorldScript& script, int64_t frames, double fps);
 

@@ -1,6 +1,6 @@
 // Activations by themselves and as the elementwise part of gated linear units, forward and backward:
 //   activation: y = act(x);   glu: y = act(gate) · up
-// With round_twice, act(gate) is rounded to the tensors' dtype before it is multiplied, like in modules that
+// With round_twice, act(gate) is rounded to the tensors' dtype before it is multiplied, as in modules that
 // compute the two in separate kernels. `kind` is the value in ops::Activation: 1 silu, 2 gelu by tanh, 3 gelu
 // by erf, 4 mish.
 #include "bind/convert.h"

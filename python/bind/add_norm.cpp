@@ -3,7 +3,7 @@
 //   gated_residual: y = x + [gate ·] u
 // h is rounded to x's dtype before it is normalised. x and h share a dtype, and so do u and y: a residual
 // stream may be float32 beside 16-bit branches. The backward pass of add_norm is that of h = x + u and an
-// affine norm; _gradients.py adds those of the gate and the modulation.
+// affine norm; _gradients.py adds the gradients of the gate and the modulation.
 #include "bind/convert.h"
 #include "bind/modulation.h"
 #include "bind/ops.h"
@@ -91,7 +91,7 @@ void run(Inputs in, std::span<const Tensor> out, Context& context) {
     args.row = part_of(rows, first, t[0].dim(0));
     if (a.x.dtype == DType::f64) return ops::add_norm_ref(args, stream);
     if (!round && (!twice || context.on_gpu())) return ops::add_norm(args, stream);
-    if (!round) {  // a float32 stream beside a 16-bit branch
+    if (!round) {  // the residual stream is float32 beside a 16-bit branch
       ops::AddNormArgs plain = args;
       plain.weight = Tensor(), plain.round_twice = false;
       ops::add_norm(plain, stream);

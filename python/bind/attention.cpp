@@ -1,7 +1,7 @@
 // Attention: softmax(q·kᵀ·scale + mask)·v for q [B, Lq, H, D] and k, v [B, Lk, Hk, D], where Hk divides H:
 // query head h reads head h / (H / Hk). The mask is added to the scores and broadcasts to [B, H, Lq, Lk];
 // -inf hides a key. With `causal`, query i sees keys up to i + causal_offset, and with a window only the last
-// ones of these. A query without a key gives zeros.
+// ones of these. A query that sees no key gives zeros.
 //
 // The op in src/ops takes as many heads of keys as of queries and one bias for a whole batch. So it is called
 // once for each query head of a group (strides skip the others; nothing is copied), and once for each sample
@@ -23,7 +23,7 @@ struct Problem {
   bool causal;
   int64_t causal_offset;
   int64_t window = 0;
-  bool open = false;  // causal_offset may be beyond the last key
+  bool open = false;  // whether causal_offset may be beyond the last key
   explicit Problem(Inputs in, bool windowed = false)
       : q(in[0].tensor),
         k(in[1].tensor),
@@ -34,8 +34,8 @@ struct Problem {
         causal_offset(in[6].integer),
         window(windowed ? in[7].integer : 0),
         open(windowed) {}
-  // Moves an end beyond all keys (as for a window without one) to the last key, without moving the window's
-  // beginning.
+  // Moves an end that lies beyond all keys (as in a window without an end) to the last key, without moving
+  // the window's beginning.
   void end_at_last_key() {
     const int64_t beyond = std::max<int64_t>(0, causal_offset - k.dim(1));
     causal_offset -= beyond;
@@ -73,11 +73,11 @@ void expect_problem(const char* op, const Problem& p) {
           op, shown(full), dtype_name(p.q.dtype), shown(p.mask), dtype_name(p.mask.dtype));
 }
 
-// The mask in the ops' form, [B, H, Lq, Lk] with strides of 0 where one value is for all.
+// The mask in the ops' form, [B, H, Lq, Lk] with a stride of 0 along axes on which the values are the same.
 struct Mask {
   Tensor all;
-  bool of_keys = false;     // the same for every head and query
-  bool of_samples = false;  // differs between samples
+  bool of_keys = false;     // whether it is the same for every head and query
+  bool of_samples = false;  // whether it differs between samples
   Mask(const Problem& p, Context& context) {
     if (!p.mask.defined()) return;
     all = parameter(p.mask, p.q.dtype, context);
@@ -118,7 +118,7 @@ Tensor samples(const Tensor& t, int64_t begin, int64_t end) {
   return t.defined() ? t.slice(0, begin, end) : t;
 }
 
-// Makes the problem's calls of the op: call(begin, end, first head, the args without their tensors).
+// Calls the op as the problem requires: call(begin, end, first head, the args without their tensors).
 template <class Call>
 void for_calls(const Problem& p, const Mask& mask, int64_t group, Call&& call) {
   const int64_t step = mask.sample_by_sample() ? 1 : p.q.dim(0);
@@ -138,7 +138,7 @@ void for_calls(const Problem& p, const Mask& mask, int64_t group, Call&& call) {
   }
 }
 
-// Returns `t` in the dtype that is computed in, with its last dim contiguous.
+// Returns `t` in the dtype in which the op computes, with its last dim contiguous.
 Tensor operand(const Tensor& t, Context& context) {
   const DType work = work_dtype(t.dtype, context);
   return t.dtype == work && t.inner_contiguous() ? t : contiguous_as(t, work, context);
@@ -151,7 +151,8 @@ void compute(const Problem& p, const Tensor& out, const Tensor& lse, Context& co
   const Tensor result = there ? out : context.scratch(q.dtype, out.shape());
   Tensor to = result, sums = lse;
   int64_t group = p.group();
-  const int64_t seen = p.causal ? std::min(p.k.dim(1), p.causal_offset + 1) : p.k.dim(1);  // by a first query
+  const int64_t seen = p.causal ? std::min(p.k.dim(1), p.causal_offset + 1) : p.k.dim(1);  // the keys that a
+                                                                                           // first query sees
   const int64_t unseen = p.window == 0 ? 0 : std::max<int64_t>(0, p.causal_offset + 1 - p.window);
   const bool fold = group > 1 && p.q.dim(1) == 1 && unseen < seen;
   if (fold) {

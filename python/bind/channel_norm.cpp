@@ -1,7 +1,7 @@
-// The video VAE's norm, with or without SiLU after it, forward and backward: each position of x [N, C, ...]
-// over its channels,
+// The video VAE's norm, with or without SiLU after it, forward and backward. It normalises each position of x
+// [N, C, ...] over its channels:
 //   n = x · gamma·√C / max(‖x‖₂, 1e-12);  y = silu(n) or n.
-// It is rounded once. Layouts are as in group_norm.cpp.
+// The result is rounded once. Layouts are as in group_norm.cpp.
 #include "bind/channels.h"
 #include "bind/convert.h"
 #include "bind/ops.h"

@@ -1,5 +1,5 @@
-// Shared by the norms of images and clips: x is [N, C, ...] as torch stores it, while the ops take channels
-// last.
+// Functions that the norms of images and clips share: x is [N, C, ...] as torch stores it, while the ops take
+// channels last.
 #pragma once
 
 #include "bind/convert.h"
@@ -7,7 +7,7 @@
 
 namespace tachy::python {
 
-// Views x with its channels last, in the same memory: [N, ..., C].
+// Returns a view of x with its channels last, in the same memory: [N, ..., C].
 inline Tensor channels_last(const Tensor& x) {
   Tensor t = x;
   for (int i = 1; i + 1 < x.rank; ++i) t.dims[i] = x.dims[i + 1], t.strides[i] = x.strides[i + 1];
@@ -17,7 +17,7 @@ inline Tensor channels_last(const Tensor& x) {
 
 inline Tensor three_dims(const Tensor& last) { return last.view({last.dim(0), -1, last.dim(-1)}); }
 
-// A result laid out like x: contiguous, or with channels last if x is stored that way only.
+// Describes a result laid out like x: contiguous, or with channels last if x is stored only that way.
 inline Result like_channels(const Tensor& x) {
   const Tensor last = channels_last(x);
   if (x.contiguous() || !last.contiguous()) return Result::contiguous(x.dtype, x.shape());
@@ -29,8 +29,8 @@ inline Result like_channels(const Tensor& x) {
 }
 
 // Runs body(x, y) on the tensors if `direct` says that the op takes them as they are. Otherwise runs it on
-// one sample at a time, in scratch of the dtype that is computed in; the scratch holds the sample before and
-// the result after.
+// one sample at a time, in scratch of the dtype in which the op computes; the scratch holds the sample before
+// and the result after.
 template <class Body>
 void sample_by_sample(const Tensor& x, const Tensor& y, bool direct, Context& context, Body&& body) {
   if (direct) return body(x, y);

@@ -10,8 +10,8 @@
 #include "cuda/current_device.h"
 #include "cuda/gpu.h"
 
-// The pool allows no OpenMP team on a thread that calls it. Torch may share that runtime, and its own ops
-// must run as before: a call restores the setting that it found.
+// The pool allows no OpenMP team on a thread that calls it. Torch may use the same OpenMP runtime, and its
+// own ops must run as before, so a call restores the setting that it found.
 extern "C" int omp_get_max_threads();
 extern "C" void omp_set_num_threads(int);
 
@@ -25,7 +25,7 @@ struct Threads {
 };
 Threads* g_threads = new Threads;  // never destroyed: calls may come until the process ends
 
-// The child of a fork has none of its parent's threads, and one of them may have held a mutex, which stays
+// The child of a fork has none of its parent's threads, and one of these may have held a mutex, which stays
 // locked for ever.
 void forget_threads() {
   const int wanted = g_threads->wanted;
@@ -47,7 +47,7 @@ std::shared_ptr<ThreadPool> the_pool() {
 constexpr size_t kKeptBytes = size_t{16} << 20;
 thread_local std::deque<Buffer> t_blocks;
 
-// For a thread on the CPU; beyond it the least recently used tables are dropped.
+// This limit is for a thread on the CPU; beyond it the least recently used tables are dropped.
 constexpr size_t kTableBytes = size_t{64} << 20;
 
 }  // namespace
@@ -63,7 +63,8 @@ class Queue {
 
 namespace {
 
-// Tables of a thread on the CPU, or of a GPU. The latter stay: a captured graph may read them at any time.
+// Tables of a thread on the CPU, or of a GPU. A GPU's tables stay: a captured graph may read them at any
+// time.
 class Tables {
  public:
   void* find(const std::string& words) {
@@ -170,7 +171,7 @@ Tensor Context::scratch(DType dtype, std::span<const int64_t> dims) {
   return {block.data(), dtype, dims};
 }
 
-// Small pieces of one call share an allocation, because that costs a microsecond.
+// Small pieces of one call share an allocation, because an allocation costs a microsecond.
 void* Context::piece(size_t bytes) {
   constexpr size_t kShared = size_t{64} << 10;
   const size_t size = align_up(std::max<size_t>(1, bytes));
@@ -212,7 +213,7 @@ Tensor Context::table(const std::string& words, DType dtype, std::initializer_li
   if (home) {
     Buffer there(bytes, home->gpu.get());
     home->gpu->upload(there.data(), made.data(), bytes);
-    home->gpu->synchronize();  // other queues read it
+    home->gpu->synchronize();  // other queues read the table
     made = std::move(there);
   } else {
     tables.shrink(kTableBytes - std::min(kTableBytes, bytes));

@@ -52,8 +52,8 @@ class Context {
     return scratch(dtype, std::span<const int64_t>(dims.begin(), dims.size()));
   }
 
-  // Calls body(stream) with an arena of the size that a measure run of it needs: for ops that take scratch of
-  // their own. Other ops use stream(), whose arena is empty.
+  // Calls body(stream) with an arena of the size that a measure run of it needs. This is for ops that take
+  // scratch of their own; others use stream(), whose arena is empty.
   void compute(FunctionRef<void(Stream&)> body);
 
   // A table that `make` fills on the host. It is kept for later calls on the same device with the same words.
@@ -64,19 +64,19 @@ class Context {
   void* piece(size_t bytes);  // on a GPU
 
   std::shared_ptr<ThreadPool> pool_;
-  std::optional<cuda::CaptureLeave> leave_;  // on a GPU: a first call opens it and allocates
+  std::optional<cuda::CaptureLeave> leave_;  // on a GPU: a first call opens the GPU and allocates
   std::unique_lock<std::mutex> turn_;
   Queue* queue_ = nullptr;
   int team_;  // team size of the caller's OpenMP, see context.cpp
   Arena none_{0};
   Stream stream_;
   std::vector<Buffer> held_;  // on a GPU
-  size_t free_ = 0;           // on a GPU: unused bytes at the end of the last of them
+  size_t free_ = 0;           // on a GPU: unused bytes at the end of the last Buffer
   size_t taken_ = 0;          // on the CPU: blocks of this thread's shelf that this call uses
 };
 
 // Sets the number of threads that calls use on the CPU, including the calling one; 0: as many as there are
-// processors for us.
+// processors for this process.
 void set_threads(int threads);
 int threads();
 

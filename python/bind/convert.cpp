@@ -35,7 +35,7 @@ void convert_row(const From* from, int64_t from_step, To* to, int64_t to_step, i
   for (int64_t i = 0; i < count; ++i) store(load(from[i * from_step]), to[i * to_step]);
 }
 
-// Returns the offset at which row `row` of all but the last dim begins.
+// Returns the offset at which the row with this number begins; rows are counted over all dims but the last.
 int64_t row_offset(const Tensor& t, int64_t row) {
   int64_t offset = 0;
   for (int i = t.rank - 2; i >= 0; --i) {
@@ -119,7 +119,7 @@ Tensor as_rows(const Tensor& t) {
   rows.rank = 2;
   rows.dims[0] = 1, rows.dims[1] = t.dims[last];
   rows.strides[0] = t.dims[last], rows.strides[1] = 1;
-  bool first = true;  // of the dims with more than one index, beginning with the innermost
+  bool first = true;  // the dims with more than one index, beginning with the innermost
   for (int i = last - 1; i >= 0; --i) {
     if (t.dims[i] == 1) continue;
     if (first)

@@ -29,12 +29,12 @@ struct Tensor {
   uint64_t byte_offset;
 };
 
-struct Managed {  // in a capsule "dltensor"
+struct Managed {  // the content of a capsule "dltensor"
   Tensor tensor;
   void* context;
   void (*deleter)(Managed*);
 };
-struct ManagedVersioned {  // in a capsule "dltensor_versioned"
+struct ManagedVersioned {  // the content of a capsule "dltensor_versioned"
   Version version;
   void* context;
   void (*deleter)(ManagedVersioned*);
@@ -47,7 +47,7 @@ struct ExchangeHeader {
   Version version;
   ExchangeHeader* previous;  // an older table of the same type
 };
-// Each returns 0, or another number with a Python exception set.
+// Each function returns 0, or another number with a Python exception set.
 struct Exchange {
   ExchangeHeader header;
   int (*allocate)(Tensor* like, ManagedVersioned** out, void* error,

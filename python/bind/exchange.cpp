@@ -77,7 +77,7 @@ const dlpack::Exchange* exchange_of(nb::handle object) {
 }
 
 const dlpack::Exchange* exchange_of_type(nb::handle given) {
-  // By type; protected by the GIL.
+  // Tables by type; the GIL protects them.
   static auto* known = new std::unordered_map<PyObject*, const dlpack::Exchange*>;
   PyObject* const type = given.ptr();
   const auto found = known->find(type);
@@ -91,7 +91,7 @@ const dlpack::Exchange* exchange_of_type(nb::handle given) {
     table = reinterpret_cast<const dlpack::Exchange*>(header);
     if (table && !table->view_object) table = nullptr;
   }
-  Py_INCREF(type);  // so that no other type gets this address
+  Py_INCREF(type);  // keeps the type alive, so that no other type gets this address
   known->emplace(type, table);
   return table;
 }

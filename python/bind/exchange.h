@@ -1,8 +1,9 @@
-// Tensors of any framework that supports DLPack, seen from C++ for the length of a call, and new ones of the
-// same framework.
+// Tensors of any framework that supports DLPack, seen from C++ for the length of a call, and new tensors of
+// the same framework.
 //
 // A type that has `__dlpack_c_exchange_api__` (PyTorch from 2.10) is asked through that table, which costs
-// some tens of nanoseconds; every other object through its method `__dlpack__`, which costs microseconds.
+// some tens of nanoseconds; every other object is asked through its method `__dlpack__`, which costs
+// microseconds.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -26,7 +27,7 @@ class Borrowed {
  public:
   Borrowed() = default;
   // Throws nb::type_error if `object` is not a tensor, and Error for a tensor that cannot be used here. `op`
-  // and `name` are for the error's text. `write`: it must not be read-only.
+  // and `name` are for the error's text. `write` says that the tensor must not be read-only.
   Borrowed(nb::handle object, const char* op, const char* name, bool write);
   ~Borrowed();
   Borrowed(const Borrowed&) = delete;

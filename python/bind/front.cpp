@@ -13,14 +13,14 @@ namespace {
 struct Front {
   const Op* op;
   Signature signature;
-  PyObject* slow;  // takes the calls that this one leaves
-  // Takes calls whose gradients are recorded; null: only the arguments are checked.
+  PyObject* slow;  // takes the calls that this path leaves
+  // Takes calls whose gradients are recorded; if it is null, only the arguments are checked.
   PyObject* recorded;
   PyMethodDef definition;
 };
 constexpr size_t kMostArguments = 12;
 
-// One call: its arguments and its results.
+// One call, with its arguments and its results.
 class Call {
  public:
   Call(const Front& front, PyObject* const* args) : front_(front), args_(args) {}
@@ -187,7 +187,7 @@ PyObject* call(PyObject* self, PyObject* const* args, Py_ssize_t count) {
 nb::object torch_front(const std::string& name, const nb::object& slow, const nb::object& recorded) {
   for (const Op& op : op_table()) {
     if (name != op.name) continue;
-    // It lives as long as the module.
+    // The object lives as long as the module.
     auto* const front =
         new Front{&op, parse_signature(op), kept(slow), recorded.is_none() ? nullptr : kept(recorded), {}};
     check(front->signature.arguments.size() <= kMostArguments, ErrorCode::internal, "{}: too many arguments",

@@ -1,6 +1,6 @@
-// Shared by the backward ops. On the CPU these are definitions in f32 (or f64), so 16-bit operands are
-// converted as a whole; on a GPU they take 16-bit activations as rows, with parameters and their gradients in
-// f32.
+// Functions that the backward ops share. On the CPU these ops are definitions in f32 (or f64), so 16-bit
+// operands are converted as a whole; on a GPU they take 16-bit activations as rows, with parameters and their
+// gradients in f32.
 #pragma once
 
 #include <vector>
@@ -10,21 +10,21 @@
 
 namespace tachy::python {
 
-// The gradient of a parameter: like the parameter, or without values if there is none.
+// Describes the gradient of a parameter: like the parameter, or without values if there is no parameter.
 Result gradient_result(const Tensor& parameter);
 
 class GradientPass {
  public:
   GradientPass(Context& context, DType dtype);
 
-  // Returns an operand as [M, C]; an undefined one stays undefined.
+  // Returns an operand as [M, C]; if it is undefined, it stays so.
   Tensor rows(const Tensor& t);
   // Returns an operand in its own shape, contiguous.
   Tensor whole(const Tensor& t);
   // Returns the tensor to which the backward op writes the values for `to`; finish() copies them there.
   Tensor result_rows(const Tensor& to);
   Tensor result(const Tensor& to);
-  // The same for a parameter's gradient: undefined if `parameter` is undefined.
+  // Does the same for a parameter's gradient; undefined if `parameter` is undefined.
   Tensor parameter_result(const Tensor& parameter, const Tensor& to);
   void finish();
 

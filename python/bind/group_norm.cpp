@@ -1,6 +1,7 @@
 // GroupNorm with the activation after it, forward and backward, for x [N, C, ...] as torch stores images and
-// clips. Contiguous tensors and those with channels last (torch.channels_last and the like) are used as they
-// are. Others are converted to scratch and back one sample at a time. The result is laid out like x.
+// clips. Contiguous tensors and those with channels last (torch.channels_last and torch.channels_last_3d) are
+// used as they are. Others are converted to scratch and back one sample at a time. The result is laid out
+// like x.
 #include "bind/channels.h"
 #include "bind/convert.h"
 #include "bind/ops.h"
@@ -41,7 +42,7 @@ void run(Inputs in, std::span<const Tensor> out, Context& context) {
     });
   };
   const Tensor& first = in[0].tensor;
-  // The values of a group are neighbours.
+  // The values of a group then lie side by side.
   args.channels_first = first.contiguous() && !x.contiguous() && first.numel() > 0;
   if (args.channels_first) {
     const auto planes = [](const Tensor& t) { return t.view({t.dim(0), t.dim(1), -1}); };

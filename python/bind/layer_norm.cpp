@@ -1,6 +1,6 @@
 // LayerNorm over the last dim with its affine map, a modulation or both, forward and backward:
 //   n = (x − mean) / sqrt(var + eps) [· weight] [+ bias];   y = n [· (1 + scale) + shift]
-// It is done in one pass and rounded once.
+// All of it is done in one pass and rounded once.
 #include "bind/convert.h"
 #include "bind/modulation.h"
 #include "bind/ops.h"

@@ -1,8 +1,8 @@
-// Low-rank adapters beside a linear layer: y = Σ_i scale_i · (x · A_iᵀ) · B_iᵀ, the sum of all or, with an
-// index, each row's own. x [..., K], a [n, r, K], b [n, N, r] give y [..., N]; a single adapter may be given
-// as a [r, K] and b [N, r]. On the CPU a and b may be 16-bit as they are; on a GPU they have x's dtype.
-// Gradients are products of torch (_gradients.py): the op in src/ops has only a definition of its backward
-// pass.
+// Low-rank adapters beside a linear layer: y = Σ_i scale_i · (x · A_iᵀ) · B_iᵀ, the sum of all adapters or,
+// with an index, only each row's own. x [..., K], a [n, r, K], b [n, N, r] give y [..., N]; a single adapter
+// may be given as a [r, K] and b [N, r]. On the CPU a and b may be 16-bit as they are; on a GPU they have x's
+// dtype. Gradients are products of torch (_gradients.py): the op in src/ops has only a definition of its
+// backward pass.
 #include <algorithm>
 
 #include "bind/convert.h"
@@ -76,7 +76,7 @@ Tensor adapters(const Tensor& t, const Tensor& x, Context& context) {
 
 void run(Inputs in, std::span<const Tensor> out, Context& context) {
   const Call c(in);
-  GradientPass pass(context, c.x.dtype);  // takes operands as a whole, as in a backward pass
+  GradientPass pass(context, c.x.dtype);  // this pass takes operands as a whole
   Tensor index = c.index;
   if (index.defined()) index = Tensor(index.data, index.dtype, {c.rows()}, index.device);
   const ops::LoraArgs args{.x = pass.rows(c.x),

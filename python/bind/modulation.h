@@ -12,22 +12,23 @@ namespace tachy::python {
 
 // Throws unless `t` broadcasts to x; an undefined tensor does.
 void expect_modulation(const char* op, const char* name, const Tensor& t, const Tensor& x);
-// Throws unless both are given or neither is, and both have the same shape.
+// Throws unless both tensors are given or neither is, and both have the same shape.
 void expect_pair(const char* op, const char* first, const Tensor& a, const char* second, const Tensor& b);
-// Does both for scale and shift, which must broadcast to x together.
+// Checks scale and shift by both functions; they must broadcast to x together.
 void expect_scale_and_shift(const char* op, const Tensor& scale, const Tensor& shift, const Tensor& x);
 
 // Returns [R, C] in the dtype of parameters beside x; undefined if `t` is undefined.
 Tensor modulation_table(const Tensor& t, const Tensor& x, Context& context);
-// Returns [M] i32, the row in such a table for each of x's rows; undefined if the table has one row.
+// Returns [M] i32, the row in a modulation table for each of x's rows; undefined if the table has one row.
 Tensor modulation_rows(const Tensor& t, const Tensor& x, Context& context);
 
-// Returns the part of `rows` for [first, first + count); undefined stays undefined.
+// Returns the part of `rows` for [first, first + count); if `rows` is undefined, it stays so.
 inline Tensor part_of(const Tensor& rows, int64_t first, int64_t count) {
   return rows.defined() ? rows.slice(0, first, first + count) : rows;
 }
 
-// Returns the tensor for a backward op's gradient of such a table, as [R, C]; undefined if `t` is undefined.
+// Returns the tensor for a backward op's gradient of a modulation table, as [R, C]; undefined if `t` is
+// undefined.
 Tensor modulation_result(GradientPass& pass, const Tensor& t, const Tensor& x, const Tensor& to);
 
 // Calls norm(args, stream) on the rows of x, each with its own row of the tables in args (scale and shift).

@@ -46,7 +46,7 @@ Signature parse_signature(const Op& op) {
 
 namespace {
 
-// Returns the bytes that a view may touch, as [first, last).
+// Returns the range of bytes that a view may touch, as [first, last).
 std::pair<uintptr_t, uintptr_t> extent(const Tensor& t) {
   int64_t low = 0, high = 0;
   for (int i = 0; i < t.rank; ++i) {

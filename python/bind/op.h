@@ -2,8 +2,8 @@
 // registration with torch (torch_ops.cpp) are made. An op consists of its signature, written in torch's form,
 // a function that checks the arguments and describes the results, and a function that computes.
 //
-// Tensors come as views of the caller's, of any rank up to 6, any strides, and f32, f16 or bf16; on the CPU
-// also f64, which runs the definitions (gradients are checked there).
+// Tensors come as views of the caller's tensors, of any rank up to 6, any strides, and f32, f16 or bf16; on
+// the CPU also f64, which runs the definitions (gradients are checked in f64).
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Value {
 };
 using Inputs = std::span<const Value>;
 
-// Describes a result. The caller makes a new one, with memory of its framework.
+// Describes a result. The caller makes the tensor, with memory of its framework.
 struct Result {
   DType dtype = DType::f32;
   int rank = 0;
@@ -63,10 +63,10 @@ struct Op {
   const char* signature;  // "(Tensor x, Tensor? weight, float eps) -> Tensor"
   Results (*results)(Inputs in);
   void (*run)(Inputs in, std::span<const Tensor> out, Context& context);
-  bool in_place = false;  // the caller may give the first argument itself as a result
+  bool in_place = false;  // whether the caller may give the first argument itself as a result
 };
 
-// All ops; an op's index is fixed while the library is loaded.
+// Returns all ops; an op's index is fixed while the library is loaded.
 std::span<const Op> op_table();
 
 enum class Kind { tensor, optional_tensor, number, integer, flag };
@@ -81,12 +81,12 @@ struct Signature {
 };
 Signature parse_signature(const Op& op);
 
-// Runs the op. `out` has the results, with the shapes that `results` gave; absent ones may be undefined. It
-// also makes the checks that the ops themselves do not make: one device for all tensors, and results that do
-// not overlap.
+// Runs the op. `out` has the results, with the shapes that `results` gave; absent ones may be undefined. The
+// function also makes the checks that the ops themselves do not make: one device for all tensors, and results
+// that do not overlap.
 void run_op(const Op& op, const Signature& signature, Inputs in, std::span<const Tensor> out,
             Context& context);
-// Throws unless a result from the caller is like the one that the op would make (strides are free).
+// Throws unless a result that the caller gives is like the one that the op would make (strides are free).
 void expect_result(const Op& op, const Tensor& given, const Result& expected, const Tensor& first);
 
 }  // namespace tachy::python

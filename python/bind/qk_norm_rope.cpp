@@ -1,5 +1,5 @@
 // Queries and keys of a self-attention in one pass: RMSNorm over all channels C = heads · D, then rotary
-// positions on each head, with neighbours as pairs. q and k are [B, L, C] and may be slices of one
+// positions on each head, with neighbouring channels as pairs. q and k are [B, L, C] and may be slices of one
 // projection; the results are [B, L, heads, D]. They are rounded once.
 #include "bind/convert.h"
 #include "bind/ops.h"
@@ -15,7 +15,7 @@ struct Forward {
   const Tensor &q, &k, &q_weight, &k_weight, &cos, &sin;
   int64_t heads;
   float eps;
-  // `first`: the index of q among the arguments.
+  // `first` is the index of q among the arguments.
   explicit Forward(Inputs in, size_t first = 0)
       : q(in[first].tensor),
         k(in[first + 1].tensor),
@@ -55,8 +55,8 @@ void norm_and_rotate(const ops::QkNormRopeArgs& args, Stream& stream) {
   args.x.dtype == DType::f64 ? ops::qk_norm_rope_ref(args, stream) : ops::qk_norm_rope(args, stream);
 }
 
-// Uses the tensors as they are if the op takes them; otherwise copies on a GPU, and a slab of tokens at a
-// time on the CPU.
+// Uses the tensors as they are if the op takes them; otherwise it takes copies on a GPU, and a slab of tokens
+// at a time on the CPU.
 void run(Inputs in, std::span<const Tensor> out, Context& context) {
   const Forward a(in);
   const DType work = work_dtype(a.q.dtype, context);

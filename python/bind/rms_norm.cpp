@@ -1,7 +1,8 @@
 // RMSNorm over the last dim, forward and backward.
-//   rms_norm: y = x / sqrt(mean(x²) + eps) · weight; with round_twice x / sqrt(…) is rounded to x's dtype before it is
-//   multiplied, like in diffusers' and transformers' modules, which compute the two in separate kernels.
-//   rms_modulate: the same, rounded once, and then · (1 + scale) + shift.
+// rms_norm: y = x / sqrt(mean(x²) + eps) · weight; with round_twice x / sqrt(…) is rounded to x's dtype
+// before it is multiplied, as in diffusers' and transformers' modules, which compute the two in separate
+// kernels.
+// rms_modulate: the same, rounded once, and then · (1 + scale) + shift.
 #include "bind/convert.h"
 #include "bind/modulation.h"
 #include "bind/ops.h"
@@ -36,7 +37,7 @@ void norm(const ops::RmsNormArgs& args, Stream& stream) {
 void run(Inputs in, std::span<const Tensor> out, Context& context) {
   const Forward a(in);
   const bool twice = a.round_twice && a.weight.defined() && dtype_size(a.x.dtype) == 2;
-  // On a CPU this is a separate pass, over rows that are still in cache.
+  // On a CPU the multiplication is a separate pass, over rows that are still in cache.
   const bool apart = twice && !context.on_gpu();
   const Tensor weight = Affine(a.weight, {}, a.x, out[0], context).weight;
   RowPass pass(context, a.x.dtype);

@@ -34,8 +34,8 @@ void rotate(const Rotation& r, const Tensor& x, const Tensor& y, Stream& stream)
   x.dtype == DType::f64 ? ops::rope_ref(args, stream) : ops::rope(args, stream);
 }
 
-// Uses the whole tensor if the op takes it; otherwise a copy of it on a GPU, and a slab of tokens at a time
-// on the CPU.
+// Uses the whole tensor if the op takes it; otherwise it takes a copy on a GPU, and a slab of tokens at a
+// time on the CPU.
 void run_rotation(const Rotation& r, const Tensor& x, const Tensor& y, Context& context) {
   Stream& stream = context.stream();
   const DType work = work_dtype(x.dtype, context);

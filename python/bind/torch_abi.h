@@ -1,6 +1,6 @@
-// The parts of torch's stable C interface that are used, declared by hand. These functions have kept their
-// meaning since torch 2.10 and are looked up in the libtorch that the process has loaded, so that this
-// library is built without torch and works with every later version. Each returns 0 on success.
+// The functions of torch's stable C interface that are used, declared by hand. They have kept their meaning
+// since torch 2.10 and are looked up in the libtorch that the process has loaded, so that this library is
+// built without torch and works with every later version. Each returns 0 on success.
 #pragma once
 
 #include <cstdint>
@@ -33,12 +33,12 @@ struct Functions {
   int32_t (*empty_strided)(int64_t rank, const int64_t* sizes, const int64_t* strides, int32_t dtype,
                            int32_t device_type, int32_t device_index, Handle* out);
 
-  // From libtorch_cuda; null if there is none.
+  // A function of libtorch_cuda; null if that is not loaded.
   int32_t (*current_cuda_stream)(int32_t device_index, void** out) = nullptr;
   int32_t (*cuda_alloc)(uint64_t bytes, void** out) = nullptr;
   int32_t (*cuda_free)(void* p) = nullptr;
 
-  // torch's codes for these.
+  // torch's codes for these dtypes and devices.
   int32_t f32, f64, f16, bf16, i32, i64, boolean, cpu, cuda;
 };
 

@@ -1,10 +1,10 @@
-// libtachyscope_torch.so: registers the table's ops with torch, in a namespace of torch that Python names
+// libtachyscope_torch.so registers the table's ops with torch, in a namespace of torch that Python names
 // (tachyscope/_ops.py), for tensors on the CPU and on CUDA devices. Each op is there three times, with one
 // boxed function behind all: `NAME` (public: tachyscope/_torch.py gives it a fake function and gradients, and
-// torch.compile sees it), `_NAME` (private: eager code without gradients calls it) and, for a single result,
-// `_NAME_out`, which writes to a result of the caller's.
+// torch.compile sees it), `_NAME` (private: eager code without gradients calls it) and, if there is a single
+// result, `_NAME_out`, which writes to the caller's result.
 //
-// A boxed function is a plain pointer that gets nothing but the arguments: so a template makes one for each
+// A boxed function is a plain pointer that gets nothing but the arguments, so a template makes one for each
 // entry of the table.
 #include <array>
 #include <cstring>
@@ -157,8 +157,8 @@ const Signature& signature_at(size_t index) {
   return (*all)[index];
 }
 
-// The text of this thread's last wrong argument: Python uses it to raise a ValueError where torch (after
-// 2.11) does not.
+// The error text of this thread's last wrong argument: Python uses it to raise a ValueError where torch
+// (after 2.11) does not.
 thread_local std::string last_refusal;
 template <size_t kIndex, bool kOut>
 void boxed(Slot* stack, uint64_t, uint64_t) {
@@ -235,7 +235,7 @@ TACHYSCOPE_C const char* tachyscope_register_torch(const char* space) {
   return registered ? nullptr : why.c_str();
 }
 
-// For a package that has no _core: a kernel laid out for the Hugging Face hub.
+// For a package that has no _core, which is a kernel laid out for the Hugging Face hub.
 TACHYSCOPE_C const char* tachyscope_set_threads(int threads) {
   static thread_local std::string why;
   try {

@@ -38,7 +38,7 @@ bool watched() {
 
 PyObject* kept(nb::handle object) { return nb::borrow(object).release().ptr(); }
 
-// `torch`: the objects that are used, under names of our own.
+// `torch` has the objects that are used, under names of our own.
 void use_torch(const nb::dict& torch) {
   auto world = std::make_unique<World>();
   const auto get = [&](const char* name) { return kept(torch[name]); };
@@ -57,7 +57,7 @@ void use_torch(const nb::dict& torch) {
   world->profiled_word = PyUnicode_InternFromString("_is_profiler_enabled");
   world->requires_word = PyUnicode_InternFromString("requires_grad");
   world->dtype_words = kept(nb::make_tuple("dtype"));
-  torch_abi::functions();  // throws if torch does not fit
+  torch_abi::functions();  // throws if this torch cannot be used
   g_world = world.release();
 }
 

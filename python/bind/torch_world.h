@@ -17,11 +17,11 @@ struct World {
   const dlpack::Exchange* exchange = nullptr;
   // Functions without arguments: if one returns anything but false, no call is plain.
   std::vector<PyObject*> watchers;
-  PyObject* forward_ad = nullptr;     // a module whose _current_level is −1 if nothing asks for tangents
-  PyObject* profiler = nullptr;       // a module whose _is_profiler_enabled answers quickly
-  PyObject* grad_enabled = nullptr;   // a function without arguments
-  PyObject* is_negated = nullptr;     // takes a tensor: its values are those in memory times −1
-  PyObject* empty_like = nullptr;     // takes a tensor
+  PyObject* forward_ad = nullptr;    // a module whose _current_level is −1 if nothing asks for tangents
+  PyObject* profiler = nullptr;      // a module whose _is_profiler_enabled says quickly if there is one
+  PyObject* grad_enabled = nullptr;  // a function without arguments
+  PyObject* is_negated = nullptr;    // takes a tensor: says whether its values are those in memory times −1
+  PyObject* empty_like = nullptr;    // takes a tensor
   PyObject* empty_strided = nullptr;  // takes a tensor, dims, strides
   PyObject* dtypes[4] = {};           // f32, f16, bf16, f64
   PyObject *level_word = nullptr, *profiled_word = nullptr, *requires_word = nullptr, *dtype_words = nullptr;
@@ -29,7 +29,7 @@ struct World {
 
 // Throws Error if torch has not been given.
 const World& world();
-// `torch`: the objects that are used, under names of our own.
+// `torch` has the objects that are used, under names of our own.
 void use_torch(const nanobind::dict& torch);
 
 class Reference {  // an owned reference to an object
@@ -52,7 +52,7 @@ class Reference {  // an owned reference to an object
 // Python has raised an exception, which is passed on unchanged.
 struct Raised {};
 
-// Says whether an answer is true, and releases it. Throws Raised if there is none.
+// Says whether an answer is true, and releases it. Throws Raised if there is no answer.
 bool truth(PyObject* answer);
 
 // Says whether anything watches or changes calls: then only torch's dispatcher knows what should happen.

@@ -41,7 +41,7 @@ struct ConvertedModel {
   std::string output;
   uint64_t bytes = 0;  // size of all files together
   int64_t tensors = 0;
-  std::vector<std::string> files;   // for a folder, paths relative to it; otherwise the output itself
+  std::vector<std::string> files;   // for a folder the paths relative to it, otherwise the output itself
   std::vector<std::string> dtypes;  // most frequent first: "bf16 (812 tensors)"
   std::vector<std::string> notes;   // what was left out, and anything else worth knowing
 };

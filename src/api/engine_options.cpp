@@ -6,7 +6,7 @@
 namespace tachy {
 namespace {
 
-// "read" is "auto" over files that were read at the start.
+// With "read", the files were read at the start and are then used as with "auto".
 WeightMode weight_mode(const std::string& name) {
   return name == "packed"   ? WeightMode::packed
          : name == "mapped" ? WeightMode::mapped

@@ -5,7 +5,7 @@
 
 namespace tachy {
 
-// Validate found a miss, doctor a failed op, or compare a slower line (--strict).
+// The exit code if `validate` found a miss, `doctor` a failed op, or `compare` a slower line (--strict).
 constexpr int kExitMiss = 10;
 
 constexpr int exit_code(ErrorCode code) {

@@ -1,5 +1,5 @@
-// The tables from which front ends are made: those of a request's fields (request/request_fields.h) and,
-// here, those of an engine's. The command line is one such front end and shows how it is done.
+// The tables of an engine's fields, from which front ends are made; request/request_fields.h has those of a
+// request's fields. The command line is one such front end and shows how it is done.
 #pragma once
 
 #include <filesystem>
@@ -26,7 +26,7 @@ struct EngineField {
 
 const std::vector<EngineField>& engine_fields();
 
-// Those of the fields that say where a part of the model lies.
+// A field that says where a part of the model lies.
 struct ModelPart {
   const char* name;  // names the member, the path, and the key in a run's settings
   std::string EngineOptions::*option;
@@ -36,7 +36,7 @@ std::span<const ModelPart> model_parts();
 
 // Throws invalid_argument for the first field whose value is not allowed.
 void check_fields(const EngineOptions& options);
-// Throws invalid_argument if a GPU is named and several ranks are asked for, which only the CPU has.
+// Throws invalid_argument if a GPU is named and several ranks are asked for: only the CPU has ranks.
 void check_ranks(const EngineOptions& options);
 
 }  // namespace tachy

@@ -27,13 +27,13 @@ struct PredictedRun {
   std::string gpu;         // "NVIDIA A100, 80 GB"
   bool ran_there = false;  // whether the rates were measured on such a GPU
   VideoPlan plan;          // its seconds are the least ones
-  VideoRequest request;    // with every default filled in
+  VideoRequest request;    // the request with every default filled in
 
   // A stage's work of one kind ("products", "attention", "convolutions", "passes", "transfers") in one dtype
   // ("bf16").
   struct Work {
     std::string kind, numbers;
-    double flops = 0, bytes = 0;  // of all calls together
+    double flops = 0, bytes = 0;  // totals of all calls
     int64_t calls = 0;
   };
   struct Stage {

@@ -28,9 +28,10 @@ struct PresetInfo {
     std::optional<double> guidance_2, audio_guidance;
     double lora_strength = 1;  // for the request's first adapter, unless that one states its own
     std::optional<double> lora_strength_2;
-    // In latent frames, for models that make a video block by block; 0: none.
+    // Sizes in latent frames, for models that make a video block by block; 0 means none.
     int block = 0, block_window = 0;
-    // The steps that follow from this: one timestep each (0 to 1000), and the sigmas with the final 0.
+    // The timesteps (0 to 1000, one for each step) and the sigmas, with the final 0, that follow from these
+    // values.
     std::vector<double> timesteps;
     std::vector<float> sigmas;
     // How many steps the first expert makes; negative: the model's boundary decides.

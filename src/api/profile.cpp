@@ -12,7 +12,7 @@ std::string profile_tables(const RunProfiler& profiler) { return profile_tables(
 std::string profile_json(const RunProfiler& profiler) {
   const std::vector<ProfileEvent> events = profiler.all_events();
   std::string json = profile_json(summarise(events), summarise(events, true));
-  if (const std::string blocks = block_json(events); blocks != "[]")  // becomes a part of the same object
+  if (const std::string blocks = block_json(events); blocks != "[]")  // a part of the same object
     json.insert(json.size() - 1, fmt::format(",\"blocks\":{}", blocks));
   return json;
 }

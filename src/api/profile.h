@@ -8,13 +8,14 @@
 
 namespace tachy {
 
-// For people: each module's time as a tree and the sum by kind of work, in milliseconds, on a GPU also by its
-// own clock. For a video that is made block by block it adds the time of each component of a block.
+// For people to read: the time of each module as a tree and the sum for each kind of work, in milliseconds,
+// on a GPU also as its own clock measures it. For a video that is made block by block it adds the time of
+// each component of a block.
 std::string profile_tables(const RunProfiler& profiler);
-// The same numbers as one JSON object, in microseconds: "modules", "kinds_us", "wall_us", "blocks", and on a
-// GPU "device".
+// Returns the same numbers as one JSON object, in microseconds: "modules", "kinds_us", "wall_us", "blocks",
+// and on a GPU "device".
 std::string profile_json(const RunProfiler& profiler);
-// Chrome's trace format: open it in ui.perfetto.dev or chrome://tracing.
+// Returns the profile in Chrome's trace format, which ui.perfetto.dev and chrome://tracing open.
 std::string chrome_trace(const RunProfiler& profiler);
 
 }  // namespace tachy

@@ -6,8 +6,8 @@
 
 namespace tachy {
 
-// The recorded variables that are set now; for a run on a GPU also a fingerprint of the algorithms that
-// TACHY_TUNE has kept.
+// The recorded variables that are set now; for a run on a GPU there is also a fingerprint of the algorithms
+// that TACHY_TUNE has kept.
 Environment run_environment(bool on_gpu);
 
 }  // namespace tachy

@@ -9,8 +9,8 @@
 namespace tachy {
 namespace {
 
-// The one of `in` pixels that is nearest to one of `out`, as in PyTorch's nearest resize, which computes in
-// float32.
+// Returns which of `in` pixels is nearest to pixel `at` of `out`, as in PyTorch's nearest resize, which
+// computes in float32.
 int64_t nearest(int64_t at, int64_t in, int64_t out) {
   const float scale = static_cast<float>(in) / static_cast<float>(out);
   return std::clamp(static_cast<int64_t>(static_cast<float>(at) * scale), int64_t{0}, in - 1);

@@ -48,8 +48,8 @@ struct EngineOptions {
   bool graphs = true;          // on a GPU: denoising steps are captured once and replayed
   // With false, every intermediate result is allocated by itself (slow, for hunting memory errors).
   bool arena = true;
-  // On a GPU: bytes that all runs together may take there; transformer blocks that do not fit are streamed
-  // through it. 0: all that is free.
+  // On a GPU: the bytes that all runs together may take there. Transformer blocks that do not fit are
+  // streamed through this memory. 0: all that is free.
   uint64_t max_vram = 0;
   // A folder that keeps prompts' embeddings, so that the text encoder need not be loaded for the same prompts
   // again; empty: none.
@@ -78,15 +78,15 @@ std::string choose_device(const std::string& wish);
 bool gpu_there(std::string* why = nullptr);
 bool is_automatic(const std::string& wish);  // says whether the machine is to choose
 
-// "8GiB", "12G", "7500MiB", "8GB" (powers of 1000) → bytes; throws invalid_argument with examples of what
-// works.
+// Turns "8GiB", "12G", "7500MiB" or "8GB" (powers of 1000) into bytes; throws invalid_argument with examples
+// of what works.
 uint64_t parse_bytes(const std::string& text);
 
 // A request that an Engine has resolved, tokenised and planned, so that the same Engine can run it: each of
 // these steps is done once.
 class PreparedRequest {
  public:
-  const VideoRequest& request() const;  // with every default filled in, and pictures of the video's size
+  const VideoRequest& request() const;  // has every default filled in, and pictures of the video's size
   const VideoPlan& plan() const;        // exact memory and predicted time
 
  private:
@@ -98,7 +98,7 @@ class PreparedRequest {
 
 class Engine {
  public:
-  // model: a folder, or the file of a transformer.
+  // `model` is a folder, or the file of a transformer.
   explicit Engine(const std::filesystem::path& model, const EngineOptions& options = {});
   ~Engine();
   Engine(Engine&&) noexcept;
@@ -106,28 +106,29 @@ class Engine {
 
   int threads() const;
   std::string device() const;            // "cpu", or the GPU's name
-  const VideoRequest& defaults() const;  // with every optional filled in from the model
+  const VideoRequest& defaults() const;  // has every optional filled in from the model
 
   // Fills in every default, checks, tokenises and plans; loads nothing.
   PreparedRequest prepare(const VideoRequest& request);
   // Throws out_of_memory, with the numbers, when the plan exceeds what this process may take. generate() does
   // the same.
   void check_memory(const VideoPlan& plan) const;
-  // Runs the request and returns it with every default filled in. resume: a state that callbacks.state got in
-  // an earlier run of the same request.
+  // Runs the request and returns it with every default filled in. `resume` is a state that callbacks.state
+  // got in an earlier run of the same request.
   ResolvedRequest generate(const PreparedRequest& prepared, const VideoCallbacks& callbacks = {},
                            const RunState* resume = nullptr);
 
-  // These start from the request itself. Pictures whose size differs from the video's are fitted to it.
+  // These take the request itself and prepare it first. Pictures whose size differs from the video's are
+  // fitted to it.
   VideoPlan plan(const VideoRequest& request) { return prepare(request).plan(); }
   ResolvedRequest generate(const VideoRequest& request, const VideoCallbacks& callbacks = {},
                            const RunState* resume = nullptr);
 
-  // The model's defaults with placeholders for everything that it cannot do without: blank pictures,
-  // embeddings of zeros. For plans.
+  // Returns the model's defaults with placeholders for everything that it cannot do without: blank pictures,
+  // embeddings of zeros. The request is for plans.
   VideoRequest example_request() const;
-  // A fingerprint that changes with the model's weights, options and tokenizer, and with the adapters of a
-  // request.
+  // Returns a fingerprint that changes with the model's weights, options and tokenizer, and with the adapters
+  // of a request.
   std::string fingerprint(std::span<const std::string> loras = {}) const;
 
  private:
@@ -137,14 +138,14 @@ class Engine {
   std::unique_ptr<State> state_;
 };
 
-// Ranges for Nsight (NVTX), around everything that the host queues and replays: a profiler for VideoCallbacks
-// or a World that leaves graphs on. `also` is told of the same ranges, unless it is null. Throws unsupported
-// if this build has no NVTX.
+// Returns a profiler that puts ranges for Nsight (NVTX) around everything that the host queues and replays.
+// It is for VideoCallbacks or a World, and it leaves graphs on. `also` is told of the same ranges, unless it
+// is null. Throws unsupported if this build has no NVTX.
 std::unique_ptr<Profiler> nvtx_ranges(Profiler* also = nullptr);
 
-std::string version();  // "0.1.0"
+std::string version();  // for example "0.1.0"
 
-// The options that name parts of a model, as paths.
+// Returns the options that name parts of a model, as paths.
 PartPaths part_paths(const EngineOptions& options);
 
 // Finds a model that ships with the project, in $TACHY_MODEL_DIR/NAME or beside the executable. "sprites"

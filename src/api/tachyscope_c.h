@@ -15,8 +15,8 @@ extern "C" {
 
 typedef struct tachyscope_engine tachyscope_engine;
 
-/* Zero or negative numbers (and null pointers) mean the model's default; guidance and shift: negative. Fields are
- * only ever added at the end, and zero there means what leaving them out meant before. */
+/* Zero or negative numbers (and null pointers) mean the model's default; for guidance and shift only negative
+ * ones do. Fields are only ever added at the end, and zero there means what leaving them out meant before. */
 typedef struct {
   const char* prompt;
   const char* negative_prompt;
@@ -24,14 +24,14 @@ typedef struct {
   double guidance, shift;
   uint64_t seed;
   double guidance_2; /* for the low-noise expert of a model with two; 0 or less: as guidance; 1: none */
-  /* lora_count adapters: "FILE[:strength][@high|@low|@both]" each. lora_mode: merge, runtime, or null, which
-   * decides by whether the model stays loaded. */
+  /* There are lora_count adapters, each as "FILE[:strength][@high|@low|@both]". lora_mode is merge, runtime, or
+   * null, which decides by whether the model stays loaded. */
   const char* const* loras;
   int32_t lora_count;
   const char* lora_mode;
 } tachyscope_request;
 
-/* rgb: [height, width, 3], valid during the call. Return non-zero to cancel this run. */
+/* rgb is [height, width, 3], valid during the call. A return value other than zero cancels this run. */
 typedef int (*tachyscope_frame_fn)(void* user, const uint8_t* rgb, int32_t width, int32_t height,
                                    int64_t index);
 typedef void (*tachyscope_progress_fn)(void* user, const char* stage, int64_t done, int64_t total,
@@ -45,8 +45,8 @@ typedef struct {
 const char* tachyscope_version(void);
 const char* tachyscope_last_error(void);
 int tachyscope_load(const char* model_folder, int32_t threads, tachyscope_engine** out);
-/* Loads onto a device: "cpu", "cuda", "cuda:1" or "auto". max_vram_bytes: GPU memory that all runs together
- * may take; 0: all that is free. */
+/* Loads onto a device: "cpu", "cuda", "cuda:1" or "auto". max_vram_bytes is the GPU memory that all runs
+ * together may take; 0 means all that is free. */
 int tachyscope_load_on(const char* model_folder, const char* device, uint64_t max_vram_bytes, int32_t threads,
                        tachyscope_engine** out);
 /* The files of a model, given separately: null pointers mean the model's own parts. `model` is a folder or a
@@ -78,17 +78,18 @@ typedef struct {
 } tachyscope_world_options;
 
 typedef struct {
-  /* kind: "universal", "gta", "templerun", "self-forcing" …; valid until close, as are the keys */
+  /* kind is "universal", "gta", "templerun", "self-forcing" …; it is valid until close, as are the keys */
   const char* kind;
   const char* const* keys;  /* key_count names, one for each value of the keyboard */
-  int32_t key_count, mouse; /* mouse: 1 if there is one */
+  int32_t key_count, mouse; /* mouse is 1 if there is one */
   double mouse_step, fps;
   int32_t width, height, takes_image, takes_prompt;
   int64_t first_block_frames, block_frames;
   uint64_t peak_bytes;
 } tachyscope_world_info;
 
-/* rgb: a picture of any size, [height, width, 3], for worlds that take one; prompt: likewise. */
+/* rgb is a picture of any size, [height, width, 3], for worlds that take one; prompt is for worlds that take
+ * a prompt. */
 typedef struct {
   const uint8_t* rgb;
   int32_t width, height;
@@ -103,18 +104,18 @@ typedef struct {
   double seconds;             /* time of the whole call */
 } tachyscope_world_block;
 
-/* device: as in tachyscope_load_on; options may be null. */
+/* device is as in tachyscope_load_on; options may be null. */
 int tachyscope_world_open(const char* model, const char* device, const tachyscope_world_options* options,
                           tachyscope_world** out);
 /* Opens a world on an engine's model, device and threads, which it shares with the engine's runs and other
  * worlds: the weights are in memory once, and several worlds may be played at the same time, each in a thread
- * of its own. options: null, or with zero threads and max_vram_bytes. The world may outlive the engine. */
+ * of its own. options are null, or have zero threads and max_vram_bytes. The world may outlive the engine. */
 int tachyscope_world_open_on(tachyscope_engine* engine, const tachyscope_world_options* options,
                              tachyscope_world** out);
 int tachyscope_world_about(const tachyscope_world* world, tachyscope_world_info* out);
 int tachyscope_world_start(tachyscope_world* world, const tachyscope_world_start_with* with);
-/* keyboard: a value for each key, from -1 to 1; mouse: [pitch, yaw]; null: nothing is held. The action holds
- * from the next block on. */
+/* keyboard has a value for each key, from -1 to 1, and mouse is [pitch, yaw]; null means that nothing is held.
+ * The action holds from the next block on. */
 int tachyscope_world_act(tachyscope_world* world, const float* keyboard, int32_t key_count,
                          const float* mouse, uint64_t stamp);
 /* block may be null. If the callback returns a value other than zero, that acts like tachyscope_world_stop. */

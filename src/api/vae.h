@@ -18,7 +18,7 @@ namespace tachy {
 struct VaeOptions {
   int threads = 0;             // 0: as many as this process may use
   std::string device = "cpu";  // as choose_device() returns it
-  std::string level = "safe";  // as in VideoRequest, like the next two
+  std::string level = "safe";  // as in VideoRequest, like the next two members
   std::string dtype;           // "": the level decides
   std::string vae_math = "auto";
   bool raw = false;  // latents on the VAE's own scale; otherwise as the denoiser sees them: (x - mean) / std
@@ -28,8 +28,8 @@ struct VaeOptions {
 
 class Vae {
  public:
-  // model: the folder of a whole model, or the folder or file of its VAE. Throws not_found and the like,
-  // naming the path.
+  // `model` is the folder of a whole model, or the folder or file of its VAE. Errors, such as not_found,
+  // name the path.
   Vae(const std::filesystem::path& model, VaeOptions options = {});
   ~Vae();
   Vae(Vae&&) noexcept;
@@ -42,7 +42,7 @@ class Vae {
   int64_t frames_of(int64_t latent_frames) const;
 
   struct Clip {
-    // frames: 1 plus a multiple of the stride; sides: multiples of the stride.
+    // `frames` is 1 plus a multiple of the temporal stride; the sides are multiples of the spatial stride.
     int64_t frames = 0, height = 0, width = 0;
   };
   struct Latents {
@@ -55,7 +55,7 @@ class Vae {
 
   // Throws invalid_argument for a wrong shape, and corrupt for NaN or Inf.
   void check_latents(std::span<const float> values, std::span<const int64_t> shape) const;
-  // shape: [z, T, h, w]. Checks the latents first; frames come in order, in the calling thread.
+  // Decodes latents of `shape` [z, T, h, w]. Checks them first; frames come in order, in the calling thread.
   void decode(std::span<const float> values, std::span<const int64_t> shape,
               const std::function<void(const RgbImage& image, int64_t index)>& frame) const;
 

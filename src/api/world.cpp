@@ -93,7 +93,7 @@ struct World::State {
       check(m.image_encoder != nullptr, ErrorCode::not_found,
             "{}; or give `image_embeds`, the embeddings of the picture", m.no_image_encoder);
       ClipPreparation how = m.clip_preparation;
-      how.original = true;  // of the fitted picture, as the original program does it
+      how.original = true;  // made from the fitted picture, as in the original program
       in.clip_pixels = clip_pixels(fitted.view(), how);
     }
     in.picture = pixels_of(Picture{fitted.width, fitted.height, std::move(fitted.rgb)});
@@ -123,7 +123,7 @@ struct World::State {
   WorldInfo info;
   WorldSession session;
   bool startable = false;  // whether reset has something to begin again
-  bool in_block = false;   // while next_block runs
+  bool in_block = false;   // true while next_block runs
   int64_t blocks = 0;
   std::mutex mutex;
   WorldAction action;

@@ -35,9 +35,9 @@ namespace tachy {
 
 struct WorldOptions {
   int width = 0, height = 0;    // pixels of the video; 0: the model's own
-  std::optional<int> steps;     // in the model's list of timesteps; left out: the model's own number
+  std::optional<int> steps;     // number of the model's timesteps to use; left out: the model's own number
   std::optional<int> window;    // latent frames that a block sees, including its own; left out: the model's
-  std::optional<double> shift;  // of the flow schedule; left out: the model's
+  std::optional<double> shift;  // shift of the flow schedule; left out: the model's own
   std::string level = "safe";   // as in VideoRequest
   std::optional<std::string> dtype;
   std::string vae_math = "auto";
@@ -80,7 +80,8 @@ struct WorldBlock {
   int64_t first_frame = 0, frames = 0;  // of the video
   WorldAction action;                   // the action that the block followed
   uint64_t stamp = 0;                   // the stamp that act() got with that action
-  double first_frame_s = 0;             // from taking the action until the first frame of the block was there
+  double first_frame_s = 0;             // time from taking the action until the first frame of the block was
+                                        // there
   double seconds = 0;                   // time of the whole next_block
 };
 
@@ -116,7 +117,8 @@ class World {
   // Begins again with the same start, from its first block: the same actions give the same bits.
   void reset();
   // From the next start or reset on, `profiler` is told of each module's time, and a GPU makes its passes
-  // without graphs. null: no profiler; the one before has been told of everything.
+  // without graphs. With null there is no profiler any more; the previous one has been told of everything by
+  // then.
   void watch(Profiler* profiler);
 
  private:

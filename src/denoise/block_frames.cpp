@@ -20,7 +20,7 @@ BlockFrames::BlockFrames(const Input& in, Stream& stream)
       store_({}, stream),
       memory_(StreamingMemory::of(stream.memory)),
       late_(memory_ != nullptr),
-      // A profiler may need each range's work to be queued inside the range, which a graph does not do.
+      // A profiler may need the work of each range to be queued inside the range, which a graph does not do.
       graphs_(in.graphs && late_ && !forbids_graphs(stream.hooks.profiler) &&
               runtime::StepGraph::possible(stream)) {
   const VaeConfig& c = vae_.config();
@@ -129,7 +129,7 @@ void BlockFrames::hand_out_oldest(const Frame& frame) {
   hand_out(pixels, next.first, next.count, frame);
 }
 
-// Drops what an earlier block left when its frames were no longer wanted.
+// Drops what is left of an earlier block whose frames were no longer wanted.
 void BlockFrames::drop_fetches() {
   if (fetches_.empty()) return;
   stream_.memory->synchronize();
@@ -152,7 +152,7 @@ void BlockFrames::decode(const Tensor& latents, const Frame& frame, const std::f
   if (then) then();
   if (locked_) {  // otherwise this copy would be waited for before the frames are handed out
     if (fetches_.size() == StreamingMemory::kFetches) hand_out_oldest(frame);
-    last_ = take_slot();  // one byte that nobody reads: its arrival tells that the device is done
+    last_ = take_slot();  // a copy of one byte that nobody reads: its arrival tells that the device is done
     memory_->fetch(host(*last_), pixels_.data, 1, *last_);
   }
   while (!fetches_.empty()) hand_out_oldest(frame);

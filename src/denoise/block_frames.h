@@ -32,7 +32,7 @@ class BlockFrames {
     int64_t height = 0, width = 0;  // of the latents
     int64_t frames = 2;             // latent frames of the whole video; 1: a single one
     int steps = 0;                  // per block
-    bool graphs = false;            // decoding may be captured
+    bool graphs = false;            // whether decoding may be captured
   };
   using Frame = std::function<void(const RgbImage& image, int64_t index)>;
 
@@ -41,19 +41,19 @@ class BlockFrames {
   BlockFrames(const BlockFrames&) = delete;
   BlockFrames& operator=(const BlockFrames&) = delete;
 
-  // Here the block's steps note values that are not finite; null: they must check at once. Cleared by
-  // begin_block.
+  // The marks in which the block's steps note values that are not finite; null: they must check at once.
+  // begin_block clears the marks.
   const FiniteMarks* marks() const { return late_ ? &marks_ : nullptr; }
   void begin_block() {
     if (late_) marks_.clear(stream_);
     since_ = settling_.now();
   }
-  // Decodes the block that follows, latents [z, n, h, w]. `then` queues what comes after the last frame: it
-  // is called before the first frame is waited for, or, if nothing is queued, after the last one has been
-  // handed out. Throws numerical, naming step or frame.
+  // Decodes the block that follows, latents [z, n, h, w]. `then` queues the work after the last frame: it is
+  // called before the first frame is waited for, or, if nothing is queued, after the last one has been handed
+  // out. Throws numerical, naming step or frame.
   void decode(const Tensor& latents, const Frame& frame, const std::function<void()>& then = {});
-  // Sleeps until the device has finished the last block and what `then` queued. Returns at once if host
-  // memory could not be page-locked.
+  // Sleeps until the device has finished the last block and the work that `then` queued. Returns at once if
+  // host memory could not be page-locked.
   void settle();
 
   const VaeState& state() const { return state_; }
@@ -61,7 +61,7 @@ class BlockFrames {
   int captures() const { return graph_.captures(); }
 
  private:
-  // Pixels on their way to the slot of that number in host memory.
+  // A copy of pixels on its way to the slot of that number in host memory.
   struct Fetch {
     int slot;
     int64_t first, count;
@@ -85,9 +85,9 @@ class BlockFrames {
   StreamingMemory* memory_;  // for frames that are fetched later; null on the CPU
   bool late_, graphs_;
   int64_t frame_bytes_ = 0;
-  Tensor latent_;  // [z, 1, h, w] f32: the one being decoded
+  Tensor latent_;  // [z, 1, h, w] f32: the latent frame that is being decoded
   Tensor pixels_;  // u8: a latent frame's pixels, then the marks
-  Tensor rgb_;     // the pixels, [frames a latent one has, H, W, 3]
+  Tensor rgb_;     // [frames of a latent frame, H, W, 3]
   FiniteMarks marks_;
   VaeState state_;
   runtime::StepGraph graph_;
@@ -97,12 +97,13 @@ class BlockFrames {
   int next_slot_ = 0;
   std::deque<Fetch> fetches_;
   std::optional<int> last_;  // the slot whose copy ends when the whole block is done
-  // One for the block's first fetch, one for its second, and so on; the last one serves all further fetches,
-  // too.
+  // There is one for the block's first fetch, one for its second, and so on; the last one serves all further
+  // fetches, too.
   std::vector<runtime::UsualWait> waits_;
   runtime::UsualWait settling_;
   size_t waited_ = 0;  // fetches of this block so far
-  // When the device began what is waited for next: the block, or what follows the last fetch that arrived.
+  // The time at which the device began what is waited for next: the block, or the work after the last fetch
+  // that arrived.
   double since_ = 0;
 };
 

@@ -11,10 +11,10 @@ namespace tachy {
 
 uint64_t causal_graph_bytes(const WanConfig& c, const WanWindow& window, int64_t block) {
   constexpr uint64_t kNodeBytes = 16 << 10;
-  constexpr int64_t kOfLayer = 32, kOfActions = 40, kBesides = 32;  // kernels of a pass, at most
+  constexpr int64_t kOfLayer = 32, kOfActions = 40, kBesides = 32;  // the most kernels of a pass
   const int64_t slots = window.frames - window.sinks, phases = slots / std::gcd(slots, block);
-  // A step and the pass that remembers; with actions also a block's first step, which keeps the keyboard's
-  // keys.
+  // These are a step and the pass that remembers; with actions there is also a block's first step, which
+  // keeps the keyboard's keys.
   const int64_t graphs = c.actions.present() ? 3 : 2;
   const int64_t kernels =
       kOfLayer * c.num_layers + kOfActions * static_cast<int64_t>(c.actions.blocks.size()) + kBesides;
@@ -28,7 +28,7 @@ CausalDenoiser::CausalDenoiser(const CausalInput& in, Stream& stream)
       weights_(*in.weights),
       z_(in.z),
       channels_(in.channels),
-      // A profiler may need each range's work to be queued inside the range, which a graph does not do.
+      // A profiler may need the work of each range to be queued inside the range, which a graph does not do.
       graphs_(in.graphs && !forbids_graphs(stream.hooks.profiler)),
       few_in_eight_bits_(in.few_in_eight_bits) {
   const WanConfig& c = network_.config();
@@ -124,8 +124,8 @@ void CausalDenoiser::pass(const WanInput& in, const Tensor& velocity) {
 }
 
 void CausalDenoiser::graphed(const Phase& at, const WanInput& in, const Tensor& velocity) {
-  // A recorded pass reads these as they were when it was recorded: a later block has another position, but
-  // the same slots.
+  // A recorded pass reads these members as they were when it was recorded: a later block has another
+  // position, but the same slots.
   struct Pass {
     WanCausal causal;
     WanInput input;

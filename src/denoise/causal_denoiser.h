@@ -29,18 +29,19 @@ inline constexpr const char* kBlockRange = "video block";
 struct CausalInput {
   const WanDit* network = nullptr;
   const TensorSource* weights = nullptr;  // the network's file, in which it may use weights where they lie
-  std::span<const double> timesteps;      // of one block's steps
+  std::span<const double> timesteps;      // timesteps of one block's steps
   Tensor text;                            // [n, text_dim] f32; undefined if the model reads no text
   int64_t text_rows = 0;                  // rows of the text's context; those beyond n are padding
   Tensor image_embeds;                    // undefined unless the model looks at a picture
-  // [c, frames, h, w] f32, after the latents' z channels; undefined: none. Later frames repeat its last one.
+  // [c, frames, h, w] f32, channels that follow the latents' z channels; undefined: none. Later frames repeat
+  // the last of these frames.
   Tensor channels;
   WanWindow window;
   int64_t z = 16, height = 0, width = 0;  // of the latents
-  std::vector<int64_t> block_lengths;     // of all blocks to come, in latent frames
-  std::optional<Sinusoid> sinusoid;       // the network's unless given
-  BufferShelf* shelf = nullptr;           // provides the Buffers of its tensors; null: its own
-  bool few_in_eight_bits = false;         // WanKeys'
+  std::vector<int64_t> block_lengths;     // lengths of all blocks to come, in latent frames
+  std::optional<Sinusoid> sinusoid;       // not given: the network's own
+  BufferShelf* shelf = nullptr;           // provides the Buffers of its tensors; null: a shelf of its own
+  bool few_in_eight_bits = false;         // as in WanKeys
   bool graphs = false;                    // passes of blocks that see a full window may be captured
 };
 
@@ -53,11 +54,11 @@ class CausalDenoiser : public Denoiser {
  public:
   CausalDenoiser(const CausalInput& in, Stream& stream);
 
-  // The place for a block's latents [z, frames, h, w]: passes need not copy them if they lie there.
+  // Returns the place for a block's latents [z, frames, h, w]: passes need not copy them if they lie there.
   Tensor latents(int64_t frames) const;
-  // Begins the next `frames` latent frames, which follow these actions.
+  // Begins the next `frames` latent frames, which follow the actions of the script.
   void begin_block(int64_t frames, const WanScript& script);
-  // velocity: [1, z, frames, h, w].
+  // `velocity` is [1, z, frames, h, w].
   void predict(const Tensor& latents, int step, const Tensor& velocity) override;
   // Remembers the block's finished latents as later blocks will see them: a pass at timestep 0, without
   // noise.
@@ -71,8 +72,8 @@ class CausalDenoiser : public Denoiser {
  private:
   // A block's place in the rings: blocks of one phase are the same work at the same addresses.
   struct Phase {
-    int64_t frames, slot, more_slot;  // more_slot: for what branches remember
-    bool fill_only, known;            // WanCausal's
+    int64_t frames, slot, more_slot;  // more_slot is the slot for what branches remember
+    bool fill_only, known;            // as in WanCausal
     auto operator<=>(const Phase&) const = default;
   };
   void put_channels();
@@ -89,8 +90,8 @@ class CausalDenoiser : public Denoiser {
   Tensor channels_;
   WanContext context_;
   WanCausal causal_;
-  WanTimes times_;                    // for the block's steps, then for timestep 0
-  std::map<int64_t, WanGrid> grids_;  // by the length of a block
+  WanTimes times_;                    // for the block's steps, and last for timestep 0
+  std::map<int64_t, WanGrid> grids_;  // grids by the length of a block
   const WanGrid* grid_ = nullptr;     // the current block's
   Tensor input_;                      // [z + c, frames of the longest block, h, w]
   int64_t settled_ = 0;  // length of the blocks whose channels are in input_ and stay valid; 0: none yet

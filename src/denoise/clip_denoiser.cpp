@@ -15,7 +15,7 @@ ClipDenoiser::ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times,
       few_in_eight_bits_(in.few_in_eight_bits),
       distinct_(1 + static_cast<int64_t>(fixed_times.size())),
       given_(in.given),
-      // A profiler may need each range's work to be queued inside the range, which a graph does not do.
+      // A profiler may need the work of each range to be queued inside the range, which a graph does not do.
       graph_(forbids_graphs(stream.hooks.profiler) ? nullptr : in.graph),
       ranks_(in.ranks) {
   const int64_t z = in.latent_shape.at(0), frames = in.latent_shape.at(1), h = in.latent_shape.at(2),

@@ -1,7 +1,7 @@
 // Predicts the whole clip in one forward pass of a Wan transformer, with all guidance branches as one batch.
-// What no step changes is made once, in the constructor: keys and values of the texts, rope tables, the time
-// path of all steps. On a GPU the pass becomes a CUDA graph with its second or third call, or its first if an
-// earlier job of the same shape has captured it (runtime/step_graph.h).
+// What is the same in all steps is made once, in the constructor: keys and values of the texts, rope tables,
+// and the time path of all steps. On a GPU the pass becomes a CUDA graph with its second or third call, or
+// its first if an earlier job of the same shape has captured it (runtime/step_graph.h).
 #pragma once
 
 #include <map>
@@ -20,8 +20,8 @@ namespace tachy {
 struct ClipInput {
   const WanDit* network = nullptr;
   const TensorSource* weights = nullptr;  // the network's file, in which it may use weights where they lie
-  std::span<const double> timesteps;      // for the steps that it predicts,
-  int first_step = 0;                     // which begin with this one
+  std::span<const double> timesteps;      // timesteps of the steps that it predicts
+  int first_step = 0;                     // the number of the first of these steps
   std::vector<Tensor> texts;              // [n, text_dim] f32, one for each guidance branch
   int64_t text_rows = 0;                  // rows of a text's context; those beyond n are padding
   Tensor image_embeds;  // the same for all branches, on the host or on the device; undefined: none
@@ -33,15 +33,16 @@ struct ClipInput {
   std::span<const uint8_t> regions = {};
   std::vector<bool> hears;
   std::vector<int64_t> latent_shape;    // z, T, h, w
-  std::optional<Sinusoid> sinusoid;     // the network's unless given
+  std::optional<Sinusoid> sinusoid;     // not given: the network's own
   std::optional<WanSparse> sparse;      // block-sparse self-attention
-  int riflex = 0;                       // WanDit::make_grid's
-  bool few_in_eight_bits = false;       // WanKeys'
-  int dense_steps = 0;                  // steps of the whole run before this one are dense nevertheless
-  uint64_t serial = 0;                  // of the network (LoadedPart)
+  int riflex = 0;                       // as in WanDit::make_grid
+  bool few_in_eight_bits = false;       // as in WanKeys
+  int dense_steps = 0;                  // steps before this one, counted in the whole run, are dense
+                                        // nevertheless
+  uint64_t serial = 0;                  // serial number of the network (LoadedPart)
   runtime::StepGraph* graph = nullptr;  // keeps the captured pass; null: it is not captured
   runtime::RankTeam* ranks = nullptr;   // these divide the pass; null: it is not divided
-  BufferShelf* shelf = nullptr;         // provides the Buffers of its tensors; null: its own
+  BufferShelf* shelf = nullptr;         // provides the Buffers of its tensors; null: a shelf of its own
 };
 
 class ClipDenoiser : public Denoiser {
@@ -53,14 +54,14 @@ class ClipDenoiser : public Denoiser {
   int kind(int step) const override { return keys_.all() || step < dense_steps_ ? 0 : 1; }
   uint64_t bytes() const override { return store_.bytes(); }
 
-  // For those who let it predict one part of a longer clip after another (windows_denoiser.h). Puts other
-  // channels [c, T, h, w] in the place of ClipInput's:
+  // For callers that let it predict one part of a longer clip after another (windows_denoiser.h): replaces
+  // the channels of ClipInput by others, [c, T, h, w].
   void put_channels(const Tensor& channels);
-  // Tells at which of its frames the longer clip begins; -1: at none.
+  // Tells at which of its frames the longer clip begins; -1: at none of them.
   virtual void place_first(int64_t frame) { (void)frame; }
 
  protected:
-  // fixed_times: timesteps that every step has besides its own; `row_` assigns them to tokens.
+  // fixed_times are timesteps that every step has besides its own; `row_` assigns them to tokens.
   ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times, Stream& stream);
 
   const WanGrid& grid() const { return pass_->grid; }
@@ -78,9 +79,9 @@ class ClipDenoiser : public Denoiser {
     const WanDit* network = nullptr;
     WanGrid grid;
     std::vector<WanContext> contexts;
-    std::vector<WanAudio> audio;  // one per branch; branches that hear the same share it
-    // One input for all branches, or one per branch without batched guidance; with ranks, those of each
-    // group's branches.
+    std::vector<WanAudio> audio;  // one per branch; branches that hear the same speech share it
+    // One input for all branches, or one per branch without batched guidance; with ranks, there are inputs
+    // for each group's branches.
     struct Input {
       int group = 0;
       int64_t first_branch = 0;
@@ -88,7 +89,7 @@ class ClipDenoiser : public Denoiser {
     };
     std::vector<Input> inputs;
 
-    // comm: connects the ranks of this group; null: there is only one.
+    // `comm` connects the ranks of this group; it is null if there is only one.
     void forward(int group, runtime::Comm* comm, const Tensor& velocity, Stream& stream) const;
   };
   const Pass& prepare(int step);
@@ -107,16 +108,17 @@ class ClipDenoiser : public Denoiser {
   int dense_steps_;
   WanKeys keys_;  // for the sparse steps
   bool few_in_eight_bits_;
-  int64_t distinct_;  // timesteps of a step
-  WanTimes times_;    // of all its steps
+  int64_t distinct_;  // number of timesteps of a step
+  WanTimes times_;    // the time path of all its steps
   WanTimes current_;  // this step's values, where a captured pass reads them
-  Tensor given_;      // as ClipInput's
+  Tensor given_;      // as in ClipInput
   Tensor input_;      // [branches, z + c, T, h, w]
   std::shared_ptr<Pass> pass_ = std::make_shared<Pass>();
   runtime::StepGraph* graph_;
   runtime::RankTeam* ranks_;
   runtime::RankLayout layout_;
-  std::map<int, std::vector<size_t>> scratch_;  // per kind of step: of all ranks but the first
+  std::map<int, std::vector<size_t>> scratch_;  // for each kind of step, the scratch of all ranks but the
+                                                // first
 };
 
 }  // namespace tachy

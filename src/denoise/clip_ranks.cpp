@@ -1,5 +1,5 @@
 // Divides a clip's pass among ranks on the CPU: groups of ranks take guidance's branches, and within a group
-// tokens and heads are divided. All of them read the same inputs, and the first rank of each group writes its
+// tokens and heads are divided. All ranks read the same inputs, and the first rank of each group writes its
 // branches' velocities.
 #include <deque>
 

@@ -104,7 +104,7 @@ bool DenoiseLoop::reuse(int i, const Tensor& prediction) {
   return reused;
 }
 
-// prediction = Σ weight · velocity over the branches, the last one first: u (1 - g) + c g.
+// Computes Σ weight · velocity over the branches, from the last one to the first: u (1 - g) + c g.
 void DenoiseLoop::guide(const Branches& branches, const Tensor& velocity) {
   const size_t count = branches.size();
   if (count == 1) return;
@@ -117,7 +117,7 @@ void DenoiseLoop::guide(const Branches& branches, const Tensor& velocity) {
 }
 
 void DenoiseLoop::draw_noise(int i) {
-  // The last step's draws matter only for the noise of a further window.
+  // What the last step draws matters only for the noise of a further window.
   if (stream_.measuring() || !(sampler_.needs_noise(i) || (in_.draws_go_on && sampler_.always_draws())))
     return;
   in_.noise->fill(noise_, stream_);

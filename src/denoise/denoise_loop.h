@@ -22,22 +22,24 @@ struct LoopInput {
   std::vector<Branches> guidance;  // one for each part (Denoiser::part)
   StepCacheConfig step_cache;
   Tensor latents;                                       // [z, T, h, w] f32: noise in, result out
-  NoiseSource* noise = nullptr;                         // the run's; not needed to measure
+  NoiseSource* noise = nullptr;                         // that of the run; not needed to measure
   const VideoCallbacks* callbacks = nullptr;            // or null
   const std::vector<float>* preview_factors = nullptr;  // for latent_preview()
-  int64_t window = 0, windows = 1;                      // which of several successive loops this is
+  int64_t window = 0, windows = 1;                      // the number of this loop among several successive
+                                                        // ones
   // Whether the noise of the next window depends on what references draw and do not use
   // (Sampler::always_draws).
   bool draws_go_on = false;
-  // For the state: the frames of the windows before it, and what it takes over from them.
+  // For the state of a run: the number of frames in the windows before this one, and the latents that it
+  // takes over from them.
   int64_t frames = 0;
   Tensor motion = {};
-  // The run resumes after its steps; latents and generator have been restored.
+  // The state after whose steps the run goes on; latents and generator have been restored from it.
   const RunState* resume = nullptr;
   int* reused = nullptr;         // counts the steps that the step cache saved
-  BufferShelf* shelf = nullptr;  // provides the Buffers of its tensors; null: its own
-  // Here a step that is not finite is noted, for whoever reads the marks before the result is shown; null:
-  // each step is waited for, and one that is not finite is an error.
+  BufferShelf* shelf = nullptr;  // provides the Buffers of its tensors; null: a shelf of its own
+  // Marks in which a step that is not finite is noted, for whoever reads them before the result is shown;
+  // null: each step is waited for, and one that is not finite is an error.
   const FiniteMarks* marks = nullptr;
 };
 
@@ -67,7 +69,7 @@ class DenoiseLoop {
   nn::ParamStore store_;
   Tensor velocity_;            // [branches, z, T, h, w]; after guidance, branch 0 holds the prediction
   Tensor noise_;               // this step's noise, for stochastic samplers
-  std::vector<Tensor> state_;  // the sampler's
+  std::vector<Tensor> state_;  // the sampler's tensors
   StepCache cache_;
   std::vector<Tensor> kept_;  // what a resumed run needs: tensors of the sampler and the step cache
 };

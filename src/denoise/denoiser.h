@@ -20,12 +20,12 @@ class Denoiser {
  public:
   virtual ~Denoiser() = default;
 
-  // latents [z, T, h, w] → velocity [branches, z, T, h, w], all f32. Branch 0 sees the prompt, branch 1 the
-  // negative prompt; the number of branches is the same in all steps of a part. `velocity` begins at the same
-  // address in every step, so that the work may be captured in a graph.
+  // Turns latents [z, T, h, w] into a velocity [branches, z, T, h, w], all f32. Branch 0 sees the prompt,
+  // branch 1 the negative prompt; the number of branches is the same in all steps of a part. `velocity`
+  // begins at the same address in every step, so that the work may be captured in a graph.
   virtual void predict(const Tensor& latents, int step, const Tensor& velocity) = 0;
 
-  // Puts what is given and never denoised (a fixed first frame) into x [z, T, h, w].
+  // Puts what is given and never denoised (a fixed first frame) into `x` [z, T, h, w].
   virtual void put_given(const Tensor& x) const { (void)x; }
 
   // Returns which network predicts at a step, if there are several: guidance may differ between parts, and
@@ -41,7 +41,7 @@ class Denoiser {
     return 0;
   }
 
-  // Bytes of the Buffers that it holds besides the network's weights.
+  // Returns the bytes of the Buffers that it holds besides the network's weights.
   virtual uint64_t bytes() const = 0;
 };
 

@@ -11,7 +11,7 @@ ExpertsDenoiser::ExpertsDenoiser(std::vector<int> part_of_step, int first_step, 
 
 void ExpertsDenoiser::predict(const Tensor& latents, int step, const Tensor& velocity) {
   if (const int wanted = part(step); wanted != part_) {
-    current_.reset();  // first, so that memory for both is never needed
+    current_.reset();  // released first, so that memory for both is never needed
     give_back_(part_);
     part_ = wanted;
     current_ = make_(part_);

@@ -1,7 +1,7 @@
-// Tells late whether what the steps of a block predict is finite. A check that waits for the device in every
-// step would keep the host from queueing a block whole. Each step therefore has a mark in the device's
-// memory, which is read together with the block's frames, before any of them is shown. The first mark that is
-// set is the step at fault.
+// Tells afterwards whether what the steps of a block predict is finite. A check that waits for the device in
+// every step would keep the host from queueing the whole block. Each step therefore has a mark in the
+// device's memory, which is read together with the block's frames, before any of them is shown. The first
+// mark that is set tells which step was at fault.
 #pragma once
 
 #include <span>
@@ -16,7 +16,7 @@ namespace tachy {
 class FiniteMarks {
  public:
   FiniteMarks() = default;
-  // marks [steps + 1] i32, where the stream computes; the last one is the decoder's.
+  // `marks` is [steps + 1] i32, where the stream computes; the last one is the decoder's.
   explicit FiniteMarks(const Tensor& marks) : marks_(marks) {}
 
   int64_t steps() const { return marks_.numel() - 1; }
@@ -37,7 +37,7 @@ class FiniteMarks {
       check(fetched[i] == 0, ErrorCode::numerical, "{}",
             of_step(static_cast<int>(i), static_cast<int64_t>(fetched.size()) - 1));
   }
-  // Fetches the marks itself: waits for what was queued before.
+  // Fetches the marks itself; this waits for the work that was queued before.
   void expect_steps(Stream& stream) const {
     std::vector<int32_t> fetched(static_cast<size_t>(marks_.numel()));
     download(marks_, fetched.data(), stream);

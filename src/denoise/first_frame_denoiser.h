@@ -1,5 +1,5 @@
 // Denoises a whole clip whose latent frame 0 is given (Wan2.2 TI2V): every forward pass sees that frame
-// unchanged at timestep 0, while the other frames are at the step's.
+// unchanged at timestep 0, while the other frames are at the step's timestep.
 #pragma once
 
 #include "denoise/clip_denoiser.h"
@@ -8,7 +8,7 @@ namespace tachy {
 
 class FirstFrameDenoiser final : public ClipDenoiser {
  public:
-  // frame: [z, 1, h, w] f32
+  // `frame` is [z, 1, h, w] f32.
   FirstFrameDenoiser(const ClipInput& in, const Tensor& frame, Stream& stream);
 
   void put_given(const Tensor& x) const override;
@@ -16,7 +16,7 @@ class FirstFrameDenoiser final : public ClipDenoiser {
 
  private:
   Tensor frame_;
-  int64_t branches_, place_ = -2;  // where it lies; -1: nowhere, -2: not known yet
+  int64_t branches_, place_ = -2;  // place_ is where the frame lies; -1: nowhere, -2: not known yet
 };
 
 }  // namespace tachy

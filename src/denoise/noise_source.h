@@ -1,11 +1,11 @@
-// The generator of a run. There is one, as in PyTorch: it draws the starting noise first, then what
-// stochastic samplers need.
+// The noise generator of a run. A run has only one, as in PyTorch. It draws the starting noise first, then
+// what stochastic samplers need.
 //
-// A video made block by block draws for every block, which takes a CPU milliseconds (half a million values
-// for a block of Matrix-Game 2). Values of PyTorch's generator for the CPU are made on the GPU that needs
-// them, once make_on() has named the place. For other generators, draw_ahead() makes them in another thread
-// while the device is busy with the block before. The bits, and the state that save() returns, are the same
-// as if all values were drawn one by one.
+// A video made block by block draws noise for every block, which takes a CPU milliseconds (half a million
+// values for a block of Matrix-Game 2). Values of PyTorch's generator for the CPU are made on the GPU that
+// needs them, once make_on() has named the place. For other generators, draw_ahead() makes them in another
+// thread while the device is busy with the block before. The bits, and the state that save() returns, are the
+// same as if all values were drawn one by one.
 #pragma once
 
 #include <cstring>
@@ -103,7 +103,7 @@ class NoiseSource {
     };
     try {
       drawing_ = std::async(std::launch::async, draw);
-    } catch (const std::system_error&) {  // no thread is available: next() draws
+    } catch (const std::system_error&) {  // no thread is available, so next() draws
     }
   }
   // Returns torch.randperm(n) of the run's generator, or, if that is a GPU's, of one on the CPU with the same
@@ -146,11 +146,11 @@ class NoiseSource {
   bool can_make_on_device() const {
     return device_state_.defined() && std::holds_alternative<TorchCpuGenerator>(generator_);
   }
-  // Moves the generator here past the values that the GPU made.
+  // Moves the generator on the host past the values that the GPU made.
   void catch_up() {
     if (behind_ > 0) std::get<TorchCpuGenerator>(generator_).skip(std::exchange(behind_, 0));
   }
-  // Has the next values made here.
+  // From here on the host makes the values again.
   void take_back() {
     settle();
     catch_up();
@@ -159,12 +159,12 @@ class NoiseSource {
 
   Generator generator_;
   Tensor device_state_;         // state of a generator on a GPU; undefined: none
-  bool on_device_ = false;      // whether device_state_ is the state after all values so far
+  bool on_device_ = false;      // whether device_state_ is the state after all values that were drawn so far
   size_t behind_ = 0;           // values made on the GPU that generator_ does not count yet
   TorchCpuGenerator shuffles_;  // used only for the starting noise, so no saved state needs it
   Drawn current_;
   std::deque<Drawn> ahead_;
-  std::vector<Drawn> spare_;   // their memory is reused for the next ones
+  std::vector<Drawn> spare_;   // kept for reuse: their memory takes the next values
   std::future<void> drawing_;  // last, so that it is destroyed before what it uses
 };
 

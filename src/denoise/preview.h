@@ -16,7 +16,7 @@ struct Preview {
   int width = 0, height = 0;
 };
 
-// denoised [z, T, h, w] f32, on the host
+// `denoised` is [z, T, h, w] f32, on the host.
 Preview latent_preview(const Tensor& denoised, const std::vector<float>& factors);
 
 }  // namespace tachy

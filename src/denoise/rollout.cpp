@@ -26,7 +26,7 @@ class Rollout {
   Rollout(const RolloutInput& in, CausalDenoiser& denoiser, Stream& stream)
       : in_(in), denoiser_(denoiser), stream_(stream), store_({}, stream) {
     if (in.marks) marks_ = *in.marks;
-    // On the CPU checking needs no waiting, so each step is checked.
+    // On the CPU a check needs no waiting, so each step is checked.
     late_ = in.marks || stream.memory;
     if (late_ && !in.marks) marks_ = FiniteMarks(store_.allocate(DType::i32, {in.sampler->steps() + 1}));
     if (in.callbacks) callbacks_ = *in.callbacks;
@@ -94,7 +94,7 @@ class Rollout {
   void denoise(const Tensor& latents) {
     Watched watched(denoiser_, in_.predicted);
     if (late_ && !in_.marks) marks_.clear(stream_);
-    shelf_.rewind();  // a later block then allocates nothing, and a captured pass finds its velocity
+    shelf_.rewind();  // then a later block allocates nothing, and a captured pass finds its velocity
     DenoiseLoop loop({.sampler = in_.sampler,
                       .guidance = {{Branch{}}},
                       .latents = latents,
@@ -117,7 +117,7 @@ class Rollout {
   BufferShelf shelf_;  // provides the loops' tensors
   VideoCallbacks callbacks_;
   FiniteMarks marks_;  // marks for a block's steps
-  bool late_ = false;  // whether they are read only when the block is done
+  bool late_ = false;  // whether the marks are read only when the block is done
   uint64_t most_ = 0;  // most bytes that a block's loop held
   int64_t block_ = 0;
 };

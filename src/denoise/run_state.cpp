@@ -13,7 +13,7 @@ void check_values(const std::vector<float>& values, size_t count, const char* wh
         ErrorCode::corrupt, "resume: expected {} finite {}, got {} values", count, what, values.size());
 }
 
-// Checks the window of a talking photo: those before it have been handed out whole.
+// Checks the state of a talking photo's window: the frames of earlier windows have been handed out whole.
 void check_window(const RunState& s, const TalkWindows& talk, const Tensor& motion) {
   const int64_t windows = std::max<int64_t>(talk.count(), 1);
   check(s.windows == windows && s.window >= 0 && s.window < windows, ErrorCode::corrupt,

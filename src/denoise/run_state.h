@@ -14,11 +14,11 @@ struct StateCounts {
   int tensors = 0;
 };
 
-// A state that was read from a file may be anything: throws corrupt unless it fits the request.
+// A state that was read from a file may hold anything, so this throws corrupt unless it fits the request.
 void check_state(const RunState& state, const Resolved& request, const Shared& shared,
                  const StateCounts& counts);
 
-// Says whether its window, or the clip, has no steps left.
+// Says whether the state's window, or the clip, has no steps left.
 bool denoised(const RunState& state, const Resolved& request);
 
 }  // namespace tachy

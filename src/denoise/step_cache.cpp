@@ -8,7 +8,7 @@
 namespace tachy {
 namespace {
 
-// Latents are small compared with a step of the model: one thread adds them in order, so that every run
+// Latents are small compared with the work of a step: one thread adds them in order, so that every run
 // decides alike.
 double l1(const std::vector<float>& x) {
   double sum = 0;

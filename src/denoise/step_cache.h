@@ -28,16 +28,16 @@ class StepCache {
   // Latents and (guided) velocity have this shape.
   StepCache(const StepCacheConfig& config, const Tensor& shape, nn::ParamStore& store);
 
-  // Step `index` of `steps` starts from `latents`: fills `velocity` and returns true if the last output will
-  // do.
+  // Step `index` of `steps` starts from `latents`. If the last output will do, fills `velocity` with it and
+  // returns true.
   bool reuse(const Tensor& latents, int index, int steps, const Tensor& velocity) const;
   // Called after the model computed `velocity` from `latents`.
   void computed(const Tensor& latents, const Tensor& velocity);
 
-  // Called when another network takes over: the last one's output says nothing about it.
+  // Called when another network takes over: the last output tells nothing about the new one's.
   void forget();
 
-  // The tensors that a resumed run needs. All are zero at the start.
+  // Returns the tensors that a resumed run needs. All are zero at the start.
   std::vector<Tensor> state() const;
 
  private:
@@ -50,7 +50,7 @@ class StepCache {
 
   StepCacheConfig config_;
   Stream& stream_;
-  Pair last_, earlier_;  // earlier_: the one before the last, kept only if coarse
+  Pair last_, earlier_;  // earlier_ is the computed step before the last one, kept only if coarse
   Tensor numbers_;       // its first values are the number of computed steps (up to 3), |Δv| / |Δx|, |v|
 };
 

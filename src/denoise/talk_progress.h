@@ -20,7 +20,7 @@ class TalkProgress {
   TalkProgress(const Resolved& request, const VideoPlan& plan, std::function<void(const Progress&)> to);
 
   void begin(int64_t window) { window_ = window; }
-  void tell(const Progress& progress, double now);  // now: seconds of any monotonic clock
+  void tell(const Progress& progress, double now);  // `now` is in seconds of any monotonic clock
 
  private:
   void step(const Progress& p, double now);

@@ -9,7 +9,8 @@
 namespace tachy {
 namespace {
 
-// Calls body(i, count, frame) for the longest runs of a window's frames that follow each other in the clip.
+// Calls body(i, count, frame) for each run of a window's frames that follow each other in the clip; runs are
+// as long as possible.
 template <class Body>
 void for_runs(const Window& window, Body&& body) {
   for (size_t i = 0; i < window.size();) {
@@ -54,7 +55,7 @@ void WindowsDenoiser::put_given(const Tensor& x) const {
   if (frame_.defined()) ops::copy({.x = frame_, .y = x.slice(1, 0, 1)}, stream_);
 }
 
-// clip [c, T, h, w] → to [c, W, h, w]
+// Copies a window of clip [c, T, h, w] to `to` [c, W, h, w].
 void WindowsDenoiser::gather(const Tensor& clip, const Window& window, const Tensor& to) const {
   for_runs(window, [&](int64_t i, int64_t count, int64_t frame) {
     ops::copy({.x = clip.slice(1, frame, frame + count), .y = to.slice(1, i, i + count)}, stream_);

@@ -1,5 +1,5 @@
 // A stage with n of its N blocks streamed holds (N - n + 2)·block_bytes of them: two slots stand for the n,
-// slightly more if a file stores some blocks in fewer bytes than others. As few blocks as possible are
+// or slightly more if a file stores some blocks in fewer bytes than others. As few blocks as possible are
 // streamed; with n = N a stage takes the least memory it can.
 #include "engine/memory_plan.h"
 
@@ -22,7 +22,7 @@ int64_t fewest(const StagePlan& stage, uint64_t excess) {
 }
 
 // If a talking photo has several windows, its transformer stays for the next one while a window is decoded
-// and its end encoded. Returns the stage of this name, or the one after it that takes most beside the same
+// and its end is encoded. Returns the stage of this name, or the later one that takes most beside the same
 // blocks.
 const StagePlan& widest_stage(const VideoPlan& plan, std::string_view name, bool stays) {
   const StagePlan* widest = &stage_plan(plan, name);
@@ -35,7 +35,7 @@ const StagePlan& widest_stage(const VideoPlan& plan, std::string_view name, bool
 bool on_device(const PlanInput& in) { return in.room > 0 || in.model->memory(); }
 
 VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
-  if (WorkTally* tally = WorkTally::current()) *tally = {};  // keeps only the last plan's
+  if (WorkTally* tally = WorkTally::current()) *tally = {};  // keeps only the last plan's count
   Session session(*in.model, in.gpu, Session::Kind::measuring);
   session.begin({.precision = in.request->precision,
                  .without = in.request->without,
@@ -45,7 +45,7 @@ VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
   VideoPlan plan;
   nn::ParamStore shared_store({}, session.stream());
   const Shared shared(*in.request, in.model->bundle(), *in.prompts, shared_store);
-  // Files are read into host memory.
+  // Files that are read lie in host memory.
   plan.shared_bytes = shared_store.bytes() + (on_device(in) ? 0 : in.model->bundle().read_bytes());
   Job job{.request = *in.request, .prompts = *in.prompts, .shared = shared};
   plan.stages = course_of(*in.request).walk(job, session);
@@ -56,7 +56,7 @@ VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
     plan.host_bytes = std::max(plan.host_bytes, s.host_bytes);
     kept += s.weight_bytes, arena = std::max(arena, s.arena_bytes);
   }
-  // One arena then serves all stages, and what any of them has made stays: this is an upper bound.
+  // If parts stay, one arena serves all stages, and what any stage has made stays: this is an upper bound.
   if (placement.keeps) plan.peak_bytes = plan.shared_bytes + kept + arena;
   return plan;
 }
@@ -105,7 +105,7 @@ VideoPlan plan_within(const PlanInput& in) {
   return plan;
 }
 
-// The most frames of this size that fit; "" when not even the fewest do.
+// Returns the largest number of frames of this size that fit; "" if not even the smallest one does.
 std::string what_would_fit(const PlanInput& in) {
   const Resolved& r = *in.request;
   if (const char* text = course_of(r).would_fit()) return text;

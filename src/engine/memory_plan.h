@@ -9,7 +9,7 @@ namespace tachy {
 
 struct PlanInput {
   Model* model = nullptr;
-  std::shared_ptr<cuda::Gpu> gpu;  // a GPU on which nobody else computes now; null: none
+  std::shared_ptr<cuda::Gpu> gpu;  // a GPU on which nobody else computes now; null: the CPU
   const Resolved* request = nullptr;
   const Prompts* prompts = nullptr;
   Products vae = Products::as_activations;  // products of the VAE's residual blocks
@@ -18,7 +18,7 @@ struct PlanInput {
 };
 VideoPlan make_plan(const PlanInput& in);
 
-// Reports once which blocks do not stay on the GPU, unless the caller asked for it.
+// Reports once which blocks do not stay on the GPU, unless the caller asked for this.
 void report_offload(const VideoPlan& plan, bool asked);
 
 }  // namespace tachy

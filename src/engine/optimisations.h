@@ -15,17 +15,18 @@ namespace tachy {
 
 struct OptimisationCase {
   bool gpu = false, hopper = false;
-  bool definitions = false;  // level none
+  bool definitions = false;  // whether the level is "none"
   Precision precision;
   Without without;
   bool graphs = false;
   double step_cache = 0;
   int branches = 0;                    // most branches of guidance; 0: there is no request
-  std::span<const ops::OpPick> picks;  // picks of denoising, if it is planned: attention's kernels are listed
+  std::span<const ops::OpPick> picks;  // picks of denoising, if it is planned; attention's kernels are listed
+                                       // from them
 };
 
 std::vector<OptimisationState> optimisation_states(const OptimisationCase& run);
-// Returns those of a request that was resolved for this device, with its plan.
+// Returns the optimisations of a request that was resolved for this device, with its plan.
 std::vector<OptimisationState> states_of(const Resolved& request, const VideoPlan& plan,
                                          const cuda::GpuInfo* gpu);
 

@@ -7,7 +7,7 @@ namespace tachy {
 
 namespace {
 
-// Some courses attend to more than the clip's own tokens.
+// Refuses courses that attend to more than the clip's own tokens.
 void check_course(const Resolved& r) {
   const char* const kind = course_of(r).undivided();
   check(!kind, ErrorCode::unsupported,

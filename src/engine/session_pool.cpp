@@ -64,7 +64,7 @@ SessionPool::Clock::duration SessionPool::idle_time() const {
 }
 
 void SessionPool::give_back(Session& session, Admission::Place claim) {
-  std::list<Session> ended;  // destroyed without the lock
+  std::list<Session> ended;  // destroyed after the lock is given up
   Admission::Lock lock = tenancy_.lock();
   const auto now = Clock::now();
   tenancy_.tenant().idle.push_back({&session, now});
@@ -75,8 +75,8 @@ void SessionPool::give_back(Session& session, Admission::Place claim) {
   if (model_.options().idle_seconds > 0 && worth) watch_idle();
 }
 
-// Takes out the sessions that have been idle since then. What they keep is freed at once; the caller destroys
-// them.
+// Takes out the sessions that have been idle since `latest` or longer. What they keep is freed at once; the
+// caller destroys them.
 std::list<Session> SessionPool::idle_since(Clock::time_point latest) {
   std::list<Session> out;
   auto& idle = tenancy_.tenant().idle;
@@ -91,7 +91,7 @@ std::list<Session> SessionPool::idle_since(Clock::time_point latest) {
 
 void SessionPool::watch_idle() {
   if (watching_ || ending_) return;
-  if (watcher_.joinable()) watcher_.join();  // it has announced its end
+  if (watcher_.joinable()) watcher_.join();  // the thread has announced its end
   try {
     watcher_ = std::thread([this] { end_idle(); });
     watching_ = true;
@@ -100,7 +100,7 @@ void SessionPool::watch_idle() {
   }
 }
 
-// Notices only when it wakes up that a session has been taken meanwhile: a thread for each job would cost
+// Notices only when it wakes up that a session has been taken meanwhile: waking it for each job would cost
 // more.
 void SessionPool::end_idle() {
   Admission::Lock lock = tenancy_.lock();

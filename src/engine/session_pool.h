@@ -1,10 +1,7 @@
 // The sessions of a model, in which its jobs compute. The device's Admission (session/admission.h), which all
 // models there share, decides when they may. When a job begins, kept parts that it does not count on are
-// released, so that its plan is true. If memory is short, parts of other ways of computing are released, too,
-// then what idle sessions keep, and finally those of other models.
-//
-// A session that has been idle for the model's `idle_seconds` is released with all that it keeps; the next
-// job opens a new one. The thread that watches for this exists only while some session is idle.
+// released, so that its plan is true. If memory is short, three things are released in turn: parts for other
+// ways of computing, what idle sessions keep, and what other models keep.
 #pragma once
 
 #include <condition_variable>
@@ -51,7 +48,7 @@ class SessionPool {
 
  private:
   using Clock = Tenant::Clock;
-  // All of these require the admission's lock.
+  // For these functions the admission's lock must be held.
   Session& take(const Wish& wish);
   std::list<Session> idle_since(Clock::time_point latest);
   void watch_idle();

@@ -25,8 +25,8 @@ namespace tachy {
 namespace {
 
 // Settles `lora_mode` auto. Merged and added adapters round differently, so the settings of a run must say
-// which it was: it can then be repeated and resumed with the same result, whether or not the model stays
-// loaded.
+// which way was taken: the run can then be repeated and resumed with the same result, whether or not the
+// model stays loaded.
 void settle_lora_mode(VideoRequest& r, bool keeps) {
   if (!r.loras.empty() && r.lora_mode == "auto") r.lora_mode = keeps ? "runtime" : "merge";
 }
@@ -49,8 +49,8 @@ Resolved TextToVideo::resolved_for_gpu(const VideoRequest& request) const {
   const GpuMode mode = gpu_mode(request.level, request.dtype.value_or(""), gpu()->info().capability(),
                                 request.residual.value_or(""), request.attention, request.math);
   Resolved r = resolve(model(), request, &mode);
-  // On a GPU, adding costs less than a hundredth of a step; it needs no time to load and leaves the few bits
-  // of quantised weights as they are. Beside products in 8 bits it costs several hundredths.
+  // On a GPU, adding adapters costs less than a hundredth of a step; it needs no time to load and leaves
+  // quantised weights as they are. Beside products in 8 bits it costs several hundredths.
   settle_lora_mode(r.request, model_.options().keep_loaded || !in_eight_bits(mode.products));
   // On other GPUs only a plain kernel takes lists, which is slower than attending to all keys.
   const cuda::GpuInfo& info = gpu()->info();
@@ -201,7 +201,7 @@ Resolved TextToVideo::generate(const Prepared& prepared, const VideoCallbacks& g
       sessions_.to_compute(plan, prepared.request.precision, prepared.vae, callbacks.cancel);
   report_offload(plan, model_.options().max_vram > 0);
   Session& session = lease.session();
-  // On a GPU, ranges are timed by its clock, too.
+  // On a GPU, its own clock times the ranges, too.
   std::optional<cuda::EventProfiler> device_times;
   auto* const times = dynamic_cast<DeviceTimes*>(callbacks.profiler);
   if (session.gpu() && times) device_times.emplace(*session.gpu(), *callbacks.profiler, *times);

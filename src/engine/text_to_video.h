@@ -1,6 +1,7 @@
-// Makes a video from text (and a picture): prompt → token ids → umT5; picture → VAE encoder; → denoising with
-// the Wan transformer → VAE → frames, streamed out as they are decoded. Text encoder, transformer and VAE are
-// loaded and released in turn, unless `keep_loaded`.
+// Makes a video from text (and a picture): the prompt becomes token ids and umT5's embeddings, the picture
+// goes through the VAE's encoder, the Wan transformer denoises, and the VAE decodes frames, which are handed
+// out as they are made. Text encoder, transformer and VAE are loaded and released in turn, unless
+// `keep_loaded`.
 //
 // This ties together the Model, which all runs share, and the Sessions, one for each run. All functions here
 // may be called from several threads at once.
@@ -19,19 +20,18 @@ class TextToVideo {
   TextToVideo(ModelBundle model, Options options)
       : TextToVideo(std::make_shared<Model>(std::move(model), std::move(options))) {}
 
-  // For worlds on the same Model.
+  // The model, so that worlds can share it.
   const std::shared_ptr<Model>& shared_model() const { return shared_model_; }
   const ModelBundle& model() const { return model_.bundle(); }
   int threads() const { return model_.threads(); }
   const cuda::Gpu* gpu() const { return model_.gpu(); }  // null: on the CPU
 
-  // A request that is ready to run. Each part of this is made here, once; the plan is then shown, checked and
-  // followed.
+  // A request that is ready to run. Each member is made once; the plan is then shown, checked and followed.
   struct Prepared {
     Resolved request;
     Prompts prompts;
     VideoPlan plan;
-    Products vae = Products::as_activations;               // of the VAE's residual blocks
+    Products vae = Products::as_activations;               // products of the VAE's residual blocks
     std::shared_ptr<const RequestAdapters> adapters = {};  // null: the request has no adapters
   };
 
@@ -46,19 +46,19 @@ class TextToVideo {
   void check_memory(const VideoPlan& plan) const { sessions_.check_memory(plan); }
   // Returns the request as it was run. Waits if it would not fit beside what runs now. Throws cancelled if
   // callbacks.cancel is set, and out_of_memory before anything is loaded. Pictures must have the video's size
-  // already (the Engine sees to that). resume: the state that an earlier run of the same request reported;
-  // the rest then gives the same bits.
+  // already (the Engine sees to that). `resume` is the state that an earlier run of the same request
+  // reported; the rest then gives the same bits.
   Resolved generate(const Prepared& prepared, const VideoCallbacks& callbacks,
                     const RunState* resume = nullptr);
 
-  // These do the same from the request itself.
+  // These take the request itself and prepare it first.
   VideoPlan plan(const VideoRequest& request);
   Resolved generate(const VideoRequest& request, const VideoCallbacks& callbacks,
                     const RunState* resume = nullptr) {
     return generate(prepare(resolved(request)), callbacks, resume);
   }
 
-  // Counts how often this object has done each.
+  // Counts how often this object has done each of these.
   struct Counters {
     int resolved = 0, tokenised = 0, planned = 0;
     int captured = 0;  // steps that were captured as graphs

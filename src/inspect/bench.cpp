@@ -46,7 +46,7 @@ void bench_ops(const BenchOptions& options, const Mode& mode, cuda::Gpu* gpu, Be
   run.started = [&](const ops::OpCase& c) { say(options, c.op + " " + c.name); };
   for (const OpResult& r : run_ops(run)) {
     if (r.skipped || !r.ok) continue;
-    if (!gpu && r.compute == Compute::bf16 && ops::why_no_bf16()) continue;  // runs like its float32 twin
+    if (!gpu && r.compute == Compute::bf16 && ops::why_no_bf16()) continue;  // it runs like its float32 twin
     BenchLine line{.id = r.id(),
                    .median_us = r.median_us,
                    .spread = r.spread,

@@ -1,13 +1,14 @@
 // Times every op on shapes of real models, and a model's own stages, and compares them with this machine's
 // limits.
 //
-// % of the roofline = the least time in which this machine could move the case's bytes and do its flops
-// (cpu/roofline.h, measured in the same run with the same threads), over the median time. Two reports are
-// compared line by line: faster or slower only beyond a threshold that grows with the noise of both.
+// A case's share of the roofline is the least time in which this machine could move its bytes and do its
+// flops (cpu/roofline.h, measured in the same run with the same threads), divided by the median time. Two
+// reports are compared line by line: a line counts as faster or slower only beyond a threshold that grows
+// with the noise of both.
 //
-// On a GPU the roofline is a copy of 512 MiB and the library's 8192³ product of random values, in the same
-// run; ops run from graphs that find the cache cold (op_runner.h), a model's steps as in a generation
-// (captured and replayed), and its parts are timed by CUDA events.
+// On a GPU the roofline is made of a copy of 512 MiB and the library's 8192³ product of random values, in the
+// same run. Ops run from graphs that find the cache cold (op_runner.h), a model's steps run as in a
+// generation (captured and replayed), and its parts are timed by CUDA events.
 //
 // For a model that makes videos block by block (Self-Forcing, Matrix-Game 2; worlds/world_run.h), blocks are
 // timed: whole ones as a session runs them, then some more with a profiler for the components
@@ -41,10 +42,11 @@ struct BenchOptions {
   std::string vae_math = "auto";  // as in VideoRequest
   int threads = 0;                // 0: all that this process may use
   double seconds_per_case = 0.15;
-  bool all_implementations = false;           // not only the one that a model gets
-  std::vector<std::string> cases = {"real"};  // and "tiny", "odd", "video"
+  bool all_implementations = false;           // whether to time all of them, not only the one that a model
+                                              // gets
+  std::vector<std::string> cases = {"real"};  // also possible: "tiny", "odd", "video"
   bool ops = true;
-  bool large = false;  // also cases of more than kLargeFlops, which take seconds each
+  bool large = false;  // whether to time cases of more than kLargeFlops, too, which take seconds each
   // For a model that makes videos block by block. If `blocks` is given, any text-to-video model counts as
   // one.
   std::optional<int> blocks;  // number of blocks to time; left out: kBlocks, or fewer if they take long
@@ -60,10 +62,10 @@ struct BenchLine {
   double median_us = 0, spread = 0;
   int repeats = 0;
   double gb_per_s = 0, gflops = 0;  // 0: not applicable
-  double roofline = 0;              // as a part of the most that this machine could do
+  double roofline = 0;              // share of the most that this machine could do
   std::string bound;                // the limiting factor there: "memory" or "compute"
-  // For blocks and their components; 0: not applicable.
-  double mean_us = 0, p95_us = 0, share = 0;  // share: of a block's mean time
+  // These are for blocks and their components; 0: not applicable.
+  double mean_us = 0, p95_us = 0, share = 0;  // `share` is the part of a block's mean time
   bool of_blocks() const { return mean_us > 0; }
 };
 
@@ -74,7 +76,7 @@ struct BenchBlocks {
   int64_t block = 0, frames = 0;  // latent frames and video frames in a block
   int64_t window = 0, blocks = 0;
   bool graphs = false;
-  // Bytes of Buffers and arenas: planned, and held at the worst moment.
+  // Bytes of Buffers and arenas, as planned and as held at the worst moment.
   uint64_t plan_bytes = 0, held_bytes = 0;
   uint64_t taken_bytes = 0;  // a GPU's memory in use after the blocks, with libraries and graphs
 };
@@ -84,7 +86,7 @@ struct BenchGpu {
   std::string name, capability, driver, cuda, dtype;
   std::vector<std::pair<std::string, std::string>> libraries;
   double copy_gb_per_s = 0, matmul_gflops = 0;
-  // The least time for this many bytes and flops.
+  // Returns the least time for this many bytes and flops.
   double seconds(double bytes, double flops) const;
 };
 
@@ -92,22 +94,25 @@ struct BenchReport {
   std::string version, level, vae_math = "auto";
   int threads = 1;
   cpu::Machine machine;
-  cpu::Roofline one, all;  // with one thread, and with `threads`; in a CPU report
+  cpu::Roofline one, all;  // in a CPU report: with one thread, and with `threads`
   BenchGpu gpu;
   BenchBlocks blocks;
   std::vector<BenchLine> lines;
-  std::vector<ProfileEvent> events;  // of the blocks that were timed by component; not stored with the report
+  std::vector<ProfileEvent> events;  // ranges of the blocks that were timed by component; not stored with the
+                                     // report
 };
 
-void check_bench(const BenchOptions& options);  // throws at once if they cannot work
+void check_bench(const BenchOptions& options);  // throws at once if the options cannot work
 BenchReport run_bench(const BenchOptions& options);
 
 nlohmann::json to_json(const BenchReport& report);
 BenchReport bench_from_json(const nlohmann::json& j, const std::string& name);  // throws corrupt
 
-std::string describe_blocks(const BenchReport& report);  // what was timed, in one line; "" if no blocks were
+std::string describe_blocks(const BenchReport& report);  // says what was timed, in one line; "" if no blocks
+                                                         // were
 std::string block_lines(const BenchReport& report);      // the table of blocks
-// Both, after the rest of the report: for people, and in a form that can be read back (bench_table.cpp).
+// bench_table adds both of these after the rest of the report: for people, and in a form that can be read
+// back (bench_table.cpp).
 std::string bench_table(const BenchReport& report);
 BenchReport bench_from_table(const std::string& text, const std::string& name);  // throws corrupt
 // Reads a stored report, JSON or table. Throws not_found and corrupt.
@@ -119,8 +124,8 @@ struct BenchComparison {
   std::string id;
   double before_us = 0, after_us = 0;
   double change = 0;  // after / before − 1
-  // For lines of blocks: the part of its time that a line has lost, for mean, median and P95: 1 - after /
-  // before.
+  // True for lines of blocks. `improvement` is the part of its time that a line has lost, 1 - after / before,
+  // for mean, median and P95.
   bool of_blocks = false;
   TimeSummary improvement;
   double threshold = 0;  // for |change|: max(5 %, 3·√(spread² + spread²))
@@ -129,13 +134,13 @@ struct BenchComparison {
 std::vector<BenchComparison> compare_bench(const BenchReport& before, const BenchReport& after);
 
 // Compares reports of blocks from different machines (bench_relative.cpp): how many times slower a component
-// has become than the median component of its run, and a block than the run's multiply-adds. If all
-// components change alike, by less than `factor`, that is not noticed.
+// has become than the median component of its run, and a block than the run's multiply-adds. A change of all
+// components alike by less than `factor` is not noticed.
 struct RelativeLine {
   std::string id;
   double before_us = 0, after_us = 0;
   double slower = 0;  // how many times slower
-  bool ok = true;     // not slower than the factor allows
+  bool ok = true;     // whether it is not slower than the factor allows
 };
 std::vector<RelativeLine> compare_relative(const BenchReport& before, const BenchReport& after,
                                            double factor);

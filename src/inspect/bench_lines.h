@@ -21,7 +21,7 @@ void check_line(const BenchLine& line, const std::string& name);
 BenchLine line_of(const std::string& id, std::vector<double> times_us);
 BenchLine line_of(const std::string& id, std::vector<double> times_us, double flops, bool bf16,
                   const cpu::Roofline& roofline);
-// A line for blocks; block_us: a block's mean time, of which the line gets a share, or 0.
+// Makes a line for blocks. `block_us` is a block's mean time, of which the line gets a share, or 0.
 BenchLine line_of_blocks(const std::string& id, const std::vector<double>& times_us, double block_us);
 
 // Times a model's own stages (bench_model.cpp) and appends them to the report.
@@ -29,8 +29,8 @@ void bench_model(const BenchOptions& options, BenchReport& report);
 void bench_model_on_gpu(const BenchOptions& options, BenchReport& report);
 bool times_blocks(const ModelBundle& model, const BenchOptions& options);
 WorldChoices block_choices(const BenchOptions& options);
-// Times the blocks of a model that makes videos block by block (bench_world.cpp). free_bytes: free memory of
-// the GPU before the model is loaded.
+// Times the blocks of a model that makes videos block by block (bench_world.cpp). free_bytes is the free
+// memory of the GPU before the model is loaded.
 void bench_world(const BenchOptions& options, ModelBundle bundle, uint64_t free_bytes, BenchReport& report);
 
 }  // namespace tachy

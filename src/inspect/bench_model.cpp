@@ -10,21 +10,22 @@
 namespace tachy {
 namespace {
 
-using Times = std::map<std::string, std::vector<double>>;  // microseconds, by the name of what took them
+using Times = std::map<std::string, std::vector<double>>;  // microseconds, by the name of the work that took
+                                                           // them
 
 constexpr int kModelSteps = 5;
-constexpr int kGpuSteps = 7;  // the first runs uncaptured, the second is captured: five replays remain
+constexpr int kGpuSteps = 7;  // the first step runs uncaptured, the second is captured: five replays remain
 constexpr int kMostRuns = 5;
 constexpr double kEnoughSeconds = 3;
 
-// The model's default video.
+// Requests the model's default video with few steps.
 VideoRequest few_steps(const BenchOptions& options, int steps) {
   VideoRequest request;
   request.prompt = "a prompt of ordinary length, for the memory of its keys and values";
   request.steps = steps;
   request.level = options.level;
   request.vae_math = options.vae_math;
-  request.step_cache = 0;  // a skipped step would not measure a step
+  request.step_cache = 0;  // the time of a skipped step would not be that of a step
   return request;
 }
 
@@ -84,7 +85,7 @@ void bench_model(const BenchOptions& options, BenchReport& report) {
 }
 
 // Makes whole generations of the model's default video with few steps: some are timed from outside, then one
-// with CUDA events for the parts. Nothing is loaded after the first.
+// is timed by CUDA events for the parts. Nothing is loaded after the first one.
 void bench_model_on_gpu(const BenchOptions& options, BenchReport& report) {
   say(options, "model " + options.model.string());
   TextToVideo pipeline(ModelBundle::open(options.model),
@@ -114,7 +115,8 @@ void bench_model_on_gpu(const BenchOptions& options, BenchReport& report) {
     generate(&first, false);
     add_loads(first, report);
   }
-  ResolvedRequest done = generate(nullptr, false);  // libraries have chosen, and graphs have been captured
+  ResolvedRequest done = generate(nullptr, false);  // by now libraries have chosen their kernels, and graphs
+                                                    // have been captured
   const double start = monotonic_seconds();
   for (int i = 0; i < kMostRuns && (i == 0 || monotonic_seconds() - start < kEnoughSeconds); ++i) {
     say(options, fmt::format("model, run {}", i + 1));

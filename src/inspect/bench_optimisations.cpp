@@ -23,13 +23,13 @@ double median(std::vector<double> values) {
 }
 
 // On a CPU this is the process's own time on all processors, in which other users of the machine show little;
-// on a GPU it is the clock's.
+// on a GPU it is the time by the clock.
 double seconds_of(const cuda::Gpu* gpu) { return gpu ? monotonic_seconds() : os::processor_seconds(); }
 
-// A way of running: the names of the optimisations that are off.
+// A way of running, given by the names of the optimisations that are off.
 struct Variant {
   std::vector<std::string> off;
-  std::vector<double> step_ms;  // one for each round
+  std::vector<double> step_ms;  // a value for each round
 };
 
 class Rounds {
@@ -65,7 +65,8 @@ class Rounds {
   }
   VideoPlan plan(const std::vector<std::string>& off) { return pipeline_.plan(request_of(off)); }
 
-  // The mean of a run's steps after the first ones, which do the work that no step changes, or capture.
+  // Returns the mean time of a run's steps after the first ones, in which graphs are captured and work is
+  // done that all steps share.
   double step_ms(const std::vector<std::string>& off) {
     VideoCallbacks callbacks{.cancel = options_.cancel};
     const int first = pipeline_.gpu() ? kSettled : 1;
@@ -89,7 +90,7 @@ class Rounds {
   VideoRequest request_, resolved_;
 };
 
-// If only a plain kernel could replace one, a step would take minutes.
+// If only a plain kernel could replace an optimised one, a step would take minutes.
 bool too_slow(const VideoPlan& plan) {
   for (const StagePlan& s : plan.stages)
     for (const ops::OpPick& p : s.picks)

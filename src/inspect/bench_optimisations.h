@@ -26,18 +26,19 @@ struct OptimisationBench {
 
 struct OptimisationGain {
   std::string name;            // as in OptimisationState
-  double with_others = 0;      // time without it over time with everything, the median over the rounds
+  double with_others = 0;      // time without it divided by time with everything, the median over the rounds
   double least = 0, most = 0;  // range of these ratios
-  double alone = 0;            // time with nothing over time with only this
+  double alone = 0;            // time with nothing divided by time with only this
 };
 
 struct OptimisationTable {
   std::string model, size, level, device, machine;
   int threads = 1, steps = 0, rounds = 0;
   double step_ms = 0, bare_ms = 0;  // time of a step with everything and with nothing, medians
-  double together = 0;              // time with nothing over time with everything, the median over the rounds
+  double together = 0;              // time with nothing divided by time with everything, the median over the
+                                    // rounds
   std::vector<OptimisationGain> gains;
-  std::vector<std::string> left_out;  // those that are on but were not tried, with the reason
+  std::vector<std::string> left_out;  // optimisations that are on but were not tried, with the reason
 };
 
 OptimisationTable bench_optimisations(const OptimisationBench& options);

@@ -1,5 +1,5 @@
-// Compares two reports of blocks from machines that may differ: no times are compared, only a component with
-// the other ones of its run, and a block with what the machine's multiply-adds reach in that run.
+// Compares two reports of blocks from machines that may differ. No times are compared: only a component is
+// compared with the others of its run, and a block with what the machine's multiply-adds reach in that run.
 #include <algorithm>
 #include <map>
 
@@ -9,7 +9,7 @@
 namespace tachy {
 namespace {
 
-constexpr double kLeastShare = 0.01;  // of a block; smaller shares are noise
+constexpr double kLeastShare = 0.01;  // share of a block; smaller shares are noise
 constexpr double kLeastTime = 500;    // us
 
 double middle(std::vector<double> values) {

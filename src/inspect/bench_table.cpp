@@ -1,4 +1,4 @@
-// A report of blocks as text: lines that begin with # say what was measured, then follows a table.
+// A report of blocks as text: lines that begin with # say what was measured, and a table follows.
 //
 //   # tachyscope bench: blocks
 //   # report {"kind": "bench", …}       everything but the lines, as in the JSON
@@ -71,7 +71,7 @@ BenchReport bench_from_table(const std::string& text, const std::string& name) {
   }
   for (int number = 3; std::getline(in, line); ++number) {
     if (line.empty() || line.starts_with("#") || line.starts_with("what ")) continue;
-    // Two spaces or more separate columns; names have single ones.
+    // Two spaces or more separate columns; inside names there are only single spaces.
     const size_t end = line.find("  ");
     check(end != line.npos && end > 0, ErrorCode::corrupt, "{}: line {}: expected a name and six columns",
           name, number);

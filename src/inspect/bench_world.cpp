@@ -60,8 +60,8 @@ class Blocks {
     session_.start(input, 1);
     return 1e6 * (monotonic_seconds() - begin) + one().first_frame_us[0];
   }
-  // Runs blocks until they see a full window, and on a GPU until each of its phases has its graph, which the
-  // second run captures.
+  // Runs blocks until they see a full window, and on a GPU until each phase of the blocks has its graph,
+  // which is captured in the phase's second run.
   void warm_up(bool graphs) {
     const WorldConfig& c = session_.config();
     const int64_t ring = std::max<int64_t>(1, c.window - c.sinks), phases = ring / std::gcd(ring, c.block);

@@ -34,7 +34,7 @@ namespace {
 
 std::string version_of(unsigned v) { return fmt::format("{}.{}.{}", v >> 16, v >> 8 & 0xff, v & 0xff); }
 
-// The CPU's libraries, and the others that this program is linked with.
+// Lists the CPU's libraries, and the others that this program is linked with.
 std::vector<std::pair<std::string, std::string>> linked_libraries(const cpu::Machine& machine) {
   auto libraries = machine.libraries;
   libraries.insert(
@@ -75,7 +75,7 @@ std::vector<LevelState> describe_levels(const std::string& active, const std::st
   return out;
 }
 
-// Lists them for a request that only sets the level.
+// Lists the optimisations for a request that only sets the level.
 std::vector<OptimisationState> optimisations_at(const std::string& level, const std::string& dtype,
                                                 const cuda::Gpu* gpu) {
   if (!gpu) {
@@ -117,7 +117,7 @@ VideoPlan model_plan(const std::filesystem::path& model, const std::string& leve
   request.level = level;
   if (!dtype.empty()) request.dtype = dtype;
   TextToVideo pipeline(std::move(bundle), options);
-  Resolved resolved = pipeline.resolved(request);  // in what follows, only the lengths matter
+  Resolved resolved = pipeline.resolved(request);  // from here on, only the lengths matter
   if (request.speech) resolved.speech = request.speech->samples;
   const int64_t side = pipeline.model().clip.image_size;
   resolved.clip_pixels.resize(static_cast<size_t>(resolved.clip_pictures * 3 * side * side));

@@ -15,41 +15,41 @@
 
 namespace tachy {
 
-// Plain loops take most of the self-test's time: cases that take them longer are left to `validate`; every
+// Plain loops take most of the self-test's time, so larger cases than this are left to `validate`; every
 // implementation has smaller ones.
 inline constexpr double kSelfTestFlops = 2e7;
 
 struct OpHealth {
   std::string op;
-  // The implementation that most of its cases get at this level, counting those in the shapes of models if
-  // there are any.
+  // The implementation that most of the op's cases get at this level, counting only those in the shapes of
+  // models if there are any.
   std::string pick;
-  std::string why;  // "first choice of 2", "its only one", or why none of the earlier ones
+  std::string why;  // "first choice of 2", "its only one", or why none of the earlier ones was taken
   struct Exception {
     std::string pick, reason;  // another implementation, and why it is not the first choice
     int cases = 0;
   };
   int cases = 0;
-  bool real = false;  // these cases have the shapes of models
+  bool real = false;  // whether these cases have the shapes of models
   std::vector<Exception> exceptions;
   bool ok = true;
-  double worst = 0;     // error over bound, in the self-test
-  std::string failure;  // includes the line that repeats it
+  double worst = 0;     // the largest error over its bound, in the self-test
+  std::string failure;  // includes the command line that repeats it
 };
 
 struct LevelState {
-  std::string name, means, here;  // `here`: its effect on this machine
+  std::string name, means, here;  // `here` is its effect on this machine
   bool active = false;
 };
 
 struct GpuState {
-  std::string name;  // empty: there is none, and `why_not` says why
+  std::string name;  // empty: there is no GPU, and `why_not` says why
   std::string why_not, capability, driver, cuda, dtype;
   std::string family;     // the GPU whose row in cuda/gpu_family.h decides between implementations
   bool measured = false;  // whether that row's numbers were measured there or guessed
   int index = 0, multiprocessors = 0;
   uint64_t memory_bytes = 0, free_bytes = 0, l2_bytes = 0;
-  std::vector<std::pair<std::string, std::string>> libraries;  // for a chosen device
+  std::vector<std::pair<std::string, std::string>> libraries;  // libraries of a chosen device
 };
 
 // Names the one instruction set for which this program's CPU kernels are compiled; "" if they are compiled
@@ -74,7 +74,7 @@ DoctorReport run_doctor(const std::string& level, int threads, const std::string
                         const std::string& dtype = "", const std::filesystem::path& model = {});
 nlohmann::json to_json(const DoctorReport& report);
 
-// Plans a model's own video, or its world, without computing it. dtype: for a GPU's activations; "": the
+// Plans a model's own video, or its world, without computing it. `dtype` is for a GPU's activations; "": the
 // level decides.
 VideoPlan model_plan(const std::filesystem::path& model, const std::string& level, int threads,
                      const std::string& device, const std::string& dtype);

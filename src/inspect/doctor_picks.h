@@ -19,8 +19,8 @@ struct CasePick {
   bool real = false;  // whether the case has the shape of a model
 };
 
-// Each op's choices for the shapes of models if it has such cases, otherwise for its small ones. The tensors
-// are made without values, because no choice depends on them.
+// Returns each op's choices for the shapes of models if it has such cases, otherwise for its small ones. The
+// tensors are made without values, because no choice depends on them.
 std::vector<CasePick> picks_here(cuda::Gpu* gpu, DType dtype, bool definitions, ThreadPool& pool);
 
 // Fills in the part of an op's health that describes its implementation.

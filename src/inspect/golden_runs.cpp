@@ -24,7 +24,8 @@ std::vector<float> pixels_for_clip(RgbView picture, const ModelBundle& model, bo
   return clip_pixels(picture, how);
 }
 
-// Prepares a request's photo and speech like api/engine.cpp, for one speaker and a photo of the video's size.
+// Prepares a request's photo and speech like api/engine.cpp, but for one speaker only and a photo of the
+// video's size.
 void prepare_talk(Resolved& r, const ModelBundle& model) {
   const Picture& photo = *r.request.image;
   check(photo.width == *r.request.width && photo.height == *r.request.height, ErrorCode::corrupt,
@@ -38,7 +39,7 @@ void prepare_talk(Resolved& r, const ModelBundle& model) {
   if (model.audio_standardised) standardise(r.speech);
 }
 
-// One action for each block: the names of the keys that are held, and the mouse.
+// Returns the action for one block from its entry: the names of the keys that are held, and the mouse.
 WorldSession::Action action_of(const json& entry, const WorldConfig& world) {
   WorldSession::Action out{std::vector<float>(world.keys.size()), std::vector<float>(world.mouse ? 2 : 0)};
   for (const json& key : entry.at("keys")) {
@@ -141,7 +142,7 @@ GoldenRun run_world(ModelBundle model, const json& run, const fs::path& folder, 
   GoldenRun out{.precision = {.bf16 = low, .low_residual = low && session.gpu() && p.residual != DType::f32}};
   WorldInput input;
   input.picture = pixels_of(Picture{picture.width, picture.height, picture.rgb});
-  // From the fitted picture, as the original program does it.
+  // The pixels are made from the fitted picture, as in the original program.
   input.clip_pixels = pixels_for_clip(picture.view(), m, true);
   session.start(input, run.at("seed").get<uint64_t>());
   const json& actions = run.at("actions");

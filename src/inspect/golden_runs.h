@@ -14,11 +14,11 @@ struct GoldenRun {
   int steps_reused = 0;  // number of steps that the step cache saved
 };
 
-// run: "run" in golden.json's "generation"; its kind is "clip" (default), "talk" or "world". Its files are in
-// `folder`.
+// `run` is "run" in golden.json's "generation"; its kind is "clip" (default), "talk" or "world". Its files
+// are in `folder`.
 VideoRequest golden_request(const nlohmann::json& run, const std::filesystem::path& folder,
                             const ValidateOptions& options);
-// The precision of a clip or a talking photo at the options' level and on their device.
+// Returns the precision of a clip or a talking photo at the options' level and on their device.
 RunPrecision precision_of(TextToVideo& pipeline, const VideoRequest& request);
 GoldenRun run_clip(TextToVideo& pipeline, const nlohmann::json& run, const std::filesystem::path& folder,
                    const std::string& name, const ValidateOptions& options);

@@ -31,7 +31,7 @@ std::string sha256_of(const fs::path& file) {
   return sum.hex();
 }
 
-// The stages of a model that run on the GPU.
+// Says whether a stage of a model runs on the GPU.
 bool runs_on_gpu(const std::string& stage) {
   return stage == "text-encoder" || stage == "transformer" || stage.starts_with("vae");
 }

@@ -69,7 +69,7 @@ class Way {
     return made;
   }
 
-  Values latents;  // of the current clip
+  Values latents;  // latents of the current clip
   void spoil(decltype(ValidateOptions::fault) fault) { fault_ = std::move(fault); }
 
  private:

@@ -63,7 +63,7 @@ void GpuBench::prepare(const std::string& impl) {
   Stream s = stream(&measure);
   op_.run(impl, s);
   arena_ = Arena(measure.peak(), &gpu_);
-  // Scratch must not be zero.
+  // Scratch must not start as zeros.
   if (measure.peak()) gpu_.fill(arena_.bytes(measure.peak()), 0xff, measure.peak());
   arena_.rewind(0);
 }

@@ -11,7 +11,7 @@ namespace tachy {
 
 class GpuBench {
  public:
-  // blank: it gets no values of its own; copy_values() then supplies them.
+  // `blank` says that the case gets no values of its own; copy_values() then supplies them.
   GpuBench(const OpCase& op_case, uint64_t seed, const OpRunnerOptions& options, ThreadPool& pool,
            bool blank);
 
@@ -29,7 +29,7 @@ class GpuBench {
   // The arena gets the size that a measure run of this implementation needs.
   void prepare(const std::string& impl);
   void queue(const std::string& impl);
-  void run(const std::string& impl);  // runs all of it, and waits
+  void run(const std::string& impl);  // runs the whole case, and waits
 
   std::vector<std::vector<char>> result_bytes();    // bytes of the blocks that hold outputs
   std::vector<std::vector<float>> result_values();  // values of each output
@@ -47,7 +47,7 @@ class GpuBench {
   DType dtype_;
 };
 
-// The elements of a host tensor in their order, as float32 (op_compare_gpu.cpp).
+// Returns the elements of a host tensor in their order, as float32 (op_compare_gpu.cpp).
 std::vector<float> values_of(const Tensor& t);
 
 // The definition's results, made once for each case.
@@ -56,11 +56,11 @@ struct Expected {
 };
 Expected define_for_gpu(const OpCase& op_case, uint64_t seed, DType dtype, ThreadPool& pool);
 
-// Runs an implementation and compares its results with those. factor raises the tolerance.
+// Runs an implementation and compares its results with the definition's. `factor` raises the tolerance.
 void compare_on_gpu(GpuBench& bench, const Expected& expected, const std::string& impl, double factor,
                     OpResult& result);
 
-// Mode perf (op_timing_gpu.cpp).
+// Times a case in mode perf (op_timing_gpu.cpp).
 void time_on_gpu(GpuBench& first, const OpCase& op_case, const OpRunnerOptions& options, ThreadPool& pool,
                  const std::string& impl, const GpuCeilings& ceilings, OpResult& result);
 

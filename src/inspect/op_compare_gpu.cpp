@@ -32,7 +32,7 @@ float value_at(const char* p, DType dtype) {
   }
 }
 
-// The distance from v to the next value of dtype.
+// Returns the distance from v to the next value of dtype.
 double ulp(float v, DType dtype) {
   int exponent;
   std::frexp(v, &exponent);  // v = m · 2^exponent, m in [0.5, 1)
@@ -124,7 +124,7 @@ void compare_on_gpu(GpuBench& bench, const Expected& expected, const std::string
     const double bound = factor * (2 * allowed.max + 2 * unit),
                  rms_bound = factor * (2 * allowed.rms + 2 * unit + code_rms(steps));
     const bool ok = error.same_specials && error.max <= bound && error.rms <= rms_bound;
-    // Show the output that comes closest to its bound: outputs differ in dtype and size.
+    // Show the output that comes closest to its own bound, since outputs differ in dtype and size.
     if (result.bound == 0 || error.max * result.bound > result.error * bound)
       result.error = error.max, result.bound = bound;
     if (result.ok) {

@@ -8,7 +8,7 @@
 namespace tachy {
 namespace {
 
-// The values of all outputs of a kind, one after another: numbers, or codes.
+// Returns the values of all outputs of a kind, one after another: numbers, or codes.
 std::vector<float> floats_of(const std::vector<char>& bytes, const std::vector<Tensor>& outputs, bool codes) {
   std::vector<float> values;
   const char* from = bytes.data();
@@ -25,7 +25,7 @@ std::vector<float> floats_of(const std::vector<char>& bytes, const std::vector<T
   return values;
 }
 
-// Compares one kind of outputs. The result shows those that come closest to their bound.
+// Compares one kind of outputs. The result shows the values that come closest to their bound.
 void compare_values(const std::vector<float>& got, const std::vector<float>& reference,
                     const std::vector<float>& working, bool codes, double factor, OpResult& result) {
   float highest = 0;
@@ -65,8 +65,8 @@ void compare_with_definition(Bench& bench, const std::vector<char>& definition,
   }
 }
 
-// pools[0] is the one that other modes use; the last one has the most threads. known: the bytes of a run on
-// pools[0], for an implementation that is too slow for more than one further run, or null.
+// pools[0] is the one that other modes use; the last one has the most threads. `known` has the bytes of a run
+// on pools[0], for an implementation that is too slow for more than one further run; otherwise it is null.
 void compare_runs(Bench& bench, const std::string& impl, std::vector<std::unique_ptr<ThreadPool>>& pools,
                   const std::vector<char>* known, OpResult& result) {
   const auto first = known ? *known : bench.run(impl, *pools[0]);
@@ -109,7 +109,7 @@ class Filter {
       parts_[i] = text.substr(begin, end - begin);
       begin = end + 1;
     }
-    // "rmsnorm" means only that op, not rmsnorm_backward; "rms" means both.
+    // "rmsnorm" means only the op of that name, not rmsnorm_backward; "rms" means both.
     exact_ = std::any_of(cases.begin(), cases.end(), [&](const OpCase& c) { return c.op == parts_[0]; });
   }
   bool takes(const OpCase& c) const {

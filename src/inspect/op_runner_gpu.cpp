@@ -46,7 +46,7 @@ void run_case_on_gpu(const OpRunnerOptions& options, const OpCase& op_case, cons
     if (!impl.starts_with(impl_prefix)) continue;
     Arena arena;
     const std::optional<Refusal> why_not = bench->op().why_not(impl, bench->stream(&arena));
-    if (why_not && why_not->why == Refusal::Why::other_device) continue;  // an entry for the CPU
+    if (why_not && why_not->why == Refusal::Why::other_device) continue;  // the entry is for the CPU
     if (options.picked_only && impl_prefix.empty() && impl != bench->op().choose(bench->stream(&arena)).impl)
       continue;
     const auto add = [&](const char* mode, auto&& body) {

@@ -1,4 +1,4 @@
-// Shared by both halves of the runner: a case on the host, and distances between results.
+// Parts that both halves of the runner share: a case on the host, and distances between results.
 #pragma once
 
 #include <chrono>
@@ -45,14 +45,14 @@ inline std::vector<char> bytes_of(const std::vector<Tensor>& outputs) {
   return all;
 }
 
-// Everything that an op writes, to find out whether it writes anything else.
+// Returns everything that an op writes, to find out whether it writes anything else.
 inline const std::vector<Tensor>& written(const BoundOp& op) {
   return op.written.empty() ? op.outputs : op.written;
 }
 
 // Returns "", or what an op has changed in a block but should not have: guard bytes, an input, or bytes
-// between the rows of an output. whole: the block's bytes on the host, with the guards around them; number:
-// the block's number, for texts.
+// between the rows of an output. `whole` has the block's bytes on the host, with the guards around them;
+// `number` is the block's number, for texts.
 std::string damage_of(const CaseMemory::Block& block, std::span<const char> whole, const BoundOp& op,
                       CaseMemory& memory, int number);
 
@@ -121,7 +121,7 @@ struct Distance {
   bool same_specials = true;  // NaN and infinities in the same places
 };
 
-// steps: for each value, an error that does not count in `max`; empty: none.
+// `steps` has an error for each value that does not count in `max`; empty: none.
 inline Distance distance(const std::vector<float>& a, const std::vector<float>& b,
                          const std::vector<float>& steps = {}) {
   Distance d;
@@ -141,7 +141,7 @@ inline Distance distance(const std::vector<float>& a, const std::vector<float>& 
 // Outputs in e4m3 are codes: an error, however small, may turn a value into the next code. So each may be one
 // step off, but only a sixteenth of them may be. Values before rounding to codes have about bf16's precision,
 // which is many steps near zero.
-inline constexpr double kCodeUnit = 0x1p-10;  // as a part of the largest value
+inline constexpr double kCodeUnit = 0x1p-10;  // as a share of the largest value
 inline std::vector<float> code_steps(const std::vector<float>& values) {
   std::vector<float> steps;
   for (const float v : values) {
@@ -157,8 +157,8 @@ inline double code_rms(const std::vector<float>& steps) {
   return steps.empty() ? 0 : 0.25 * std::sqrt(squares / static_cast<double>(steps.size()));
 }
 
-// The result of one mode for an implementation: `blank` with what body(result) adds; skipped if why_not is
-// not empty, and a failure if body throws.
+// Returns the result of one mode for an implementation: `blank` with what body(result) adds. It is skipped if
+// why_not is not empty, and a failure if body throws.
 template <class Body>
 OpResult attempt(OpResult blank, const char* mode, const std::string& why_not, Body&& body) {
   blank.mode = mode;

@@ -42,7 +42,7 @@ std::vector<double> time_rounds(cuda::Gpu& gpu, const std::function<void()>& all
   return times;
 }
 
-// The least bytes that the op must move with tensors of this dtype; the case counts float32.
+// Returns the least bytes that the op must move with tensors of this dtype; the case counts float32.
 double bytes_of_case(GpuBench& bench, const OpCase& op_case, DType dtype) {
   double wide = 0;
   for (auto& block : bench.memory().blocks()) {

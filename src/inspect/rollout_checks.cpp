@@ -21,14 +21,14 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kBlocksRolled = 8, kFewBlocks = 3, kTextRows = 512, kTextGiven = 40, kImageRows = 257;
 constexpr int64_t kMostHeight = 12, kMostWidth = 20;    // latents; rounding does not depend on the size
-constexpr double kMostDefinitionFlops = 2e10;           // some tens of seconds
-constexpr double kLeastLatentsError = 2 * kLeastError;  // float32, over eight blocks
+constexpr double kMostDefinitionFlops = 2e10;           // more than this takes some tens of seconds
+constexpr double kLeastLatentsError = 2 * kLeastError;  // error in float32, over eight blocks
 
 struct Rolled {
   TensorFile::Values latents, velocities;
 };
 
-// Inputs, with the memory that holds them.
+// A rollout's inputs, with the memory that holds them.
 struct OwnedInputs {
   CausalInputs in;
   std::deque<std::vector<float>> storage;
@@ -127,7 +127,7 @@ std::vector<float> normals(TorchCpuGenerator& gen, int64_t count) {
   return out;
 }
 
-// Random inputs for a model: `blocks` blocks of latents of this size.
+// Makes random inputs for a model: `blocks` blocks of latents of this size.
 OwnedInputs random_inputs(const WanConfig& c, const WorldConfig& world, int64_t blocks, int64_t height,
                           int64_t width, uint64_t seed) {
   OwnedInputs out;
@@ -164,7 +164,7 @@ OwnedInputs random_inputs(const WanConfig& c, const WorldConfig& world, int64_t 
   return out;
 }
 
-// A rough estimate: the products of all passes.
+// Returns a rough estimate: the products of all passes.
 double flops_of(const WanConfig& c, const CausalInputs& in) {
   const auto dim = static_cast<double>(c.dim()),
              tokens = static_cast<double>(in.noise.dim(2) * in.noise.dim(3) / 4);
@@ -173,7 +173,7 @@ double flops_of(const WanConfig& c, const CausalInputs& in) {
          static_cast<double>(in.timesteps.size() + 1);
 }
 
-// Compares both outputs, one line each. rounded: the definitions with bf16 products, or null (model_checks.h).
+// Compares both outputs, one line each. `rounded`: definitions with bf16 products, or null (model_checks.h).
 void compare_both(const std::string& what, const Rolled& got, const Rolled& want, const Rolled* rounded,
                   bool bf16, std::vector<Check>& checks) {
   for (const bool latents : {false, true}) {
@@ -239,7 +239,7 @@ void validate_block_model(const fs::path& model, const ValidateOptions& options,
       compare_both(in_bf16, rolled(files, few.in, low), definitions, &rounded, true, checks);
     }
   }
-  if (on_gpu || too_long) {  // there is no such yardstick then
+  if (on_gpu || too_long) {  // then there are no such definitions to compare with
     const OwnedInputs inputs = random_inputs(bundle.dit, world, kBlocksRolled, height, width, options.seed);
     const std::string what = fmt::format("{}: bf16 beside float32", name);
     say(options, what);

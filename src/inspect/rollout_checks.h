@@ -8,21 +8,21 @@
 
 namespace tachy {
 
-// The official Matrix-Game 2 and Self-Forcing in bfloat16 compared with themselves in float32, on their own
-// weights: the largest and the mean difference of a velocity. They do not meet kBf16Max and kBf16Mean
-// themselves. These limits apply only to cases without a figure of their own: there are no golden values, and
-// the definitions would take too long or do not match a GPU's arithmetic.
+// The official Matrix-Game 2 and Self-Forcing were compared in bfloat16 with themselves in float32, on their
+// own weights: these are the largest and the mean difference of a velocity. Even these models do not meet
+// kBf16Max and kBf16Mean. The limits apply only to cases without a figure of their own: there are no golden
+// values, and the definitions would take too long or do not match a GPU's arithmetic.
 inline constexpr double kOriginalBf16Max = 0.028, kOriginalBf16Mean = 0.0052;
 
-// golden: a golden.json with "rollouts", the reference's own errors for each case.
+// `golden` is a golden.json with "rollouts", the reference's own errors for each case.
 void validate_rollouts(const nlohmann::json& golden, const std::filesystem::path& folder,
                        const ValidateOptions& options, std::vector<Check>& checks);
 
 // Says whether a model's files describe one that makes videos block by block.
 bool checks_blocks(const std::filesystem::path& model);
-// Checks over blocks of random noise, context and actions: float32 against the definitions (if they do not
-// take too long; on a GPU against the CPU), and bf16 against them, which must be no further off than the
-// definitions with products in bf16 (on a GPU against float32).
+// Checks a model over blocks of random noise, context and actions. Float32 is compared with the definitions
+// (if they do not take too long; on a GPU with the CPU). So is bf16, which must be no further off than the
+// definitions with products in bf16; on a GPU it is compared with float32.
 void validate_block_model(const std::filesystem::path& model, const ValidateOptions& options,
                           std::vector<Check>& checks);
 

@@ -7,7 +7,7 @@
 
 namespace tachy {
 
-// Options has `progress`, a function that takes a text, and `cancel`, a flag or null.
+// `Options` has `progress`, a function that takes a text, and `cancel`, a flag or null.
 template <class Options>
 void say(const Options& options, const std::string& text) {
   if (options.progress) options.progress(text);

@@ -1,4 +1,4 @@
-// A new folder in the system's temporary one, removed at the end.
+// A new folder in the system's temporary folder, which is removed at the end.
 #pragma once
 
 #include <filesystem>

@@ -40,7 +40,7 @@ DType dtype_named(const std::string& name) {
   fail(ErrorCode::invalid_argument, "`dtypes`: expected some of f32, f16, bf16, got '{}'", name);
 }
 
-// One line for each op (and dtype, on a GPU): the worst of its cases.
+// Adds one line for each op (and on a GPU for each dtype): the worst of its cases.
 void validate_ops(const ValidateOptions& options, cuda::Gpu* gpu, DType dtype, std::vector<Check>& checks) {
   OpRunnerOptions run{.filter = options.filter,
                       .ref = holds(options.modes, "ref"),
@@ -93,8 +93,8 @@ void validate_ops(const ValidateOptions& options, cuda::Gpu* gpu, DType dtype, s
   }
 }
 
-// Checks the model's own golden values in this level's arithmetic; on a CPU in float32 and, with the error of
-// a reference in bf16, in bf16.
+// Checks the model's own golden values in this level's arithmetic. On a CPU it checks them in float32 and, if
+// the error of a reference in bf16 is known, in bf16.
 void validate_own_golden(const std::filesystem::path& folder, const ValidateOptions& options,
                          std::vector<Check>& checks) {
   ValidateOptions own = options;
@@ -174,7 +174,7 @@ void check_validate(const ValidateOptions& options) {
 std::vector<Check> run_validate(const ValidateOptions& options) {
   check_validate(options);
   std::vector<Check> checks;
-  const auto gpu = cuda::open_device(options.device);  // fails here when there is none
+  const auto gpu = cuda::open_device(options.device);  // fails here if there is no such device
   if (options.ops) {
     if (!gpu) validate_ops(options, nullptr, DType::f32, checks);
     std::vector<std::string> dtypes = options.dtypes;

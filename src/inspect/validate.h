@@ -29,8 +29,8 @@
 
 namespace tachy {
 
-// The error that any model may have in float32, however small the reference's own is; the same as in
-// tests/reference.
+// The error that any model may have in float32, however small the reference's own error is; the same values
+// as in tests/reference.
 inline constexpr double kLeastError = 5e-6, kLeastVaeError = 1e-5, kLeastRunError = 1e-5;
 inline constexpr double kStepCachePsnr = 20;  // dB
 inline constexpr double kBf16Max = 1e-2, kBf16Mean = 1e-3;
@@ -40,18 +40,20 @@ struct ValidateOptions {
   std::string filter;                                             // for the ops, as in OpRunnerOptions
   std::vector<std::string> modes = {"ref", "bitwise", "canary"};  // on a GPU also "capture"
   std::vector<std::string> cases = {"tiny", "odd"};               // also possible: "real", "video"
-  double max_definition_gflop = 2;            // real cases beyond it skip modes that need the definition
+  double max_definition_gflop = 2;            // real cases with more than this skip modes that need the
+                                              // definition
   std::vector<std::filesystem::path> golden;  // folders; empty: those of the shipped models
-  std::filesystem::path model;                // replaces the one that golden.json names
+  std::filesystem::path model;                // replaces the model that golden.json names
   std::string level = "safe";
   std::string device = "cpu";  // "cuda", "cuda:1", "auto"
-  // On a GPU: dtypes of the ops' activations; the first is also the models'. Empty: the level decides.
+  // On a GPU: dtypes of the ops' activations; the first one is also the models' dtype. Empty: the level
+  // decides.
   std::vector<std::string> dtypes;
   int threads = 0;
   uint64_t seed = 1;
   std::function<void(const std::string&)> progress;
-  // For tests: may change the result of a stage at this level, before it is compared with the definitions
-  // (model_checks.h).
+  // For tests: a function that may change the result of a stage at this level, before it is compared with the
+  // definitions (model_checks.h).
   std::function<void(const std::string& stage, std::span<double> values)> fault;
   const std::atomic<bool>* cancel = nullptr;
 };
@@ -61,16 +63,17 @@ struct Check {
   std::string name;  // "gemm", "sprites: transformer: sample", "sprites: frame 3"
   bool ok = true;
   bool skipped = false;
-  // stages: relative to max|R|; frames: levels of 255; ops: the worst error over its bound.
+  // For stages this is relative to max|R|, for frames in levels of 255, and for ops the worst error over its
+  // bound.
   double max = 0, mean = 0;
   double bound = 0;  // for max
   double psnr = -1;  // for frames, in dB; 999: equal
   std::string detail;
-  std::vector<std::string> failures;  // ops: one line for each, with how to repeat it
+  std::vector<std::string> failures;  // for ops: one line for each failure, with how to repeat it
 };
 
 std::vector<std::filesystem::path> shipped_golden();  // golden folders of the models that ship
-void check_validate(const ValidateOptions& options);  // throws at once if they cannot work
+void check_validate(const ValidateOptions& options);  // throws at once if the options cannot work
 std::vector<Check> run_validate(const ValidateOptions& options);
 nlohmann::json to_json(const std::vector<Check>& checks);
 

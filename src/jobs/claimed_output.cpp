@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMostOfAName = 1000000;
 
-// "folder/" and "folder/frame_%04d.png" are the same pictures (media/video/video_writer.h).
+// "folder/" and "folder/frame_%04d.png" stand for the same pictures (media/video/video_writer.h).
 fs::path locked_name(const fs::path& output, bool streamed) {
   if (is_folder(output)) return output / "frame_%04d.png";
   std::error_code ec;
@@ -69,7 +69,7 @@ ClaimedOutput ClaimedOutput::next_free(const fs::path& first) {
   for (int n = 1; n < kMostOfAName; ++n) {
     const fs::path name = nth_name(first, n);
     if (!is_free(name)) continue;
-    // Check once more now that it is ours: another process may have finished it in between.
+    // Check once more now that the name is ours: another process may have finished the video in between.
     std::optional<ClaimedOutput> claimed = attempt(name);
     if (claimed && is_free(name)) return std::move(*claimed);
   }

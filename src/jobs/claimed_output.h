@@ -1,5 +1,5 @@
-// An output that belongs to this process while it makes it (base/output_lock.h): another run is refused the
-// same output.
+// An output that belongs to this process while it is being made (base/output_lock.h): another run is refused
+// the same output.
 #pragma once
 
 #include <filesystem>
@@ -13,12 +13,12 @@ class ClaimedOutput {
  public:
   ClaimedOutput() = default;  // nothing is claimed
   // Claims a video's or a file's name, a pattern, or a folder (which is made). "-" claims nothing, nor does
-  // anything that is not a plain file, such as a pipe. Throws io while another process has it. streamed: the
-  // file that a link leads to is written, and the link stays.
+  // anything that is not a plain file, such as a pipe. Throws io while another process has the output. With
+  // `streamed`, the file that a link leads to is written, and the link stays.
   explicit ClaimedOutput(std::filesystem::path output, bool streamed = false);
-  // Does the same, but returns nothing while another process has it.
+  // Does the same, but returns nothing while another process has the output.
   static std::optional<ClaimedOutput> attempt(const std::filesystem::path& output);
-  // The first of NAME.mp4, NAME_2.mp4 … that neither exists nor was begun by anybody.
+  // Claims the first of NAME.mp4, NAME_2.mp4 … that neither exists nor was begun by anybody.
   static ClaimedOutput next_free(const std::filesystem::path& first);
   ~ClaimedOutput();
   ClaimedOutput(ClaimedOutput&& other) noexcept;
@@ -29,7 +29,7 @@ class ClaimedOutput {
  private:
   void give_back();
 
-  std::filesystem::path path_, made_;  // made_: the folder, if this made it
+  std::filesystem::path path_, made_;  // made_ is the folder, if this object made it
   OutputLock lock_;
 };
 

@@ -57,8 +57,8 @@ Sound sound_of(const JobSpec& job, const std::filesystem::path& output, const Vi
   return sound;
 }
 
-// The settings with every default filled in, for the video and the file beside it: they suffice to repeat the
-// run.
+// Returns the settings with every default filled in, for the video and the file beside it: they suffice to
+// repeat the run.
 json settings_of(const JobSpec& job, const VideoRequest& filled, const Encoding& encoding, bool on_gpu) {
   RunSettings run = job.settings;
   run.request = filled, run.device = on_gpu ? "cuda" : "cpu";

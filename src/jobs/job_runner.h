@@ -12,18 +12,18 @@ namespace tachy::jobs {
 
 class JobRunner {
  public:
-  // All of these must outlive it. The sink gets the warnings of its jobs, each text once per call. Setting
-  // `cancel` from any thread stops a job within half a second.
+  // All arguments must outlive the runner. The sink gets the warnings of its jobs, each text once per call.
+  // Setting `cancel` from any thread stops a job within half a second.
   JobRunner(Engine& engine, JobStore& store, JobSink& sink, const std::atomic<bool>* cancel)
       : engine_(engine), store_(store), sink_(sink), cancel_(cancel) {}
 
   // Calls Engine::prepare with the job's request.
   PreparedRequest prepare(const JobSpec& job);
 
-  // prepared: the job's request, prepared by this engine. profiler: is told of the run; may be null. Returns
-  // false if the video was already there. Throws what Engine::generate throws, io if a file cannot be written
-  // or belongs to something else, and invalid_argument for an impossible job; the video is then missing, or
-  // is what it was before.
+  // `prepared` is the job's request, prepared by this engine. `profiler` is told of the run and may be null.
+  // Returns false if the video was already there. Throws what Engine::generate throws, io if a file cannot be
+  // written or belongs to something else, and invalid_argument for an impossible job; the video is then
+  // missing, or is what it was before.
   bool run(const JobSpec& job, const PreparedRequest& prepared, Profiler* profiler = nullptr);
 
  private:

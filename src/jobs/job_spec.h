@@ -1,5 +1,5 @@
-// A job: one video, the settings that make it, its destination, and the files to write beside it. The demands
-// of a command line, of a server's request or of a program become one of these; a JobRunner makes it.
+// A job: one video, the settings that make it, its destination, and the files to write beside it. What a
+// command line, a server's request or a program asks for becomes a JobSpec, and a JobRunner makes the video.
 #pragma once
 
 #include <filesystem>
@@ -13,11 +13,11 @@ struct JobSpec {
   RunSettings settings;
   std::string from;  // the file that the settings were read from, for messages; "": none
   std::filesystem::path output;
-  // With false, the output's name is made from the prompt; if that exists, the next one is taken.
+  // With false, the output's name is made from the prompt; if that name is taken, the next free one is used.
   bool named = true;
   bool drawn = false;        // whether the seed was drawn at random
   int crf = -1;              // as in VideoOptions
-  std::string encode_speed;  // likewise
+  std::string encode_speed;  // as in VideoOptions
   bool streamed = false;     // writes the video in pieces that can be read while it grows
   bool resume = false;       // goes on with what an interrupted run has left
   double state_every = 5;    // least number of seconds between two states
@@ -31,9 +31,9 @@ struct JobSpec {
 // shipped_model() does.
 std::filesystem::path model_path(const RunSettings& settings);
 
-// A video that streams, and whose request does not say how, is assumed to come from a model like
-// Self-Forcing: fills in that preset. block_given: `block` was asked for, which says how even if it is 0, the
-// whole clip at once.
+// If a video streams and its request does not say how it is made, it is assumed to come from a model like
+// Self-Forcing: fills in that preset. `block_given` says that `block` was asked for; even as 0, the whole
+// clip at once, it says how the video is made.
 void settle_stream(VideoRequest& request, bool block_given);
 
 }  // namespace tachy::jobs

@@ -33,7 +33,7 @@ std::optional<uint64_t> number_at(const std::string& name, size_t& at) {
   return value;
 }
 
-// The N of all STEM_N.mp4 and STEM_N.mp4.resume in the folder, in order; 1 stands for STEM itself.
+// Returns the N of all STEM_N.mp4 and STEM_N.mp4.resume in the folder, in order; 1 stands for STEM itself.
 std::set<int> numbers_there(const fs::path& first, const std::string& ending) {
   std::set<int> out;
   std::error_code ec;
@@ -109,7 +109,7 @@ class Starting {
     return start;
   }
 
-  // The first name that has a state of this very job and that no running process has claimed.
+  // Returns the first name that has a state of this very job and that no running process has claimed.
   std::optional<JobStart> interrupted() {
     for (const int n : numbers_there(job_.output, kState)) {
       std::optional<ClaimedOutput> claimed = ClaimedOutput::attempt(nth_name(job_.output, n));

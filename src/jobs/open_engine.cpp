@@ -9,7 +9,7 @@
 namespace tachy::jobs {
 namespace {
 
-// The kind of device that an earlier run used, in order to repeat or resume it.
+// Returns the kind of device that an earlier run used, in order to repeat or resume it.
 std::string device_again(const std::string& from, const std::string& kind) {
   std::string why;
   check(kind == "cpu" || gpu_there(&why), ErrorCode::unsupported,

@@ -160,7 +160,7 @@ RunSettings read_settings(const std::string& path) {
     text = file.extension() == ".json"
                ? naming("`from`", [&] { return read_text_file(file, kMostSettingsBytes); })
                : read_comment(file);
-  // A comment of another program's video is not for us.
+  // The comment in another program's video does not hold settings of ours.
   check(!text.empty() && (file.extension() == ".json" || text[0] == '{'), ErrorCode::invalid_argument,
         "`from`: {} has no settings of a run in it", path);
   RunSettings s = naming("`from`", [&] { return settings_of_json(parse_json_text(text, path), path); });

@@ -25,11 +25,11 @@ struct RunSettings {
   std::map<std::string, std::string> parts;
   std::string device;                       // the device it runs on: "cpu" or "cuda"; "": not known
   std::map<std::string, InputFile> inputs;  // under the names of request_inputs()
-  Environment environment;                  // of the run that the settings were read from,
-  Encoding encoding;                        // and how its frames were encoded
+  Environment environment;                  // the environment of the run that the settings were read from
+  Encoding encoding;                        // how that run's frames were encoded
 };
 
-// The hash of an input file; throws not_found if it cannot be read.
+// Returns the hash of an input file; throws not_found if it cannot be read.
 std::string sha256_of(const std::string& path, const std::string& input);
 
 // Reads the files into the request. If the settings were read `from` an earlier run, throws for a file that
@@ -43,9 +43,9 @@ std::string difference(const nlohmann::json& earlier, const nlohmann::json& now)
 
 nlohmann::json to_json(const RunSettings& settings);
 
-// Reads what to_json made, which may hold anything by now; files keep the paths in it. `from`: where the JSON
-// lay, for messages. Throws corrupt or invalid_argument naming the key; the caller adds whose settings they
-// are.
+// Reads JSON that to_json made and that may have been changed in any way since; files keep the paths in it.
+// `from` says where the JSON lay, for messages. Throws corrupt or invalid_argument naming the key; the caller
+// adds whose settings they are.
 RunSettings settings_of_json(const nlohmann::json& settings, const std::string& from);
 
 // Reads a .json beside an output, the video itself or a saved state. Throws corrupt or invalid_argument

@@ -13,10 +13,10 @@ struct Encoding {
   // "mp4" or "webm"; empty for other formats, which have no such choice, and if nothing was stated.
   std::string format;
   int crf = -1;       // as in VideoOptions
-  std::string speed;  // likewise
+  std::string speed;  // as in VideoOptions
 };
 
-// The encoding that was given for an output, completed from the run that it repeats.
+// Returns the encoding that was given for an output, completed from the run that it repeats.
 Encoding encoding_of(const std::filesystem::path& output, int crf, const std::string& speed,
                      const Encoding& earlier);
 

@@ -15,7 +15,7 @@ void add_environment(nlohmann::json& settings, bool on_gpu);
 Environment environment_in(const nlohmann::json& settings);
 
 // Warns if an earlier run's environment differs from that of `settings`, which add_environment has completed;
-// each difference is told once in a process. who: "--from: cat.json".
+// each difference is told once in a process. `who` begins the warning: "--from: cat.json".
 void warn_of_environment(const std::string& who, const Environment& then, const nlohmann::json& settings);
 
 }  // namespace tachy::jobs

@@ -35,7 +35,7 @@ class SideFiles {
   std::vector<OutputLock> locks_;
 };
 
-// The comment that marks a preview, so that a later run recognises it.
+// Returns the comment that marks a preview, so that a later run recognises it.
 std::string preview_comment();
 
 }  // namespace tachy::jobs

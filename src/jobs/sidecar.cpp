@@ -59,7 +59,7 @@ json settings_inside(const fs::path& video) {
 }
 
 bool are_of(json settings, const fs::path& output) {
-  if (is_folder(output)) return true;  // they lie inside it
+  if (is_folder(output)) return true;  // the settings lie inside the folder
   const auto name = settings.find(kOutput);
   const bool named = name != settings.end();
   std::error_code ec;
@@ -67,7 +67,7 @@ bool are_of(json settings, const fs::path& output) {
   if (named && name->is_string() && fs::exists(output.parent_path() / name->get<std::string>(), ec))
     return false;
   settings.erase(kOutput);
-  // They were renamed together, or written by a version that did not note the output's name.
+  // The two files were renamed together, or were written by a version that did not note the output's name.
   if (settings == settings_inside(output)) return true;
   if (named) return false;
   for (const char* ending : kEndings) {
@@ -95,7 +95,7 @@ SettingsFile::Place SettingsFile::place_of(const fs::path& path) {
   check(!fs::is_directory(path, ec), ErrorCode::io, "{}: cannot write the settings of {}: this is a folder",
         path.string(), output_.string());
   const std::string text = text_of(path);
-  if (begun_) {  // the old video, which proved whose they are, has been replaced by now
+  if (begun_) {  // the old video, which proved whose settings these are, has been replaced by now
     const auto known = known_.find(path);
     return known != known_.end() && known->second == text ? Place::ours : Place::others;
   }

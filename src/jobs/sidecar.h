@@ -15,13 +15,13 @@ namespace tachy::jobs {
 // of this output.
 class SettingsFile {
  public:
-  // Throws io if there is no such name. taken: the other files that this run writes.
+  // Throws io if there is no such name. `taken` has the other files that this run writes.
   explicit SettingsFile(std::filesystem::path output, std::set<std::filesystem::path> taken = {});
   const std::filesystem::path& path() const { return path_; }
 
   // Writes all of the settings or nothing. A file that has taken the name in the meantime keeps it.
   void write(const nlohmann::json& settings);
-  // The preferred name: if it is not path(), another file has it.
+  // Returns the preferred name; if it is not path(), another file has it.
   std::filesystem::path first_name() const;
 
  private:
@@ -36,11 +36,11 @@ class SettingsFile {
   std::map<std::filesystem::path, std::string> known_;
 };
 
-// The settings as they are written beside the output: with its name, so that a later run knows whose they
-// are.
+// Returns the settings as they are written beside the output: its name is added, so that a later run knows
+// whose they are.
 nlohmann::json settings_beside(const std::filesystem::path& output, const nlohmann::json& settings);
 
-// The settings of an output that is complete (they are written last), or null.
+// Returns the settings of an output that is complete (they are written last), or null.
 nlohmann::json finished_settings(const std::filesystem::path& output);
 
 }  // namespace tachy::jobs

@@ -116,8 +116,8 @@ std::optional<RunState> StateFile::load() {
   return std::move(saved.state);
 }
 
-// The last step of a clip or window is saved unless the run was short: its frames may take long, too. Step 0
-// lies between two windows. With 0 seconds every step is saved, whatever that costs.
+// The last step of a clip or window is saved unless the run was short, because decoding may take long, too.
+// Step 0 lies between two windows. With 0 seconds every step is saved, whatever the cost.
 bool StateFile::due(const RunStateView& state) const {
   if (state.step == 0) return true;
   const bool final = state.step == state.steps;

@@ -18,18 +18,19 @@ namespace tachy::jobs {
 
 class StateFile {
  public:
-  // model: returns the model's fingerprint; called only if that is needed. cancel: ends a wait for the disk;
-  // may be null.
+  // `model` returns the model's fingerprint; it is called only if that is needed. `cancel` ends a wait for
+  // the disk; it may be null.
   StateFile(const std::filesystem::path& output, const nlohmann::json& settings, double every_seconds,
             std::function<std::string()> model, const std::atomic<bool>* cancel);
 
   static std::filesystem::path path_of(const std::filesystem::path& output);
-  // The output that a state file belongs to.
+  // Returns the output that a state file belongs to.
   static std::filesystem::path output_of(const std::filesystem::path& state_file);
 
   const std::filesystem::path& path() const { return path_; }
   bool exists() const;
-  // Throws io if a file that our runs did not write has one of its names: it would be lost.
+  // Throws io if a file that our runs did not write has one of the state's names: writing would destroy that
+  // file.
   void refuse_others() const;
 
   // Returns the state that an earlier run left, or nothing. Throws if that run had other settings, another
@@ -41,13 +42,13 @@ class StateFile {
     windows_.replay(width, height, frame);
   }
 
-  // Call these after each step and with each frame. A full disk costs the state, not the run; what was saved
-  // before stays.
+  // Call these after each step and with each frame. A full disk costs the state, not the run; a state that
+  // was saved before stays.
   void step(const RunStateView& state);
   void frame(RgbView frame);
   void remove();
 
-  // Where the run could resume: "step 3", "block 3", "step 3 of window 2 of 5", "window 2 of 5". Empty:
+  // Says where the run could resume: "step 3", "block 3", "step 3 of window 2 of 5", "window 2 of 5". Empty:
   // nowhere.
   std::string saved() const;
   // Returns words to add to the message that the run was stopped.

@@ -29,7 +29,7 @@ class WindowFiles {
   // Hands out the frames of all windows in order.
   void replay(int width, int height, const std::function<void(RgbView)>& frame) const;
 
-  // A file that has a window's name but is not one; "": there is none.
+  // Returns a file that has a window's name but is not one; "" if there is none.
   std::filesystem::path others() const;
 
   void frame(RgbView frame);  // a frame of the current window

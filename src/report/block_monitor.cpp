@@ -13,8 +13,8 @@
 namespace tachy {
 namespace {
 
-// The component that a range belongs to, according to its name, its kind and the range around it. The names
-// are those in the models' code.
+// Returns the component that a range belongs to, according to its name, its kind and the range around it. The
+// names are those in the models' code.
 BlockPart part_of(const ProfileEvent& e, BlockPart around) {
   const std::string_view name = e.name;
   if (around == BlockPart::decode) return e.kind == ProfileKind::output ? BlockPart::copy : around;
@@ -64,7 +64,7 @@ void enter(const ProfileEvent& e, Lane& lane, std::vector<BlockTime>& out) {
 }
 
 // Adds the encoding that other threads do meanwhile, and the time at which the first frame of a block was
-// there: both by the host's clock.
+// there, both by the host's clock.
 void add_from_host(const std::vector<ProfileEvent>& events, std::vector<BlockTime>& out) {
   struct Begun {
     int64_t first;

@@ -24,11 +24,12 @@ const char* block_part_name(BlockPart part);  // "attention", "feed-forward", â€
 struct BlockTime {
   int64_t first = 0;  // its first latent frame
   double whole_us = 0;
-  double first_frame_us = 0;  // time until its first frame was on the host; 0: no frame left
+  double first_frame_us = 0;  // time until its first frame was on the host; 0: no frame was handed out
   std::array<double, kBlockParts> parts_us{};
 };
 
-// Returns the times of all blocks that a profile holds completely; `device`: by the GPU's clock.
+// Returns the times of all blocks that a profile holds completely; with `device` the GPU's clock measured
+// them.
 std::vector<BlockTime> block_times(const std::vector<ProfileEvent>& events, bool device = false);
 
 // Statistics of `times` (not empty), in microseconds.
@@ -44,9 +45,9 @@ struct BlockRow {
   int64_t blocks = 0;
   bool device = false;
   TimeSummary us;
-  double share = 0;  // as a part of a block's mean
+  double share = 0;  // share of a block's mean time
 };
-// Empty if the profile holds no block.
+// Returns nothing if the profile holds no block.
 std::vector<BlockRow> block_rows(const std::vector<ProfileEvent>& events);
 std::string block_table(const std::vector<ProfileEvent>& events);  // for people; "" without blocks
 std::string block_json(const std::vector<ProfileEvent>& events);   // as a JSON list

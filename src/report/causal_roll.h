@@ -14,7 +14,7 @@ namespace tachy {
 
 // The inputs, on the host as float32.
 struct CausalInputs {
-  Tensor noise;           // [z, T, h, w] for the frames to come
+  Tensor noise;           // [z, T, h, w] for the frames that are made
   Tensor fresh;           // [steps - 1, z, T, h, w]: the noise added between steps; undefined with one step
   Tensor known;           // [z, n, h, w]: the first blocks' latents; may be undefined
   Tensor condition;       // [c, n + T, h, w], joined to the latents; undefined if the model has none
@@ -26,7 +26,7 @@ struct CausalInputs {
   SamplerConfig sampler;
   WanWindow window;
 
-  int64_t frames() const { return noise.dim(1); }  // frames to come
+  int64_t frames() const { return noise.dim(1); }  // number of frames that are made
   int64_t known_frames() const { return known.defined() ? known.dim(1) : 0; }
 };
 

@@ -10,7 +10,7 @@ VideoRequest example_request(const ModelBundle& m) {
   if (m.family->image == Given::needed)
     r.image = std::make_shared<Picture>(Picture{1, 1, std::vector<uint8_t>(3)});
   if (m.family->last_image == Given::needed) r.last_image = r.image;
-  if (m.audio_encoder) {  // as long as a window
+  if (m.audio_encoder) {  // the sound is as long as a window
     const auto samples = static_cast<size_t>(*r.window_frames) * kSpeechRate / 25;
     r.speech = std::make_shared<Speech>(Speech{std::vector<float>(samples + 1)});
     r.frames = r.window_frames;

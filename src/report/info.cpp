@@ -114,7 +114,7 @@ ModelInfo describe_file(const std::filesystem::path& path, std::vector<std::stri
   return info;
 }
 
-// The parts that the file needs but does not find; nothing for a folder.
+// Returns the parts that the file needs but does not find; nothing for a folder.
 std::vector<std::string> what_is_missing(const std::filesystem::path& path, const PartPaths& parts) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return {};

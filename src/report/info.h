@@ -26,7 +26,7 @@ struct ModelInfo {
   std::string path, kind, layout;
   std::vector<ComponentInfo> components;
   std::vector<std::pair<std::string, std::string>> defaults;  // defaults of generate's options
-  // For a single file: each part that it lacks to make a video, and why it was not found.
+  // Each part that a single file lacks to make a video, and why the part was not found.
   std::vector<std::string> missing;
 };
 

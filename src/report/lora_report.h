@@ -19,11 +19,11 @@ struct LoraReport {
   std::string hint, expert, expert_from;  // "high", "the word 'HIGH' in its name"
   struct Part {
     std::string name;
-    int64_t changed = 0;  // number of its tensors that change
+    int64_t changed = 0;  // number of the model's tensors that change
   };
   std::vector<Part> parts;
-  // |change| / |weights| (Frobenius, strength 1), over all tensors of a group that change. The length of the
-  // weights is estimated from a sample of their rows.
+  // The ratio |change| / |weights| (Frobenius, strength 1) over all tensors of a group that change. The
+  // length of the weights is estimated from a sample of their rows.
   struct Group {
     std::string name;  // "self-attention", "feed-forward"
     int64_t tensors = 0;
@@ -36,8 +36,8 @@ struct LoraReport {
   std::vector<Left> unmatched;
 };
 
-// `lora`: FILE[@high|@low|@both], as in VideoRequest::loras. Throws what opening either of them throws; if
-// nothing fits, that is a report like any other.
+// `lora` is FILE[@high|@low|@both], as in VideoRequest::loras. Throws what opening the file or the model
+// throws; if nothing fits, the report says so.
 LoraReport describe_lora(const std::string& lora, const std::filesystem::path& model, const PartPaths& parts);
 
 }  // namespace tachy

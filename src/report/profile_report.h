@@ -13,26 +13,27 @@ struct ProfileRow {
   std::string path;  // "denoise/step/transformer/block/feed-forward/up + gelu"
   ProfileKind kind;
   int64_t count = 0;
-  double total_us = 0, self_us = 0;  // self: not covered by ranges inside
+  double total_us = 0, self_us = 0;  // self_us is the time that no inner range covers
   double mean_us = 0, median_us = 0, p95_us = 0;
-  double share = 0;  // of the whole profile's time
+  double share = 0;  // share of the whole profile's time
   int depth() const;
   std::string name() const;
 };
 
 struct ProfileReport {
-  double wall_us = 0;            // from the first begin to the last end
+  double wall_us = 0;            // time from the first begin to the last end
   std::vector<ProfileRow> rows;  // parents before children, in order of first appearance
-  std::vector<std::pair<ProfileKind, double>> by_kind;  // self time, largest first
+  std::vector<std::pair<ProfileKind, double>> by_kind;  // the module's own time, largest first
 };
 
 // Summarises the host's ranges, or with `device` those that a GPU's clock timed (empty if there are none).
 ProfileReport summarise(const std::vector<ProfileEvent>& events, bool device = false);
-// Shows both, if there are both: the GPU's work, then what the host did meanwhile (mostly queueing).
+// Shows the tables of host and GPU, if there are both: the GPU's work first, then what the host did meanwhile
+// (mostly queueing).
 std::string profile_tables(const std::vector<ProfileEvent>& events);
 
 std::string profile_table(const ProfileReport& report);
-// `device`: empty, or the GPU's report, which is stored under "device".
+// `device` is empty, or the GPU's report, which is stored under "device".
 std::string profile_json(const ProfileReport& report, const ProfileReport& device = {});
 std::string chrome_trace(const std::vector<ProfileEvent>& events);
 

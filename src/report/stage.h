@@ -43,7 +43,8 @@ struct ModelBundle;
 struct StageRequest {
   std::string name;
   std::filesystem::path model;  // a component's folder (config.json and weights) or a whole model
-  // A model whose parts are open already, in place of `model`. expert: which of its transformers, 0 or 1.
+  // A model whose parts are open already, in place of `model`. `expert` says which of its transformers is
+  // meant, 0 or 1.
   const ModelBundle* opened = nullptr;
   int expert = 0;
   std::filesystem::path input;  // .safetensors
@@ -64,10 +65,10 @@ struct StageRequest {
   std::filesystem::path infinitetalk;
   // For transformer: diffusers or original; the default depends on the model's layout.
   std::optional<std::string> sinusoid;
-  // The dtype of products, f32 or bf16; on a GPU that of activations, f32, f16 or bf16. "": the level
+  // The dtype of products, f32 or bf16; on a GPU the dtype of activations, f32, f16 or bf16. "": the level
   // decides.
   std::string dtype;
-  // "cuda", "cuda:1", "auto": models run there; the other stages do not use a GPU.
+  // "cuda", "cuda:1", "auto": models run on this GPU; the other stages do not use it.
   std::string device = "cpu";
   bool pack_weights = true;
   std::string level = "safe";  // none, safe, aggressive, extreme (request/level.h)
@@ -77,7 +78,7 @@ struct StageRequest {
 
 std::vector<std::string> stage_names();
 
-// Writes request.out. Errors name the stage's tensors.
+// Runs the stage and writes request.out. Errors name the stage's tensors.
 void run_stage(const StageRequest& request);
 
 }  // namespace tachy

@@ -10,7 +10,7 @@
 namespace tachy {
 namespace {
 
-// speaker_masks: not 0 where a token of a latent frame belongs to the first speaker, the second speaker or
+// speaker_masks is not 0 where a token of a latent frame belongs to the first speaker, the second speaker or
 // the background.
 std::vector<uint8_t> clip_regions(const Tensor& x, const WanConfig& c, StageIo& io) {
   const Tensor masks = io.input("speaker_masks", 3, 3);

@@ -56,7 +56,7 @@ CausalInputs read(const WanConfig& c, StageIo& io) {
   return in;
 }
 
-// Returns the number of rows before the text's padding: rows at the end that are all zero.
+// Returns the number of rows before the text's padding, which are rows of zeros at the end.
 int64_t rows_before_zeros(const Tensor& text) {
   int64_t rows = text.dim(0);
   const auto zero = [&](int64_t row) {

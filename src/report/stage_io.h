@@ -15,7 +15,7 @@
 
 namespace tachy {
 
-// Owns the copies.
+// Owns the copies of the tensors that it hands out.
 class StageIo {
  public:
   explicit StageIo(const StageRequest& request);

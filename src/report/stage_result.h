@@ -1,4 +1,4 @@
-// Tells how a stage runs a model, and where its result is made.
+// Tells how a stage runs a model, and where the stage's result is made.
 #pragma once
 
 #include "base/field.h"
@@ -14,7 +14,7 @@ inline SingleRun stage_run(const StageRequest& request) {
   return {request.threads, request.device, request.level, request.dtype, request.cancel};
 }
 
-// Takes the part of the model that is already open, by take(model), or opens it with open(path) at `model`.
+// Takes the part by take(model) if the model is already open; otherwise opens it by open(path) at `model`.
 template <class Files, class Open, class Take>
 Files part_of(const StageRequest& request, const Open& open, const Take& take) {
   if (!request.opened) return naming("`model`", [&] { return open(request.model); });

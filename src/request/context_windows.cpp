@@ -10,7 +10,8 @@
 namespace tachy {
 namespace {
 
-// The bits of a step's number in reverse order, as a fraction: 0, 1/2, 1/4, 3/4, 1/8 … (van der Corput).
+// Returns the bits of a step's number in reverse order, as a fraction: 0, 1/2, 1/4, 3/4, 1/8 … (van der
+// Corput).
 double halving(int step) {
   double value = 0, bit = 0.5;
   for (auto rest = static_cast<unsigned>(step); rest != 0; rest >>= 1, bit /= 2)
@@ -76,7 +77,7 @@ std::vector<Window> uniform_windows(const WindowPlan& plan, int64_t clip, int st
   return out;
 }
 
-// torch.linspace(0, 1, count), which computes its second half from the end.
+// Computes a value of torch.linspace(0, 1, count), which counts down from the end in its second half.
 float ramp(int64_t i, int64_t count) {
   if (count == 1) return 0;
   const float step = 1.0f / static_cast<float>(count - 1);
@@ -176,7 +177,7 @@ void repeat_noise(const WindowPlan& plan, int64_t clip, int64_t z, std::span<flo
       const auto at = [&](int64_t i) {
         return noise.begin() + (channel * clip + i) * static_cast<int64_t>(frame);
       };
-      // A copy: with short windows this range overlaps the place that is written.
+      // This is a copy: with short windows the range overlaps the place that is written.
       const std::vector<float> before(at(first), at(first + count));
       for (int64_t i = 0; i < count; ++i) {
         const auto from = before.begin() + order[static_cast<size_t>(i)] * static_cast<int64_t>(frame);

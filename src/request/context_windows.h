@@ -38,17 +38,18 @@ using Window = std::vector<int64_t>;  // frames of the clip, in the window's ord
 // Returns the windows of one step (counted from 0). Each has plan.frames frames, unless the clip is shorter.
 std::vector<Window> windows_of(const WindowPlan& plan, int64_t clip, int step);
 
-// The weight of each frame of a window in the blend, before it is divided by the sum over all windows.
+// Returns the weight of each frame of a window in the blend, before it is divided by the sum over all
+// windows.
 std::vector<float> window_weights(const WindowPlan& plan, int64_t clip, std::span<const int64_t> window);
 
-// The factor for each frame of each window; the factors for one frame of the clip sum to 1. A frame that has
-// weight 0 in all its windows gets their mean.
+// Returns the factor for each frame of each window; the factors for one frame of the clip sum to 1. A frame
+// that has weight 0 in all its windows gets their mean.
 std::vector<std::vector<float>> blend_weights(const WindowPlan& plan, int64_t clip,
                                               std::span<const Window> windows);
 
-// FreeNoise: in noise [z, clip, h, w], the frames after the first window become copies of those before them,
-// shuffled one piece at a time, so that all windows begin alike. shuffled(n) returns a permutation of 0 … n -
-// 1.
+// Does what FreeNoise does: in noise [z, clip, h, w], the frames after the first window become copies of
+// those before them, shuffled one piece at a time, so that all windows begin alike. shuffled(n) returns a
+// permutation of 0 … n - 1.
 void repeat_noise(const WindowPlan& plan, int64_t clip, int64_t z, std::span<float> noise,
                   const std::function<std::vector<int64_t>(int64_t n)>& shuffled);
 

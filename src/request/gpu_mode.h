@@ -24,7 +24,8 @@ struct GpuMode {
   DType activation = DType::bf16;                // dtype of activations and of the products' operands
   DType residual = DType::f32;                   // dtype of the transformer's residual stream
   bool attention_int8 = false;                   // computes self-attention's products in 8 bits
-  Products products = Products::as_activations;  // for the transformer's blocks; tf32: for all layers
+  Products products = Products::as_activations;  // products of the transformer's blocks; tf32 is for all
+                                                 // layers
   bool graphs = true;                            // denoising steps are captured and replayed
   double step_cache = 0;
   bool operator==(const GpuMode&) const = default;
@@ -37,9 +38,9 @@ struct GpuLevel {
 };
 const std::vector<GpuLevel>& gpu_levels();  // under the names of levels()
 
-// dtype: f32, f16 or bf16 in place of the level's, or "". residual: f32, the same as dtype, or "". attention:
-// auto, bf16 or int8. math: auto, bf16, fp8, int8 or tf32. Throws invalid_argument or unsupported, naming
-// `level`, `dtype`, `residual`, `attention` or `math`. capability: the GPU's, if it is known. Below 8.0 there
+// `dtype` is f32, f16 or bf16 in place of the level's, or "". `residual` is f32, the same as dtype, or "".
+// `attention` is auto, bf16 or int8. `math` is auto, bf16, fp8, int8 or tf32. Throws invalid_argument or
+// unsupported, naming the argument (or `level`). `capability` is the GPU's, if it is known. Below 8.0 there
 // are no bf16 products: f16 is the default there, and bf16 is unsupported.
 GpuMode gpu_mode(std::string_view level, std::string_view dtype = {}, int capability = 80,
                  std::string_view residual = {}, std::string_view attention = "auto",

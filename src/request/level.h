@@ -31,7 +31,7 @@ struct Level {
   const char* means;
 };
 
-// none, safe, aggressive, extreme.
+// Returns the levels none, safe, aggressive and extreme.
 const std::vector<Level>& levels();
 Choices level_names();
 // Throws invalid_argument, naming `level` and the levels that exist.
@@ -39,7 +39,7 @@ const Level& find_level(std::string_view name);
 
 // Accepts "f32" or "bf16"; throws invalid_argument for others.
 Compute parse_compute(const std::string& dtype);
-// How a resolved request computes.
+// Returns the mode in which a resolved request computes.
 Mode mode_of(const VideoRequest& resolved);
 
 }  // namespace tachy

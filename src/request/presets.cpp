@@ -12,8 +12,8 @@ namespace {
 
 using enum ModelFamily;
 
-// Euler over linspace(1, 0, steps + 1) without its end, shifted. LightX2V's step_distill scheduler and
-// Wan2.2-Lightning's EulerScheduler both amount to this. The timesteps are fractional.
+// Euler's steps over linspace(1, 0, steps + 1) without its end, shifted. LightX2V's step_distill scheduler
+// and Wan2.2-Lightning's EulerScheduler both amount to this. The timesteps are fractional.
 PresetRow shifted_euler(std::vector<ModelFamily> fits, int steps, std::optional<double> second = {}) {
   return {.fits = std::move(fits),
           .sampler = "euler",
@@ -26,7 +26,7 @@ PresetRow shifted_euler(std::vector<ModelFamily> fits, int steps, std::optional<
           .lora_strength_2 = second};
 }
 
-// A row for a list of samplers/few_step.cpp.
+// Makes a row for a list of samplers/few_step.cpp.
 PresetRow listed(std::vector<ModelFamily> fits, const char* list, int steps, double shift, double strength,
                  std::optional<double> strength_2 = {}) {
   PresetRow row{std::move(fits), list, nullptr, steps, shift, 1, {}, strength, strength_2};

@@ -23,7 +23,7 @@ enum class ModelFamily {
   first_frame,           // Wan2.2-TI2V-5B
   text_experts,          // Wan2.2-T2V-A14B
   image_experts,         // Wan2.2-I2V-A14B
-  two_pictures_experts,  // likewise with a last picture, too
+  two_pictures_experts,  // Wan2.2-I2V-A14B with a last picture, too
   talking,               // Wan2.1-I2V with InfiniteTalk's audio branch
 };
 std::string_view family_text(ModelFamily family);  // "text-to-video models (Wan2.1-T2V)"
@@ -32,7 +32,7 @@ std::string_view family_text(ModelFamily family);  // "text-to-video models (Wan
 struct PresetRow {
   std::vector<ModelFamily> fits;
   const char* sampler;  // a sampler, or a few-step list
-  const char* grid;     // whose sigmas to use, if the sampler is not a list
+  const char* grid;     // the grid that gives the sigmas, if the sampler is not a list
   int steps;
   double shift;  // 1 if the list has sigmas of its own
   double guidance;
@@ -55,7 +55,7 @@ struct Preset {
 const std::vector<Preset>& presets();
 Choices preset_names();
 
-// The configuration of the sampler that a row stands for.
+// Returns the configuration of the sampler that a row stands for.
 SamplerConfig sampler_config(const PresetRow& row);
 
 }  // namespace tachy

@@ -42,13 +42,13 @@ struct VideoRequest {
   std::optional<int> width, height;  // pixels
   std::optional<int> frames;         // 4n + 1; with speech any number; left out: as long as the speech
   std::optional<double> fps;
-  // Of a distilled model (presets.h): fills in those of the next fields that are left out.
+  // The preset of a distilled model (presets.h), which fills in those of the next fields that are left out.
   std::optional<std::string> preset;
   std::optional<int> steps;
   std::optional<double> guidance;  // 1 or less: no guidance, one pass per step
-  // For the low-noise expert of a model that has two; `guidance` is then for the other one.
+  // The guidance of the low-noise expert, in a model that has two; `guidance` is then for the other one.
   std::optional<double> guidance_2;
-  std::optional<double> shift;          // of the flow schedule
+  std::optional<double> shift;          // shift of the flow schedule
   std::optional<std::string> sampler;   // unipc, euler, dpm++, dpm++_sde, lcm, or a few-step list's name
   std::optional<std::string> grid;      // diffusers, original, multitalk or wrapper
   std::optional<std::string> sinusoid;  // time path of diffusers or original; the model's layout decides
@@ -62,7 +62,7 @@ struct VideoRequest {
   // "stretch" to the video's size, as diffusers does, or "crop", which keeps the shape.
   std::string image_fit = "stretch";
   // How pictures are prepared for CLIP: as transformers' "processor" does, or as the "original" repository
-  // does; the model's layout decides.
+  // does; if this is left out, the model's layout decides.
   std::optional<std::string> clip_preparation;
   // For transformers with InfiniteTalk's audio branch: the speech, its weight (1: as in the model), the
   // number of frames that a window takes over from the one before it, and whose formulas and random draws to
@@ -81,37 +81,37 @@ struct VideoRequest {
   std::string recipe = "infinitetalk";
   // How far each frame's colours move towards the photo's, 0 to 1; left out: 1, or 0 with recipe wrapper.
   std::optional<double> color_correction;
-  std::string level = "safe";  // none, safe, aggressive or extreme: sets the defaults of the two below
+  std::string level = "safe";  // none, safe, aggressive or extreme: sets the defaults of dtype and step_cache
   // The dtype of products: f32, or bf16 where the CPU has instructions for it.
   std::optional<std::string> dtype;
-  std::optional<double> step_cache;  // reuse the model's output while it changes by less than this; 0: never
+  std::optional<double> step_cache;  // change below which the model's output is reused; 0: never
   // Optimisations to switch off, by name (ops/implementations.h): "fused-norms", "attention:cpu", or several
   // with commas.
   std::vector<std::string> without;
   std::optional<std::string> residual;  // on a GPU: the transformer's residual stream, f32 or as `dtype`
   std::string attention = "auto";       // products of self-attention: auto, bf16 or int8 (Hopper)
-  // For attention in 8 bits: auto uses it if there are so many keys that it is faster, all uses it always.
+  // For attention in 8 bits: auto uses it if there are so many keys that it is faster, all always uses it.
   std::string int8_keys = "auto";
   std::string math = "auto";      // products of the blocks' linear layers: auto, bf16, fp8, int8 or tf32
-  std::string vae_math = "auto";  // the VAE's convolutions: auto or activations (as those), or fp8
+  std::string vae_math = "auto";  // the VAE's convolutions: auto or activations (in their dtype), or fp8
   // Block-sparse self-attention: the share of all blocks of keys that a block of queries attends to; 0: off.
   std::optional<double> sparse_attention;
   std::optional<std::string> sparse_chooser;  // how these blocks are chosen: top-k or sliding-tile
-  std::optional<int> sparse_dense_steps;      // in this many first steps all keys are attended to
-  // For clips that are longer than the model's training clips (context_windows.h): none, static, uniform or
-  // looped; for speech, whose windows follow one another (talk_windows.h): infinitetalk or even. The counts
-  // are in video frames: the length of a window, its overlap with the next one, and the largest stride
-  // between its frames.
+  std::optional<int> sparse_dense_steps;      // number of first steps in which all keys are attended to
+  // How a clip that is longer than the model's training clips is divided (context_windows.h): none, static,
+  // uniform or looped; for speech, whose windows follow one another (talk_windows.h): infinitetalk or even.
+  // The counts are in video frames: the length of a window, its overlap with the next one, and the largest
+  // stride between its frames.
   std::string windows = "none";
   std::optional<int> window_frames;  // left out: the model's own number, 81 for Wan
   int window_overlap = 16, window_stride = 4;
   std::string window_mask = "linear";  // how windows are blended: linear or pyramid
-  // With windows: noise after the first window is that of the frames before it, shuffled.
+  // With windows, the noise after the first window is that of the frames before it, shuffled.
   std::string free_noise = "on";
   int riflex = 0;  // RIFLEx: slows this frequency of the time axis to less than one turn in the clip; 0: none
-  // Block by block (rollout.h), for models that were trained for it: the number of latent frames that are
-  // denoised at a time, and the number that each of them sees, including its own block. 0: the whole clip at
-  // once, and all frames.
+  // For models that were trained to make a video block by block (rollout.h): the number of latent frames that
+  // are denoised at a time, and the number that each of them sees, including its own block. 0 means the whole
+  // clip at once, and all frames.
   int block = 0, block_window = 0;
   // Adapters, in the order in which they are applied: "FILE[:strength][@high|@low|@both]", a file of any
   // trainer or a folder with one; @ says which of a model's two experts it is for.
@@ -123,7 +123,7 @@ struct VideoRequest {
 struct Progress {
   std::string stage;  // "text", "image-embeds", "speech", "image", "load", "denoise", "decode", "motion"
   int64_t done = 0, total = 0;  // over all windows
-  double elapsed_seconds = 0;   // in this stage, or in all windows so far
+  double elapsed_seconds = 0;   // time in this stage, or in all windows so far
   double eta_seconds = -1;      // for this stage, or for the rest of all windows; negative: not known yet
   // For a talking photo of several windows: their number and the current one, from 0; otherwise windows is 1.
   int64_t window = 0, windows = 1;
@@ -158,11 +158,11 @@ struct RunState {
 
 struct VideoCallbacks {
   std::function<void(const Progress&)> progress;
-  std::function<void(const RgbImage&, int64_t index)> frame;  // in order, as they are decoded
+  std::function<void(const RgbImage&, int64_t index)> frame;  // gets each frame in order
   std::function<void(const RgbImage&, int step)> preview;     // latents as small pictures side by side
   // The final latents of each window, [z, T, h, w].
   std::function<void(std::span<const float>, std::span<const int64_t> shape)> latents;
-  std::function<void(const RunStateView&)> state;  // after each step, and between windows
+  std::function<void(const RunStateView&)> state;  // called after each step, and between windows
   // Called after each stage, with the implementation that each op got. An op that the plan did not count is
   // marked so (OpPick::why).
   std::function<void(const std::string& stage, const std::vector<ops::OpPick>&)> picks;
@@ -174,8 +174,8 @@ struct StagePlan {
   std::string name;           // "text", "image-embeds", "speech", "image", "denoise", "decode", "motion"
   uint64_t mapped_bytes = 0;  // weights used where they lie in the file (page cache)
   uint64_t weight_bytes = 0;  // packed or widened copies, caches, tables
-  uint64_t part_bytes = 0;   // those bytes of it that belong to the model's parts, which other runs may share
-  uint64_t arena_bytes = 0;  // activations and library scratch
+  uint64_t part_bytes = 0;    // the part of weight_bytes that other runs may share
+  uint64_t arena_bytes = 0;   // activations and library scratch
   double flops = 0;
   double seconds = 0;  // predicted from a short measurement of this machine
   // On a GPU: `streamed` of the `blocks` blocks of block_bytes each lie in page-locked host memory and pass
@@ -215,7 +215,8 @@ struct VideoPlan {
   std::vector<StagePlan> stages;
   std::vector<RankPlan> ranks;  // empty: a single rank does everything
   uint64_t shared_bytes = 0;    // text embeddings and latents, held across stages
-  uint64_t peak_bytes = 0;      // exact: every Buffer and Arena at the worst moment; on a GPU those there
+  uint64_t peak_bytes = 0;      // exact: all Buffers and Arenas at the worst moment; on a GPU only those in
+                                // its memory
   uint64_t host_bytes = 0;      // on a GPU: page-locked host memory, at the worst moment
   uint64_t budget_bytes = 0;    // on a GPU: the limit for peak_bytes
   uint64_t graph_bytes = 0;     // on a GPU: set aside beside peak_bytes for the driver's graphs
@@ -224,7 +225,7 @@ struct VideoPlan {
   bool keeps = false;     // whether models, and the memory that steps need, stay for the next request
   double seconds = 0;
   std::vector<DroppedTokens> dropped_tokens;
-  std::vector<OptimisationState> optimisations;  // each with whether it is on
+  std::vector<OptimisationState> optimisations;  // all optimisations, whether on or off
 };
 
 // The request with nothing left out, after validation.
@@ -238,7 +239,7 @@ struct ResolvedRequest {
   int clip_pictures = 0;           // number of pictures that the model's image encoder will see
   std::vector<float> clip_pixels;  // those pictures, prepared by the Engine: [clip_pictures, 3, side, side]
   std::vector<float> speech;    // the audio encoder's input, which the Engine makes from the request's speech
-  std::vector<float> speech_2;  // likewise for the second speaker, as long as the first one's
+  std::vector<float> speech_2;  // the same for the second speaker, as long as the first one's
   // For two speakers, three masks one after the other: 1 where a token of a frame shows the first, the
   // second, or neither.
   std::vector<uint8_t> speaker_regions;

@@ -121,7 +121,8 @@ std::vector<RequestField> arithmetic_fields() {
        "default), aggressive (bf16) or extreme (bf16 and step cache; on a Hopper GPU also fp8); `tachyscope "
        "doctor` lists what each level turns on here",
        level_names()},
-      // The allowed values of these two depend on the device (gpu_mode.cpp, resolve_level in resolve.cpp).
+      // The allowed values of `dtype` and `residual` depend on the device (gpu_mode.cpp, resolve_level in
+      // resolve.cpp).
       {"dtype", "dtype", &R::dtype,
        "precision of matrix products, whatever the level says: f32, or bf16 where the CPU has instructions "
        "for it (faster, within about 1 %)"},
@@ -174,7 +175,7 @@ std::vector<RequestField> arithmetic_fields() {
 }
 
 template <class T>
-void fill(T&, const T&) {}  // it always has a value
+void fill(T&, const T&) {}  // a field that is not optional always has a value
 template <class T>
 void fill(std::optional<T>& member, const std::optional<T>& otherwise) {
   if (!member) member = otherwise;

@@ -19,11 +19,12 @@ struct SpeakerBox {
 // naming the field.
 void resolve_speakers(VideoRequest& request);
 
-// The places of the speakers of a resolved request in a picture of this size, if no masks are given: their
-// boxes, otherwise InfiniteTalk's two halves, each without a margin of 5 %.
+// Returns the places of the speakers of a resolved request in a picture of this size, if no masks are given:
+// their boxes, otherwise InfiniteTalk's two halves, each without a margin of 5 %.
 std::vector<SpeakerBox> speaker_boxes(const VideoRequest& request, int64_t width, int64_t height);
 
-// The samples that both sounds of a request take at 16 kHz: the number of the longer one, or the sum.
+// Returns the number of samples that both sounds of a request take at 16 kHz: that of the longer one, or the
+// sum.
 size_t spoken_samples(const VideoRequest& request);
 
 // Makes both sounds as long as they take together: adds silence after the shorter one, or while the other one

@@ -6,10 +6,10 @@
 namespace tachy {
 
 struct StepCacheConfig {
-  double threshold = 0;  // 0: off, holds nothing
+  double threshold = 0;  // 0: the cache is off and holds nothing
   bool coarse = false;   // the model multiplies in 8 bits
 
-  // The number of tensors of the latents' shape that a resumed run needs.
+  // Returns the number of tensors of the latents' shape that a resumed run needs.
   int state_tensors() const { return threshold <= 0 ? 0 : coarse ? 5 : 3; }
 };
 

@@ -4,7 +4,7 @@
 
 namespace tachy {
 
-// L <= F + D (n - 1) = F n - m (n - 1), so F >= (L + m (n - 1)) / n.
+// From L <= F + D (n - 1) = F n - m (n - 1) follows F >= (L + m (n - 1)) / n.
 TalkWindows even_windows(TalkWindows windows) {
   const int64_t n = windows.count();
   if (n == 0) return windows;

@@ -24,9 +24,10 @@ struct TalkWindows {
   }
   int64_t first(int64_t k) const { return k * stride(); }
   int64_t taken_over(int64_t k) const { return k == 0 ? 0 : motion; }
-  // All frames before it belong to earlier windows.
+  // Returns the window's first new frame: all frames before it belong to earlier windows.
   int64_t first_new(int64_t k) const { return first(k) + taken_over(k); }
-  // Rows that the last window needs after the end of speech, including those that its frames look ahead to.
+  // Returns the rows that the last window needs after the end of speech, including those that its frames look
+  // ahead to.
   int64_t rows_behind() const {
     const int64_t rows = first(count() - 1) + window - spoken + kLooksAhead;
     return count() > 1 && rows > 0 ? rows : 0;
@@ -34,8 +35,8 @@ struct TalkWindows {
   static constexpr int64_t kLooksAhead = 3;
 };
 
-// The shortest windows, of 4n + 1 frames, whose number is that of windows with at most `windows.window`
-// frames. This means less work, and none for frames that are cut off.
+// Finds the shortest windows, of 4n + 1 frames, that are as few as windows of at most `windows.window` frames
+// would be. They mean less work, and none for frames that are cut off.
 TalkWindows even_windows(TalkWindows windows);
 
 }  // namespace tachy

@@ -6,8 +6,8 @@
 
 namespace tachy {
 
-// Fills in sampler, step cache, sparse attention, sinusoid and precision, once all values are known. gpu: how
-// a GPU is to compute; null on the CPU.
+// Fills in sampler, step cache, sparse attention, sinusoid and precision, once all values are known. `gpu`
+// says how a GPU is to compute; it is null on the CPU.
 void read_values(const VideoRequest& values, const GpuMode* gpu, Resolved& out);
 
 }  // namespace tachy

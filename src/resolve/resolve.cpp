@@ -115,7 +115,7 @@ void resolve_sampler(const VideoRequest& given, VideoRequest& r) {
   take_from_list(*list, given, "shift", given.shift, r.shift, list->config.shift);
 }
 
-// r: the request with the model's defaults filled in.
+// `r` is the request with the model's defaults filled in.
 void resolve_guidance(const ModelBundle& model, const VideoRequest& given, VideoRequest& r) {
   if (model.experts() == 1) {
     require(!given.guidance_2,
@@ -128,8 +128,8 @@ void resolve_guidance(const ModelBundle& model, const VideoRequest& given, Video
   }
 }
 
-// Turns on what the level includes, unless the request says otherwise. gpu: the GPU's part of it; null on the
-// CPU.
+// Turns on what the level includes, unless the request says otherwise. `gpu` is the GPU's part of it, or null
+// on the CPU.
 void resolve_level(VideoRequest& r, const GpuMode* gpu) {
   require(r.int8_keys == "auto" || r.attention == "int8",
           "`int8_keys`: {} needs `attention` int8, but that is {}; leave it out, or set that, too",
@@ -163,14 +163,14 @@ void resolve_sparse(VideoRequest& r) {
   r.sparse_attention = r.sparse_attention.value_or(0);
   if (*r.sparse_attention == 0) return;
   if (!r.sparse_chooser) r.sparse_chooser = "top-k";
-  // The first steps settle where things are, so published methods keep some of them dense.
+  // The first steps settle where things are in the picture, so published methods keep some of them dense.
   if (!r.sparse_dense_steps) r.sparse_dense_steps = (*r.steps + 3) / 4;
 }
 
-// Works in latent frames. Throws invalid_argument if neighbours would share a whole window.
+// Returns the plan in latent frames. Throws invalid_argument if neighbours would share a whole window.
 WindowPlan window_plan(const VideoRequest& r, const ModelBundle& model) {
   WindowPlan out;
-  if (r.speech) return out;  // TalkWindows
+  if (r.speech) return out;  // windows of speech are planned in TalkWindows
   naming("`windows`", [&] { out.kind = parse_window_kind(r.windows); });
   if (out.kind == WindowKind::none) return out;
   naming("`window_mask`", [&] { out.mask = parse_window_mask(r.window_mask); });
@@ -194,8 +194,8 @@ Resolved resolve(const ModelBundle& model, const VideoRequest& given, const GpuM
         family.no_request ? family.no_request : "");
   r = given;
   apply_preset(model, r);
-  if (r.block > 0 && !r.guidance) r.guidance = 1.0;  // such models are trained for it
-  const bool shifted = r.shift.has_value();          // by the caller or the preset
+  if (r.block > 0 && !r.guidance) r.guidance = 1.0;  // such models are trained to need no guidance
+  const bool shifted = r.shift.has_value();          // whether the caller or the preset has set it
   fill_fields(r, model.defaults);
   const bool small = (*r.width == 832 && *r.height == 480) || (*r.width == 480 && *r.height == 832);
   if (!shifted && small && model.original && family.defaults.small_shift)

@@ -7,9 +7,8 @@
 
 namespace tachy {
 
-// Fills the request from the model's defaults and checks it.
-// Errors name the option, its value and what would work.
-// gpu: how a GPU is to compute; null on the CPU.
+// Fills the request from the model's defaults and checks it. Errors name the option, its value and what would
+// work. `gpu` says how a GPU is to compute; it is null on the CPU.
 Resolved resolve(const ModelBundle& model, const VideoRequest& request, const GpuMode* gpu = nullptr);
 
 }  // namespace tachy

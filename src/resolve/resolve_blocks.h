@@ -5,7 +5,7 @@
 
 namespace tachy {
 
-// out: resolved except for this.
+// `out` is a request that is otherwise resolved.
 void resolve_blocks(const ModelBundle& model, const VideoRequest& given, ResolvedRequest& out);
 
 }  // namespace tachy

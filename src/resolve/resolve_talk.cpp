@@ -9,7 +9,7 @@
 namespace tachy {
 namespace {
 
-constexpr double kFrameRate = 25;  // with which InfiniteTalk was trained
+constexpr double kFrameRate = 25;  // frames per second with which InfiniteTalk was trained
 constexpr int kMostFrames = 65536;
 
 void check_model(const ModelBundle& model, const VideoRequest& r) {

@@ -6,9 +6,9 @@
 
 namespace tachy {
 
-// given: as the caller made it; r: with the model's defaults; its frames and windows are settled here.
-// Without speech this does nothing, unless the model needs it. Throws invalid_argument, not_found or
-// unsupported, naming the field.
+// `given` is the request as the caller made it. `r` has the model's defaults; its frames and windows are
+// settled here. Without speech this does nothing, unless the model needs it. Throws invalid_argument,
+// not_found or unsupported, naming the field.
 TalkWindows resolve_talk(const ModelBundle& model, const VideoRequest& given, VideoRequest& r);
 
 }  // namespace tachy

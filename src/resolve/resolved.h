@@ -23,8 +23,8 @@ namespace tachy {
 // The inputs that are made from a request's pictures and sounds once the video's size is known. Reading them
 // is up to a front end (api/engine.cpp).
 struct MadeInputs {
-  std::shared_ptr<const Picture> image, last_image;  // in the video's size
-  std::vector<float> clip_pixels, speech, speech_2;  // as in ResolvedRequest, like the next one:
+  std::shared_ptr<const Picture> image, last_image;  // the pictures in the video's size
+  std::vector<float> clip_pixels, speech, speech_2;  // as in ResolvedRequest, like the next member
   std::vector<uint8_t> speaker_regions;
 };
 
@@ -34,9 +34,9 @@ struct Resolved : ResolvedRequest {
   WindowPlan windows;
   StepCacheConfig step_cache;
   std::optional<WanSparse> sparse;  // block-sparse self-attention
-  int dense_steps = 0;              // how many steps come before it
+  int dense_steps = 0;              // number of first steps without it
   std::optional<Sinusoid> sinusoid;
-  // How the device for which it was resolved computes it.
+  // The precision in which the device computes that the request was resolved for.
   Precision precision;
   Without without;
   bool graphs = false;  // on a GPU: steps may be captured
@@ -46,7 +46,7 @@ struct Resolved : ResolvedRequest {
     clip_pixels = std::move(made.clip_pixels), speech = std::move(made.speech);
     speech_2 = std::move(made.speech_2), speaker_regions = std::move(made.speaker_regions);
   }
-  // Returns guidance's number of branches in the steps that have most.
+  // Returns the number of guidance's branches in the steps that have the most.
   int64_t most_branches() const {
     size_t most = 1;
     for (const Branches& b : guidance) most = std::max(most, b.size());

@@ -18,7 +18,7 @@ std::string lower(std::string_view text) {
 
 bool is_address(const std::string& text) { return os::ipv4_address(text) || os::is_ipv6_address(text); }
 
-// "name", "name:8190", "[::1]", "[::1]:8190" → only the name; "" for anything else.
+// Turns "name", "name:8190", "[::1]" or "[::1]:8190" into the name alone; returns "" for anything else.
 std::string name_of(std::string_view host) {
   std::string_view name = host, port;
   if (host.starts_with("[")) {
@@ -52,7 +52,7 @@ bool is_token(std::string_view text) {
 }
 
 std::string random_token() {
-  std::random_device device;  // the system's, not a pseudo-random generator
+  std::random_device device;  // the system's generator, not a pseudo-random one
   std::string out;
   for (int i = 0; i < 4; ++i) out += fmt::format("{:08x}", static_cast<uint32_t>(device()));
   return out;
@@ -86,7 +86,7 @@ bool Access::host_allowed(std::string_view host) const {
   const std::string name = name_of(host);
   if (name.empty()) return false;
   if (is_loopback(name) || name == host_) return true;
-  // DNS rebinding needs a name: if there is an address, the visitor typed it.
+  // DNS rebinding needs a name: an address was typed by the visitor.
   return !loopback_ && (is_address(name) || name == machine_ || name == machine_ + ".local");
 }
 

@@ -22,11 +22,11 @@ std::string_view path_of(std::string_view target);  // without the query
 
 class Access {
  public:
-  // host: the address or name to listen on; token "": none is needed.
+  // `host` is the address or name to listen on; with an empty `token` none is needed.
   Access(std::string host, std::string token);
 
   bool host_allowed(std::string_view host) const;  // a Host header: name or name:port
-  static bool origin_allowed(std::string_view origin, std::string_view host);  // http(s)://HOST
+  static bool origin_allowed(std::string_view origin, std::string_view host);  // true for http(s)://HOST
   bool token_allowed(std::string_view token) const;  // takes the same time for any token
   const std::string& token() const { return token_; }
 

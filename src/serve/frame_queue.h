@@ -24,7 +24,7 @@ class FrameQueue {
     while (!frames_.empty() && frames_.front().block != frame.block) frames_.pop_front(), ++dropped_;
     frames_.push_back(std::move(frame));
   }
-  std::optional<QueuedFrame> pop() {  // the oldest
+  std::optional<QueuedFrame> pop() {  // returns the oldest frame
     const std::lock_guard lock(mutex_);
     if (frames_.empty()) return std::nullopt;
     QueuedFrame frame = std::move(frames_.front());

@@ -14,7 +14,7 @@ using nlohmann::json;
 
 std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
 
-// When a visitor reloads the page, the old connection may end after the new one has asked.
+// When a visitor reloads the page, the old connection may end only after the new one has asked for the world.
 constexpr std::chrono::milliseconds kSecondLook{400};
 
 constexpr const char* kBusy =
@@ -148,7 +148,7 @@ void HttpConnection::on_body(error_code error) {
   if (parser_->get().body().empty())
     return send(text_reply(http::status::bad_request, "text/plain", "The picture's file is empty.\n"));
   hub_.visitor->picture(std::move(parser_->get().body()));
-  // Whether it is a picture is reported through the socket, by the thread that decodes it.
+  // The thread that decodes the file reports through the socket whether it is a picture.
   send(json_reply(http::status::accepted, "{}"));
 }
 

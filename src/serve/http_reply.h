@@ -17,10 +17,10 @@ using TextReply = http::response<http::string_body>;
 using FileReply = http::response<http::file_body>;
 
 TextReply text_reply(http::status status, std::string_view type, std::string text);
-// One of our pages, with its "{{text}}" replaced.
+// Returns one of our pages, with its "{{text}}" replaced.
 TextReply page_reply(http::status status, std::string_view file, std::string_view text = "");
 TextReply json_reply(http::status status, const std::string& json);
-// The recording as a download; null if its file cannot be read any more.
+// Returns the recording as a download; null if its file cannot be read any more.
 std::shared_ptr<FileReply> file_reply(const RecordedFile& file);
 
 }  // namespace tachy::serve

@@ -20,7 +20,7 @@ struct Hub {
   const PageLimits& limits() const { return player.options().limits; }
   bool busy() const { return visitor != nullptr; }
 
-  int connections = 0;  // declared before io, which ends the last of them
+  int connections = 0;  // declared before io, whose end closes the last connections
   boost::asio::io_context io{1};
   SteeredWorld& world;
   Access access;

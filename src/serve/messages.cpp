@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// Beyond it JavaScript's numbers are no longer exact integers.
+// Beyond this limit JavaScript's numbers are no longer exact integers.
 constexpr uint64_t kMostStamp = uint64_t{1} << 53;
 
 json parse_object(std::string_view text) {

@@ -60,7 +60,8 @@ struct FrameHeader {
 };
 void append_header(const FrameHeader& header, std::vector<uint8_t>& out);
 
-// The first event of a visit: which inputs the model takes, and the key that identifies this visit's uploads.
+// The first event of a visit tells which inputs the model takes, and the key that identifies this visit's
+// uploads.
 nlohmann::json hello_event(const WorldInfo& info, double fps, const std::string& device,
                            const std::string& session, bool has_picture, const WorldStart& start);
 

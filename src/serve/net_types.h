@@ -1,5 +1,5 @@
-// Sockets and timers of the server's io_context. Asio's usual names are types that take any kind of executor,
-// whose code is a quarter of what this folder compiles to, and of the time that this takes. Private to
+// Sockets and timers of the server's io_context. Asio's usual names are types that take any kind of executor;
+// their code would be a quarter of what this folder compiles to, and of the compile time. Private to
 // src/serve.
 #pragma once
 

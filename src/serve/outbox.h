@@ -14,7 +14,7 @@ namespace tachy::serve {
 
 class Outbox {
  public:
-  // wake: is called when there is something to send, in any thread; it must not block.
+  // `wake` is called when there is something to send, in any thread; it must not block.
   Outbox(size_t most_events, std::function<void()> wake)
       : most_events_(most_events), wake_(std::move(wake)) {}
 
@@ -29,7 +29,7 @@ class Outbox {
     }
     wake_();
   }
-  // For news that later news replaces: it is left out while others wait.
+  // Queues news that later news replaces: it is left out while other events wait.
   void news(std::string text) {
     {
       const std::lock_guard lock(mutex_);

@@ -10,6 +10,6 @@ struct PageFile {
   std::string_view name, type, text;  // "main.js", "text/javascript; charset=utf-8", the content
 };
 
-const PageFile* find_page_file(std::string_view name);  // null if there is none
+const PageFile* find_page_file(std::string_view name);  // null if there is no such file
 
 }  // namespace tachy::serve

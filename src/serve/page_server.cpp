@@ -18,7 +18,7 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-constexpr std::chrono::milliseconds kLook{50};  // between checks of the flag that a signal handler sets
+constexpr std::chrono::milliseconds kLook{50};  // between two checks of the flag that a signal handler sets
 
 PageOptions checked(PageOptions o) {
   check_options(o);
@@ -67,7 +67,7 @@ struct PageServer::State {
     acceptor.async_accept([this](error_code error, Socket socket) {
       if (error == asio::error::operation_aborted) return;
       if (!error) {
-        accept();  // first, so that an error in this connection does not end accepting
+        accept();  // called first, so that an error in this connection does not end accepting
         if (hub.connections < hub.limits().connections)
           std::make_shared<HttpConnection>(hub, std::move(socket))->run();
         return;
@@ -115,7 +115,7 @@ void PageServer::run(const std::atomic<bool>* cancel) {
       state_->hub.io.run();
       return;
     } catch (const std::exception& e) {
-      warn("page: {}", e.what());  // from one connection, which is dropped; the others go on
+      warn("page: {}", e.what());  // the error is from one connection, which is dropped; the others go on
     }
 }
 

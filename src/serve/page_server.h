@@ -25,13 +25,13 @@ struct PageOptions {
   PlayerOptions play;
 };
 
-// Throws invalid_argument; PageServer calls this, too.
+// Throws invalid_argument for a wrong option; PageServer calls this, too.
 void check_options(const PageOptions& options);
 
 class PageServer {
  public:
   // Listens from here on. Throws invalid_argument for a wrong option, and io (with the system's reason) if it
-  // cannot listen.
+  // cannot listen there.
   PageServer(SteeredWorld& world, const PageOptions& options);
   ~PageServer();
   PageServer(const PageServer&) = delete;

@@ -48,7 +48,8 @@ void WorldPlayer::finish_recording() {
   });
 }
 
-// The world waits for another start. If an order interrupted a block, that is not an error for the visitor.
+// After an error the world waits for another start. If an order interrupted a block, that is not an error for
+// the visitor.
 void WorldPlayer::failed(const std::exception& error) {
   Play& p = *play_;
   const bool was = std::exchange(p.running, false);
@@ -61,7 +62,7 @@ void WorldPlayer::failed(const std::exception& error) {
   finish_recording();  // keeps the frames so far
   if (cancelled) return say_state("stopped");
   std::string text = error.what();
-  std::erase(text, '`');  // a visitor does not know about fields
+  std::erase(text, '`');  // field names in backticks mean nothing to a visitor
   say_state("error", text, std::string(ours ? to_string(ours->code()) : "internal"));
 }
 

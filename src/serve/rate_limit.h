@@ -13,7 +13,7 @@ class RateLimit {
   RateLimit(double rate, double most, Clock::time_point now)
       : rate_(rate), most_(most), tokens_(most), at_(now) {}
 
-  // Takes a token that is there or will be; returns how long to wait for it.
+  // Takes a token that is there or will come; returns how long to wait for it.
   Clock::duration take(Clock::time_point now) {
     if (now > at_) {
       tokens_ = std::min(most_, tokens_ + rate_ * std::chrono::duration<double>(now - at_).count());

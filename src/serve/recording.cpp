@@ -38,7 +38,7 @@ Recording::Recording(int width, int height, double fps, int64_t most_frames, con
     : folder_(make_folder()), most_frames_(most_frames), file_(std::make_shared<RecordedFile>()) {
   file_->id = random_token();
   file_->path = folder_ / "world.mp4";
-  // If a signal ends the process, they are removed in this order.
+  // If a signal ends the process, file and folder are removed in this order.
   note_temporary(file_->path.native());
   note_temporary(folder_.native());
   writer_ = std::make_unique<BackgroundWriter>(

@@ -41,7 +41,7 @@ class RecordingShelf {
   std::shared_ptr<const RecordedFile> file_;
 };
 
-// Belongs to one thread. If it is not finished, it leaves nothing.
+// A recording belongs to one thread. If it is not finished, it leaves nothing.
 class Recording {
  public:
   Recording(int width, int height, double fps, int64_t most_frames, const std::atomic<bool>* cancel);
@@ -49,7 +49,7 @@ class Recording {
   bool full() const { return frames_ >= most_frames_; }
   int64_t frames() const { return frames_; }
   void write(RgbView frame);
-  std::shared_ptr<const RecordedFile> finish();  // call once; null if no frame came
+  std::shared_ptr<const RecordedFile> finish();  // call it once; null if no frame came
 
  private:
   std::filesystem::path folder_;

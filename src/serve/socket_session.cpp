@@ -15,7 +15,7 @@ namespace websocket = beast::websocket;
 using boost::asio::ip::tcp;
 using nlohmann::json;
 
-constexpr int kSendBuffer = 256 << 10;  // of the system: bytes in it cannot be taken back
+constexpr int kSendBuffer = 256 << 10;  // the system's buffer: bytes in it cannot be taken back
 
 }  // namespace
 
@@ -80,7 +80,7 @@ void SocketSession::read_later(Clock::duration wait) {
 }
 
 void SocketSession::on_read(error_code error) {
-  if (error) {  // closed, lost, or a message that is too long (Beast has answered 1009)
+  if (error) {  // the socket was closed or lost, or a message is too long (Beast has answered 1009)
     leave();
     return;
   }
@@ -128,8 +128,8 @@ void SocketSession::picture(std::vector<uint8_t> file) {
   hub_.player.start({.seed = {}, .prompt = {}, .picture = std::move(file)});
 }
 
-// The number of frames that may be on their way: two blocks, because the page shows one while the next one
-// arrives.
+// Returns the number of frames that may be on their way: two blocks, because the page shows one while the
+// next one arrives.
 size_t SocketSession::window() const {
   const WorldInfo& info = hub_.world.info();
   return 2 * static_cast<size_t>(std::max<int64_t>({info.block_frames, info.first_block_frames, 1}));
@@ -195,7 +195,7 @@ void SocketSession::tick() {
     count_time(now);
   else if (now - ended_ > limits.farewell)
     return leave();
-  // If the network is lost, no socket is closed: this silence is how the page notices.
+  // If the network is lost, no socket is closed: the page notices it by this silence.
   if (ending_ == Ending::no && now - spoke_ >= limits.alive)
     spoke_ = now, outbox_->news(json_line(json{{"type", "alive"}}));
   const auto pause =

@@ -28,7 +28,7 @@ class SocketSession : public std::enable_shared_from_this<SocketSession> {
   SocketSession(Hub& hub, Socket socket);
   void run(Request request);
   bool is(std::string_view session) const { return !session.empty() && session == id_; }
-  void picture(std::vector<uint8_t> file);  // the next run begins with it
+  void picture(std::vector<uint8_t> file);  // the next run begins with this picture
   // Tells the reason, closes, and gives the world back. The code is the socket's (RFC 6455).
   void end(uint16_t code, const char* reason, const std::string& text);
 
@@ -46,12 +46,12 @@ class SocketSession : public std::enable_shared_from_this<SocketSession> {
   void tick();
   void count_time(Clock::time_point now);  // ends a visit in which something takes too long
   void close();
-  void leave();  // call once: the world is free again
+  void leave();  // call it once: the world is free again
   size_t window() const;
 
   Hub& hub_;
   const std::string id_;
-  // Without deflate: frames are compressed already.
+  // The socket does not deflate: frames are compressed already.
   boost::beast::websocket::stream<TcpStream, false> socket_;
   Timer ticks_, pause_;
   boost::beast::flat_buffer in_;
@@ -65,7 +65,7 @@ class SocketSession : public std::enable_shared_from_this<SocketSession> {
   std::string farewell_;
   boost::beast::websocket::close_reason reason_;
   uint64_t sent_ = 0;               // frames with smaller sequence numbers have been sent
-  std::deque<uint64_t> under_way_;  // sent, but not known to have arrived
+  std::deque<uint64_t> under_way_;  // frames that were sent but are not known to have arrived
   Clock::time_point active_, taken_, ended_, spoke_;
 };
 

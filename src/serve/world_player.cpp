@@ -172,7 +172,7 @@ void WorldPlayer::take_picture(const std::vector<uint8_t>& file) {
   RgbFrame fitted = crop_resize(whole.view(), info.width, info.height);
   play_->start.image =
       std::make_shared<const Picture>(Picture{fitted.width, fitted.height, std::move(fitted.rgb)});
-  play_->start.image_embeds = nullptr;  // they belong to another picture
+  play_->start.image_embeds = nullptr;  // the embeddings belong to another picture
 }
 
 void WorldPlayer::play_block() {
@@ -184,7 +184,7 @@ void WorldPlayer::play_block() {
     p.stamp = stamp_;
   }
   const auto begun = Clock::now();
-  ++p.blocks;  // also for an unfinished block: its frames do not belong to the next one
+  ++p.blocks;  // an unfinished block counts, too: its frames do not belong to the next one
   const WorldBlock block =
       world_.next_block([&](const RgbImage& image, int64_t index) { send(image, index); });
   stage_ = Stage::going;

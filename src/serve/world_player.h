@@ -25,7 +25,7 @@
 namespace tachy::serve {
 
 struct PlayerOptions {
-  double fps = 0;    // 0: the model's; blocks do not begin faster
+  double fps = 0;    // 0: the model's own rate; blocks do not begin faster than this
   WorldStart start;  // each visit begins with this
   int jpeg_quality = 85;
   PageLimits limits;
@@ -42,7 +42,7 @@ struct StartOrder {
 class WorldPlayer {
  public:
   WorldPlayer(SteeredWorld& world, PlayerOptions options, RecordingShelf& shelf);
-  ~WorldPlayer();  // stops the world and waits for that
+  ~WorldPlayer();  // stops the world and waits until it has stopped
   WorldPlayer(const WorldPlayer&) = delete;
   WorldPlayer& operator=(const WorldPlayer&) = delete;
 
@@ -53,8 +53,8 @@ class WorldPlayer {
   void act(const WorldAction& action, uint64_t stamp);  // takes effect from the next block on
   void record(bool on);
 
-  // May be called from any thread: whether a start has not reached the end of its first block yet, and
-  // whether there is a run at all.
+  // These may be called from any thread. They say whether a start has not reached the end of its first block
+  // yet, and whether there is a run at all.
   bool beginning() const { return stage_ == Stage::beginning; }
   bool running() const { return stage_ != Stage::still; }
   const PlayerOptions& options() const { return options_; }
@@ -97,7 +97,7 @@ class WorldPlayer {
   WorldAction held_;
   uint64_t stamp_ = 0;
 
-  // Used only by the world's thread.
+  // The state that only the world's thread uses.
   struct Play;
   std::unique_ptr<Play> play_;
   std::thread thread_;

@@ -9,7 +9,7 @@ const nn::AdapterSet& AdapterShelf::put(const Wanted& wanted, bool keeps, Stream
     set_->set_scales(scales, stream);
     return *set_;
   }
-  // If the next lines throw, half a set must not be taken for a whole one.
+  // If the next lines throw, half a set of adapters must not be taken for a whole one.
   set_.reset(), memory_.reset(), key_.clear();
   buffers_.rewind();
   if (!keeps) buffers_.clear();

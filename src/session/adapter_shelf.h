@@ -1,6 +1,6 @@
-// Here a session keeps the adapters that are added to one transformer's products. The next job's adapters
-// replace the last one's in the same memory: if their layers and ranks are the same, recorded steps stay
-// valid. If only the strengths differ, nothing but these is written.
+// The place where a session keeps the adapters that are added to one transformer's products. The next job's
+// adapters replace the last one's in the same memory: if their layers and ranks are the same, recorded steps
+// stay valid. If only the strengths differ, nothing else is written.
 #pragma once
 
 #include <memory>

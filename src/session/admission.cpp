@@ -10,7 +10,7 @@
 namespace tachy {
 
 std::shared_ptr<Admission> Admission::of(const cuda::Gpu* gpu, const DeviceMemory* memory) {
-  using Key = std::pair<int, const DeviceMemory*>;  // a GPU's index, or -1 and the device of tests
+  using Key = std::pair<int, const DeviceMemory*>;  // a GPU's index, or -1 and the test's device
   static std::mutex mutex;
   static std::map<Key, std::weak_ptr<Admission>> all;
   const Key key = gpu ? Key{gpu->info().index, nullptr} : Key{-1, memory};
@@ -21,7 +21,7 @@ std::shared_ptr<Admission> Admission::of(const cuda::Gpu* gpu, const DeviceMemor
   return there;
 }
 
-// Somebody's place in the line, which is given up however the waiting ends.
+// A waiter's place in the line, which is given up however the waiting ends.
 class Admission::InLine {
  public:
   explicit InLine(Admission& admission)
@@ -52,7 +52,7 @@ void Admission::wait_turn(Lock& lock, const Tenant& tenant, const std::atomic<bo
     if (!waited)
       log_topic("plan", "waiting with {} beside {} jobs, {} in line before", human_bytes(bytes),
                 tenants_.runs(), line_.size() - 1);
-    if (cancel)  // nobody notifies when it becomes true
+    if (cancel)  // nobody notifies a waiter when its flag becomes true
       changed_.wait_for(lock, std::chrono::milliseconds(50));
     else
       changed_.wait(lock);
@@ -67,7 +67,7 @@ Admission::Place Admission::enter(Lock& lock, const Wish& wish, const std::atomi
     const bool one = tenant.model->one_at_a_time();
     if ((!one || tenant.claims.empty()) && tenants_.make_room(wish)) return true;
     if (tenants_.runs() > 0) return false;
-    // Nothing is left that will end or can be dropped. The run fits alone, unless a world was opened while it
+    // Nothing is left that will end or can be dropped, so the run fits, unless a world was opened while it
     // waited.
     tenants_.check_alone(tenant, *wish.plan, &wish.claim);
     return true;

@@ -27,7 +27,7 @@ class Admission {
   using Lock = std::unique_lock<std::mutex>;
   using Place = std::list<Claim>::iterator;
 
-  // Returns the admission of a GPU, or of a device of tests, or, if both are null, of the host.
+  // Returns the admission of a GPU or of a test's device or, if both are null, of the host.
   static std::shared_ptr<Admission> of(const cuda::Gpu* gpu, const DeviceMemory* memory);
 
   // This lock guards all that tenants have, including their lists of claims and idle sessions.
@@ -54,7 +54,7 @@ class Admission {
   std::mutex mutex_;
   std::condition_variable changed_;
   Tenants tenants_;
-  std::list<std::monostate> line_;  // in order of arrival
+  std::list<std::monostate> line_;  // those who wait, in order of arrival
 };
 
 // A model's place among the models of its device, for as long as it is open.

@@ -10,14 +10,14 @@
 
 namespace tachy {
 
-inline constexpr uint64_t kGpuLibraryBytes = uint64_t{400} << 20;  // of cuBLASLt, cuDNN and kernels
+inline constexpr uint64_t kGpuLibraryBytes = uint64_t{400} << 20;  // memory of cuBLASLt, cuDNN and kernels
 
 struct Claim {
   // A job ends by itself, so others may wait for it. A world stays until somebody closes it, so nobody waits
-  // for that.
+  // for a world to end.
   enum class Of { plan, job, world };
 
-  uint64_t peak = 0;                  // at its worst moment, if it runs alone
+  uint64_t peak = 0;                  // bytes at its worst moment, if it runs alone
   uint64_t own = 0;                   // the share that no other job uses
   std::map<PartKey, uint64_t> parts;  // parts that it may hold, with their bytes
   uint64_t host = 0;                  // page-locked memory on the host
@@ -25,8 +25,8 @@ struct Claim {
   std::thread::id thread{};  // runs the job and its callbacks
 };
 
-// base: bytes that the plan counts in shared_bytes but the model holds once for all jobs (files that were
-// read).
+// `base` has the bytes that the plan counts in shared_bytes but that the model holds once for all jobs (files
+// that were read).
 Claim claim_of(const VideoPlan& plan, const Precision& precision, uint64_t base,
                Products vae = Products::as_activations);
 

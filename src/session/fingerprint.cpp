@@ -46,7 +46,7 @@ void add_file(Sha256& hash, const std::filesystem::path& path) {
 }
 
 // Adds the tokenizer's files, or the data of the tokenizer that the text encoder's file carries: otherwise
-// only samples of a large file count.
+// only samples of a large file would be hashed.
 void add_tokenizer(Sha256& hash, const ModelBundle& m) {
   std::error_code ignored;
   if (std::filesystem::is_regular_file(m.files.tokenizer, ignored)) return add_file(hash, m.files.tokenizer);

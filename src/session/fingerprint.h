@@ -1,7 +1,7 @@
 // Tells models apart by 64 hexadecimal digits: a SHA-256 over the parts' options, the tokenizer's files, and
-// the weight files. Weight files up to 8 MB are hashed whole; of larger ones the size, both ends and 64
-// samples between are. A resumed run must not continue with other weights; reading tens of gigabytes to make
-// sure would take longer than many runs.
+// the weight files. Weight files up to 8 MB are hashed whole; of larger ones only the size, both ends and 64
+// samples between them are hashed. A resumed run must not continue with other weights; reading tens of
+// gigabytes to make sure would take longer than many runs.
 #pragma once
 
 #include <span>
@@ -11,8 +11,8 @@
 
 namespace tachy {
 
-// Differs if a part's options, weights or tokenizer differ; the folder's name and place do not matter. With
-// adapters (VideoRequest::loras), it also differs if one of them is another file.
+// Differs between models if a part's options, weights or tokenizer differ; the folder's name and place do not
+// matter. With adapters (VideoRequest::loras), it also differs if one of them is another file.
 std::string fingerprint(const ModelBundle& model, std::span<const std::string> loras = {});
 
 }  // namespace tachy

@@ -20,15 +20,17 @@ struct ModelOptions {
   int threads = 0;  // 0: all that this process may use
   int ranks = 1;    // on the CPU: how many ranks divide a denoising pass and the threads
   WeightMode weights = WeightMode::automatic;
-  bool keep_loaded = false;    // for several requests in a row
+  bool keep_loaded = false;    // whether parts stay loaded, for several requests in a row
   std::string device = "cpu";  // "cpu", "cuda", "cuda:N", or "auto": a GPU if there is one
   bool graphs = true;          // on a GPU: denoising steps are captured and replayed
-  bool arena = true;       // false: every intermediate is a separate allocation, for hunting memory errors
+  bool arena = true;       // false: every intermediate result is a separate allocation, for hunting memory
+                           // errors
   uint64_t max_vram = 0;   // on a GPU: bytes that all runs together may take there; 0: what is free
   std::string text_cache;  // a folder that keeps prompts' embeddings; empty: none
   bool verify_upload = false;  // on a GPU: compares the weights there with the files, which takes seconds
-  double idle_seconds = 600;   // after which an idle session is released; 0: at once; below 0: never
-  // For tests: a device's memory that lies on the host. The CPU computes as if its tensors lay on a device.
+  double idle_seconds = 600;   // seconds after which an idle session is released; 0: at once; below 0: never
+  // For tests: the memory of a device that is simulated on the host. The CPU computes as if its tensors lay
+  // on a device.
   std::shared_ptr<DeviceMemory> memory = nullptr;
 };
 
@@ -51,7 +53,7 @@ class Model {
   PartCache& parts() { return parts_; }
   nn::UploadCheck* upload_check() { return check_.get(); }  // null unless asked for
 
-  // This model's place among the models of its device (admission.h).
+  // Returns this model's place among the models of its device (admission.h).
   Tenancy& tenancy() { return *tenancy_; }
 
   // A GPU is opened once for each session or world that computes on it: an opened GPU is a queue with its own
@@ -60,11 +62,11 @@ class Model {
   // Returns an opened GPU that nobody else computes on: the first one, if nobody has taken it, or one that is
   // opened now. Null on the CPU.
   std::shared_ptr<cuda::Gpu> take_gpu();
-  // Where sessions without a GPU of their own keep their tensors; null: on the host.
+  // The memory in which sessions without a GPU of their own keep their tensors; null: the host's.
   DeviceMemory* memory() const { return gpu_ ? gpu_.get() : options_.memory.get(); }
 
-  uint64_t live_bytes() const;  // held on a GPU by all that this model has opened
-  // Whether only one session may compute at a time.
+  uint64_t live_bytes() const;  // bytes that all that this model has opened hold on a GPU
+  // Says whether only one session may compute at a time.
   bool one_at_a_time() const { return check_ != nullptr; }
 
   double flops_per_second(const Precision& precision);  // approximate rate of products
@@ -79,7 +81,7 @@ class Model {
   std::shared_ptr<cuda::Gpu> gpu_;  // outlives the loaded parts
   mutable std::mutex mutex_;
   std::vector<std::weak_ptr<cuda::Gpu>> gpus_;
-  std::weak_ptr<const void> first_taken_;  // owned by whoever computes on the first of them
+  std::weak_ptr<const void> first_taken_;  // owned by whoever computes on the first GPU
   std::vector<std::pair<Precision, double>> flops_per_second_;
   std::unique_ptr<nn::UploadCheck> check_;
   PartCache parts_;

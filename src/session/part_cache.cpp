@@ -31,7 +31,7 @@ PartCache::Handle PartCache::get(const PartKey& key, bool keep, const std::atomi
   try {
     made = load();
   } catch (...) {
-    finish();  // those who wait then try by themselves
+    finish();  // those who wait then try to load it themselves
     throw;
   }
   finish();
@@ -47,7 +47,7 @@ uint64_t PartCache::idle_bytes(const std::set<PartKey>& except) const {
 }
 
 void PartCache::drop_idle(const std::function<bool(const PartKey&)>& which) {
-  std::vector<Handle> dropped;  // released after the lock
+  std::vector<Handle> dropped;  // released after the lock is given up
   const std::lock_guard lock(mutex_);
   for (auto& [key, entry] : entries_)
     if (idle(entry) && which(key)) dropped.push_back(std::move(entry.kept)), entry.kept.reset();

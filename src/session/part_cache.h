@@ -21,8 +21,8 @@ struct PartKey {
   Compute compute = Compute::f32;
   Products products = Products::as_activations;
   bool joined = true;    // for transformers: Precision::joined
-  std::string adapters;  // merged into it (request_adapters.h)
-  // vae: the format in which the VAE's residual blocks multiply (session/vae_math.h).
+  std::string adapters;  // those that are merged into it (request_adapters.h)
+  // `vae` is the format in which the VAE's residual blocks multiply (session/vae_math.h).
   PartKey(Part which, const Precision& precision, std::string merged = {},
           Products vae = Products::as_activations)
       : part(which),
@@ -44,15 +44,15 @@ class PartCache {
   using Handle = std::shared_ptr<const LoadedPart>;
   using Load = std::function<Handle()>;
 
-  // keep: the part stays when nobody holds it any more. Throws what `load` throws, and cancelled if `cancel`
-  // becomes true while another thread loads.
+  // With `keep`, the part stays when nobody holds it any more. Throws what `load` throws, and cancelled if
+  // `cancel` becomes true while another thread loads.
   Handle get(const PartKey& key, bool keep, const std::atomic<bool>* cancel, const Load& load);
 
-  // Bytes of the parts that are kept and that nobody holds.
+  // Returns the bytes of the parts that are kept and that nobody holds.
   uint64_t idle_bytes(const std::set<PartKey>& except) const;
   void drop_idle(const std::function<bool(const PartKey&)>& which);
 
-  uint64_t held_bytes() const;  // held by all loaded parts
+  uint64_t held_bytes() const;  // bytes that all loaded parts hold
 
  private:
   struct Entry {

@@ -18,7 +18,7 @@ namespace tachy {
 
 enum class Part { text, image_encoder, audio_encoder, vae_encoder, transformer, transformer_2, vae_decoder };
 
-const char* part_name(Part part);   // "text encoder", "transformer_2"
+const char* part_name(Part part);   // for example "text encoder", "transformer_2"
 const char* load_range(Part part);  // in profiles: "load text encoder"
 const TensorSource& part_file(const ModelBundle& model, Part part);
 // With two experts, 0 is the high-noise one and 1 the low-noise one.
@@ -30,7 +30,7 @@ inline Precision audio_encoder_precision(const Precision& of_request) {
   return {.definitions = of_request.definitions};
 }
 
-// `streamed` of `blocks` equal blocks of block_bytes do not stay on the device but lie on the host.
+// Of `blocks` equal blocks of block_bytes each, `streamed` do not stay on the device but lie on the host.
 struct BlockPlan {
   int64_t blocks = 0, streamed = 0;
   uint64_t block_bytes = 0, host_bytes = 0;
@@ -39,11 +39,11 @@ struct BlockPlan {
 // Members that all loaded parts have.
 struct LoadedPart {
   LoadedPart();
-  std::shared_ptr<void> device;        // on a GPU: the one whose memory it lies in
+  std::shared_ptr<void> device;        // on a GPU: keeps the device whose memory it lies in
   std::shared_ptr<const void> memory;  // the Buffers of its weights, if the network does not own them
   uint64_t bytes = 0;                  // size of all its Buffers
   BlockPlan blocks;
-  // Identifies its files as they were before loading, if files on disk are named by it.
+  // Identifies the part's files as they were before loading, if files on disk are named by this fingerprint.
   std::string fingerprint;
   uint64_t serial;  // unique among the parts of this process: addresses may be reused
 };
@@ -63,8 +63,8 @@ enum class WeightMode { automatic, packed, mapped };
 // Reports how many blocks are loaded, and how many there are.
 using LoadProgress = std::function<void(int64_t done, int64_t total)>;
 
-// With a measuring arena these load nothing and only count. products: of the VAE's residual blocks, whatever
-// the stream says (session/vae_math.h).
+// With a measuring arena these load nothing and only count. `products` is how the VAE's residual blocks
+// multiply, whatever the stream says (session/vae_math.h).
 LoadedText load_text(const ModelBundle& model, Stream& stream, int64_t streamed = 0);
 LoadedImageEncoder load_image_encoder(const ModelBundle& model, Stream& stream);
 LoadedAudioEncoder load_audio_encoder(const ModelBundle& model, Stream& stream);
@@ -74,7 +74,7 @@ LoadedDit load_dit(const ModelBundle& model, int expert, WeightMode mode, Stream
                    int64_t streamed = 0, const LoadProgress& progress = {});
 LoadedVae load_vae(const ModelBundle& model, Stream& stream, Products products = Products::as_activations);
 
-// Options for load_part, which loads any of these.
+// Options for load_part, which loads any part.
 struct LoadHow {
   WeightMode weights = WeightMode::automatic;
   int64_t streamed = 0;

@@ -78,7 +78,7 @@ double cpu_products_per_second(ThreadPool& pool, const Precision& precision, con
         round(weight, scales, codes, kSize, s);
         ops::pack_scaled_gemm_weight(codes.tensor, packed.tensor, s);
       },
-      [&](Stream& s, int64_t count) {  // as nn/weight_scaled does
+      [&](Stream& s, int64_t count) {  // like nn/weight_scaled
         round(x, row_scales, rows, count, s);
         ops::scaled_gemm({.x = first(rows, count),
                           .x_scale = first(row_scales, count).view({count}),

@@ -8,7 +8,7 @@
 namespace tachy {
 
 // Returns the multiply-adds (times two) per second of a linear layer in that precision, measured within some
-// hundredths of a second. hooks: of the measure run before it.
+// hundredths of a second. `hooks` are for the measure run before it.
 double cpu_products_per_second(ThreadPool& pool, const Precision& precision, const Hooks& hooks = {});
 
 }  // namespace tachy

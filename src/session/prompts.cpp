@@ -12,7 +12,7 @@ namespace tachy {
 
 namespace {
 
-constexpr size_t kMostBytes = 500;  // of the text that a warning quotes
+constexpr size_t kMostBytes = 500;  // largest size of the text that a warning quotes
 
 // Returns the first word of a text, or its first characters if spaces do not separate words.
 std::string_view first_word(std::string_view text) {

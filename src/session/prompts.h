@@ -33,11 +33,12 @@ std::vector<int64_t> prompt_ids(const Tokenizer& tokenizer, const char* field, c
 // May be called from several threads.
 class PromptReader {
  public:
-  // cache_folder: the text cache's folder; empty: no cache. `model` outlives it.
+  // cache_folder is the text cache's folder, or empty for no cache. The `model` must outlive the reader.
   PromptReader(const ModelBundle& model, const std::string& cache_folder);
 
-  // gpu: where the text would be encoded; null: on the CPU. own_encoder: whether the model's own weights
-  // encode it, for which the text cache is; false if adapters change them.
+  // `gpu` is where the text would be encoded; null means on the CPU. own_encoder says whether the text is
+  // encoded with the model's own weights, to which the text cache is limited; it is false if adapters change
+  // them.
   Prompts read(const ResolvedRequest& request, const Precision& precision, cuda::Gpu* gpu,
                bool own_encoder = true);
   void release();  // frees the tokenizer until it is needed again

@@ -26,7 +26,7 @@ LoraMode parse_mode(const std::string& mode) {
   return mode == "runtime" ? LoraMode::runtime : LoraMode::automatic;
 }
 
-// Returns the layer's name in the registry: its weight's name without the ending.
+// Returns the layer's name in the registry, which is its weight's name without the ending.
 std::string layer_of(const std::string& tensor) { return tensor.substr(0, tensor.rfind('.')); }
 
 // Says whether a product of the model can take the change: it must be a pair for a matrix, and nothing else.
@@ -62,7 +62,7 @@ void report(const LoraSpec& lora, const AdapterMatch& match, bool strict) {
        match.layers, text);
 }
 
-// Includes size and time: another file under the same path is another adapter.
+// Includes size and time: a changed file under the same path is another adapter.
 std::string file_key(const AdapterFile& file, Sha256& changes) {
   std::string key = fmt::format("{}, {}", file.path.string(), changes.hex());
   for (const auto& mapped : file.source->files())

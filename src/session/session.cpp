@@ -145,7 +145,7 @@ PartCache::Handle Session::load(Part part) {
   if (measuring()) return out;
   if (gpu_) {
     out->device = gpu_;
-    gpu_->synchronize();  // from here on any queue may read it
+    gpu_->synchronize();  // from here on any queue may read the part
   }
   if (check) check->verify(part_name(part), part_file(model(), part), "after loading");
   return out;

@@ -26,7 +26,7 @@ class Session {
  public:
   enum class Kind { measuring, computing };
 
-  // gpu: the session's own, or null.
+  // `gpu` is the session's own one, or null.
   Session(Model& model, std::shared_ptr<cuda::Gpu> gpu, Kind kind);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -37,22 +37,23 @@ class Session {
     Products vae = Products::as_activations;  // products of the VAE's residual blocks
     Placement placement;
     bool graphs = false;                        // on a GPU: steps may be captured
-    const VideoCallbacks* callbacks = nullptr;  // from here on only for computing sessions
+    const VideoCallbacks* callbacks = nullptr;  // this member and the next ones are only for computing
+                                                // sessions
     Profiler* profiler = nullptr;
     const VideoPlan* plan = nullptr;
     const RequestAdapters* adapters = nullptr;  // null: the job uses none
   };
   void begin(const Setup& setup);
-  // Returns what the stage took; a computing session does not measure it.
+  // Returns the memory that the stage took; a computing session does not measure it.
   StagePlan run(const Stage& stage, Job& job);
   void end(bool well) noexcept;  // ends a job; one that failed leaves nothing behind
 
   Stream& stream() { return stream_; }
   bool measuring() const { return kind_ == Kind::measuring; }
-  // The model, with the job's adapters merged in.
+  // Returns the model, with the job's adapters merged in.
   const ModelBundle& model() const { return setup_.adapters ? setup_.adapters->model : model_.bundle(); }
   const RequestAdapters* adapters() const { return setup_.adapters; }
-  // Null if there is no cache, or if an adapter has changed the text encoder.
+  // Returns null if there is no cache, or if an adapter has changed the text encoder.
   const TextCache* text_cache() const {
     return merged_into(Part::text).empty() ? model_.prompts().cache() : nullptr;
   }
@@ -61,7 +62,7 @@ class Session {
   cuda::Gpu* gpu() const { return gpu_.get(); }
   const std::shared_ptr<cuda::Gpu>& shared_gpu() const { return gpu_; }
 
-  // Each of these loads the part if necessary. It is held until it is given back.
+  // Each of these loads the part if necessary. The session holds it until it is given back.
   const LoadedText& text() { return static_cast<const LoadedText&>(use(Part::text)); }
   const LoadedImageEncoder& image_encoder() {
     return static_cast<const LoadedImageEncoder&>(use(Part::image_encoder));
@@ -77,24 +78,24 @@ class Session {
   }
   const LoadedVae& vae_decoder() { return static_cast<const LoadedVae&>(use(Part::vae_decoder)); }
   // Tells that the part has done its work: if parts do not stay, it is released unless another session holds
-  // it, too. when: "after the last step", for example, in messages of `verify_upload`.
+  // it, too. `when` is for the messages of `verify_upload`, "after the last step" for example.
   void give_back(Part part, const char* when = nullptr);
-  // While it holds parts, those that are given back stay until the job ends, because the same stages come
-  // again. This changes nothing if parts stay for further jobs anyway.
+  // While the session holds parts, those that are given back stay until the job ends, because the same stages
+  // come again. This changes nothing if parts stay for further jobs anyway.
   void hold_parts(bool hold) { holds_ = hold && !setup_.placement.keeps; }
-  // The next stages repeat those before, at the same addresses if these stay.
+  // Announces that the next stages repeat the previous ones, at the same addresses if the tensors stay.
   void begin_again() { denoisers_[0].rewind(), denoisers_[1].rewind(), loop_.rewind(); }
-  uint64_t part_bytes() const;  // size of the parts it holds
+  uint64_t part_bytes() const;  // size of the parts that the session holds
 
-  // The place where a pass of this expert may be captured, and the shelves for its denoiser's tensors and the
-  // loop's; null: there is none.
+  // These return the place where a pass of this expert may be captured, and the shelves for its denoiser's
+  // tensors and the loop's; null: there is none.
   runtime::StepGraph* graph(int expert);
   BufferShelf* denoiser_shelf(int expert);
   BufferShelf* loop_shelf() { return keeps() ? &loop_ : nullptr; }
   // From here on the stream carries what the job adds to this expert's products.
   void add_adapters(int expert);
   void drop_adapters(int expert);
-  // The ranks that divide a denoising pass; null: one computes all of it.
+  // Returns the ranks that divide a denoising pass; null: a single one computes all of it.
   runtime::RankTeam* ranks() { return ranks_ ? &*ranks_ : nullptr; }
   uint64_t adapter_bytes(int expert) const { return adapters_.at(static_cast<size_t>(expert)).bytes(); }
 
@@ -122,7 +123,7 @@ class Session {
   Setup setup_;
   Arena between_{0};  // used between the stages, where no op runs
   Stream stream_;
-  uint64_t most_part_bytes_ = 0;  // in the current stage
+  uint64_t most_part_bytes_ = 0;  // largest size of the parts in the current stage
   bool holds_ = false;
   BlockPlan blocks_;
   std::map<Part, PartCache::Handle> held_;

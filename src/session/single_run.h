@@ -17,7 +17,7 @@ struct SingleRun {
   const std::atomic<bool>* cancel = nullptr;
 };
 
-// body(stream) runs twice: with a measuring stream, then for real.
+// Runs body(stream) twice: with a measuring stream, then for real.
 void run_planned(const SingleRun& how, const std::function<void(Stream&)>& body);
 
 }  // namespace tachy

@@ -35,9 +35,9 @@ struct Job {
   const Resolved& request;
   const Prompts& prompts;
   const Shared& shared;
-  const RunState* resume = nullptr;  // the run resumes after its steps
+  const RunState* resume = nullptr;  // the run goes on after the steps of this state
   NoiseSource* noise = nullptr;      // for a computing session
-  TalkProgress* progress = nullptr;  // likewise, for a talking photo of several windows
+  TalkProgress* progress = nullptr;  // for a talking photo of several windows, in a computing session
   int64_t window = 0;                // for a talking photo: the current one
   int steps_reused = 0;
 };
@@ -46,9 +46,9 @@ class Stage {
  public:
   virtual ~Stage() = default;
   virtual const char* name() const = 0;
-  // Returns the bytes of weights that it may use where they lie in the file.
+  // Returns the bytes of weights that the stage may use where they lie in the file.
   virtual uint64_t mapped_bytes(const ModelBundle& model, const Job& job) const = 0;
-  // Returns the peak bytes of the Buffers that it held, including parts.
+  // Returns the peak bytes of the Buffers that the stage held, including parts.
   virtual uint64_t run(Job& job, Session& session) const = 0;
 };
 

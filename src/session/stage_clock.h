@@ -1,4 +1,5 @@
-// Tells the caller how far a stage is, and estimates from the time per step so far when it will be done.
+// Tells the caller how far a stage is, and estimates from the time per step so far when the stage will be
+// done.
 #pragma once
 
 #include "base/clock.h"
@@ -8,7 +9,7 @@ namespace tachy {
 
 class StageClock {
  public:
-  // callbacks may be null. already: steps that an earlier process did.
+  // `callbacks` may be null. `already` is the number of steps that an earlier process did.
   StageClock(const VideoCallbacks* callbacks, std::string stage, int64_t total, int64_t already = 0);
   void done(int64_t count);  // steps finished so far
 

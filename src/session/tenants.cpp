@@ -72,7 +72,7 @@ uint64_t Tenants::kept_by_worlds() const {
 uint64_t Tenants::device_room() const {
   const Model& first = *all_.front()->model;
   uint64_t room = StreamingMemory::of(first.memory())->free_bytes();
-  // Each queue of a GPU counts its own allocations; a device of tests counts for all.
+  // Each queue of a GPU counts its own allocations; a test's device counts those of all sessions.
   if (!first.gpu()) room += first.memory()->live_bytes();
   for (const Tenant* t : all_) room += t->model->live_bytes();
   return less(room, kept_by_worlds());
@@ -83,8 +83,8 @@ Budget Tenants::budget(const Tenant& t, uint64_t libraries) const {
                        t.model->gpu() ? t.model->gpu()->info().name : "it");
 }
 
-// Returns the planned budget, unless a world was opened since. Libraries may have been loaded by now, so what
-// they take is not subtracted twice.
+// Returns the planned budget, or a smaller one if a world was opened since. Libraries may have been loaded by
+// now, so what they take is not subtracted twice.
 Budget Tenants::budget_now(const Tenant& t, const VideoPlan& plan) const {
   if (any(Claim::Of::world))
     if (Budget now = budget(t, 0); now.bytes < plan.budget_bytes) return now;
@@ -150,20 +150,21 @@ bool Tenants::fits(const Wish& wish) {
   return host > UINT64_MAX - there.held || read + kept_by_worlds() + all <= host + there.held;
 }
 
-// own: bytes of the run's model, which `max_vram` may limit; all: bytes of all models on the device.
+// `own` has the bytes of the run's model, which `max_vram` may limit; `all` has those of all models on the
+// device.
 bool Tenants::fits_device(const Wish& wish, uint64_t own, uint64_t all, uint64_t pinned) {
   const uint64_t budget = budget_now(*wish.tenant, *wish.plan).bytes;
   if (own > budget) return false;
   if (runs() > 0 && pinned > less(room().host.bytes, kLibraryBytes)) return false;
   const bool worlds = any(Claim::Of::world);
   if (all_.size() == 1 && !worlds) return true;
-  // Libraries that are loaded by now may have been part of the free memory when the run was planned, so that
-  // figure counts, too.
+  // Libraries that are loaded by now may have been part of the free memory when the run was planned, so the
+  // figure of that time counts, too.
   const uint64_t there = device_room(), libraries = libraries_of(*wish.tenant, *wish.plan);
   return all <= std::max(budget, less(there, libraries)) && (!worlds || all <= there);
 }
 
-// Releases first what is of no use to this model's runs, then what its idle sessions keep, then the same of
+// Releases first what is of no use to this model's runs, then what its idle sessions keep, then both for
 // other models.
 bool Tenants::make_room(const Wish& wish) {
   const Tenant& own = *wish.tenant;
@@ -221,7 +222,7 @@ void Tenants::check_alone(const Tenant& t, const VideoPlan& plan, const Claim* c
         human_bytes(pinned), pinned, host.limit, human_bytes(host.bytes));
 }
 
-// The memory that the models already hold, including worlds, is taken already.
+// Memory that the models already hold, including their worlds, is not available.
 void Tenants::check_host_alone(const Tenant& t, const VideoPlan& plan, const Claim* claim) {
   const Room& there = room();
   uint64_t total = kept_by_worlds() + (claim ? alone(t, *claim) : plan.peak_bytes);

@@ -1,9 +1,9 @@
 // The models that are open on one device, and what they hold of its memory. This tells what a run may take
 // beside the others, whether it fits, and what is released for it if it does not.
 //
-// A run may take what is free and what these models hold already. Worlds stay, so what they hold is
-// subtracted. Runs are waited for. What idle sessions keep and loaded parts that nobody holds are released if
-// somebody needs the memory.
+// A run may take what is free and what these models already hold. The memory that worlds hold is subtracted,
+// since worlds stay. Runs end, so they are waited for. What idle sessions keep, and loaded parts that nobody
+// holds, are released if somebody needs the memory.
 //
 // Nothing here has a lock: the caller holds the lock of the device's Admission (admission.h).
 #pragma once
@@ -27,7 +27,7 @@ struct Tenant {
   };
 
   Model* model = nullptr;
-  std::list<Claim> claims;  // of all that plan, compute, or have a world open
+  std::list<Claim> claims;  // claims of everyone who plans, computes, or has a world open
   std::vector<Idle> idle;   // sessions without a job; the last one that became idle is at the end
 };
 
@@ -37,7 +37,7 @@ struct Wish {
   const VideoPlan* plan = nullptr;
   Precision precision;
   Claim claim;
-  bool session = false;    // whether it takes an idle session, one of this layout if there is one
+  bool session = false;    // whether it takes an idle session, if possible one of this layout
   Session::Layout layout;  // empty: any
 };
 
@@ -46,8 +46,8 @@ struct Budget {
   uint64_t bytes = 0;
   std::string why;
 };
-// free: what there is for all of a model's runs; max_vram: its limit for them, or 0; stays: how much of that
-// limit its open worlds hold; libraries: what a run takes beside its plan.
+// `free` is the memory for all of a model's runs. max_vram is the model's limit for them, or 0, and `stays`
+// is how much of that limit its open worlds hold. `libraries` is what a run takes beside its plan.
 Budget budget_within(uint64_t free, uint64_t max_vram, uint64_t stays, uint64_t libraries,
                      const std::string& device);
 
@@ -56,15 +56,15 @@ class Tenants {
   void add(Tenant& tenant) { all_.push_back(&tenant); }
   void remove(Tenant& tenant) { std::erase(all_, &tenant); }
 
-  // On a device other than the host: what all runs together may take there.
+  // Returns the memory that all runs together may take on a device other than the host.
   uint64_t device_room() const;
   Budget budget(const Tenant& tenant, uint64_t libraries) const;
 
   // Throws out_of_memory, with both numbers, if the run would not fit even if no other job ran. Without a
   // claim, it is not known what the run shares with worlds.
   void check_alone(const Tenant& tenant, const VideoPlan& plan, const Claim* claim);
-  // Says whether it may begin beside the runs that are under way. If not, everything that can be released for
-  // it has been.
+  // Says whether the run may begin beside those that are under way. If not, everything that can be released
+  // for it has been released.
   bool make_room(const Wish& wish);
   Session* best_idle(const Wish& wish) const;
 
@@ -74,10 +74,10 @@ class Tenants {
   const Tenant* computing_here() const;
 
  private:
-  // The host's memory. While jobs run, this stays as it was before, since what they hold is not free.
+  // The host's memory. While jobs run, the value from before them is kept, since what they hold is not free.
   struct Room {
     MemoryRoom host;
-    uint64_t held = 0;  // by these models
+    uint64_t held = 0;  // bytes that these models hold
   };
   const Room& room();
   Budget budget_now(const Tenant& tenant, const VideoPlan& plan) const;

@@ -20,13 +20,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kSampleBytes = 4096;
-constexpr uint64_t kHeaderRoom = 64 << 10;  // how much larger than its values a cached file may be
+constexpr uint64_t kHeaderRoom = 64 << 10;  // the number of bytes by which a cached file may be larger than
+                                            // its values
 
 std::span<const uint8_t> bytes_of(const void* data, size_t bytes) {
   return {static_cast<const uint8_t*>(data), bytes};
 }
 
-// Adds rows of a tensor that is made when it is read.
+// Adds the first, middle and last row of a tensor that is made when it is read.
 void add_rows(Sha256& hash, const TensorSource::Entry& entry) {
   hash.add(entry.derived->encoding());
   if (std::find(entry.dims.begin(), entry.dims.end(), 0) != entry.dims.end()) return;

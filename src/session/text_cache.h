@@ -19,12 +19,12 @@ namespace tachy {
 
 // Returns a SHA-256 over the text encoder's options, the size and modification time of each of its files, the
 // names, dtypes and shapes of all tensors, and the first, the middle and the last 4 KiB of each tensor (all
-// of it up to 12 KiB). For a tensor that is made when it is read, it takes its encoding and its first, middle
-// and last row. This takes some milliseconds for 11 GB. It does not notice other bytes that are changed
-// within a tensor by something that also restores the file's time.
+// of it up to 12 KiB). Of a tensor that is made when it is read, the encoding and the first, middle and last
+// row are hashed. This takes some milliseconds for 11 GB. It does not notice other bytes of a tensor that
+// were changed if the file's time was restored, too.
 std::string encoder_fingerprint(const ModelBundle& model);
 
-// Names this version and the program's size and time: another build may add in another order.
+// Names this version and the program's size and time: another build may add numbers in another order.
 std::string program_identity();
 
 class TextCache {
@@ -32,7 +32,7 @@ class TextCache {
   // Makes the folder if only its last part is missing. Throws io, naming `text_cache`, if that fails.
   explicit TextCache(std::filesystem::path folder);
 
-  // `how`: everything besides the model and the ids that the result depends on.
+  // `how` describes everything besides the model and the ids that the result depends on.
   struct Key {
     std::string encoder, how;
     std::vector<int64_t> ids;

@@ -8,8 +8,8 @@
 namespace tachy {
 namespace {
 
-// A level's residual blocks have as many channels going in as coming out, except for the first one. Some take
-// codes if these counts are multiples of 32 (wan_vae's Loader::in_codes).
+// A level's residual blocks have as many channels going in as coming out, except for the first one. Some
+// blocks take codes if these counts are multiples of 32 (wan_vae's Loader::in_codes).
 bool takes_codes(const VaeConfig& config) {
   return std::ranges::any_of(config.dim_mult, [&](int64_t times) {
     return config.base_dim * times % 32 == 0 || config.decoder_base_dim * times % 32 == 0;

@@ -1,6 +1,6 @@
-// The format in which the convolutions of the VAE's residual blocks multiply (`vae_math`): the activations'
-// format, which is auto, or e4m3 (models/wan_vae/codes_block.cpp), which no level chooses and `math` does not
-// turn on.
+// The format in which the convolutions of the VAE's residual blocks multiply (`vae_math`). It is the
+// activations' format ("auto" means this one, too), or e4m3 (models/wan_vae/codes_block.cpp), which no level
+// chooses and `math` does not turn on.
 #pragma once
 
 #include <string_view>
@@ -12,8 +12,8 @@
 namespace tachy {
 
 // Returns the products of this VAE in this precision. Throws invalid_argument for an unknown word or if the
-// precision does not allow it, and unsupported if the VAE or the GPU has no convolution for it. gpu: null on
-// the CPU.
+// precision does not allow it, and unsupported if the VAE or the GPU has no convolution for it. `gpu` is null
+// on the CPU.
 Products vae_products(std::string_view vae_math, const VaeConfig& config, const Precision& precision,
                       cuda::Gpu* gpu);
 

@@ -39,8 +39,8 @@ std::unique_ptr<CausalDenoiser> make_causal_denoiser(const Job& job, Session& se
   return std::make_unique<CausalDenoiser>(in, session.stream());
 }
 
-// Reports the state after each block but the last: a run that resumes there makes the keys and frames of the
-// finished blocks again.
+// Reports the state after each block except the last: a run that resumes there makes the keys and frames of
+// the finished blocks again.
 void report_blocks(const Job& job, Session& session, int64_t finished) {
   const VideoCallbacks* callbacks = session.callbacks();
   const Tensor& x = job.shared.latents;
@@ -67,10 +67,10 @@ uint64_t denoise_blocks(const Job& job, Session& session, const Sampler& sampler
                                     .graphs = session.graph(0) != nullptr},
                  stream);
   const auto show = [&](const Tensor& block) {
-    const Adapters* adapters = std::exchange(stream.adapters, nullptr);  // the transformer's
+    const Adapters* adapters = std::exchange(stream.adapters, nullptr);  // the transformer's adapters
     frames->decode(block, callbacks ? callbacks->frame : nullptr);
     stream.adapters = adapters;
-    frames->begin_block();  // the next one
+    frames->begin_block();  // begins the next block
   };
   const auto finished = [&](const Tensor& block, int64_t first) {
     const int64_t end = first + block.dim(1);

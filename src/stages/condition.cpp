@@ -8,7 +8,7 @@
 namespace tachy {
 namespace {
 
-// Puts the picture where the stream computes.
+// Copies the picture to where the stream computes.
 void put_picture(const Picture& picture, const Tensor& frame, Stream& stream) {
   check(frame.dim(0) == picture.height && frame.dim(1) == picture.width, ErrorCode::internal,
         "image: a picture of {}x{} for frames of {}x{}", picture.width, picture.height, frame.dim(1),
@@ -49,7 +49,7 @@ uint64_t encode_condition(const ModelBundle& model, const VaeEncoder& vae, const
   const bool whole = model.family->image_input == ImageInput::channels;
   const int64_t frames = whole ? r.clip_frames : 1, height = *r.request.height, width = *r.request.width;
   const ArenaScope scope(*stream.arena);
-  // Frames come in chunks; most are zeros, so one buffer is enough and only changes are written.
+  // Frames come in chunks. Most of them are zeros, so one buffer is enough and only changes are written.
   const Tensor chunk =
       stream.arena->f32({std::min<int64_t>(frames, VaeEncoder::kChunkFrames), height, width, 3});
   const auto source = [&](int64_t first, int64_t count) {

@@ -22,8 +22,8 @@ std::vector<float> pixels_of(const Picture& picture);
 // Returns the dims of the condition; empty if the request has no picture.
 std::vector<int64_t> condition_dims(const ModelBundle& model, const ResolvedRequest& request);
 
-// condition: the caller's storage with those dims. Pictures must have the video's size. Returns the bytes of
-// the VAE's state (held during the call).
+// `condition` is the caller's storage with those dims. Pictures must have the video's size. Returns the bytes
+// of the VAE's state (held during the call).
 uint64_t encode_condition(const ModelBundle& model, const VaeEncoder& vae, const ResolvedRequest& request,
                           const Tensor& condition, Stream& stream);
 

@@ -1,4 +1,4 @@
-// Decodes latents to frames as bytes: the decode stage's work, for others that have latents.
+// Decodes latents to frames as bytes: the work of the decode stage, for anybody who has latents.
 #pragma once
 
 #include "models/wan_vae/wan_vae.h"
@@ -9,8 +9,8 @@ namespace tachy {
 
 // Says which of a clip's frames are handed out: all, or, in a window of a longer video, those that are new.
 struct FramesOut {
-  int64_t skip = 0;             // how many frames at the beginning are not
-  int64_t first = 0;            // the number of the next one in the video
+  int64_t skip = 0;             // how many frames at the beginning are not handed out
+  int64_t first = 0;            // the number of the next frame in the video
   int64_t total = 0;            // how many frames the video has; 0: as many as the clip
   double color_correction = 0;  // how far the frames' colours are matched to those of `picture`
   // The colours of a picture. Frames are matched before they are kept or handed out.
@@ -18,8 +18,8 @@ struct FramesOut {
   Tensor tail = {};  // [n, H, W, 3] f32: keeps the clip's last frames; undefined: they are not kept
 };
 
-// latents: [z, T, h, w] f32 on the stream's device. Calls callbacks->frame for each frame in order and
-// reports to callbacks->progress ("decode", in frames); callbacks may be null. May be called in a measure
+// `latents` is [z, T, h, w] f32 on the stream's device. Calls callbacks->frame for each frame in order and
+// reports to callbacks->progress ("decode", in frames); `callbacks` may be null. May be called in a measure
 // run.
 void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* callbacks,
                    Stream& stream, const FramesOut& out = {});

@@ -15,7 +15,7 @@
 namespace tachy {
 namespace {
 
-// The denoising of one job.
+// Denoises the latents of one job.
 class Denoising {
  public:
   Denoising(Job& job, Session& session, AddToClip add)
@@ -41,8 +41,8 @@ class Denoising {
   const AddToClip add_;
   const Sampler& sampler_;
   const std::vector<int> part_of_step_;
-  uint64_t tables_ = 0;    // of the denoisers that were made and whose memory stays
-  uint64_t adapters_ = 0;  // of what is added to products, likewise
+  uint64_t tables_ = 0;    // bytes of the denoisers that were made and whose memory stays
+  uint64_t adapters_ = 0;  // bytes of the adapters that are added to products and stay
   uint64_t most_ = 0;
 };
 
@@ -115,7 +115,7 @@ uint64_t Denoising::run() {
   const TalkWindows& talk = job_.request.talk;
   const int first = job_.resume ? static_cast<int>(job_.resume->step) : 0;
   session_.transformer(part_of_step_.at(static_cast<size_t>(first)));
-  // The plan includes all that stays for later requests, whatever this one needs of it.
+  // The plan includes all that stays for later requests, even what this one does not need.
   for (int i = 0; i < model.experts() && session_.placement().keeps && session_.measuring(); ++i)
     session_.transformer(i);
   const ProfileRange range(session_.stream().hooks.profiler, "denoise", ProfileKind::group);

@@ -8,8 +8,8 @@
 
 namespace tachy {
 
-// Returns which of the model's transformers predicts at each step: 0; with two experts 0 for high noise, 1
-// for low.
+// Returns which of the model's transformers predicts at each step: always 0, or with two experts 0 for high
+// noise and 1 for low noise.
 std::vector<int> part_of_steps(const ModelBundle& model, const Schedule& schedule);
 
 }  // namespace tachy

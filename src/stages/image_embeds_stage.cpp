@@ -1,4 +1,4 @@
-// The image-embeds stage encodes the pictures, as the request has them prepared, into what the transformer's
+// The image-embeds stage encodes the pictures, prepared as the request asks, into what the transformer's
 // image branch attends to (models/clip_vision). If the request gives embeddings, this stage is not needed.
 #include "ops/elementwise/elementwise.h"
 #include "session/session.h"

@@ -1,6 +1,6 @@
 // The speech stage: the audio encoder turns what each speaker says into states for each frame of the video,
-// which the transformer's audio branch hears (models/wav2vec2). It computes in float32 whatever the request
-// computes in, as InfiniteTalk does.
+// which the transformer's audio branch hears (models/wav2vec2). As in InfiniteTalk it computes in float32,
+// whatever the request's dtype is.
 #include <algorithm>
 
 #include "models/wav2vec2/wav2vec2.h"
@@ -13,8 +13,8 @@
 namespace tachy {
 namespace {
 
-// After the last frame, speech runs backwards: row L + j is row L - 1 - j, or the first one if there are no
-// more.
+// Adds the rows after the last frame, in which speech runs backwards: row L + j is row L - 1 - j, or the
+// first one if there are no more.
 void fill_behind(const Tensor& states, int64_t frames) {
   const int64_t row = states.numel() / states.dim(0);
   auto* values = states.as<float>();
@@ -49,7 +49,7 @@ class SpeechStage final : public Stage {
   static void hear(const Wav2Vec2& model, const std::vector<float>& samples, const Tensor& states,
                    int64_t frames, Stream& stream) {
     const Tensor sound(const_cast<float*>(samples.data()), DType::f32,
-                       {static_cast<int64_t>(samples.size())});  // only read
+                       {static_cast<int64_t>(samples.size())});  // the samples are only read
     const Tensor own = states.slice(0, 0, frames);
     const ArenaScope scope(*stream.arena);
     const Tensor made = stream.memory ? stream.arena->f32({frames, states.dim(1), states.dim(2)}) : own;

@@ -10,7 +10,7 @@ namespace tachy {
 struct ClipInput;
 struct FramesOut;
 
-// Adds a course's inputs to the denoiser of a clip, besides those that every clip has.
+// Adds inputs to the denoiser of a clip that only this course has.
 using AddToClip = void (*)(const Job& job, ClipInput& clip);
 // Chooses the frames that a course hands out.
 using FramesOutOf = FramesOut (*)(const Job& job, Stream& stream);
@@ -20,10 +20,10 @@ std::unique_ptr<Stage> make_image_embeds_stage();
 std::unique_ptr<Stage> make_speech_stage();
 std::unique_ptr<Stage> make_image_stage();
 std::unique_ptr<Stage> make_denoise_stage(AddToClip add = nullptr);
-std::unique_ptr<Stage> make_decode_stage(FramesOutOf out = nullptr);  // null: all
+std::unique_ptr<Stage> make_decode_stage(FramesOutOf out = nullptr);  // null: all frames
 std::unique_ptr<Stage> make_motion_stage();
-// Replace denoise and decode if each block's frames are handed out with it: the first denoises and decodes
-// block by block, the second shows the latents.
+// These replace denoise and decode if each block's frames are handed out with it: the first one denoises and
+// decodes block by block, the second one shows the latents.
 std::unique_ptr<Stage> make_blocks_stage();
 std::unique_ptr<Stage> make_latents_stage();
 

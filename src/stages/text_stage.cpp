@@ -43,8 +43,8 @@ class TextStage final : public Stage {
     if (!known.empty()) return upload(known.data(), out, stream);
     encode_text(*encoder->model, ids, out, stream);
     if (!key || session.measuring()) return;
-    // If weights have changed since the key was made, or while the encoder used them, the key does not name
-    // them.
+    // If weights have changed since the key was made, or while the encoder used them, the key does not stand
+    // for these weights.
     if (key->encoder != encoder->fingerprint || key->encoder != encoder_fingerprint(session.model())) return;
     std::vector<float> values(static_cast<size_t>(out.numel()));
     download(out, values.data(), stream);
@@ -56,7 +56,7 @@ class TextStage final : public Stage {
 
 void encode_text(const Umt5Encoder& model, std::span<const int64_t> ids, const Tensor& text, Stream& stream) {
   const auto count = static_cast<int64_t>(ids.size());
-  const Tensor input(const_cast<int64_t*>(ids.data()), DType::i64, {1, count});  // only read
+  const Tensor input(const_cast<int64_t*>(ids.data()), DType::i64, {1, count});  // the ids are only read
   model.forward(input, {}, text.view({1, count, text.dim(1)}), stream);
   check(ops::all_finite(text, stream), ErrorCode::numerical,
         "text encoder: the result holds NaN or Inf: its weights are damaged");

@@ -21,7 +21,7 @@ void to_floats(std::span<const uint8_t> rgb, float* out) {
   for (size_t i = 0; i < rgb.size(); ++i) out[i] = 2.0f * (static_cast<float>(rgb[i]) / 255.0f) - 1.0f;
 }
 
-// Sets the VAE's products, whatever the level says about a transformer's.
+// Sets the VAE's products, whatever the level says about those of a transformer.
 void choose_products(Stream& stream, const std::string& vae_math, const VaeConfig& config) {
   stream.precision.products = vae_products(vae_math, config, stream.precision, stream.gpu);
 }

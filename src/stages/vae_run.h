@@ -25,7 +25,7 @@ struct VaeRunOptions {
 
 class VaeRun {
  public:
-  // model: a whole model's folder, or its VAE's. Throws not_found and the like, naming the path.
+  // `model` is a whole model's folder, or its VAE's. Errors, such as not_found, name the path.
   VaeRun(const std::filesystem::path& model, VaeRunOptions options);
   ~VaeRun();
 
@@ -39,11 +39,11 @@ class VaeRun {
     std::vector<float> values;
     std::vector<int64_t> shape;  // [z, T, h, w]
   };
-  // next fills in the next frame, [height, width, 3].
+  // Fills in the next frame, [height, width, 3].
   using NextFrame = std::function<void(std::span<uint8_t> rgb)>;
   Latents encode(const Clip& clip, const NextFrame& next) const;
 
-  // Throws invalid_argument for another shape, corrupt for NaN or Inf.
+  // Throws invalid_argument for another shape, and corrupt for NaN or Inf.
   void check_latents(std::span<const float> values, std::span<const int64_t> shape) const;
   using Frame = std::function<void(const RgbImage& image, int64_t index)>;
   void decode(std::span<const float> values, std::span<const int64_t> shape, const Frame& frame) const;

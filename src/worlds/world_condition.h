@@ -15,7 +15,8 @@ namespace tachy {
 // Returns T for a session of that many latent frames; 0: without end. For Wan 2.1's VAE: 30, of 117 frames.
 int64_t world_condition_frames(const VaeConfig& vae, int64_t latent_frames);
 
-// picture: [H, W, 3] in [-1, 1] on the host, not read in a measure run. Returns the bytes of the VAE's state.
+// `picture` is [H, W, 3] in [-1, 1] on the host, and is not read in a measure run. Returns the bytes of the
+// VAE's state.
 uint64_t encode_world_condition(const VaeEncoder& vae, const std::vector<float>& picture,
                                 const Tensor& channels, Stream& stream);
 

@@ -9,7 +9,8 @@
 namespace tachy {
 namespace {
 
-// Matrix-Game 2's configs and its programs' key tables; Self-Forcing's and CausVid's configs.
+// The values are from Matrix-Game 2's configs and its programs' key tables, and from Self-Forcing's and
+// CausVid's configs.
 std::vector<WorldConfig> published() {
   const auto game = [](const char* kind, std::vector<std::string> keys, int rest, bool mouse,
                        int64_t window) {

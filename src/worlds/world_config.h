@@ -1,6 +1,6 @@
-// The settings with which a world is made: Matrix-Game 2's published values by kind (universal, gta,
-// templerun), Self-Forcing's and CausVid's, or instead the values of "world" in the model's
-// generation_config.json.
+// The settings with which a world is made. These are the published values, for Matrix-Game 2 by kind
+// (universal, gta, templerun), for Self-Forcing and for CausVid; values of "world" in the model's
+// generation_config.json replace them.
 #pragma once
 
 #include <optional>
@@ -20,12 +20,13 @@ struct WorldConfig {
   int rest_key = -1;              // the key that is 1 while none is held; -1: there is none
   bool mouse = false;
   double mouse_step = 0;                   // the value that an arrow key stands for
-  std::vector<double> timesteps;           // 0 to 1000, before the shift; empty: `few_step`'s
+  std::vector<double> timesteps;           // 0 to 1000, before the shift; empty: `few_step` names the list
   std::string few_step;                    // a list of samplers/few_step.cpp
-  SamplerKind sampler = SamplerKind::lcm;  // for timesteps: lcm, which draws noise between steps, or euler
+  SamplerKind sampler = SamplerKind::lcm;  // for `timesteps`: lcm, which draws noise between steps, or euler
   double shift = 5;
   int64_t block = 3, first_block = 3;  // latent frames
-  // Latent frames, including the block's own; and how many first ones are kept.
+  // The latent frames that a block sees, including its own, and how many of the first frames are kept among
+  // them.
   int64_t window = 21, sinks = 0;
 
   bool steered() const { return !keys.empty() || mouse; }

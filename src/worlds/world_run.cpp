@@ -10,9 +10,9 @@
 
 namespace tachy {
 
-// Returns the part, from whoever has it, or loads it. stays: it is one of the parts that are kept for further
-// runs, if parts are kept at all. An encoder's memory is planned only for a start, so it is released after
-// the start.
+// Returns the part, loading it if nobody has it. `stays` says that it is one of the parts that are kept for
+// further runs, if parts are kept at all. An encoder's memory is planned only for a start, so it is released
+// after the start.
 template <class Network>
 std::shared_ptr<const Network> WorldRun::loaded(Part part, bool stays) {
   const auto load = [&]() -> PartCache::Handle {
@@ -22,7 +22,7 @@ std::shared_ptr<const Network> WorldRun::loaded(Part part, bool stays) {
                   {.weights = setup_.model->options().weights, .progress = {}, .vae = setup_.vae}, stream_);
     if (gpu_ && !stream_.measuring()) {
       made->device = gpu_;
-      gpu_->synchronize();  // from here on any queue may read it
+      gpu_->synchronize();  // from here on any queue may read the part
     }
     return made;
   };

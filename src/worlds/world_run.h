@@ -28,7 +28,7 @@ struct WorldInput {
 class WorldRun {
  public:
   struct Setup {
-    Model* model = nullptr;  // whose loaded parts it shares with all who compute on it
+    Model* model = nullptr;  // the model whose loaded parts it shares with all who compute on it
     const WorldConfig* config = nullptr;
     SamplerConfig sampler;
     int64_t longest = 0;                      // latent frames of a session; 0: no end
@@ -45,25 +45,26 @@ class WorldRun {
     return model.image_encoder ? model.clip.tokens() : 257;
   }
 
-  // gpu: the stream's, on which nobody else computes; null: on the CPU.
+  // `gpu` is the stream's, on which nobody else computes; it is null on the CPU.
   WorldRun(const Setup& setup, std::shared_ptr<cuda::Gpu> gpu, Stream& stream);
 
-  void begin(const WorldInput& input);  // from a picture or a prompt; prepares the session's first block
-  void rewind();                        // back to the first block of what began last
+  void begin(const WorldInput& input);  // begins with a picture or a prompt, and prepares the session's first
+                                        // block
+  void rewind();                        // goes back to the first block of the session that began last
   using Frame = BlockFrames::Frame;
-  // Sleeps until the last block is remembered. An action that is asked for after this takes effect at once.
+  // Sleeps until the last block is remembered. An action that is read after this takes effect at once.
   void settle() {
     if (frames_) frames_->settle();
   }
-  // Makes the next block; its frames are handed out before it is remembered, on a GPU while it is. noise:
-  // null to measure.
+  // Makes the next block. Its frames are handed out before it is remembered, on a GPU while it is remembered.
+  // `noise` is null in a measure run.
   void block(const WanScript& script, NoiseSource* noise, const Frame& frame);
-  // Latent frames that were made so far.
+  // Returns the number of latent frames that were made so far.
   int64_t latent_frames() const { return denoiser_ ? denoiser_->end() : 0; }
-  int64_t next_block_frames() const;  // latent frames of the next one
+  int64_t next_block_frames() const;  // latent frames of the next block
 
   uint64_t bytes() const { return most_; }    // size of its Buffers at their peak so far
-  std::map<PartKey, uint64_t> parts() const;  // held from start to end, with their bytes
+  std::map<PartKey, uint64_t> parts() const;  // parts that are held from start to end, with their bytes
 
  private:
   template <class Network>

@@ -76,7 +76,7 @@ void WorldSession::open(const Options& o) {
   tenancy.admission().settle(lock, *claim_);
 }
 
-// Measures the same walk without storage: what begins a session, then blocks until the window is full.
+// Measures a session's walk without storage: its beginning, then blocks until the window is full.
 void WorldSession::measure() {
   Arena arena;
   Stream stream = stream_;

@@ -19,9 +19,9 @@ class WorldSession {
     WorldChoices choices;
     std::string level = "safe", dtype, vae_math = "auto";
     std::vector<std::string> without;  // as in VideoRequest
-    int64_t longest_frames = 0;        // of the longest session, for the plan; 0: no end
+    int64_t longest_frames = 0;        // frames of the longest session, for the plan; 0: no end
     const std::atomic<bool>* cancel = nullptr;
-    std::function<void(std::span<const float>)> latents;  // as WorldRun::Setup's
+    std::function<void(std::span<const float>)> latents;  // as in WorldRun::Setup
   };
   // Waits if the world would not fit beside what computes on the device now. Throws out_of_memory before
   // anything is loaded.
@@ -45,12 +45,12 @@ class WorldSession {
   void start(const WorldInput& input, uint64_t seed);
   void reset();
   // From the next start or reset on, `profiler` receives each module's time, on a GPU also the device's times
-  // if it takes those (base/run_profiler.h); passes then run without graphs. Null: no profiler; the one
-  // before has then received everything.
+  // if it takes those (base/run_profiler.h); passes then run without graphs. With null there is no profiler
+  // any more; the previous one has received everything by then.
   void watch(Profiler* profiler);
 
   struct Action {
-    // As many values as the model has; asked for once the device can begin.
+    // These have as many values as the model takes. They are asked for once the device can begin.
     std::vector<float> keyboard, mouse;
   };
   struct Block {
@@ -58,12 +58,12 @@ class WorldSession {
   };
   Block next(const std::function<Action()>& action, const WorldRun::Frame& frame);
 
-  // Returns the bytes of all Buffers and of the arena at their peak so far: the plan's peak predicts this.
+  // Returns the bytes of all Buffers and of the arena at their peak so far, which the plan's peak predicts.
   uint64_t most_bytes() const { return run_ ? run_->bytes() + arena_bytes_ : 0; }
 
  private:
   struct Unopened {};
-  WorldSession(std::shared_ptr<Model> model, const Options& options, Unopened);  // only planned
+  WorldSession(std::shared_ptr<Model> model, const Options& options, Unopened);  // for planning only
   void measure();
   void open(const Options& options);
   void begin_again();

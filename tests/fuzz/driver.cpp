@@ -1,13 +1,15 @@
-// Runs LLVMFuzzerTestOneInput without libFuzzer, for compilers that lack it; takes its usual arguments:
+// Runs LLVMFuzzerTestOneInput without libFuzzer, for compilers that lack it. It takes libFuzzer's usual
+// arguments:
 //
 //   fuzz_x [-max_total_time=SECONDS] [-runs=N] [-seed=N] [-max_len=BYTES] [-artifact_prefix=DIR/]
 //          FILE_OR_FOLDER…
 //
-// Every file given is run once. With a time or a number of runs, mutants of them follow: a loop of byte,
-// block, number and splice mutations, that keeps an input when it reaches code that none before it reached.
-// Coverage comes from GCC's -fsanitize-coverage=trace-pc (a hash of edges); operands of comparisons are
-// remembered and pasted into inputs (trace-cmp), which is what gets magic numbers and lengths right. Without
-// that instrumentation it mutates blindly. The input in work is written to a file when the process dies.
+// Every file given is run once. With a time or a number of runs, mutants of these files follow: a loop
+// mutates bytes, blocks and numbers or splices two inputs, and keeps an input if it reaches code that none
+// before it reached. Coverage comes from GCC's -fsanitize-coverage=trace-pc (a hash of edges). Operands of
+// comparisons are remembered and pasted into inputs (trace-cmp), which gets magic numbers and lengths right.
+// Without that instrumentation the driver mutates blindly. If the process dies, it writes the current input
+// to a file.
 #include <signal.h>
 #include <unistd.h>
 
@@ -41,7 +43,7 @@ size_t g_operand_count = 0;
 const Bytes* g_current = nullptr;
 char g_artifact[4096];
 
-// Only what a signal handler may call.
+// Makes only calls that a signal handler may make.
 void save_current() {
   if (!g_current) return;
   FILE* out = std::fopen(g_artifact, "wb");
@@ -63,7 +65,7 @@ class Fuzzer {
  public:
   explicit Fuzzer(uint64_t seed) : random_(seed) {}
 
-  // Returns whether new code was reached.
+  // Runs the input; returns whether it reached new code.
   bool run(const Bytes& input) {
     std::memset(g_hits, 0, sizeof g_hits);
     g_previous = 0, g_operand_count = 0;
@@ -76,7 +78,7 @@ class Fuzzer {
     bool fresh = false;
     for (size_t i = 0; i < kMapSize; ++i) {
       if (g_hits[i] == 0) continue;
-      // 1, 2, 3, 4-7, 8-15, 16-31, 32-127, 128+: how often counts, roughly
+      // Counts are sorted roughly into 1, 2, 3, 4-7, 8-15, 16-31, 32-127, 128 and more.
       const uint8_t n = g_hits[i];
       const uint8_t bucket = n >= 128  ? 128
                              : n >= 32 ? 64
@@ -161,9 +163,9 @@ class Fuzzer {
         break;
       }
       case 7:
-        if (below(8) == 0) x.resize(at);  // truncated
+        if (below(8) == 0) x.resize(at);  // truncates the input
         break;
-      case 8: {  // another number in a text
+      case 8: {  // puts another number in a text
         const std::string number = below(3) == 0 ? "-1" : std::to_string(random_() >> below(64));
         paste(number.data(), number.size());
         break;
@@ -181,7 +183,8 @@ class Fuzzer {
 
 }  // namespace
 
-// Called by instrumented code; not instrumented itself (its own flags say so).
+// Instrumented code calls these functions, which are not instrumented themselves (their own flags see to
+// that).
 extern "C" {
 void __sanitizer_cov_trace_pc() {
   const auto pc = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
@@ -232,7 +235,7 @@ int main(int argc, char** argv) {
     else if (const char* v = value("-artifact_prefix="))
       prefix = v;
     else if (word.starts_with("-"))
-      continue;  // an option of libFuzzer's that has no meaning here
+      continue;  // the option is libFuzzer's and has no meaning here
     else if (fs::is_directory(word))
       for (const auto& item : fs::recursive_directory_iterator(word)) {
         if (item.is_regular_file()) files.push_back(item.path());

@@ -1,4 +1,5 @@
-// What the fuzz targets share: bytes as a file without touching a disk, and the contract that they check.
+// Parts that the fuzz targets share: bytes as a file without touching a disk, and the contract that they
+// check.
 //
 // The contract of every reader: whatever the bytes are, it returns or throws tachy::Error. Any other
 // exception, a signal, a sanitizer's report, a hang or memory out of proportion is a finding.

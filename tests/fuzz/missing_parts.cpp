@@ -1,5 +1,6 @@
-// Stand-ins for what fuzz_parts (CMakeLists.txt) calls in libraries that it does not link: the engine's version, the list of all ops,
-// which would need every op, and the name of a way to choose keys, which lies beside the op that it is for.
+// Replacements for functions that fuzz_parts (CMakeLists.txt) calls in libraries that it does not link. These
+// are the engine's version, the list of all ops, which would need every op, and the name of a way to choose
+// keys, which lies beside the op that it is for.
 #include "api/tachyscope.h"
 #include "models/wan/sparse.h"
 #include "ops/implementations.h"

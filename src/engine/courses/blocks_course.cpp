@@ -21,12 +21,12 @@ class BlocksCourse final : public Course {
     return out;
   }
 
-  // A block's steps are all finished or none, and the last block's frames have been handed out with it.
+  // A block's steps are all finished or none is, and the last block's frames have been handed out with it.
   StateCounts state_counts(const Resolved& r, const Shared& shared) const override {
     return {.what = "block", .all = shared.latents.dim(1) / r.request.block - 1};
   }
 
-  // A clip's pass is one graph, for which the libraries' share has room; these have several.
+  // A clip's pass is one graph, for which the libraries' share has room; blocks have several graphs.
   uint64_t graph_bytes(const Resolved& r, const WanConfig& dit) const override {
     const int64_t frames = r.latent_frames, given = r.request.block_window;
     return causal_graph_bytes(dit, {.frames = given > 0 ? std::min(given, frames) : frames}, r.request.block);

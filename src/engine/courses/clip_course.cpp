@@ -1,5 +1,5 @@
-// Makes the whole clip at once: text; for a picture image-embeds (if the model looks at it through CLIP) and
-// image; denoise; decode. A run that resumes after its last step has only the last one.
+// Makes the whole clip at once. The stages are text, for a picture image-embeds (if the model looks at it
+// through CLIP) and image, then denoise and decode. A run that resumes after its last step has only decode.
 #include "engine/courses/course.h"
 #include "stages/stages.h"
 

@@ -21,24 +21,24 @@ class Course {
   virtual ~Course() = default;
   virtual bool fits(const ResolvedRequest& request) const = 0;
 
-  // Adds values that live across its stages besides those that every course has.
+  // Adds values that live across the stages of this course besides those that every course has.
   virtual void add_shared(Shared&, const ResolvedRequest&, const ModelBundle&, nn::ParamStore&) const {}
   // Draws the values with which a run begins.
   virtual void draw(const Resolved& request, NoiseSource& noise, std::span<float> values) const;
-  // Walks over its stages once: for the plan in a measuring session, for the video in a computing one.
-  // Returns what each stage took; a computing session does not measure it.
+  // Walks over the course's stages once: for the plan in a measuring session, for the video in a computing
+  // one. Returns what each stage took; a computing session does not measure it.
   virtual std::vector<StagePlan> walk(Job& job, Session& session) const = 0;
   // Returns what the state of a run counts, from which another run may resume.
   virtual StateCounts state_counts(const Resolved& request, const Shared& shared) const;
 
-  // Whether the transformer stays while other stages run between its passes.
+  // Says whether the transformer stays while other stages run between its passes.
   virtual bool comes_again(const Resolved&) const { return false; }
   // Returns the bytes of the GPU's memory to set aside for graphs, beyond what the libraries' share has room
   // for.
   virtual uint64_t graph_bytes(const Resolved&, const WanConfig&) const { return 0; }
-  // Names a request that would fit if a plan does not; null: fewer frames, as many as fit.
+  // Names a request that would fit if a plan does not; null: the same one with as many frames as fit.
   virtual const char* would_fit() const { return nullptr; }
-  // Returns the name of its video for the error if ranks cannot divide its passes; null: they can.
+  // Returns the name of the course's video for the error if ranks cannot divide its passes; null: they can.
   virtual const char* undivided() const { return nullptr; }
 };
 
@@ -48,7 +48,7 @@ const Course& clip_course();
 const Course& talk_course();
 const Course& blocks_course();
 
-// Returns the stages of text, pictures and speech that the request needs: all that comes before the first
+// Returns the stages of text, pictures and speech that the request needs: all stages before the first
 // denoising.
 std::vector<std::unique_ptr<Stage>> stages_of_inputs(const Job& job);
 

@@ -15,7 +15,7 @@
 namespace tachy {
 namespace {
 
-// Adds what is said in a window, and the frames that it takes over: the photo's in the first one.
+// Adds what is said in a window, and the frames that it takes over; in the first window this is the photo.
 void add_speech(const Job& job, ClipInput& clip) {
   const TalkWindows& talk = job.request.talk;
   const Shared& shared = job.shared;
@@ -40,7 +40,7 @@ ops::LabStatistics colors_of(const Picture& picture, Stream& stream) {
   return out;
 }
 
-// Returns the frames of a window to hand out: those that are new in it, in the photo's colours.
+// Returns the frames of a window that are handed out: those that are new in it, in the photo's colours.
 FramesOut frames_out(const Job& job, Stream& stream) {
   const TalkWindows& talk = job.request.talk;
   const int64_t taken_over = talk.taken_over(job.window);
@@ -132,7 +132,7 @@ class TalkCourse final : public Course {
 
   void draw(const Resolved& r, NoiseSource& noise, std::span<float> values) const override {
     noise.draw(values);
-    if (r.request.recipe == "wrapper") noise.draw(values);  // the draw of its sampler itself is not used
+    if (r.request.recipe == "wrapper") noise.draw(values);  // its sampler's own draw is not used
   }
 
   std::vector<StagePlan> walk(Job& job, Session& session) const override {

@@ -1,4 +1,4 @@
-// An adapter's file: its names, its metadata, and what it makes of a model's weights.
+// Fuzzes an adapter's file: its names, its metadata, and what it makes of a model's weights.
 #include "../fuzz_input.h"
 #include "adapters/match.h"
 #include "adapters/merged.h"

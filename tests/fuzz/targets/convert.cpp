@@ -1,5 +1,6 @@
-// A transformer's file on its way into each form: it is planned, and written where that is little. Whatever the bytes are,
-// an error leaves nothing behind. The first byte of the input chooses the form.
+// Fuzzes the conversion of a transformer's file into each form: it is planned, and carried out if the output
+// is small. Whatever the bytes are, an error leaves nothing behind. The first byte of the input chooses the
+// form.
 #include "convert/convert.h"
 
 #include "../fuzz_input.h"

@@ -1,4 +1,4 @@
-// A .gguf file: its header, its tensors whatever their type, and the tokenizer among its keys.
+// Fuzzes a .gguf file: its header, its tensors of any type, and the tokenizer among its keys.
 #include "weights/gguf/gguf.h"
 
 #include "../fuzz_input.h"

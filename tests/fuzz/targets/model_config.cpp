@@ -1,5 +1,5 @@
-// The JSON files of a model folder, one at a time, the rest being those of the golden tiny model: the first
-// byte says which. Opens the model and fills in a request as `generate` and `info` do.
+// Fuzzes the JSON files of a model folder, one at a time; the other files are those of the golden tiny model.
+// The first byte chooses the file. Opens the model and fills in a request as `generate` and `info` do.
 #include "../fuzz_input.h"
 #include "catalog/model_bundle.h"
 #include "models/clip_vision/clip_preparation.h"
@@ -27,7 +27,7 @@ constexpr const char* kFiles[] = {"model/model_index.json",
                                   "original/generation_config.json"};
 constexpr size_t kCount = std::size(kFiles);
 
-// kCount copies of the model (links), each with one file that is the fuzzer's.
+// Holds kCount copies of the model (links), in each of which one file is the fuzzer's.
 struct Models {
   fuzz::MemoryFile file;
   fuzz::Folder folder;

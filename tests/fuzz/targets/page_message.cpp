@@ -1,5 +1,5 @@
-// What a visitor of a world's page says: a message of the socket, and the names, origins and queries of a request. The first byte
-// says which.
+// Fuzzes what a visitor of a world's page sends: a message of the socket, and the names, origins and queries
+// of a request. The first byte chooses between them.
 #include <cmath>
 
 #include "../fuzz_input.h"
@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   const serve::Access here("127.0.0.1", "abcdefgh"), everywhere("0.0.0.0", "abcdefgh");
-  // Whoever this machine alone lets in, all of its addresses let in, too.
+  // Any host that a page for this machine alone lets in must also be let in by a page on all addresses.
   if (here.host_allowed(text) && !everywhere.host_allowed(text)) std::abort();
   if (here.token_allowed(text) != (text == "abcdefgh")) std::abort();
   if (serve::Access::origin_allowed(text, "localhost") && text.size() < 16) std::abort();

@@ -1,4 +1,4 @@
-// The pickle inside a .pth, alone: deeper than mutations of a whole zip reach.
+// Fuzzes the pickle inside a .pth by itself, and so reaches deeper than mutations of a whole zip do.
 #include "../fuzz_input.h"
 #include "weights/torch/pickle_reader.h"
 

@@ -1,4 +1,4 @@
-// A prompt: cleaning, then both tokenizers. What cleaning returns, the tokenizers must take.
+// Fuzzes a prompt: cleaning, then both tokenizers. The tokenizers must accept what cleaning returns.
 #include "../fuzz_input.h"
 #include "text/clean_prompt.h"
 #include "text/tokenizer.h"

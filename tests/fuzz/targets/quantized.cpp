@@ -1,4 +1,5 @@
-// A .safetensors file whose weights are quantised: what of it opens is made, whatever its scales and JSON say.
+// Fuzzes a .safetensors file whose weights are quantised: if it opens, all values are made, whatever its
+// scales and JSON say.
 #include "../fuzz_input.h"
 #include "weights/names/rename.h"
 #include "weights/quantized/quantized_source.h"

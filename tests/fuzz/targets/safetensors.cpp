@@ -1,4 +1,4 @@
-// A .safetensors file, and the renaming of what is in it.
+// Fuzzes a .safetensors file, and the renaming of its tensors.
 #include "weights/safetensors.h"
 
 #include "../fuzz_input.h"

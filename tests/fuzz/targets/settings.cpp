@@ -1,5 +1,5 @@
-// The settings of an earlier run: a .json, inside a video or picture, or in the state that a run goes on from;
-// and tensors of latents and embeddings (the first byte says which).
+// Fuzzes the settings of an earlier run, from a .json, a video or picture, or the state that a run resumes
+// from; and tensors of latents and embeddings. The first byte chooses between them.
 #include "jobs/settings.h"
 
 #include <nlohmann/json.hpp>
@@ -10,7 +10,7 @@ using namespace tachy;
 
 namespace {
 
-// A name for the fuzzer's file with the extension that decides how it is read.
+// Gives the fuzzer's file a name with the extension that decides how it is read.
 std::string named(const fuzz::MemoryFile& file, const fuzz::Folder& folder, const char* name) {
   const auto path = folder.path() / name;
   std::filesystem::create_symlink(file.path(), path);
@@ -34,7 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       return;
     }
     const jobs::RunSettings s = jobs::read_settings(which == 0 ? json : which == 1 ? file.path() : state);
-    // What was read is written into the next run's output. (A text that is not UTF-8 cannot come from JSON.)
+    // The settings that were read are written into the next run's output. (A text that is not UTF-8 cannot
+    // come from JSON.)
     nlohmann::json next = jobs::to_json(s);
     jobs::add_encoding(next, s.encoding);
     (void)next.dump();

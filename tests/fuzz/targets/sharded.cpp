@@ -1,5 +1,5 @@
-// An index of shards and one shard: a 16-bit length, the index's JSON, then the bytes of "a.safetensors".
-// A second shard, "b.safetensors", is sound.
+// Fuzzes an index of shards and one shard: the input is a 16-bit length, the index's JSON, then the bytes of
+// "a.safetensors". A second shard, "b.safetensors", is sound.
 #include <fstream>
 
 #include "../fuzz_input.h"

@@ -1,4 +1,5 @@
-// A sound: container, decoder, another rate, and how loud it is. The first byte says which rate and in what pieces.
+// Fuzzes a sound: container, decoder, another rate, and loudness. The first byte chooses the rate and the
+// size of the pieces.
 #include <cmath>
 
 #include "../fuzz_input.h"
@@ -33,7 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 1) return 0;
   static fuzz::MemoryFile file;
   file.set(fuzz::view(data + 1, size - 1));
-  // 20 seconds at most: a few bytes of some codecs are hours of silence, which are right, but slow here.
+  // At most 20 seconds are read: a few bytes of some codecs are hours of silence, which are allowed, but slow
+  // here.
   fuzz::expect_error_or_result([&] { check_speech(read_sound(file.path(), {.max_seconds = 20}), data[0]); });
   return 0;
 }

@@ -1,4 +1,4 @@
-// A spiece.model, and a text through the tokenizer it makes.
+// Fuzzes a spiece.model, and encodes a text with the tokenizer that it makes.
 #include "../fuzz_input.h"
 #include "text/tokenizer.h"
 

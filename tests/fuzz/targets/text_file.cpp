@@ -1,5 +1,5 @@
-// Text that people write, in any encoding, and JSON in it. What is read is UTF-8 with lines that end in LF; what is
-// not is refused with a place that lies in the file.
+// Fuzzes text that people write, in any encoding, and JSON in it. The result is UTF-8 with lines that end in
+// LF; other input is refused with a place that lies in the file.
 #include "base/text_file.h"
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// A tokenizer.json, and a text through the tokenizer it makes.
+// Fuzzes a tokenizer.json, and encodes a text with the tokenizer that it makes.
 #include "../fuzz_input.h"
 #include "text/tokenizer.h"
 

@@ -1,4 +1,4 @@
-// A .pth file: zip directory, pickle, storages.
+// Fuzzes a .pth file: zip directory, pickle, storages.
 #include "weights/torch/torch_zip.h"
 
 #include "../fuzz_input.h"

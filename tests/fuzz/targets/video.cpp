@@ -1,5 +1,5 @@
-// A video: what its container says of its size and how it is turned, then its first frames. The part that is ours, and no codec, is
-// looked for: few frames, and small ones.
+// Fuzzes a video: the size and the turn that its container states, then its first frames. Bugs are sought in
+// our own code, not in codecs, so the frames are few and small.
 #include "../fuzz_input.h"
 #include "media/metadata.h"
 #include "media/video/video_reader.h"

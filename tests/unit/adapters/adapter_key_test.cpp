@@ -1,4 +1,4 @@
-// The names of trainers' tensors: where the layer ends and the role begins.
+// Tests the names of trainers' tensors: where the layer ends and the role begins.
 #include "adapters/adapter_key.h"
 
 #include <gtest/gtest.h>

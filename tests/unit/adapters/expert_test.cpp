@@ -1,4 +1,4 @@
-// Which of two experts a file is used for, and what decided that.
+// Tests which of two experts a file is used for, and what decided that.
 #include "support.h"
 
 namespace tachy::test {
@@ -7,8 +7,8 @@ namespace {
 using testing::HasSubstr;
 using enum AdapterExpert;
 
-// Names as people give them: those of published LoRAs, those of trainers, and words that only contain the
-// letters.
+// The names are such as people give: those of published LoRAs, those of trainers, and words that only contain
+// the letters.
 TEST(ExpertNames, WholeWordsOfANameSayIt) {
   const std::vector<std::pair<AdapterExpert, std::vector<const char*>>> all = {
       {high,

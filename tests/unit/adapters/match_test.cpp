@@ -1,4 +1,5 @@
-// Names that trainers use, matched with the names in models; also what fits nothing, and why.
+// Names that trainers use are matched with the names in models. The tests also cover what fits nothing, and
+// why.
 #include "support.h"
 
 namespace tachy::test {
@@ -103,7 +104,7 @@ TEST(Match, ALowerRankInOneFileIsItsOwnScale) {
   const AdapterMatch match = model.match(made_adapter(made));
   std::map<std::string, double> scales;
   for (const auto& change : match.parts[0].changes) scales[change->tensor] = change->scale;
-  EXPECT_EQ(scales["blocks.0.attn1.to_q.weight"], 1);  // there is no alpha
+  EXPECT_EQ(scales["blocks.0.attn1.to_q.weight"], 1);  // here the file has no alpha
   EXPECT_EQ(scales["blocks.0.attn1.to_k.weight"], 2);
   EXPECT_EQ(scales["blocks.0.attn1.to_v.weight"], 1);
   EXPECT_EQ(scales["blocks.0.attn1.to_out.0.weight"], 0);  // an alpha of 0 means 0
@@ -143,7 +144,7 @@ TEST(Match, TwoTensorsOfOneRoleAreAnError) {
   EXPECT_THROW(made_adapter(made), Error);
 }
 
-// Tells which model the file is for, if its shapes show that.
+// The report tells which model the file is for, if its shapes show that.
 TEST(Match, SaysWhichModelAFileWasMadeFor) {
   MadeSource image;
   image.add("patch_embedding.weight", {24, 36, 1, 2, 2}).add("blocks.0.attn1.to_q.weight", {1536, 1536});
@@ -157,7 +158,7 @@ TEST(Match, SaysWhichModelAFileWasMadeFor) {
               HasSubstr("reads 16 channels, like that of a text-to-video model; this model's reads 36"));
   match = model.match(made_adapter(pair_of("diffusion_model.blocks.0.self_attn.q", 5120, 5120)));
   EXPECT_THAT(match.hint, HasSubstr("5120 wide, like those of the 14B models; this model's are 1536"));
-  // If the widths agree, the mismatch must be something else.
+  // If the widths agree, something else must be the mismatch.
   EXPECT_EQ(model.match(made_adapter(pair_of("diffusion_model.blocks.0.self_attn.q", 8, 1536))).hint, "");
   MadeSource channels;
   channels.add("diffusion_model.patch_embedding.lora_down.weight", {4, 36, 1, 1, 1});

@@ -45,7 +45,7 @@ TEST_P(Merge, IsWhatTheReferenceMakes) {
     EXPECT_EQ(entry.derived != nullptr, should) << entry.name;
     changed += should;
     ASSERT_EQ(ours.size(), theirs.size());
-    // Sums of at most five products of values near 1.
+    // The values are sums of at most five products of values near 1.
     for (size_t i = 0; i < ours.size(); ++i)
       ASSERT_NEAR(ours[i], theirs[i], should ? 4e-6 : 0) << entry.name << " " << i;
   }
@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(Adapters, Merge,
                                          Case{"deltas", "deltas.safetensors", 0.5, 9}),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// W + strength·alpha/rank·(W·a1·a2 + b1·b2), as in LyCORIS; computed here by plain sums in float64.
+// Adds W + strength·alpha/rank·(W·a1·a2 + b1·b2), as in LyCORIS; here plain sums in float64 compute it.
 TEST(Merge, GloraMultipliesTheWeightItself) {
   const Model model;
   const std::string layer = "blocks.0.attn1.to_q";
@@ -167,7 +167,7 @@ TEST(Merge, SeveralAdaptersOfOneTensorAddUp) {
     EXPECT_EQ(values_of(*once, name), values_of(*twice, name));
 }
 
-// Any rows have the same bits as in the whole.
+// Rows that are read alone have the bits that they have in the whole.
 TEST(Merge, RowsAreThoseOfTheWhole) {
   const Model model;
   for (const char* name : {"peft", "dora", "loha", "lokr_both", "deltas.safetensors"}) {

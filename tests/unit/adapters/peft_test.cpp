@@ -1,4 +1,4 @@
-// PEFT's patterns: a layer gets the pattern that PEFT's own get_pattern_key chooses
+// Tests PEFT's patterns: a layer gets the pattern that PEFT's own get_pattern_key chooses
 // (tests/golden/adapters/make_peft.py).
 #include <fstream>
 #include <sstream>
@@ -20,7 +20,7 @@ std::vector<std::optional<PeftScale>> scales(const std::string& metadata,
   return peft_scales("made.safetensors", *made.source(), layers);
 }
 
-// Keys with the values 0, 1, …, in this order.
+// Returns keys with the values 0, 1, …, in this order.
 std::string patterns_text(const std::vector<std::string>& keys) {
   std::string out;
   for (size_t i = 0; i < keys.size(); ++i)

@@ -40,7 +40,7 @@ struct MadeSource {
                        .bytes = 4 * count});
     return *this;
   }
-  // Does the same with values of another dtype: `raw` holds `dims` of them.
+  // Does the same with values of another dtype; `raw` holds as many as `dims` say.
   template <class T>
   MadeSource& add_raw(const std::string& name, std::vector<int64_t> dims, DType dtype,
                       const std::vector<T>& raw) {

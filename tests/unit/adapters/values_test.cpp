@@ -1,4 +1,5 @@
-// Values of an adapter's tensors: kinds of numbers, scales beside them, and values that are not numbers.
+// Tests values of an adapter's tensors: kinds of numbers, scales beside them, and values that are not
+// numbers.
 #include <cmath>
 
 #include "support.h"
@@ -46,10 +47,10 @@ TEST(AdapterValues, DoublesAreNarrowedOnce) {
   EXPECT_EQ(delta_of(wide), delta_of(narrow));
 }
 
-// e4m3 with one scale, or with one for each row, as in models' weights (ComfyUI's scale_weight, LightX2V's
-// weight_scale).
+// Codes in e4m3 have one scale, or one for each row, as in models' weights (ComfyUI's scale_weight,
+// LightX2V's weight_scale).
 TEST(AdapterValues, ScalesBesideCodesAreApplied) {
-  const std::vector<uint8_t> codes(48, 0x38);  // 1.0
+  const std::vector<uint8_t> codes(48, 0x38);  // the code of 1.0
   std::vector<float> rows(24);
   for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<float>(i + 1);
   MadeSource made;
@@ -117,7 +118,7 @@ TEST(AdapterValues, NoNumbersAreAnErrorWithFileTensorAndPlace) {
   delta.add("blocks.0.attn1.norm_q.diff", {24});
   delta.values[0][7] = NAN;
   EXPECT_THAT(error_of(delta), HasSubstr("value 7 is NaN"));
-  // Each dtype has its own encoding of it, and a float64 may exceed float32.
+  // Each dtype encodes a value that is not finite in its own way, and a float64 may exceed float32.
   const auto with = [](DType dtype, auto value, size_t count) {
     MadeSource made;
     made.add_raw("blocks.0.attn1.norm_q.diff", {24}, dtype, std::vector(count, value));

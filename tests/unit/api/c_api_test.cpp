@@ -1,4 +1,4 @@
-// The C interface: codes and texts of errors, a run, and cancelling it from a callback.
+// Tests the C interface: codes and texts of errors, a run, and cancelling it from a callback.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ TEST(CApi, LoadPlanGenerateCancel) {
   tachyscope_free(engine);
 }
 
-// Each thread has its own run, and a frame's callback ends only that one; tachyscope_cancel ends all.
+// Each thread has its own run, and a frame's callback ends only this run; tachyscope_cancel ends all of them.
 TEST(CApi, SeveralThreadsAtOnce) {
   tachyscope_engine* engine = nullptr;
   ASSERT_EQ(tachyscope_load(kModel.c_str(), 2, &engine), 0) << tachyscope_last_error();

@@ -1,5 +1,5 @@
-// Worlds in the C interface: what they report about themselves, the same bits as in the C++ interface, codes
-// and texts of errors.
+// Tests worlds in the C interface: what they report about themselves, that their bits are those of the C++
+// interface, and codes and texts of errors.
 #include <gmock/gmock.h>
 
 #include "../pipelines/world_model.h"

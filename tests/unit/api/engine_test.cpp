@@ -1,4 +1,5 @@
-// The C++ facade: plan and generate with the tiny model, latent files, the models that ship, exit codes.
+// Tests the C++ facade: planning and generating with the tiny model, latent files, the models that ship, exit
+// codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -18,7 +18,8 @@ namespace tachy {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;  // its allocator keeps freed memory, and LeakSanitizer checks by itself
+constexpr bool kSanitized = true;  // the sanitizer's allocator keeps freed memory, and LeakSanitizer checks
+                                   // by itself
 #else
 constexpr bool kSanitized = false;
 #endif
@@ -68,7 +69,7 @@ void expect_level(const char* what, Body&& body) {
       (after.resident - before.resident) / 1024, before.resident / 1024);
   EXPECT_EQ(after.buffers, before.buffers) << what << ": a Buffer or an arena stays";
   EXPECT_LT((after.heap - before.heap) / counted, kSmallestBlock) << what << ": bytes of the heap a run";
-  // Pages are less precise for a small process: those of the heap's fragments come and go.
+  // In a small process pages are less precise: those of the heap's fragments come and go.
   EXPECT_LT(after.resident - before.resident, before.resident * (in_full() ? 0.01 : 0.05)) << what;
 }
 
@@ -116,7 +117,7 @@ TEST(Leaks, OneWorldManyStarts) {
 }  // namespace tachy
 
 int main(int argc, char** argv) {
-  if (!std::getenv("GLIBC_TUNABLES")) {  // read as a program starts
+  if (!std::getenv("GLIBC_TUNABLES")) {  // the variable is read as a program starts
     setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1);
     execv("/proc/self/exe", argv);
   }

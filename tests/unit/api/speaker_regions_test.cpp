@@ -1,5 +1,5 @@
-// Which tokens show which speaker: the same as InfiniteTalk's own code computes from boxes
-// (tests/golden/infinitetalk), for boxes and for masks, however the picture is fitted to the video.
+// Tests which tokens show which speaker. They must be the ones that InfiniteTalk's own code computes from
+// boxes (tests/golden/infinitetalk), for boxes and for masks, however the picture is fitted to the video.
 #include "api/speaker_regions.h"
 
 #include <gmock/gmock.h>
@@ -59,7 +59,7 @@ TEST(SpeakerRegions, AreThoseOfInfiniteTalk) {
         ASSERT_EQ(got.size(), static_cast<size_t>(3 * rows * columns));
         for (int m = 0; m < 3; ++m) {
           std::string text;
-          // For a large one the file has only some rows.
+          // For a large picture the file has only some rows.
           for (int y = 0; y < rows; y += stored == rows ? 1 : 20)
             for (int x = 0; x < columns; ++x)
               text += got[static_cast<size_t>((m * rows + y) * columns + x)] ? '1' : '0';
@@ -72,17 +72,17 @@ TEST(SpeakerRegions, AreThoseOfInfiniteTalk) {
   EXPECT_EQ(compared, 3 * (2 * 3 + 4 * 2));
 }
 
-// A wide picture cropped to a square: the parts left and right of the middle are gone, and x counts from the
-// picture's own edge.
+// The picture is wide and cropped to a square: the parts left and right of the middle are gone, and x counts
+// from the picture's own edge.
 TEST(SpeakerRegions, FollowTheCrop) {
   VideoRequest r = request_of(200, 100, 160, 160);
-  r.image_fit = "crop";  // keeps x from 50 to 150 of the picture
+  r.image_fit = "crop";  // keeps the picture's columns from 50 to 150
   r.speaker_boxes = {"0,0,80,100", "100,0,200,50"};
   const auto regions = speaker_regions(r, 10, 10);
   for (int row = 0; row < 10; ++row)
     for (int x = 0; x < 10; ++x) {
       const size_t t = static_cast<size_t>(10 * row + x);
-      EXPECT_EQ(regions[t], x < 3);  // 80 is 48 of the video's pixels right of the crop's edge
+      EXPECT_EQ(regions[t], x < 3);  // column 80 lies 48 of the video's pixels right of the crop's edge
       EXPECT_EQ(regions[100 + t], x >= 5 && row < 5);
       EXPECT_EQ(regions[t] + regions[100 + t] + regions[200 + t], 1);
     }

@@ -1,5 +1,5 @@
-// Speech as the Engine takes it: a sound too short to have a loudness is refused, silence is accepted, and
-// the loudness of a sound does not matter.
+// Tests speech as the Engine takes it: a sound too short to have a loudness is refused, silence is accepted,
+// and the loudness of a sound does not matter.
 #include <gmock/gmock.h>
 
 #include "../pipelines/talk_model.h"
@@ -36,7 +36,7 @@ TEST_F(TalkingEngine, ATenthOfASecondIsRefused) {
 
 TEST_F(TalkingEngine, SilenceIsFollowed) { frames(std::vector<float>(16000)); }
 
-// A factor of two is exact, except for the rounding of the loudness's own factor.
+// Doubling is exact, except for the rounding of the loudness's own factor.
 TEST_F(TalkingEngine, LoudnessDoesNotCount) {
   const std::vector<float> loud = test::voice(13)->samples;
   std::vector<float> soft = loud, other = loud;

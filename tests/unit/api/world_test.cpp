@@ -1,5 +1,6 @@
-// Worlds that answer: the same seed and actions give the same bits; what a session must not remember; how it
-// ends and continues; memory is as planned however long it lasts; what is refused.
+// Tests worlds that answer: the same seed and actions give the same bits; nothing remains of an earlier
+// session; sessions end and continue; memory is as planned however long a session lasts; some things are
+// refused.
 #include "api/world.h"
 
 #include <gmock/gmock.h>
@@ -94,7 +95,7 @@ TEST(Worlds, TheSameSeedAndActionsGiveTheSameBits) {
   EXPECT_EQ(walk(world, script()), first) << "start";
 }
 
-// An action changes the frames of its block's second latent frame and all frames after it, and none before.
+// An action changes the frames of its block's second latent frame and all later frames, but no earlier ones.
 TEST(Worlds, ActionsMoveWhatComesAfterThem) {
   World world = open();
   world.start({.image = picture(), .seed = 7});
@@ -132,7 +133,7 @@ TEST(Worlds, MemoryIsAsPlanned) {
   }
 }
 
-// Euler draws no noise between steps; with one step there is no difference.
+// Euler draws no noise between steps, so with one step the samplers agree.
 TEST(Worlds, TheSamplerIsTheModels) {
   const auto walked = [](const char* timesteps, const char* sampler) {
     const test::WorldModel made(
@@ -147,8 +148,8 @@ TEST(Worlds, TheSamplerIsTheModels) {
   EXPECT_EQ(walked("[1000]", "euler"), walked("[1000]", "lcm"));
 }
 
-// A picture of a post on a plain: it stays in place while nothing is held, and moves left while the view
-// turns right.
+// The picture shows a post on a plain: the post stays in place while nothing is held, and moves left while
+// the view turns right.
 TEST(Worlds, TheOneThatShipsAnswers) {
   const std::filesystem::path folder = std::filesystem::path(TACHY_TEST_MODELS) / "world";
   const RgbFrame start = read_image(folder / "example" / "start.png");
@@ -176,7 +177,7 @@ TEST(Worlds, TheOneThatShipsAnswers) {
   const auto [left, moved] = look(turned);
   EXPECT_NEAR(column, 88, 4);
   EXPECT_LT(still, 4);
-  // 13 frames of 2 degrees: about 40 of 160 columns.
+  // The view turns by 2 degrees in each of 13 frames, which is about 40 of 160 columns.
   EXPECT_NEAR(left, column - 40, 12);
   EXPECT_GT(moved, 2 * still);
   EXPECT_EQ(made({{}, {0, 0.1f}}), turned);
@@ -213,7 +214,7 @@ TEST(Worlds, StopEndsABlockFromAnotherThread) {
   other = {};
   world.reset();
   EXPECT_EQ(walk(world, script()), want);
-  world.stop();  // between blocks: the next one does not begin
+  world.stop();  // called between blocks: the next one does not begin
   test::refusal([&] { world.next_block([](const RgbImage&, int64_t) { FAIL(); }); }, ErrorCode::cancelled);
 }
 
@@ -333,7 +334,7 @@ TEST(Worlds, AFramesCallbackBeginsNothing) {
   EXPECT_EQ(watched.frames, 9);
 }
 
-// When nothing is held, templerun's first key tells the model so.
+// If nothing is held, templerun's first key tells the model so.
 TEST(Worlds, TemplerunRestsOnAKeyOfItsOwn) {
   const test::WorldModel made(
       {.golden = "templerun", .world = R"({"width": 48, "height": 32, "timesteps": [1000, 500]})"});
@@ -367,7 +368,7 @@ TEST(Worlds, OfAPromptHaveNoKeys) {
               HasSubstr("0 values"));
 }
 
-// Worlds of one engine, and a clip of its model between their blocks.
+// These tests open worlds on one engine, and make a clip of its model between their blocks.
 TEST(WorldsOfAnEngine, HaveOneRank) {
   Engine engine(test::model_path(), {.threads = 2, .ranks = 2});
   try {
@@ -407,7 +408,7 @@ TEST(WorldsOfAnEngine, ShareItsModel) {
   begin(one), begin(other);
   std::vector<uint8_t> a = walk(one, {{}}), b;
   EXPECT_EQ(clip(*engine), want_clip);
-  engine.reset();  // its worlds continue
+  engine.reset();  // the engine's worlds continue
   std::thread thread([&] {
     for (int i = 0; i < 4; ++i)
       other.next_block(
@@ -421,7 +422,7 @@ TEST(WorldsOfAnEngine, ShareItsModel) {
   EXPECT_EQ(b, want);
 }
 
-// In float32, bytes differ by rounding; at level safe they repeat exactly.
+// In float32, bytes differ from the CPU's by rounding; at level safe they repeat exactly.
 TEST(WorldsOnGpu, AreAsOnTheCpu) {
   std::string why;
   if (!gpu_there(&why)) GTEST_SKIP() << why;

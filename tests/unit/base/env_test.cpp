@@ -1,4 +1,4 @@
-// Environment strings and the small text helpers.
+// Tests environment strings and the small text helpers.
 #include "base/env.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// The list of environment variables is the one that the sources read, and states the effect of each on a
-// run's settings.
+// The list of environment variables must be the ones that the sources read, and it states the effect of each
+// on a run's settings.
 #include "base/environment.h"
 
 #include <gmock/gmock.h>
@@ -88,7 +88,8 @@ TEST(EnvironmentList, IsWhatTheSourcesRead) {
   EXPECT_EQ(listed, read) << "src/base/environment.cpp (left) and what is read (right) differ";
 }
 
-// A name that is put together at run time, or another function, would evade the list.
+// A name that is put together at run time, or another function that reads the environment, would evade the
+// list.
 TEST(EnvironmentList, NothingReadsTheEnvironmentOtherwise) {
   for_each_source([&](const std::string& name, const std::string& text) {
     const bool python = name.ends_with(".py"), own = std::ranges::find(kOwn, name) != std::end(kOwn);

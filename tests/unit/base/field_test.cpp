@@ -1,4 +1,4 @@
-// Ranges, choices and their wording; fields in backticks, and how a front end replaces them.
+// Tests ranges, choices and their wording; fields in backticks, and how a front end replaces them.
 #include "base/field.h"
 
 #include <gmock/gmock.h>

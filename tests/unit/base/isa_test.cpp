@@ -1,4 +1,4 @@
-// The limit on instruction sets: names, and sets that this CPU does not have.
+// Tests the limit on instruction sets: names, and sets that this CPU does not have.
 #include "base/isa.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ TEST(Isa, UnknownNamesSayWhatWouldWork) {
 
 TEST(Isa, NativeIsEverywhere) { EXPECT_EQ(isa_named("native", "TACHY_ISA"), Isa::native); }
 
-// The system's list of the CPU's features is independent of the source in use.
+// The system's list of the CPU's features does not depend on the code under test.
 TEST(Isa, NoMoreThanTheCpuHas) {
   std::string flags;
 #if defined(__x86_64__)

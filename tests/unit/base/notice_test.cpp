@@ -40,7 +40,8 @@ TEST(LineScope, TakesTheLinesOfItsThreadEachOnce) {
   EXPECT_EQ(other, Lines{"in another thread"});
 }
 
-// The pool's workers warn on behalf of whoever called it, who is told in its own thread, an error or not.
+// The pool's workers warn on behalf of the caller, who gets the warnings in its own thread, with an error or
+// without.
 TEST(LineScope, TakesTheLinesOfThePool) {
   ThreadPool pool(4);
   const auto here = std::this_thread::get_id();
@@ -51,11 +52,11 @@ TEST(LineScope, TakesTheLinesOfThePool) {
     const LineScope scope([&](std::string_view text) {
       EXPECT_EQ(std::this_thread::get_id(), here);
       ++calls, lines.emplace(text);
-      pool.run(2, [](int64_t, int) {});  // the workers are free again, or it is done inline
+      pool.run(2, [](int64_t, int) {});  // the workers are free again, or the work is done inline
     });
     std::atomic<int> others = 0;
     const auto body = [&](int64_t tile, int worker) {
-      while (worker == 0 && others == 0) std::this_thread::yield();  // a worker has one, too
+      while (worker == 0 && others == 0) std::this_thread::yield();  // until another thread has a tile
       if (worker > 0) ++others;
       say_line(fmt::format("tile {}", tile));
       warn("`steps`: many");

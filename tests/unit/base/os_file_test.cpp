@@ -102,7 +102,7 @@ TEST_F(OsFiles, BytesAtTheirPlaces) {
   EXPECT_EQ(std::memcmp(bytes, "cdefgh\0\0x", 9), 0);
   EXPECT_EQ(file.read_at(10, bytes, 1, error_), 0u);
   EXPECT_FALSE(error_);
-  EXPECT_EQ(file.read(bytes, 3, error_), 3u);  // its own position has not moved
+  EXPECT_EQ(file.read(bytes, 3, error_), 3u);  // the file's own position has not moved
   EXPECT_EQ(file.read(bytes + 3, 3, error_), 3u);
   EXPECT_EQ(std::memcmp(bytes, "abcdef", 6), 0);
   file.forget_cached();
@@ -146,11 +146,11 @@ TEST_F(OsFiles, NamesAreExchangedAndFilesRemoved) {
   EXPECT_EQ(text_of(folder_ / "a/inside"), "2");
   EXPECT_EQ(text_of(folder_ / "b"), "1");
   EXPECT_TRUE(exchange_names(folder_ / "a", folder_ / "none"));
-  remove_empty_folder((folder_ / "a").c_str());  // it is not empty
+  remove_empty_folder((folder_ / "a").c_str());  // the folder is not empty
   remove_file((folder_ / "a").c_str());
   EXPECT_TRUE(fs::exists(folder_ / "a/inside"));
   remove_file((folder_ / "a/inside").c_str());
-  remove_empty_folder((folder_ / "b").c_str());  // it is a file
+  remove_empty_folder((folder_ / "b").c_str());  // it is a file, not a folder
   EXPECT_TRUE(fs::exists(folder_ / "b"));
   remove_empty_folder((folder_ / "a").c_str());
   EXPECT_FALSE(fs::exists(folder_ / "a"));

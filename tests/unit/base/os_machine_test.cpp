@@ -1,4 +1,4 @@
-// The facts that base/os reports about the machine: memory, processors, time, addresses.
+// Tests the facts that base/os reports about the machine: memory, processors, time, addresses.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -62,7 +62,8 @@ TEST_F(OsProcesses, ALockHasOneHolderWhoTellsItsNumber) {
   EXPECT_FALSE(process_exists(child));
   EXPECT_EQ(told_holder(file, error_), std::nullopt);
   EXPECT_EQ(try_lock(file), LockResult::locked);
-  EXPECT_EQ(try_lock(open_lock_file(path, error_)), LockResult::taken);  // also within one process
+  EXPECT_EQ(try_lock(open_lock_file(path, error_)), LockResult::taken);  // a second lock in the same process
+                                                                         // is refused, too
   ::close(ready[0]), ::close(ready[1]);
 }
 
@@ -78,7 +79,7 @@ TEST_F(OsProcesses, ALockedFileIsNoLink) {
 TEST_F(OsProcesses, ThisProcessAndItsProgram) {
   EXPECT_EQ(process_id(), ::getpid());
   EXPECT_TRUE(process_exists(process_id()));
-  EXPECT_TRUE(process_exists(1));  // it may belong to another user
+  EXPECT_TRUE(process_exists(1));  // the process may belong to another user
   const fs::path program = executable_path(error_);
   ASSERT_FALSE(error_);
   const FileFacts facts = executable_facts();
@@ -127,7 +128,7 @@ TEST_F(OsSignals, AHandlerWakesAThread) {
   waiting.join();
   EXPECT_EQ(woken, 2);
   ::signal(SIGUSR1, SIG_DFL);
-  Wakeup().wake();  // nothing happens
+  Wakeup().wake();  // nobody waits, so nothing happens
 }
 
 TEST_F(OsSignals, FailedWritesAreErrors) {

@@ -1,5 +1,5 @@
-// The lock on an output: there is one holder at a time, however the folder is spelled, and a killed holder
-// leaves nothing behind.
+// Tests the lock on an output: there is one holder at a time, however the folder is spelled, and a killed
+// holder leaves nothing behind.
 #include "base/output_lock.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// SHA-256 compared with the examples of FIPS 180-4 and with Python's hashlib, at once and in pieces.
+// SHA-256 is compared with the examples of FIPS 180-4 and with Python's hashlib, for whole texts and in
+// pieces.
 #include "base/sha256.h"
 
 #include <gtest/gtest.h>

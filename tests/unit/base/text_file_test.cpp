@@ -1,5 +1,5 @@
-// Text as editors save it, compared with Python's codecs (tests/golden/text/make_encodings.py), and JSON with
-// mistakes that people make.
+// Text as editors save it is compared with Python's codecs (tests/golden/text/make_encodings.py). JSON with
+// mistakes that people make is refused.
 #include "base/text_file.h"
 
 #include <gmock/gmock.h>

@@ -46,7 +46,7 @@ TEST(ThreadPool, EachTileOnce) {
   }
 }
 
-// The workers serve one of them; the others run their tiles themselves until it is their turn.
+// The workers serve one caller; the others run their tiles themselves until it is their turn.
 TEST(ThreadPool, SeveralCallersAtOnce) {
   ThreadPool pool(3);
   std::atomic<int> wrong{0}, thrown{0};
@@ -109,7 +109,7 @@ TEST(ThreadPool, ExceptionsReachTheCallerAndThePoolLives) {
       EXPECT_EQ(error.code(), ErrorCode::numerical);
       EXPECT_EQ(error.message(), "tile 5");
     }
-    EXPECT_LT(ran, 100000);  // the rest is skipped
+    EXPECT_LT(ran, 100000);  // the remaining tiles are skipped
     ran = 0;
     pool.run(50, [&](int64_t, int) { ++ran; });
     EXPECT_EQ(ran, 50);

@@ -1,7 +1,7 @@
 // Every option of every command has a value that does not work, and the message for it names the option, the
-// value and what would work. The table is complete by force: it is compared with what --help-all lists.
+// value and what would work. The table cannot have gaps: it is compared with what --help-all lists.
 //
-// A new option needs a row here (or, when no value can be wrong, a line in kAnyValueWorks with the reason).
+// A new option needs a row here (or, if no value can be wrong, a line in kAnyValueWorks with the reason).
 #include <algorithm>
 #include <map>
 #include <regex>
@@ -19,7 +19,7 @@ using testing::HasSubstr;
 struct BadValue {
   std::string command, option, value;
   int code;
-  std::vector<std::string> says;       // beside the option and the value
+  std::vector<std::string> says;       // what the message has besides the option and the value
   std::vector<std::string> more = {};  // further arguments
 };
 
@@ -283,11 +283,11 @@ const std::vector<BadValue> kBadValues = {
     {"doctor", "--threads", "5000", 2, {"0 (all) to 1024"}},
 };
 
-// "command --option" → why no value of it can be wrong.
+// Maps "command --option" to the reason why no value of the option can be wrong.
 const std::map<std::string, std::string> kAnyValueWorks = {};
 
 // Returns a command's options that take a value, by their first long name, and its positional arguments by
-// theirs.
+// their names.
 class BadValues : public CliTest {
  protected:
   const std::vector<std::string>& options(const std::string& command) {
@@ -319,7 +319,7 @@ class BadValues : public CliTest {
       if (bad.option != option) args.insert(args.end(), {option, value});
     };
     if (bad.command == "generate") {
-      // Two prompts are two videos.
+      // Two prompts make two videos.
       if (bad.option != "--prompt" && bad.option != "--prompt-file") args.push_back("x");
       needs("--output", "a.mp4");
     }
@@ -356,11 +356,11 @@ TEST_F(BadValues, AreRefusedWithOptionValueAndWhatWouldWork) {
   }
 }
 
-// Options that may repeat: each further value is one more.
+// Options that may repeat: each further value adds one.
 const std::set<std::string> kRepeatable = {"--prompt", "--seed",        "--golden",       "--lora",
                                            "--audio",  "--speaker-box", "--speaker-mask", "--without"};
 
-// The last one counts: a value before it, whether it works or not, changes nothing.
+// The last value counts: one before it, whether it works or not, changes nothing.
 TEST_F(BadValues, OfAnOptionGivenTwiceTheLastCounts) {
   for (const BadValue& bad : kBadValues) {
     if (!bad.option.starts_with("--") || kRepeatable.contains(bad.option)) continue;
@@ -374,7 +374,7 @@ TEST_F(BadValues, OfAnOptionGivenTwiceTheLastCounts) {
   }
 }
 
-// For two people: a third sound, and a second sound that is given twice.
+// For two people a third sound is refused, and so is a second sound that is given twice.
 TEST_F(BadValues, ThreeSoundsAreTooMany) {
   for (const std::string option : {"--audio", "--speaker-mask"})
     for (const std::string& third : {option, option + "-2"}) {
@@ -389,7 +389,7 @@ TEST_F(BadValues, EveryOptionHasARow) {
   const auto all = commands();
   ASSERT_THAT(all, testing::IsSupersetOf({"generate", "info", "stage"}));
   size_t found = 0;
-  EXPECT_EQ(options("talk"), options("generate"));  // they are the same
+  EXPECT_EQ(options("talk"), options("generate"));  // both commands have the same options
   for (const std::string& command : all) {
     if (command == "talk") continue;
     for (const std::string& option : options(command)) {

@@ -46,7 +46,7 @@ struct Done {
   std::string out, err;
 };
 
-// Each test has its own folder, which is also the binary's working folder.
+// The fixture gives each test its own folder, which is also the binary's working folder.
 class CliTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -76,7 +76,7 @@ class CliTest : public testing::Test {
       const int i = open("/dev/null", O_RDONLY);
       if (o < 0 || e < 0 || chdir(folder_.c_str()) != 0) _exit(99);
       dup2(i, 0), dup2(o, 1), dup2(e, 2);
-      // Tests are for the CPU, even on a machine with a GPU, unless --device says otherwise.
+      // Tests run on the CPU, even on a machine with a GPU, unless --device says otherwise.
       if (device_.empty())
         unsetenv("TACHY_DEVICE");
       else

@@ -1,5 +1,5 @@
-// `tachyscope convert`: its output, its refusals, bounded memory, and that nothing has the output's name when
-// it is interrupted or killed, or when the disk is full.
+// Tests `tachyscope convert`: its output, its refusals, bounded memory, and that nothing has the output's
+// name when it is interrupted or killed, or when the disk is full.
 #include <sys/mount.h>
 
 #include <algorithm>
@@ -86,8 +86,8 @@ TEST_F(Convert, KeepsWhatIsThere) {
   EXPECT_THAT(done.err, HasSubstr("this is the input"));
 }
 
-// Names of files are bytes and are not changed; names of tensors are text in every form, and no file is
-// written with other names.
+// Names of files are bytes and are not changed. Names of tensors are text in every form; other names are
+// refused and no file is written.
 TEST_F(Convert, NamesThatAreNoUtf8) {
   const std::string name = "caf\xe9";
   const Done done = convert({model_path(), name + ".gguf", "--to", "gguf:F16", "--json"});
@@ -112,7 +112,7 @@ TEST_F(Convert, NamesThatAreNoUtf8) {
 TEST_F(Convert, TheModelThatShipsIsGeneratedFromEveryForm) {
   if (!fs::exists(kSprites + "/model_index.json")) GTEST_SKIP() << "the shipped model is not here";
   const auto frames = [&](const std::string& model) {
-    // Warns of the folder's own defaults, which a file does not contain.
+    // There is a warning of the folder's own defaults, which a single file does not contain.
     std::vector<std::string> args{"generate", "a red circle", "-m", model, "-o", "o/", "-q"};
     std::istringstream more(
         "--size 64x32 -f 1 --steps 2 --shift 3 --guidance 3 --sampler unipc --sinusoid original --grid "
@@ -124,7 +124,8 @@ TEST_F(Convert, TheModelThatShipsIsGeneratedFromEveryForm) {
     EXPECT_EQ(done.code, 0) << model << ": " << done.err;
     return read_text(path("l.safetensors"));
   };
-  constexpr size_t kLatents = 16 * 4 * 8 * sizeof(float);  // after the settings, which name the model
+  constexpr size_t kLatents = 16 * 4 * 8 * sizeof(float);  // the latents follow the settings, which name the
+                                                           // model
   const auto data = [](const std::string& file) { return file.substr(file.size() - kLatents); };
   const std::string want = data(frames(kSprites));
   for (const std::string to : {"diffusers", "single", "fp8", "int8", "gguf:Q8_0", "gguf:Q4_1", "gguf:BF16"}) {
@@ -142,7 +143,7 @@ TEST_F(Convert, InterruptedItLeavesNothing) {
       const auto begun = [&] {
         if (folder) return fs::exists(path(".out.convert.part/transformer/config.json"));
         return std::ranges::any_of(files(),
-                                   // From this run: another run's file is removed.
+                                   // The file must be from this run: another run's file is removed.
                                    [&](const std::string& name) {
                                      return name.starts_with(".out.gguf.") && name.ends_with(".part");
                                    });
@@ -170,7 +171,7 @@ TEST_F(Convert, InterruptedItLeavesNothing) {
 TEST_F(Convert, MemoryDoesNotGrowWithTheModel) {
   long peaks[2];
   for (const int large : {0, 1}) {
-    write_large("in.safetensors", large ? 262144 : 1024, "BF16", 2);  // 270 MB, or next to nothing
+    write_large("in.safetensors", large ? 262144 : 1024, "BF16", 2);  // 270 MB, or hardly anything
     const Done done = convert({"in.safetensors", "out.safetensors", "--to", "fp8", "--overwrite", "-t", "2"});
     ASSERT_EQ(done.code, 0) << done.err;
     peaks[large] = done.peak_kb;

@@ -29,7 +29,7 @@ class Docs : public CliTest {
     return out;
   }
 
-  // Returns the same without the options of help itself, which every command must have.
+  // Returns these spellings without the options of help itself, which every command must have.
   Names own_options(const std::string& command) {
     Names out = options(command);
     for (const char* help : {"-h", "--help", "--help-all"}) EXPECT_EQ(out.erase(help), 1u) << command;
@@ -64,7 +64,7 @@ TEST_F(Docs, OptionsPageListsWhatHelpLists) {
   for (const std::string& command : all) {
     const Names listed = own_options(command);
     found += listed.size();
-    if (command == "talk") {  // they are the same
+    if (command == "talk") {  // both commands have the same options
       EXPECT_EQ(listed, own_options("generate"));
       continue;
     }
@@ -109,7 +109,7 @@ TEST_F(Docs, HelpOfAllCommandsListsTheirOptions) {
       EXPECT_THAT(help, testing::HasSubstr(option)) << command;
 }
 
-// The variables that the sources read are compared with the same list by tests/unit/base/environment_test.cpp.
+// tests/unit/base/environment_test.cpp compares the variables that the sources read with the same list.
 TEST_F(Docs, OptionsPageListsTheEnvironmentVariables) {
   const fs::path page = kSource / "docs/options.md";
   Names listed;

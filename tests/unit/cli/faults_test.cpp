@@ -1,4 +1,4 @@
-// Things that can happen to a long run on a machine: full and read-only disks, memory limits, kills, files
+// Tests what can happen to a long run on a machine: full and read-only disks, memory limits, kills, files
 // that shrink while in use, damaged weights. Each ends in its documented exit code with a text that names the
 // file or the number, and never in half a video under the final name.
 #include <sys/mount.h>
@@ -19,7 +19,7 @@ using testing::IsEmpty;
 
 class Faults : public CliTest {
  protected:
-  // Runs with a resource limit that is only the child's.
+  // Runs the command with a resource limit that applies only to the child.
   Done run_limited(const std::vector<std::string>& args, int resource, rlim_t bytes) {
     struct rlimit before {};
     getrlimit(static_cast<__rlimit_resource>(resource), &before);
@@ -47,7 +47,7 @@ class Faults : public CliTest {
   }
 };
 
-// A file system in memory that holds next to nothing; only root may make one.
+// A file system in memory that has room for hardly anything; only root may make one.
 class SmallDisk {
  public:
   SmallDisk(const fs::path& at, const char* options, unsigned long flags = 0) : at_(at) {
@@ -144,7 +144,7 @@ TEST_F(Faults, AddressSpaceBelowThePlanIsRefused) {
       << "a small run fits";
 }
 
-// Limits below what the program itself takes give an error, not a crash.
+// Limits below what the program itself takes lead to an error, not to a crash.
 TEST_F(Faults, AddressSpaceOfAlmostNothing) {
   for (const int mb : {200, 250, 300, 350, 400, 450, 500, 600, 700}) {
     const Done done = run_limited(generate({"x", "-t", "8", "-o", "a.mp4"}), RLIMIT_AS, rlim_t(mb) << 20);
@@ -180,7 +180,7 @@ TEST_F(Faults, KilledAtTenRandomMoments) {
     const auto left = temporaries();
     EXPECT_LE(left.size(), 3u) << "this run did not remove what the one before it left";
     for (const std::string& name : left) EXPECT_TRUE(name.starts_with(".new.")) << name;
-    // The video appears whole or not at all; its settings come after it.
+    // The video appears whole or not at all; its settings follow it.
     if (fs::exists(path("new.mp4"))) {
       EXPECT_EQ(read_text(path("new.mp4")), frames) << "kill " << i;
     }
@@ -231,7 +231,7 @@ TEST_F(Faults, SecondInterruptEndsAtOnce) {
   EXPECT_THAT(files(), IsEmpty()) << "temporaries are removed even then";
 }
 
-// Weights that are truncated while a run uses them.
+// Fixture for weights that are truncated while a run uses them.
 class Shrinking : public Faults {
  protected:
   void SetUp() override {
@@ -290,8 +290,8 @@ TEST_F(Shrinking, ReadWeightsDoNotCare) {
   }
 }
 
-// NaN as the first value of a tensor in each component, including the image encoder; the run's error names
-// that stage.
+// In each component, including the image encoder, a NaN is the first value of a tensor; the run's error names
+// that component's stage.
 TEST_F(Faults, NaNNamesTheStage) {
   struct Plant {
     const char *model, *file, *tensor, *says;

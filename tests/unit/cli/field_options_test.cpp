@@ -1,5 +1,5 @@
-// The command line's side of the tables of fields: every field has a spelling that messages use, options
-// reach the request, and settings preserve every field.
+// Tests the command line's side of the tables of fields: every field has a spelling that messages use,
+// options reach the request, and settings preserve every field.
 #include "cli/field_options.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ using jobs::RunSettings;
 using jobs::to_json;
 using nlohmann::json;
 
-// Returns a value of the field that is not its default: the last choice, the range's end, or any.
+// Returns a value of the field that is not its default: the last choice, the range's end, or any value.
 template <class T>
 T other_value(const RequestField& field) {
   const auto* choices = std::get_if<Choices>(&field.allowed);
@@ -48,7 +48,7 @@ void set_other(const RequestField& field, std::optional<T>& member) {
   member = other_value<T>(field);
 }
 
-// Returns a request in which all fields differ from a new one.
+// Returns a request in which all fields differ from those of a new one.
 VideoRequest other_request() {
   VideoRequest request;
   for (const RequestField& field : request_fields())
@@ -71,7 +71,7 @@ TEST(FieldOptions, EveryFieldHasASpellingOfItsOwn) {
     EXPECT_TRUE(spellings.insert(option_of(option.field)).second) << option.field;
   }
   EXPECT_EQ(known.size(), request_fields().size() + request_inputs().size());
-  // The command line decides these itself.
+  // The command line decides these options itself.
   const std::set<std::string_view> decided = {"keep_loaded", "graphs", "idle_seconds"};
   for (const EngineField& field : engine_fields())
     if (!decided.contains(field.name)) {
@@ -82,7 +82,7 @@ TEST(FieldOptions, EveryFieldHasASpellingOfItsOwn) {
   EXPECT_EQ(option_of("seed"), "--seed");
 }
 
-// Otherwise users would see a name in backticks that no option has.
+// A field without a spelling would show users a name in backticks that no option has.
 TEST(FieldOptions, EveryFieldThatMessagesNameHasASpelling) {
   static const std::regex text("\"(?:\\\\.|[^\"\\\\])*\""), name("`([a-z][a-z_0-9]*)`");
   int named = 0;
@@ -134,7 +134,7 @@ TEST_F(Settings, LeaveOutWhatDoesNotMatter) {
   EXPECT_FALSE(j.contains("image_fit"));
 }
 
-// Files of earlier versions are read, and are written the same: keys never change.
+// Files of earlier versions are read, and are written with the same keys: keys never change.
 TEST_F(Settings, KeysAreThoseOfEarlierVersions) {
   const std::string text =
       R"({"device":"cpu","dtype":"f32","flow_shift":3.0,"fps":8.0,"grid":"diffusers",)"
@@ -208,7 +208,7 @@ TEST_F(Given, WhatALevelDecidesFollowsALevel) {
   EXPECT_EQ(over(base, {"--steps", "3"}).dtype, "f32");
 }
 
-// Over the settings of an earlier run (--from), another preset decides anew.
+// If another preset is given over the settings of an earlier run (--from), it decides anew.
 TEST_F(Given, WhatAPresetSetsFollowsAPreset) {
   const VideoRequest base{.preset = "fastwan-3",
                           .steps = 3,

@@ -1,4 +1,4 @@
-// validate, bench, compare, all, doctor and --profile as a user sees them: tables, JSON, exit codes.
+// Tests validate, bench, compare, all, doctor and --profile as a user sees them: tables, JSON, exit codes.
 #include <nlohmann/json.hpp>
 
 #include "../pipelines/world_model.h"
@@ -14,7 +14,7 @@ using testing::IsEmpty;
 
 class Gauges : public CliTest {
  protected:
-  // The JSON that doctor prints at level none. Its self-test takes seconds, so it runs once.
+  // Returns the JSON that doctor prints at level none. Its self-test takes seconds, so it runs once.
   const json& doctor() {
     static const json said =
         json::parse(run({"doctor", "--json", "--level", "none", "-m", model_path()}).out);
@@ -121,8 +121,8 @@ TEST_F(Gauges, BenchTimesAModelsStep) {
   EXPECT_GT(j["roofline"]["one_thread"]["f32_gflops"].get<double>(), 0);
 }
 
-// For a model that makes videos block by block: its blocks by component, stored as a table and compared with
-// a new measurement.
+// For a model that makes videos block by block, the blocks are timed by component, stored as a table and
+// compared with a new measurement.
 TEST_F(Gauges, BlocksAreTimedByComponent) {
   const WorldModel model({.world = WorldModel::world()});
   const std::string at = model.path().string();
@@ -168,7 +168,7 @@ TEST_F(Gauges, BlocksAreTimedByComponent) {
       << "a table is of blocks";
 }
 
-// Self-Forcing's folder does not say what it is: `--blocks` does.
+// Self-Forcing's folder does not say that the model makes blocks; `--blocks` does.
 TEST_F(Gauges, BlocksOfATextModel) {
   const Done done =
       run({"bench", "-m", model_path(), "--blocks", "2", "--size", "32x16", "--window", "3", "-t", "2"});
@@ -250,7 +250,7 @@ TEST_F(Gauges, Doctor) {
   for (const auto& op : j["ops"]) EXPECT_EQ(op["implementation"], "ref");
 }
 
-// Without a GPU, each command that is asked for one says why there is none, before it does anything.
+// Without a GPU, each command that is asked to use one says why there is none, before it does anything.
 TEST_F(Gauges, WithoutAGpu) {
   const json& j = doctor();
   EXPECT_EQ(j["device"], "cpu");
@@ -272,7 +272,7 @@ TEST_F(Gauges, WithoutAGpu) {
   }
 }
 
-// Each command that computes uses a GPU if it can; if there is none, it does not mention it.
+// Each command that computes uses a GPU if it can; if there is none, the command does not mention it.
 TEST_F(Gauges, TheDeviceIsLeftToTheMachine) {
   const std::string stage_out = "o.safetensors", latents = golden("validate/vae-decode.safetensors");
   std::vector<std::vector<std::string>> commands = {

@@ -1,5 +1,5 @@
-// Ctrl-C and sudden death: the exit code is 130, nothing has the final name, the old file is untouched, and
-// the next run is not affected.
+// Tests ctrl-C and sudden death: the exit code is 130, nothing has the final name, the old file is untouched,
+// and the next run is not affected.
 #include <sys/stat.h>
 
 #include "binary.h"
@@ -48,7 +48,7 @@ TEST_F(Interrupt, WhileTheEncoderCatchesUp) {
   const pid_t child =
       start(generate({"a cat", "--size", "640x384", "--frames", "33", "--steps", "1", "--encode-speed",
                       "slow", "--state-every", "0", "--json", "-o", "old.mp4"}));
-  const std::string all = "\"done\":33";  // frames in the last stage
+  const std::string all = "\"done\":33";  // number of frames in the last stage
   const auto printed = [&] { return read_text(folder_.string() + ".out").find(all) != std::string::npos; };
   for (int i = 0; i < 6000 && !printed(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   ASSERT_TRUE(printed());
@@ -73,12 +73,12 @@ TEST_F(Interrupt, SigkillLeavesNothingUnderTheFinalName) {
   EXPECT_EQ(run(generate({"a cat", "-o", "new.mp4"})).code, 0);
 }
 
-// Code that does not check whether it should stop (here: opening a pipe that nobody writes to) is not waited
+// Code that does not check whether it should stop (here it opens a pipe that nobody writes to) is not waited
 // for.
 TEST_F(Interrupt, WhatCannotStopIsNotWaitedFor) {
   ASSERT_EQ(mkfifo(path("prompts").c_str(), 0600), 0);
   const pid_t child = start(generate({"--prompt-file", "prompts", "-o", "new.mp4"}));
-  std::this_thread::sleep_for(std::chrono::seconds(1));  // it has begun, and waits
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // by now the run has begun, and waits
   ASSERT_EQ(kill(child, SIGINT), 0);
   const auto asked = std::chrono::steady_clock::now();
   const Done done = finish(child);

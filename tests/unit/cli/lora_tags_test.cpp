@@ -1,5 +1,5 @@
-// Tags of LoRAs in prompts, by the rules of stable-diffusion.cpp: what counts as a tag, what its name finds,
-// and which request it becomes a part of.
+// Tests tags of LoRAs in prompts, by the rules of stable-diffusion.cpp: what counts as a tag, what its name
+// finds, and which request it becomes a part of.
 #include "cli/lora_tags.h"
 
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 class LoraTags : public CliTest {
  protected:
-  // Writes a pair for one layer of the tiny model.
+  // Writes a LoRA with a pair for one layer of the tiny model.
   void put(const std::string& name) const {
     fs::create_directories(path(name).parent_path());
     std::vector<float> down(2 * 24, 0.5f), up(24 * 2, 0.25f);

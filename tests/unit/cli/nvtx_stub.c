@@ -1,5 +1,5 @@
-// Replaces one of Nsight's tools: NVTX loads it through NVTX_INJECTION64_PATH, and it writes a line to the
-// file that TACHY_TEST_NVTX names for each range that begins ("+name") and ends ("-").
+// This library stands in for one of Nsight's tools: NVTX loads it through NVTX_INJECTION64_PATH, and for each
+// range that begins ("+name") or ends ("-") it writes a line to the file that TACHY_TEST_NVTX names.
 #include <nvtx3/nvToolsExt.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// Options with wrong values: the exit code, the option's name, the value, and what would work.
+// Tests options with wrong values: the exit code, the option's name, the value, and what would work.
 #include <nlohmann/json.hpp>
 
 #include "binary.h"

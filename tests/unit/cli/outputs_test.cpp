@@ -1,5 +1,5 @@
-// The files that a run writes and those that it leaves alone: names made from prompts, two runs of one
-// output, and settings, states, previews and profiles beside other people's files.
+// Tests which files a run writes and which it leaves alone: names made from prompts, two runs of one output,
+// and settings, states, previews and profiles beside other people's files.
 #include <nlohmann/json.hpp>
 
 #include "base/output_lock.h"
@@ -21,7 +21,7 @@ class Outputs : public CliTest {
  protected:
   json settings(const std::string& name) const { return json::parse(read_text(path(name)), nullptr, false); }
 
-  // Has its own output and errors: several of these run at once.
+  // Starts a run with its own files for output and errors, because several of them run at once.
   pid_t start_at_once(const std::vector<std::string>& args, const std::string& name) {
     const fs::path own = folder_;
     folder_ = own.string() + "." + name;
@@ -37,7 +37,7 @@ class Outputs : public CliTest {
     return folder_ = own, done;
   }
 
-  // A run that denoises for minutes.
+  // Returns the arguments of a run that denoises for minutes.
   std::vector<std::string> long_run(std::vector<std::string> more) const {
     more.insert(more.begin(), {"a cat", "--size", "96x96", "--frames", "33", "--steps", "1000",
                                "--state-every", "0", "--json"});
@@ -120,7 +120,7 @@ TEST_F(Outputs, ResumeWithoutANameFindsItsState) {
   EXPECT_EQ(read_text(path("a-red-cat-0_3.mp4")), read_text(path("whole.mp4")));
   EXPECT_TRUE(fs::exists(path("a-red-cat-0_2.mp4.resume")));
   EXPECT_FALSE(fs::exists(path("a-red-cat-0_3.mp4.resume")));
-  // The first is already complete; for the second nothing exists, so it gets an unused name.
+  // The first video is already complete; for the second one nothing exists, so it gets an unused name.
   EXPECT_THAT(run(job({"--steps", "60", "--resume"})).out,
               AllOf(HasSubstr("\"complete\""), HasSubstr("a-red-cat-0_3.mp4")));
   EXPECT_THAT(run(job({"--steps", "3", "--resume"})).out, HasSubstr("\"output\":\"a-red-cat-0_4.mp4\""));
@@ -172,7 +172,7 @@ TEST_F(Outputs, FoldersAndPatternsOfTheSamePicturesAreOneOutput) {
   EXPECT_THAT(files(), ElementsAre("frames.resume")) << "no folder, no lock";
 }
 
-// Names of files are bytes: on old disks and in archives they are in Latin-1 and the like.
+// Names of files are bytes: on old disks and in archives some are in Latin-1 or other encodings.
 TEST_F(Outputs, NamesThatAreNoUtf8) {
   const std::string name = "caf\xe9";
   fs::copy(golden("image_pipeline/first.png"), path(name + ".png"));
@@ -245,7 +245,7 @@ TEST_F(Outputs, SettingsOfSomebodyElseStay) {
   EXPECT_EQ(run(generate({"a dog", "-o", "scene.mp4", "-q"})).code, 0);
   EXPECT_EQ(settings("scene.mp4.json")["prompt"], "a dog") << "its own are replaced";
   EXPECT_THAT(run(generate({"a dog", "-o", "scene.mp4", "--resume"})).out, HasSubstr("complete already"));
-  // Neither name is available: that is reported before the work, not after it.
+  // If neither name is available, that is reported before the work, not after it.
   write("scene.mp4.json", "[]");
   const std::string video = read_text(path("scene.mp4"));
   done = run(generate({"a cat", "-o", "scene.mp4", "--json"}));
@@ -254,7 +254,7 @@ TEST_F(Outputs, SettingsOfSomebodyElseStay) {
   EXPECT_THAT(done.out, Not(HasSubstr("denoise")));
   EXPECT_EQ(read_text(path("scene.mp4")), video);
   EXPECT_EQ(read_text(path("scene.mp4.json")), "[]");
-  // In a folder, too.
+  // The same holds in a folder.
   fs::create_directory(path("frames"));
   write("frames/settings.json", "not JSON");
   EXPECT_EQ(run(generate({"a cat", "-o", "frames", "-q"})).code, 0);
@@ -273,7 +273,8 @@ TEST_F(Outputs, OutputsThatShareAStemKeepTheirSettings) {
   EXPECT_EQ(settings("scene.webm.json")["prompt"], "four");
   EXPECT_EQ(settings("scene.gif.json")["prompt"], "three");
   EXPECT_EQ(files().size(), 6u);
-  // Renamed together, and from a version that did not note the output's name.
+  // Files that were renamed together still belong together, as do those of a version that did not note the
+  // output's name.
   fs::rename(path("scene.mp4"), path("new.mp4")), fs::rename(path("scene.json"), path("new.json"));
   ASSERT_EQ(run(generate({"six", "-o", "new.mp4", "-q"})).code, 0);
   EXPECT_EQ(settings("new.json")["prompt"], "six");

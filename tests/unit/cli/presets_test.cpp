@@ -1,4 +1,4 @@
-// `tachyscope presets`, and `generate --preset` as a user sees it.
+// Tests `tachyscope presets`, and `generate --preset` as a user sees it.
 #include <nlohmann/json.hpp>
 
 #include "binary.h"
@@ -51,7 +51,7 @@ TEST_F(Presets, SettingsHoldThePresetAndItsValuesAndRepeatTheRun) {
   const json again = json::parse(read_text(path("b/settings.json")));
   EXPECT_EQ(again, settings);
 
-  // Another preset over the settings decides anew; if no preset is given, the settings of a run hold none.
+  // With another preset the run decides anew; if no preset is given, the settings of a run hold none.
   ASSERT_EQ(run({"generate", "--from", "a/settings.json", "--preset", "lightx2v-8", "-o", "c/"}).code, 0);
   EXPECT_EQ(json::parse(read_text(path("c/settings.json")))["num_inference_steps"], 8);
   ASSERT_EQ(run(generate({"a red cat", "-o", "d/"})).code, 0);

@@ -1,5 +1,5 @@
-// `generate --ranks` gives the same file as without; also what the plan says about it, and the exit codes
-// where it is not supported.
+// `generate --ranks` gives the same file as a run without it. The tests also cover what the plan says about
+// ranks, and the exit codes where they are not supported.
 #include <nlohmann/json.hpp>
 
 #include "binary.h"

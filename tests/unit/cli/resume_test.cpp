@@ -1,4 +1,4 @@
-// --image and --resume as a user sees them: files, hashes, killed processes, refusals.
+// Tests --image and --resume as a user sees them: files, hashes, killed processes, refusals.
 #include <nlohmann/json.hpp>
 
 #include "binary.h"
@@ -23,7 +23,7 @@ class Resume : public CliTest {
     return generate(words);
   }
 
-  // Starts it, and kills it when `stage` has reported `done` steps. Returns false if it was over before.
+  // Starts a run, and kills it when `stage` has reported `done` steps. Returns false if it was over before.
   bool kill_at(const std::vector<std::string>& args, const std::string& stage, int done) {
     const pid_t child = start(args);
     for (int i = 0; i < 60000; ++i) {
@@ -58,7 +58,7 @@ TEST_F(Resume, KilledRunsGoOnBitForBit) {
   for (const std::string sampler : {"unipc", "euler", "dpm++", "dpm++_sde", "lcm"}) {
     ASSERT_EQ(run(job(sampler, "whole.mp4")).code, 0);
     EXPECT_FALSE(fs::exists(path("whole.mp4.resume")));
-    // It is killed three times, each time further on.
+    // The run is killed three times, each time further on.
     int last = 0;
     for (const int at : {3, 12, 25}) {
       if (!kill_at(job(sampler, "cut.mp4", {"--resume"}), "denoise", at)) break;
@@ -76,7 +76,8 @@ TEST_F(Resume, KilledRunsGoOnBitForBit) {
   }
 }
 
-// Block by block: it resumes from the last finished block, and the frames before it are in the file again.
+// A video made block by block resumes from the last finished block, and the frames before it are in the file
+// again.
 TEST_F(Resume, KilledRunsOfBlocksGoOnBitForBit) {
   const auto blocks = [&](const std::string& output, std::vector<std::string> more = {}) {
     std::vector<std::string> words{"a red cat",
@@ -186,7 +187,7 @@ TEST_F(Resume, WhatDiffersIsNamed) {
     EXPECT_EQ(done.code, 4) << size << done.err;
     EXPECT_THAT(done.err, HasSubstr("cut.mp4.resume"));
   }
-  // Undamaged, it can still be resumed; without --resume a run begins anew and says so.
+  // An undamaged file can still be resumed; without --resume a run begins anew and says so.
   write("cut.mp4.resume", kept);
   EXPECT_EQ(run(job("unipc", "cut.mp4", {"--resume"})).code, 0);
   write("cut.mp4.resume", kept);
@@ -212,7 +213,7 @@ void change_settings(const std::string& file, const std::function<void(json&)>& 
       << std::string(reinterpret_cast<const char*>(&now), 8) << text << bytes.substr(8 + length);
 }
 
-// A run on a GPU is resumed or repeated on one; elsewhere only if the user asks for that.
+// A run that was made on a GPU is resumed or repeated on a GPU; elsewhere only if the user asks for that.
 TEST_F(Resume, TheDeviceIsKeptAsAWish) {
   if (!kill_at(job("unipc", "cut.mp4"), "denoise", 12)) GTEST_SKIP() << "it was over before";
   change_settings(path("cut.mp4.resume"), [](json& s) {
@@ -220,7 +221,7 @@ TEST_F(Resume, TheDeviceIsKeptAsAWish) {
     s["device"] = "cuda";
   });
   const std::vector<std::string> words{"generate", "--from", "cut.mp4.resume", "--resume", "--json"};
-  setenv("CUDA_VISIBLE_DEVICES", "", 1);  // for machines with a GPU
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);  // hides the GPU of a machine that has one
   const Done refused = run(words);
   EXPECT_EQ(refused.code, 5) << refused.err;
   EXPECT_THAT(refused.err, AllOf(HasSubstr("cut.mp4.resume"), HasSubstr("GPU"), HasSubstr("--device cpu")));
@@ -279,7 +280,7 @@ TEST_F(ImageOption, TheRunRecordsThePictureAndChecksIt) {
   EXPECT_EQ(settings["image_sha256"], "077ee4c599c7f99bc4be6acf5d7b9b2331fcb513b5f8fecebe6a9dc0872df487");
   EXPECT_EQ(run({"generate", "--from", "a.mp4", "-o", "b.mp4", "-t", "1"}).code, 0);
   EXPECT_EQ(read_text(path("a.mp4")), read_text(path("b.mp4")));
-  // Settings and picture moved together are found.
+  // Settings and picture that were moved together are found.
   fs::create_directory(path("moved"));
   fs::rename(path("photo.png"), path("moved/photo.png")), fs::rename(path("a.json"), path("moved/a.json"));
   EXPECT_EQ(run({"generate", "--from", "moved/a.json", "-o", "c/"}).code, 0);
@@ -322,7 +323,7 @@ TEST_F(ImageOption, BadInputsNameOptionValueAndRemedy) {
   EXPECT_THAT(files(), testing::ElementsAre("broken.png", "text.png"));
 }
 
-// The engine prepares the vision model's pictures, from the files as they are.
+// The engine prepares the vision model's pictures from the files, before they are fitted to the video.
 TEST_F(ImageOption, ThePictureAloneSufficesForAModelWithAnImageEncoder) {
   const std::vector<std::string> common{"generate",    "the red cat moves",
                                         "--size",      "32x48",

@@ -1,4 +1,4 @@
-// Whole runs of the command line: names of outputs, settings, repetition, plan, JSON, memory.
+// Tests whole runs of the command line: names of outputs, settings, repetition, plan, JSON, memory.
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -18,7 +18,7 @@ class Runs : public CliTest {
  protected:
   struct Bits {
     std::string frames, latents;
-    bool bf16;  // whether the CPU could do what was asked
+    bool bf16;  // whether the CPU has the bf16 products that were asked for
   };
   // Sets an environment variable for the runs that start while it lives.
   struct Setting {
@@ -47,8 +47,8 @@ class Runs : public CliTest {
     std::snprintf(out, sizeof out, "/frame_%04d.png", i);
     return name + out;
   }
-  // Returns the file without its comment, which holds the settings (for example the model's folder):
-  // signature, IHDR, IDAT.
+  // Returns the parts of the file that hold pixels: signature, IHDR, IDAT. The comment holds settings, for
+  // example the model's folder, and is left out.
   static std::string read_pixels(const fs::path& file) {
     const std::string png = read_text(file);
     std::string out;

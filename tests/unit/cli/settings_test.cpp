@@ -1,5 +1,5 @@
-// The parts of a run's settings besides its request: fields that used to be variables, and the environment. A
-// run that is repeated or resumed in another environment says so.
+// Tests the parts of a run's settings besides its request: fields that used to be variables, and the
+// environment. A run that is repeated or resumed in another environment says so.
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -71,7 +71,7 @@ TEST_F(SettingsOfRuns, TheEnvironmentIsRecordedAndADifferentOneIsSaid) {
                                              HasSubstr("TACHY_PACE was not set and is off now")));
 }
 
-// Variables that do not change any bits, according to the list, indeed change none. The tests on a GPU are
+// Variables that change no bits according to the list must indeed change none. The tests on a GPU are
 // gpu_run_test.cpp, gpu_rounded_test.cpp and wan_dit_gpu_test.cpp.
 TEST_F(SettingsOfRuns, VariablesOfSameBitsChangeNone) {
   const std::pair<const char*, const char*> values[] = {
@@ -102,7 +102,7 @@ TEST_F(SettingsOfRuns, AValueThatIsNoTextIsNoObstacle) {
   EXPECT_THAT(done.err, Not(HasSubstr("environment")));
 }
 
-// The place of models matters to a run that names none.
+// The folder of models matters only to a run that names no model.
 TEST_F(SettingsOfRuns, TheFolderOfModelsIsOfRunsThatNameNone) {
   const Setting folder("TACHY_MODEL_DIR", TACHY_SOURCE_DIR "/models");
   ASSERT_EQ(run(short_run("a.png")).code, 0);
@@ -114,7 +114,7 @@ TEST_F(SettingsOfRuns, TheFolderOfModelsIsOfRunsThatNameNone) {
   EXPECT_EQ(settings("b.json").at("environment").at("TACHY_MODEL_DIR"), TACHY_SOURCE_DIR "/models");
 }
 
-// The device is a field, which --from follows: nothing is said about the variable.
+// The device is a field, which --from follows, so nothing is said about the variable.
 TEST_F(SettingsOfRuns, AVariableThatAFieldSpeaksForIsNoDifference) {
   ASSERT_EQ(run(short_run("a.png")).code, 0);
   EXPECT_EQ(settings("a.json").at("device"), "cpu");
@@ -165,7 +165,7 @@ TEST_F(SettingsOfRuns, ADamagedEnvironmentIsRefused) {
   }
 }
 
-// This is now a field that settings hold and --from repeats.
+// vae_math is now a field that settings hold and --from repeats.
 TEST_F(SettingsOfRuns, VaeMathIsRepeated) {
   const auto sprites = [&](const std::string& output, std::vector<std::string> more) {
     more.insert(more.end(),
@@ -220,7 +220,7 @@ TEST_F(SettingsOfRuns, TheEncodingIsRepeatedAndNoReasonNotToGoOn) {
   EXPECT_FALSE(settings("c.json").contains("encoding"));
   ASSERT_EQ(from("d.mp4", {"--crf", "10"}).code, 0);
   EXPECT_EQ(settings("d.json").at("encoding").at("crf"), 10);
-  // It is complete, but with another encoding it is not.
+  // The video is complete, but with another encoding it would not be.
   EXPECT_THAT(from("d.mp4", {"--crf", "10", "--resume"}).out, HasSubstr("complete already"));
   EXPECT_THAT(from("d.mp4", {"--crf", "11", "--resume"}).out, Not(HasSubstr("complete already")));
   ASSERT_EQ(run(short_run("e.mp4")).code, 0);

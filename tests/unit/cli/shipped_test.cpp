@@ -1,4 +1,4 @@
-// Every command with every model that ships, and with folders that lack one of its parts, gives a result or a
+// Runs every command with every model that ships, and with folders that lack a part. Each gives a result or a
 // meaningful error, and never crashes. Parts that only some models have are where a program is likely to
 // crash.
 #include "binary.h"
@@ -62,7 +62,7 @@ TEST_F(Shipped, LoraSaysWhatFitsAModelThatReadsNoText) {
   EXPECT_THAT(done.out, HasSubstr("0 of 8 layers fit"));
 }
 
-// Checks what `doctor --model` adds to its self-test, which takes seconds.
+// This checks what `doctor --model` adds to its self-test, which takes seconds.
 TEST_F(Shipped, DoctorKnowsEveryModel) {
   for (const auto& [name, stage] : {std::pair<std::string, std::string>{"world", "world"},
                                     {"talker", "speech"},
@@ -75,7 +75,7 @@ TEST_F(Shipped, DoctorKnowsEveryModel) {
   }
 }
 
-// A folder of links to all of the model's files except one.
+// Each folder has links to all of the model's files except one.
 TEST_F(Shipped, FoldersThatLackAPartAreAnswered) {
   for (const char* name : kShipped) {
     for (const auto& left_out : fs::directory_iterator(kModels / name)) {

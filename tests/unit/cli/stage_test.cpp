@@ -1,4 +1,4 @@
-// `tachyscope stage`: the stages on golden tensors; wrong names and shapes are named in errors.
+// Tests `tachyscope stage`: the stages on golden tensors; wrong names and shapes are named in errors.
 #include "binary.h"
 #include "weights/safetensors.h"
 
@@ -44,11 +44,12 @@ class Stage : public CliTest {
     }
     return worst / scale;
   }
-  // max(3e, 1e-5): norms over the two channels of the tiny VAE also amplify the reference's own rounding.
+  // Returns max(3e, 1e-5), because norms over the two channels of the tiny VAE also amplify the reference's
+  // own rounding.
   double vae_bound(const std::string& output) {
     return std::max(3 * std::stod(golden_->metadata().at(output + "_float32_error")), 1e-5);
   }
-  // `prompt` filled up with zero rows to 512.
+  // Returns `prompt` filled up with zero rows to 512.
   Tensor padded_text() {
     const Tensor rows = want("prompt");
     text_.assign(static_cast<size_t>(512 * rows.dim(2)), 0.0f);
@@ -195,7 +196,8 @@ TEST_F(Stage, ImageEncoderAndItsPictures) {
   const auto own = open_safetensors(golden("clip_vision/plain.safetensors"));
   const Tensor pixels = tensor(*own, "pixel_values");
   const std::string folder = golden("clip_vision/plain");
-  for (const std::string& model : {folder, folder + "/model.safetensors"}) {  // its config lies beside it
+  for (const std::string& model : {folder, folder + "/model.safetensors"}) {  // the file's config lies beside
+                                                                              // it
     const Done done = stage("image-encoder", {{"pixel_values", pixels}}, {"-m", model});
     ASSERT_EQ(done.code, 0) << done.err;
     EXPECT_LE(error("image_embeds", tensor(*own, "image_embeds")), 5e-6) << model;
@@ -218,7 +220,7 @@ TEST_F(Stage, AudioEncoder) {
   const Tensor samples = tensor(*own, "input_values"), clip = samples.view({1, -1});
   const std::string folder = golden("wav2vec2/base");
   for (const std::string& model : {folder, folder + "/model.safetensors"}) {
-    // 25 frames per second make 14 frames.
+    // At 25 frames per second the clip makes 14 frames.
     const Done done = stage("audio-encoder", {{"input_values", clip}}, {"-m", model});
     ASSERT_EQ(done.code, 0) << done.err;
     EXPECT_LE(error("hidden_states", tensor(*own, "hidden_states_14")), 5e-6) << model;

@@ -1,5 +1,5 @@
-// Streamed videos: the same frames as without streaming, a file that plays while it grows, and mp4 on
-// standard output.
+// Tests streamed videos: they have the same frames as without streaming, the file plays while it grows, and
+// mp4 goes to standard output.
 #include "base/error.h"
 #include "binary.h"
 #include "media/video/video_reader.h"
@@ -50,7 +50,7 @@ TEST_F(Streaming, PlaysWhileItGrows) {
   EXPECT_FALSE(fs::exists(path("-.json")));
 }
 
-// `--block 0` also says how to make the video, and differs from a value that is filled in if nothing was
+// `--block 0` also says how to make the video, so it differs from a value that is filled in if nothing was
 // said.
 TEST_F(Streaming, TheWholeClipAtOnceWhereThatIsAskedFor) {
   ASSERT_EQ(run(generate({"a red cat", "-f", "5", "--size", "64x32", "--steps", "2", "--stream", "--block",

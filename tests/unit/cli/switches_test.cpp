@@ -1,5 +1,5 @@
-// --without, --no-arena and --nvtx as a user sees them: other code paths give the same video; what settings
-// and plans say about them.
+// Tests --without, --no-arena and --nvtx as a user sees them: other code paths give the same video, and
+// settings and plans say what was switched off.
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -121,7 +121,7 @@ struct Ranges {
   int left_open = 0, ended_unbegun = 0;
 };
 
-// Reads the lines of nvtx_stub.c: the thread, then + and a name, or -.
+// Reads the lines of nvtx_stub.c, which have the thread, then + and a name, or -.
 Ranges read_ranges(const std::string& text) {
   Ranges out;
   std::map<std::string, int> depth;

@@ -1,5 +1,5 @@
-// A talking photo of several windows that is interrupted, as a user sees it: kills at any moment, full disks,
-// folders that disappear, damaged files of finished windows. A resumed run ends with the file of an
+// Tests a talking photo of several windows that is interrupted, as a user sees it: kills at any moment, full
+// disks, folders that disappear, damaged files of finished windows. A resumed run ends with the file of an
 // uninterrupted one.
 #include <sys/mount.h>
 
@@ -21,7 +21,7 @@ using testing::Not;
 
 constexpr int kFrames = 28;  // windows begin at 0, 4, 8, 12, 16 and 20; the last one is cut off
 
-// A wave file of one channel at 16 kHz.
+// Writes a wave file of one channel at 16 kHz.
 void write_voice(const fs::path& path, int64_t frames) {
   std::string data;
   for (const float v : voice_samples(frames)) {
@@ -108,7 +108,7 @@ class TalkResume : public CliTest {
     if (ended) *ended = it;
     return it.code != 0;
   }
-  // No file of the run may become larger than this.
+  // Runs the command with a limit on the size that any of its files may reach.
   Done run_limited(const std::vector<std::string>& args, rlim_t bytes) {
     struct rlimit before {};
     getrlimit(RLIMIT_FSIZE, &before);
@@ -200,7 +200,8 @@ TEST_F(TalkResume, InterruptedItSaysHowToGoOn) {
   EXPECT_EQ(inside("cut.mp4.windows"), (std::set<std::string>{"0001.frames", "0002.frames"}));
   EXPECT_TRUE(fs::exists(path("cut.mp4.resume")));
   for (const std::string& name : files()) EXPECT_FALSE(name.ends_with(".part")) << name;
-  // Another request is told so, and removes nothing; one that begins anew says so, and cleans up.
+  // If the request differs, the run says so and removes nothing; a run that begins anew says so, and cleans
+  // up.
   done = run(job("cut.mp4", {"--resume", "--seed", "8"}));
   EXPECT_EQ(done.code, 2);
   EXPECT_THAT(done.err, HasSubstr("seed"));
@@ -227,7 +228,7 @@ TEST_F(TalkResume, KilledAtRandomMoments) {
   std::mt19937 random(seed);
   int killed = 0;
   for (int i = 0; i < 12; ++i) {
-    // Some of them begin anew over what others left.
+    // Some of the runs begin anew over what others left.
     const pid_t child =
         start(job("new.mp4", i % 4 == 3 ? std::vector<std::string>{} : std::vector<std::string>{"--resume"}));
     std::this_thread::sleep_for(whole * (random() % 1000) / 1500);
@@ -275,7 +276,7 @@ TEST_F(TalkResume, DamagedWindowsAreNamed) {
   expect_same("cut.mp4", "whole.mp4");
 }
 
-// A state whose content has changed.
+// Tests a state whose content has changed.
 TEST_F(TalkResume, DamagedStatesAreNamed) {
   ASSERT_TRUE(signal_at(job("cut.mp4"), SIGKILL, "denoise", 4, 10));
   const std::string state = read_text(path("cut.mp4.resume"));
@@ -295,7 +296,7 @@ TEST_F(TalkResume, DamagedStatesAreNamed) {
   }
 }
 
-// A file system in memory that holds little; only root may make one.
+// A file system in memory that has little room; only root may make one.
 class SmallDisk {
  public:
   explicit SmallDisk(const fs::path& at) : at_(at) {
@@ -332,7 +333,7 @@ TEST_F(TalkResume, DiskFullInALaterWindow) {
   expect_nothing_kept("disk/cut");
 }
 
-// An encoder whose file may not grow any further.
+// The encoder's file may not grow any further here.
 TEST_F(TalkResume, TheVideoCannotBeWrittenOn) {
   ASSERT_EQ(run(job("whole.mp4", {"--crf", "1"})).code, 0);
   const Done done = run_limited(job("cut.mp4", {"--crf", "1"}), fs::file_size(path("whole.mp4")) - 500);
@@ -347,8 +348,8 @@ TEST_F(TalkResume, TheVideoCannotBeWrittenOn) {
   expect_nothing_kept("cut.mp4");
 }
 
-// If the windows cannot be kept but the video can be written, it is written, and a warning says what cannot
-// be kept.
+// If the windows cannot be kept but the video can be written, it is written, and a warning says what is not
+// kept.
 TEST_F(TalkResume, WindowsThatCannotBeKeptCostTheStateAlone) {
   ASSERT_EQ(run(job("whole.mp4", {"--crf", "45"})).code, 0);
   const auto limit = fs::file_size(path("whole.mp4")) + 2000;
@@ -364,7 +365,7 @@ TEST_F(TalkResume, WindowsThatCannotBeKeptCostTheStateAlone) {
   EXPECT_THAT(taken.err, AllOf(HasSubstr("taken.mp4.windows"), HasSubstr("goes on without")));
   expect_same("whole.mp4", "taken.mp4");
   EXPECT_EQ(read_text(path("taken.mp4.windows")), "mine");
-  // A folder that holds something else keeps that; files that a run has left there are removed.
+  // A folder that holds other files keeps these; files that a run has left there are removed.
   fs::create_directory(path("kept.mp4.windows"));
   write("kept.mp4.windows/notes.txt", "mine");
   write("kept.mp4.windows/0003.frames", "tachyscope frames 1\nan old one");

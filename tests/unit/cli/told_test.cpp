@@ -1,5 +1,5 @@
-// The reports of a run on its way: a seed that is drawn, signs of life without a terminal, and readers that
-// go away.
+// Tests what a run reports on its way: a seed that is drawn, signs of life without a terminal, and readers
+// that go away.
 #include <nlohmann/json.hpp>
 
 #include "../pipelines/world_model.h"
@@ -54,7 +54,7 @@ class Told : public CliTest {
     fs::remove(err);
     return done;
   }
-  // Returns the seeds that were reported, with --json.
+  // Returns the seeds that a run with --json reported.
   static std::vector<uint64_t> seeds(const std::string& out) {
     std::vector<uint64_t> found;
     std::istringstream lines(out);
@@ -79,7 +79,7 @@ TEST_F(Told, ADrawnSeedIsSaidAndKept) {
   // --from repeats that seed.
   ASSERT_EQ(run({"generate", "--from", "v-2.gif", "-o", "again.gif"}).code, 0);
   EXPECT_EQ(read_text(path("again.gif")), read_text(path("v-2.gif")));
-  // The seed is printed in words, and is in the name.
+  // Without JSON the seed is printed in words, and is in the name.
   const Done words = run(generate({"a cat", "-s", "-1"}));
   const std::string seed = words.out.substr(5, words.out.find('\n') - 5);
   EXPECT_TRUE(fs::exists(path("a-cat-" + seed + ".mp4"))) << words.out;
@@ -135,7 +135,7 @@ TEST_F(Told, AReaderThatGoesAwayIsNoError) {
     EXPECT_EQ(done.code, kBySigpipe) << args[0];
     EXPECT_EQ(done.err, "") << args[0];
   }
-  for (const bool as_json : {false, true}) {  // the video is made all the same
+  for (const bool as_json : {false, true}) {  // the video is made even if nobody reads the reports
     auto args = generate({"x", "-o", "a.mp4"});
     if (as_json) args.push_back("--json");
     const Done done = run_unread(args, no_output);
@@ -166,7 +166,7 @@ TEST_F(Told, APlainLineAsEachStageBegins) {
   EXPECT_EQ(run(generate({"x", "-o", "a.mp4", "--json"})).err, "");
 }
 
-// The test uses 20 milliseconds instead of 30 seconds.
+// Here a line follows after 20 milliseconds instead of 30 seconds.
 TEST(Signs, EveryThirtySecondsShareAndTimeLeft) {
   testing::internal::CaptureStderr();
   {

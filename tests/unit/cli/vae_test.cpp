@@ -1,5 +1,5 @@
-// `tachyscope vae` as a user sees it: round trips on the model that ships, frames that are cut and fitted,
-// files of latents and their metadata, wrong and hostile files.
+// Tests `tachyscope vae` as a user sees it: round trips on the model that ships, frames that are cut and
+// fitted, files of latents and their metadata, wrong and hostile files.
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -19,12 +19,12 @@ using testing::HasSubstr;
 
 const std::string kSprites = std::string(TACHY_SOURCE_DIR) + "/models/sprites";
 
-// Measured on the shipped model's default run: 42.1 and 45.6 dB. Its VAE only knows its own kind of pictures:
-// the drawing below comes back with 11 dB, although the network equals diffusers' to the last digits
-// (tests/reference/vae_command.py).
+// On the shipped model's default run 42.1 and 45.6 dB were measured. Its VAE only knows its own kind of
+// pictures: the drawing below comes back with 11 dB, although the network equals diffusers' to the last
+// digits (tests/reference/vae_command.py).
 constexpr double kLeastPsnr = 40, kMeanPsnr = 44;
 
-// A disc that moves right over a sky that darkens towards the ground.
+// Draws a disc that moves right over a sky that darkens towards the ground.
 RgbFrame drawn(int width, int height, int index) {
   RgbFrame frame(width, height);
   const double x0 = width * (0.25 + 0.02 * index), y0 = height * 0.5, radius = height * 0.2;
@@ -94,7 +94,7 @@ TEST_F(Vae, RoundTripOfTheModelThatShips) {
   RecordProperty("psnr", fmt::format("least {:.2f} dB, mean {:.2f} dB", least, mean));
   EXPECT_GT(least, kLeastPsnr);
   EXPECT_GT(mean, kMeanPsnr);
-  // As a movie, whose frame rate is the one in the file.
+  // The result may be a movie, whose frame rate is the one in the file.
   ASSERT_EQ(vae({"decode", "clip.safetensors", "-o", "clip.mp4", "-q"}).code, 0);
   EXPECT_NEAR(VideoReader::open(path("clip.mp4"))->info().fps, 12, 0.01);
   EXPECT_EQ(VideoReader::open(path("clip.mp4"))->info().frames, 33);

@@ -1,6 +1,6 @@
-// `tachyscope world`: a script becomes frames; which action a block follows, how long the video is, what is
-// reported on the way, and what is refused. tests/reference/world_compare.py checks that its frames are the
-// reference's.
+// `tachyscope world` turns a script into frames. The tests cover which action a block follows, how long the
+// video is, what is reported on the way, and what is refused. tests/reference/world_compare.py checks that
+// its frames are the reference's.
 #include <nlohmann/json.hpp>
 
 #include "../pipelines/world_model.h"
@@ -25,7 +25,7 @@ class WorldCommand : public CliTest {
     args.insert(args.end(), more.begin(), more.end());
     return run(args);
   }
-  // Returns their pixels only: the files also say how they were made.
+  // Returns only the pixels of the frames: the files also say how they were made.
   std::vector<std::vector<uint8_t>> frames(const std::string& folder) {
     std::vector<std::vector<uint8_t>> out;
     for (int i = 0; fs::exists(path(folder) / fmt::format("frame_{:04}.png", i)); ++i)
@@ -124,7 +124,7 @@ TEST_F(WorldCommand, WhatIsMissingIsAskedFor) {
   EXPECT_EQ(run({"info", model_.path().string()}).code, 0);
 }
 
-// tests/page checks how a browser shows it.
+// tests/page checks how a browser shows the page.
 TEST_F(WorldCommand, WithoutAnOutputItIsAPage) {
   const json page = page_of({"world", "-m", model_.path().string(), "-t", "2", "-i",
                              golden("image_pipeline/first.png"), "--port", "0", "--json"});
@@ -139,7 +139,7 @@ TEST_F(WorldCommand, WithoutAnOutputItIsAPage) {
   EXPECT_THAT(world({"--actions", "walk.json"}).err, HasSubstr("--output"));
 }
 
-// No visitor could begin it, so there is no page on which each start fails.
+// No visitor could begin such a session, so there is no page on which each start fails.
 TEST_F(WorldCommand, WhatNoVisitorCanMakeGoodIsRefusedBeforeThePage) {
   const auto refused = [&](std::vector<std::string> more, int code) {
     std::vector<std::string> args = {"world", "-m", model_.path().string(), "-t", "2"};
@@ -178,8 +178,7 @@ TEST_F(WorldCommand, AnAddressThatNobodyCanAskIsExplained) {
                           HasSubstr("name or address in place of 0.0.0.0")));
 }
 
-// A folder as it is published: there is no config, and VAE and CLIP are one folder above the transformer's
-// file.
+// A folder as it is published has no config, and VAE and CLIP are one folder above the transformer's file.
 TEST_F(WorldCommand, PublishedFoldersAreFoundAsTheyAre) {
   const WorldModel published({.published = true});
   std::set<std::vector<uint8_t>> pictures;

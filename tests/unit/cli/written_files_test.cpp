@@ -1,4 +1,4 @@
-// Files that people write, in the encodings of their editors, and prompts that are too long.
+// Tests files that people write, in the encodings of their editors, and prompts that are too long.
 #include <nlohmann/json.hpp>
 
 #include "binary.h"
@@ -16,7 +16,7 @@ using testing::Not;
 
 const std::string kMark = "\xEF\xBB\xBF";
 
-// ASCII as UTF-16 with its byte order mark.
+// Returns ASCII text as UTF-16 with its byte order mark.
 std::string utf16(const std::string& text, bool big = false) {
   std::string out = big ? "\xFE\xFF" : "\xFF\xFE";
   for (const char c : text) big ? (out += '\0', out += c) : (out += c, out += '\0');

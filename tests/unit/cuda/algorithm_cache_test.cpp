@@ -69,7 +69,8 @@ TEST_F(AlgorithmCacheTest, DropsDamagedLinesOnly) {
     EXPECT_EQ(said.empty(), complete) << "cut at " << cut << ": " << said;
   }
   std::string flipped = whole;
-  flipped[whole.find('\n') + 5] ^= 1;  // a digit of the first entry, which may no longer be a digit
+  flipped[whole.find('\n') + 5] ^= 1;  // changes a digit of the first entry, which may no longer be a digit
+                                       // then
   std::ofstream(cache.path(), std::ios::trunc) << flipped;
   const AlgorithmCache damaged("gpu");
   EXPECT_NE(damaged.complaint().find("1 of its lines"), std::string::npos) << damaged.complaint();
@@ -78,7 +79,7 @@ TEST_F(AlgorithmCacheTest, DropsDamagedLinesOnly) {
 }
 
 TEST_F(AlgorithmCacheTest, ForeignFilesAreSaidAndReplaced) {
-  // Two names that become the same file name: another GPU, or the same one under another driver.
+  // Both names become the same file name, as those of two GPUs or of two drivers might.
   AlgorithmCache other("NVIDIA H200 driver 1");
   other.keep("a", words(1));
   testing::internal::CaptureStderr();

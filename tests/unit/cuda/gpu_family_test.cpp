@@ -19,7 +19,7 @@ TEST(GpuFamilyTest, EveryCapabilityHasItsRow) {
       {90, "Hopper"},
       {100, "Blackwell"},
       {120, "Blackwell"},
-      {61, "Turing"},  // older than any that kernels are compiled for
+      {61, "Turing"},  // older than any capability that kernels are compiled for
       {210, "Blackwell"}};
   for (const auto& [capability, family] : expected)
     EXPECT_EQ(family_of({.major = capability / 10, .minor = capability % 10}).name, family) << capability;
@@ -31,7 +31,7 @@ TEST(GpuFamilyTest, RowsAreInOrderAndWhatIsMeasuredIsMarked) {
     EXPECT_GT(family.capability, before) << family.name;
     before = family.capability;
     EXPECT_EQ(family.measured, std::string(family.name) == "Hopper") << family.name;
-    // few_keys has room for no more keys (attention_few_keys_sm80.cu).
+    // The kernel few_keys has room for no more keys (attention_few_keys_sm80.cu).
     EXPECT_LE(family.few_keys, 80) << family.name;
   }
 }

@@ -1,4 +1,5 @@
-// A Gpu on a caller's queue, and used by threads whose current device is another one. Skipped without a GPU.
+// Tests a Gpu on a caller's queue, and one used by threads whose current device is another one. Skipped
+// without a GPU.
 #include "cuda/gpu.h"
 
 #include <cuda_runtime.h>
@@ -35,7 +36,7 @@ int current() {
   return index;
 }
 
-// A queue of the test's own. Once closed, it stands still until it is opened, or for ten seconds at most. The
+// A queue of the test's own. Once closed, it stands still until it is opened, or for ten seconds at most: the
 // first use of something in CUDA (loading a module, an allocation) may wait for the whole device, and then a
 // test should fail rather than hang.
 struct Gate {
@@ -103,7 +104,7 @@ TEST_F(GpuTest, GraphsAreCapturedOnAnAdoptedQueueButNotOnTheDefaultOne) {
   }
 }
 
-// y = rmsnorm(x) of ones, weight 2: twos.
+// Computes y = rmsnorm(x) of ones with weight 2, which gives twos.
 std::vector<float> norm_on(cuda::Gpu& gpu) {
   constexpr int64_t kRows = 64, kColumns = 256;
   std::vector<float> x(kRows * kColumns, 1.0f), weight(kColumns, 2.0f), y(x.size(), NAN);

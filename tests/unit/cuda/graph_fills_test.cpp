@@ -1,4 +1,4 @@
-// If a library clears memory while a graph is recorded, that becomes a kernel that writes the same bytes and
+// A library may clear memory while a graph is recorded. That becomes a kernel that writes the same bytes and
 // no others (cuda/graph_fills.h). Skipped without a GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ class GraphFills : public testing::Test {
   std::optional<Buffer> place_;
 };
 
-// At odd addresses and with odd lengths, one of them larger than a grid of blocks.
+// The places have odd addresses and odd lengths; one of them is larger than a grid of blocks.
 TEST_F(GraphFills, WriteTheSameBytesAndNoOthers) {
   struct Piece {
     size_t begin, count;
@@ -75,7 +75,7 @@ TEST_F(GraphFills, WriteTheSameBytesAndNoOthers) {
   EXPECT_EQ(downloaded(), expected) << "the second time";
 }
 
-// The last of several fills of one place is also the last one here.
+// If a place is filled several times, the last fill counts here, too.
 TEST_F(GraphFills, KeepTheirOrder) {
   const auto graph = cuda::capture(*gpu_, [&] {
     for (int i = 0; i < 50; ++i) {

@@ -1,4 +1,4 @@
-// Names of a graph's kernels, as the driver reports them.
+// Tests the names of a graph's kernels, as the driver reports them.
 #include "cuda/kernel_name.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@ namespace tachy::cuda {
 namespace {
 
 TEST(KernelName, IsTheFunctionAlone) {
-  // nvcc's name for an unnamed namespace, which most kernels are in.
+  // This is nvcc's name for an unnamed namespace, which most kernels are in.
   EXPECT_EQ(
       short_kernel_name(
           "_ZN5tachy3ops56_GLOBAL__N__6ce2de5b_19_elementwise_sm80_cu_abcdef_1234512widen_kernelIffLi4EEEv"

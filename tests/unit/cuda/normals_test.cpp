@@ -1,5 +1,5 @@
-// PyTorch's CPU generator on a GPU (cuda/normals.h) gives the host's bits, and the same state afterwards.
-// Skipped without a GPU.
+// Tests that PyTorch's CPU generator on a GPU (cuda/normals.h) gives the host's bits, and the same state
+// afterwards. Skipped without a GPU.
 #include "cuda/normals.h"
 
 #include <gtest/gtest.h>
@@ -34,8 +34,8 @@ class TorchNormalsOnGpu : public testing::Test {
   Stream stream_;
 };
 
-// Draws that end within a state, at its end and just after it, one after the other; then those for a step of
-// a real model.
+// The first draws end within a state, at its end and just after it, one after the other; then follow those
+// for a step of a real model.
 TEST_F(TorchNormalsOnGpu, HaveTheHostsBits) {
   const std::vector<int64_t> draws = {16, 608, 624, 640, 16 * 39, 32, 1232, 16, 48, 168960, 299520, 16};
   for (const uint64_t seed : {uint64_t{0}, uint64_t{42}, uint64_t{0x1234567890}}) {

@@ -1,5 +1,5 @@
-// The device that --device stands for, on made-up machines: one without a GPU, with a GPU that cannot be
-// used, with several.
+// Tests which device --device stands for, on made-up machines: one without a GPU, one with a GPU that cannot
+// be used, and one with several.
 #include "cuda/open_device.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// GPUs, given by what try_gpu says about each: a name, or "!why not".
+// Returns the choice on a machine with these GPUs, each given by what try_gpu says about it: a name, or "!why
+// not".
 DeviceChoice on(std::vector<std::string> gpus, bool seen, const std::string& why = "no driver") {
   return search_device({.count =
                             [&](std::string* out) {
@@ -94,7 +95,7 @@ TEST(OpenDevice, TheVariableCountsWhereNothingWasAsked) {
   EXPECT_TRUE(is_automatic(""));
 }
 
-// For a machine without this many GPUs, or a build without kernels.
+// The machine has fewer GPUs, or the build has no kernels.
 TEST(OpenDevice, AGpuAskedForMustBeThere) {
   EXPECT_THAT(refusal("cuda:99"), AllOf(HasSubstr("`device`: "), HasSubstr("`device` cpu")));
 }

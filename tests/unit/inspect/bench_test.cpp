@@ -1,4 +1,4 @@
-// The roofline's arithmetic, reports as JSON, and verdicts that take noise into account.
+// Tests the roofline's arithmetic, reports as JSON, and verdicts that take noise into account.
 #include "inspect/bench.h"
 
 #include <gtest/gtest.h>
@@ -105,7 +105,8 @@ TEST(Bench, TimesWhatTheFilterNames) {
   EXPECT_THROW(run_bench({.level = "warp"}), Error);
 }
 
-// Reports of blocks from two machines, the second of which is half as fast in everything.
+// Makes a report of blocks. Called with other numbers it stands for a second machine, half as fast in
+// everything.
 BenchReport blocks_of(double decode_ms, double scale, double gflops) {
   BenchReport r = report_of({});
   r.blocks.kind = "universal";

@@ -1,5 +1,5 @@
-// On a GPU: doctor's picks and self-test, and a generation of the shipped model that gives the same bits
-// again, with and without graphs, with and without a profiler. Skipped if there is no GPU.
+// Tests on a GPU: doctor's picks and self-test, and a generation of the shipped model that gives the same
+// bits again, with and without graphs, with and without a profiler. Skipped if there is no GPU.
 #include "cuda/gpu.h"
 
 #include <gtest/gtest.h>

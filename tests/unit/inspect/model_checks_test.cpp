@@ -1,4 +1,4 @@
-// `validate` of a named model: without golden values it compares its stages with the definitions; whole
+// Tests `validate` of a named model: without golden values it compares its stages with the definitions. Whole
 // generations of the shipped world and talking photo are compared with the reference's. Each of these checks
 // finds a fault.
 #include "inspect/model_checks.h"
@@ -89,7 +89,8 @@ TEST(ModelChecks, BoundsComeFromTheDefinitionsInBf16) {
   EXPECT_FALSE(exact.ok) << "float32 has no such room";
 }
 
-// A shipped model's folder with a copy of `golden` that can be changed; the rest links to the original.
+// A shipped model's folder with a copy of `golden` that can be changed; all other files are links to the
+// originals.
 class ShippedGolden : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -122,7 +123,7 @@ TEST_P(ShippedGolden, AnotherRunIsFound) {
   auto j = nlohmann::json::parse(in);
   auto& run = j["generation"]["run"];
   if (run["kind"] == "world")
-    run["actions"][3]["keys"] = {"A"};  // in the fourth block, frames 9 to 12
+    run["actions"][3]["keys"] = {"A"};  // this is in the fourth block, frames 9 to 12
   else
     run["prompt"] = "a person shakes the head";
   std::ofstream(folder_ / "golden/golden.json") << j;

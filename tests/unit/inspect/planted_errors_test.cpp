@@ -99,8 +99,8 @@ TEST_P(PlantedErrors, AreFound) {
   }));
 }
 
-// An error this small is a tenth of bf16's own rounding, and only float32 shows it. In 16 bits the cases of
-// each op find it.
+// An error this small is a tenth of bf16's own rounding, so only float32 shows it. In 16 bits the cases of
+// each op find such errors.
 TEST_P(PlantedErrors, OfOneLayerAreFoundInFloat32) {
   EXPECT_EQ(found("one bias of a layer within is its neighbour's",
                   [](Weights& w) {

@@ -1,5 +1,5 @@
-// `validate` on models that make videos block by block: golden rollouts pass, a wrong one is found, and any
-// such model is compared with itself in other arithmetic.
+// Tests `validate` on models that make videos block by block: golden rollouts pass, a wrong one is found, and
+// any such model is compared with itself in other arithmetic.
 #include "inspect/rollout_checks.h"
 
 #include <gmock/gmock.h>

@@ -78,7 +78,7 @@ TEST_F(Validate, NoticesAChangedValue) {
   std::string text(header, ' ');
   file.read(text.data(), static_cast<std::streamsize>(header));
   const auto offsets = nlohmann::json::parse(text)["sample"]["data_offsets"];
-  // The byte with sign and exponent.
+  // This is the byte with the sign and the exponent.
   file.seekp(static_cast<std::streamoff>(8 + header + offsets[1].get<uint64_t>() - 1));
   file.put(0x7e);
   file.close();

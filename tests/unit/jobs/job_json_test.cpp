@@ -1,5 +1,5 @@
-// A job as JSON: reading it back gives the same job, it contains no path of a machine, and any other JSON is
-// refused.
+// Tests a job as JSON: reading it back gives the same job, it contains no path of a machine, and any other
+// JSON is refused.
 #include "jobs/job_json.h"
 
 #include <gmock/gmock.h>
@@ -62,7 +62,7 @@ TEST(JobJson, ComesBackAsItWas) {
   EXPECT_EQ(back.state_every, 2.5);
   EXPECT_EQ(back.preview, "p.png");
   EXPECT_EQ(back.save_latents, "l.safetensors");
-  // Writing it again gives the same, except for where files are.
+  // Writing the job again gives the same JSON, except for where files are.
   EXPECT_EQ(to_json(back), to_json(job));
 }
 

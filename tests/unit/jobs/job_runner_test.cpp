@@ -1,5 +1,5 @@
-// A job run by the library and the same one run by the command line give the same files byte by byte; also
-// what a sink is told, and a job that is stopped and resumed.
+// A job run by the library and the same job run by the command line give the same files byte for byte. The
+// tests also cover what a sink is told, and a job that is stopped and resumed.
 #include "jobs/job_runner.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ struct KeptSink : JobSink {
   std::vector<json> events;
   std::vector<std::string> notices, stages;
   std::string goes_on;
-  std::atomic<bool>* stop = nullptr;  // set at the step `stop_at`
+  std::atomic<bool>* stop = nullptr;  // becomes true at the step `stop_at`
   int64_t stop_at = -1;
 
   void event(const json& event, const std::string&) override { events.push_back(event); }

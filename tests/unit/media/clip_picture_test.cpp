@@ -38,7 +38,7 @@ TEST(ClipPicture, PixelsAreTheReferences) {
 }
 
 TEST(ClipPicture, AbsurdSizesAreRefused) {
-  const RgbFrame thin(1, 400), good(8, 8);  // the longer side of the first would have 89600 pixels
+  const RgbFrame thin(1, 400), good(8, 8);  // scaled to cover a square, `thin` would be 89600 pixels long
   EXPECT_THROW(clip_pixels(thin.view(), {}), Error);
   EXPECT_EQ(clip_pixels(thin.view(), {.original = true}).size(), size_t{3} * 224 * 224);
   EXPECT_THROW(clip_pixels({}, {}), Error);

@@ -36,7 +36,7 @@ TEST_F(FailureTest, ReadOnlyFolder) {
 }
 
 TEST_F(FailureTest, FileSystemThatTakesNoFiles) {
-  // Even root cannot create files there.
+  // Even root cannot create files in /proc/self.
   if (!fs::exists("/proc/self")) GTEST_SKIP() << "no /proc";
   for (const char* name : {"/proc/clip.mp4", "/proc/still.png", "/proc/clip.gif"})
     expect_error(ErrorCode::io, {name}, [&] { VideoWriter::open(name, 64, 64); });
@@ -78,8 +78,8 @@ TEST_F(FailureTest, OldFileStaysUntilFinish) {
 }
 
 TEST_F(FailureTest, DiskFull) {
-  // There is room for nothing, for a part, or for all but the last bytes (the index, the comment): there is
-  // never a file, and the error is always io.
+  // The disk has room for nothing, for a part, or for all but the last bytes (the index, the comment): there
+  // is never a file, and the error is always io.
   VideoOptions options;
   options.comment = "{\"seed\": 1}";
   for (const char* name : {"a.mp4", "a.webm", "a.gif", "a.png", "a_%02d.png", "frames/"}) {
@@ -106,7 +106,7 @@ TEST_F(FailureTest, DiskFull) {
 }
 
 TEST_F(FailureTest, RealFullFileSystem) {
-  // For a privileged run: TACHY_TEST_FULL_DIR names a folder on a small, nearly full file system.
+  // In a privileged run TACHY_TEST_FULL_DIR names a folder on a small, nearly full file system.
   const char* full = std::getenv("TACHY_TEST_FULL_DIR");
   if (full == nullptr) GTEST_SKIP() << "TACHY_TEST_FULL_DIR is not set";
   for (const char* name : {"a.mp4", "a.webm", "a.gif", "a_%04d.png"}) {
@@ -154,7 +154,7 @@ TEST_F(FailureTest, WrongUse) {
 }
 
 TEST_F(FailureTest, OddNames) {
-  // Names that a URL parser, a printf or a shell would trip over.
+  // A URL parser, a printf or a shell would trip over these names.
   for (const char* name :
        {"a:b.mp4", "http:x.webm", "per%cent.gif", "sp ace 'q\".mp4", "ümläut.webm", "-dash.png"}) {
     auto writer = VideoWriter::open(folder_ / name, 64, 64);

@@ -1,4 +1,4 @@
-// The frames of finished windows that a run keeps: the same pixels come back, and nothing else does.
+// Tests the frames of finished windows that a run keeps: the same pixels come back, and nothing else does.
 #include "media/video/frames_file.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// Pictures compared with what Pillow reads and resizes (tests/golden/media/make.py), and hostile files.
+// Pictures are compared with what Pillow reads and resizes (tests/golden/media/make.py); hostile files are
+// refused.
 #include <algorithm>
 #include <cstring>
 
@@ -23,7 +24,7 @@ TEST_F(ImageTest, LosslessEqualsPillow) {
 }
 
 TEST_F(ImageTest, LossyIsCloseToPillow) {
-  // Both sides decode the same coefficients; they differ in the rounding of the inverse transform, of the
+  // Both decoders read the same coefficients; they differ in the rounding of the inverse transform, of the
   // enlarged chroma and of the colours.
   struct Case {
     const char* name;
@@ -76,7 +77,7 @@ TEST_F(ImageTest, ResizeCropEqualsDiffusers) {
     EXPECT_EQ(max_difference(out.rgb, want), 0) << w << "x" << h;
   }
   EXPECT_THROW(resize_crop(source.view(), 0, 10), Error);
-  RgbFrame thin(16384, 1);  // to cover 16x704 it would have to grow to eleven million columns
+  RgbFrame thin(16384, 1);  // to cover 16x704 this picture would have to grow to eleven million columns
   EXPECT_THROW(resize_crop(thin.view(), 16, 704), Error);
 }
 
@@ -130,7 +131,7 @@ TEST_F(ImageTest, ShortPixelDataIsAnError) {
 }
 
 TEST_F(ImageTest, HugeSizesAreRefusedBeforeAllocating) {
-  // There is only an IHDR; its checksum is also wrong, which read_image may find first.
+  // The file has only an IHDR; its checksum is also wrong, which read_image may find first.
   struct Case {
     const char* name;
     std::vector<uint8_t> size_and_rest;  // width, height, depth 8, colour 2, 0, 0, 0

@@ -1,4 +1,4 @@
-// Pictures as JPEG in memory: another decoder reads what was encoded, in any size, one after another;
+// Tests pictures as JPEG in memory: another decoder reads what was encoded, in any size, one after another;
 // pictures from memory must respect the given limits.
 #include "media/picture/jpeg.h"
 
@@ -39,8 +39,8 @@ TEST(Jpeg, IsReadByAnotherDecoder) {
     const RgbFrame read = decode_image(std::span(file).subspan(2), "picture");
     ASSERT_EQ(read.width, width);
     ASSERT_EQ(read.height, height);
-    // Colour is kept for every second row and column, and in a picture of eight rows neighbours are 32 levels
-    // apart.
+    // Colour is kept only for every second row and column, and in a picture of eight rows neighbours are 32
+    // levels apart.
     EXPECT_LT(mean_difference(picture, read), height < 16 ? 6 : 3) << width << "x" << height;
   }
 }
@@ -74,14 +74,14 @@ TEST(Jpeg, WhatItCannotHoldIsRefused) {
   EXPECT_TRUE(file.empty());
 }
 
-// Limits are checked with the first picture's header: a decoder that finds a larger one after it must not
-// allocate memory for that.
+// Limits are checked with the first picture's header: a decoder that finds a larger picture after it must not
+// allocate memory for it.
 TEST(Jpeg, ALargerPictureBehindTheFirstIsNotDecoded) {
   std::vector<uint8_t> small, large;
   JpegEncoder encoder;
   encoder.encode(slope(20, 10, 0).view(), small);
   encoder.encode(slope(2000, 1500, 0).view(), large);
-  std::vector<uint8_t> both(small.begin(), small.end() - 2);  // without its end,
+  std::vector<uint8_t> both(small.begin(), small.end() - 2);  // the first picture without its end,
   both.insert(both.end(), large.begin() + 2, large.end());    // and the second one without its beginning
   std::vector<uint8_t> follows = small;
   follows.insert(follows.end(), large.begin(), large.end());

@@ -1,4 +1,4 @@
-// Loudness compared with pyloudnorm and transformers' feature extractor
+// Loudness is compared with that of pyloudnorm and of transformers' feature extractor
 // (tests/golden/media/make_loudness.py).
 #include "media/sound/loudness.h"
 
@@ -11,8 +11,8 @@ namespace tachy {
 namespace {
 using namespace tachy::testing;
 
-// The sound of the golden file's maker: whole numbers times powers of two, which have the same bits in both
-// languages.
+// Makes the sound of the golden file's maker: whole numbers times powers of two, which have the same bits in
+// both languages.
 std::vector<float> sound(int rate, size_t count, double gain, bool pause) {
   constexpr double envelope[] = {1, 0x1p-2, 0x1p-11, 0x1p-4, 1, 0x1p-6, 0x1p-1};
   std::vector<float> out(count);
@@ -104,7 +104,7 @@ TEST(Standardise, ConstantsAndNothing) {
   sound.assign(5, 0.25f);
   standardise(sound);
   EXPECT_EQ(sound, std::vector<float>(5, 0.0f));
-  sound = {1e-4f, -1e-4f};  // the variance is a tenth of the 1e-7 beside it
+  sound = {1e-4f, -1e-4f};  // the variance is a tenth of the 1e-7 that is added to it
   standardise(sound);
   EXPECT_NEAR(sound[0], 1e-4 / std::sqrt(1e-8 + 1e-7), 1e-6);
 }

@@ -1,4 +1,4 @@
-// Synthetic frames, comparison and a folder of its own for every test of media.
+// Synthetic frames, comparisons, and a folder for every test of media.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ inline fs::path golden(const std::string& name) {
   return fs::path(TACHY_SOURCE_DIR) / "tests/golden/media" / name;
 }
 
-// Smooth colour waves that move with t.
+// Draws smooth colour waves that move with t.
 inline RgbFrame wave(int width, int height, int t) {
   RgbFrame out(width, height);
   for (int y = 0; y < height; ++y)

@@ -1,4 +1,4 @@
-// The GIF palette is exact for few colours and close for many, and dithering keeps the mean.
+// Tests that the GIF palette is exact for few colours and close for many, and that dithering keeps the mean.
 #include "media/picture/palette.h"
 
 #include <algorithm>
@@ -41,12 +41,13 @@ TEST(Palette, ManyColours) {
   EXPECT_EQ(palette.colors.size(), 255u);
   EXPECT_LT(palette.rms_error, 8);
   EXPECT_GT(psnr(through(frame, palette).rgb, frame.rgb), 28);
-  // More colours never hurt.
+  // More colours are always closer.
   EXPECT_GT(make_palette(histogram, 16).rms_error, 1.5 * palette.rms_error);
 }
 
 TEST(Palette, DitherKeepsTheMean) {
-  // A slow gray ramp with 4 grays: without dithering, areas would be off by a large part of a step.
+  // The frame is a slow gray ramp with 4 grays: without dithering, areas would be off by a large part of a
+  // step.
   RgbFrame frame(256, 64);
   for (int y = 0; y < 64; ++y)
     for (int x = 0; x < 256; ++x) std::fill_n(frame.row(y) + 3 * x, 3, uint8_t(64 + x / 2));

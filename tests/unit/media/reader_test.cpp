@@ -1,4 +1,4 @@
-// Reading videos: limits, hostile and damaged files, and files that would open others.
+// Tests reading videos: limits, hostile and damaged files, and files that would open others.
 #include <thread>
 
 #include "media/metadata.h"
@@ -98,7 +98,7 @@ TEST_F(ReaderTest, TruncatedGivesAnErrorOrFewerFrames) {
       try {
         auto frames = read_video(folder_ / "cut");
         EXPECT_LE(frames.size(), 12u);
-        // Frames that are returned must be right: none is made up from missing data.
+        // Frames that are returned must be right: no frame is made up from missing data.
         for (size_t t = 0; t < frames.size(); ++t)
           EXPECT_GT(psnr(frames[t].rgb, wave(96, 64, int(t)).rgb), 26)
               << name << " cut at " << keep << " frame " << t;

@@ -10,7 +10,7 @@ namespace tachy {
 namespace {
 using namespace tachy::testing;
 
-// soxr's vector code sums in another order on other processors.
+// On other processors soxr's vector code sums in another order.
 #if defined(__x86_64__)
 constexpr float kTolerance = 0;
 #else
@@ -47,7 +47,7 @@ TEST(Resampler, AnyCutGivesTheSameBits) {
       std::vector<float> out;
       Resampler resampler(rate, 16000);
       for (size_t at = 0; at < sound.size();) {
-        const size_t n = std::min(sound.size() - at, size_t(random() % (largest + 1)));  // also none at all
+        const size_t n = std::min(sound.size() - at, size_t(random() % (largest + 1)));  // may also be 0
         resampler.push({sound.data() + at, n}, out);
         at += n;
       }
@@ -72,7 +72,7 @@ TEST(Resampler, EveryLength) {
   EXPECT_EQ(resampled_length(int64_t(1) << 60, 768000, 16000), ((int64_t(1) << 60) + 47) / 48);
 }
 
-// librosa counts in doubles; for the rates of real files both counts are the same up to an hour and beyond.
+// librosa counts in doubles; for the rates of real files both counts agree up to an hour and beyond.
 TEST(Resampler, LengthsAsLibrosaCountsThem) {
   for (const int rate : {8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000, 88200, 96000, 192000})
     for (int64_t n = 1; n < int64_t(rate) * 7200; n += 9973)

@@ -1,4 +1,4 @@
-// The sound of two speakers: sums, delays and rates.
+// Tests the sound of two speakers: sums, delays and rates.
 #include "media/sound/sound_mix.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Reading sound: compared with librosa (tests/golden/media/make_sound_files.py), limits, damaged and hostile
-// files.
+// Tests reading sound: comparison with librosa (tests/golden/media/make_sound_files.py), limits, damaged and
+// hostile files.
 #include "media/sound/sound_reader.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ void put_number(std::vector<uint8_t>& to, uint32_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) to.push_back(uint8_t(value >> (8 * i)));
 }
 
-// A wav file of float samples whose header claims `told` bytes.
+// Makes a wav file of float samples whose header claims `told` bytes.
 std::vector<uint8_t> wav(const std::vector<float>& samples, int channels, uint32_t told,
                          uint32_t rate = 8000) {
   std::vector<uint8_t> out;
@@ -73,7 +73,7 @@ TEST_F(SoundReaderTest, AsLibrosa) {
   }
 }
 
-// Containers and codings as recorders leave them, with a size of samples that says nothing
+// These containers and codings are as recorders leave them, with a size of samples that says nothing
 // (tests/golden/media/make_odd_sounds.py).
 TEST_F(SoundReaderTest, OddFilesAreReadWhole) {
   for (const HexLine& item : hex_lines("odd_sounds.txt")) {
@@ -138,7 +138,7 @@ TEST_F(SoundReaderTest, CutFiles) {
   struct Cut {
     const char* file;
     double least;  // least number of samples, in proportion to the bytes
-    bool told;     // whether the file says how long it should be
+    bool told;     // whether the file states how long it should be
   };
   for (const Cut& c : {Cut{"long.flac", 0.5, true},
                        {"long.mp3", 0.7, true},
@@ -157,7 +157,7 @@ TEST_F(SoundReaderTest, CutFiles) {
       try {
         sound = read_sound(path);
       } catch (const Error& e) {
-        EXPECT_EQ(c.least, 0) << e.what();  // all of it is one page
+        EXPECT_EQ(c.least, 0) << e.what();  // the whole file is one page
       }
       const std::string said = ::testing::internal::GetCapturedStderr();
       if (sound.samples.empty()) continue;
@@ -180,7 +180,7 @@ TEST_F(SoundReaderTest, CutBeforeTheIndex) {
                [&] { read_sound(folder_ / "memo.m4a"); });
 }
 
-// The same for a film whose index is at the front.
+// The same holds for a film whose index is at the front.
 TEST_F(SoundReaderTest, CutFilms) {
   std::vector<float> tone(64000);
   for (size_t i = 0; i < tone.size(); ++i) tone[i] = 0.3f * std::sin(float(i) * 0.05f);
@@ -276,7 +276,7 @@ TEST_F(SoundReaderTest, DamagedFiles) {
   }
 }
 
-// Small files with each byte changed, and cut at each length: the result is samples or an Error, within the
+// Small files are damaged in each byte, and cut at each length: the result is samples or an Error, within the
 // memory that such a file may need.
 TEST_F(SoundReaderTest, EveryByteDamagedAndEveryLength) {
   const auto most_kib = [] {

@@ -1,4 +1,4 @@
-// Films with sound: which sound comes back, and at which time.
+// Tests films with sound: which sound comes back, and at which time.
 #include <limits>
 #include <random>
 
@@ -25,7 +25,7 @@ class SoundTrackTest : public MediaTest {
   }
 };
 
-// Smooth noise: codecs preserve it, and it resembles itself at only one shift.
+// Makes smooth noise: codecs preserve it, and it resembles itself at only one shift.
 std::vector<float> noise_of(size_t count) {
   std::mt19937 random(4);
   std::vector<float> out(count);

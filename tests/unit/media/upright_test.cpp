@@ -36,7 +36,8 @@ TEST_F(UprightTest, PicturesAsPillow) {
   EXPECT_GT(turned, 40);
 }
 
-// The same note in a JPEG: XMP in a segment of its own, and EXIF that continues in a second one.
+// In a JPEG the same note is found in XMP in a segment of its own, and in EXIF that continues in a second
+// segment.
 TEST_F(UprightTest, JpegSegments) {
   const auto whole = bytes_of(golden("photo444.jpg"));
   const auto with = [&](const std::vector<std::string>& segments) {
@@ -93,20 +94,20 @@ TEST_F(UprightTest, VideosAsFfmpeg) {
   }
 }
 
-// An edit list shows less than the file holds: the container's number differs from what can be read, so it is
-// not reported.
+// An edit list shows less than the file holds, so the number of frames that the container states differs from
+// what can be read, and is not reported.
 TEST_F(UprightTest, EditedVideos) {
   for (const HexLine& item : hex_lines("turned_videos.txt")) {
     if (item.name != "edited.mp4" && item.name != "plain.mp4") continue;
     write_bytes(folder_ / item.name, item.file);
     VideoInfo info;
     const size_t read = read_video(folder_ / item.name, {}, &info).size();
-    EXPECT_EQ(read, 1u);  // one of the edited file's ten, as in ffmpeg
+    EXPECT_EQ(read, 1u);  // one of the edited file's ten frames, as in ffmpeg
     EXPECT_EQ(info.frames, item.name == "plain.mp4" ? 1 : 0);
   }
 }
 
-// The reader warns of everything that a player would respect and it does not.
+// The reader warns of everything that it ignores although a player would respect it.
 TEST_F(UprightTest, WhatIsLeftOutIsSaid) {
   const std::map<std::string, std::string> words{{"smpte2084.mp4", "HDR video (PQ)"},
                                                  {"arib-std-b67.mp4", "HDR video (HLG)"},
@@ -127,7 +128,7 @@ TEST_F(UprightTest, WhatIsLeftOutIsSaid) {
   EXPECT_EQ(seen, words.size());
 }
 
-// For an angle that is not a right one there is a warning, and the frames are as they are stored.
+// For an angle that is not a multiple of 90° there is a warning, and the frames are as they are stored.
 TEST_F(UprightTest, OtherAngles) {
   const auto matrix = [](double degrees, bool mirrored) {
     const double a = degrees * M_PI / 180, c = 65536 * std::cos(a), s = 65536 * std::sin(a),
@@ -148,7 +149,7 @@ TEST_F(UprightTest, OtherAngles) {
   EXPECT_EQ(orientation_of_matrix(zeros), 1);
   for (const HexLine& item : hex_lines("turned_videos.txt")) {
     if (item.name != "turned90.mkv") continue;
-    std::vector<uint8_t> file = item.file;  // ProjectionPoseRoll: 90.0 becomes 30.0
+    std::vector<uint8_t> file = item.file;  // changes ProjectionPoseRoll from 90.0 to 30.0
     const uint8_t ninety[] = {0x76, 0x75, 0x88, 0x40, 0x56, 0x80};
     const auto at = std::search(file.begin(), file.end(), std::begin(ninety), std::end(ninety));
     ASSERT_NE(at, file.end());

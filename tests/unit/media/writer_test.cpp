@@ -1,5 +1,5 @@
-// Every output format: frames decode back, the container states what was requested, settings come back, bytes
-// repeat.
+// Tests every output format: frames decode back, the container states what was requested, settings come back,
+// bytes repeat.
 #include <sched.h>
 
 #include <algorithm>
@@ -157,7 +157,7 @@ TEST_F(WriterTest, PngPatternAndFolders) {
   EXPECT_EQ(read_comment(folder_ / "a_%03d_z.png"), kComment);
   write("frames/", options, 2);
   EXPECT_TRUE(fs::exists(folder_ / "frames/frame_0001.png"));
-  write("frames", options, 4);  // it exists now
+  write("frames", options, 4);  // the folder exists now
   for (const char* name : {"frames", "a_%03d_z.png"}) {
     VideoInfo info;
     auto frames = read_video(folder_ / name, {}, &info);
@@ -173,13 +173,14 @@ TEST_F(WriterTest, BytesRepeat) {
   options.comment = kComment;
   for (const char* ending : {".mp4", ".webm", ".gif"}) {
     fs::path first = write(std::string("a") + ending, options, 6);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // a date would have changed
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // after this time a date would have
+                                                                   // changed
     for (int again = 0; again < 5; ++again)
       EXPECT_TRUE(bytes_of(first) == bytes_of(write(std::string("b") + ending, options, 6))) << ending;
   }
 }
 
-// Tall enough for several encoder threads, wide enough for several tiles.
+// The picture is tall enough for several encoder threads, and wide enough for several tiles.
 TEST_F(WriterTest, BytesDoNotDependOnTheMachine) {
   constexpr int w = 512, h = 320, frames = 24;
   const auto encode = [&](const fs::path& path) {
@@ -229,8 +230,8 @@ TEST_F(WriterTest, EverySpeedPlays) {
 }
 
 TEST_F(WriterTest, ColoursAreBt709LimitedRange) {
-  // The numbers in the file itself: Y = 16 + 219 (0.2126
-  // R + 0.7152 G + 0.0722 B), Cb = 128 + 224 (B - Y)/1.8556, …
+  // The numbers in the file itself are Y = 16 + 219 (0.2126 R + 0.7152 G + 0.0722 B), Cb = 128 + 224 (B -
+  // Y)/1.8556, …
   struct Case {
     uint8_t r, g, b;
   };
@@ -276,7 +277,7 @@ TEST_F(WriterTest, ColoursAreBt709LimitedRange) {
   }
 }
 
-// `crf` 0: the decoded frames equal the written ones, to the bit, and a note says what that costs.
+// With `crf` 0 the decoded frames equal the written ones to the bit, and a note says what that costs.
 TEST_F(WriterTest, CrfZeroIsLossless) {
   struct Case {
     const char *name, *codec;
@@ -312,7 +313,7 @@ TEST_F(WriterTest, CrfZeroIsLossless) {
   }
 }
 
-// The other ends of the scales.
+// These are the other ends of the scales.
 TEST_F(WriterTest, CrfEnds) {
   for (const auto& [name, crf] : {std::pair("a.mp4", 1), {"b.mp4", 51}, {"c.webm", 1}, {"d.webm", 63}}) {
     VideoOptions options;
@@ -338,7 +339,7 @@ TEST_F(WriterTest, OddSizes) {
 }
 
 TEST_F(WriterTest, StridesAndFrameRates) {
-  // A view into the middle of a larger picture.
+  // The frame is a view into the middle of a larger picture.
   RgbFrame large = wave(kW + 32, kH + 16, 0);
   RgbView view{large.row(8) + 3 * 16, kW, kH, int64_t(kW + 32) * 3};
   RgbFrame want(kW, kH);

@@ -1,6 +1,6 @@
-// CLIP's vision model compared with transformers' hidden_states[-2] in float64
-// (tests/golden/clip_vision/make.py), under all names that its files use; configs and processors that make no
-// sense.
+// CLIP's vision model is compared with transformers' hidden_states[-2] in float64
+// (tests/golden/clip_vision/make.py), under all names that its files use. Configs and processors that make no
+// sense are refused.
 #include "models/clip_vision/clip_vision.h"
 
 #include <gmock/gmock.h>
@@ -66,7 +66,7 @@ TEST_P(ClipGolden, BitsDoNotDependOnThreads) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, ClipGolden, testing::Values("plain", "projected"));
 
-// The model's own tensors in the form of the original's checkpoint.
+// Gives the model's own tensors in the form of the original's checkpoint.
 class OriginalNames {
  public:
   explicit OriginalNames(std::shared_ptr<TensorSource> own) : own_(std::move(own)) {
@@ -186,7 +186,7 @@ TEST(ClipVision, ConfigsThatMakeNoSenseAreRefused) {
   json tokens = config_of("plain");
   tokens["image_size"] = 4096, tokens["patch_size"] = 1;
   EXPECT_THAT(refusal([&] { ClipVisionConfig::from_json(tokens); }, ErrorCode::corrupt), HasSubstr("tokens"));
-  // The config of a whole CLIPModel contains it.
+  // The config of a whole CLIPModel contains the vision model's.
   EXPECT_EQ(ClipVisionConfig::from_json({{"vision_config", config_of("plain")}, {"hidden_size", 7}}),
             ClipVisionConfig::from_json(config_of("plain")));
 }

@@ -1,6 +1,6 @@
-// Golden cases of tests/golden: a component folder (config.json and weights),
-// a file of inputs and reference outputs, and the reference's own float32
-// error e. A stage passes within max(3e, 5e-6) of the float64 reference.
+// Golden cases of tests/golden: a component folder (config.json and weights), a file of inputs and reference
+// outputs, and the reference's own float32 error e. A stage passes within max(3e, 5e-6) of the float64
+// reference.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ inline std::string golden_path(const std::string& name) {
   return path;
 }
 
-// Returns a case's path in tests/golden: a name without a folder is in `folder`.
+// Returns a case's path in tests/golden; a name without a folder means a case in `folder`.
 inline std::string in_folder(const std::string& folder, const std::string& name) {
   return name.find('/') == std::string::npos ? folder + "/" + name : name;
 }
@@ -41,7 +41,7 @@ struct GoldenFile {
   std::shared_ptr<TensorSource> source;
 };
 
-// max|y − r| / max|r| of contiguous float32 tensors; infinite when shapes differ or y holds NaN.
+// Returns max|y − r| / max|r| of contiguous float32 tensors; infinite if shapes differ or y holds NaN.
 inline double error_of(const Tensor& y, const Tensor& r) {
   if (!same_shape(y, r) || y.numel() == 0) return INFINITY;
   double worst = 0, scale = 0;

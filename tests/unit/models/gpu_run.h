@@ -1,4 +1,5 @@
-// PlannedRun's counterpart on a GPU: a component loaded and run in given dtypes, first measured, then for real.
+// PlannedRun's counterpart on a GPU: it loads and runs a component in given dtypes, first in a measure run,
+// then for real.
 #pragma once
 
 #include <gtest/gtest.h>

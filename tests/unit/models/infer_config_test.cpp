@@ -1,4 +1,4 @@
-// The options of the published models, inferred from shapes, compared with the configs of diffusers and
+// The options of the published models are inferred from shapes and compared with the configs of diffusers and
 // transformers (tests/golden/weights/make.py).
 #include "models/wan/infer_config.h"
 

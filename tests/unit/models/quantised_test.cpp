@@ -1,4 +1,4 @@
-// Quantised transformers: float32 computes with the float32 values that a file stands for, even after
+// Tests quantised transformers: float32 computes with the float32 values that a file stands for, even after
 // adapters are merged into them; and in any arithmetic the bits are those of the same model with weights that
 // were dequantised before.
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Models of Wan's family that need other inputs have all of its tensors: they are refused by name, and a
+// Models of Wan's family that need other inputs have all of Wan's tensors: they are refused by name, and a
 // transformer's tensors that nothing reads are never ignored.
 #include "models/wan/relatives.h"
 

@@ -1,4 +1,4 @@
-// The umT5 encoder compared with transformers' UMT5EncoderModel in float64 (tests/golden/umt5/make.py).
+// The umT5 encoder is compared with transformers' UMT5EncoderModel in float64 (tests/golden/umt5/make.py).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -64,8 +64,8 @@ TEST_P(Umt5Golden, BitsDoNotDependOnThreads) {
 INSTANTIATE_TEST_SUITE_P(Cases, Umt5Golden,
                          testing::Values("masked", "far", "quantised/t5_gguf", "quantised/t5_scaled"));
 
-// The pipeline encodes a prompt cut to its real length, without
-// a mask: the real rows must be those of the padded run.
+// The pipeline encodes a prompt cut to its real length, without a mask: the real rows must be those of the
+// padded run.
 TEST(Umt5, CutPromptEqualsPaddedPrompt) {
   const GoldenFile golden("umt5/masked.safetensors");
   const Tensor ids = golden["input_ids"], mask = golden["attention_mask"], want = golden["last_hidden_state"];
@@ -81,7 +81,7 @@ TEST(Umt5, CutPromptEqualsPaddedPrompt) {
   EXPECT_LE(y.error, golden.bound());
 }
 
-// Such ids are refused both for a table in the file and for one whose rows are made.
+// Ids outside the vocabulary are refused both for a table in the file and for one whose rows are made.
 TEST(Umt5, IdsOutsideTheVocabularyAreRefused) {
   std::vector<int64_t> ids{4, 97};
   test::PlannedRun run;
@@ -114,7 +114,7 @@ TEST(Umt5, RelativePositionBucketsAreTheReferences) {
   EXPECT_EQ(compared, 3 * 601);
 }
 
-// The thresholds for 32 buckets and distance 128, written out.
+// These are the thresholds for 32 buckets and distance 128.
 TEST(Umt5, BucketThresholds) {
   const std::pair<int64_t, int64_t> first_of[] = {{8, 8},   {12, 9},  {16, 10}, {23, 11},
                                                   {32, 12}, {46, 13}, {64, 14}, {91, 15}};

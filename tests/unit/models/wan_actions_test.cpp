@@ -1,5 +1,5 @@
-// Sizes of Matrix-Game 2's action module, from config.json and from tensors, and the actions that a latent
-// frame follows.
+// Tests the sizes of Matrix-Game 2's action module, from config.json and from tensors, and the actions that a
+// latent frame follows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

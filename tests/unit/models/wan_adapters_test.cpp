@@ -1,5 +1,5 @@
-// The Wan transformer with adapters: it computes as if they were merged into its weights for jobs that ask
-// for them, while others use the same model unchanged.
+// Tests the Wan transformer with adapters. For jobs that ask for adapters it computes as if they were merged
+// into its weights, while others use the same model unchanged.
 #include "wan_adapters.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,8 @@ double error_of(const Case& c, std::vector<float>& y, std::vector<float>& want) 
 
 class WanWithAdapters : public testing::TestWithParam<const char*> {};
 
-// Covers the patches, the time and text embeddings, the image branch, each part of a block, and the head.
+// The adapters cover the patches, the time and text embeddings, the image branch, each part of a block, and
+// the head.
 TEST_P(WanWithAdapters, OfEveryLayerComputesAsIfTheyWereMerged) {
   for (const bool pack : {true, false}) {
     Case plain(GetParam()), adapted(GetParam()), merged(GetParam());
@@ -40,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, WanWithAdapters,
                          testing::Values("t2v", "t2v_bf16", "plain_cross", "i2v", "ti2v", "flf2v"),
                          [](const auto& info) { return std::string(info.param); });
 
-// The job's own scratch, stream and tensors; the model belongs to somebody else.
+// Scratch, stream and tensors of one job; the model belongs to somebody else.
 struct Job {
   ThreadPool pool{2};
   Arena arena{size_t{64} << 20};

@@ -1,6 +1,6 @@
-// InfiniteTalk's audio branch (models/wan/branches/audio/audio_config.h): its sizes are inferred from its
-// tensors, which frames a latent frame reads, and what is refused. The golden case "talk" of wan_dit_test.cpp
-// checks its values.
+// Tests InfiniteTalk's audio branch (models/wan/branches/audio/audio_config.h): its sizes are inferred from
+// its tensors, a latent frame reads the right frames, and wrong inputs are refused. The golden case "talk" of
+// wan_dit_test.cpp checks its values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -137,7 +137,8 @@ TEST(WanAudioBranch, NoSpeechIsZerosThroughTheProjection) {
   for (const auto& tokens : silent) EXPECT_GT(*std::ranges::max_element(tokens), 0.01f);
 }
 
-// The norm after it divides by the root of variance plus 1e-5, not 1e-6 like the transformer's norms.
+// The norm after the projection divides by the root of variance plus 1e-5, not 1e-6 like the transformer's
+// norms.
 TEST(WanAudioBranch, EpsOfTheProjectionsNorm) {
   const auto path =
       std::filesystem::temp_directory_path() / fmt::format("tachyscope-eps-{}.safetensors", getpid());

@@ -1,5 +1,5 @@
-// If the tokens of a transformer block are divided among ranks, each rank gets its part of the result for a
-// single rank.
+// If the tokens of a transformer block are divided among ranks, each rank gets its part of the result that a
+// single rank would compute.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -97,10 +97,10 @@ TEST(WanBlock, TokensMayBeDividedAmongRanks) {
     });
 }
 
-// These attend to more than the clip's tokens: a part of them would give another video.
+// These inputs attend to more than the clip's tokens: divided, they would give another video.
 TEST(WanBlock, WhatOneRankMustHaveIsRefused) {
   const test::WanDitCase plain("t2v"), talk("talk");
-  alignas(WanCausal) const char room[sizeof(WanCausal)] = {};  // its content is not read
+  alignas(WanCausal) const char room[sizeof(WanCausal)] = {};  // only its address is used
   const auto* causal = reinterpret_cast<const WanCausal*>(room);
   const auto refused = [&](runtime::Comm& comm, const test::WanDitCase& c, const WanCausal* of) {
     try {

@@ -1,4 +1,5 @@
-// A golden case of the causal models (tests/golden/causal): its model, inputs of a rollout, and that rollout by hand.
+// A golden case of the causal models (tests/golden/causal): its model, the inputs of a rollout, and the
+// rollout made by hand.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -60,7 +61,8 @@ struct WanCausalCase {
       grid = model.make_grid(frames, 2 * rows, 2 * columns, store);
       model.begin_block(causal, grid, WanExtras::of(c.script()), store.stream());
     }
-    // Predicts at one of the timesteps; after the last one, at 0. x: the values of the block's latents.
+    // Predicts at one of the timesteps, or at 0 after the last one. `x` has the values of the block's
+    // latents.
     std::vector<float> predict(const std::vector<float>& x, size_t step, bool fill_only = false,
                                bool known = false) {
       const Tensor noise = c.golden["noise"];
@@ -113,7 +115,7 @@ struct WanCausalCase {
   struct Result {
     double velocities = 0, latents = 0;  // the largest error, relative to the largest value
   };
-  // fill_only: whether the pass at timestep 0 does only what it must.
+  // fill_only says whether the pass at timestep 0 does only what it must.
   Result rollout(Session& session, bool fill_only = true) const {
     const Tensor noise = golden["noise"], want_velocities = golden["velocities"], want = golden["latents"];
     double off_v = 0, off_x = 0, most_v = 0, most_x = 0;

@@ -1,5 +1,5 @@
-// Causal Wan models (models/wan/causal.h) compared with the original repositories' own results
-// (tests/golden/causal), and properties that such a comparison does not show.
+// Causal Wan models (models/wan/causal.h) are compared with the original repositories' own results
+// (tests/golden/causal); further tests check properties that such a comparison does not show.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -79,7 +79,8 @@ std::vector<float> ring_of(const WanCausal& c) {
   return all;
 }
 
-// A pass that only fills leaves the same bits as a whole one, even if the last block has an action module.
+// A pass that only fills the rings leaves the same bits as a whole one, even if the last block has an action
+// module.
 TEST(WanCausal, APassThatOnlyFillsLeavesTheSameKeys) {
   for (const char* name : {"self_forcing", "universal"}) {
     const WanCausalCase c(name);
@@ -98,8 +99,8 @@ TEST(WanCausal, APassThatOnlyFillsLeavesTheSameKeys) {
   }
 }
 
-// The keyboard's keys and values from an earlier pass serve the block's further passes, to the bit. These
-// really use them: other keys that are pressed in the meantime change nothing.
+// The keyboard's keys and values from an earlier pass serve the block's further passes, to the bit. Further
+// passes really use them: other keys that are pressed in the meantime change nothing.
 TEST(WanCausal, TheKeyboardIsKnownAfterABlocksFirstPass) {
   for (const char* name : {"universal", "templerun"}) {
     const WanCausalCase c(name);
@@ -184,9 +185,9 @@ TEST(WanCausal, ActionsBeforeThoseThatAreSeenMayBeForgotten) {
   EXPECT_EQ(seen[0][3], whole.keyboard.as<float>()[12 * 4 + 3]);
 }
 
-// Training's block-causal mask: at timestep 0 everywhere, one pass over a clip predicts the same as its
-// blocks one after the other, each of which has left its keys; also with a window and sinks, for which blocks
-// give up slots. Without the mask it does not.
+// The mask is training's block-causal one. At timestep 0 everywhere, one pass over a clip predicts the same
+// as its blocks one after the other, each of which has left its keys; also with a window and sinks, for which
+// blocks give up slots. Without the mask the prediction differs.
 TEST(WanCausal, AMaskedPassOverAClipIsItsBlocks) {
   for (const char* name : {"self_forcing", "universal", "short_window", "templerun"}) {
     const WanCausalCase c(name);

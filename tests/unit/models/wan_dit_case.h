@@ -34,8 +34,8 @@ struct WanDitCase {
                           [&](const Scope& scope) { return std::make_unique<WanDit>(scope, config, store); });
   }
 
-  // Returns the sample, [B, C_out, T, H, W]. `rows_given`: 0 for the real rows of text, or more of them with
-  // explicit zeros.
+  // Returns the sample, [B, C_out, T, H, W]. `rows_given` is 0 for the real rows of text, or a larger number
+  // for additional rows of zeros.
   template <class Planned>
   std::vector<float> run(Planned& planned, int64_t rows_given = 0) {
     std::vector<float> y;
@@ -97,7 +97,7 @@ struct WanDitCase {
     std::vector<WanAudio> audio;
     for (int64_t b = 0; b < (config.audio_branch() ? batch : 0); ++b) {
       audio.push_back(allocate_audio(model, x.dim(2), store));
-      // For the second clip the speech is said to be missing, where the golden case has zeros.
+      // For the second clip the speech is left undefined where the golden case has zeros.
       const Tensor states = b == 0 ? golden["audio_embeds"].select(0, 0) : Tensor();
       make_audio(model, {states, *golden["audio_start"].as<int64_t>()}, audio.back(), stream);
     }
@@ -115,7 +115,7 @@ struct WanDitCase {
 
   std::string name;
   GoldenFile golden;
-  std::string sample = "sample";  // the expected tensor's name
+  std::string sample = "sample";  // name of the expected tensor
   std::shared_ptr<TensorSource> weights;
   WanConfig config;
   std::vector<int64_t> text_rows;

@@ -1,4 +1,4 @@
-// The Wan transformer on a GPU compared with diffusers in float64: every golden configuration (per-token
+// The Wan transformer on a GPU is compared with diffusers in float64: every golden configuration (per-token
 // timesteps, both image branches, batch 2), each dtype, the residual stream in float32 or like the
 // activations; float32 with products in TF32; with adapters in every layer. Skipped if there is no GPU.
 #include <gtest/gtest.h>
@@ -37,7 +37,8 @@ TEST_P(WanOnGpu, WithinTheBoundInEachDtype) {
   }
 }
 
-// TF32 has f16's digits, and only products are rounded to it. The weights are those of any float32 run.
+// TF32 has as many digits as f16, and only products are rounded to it. The weights are those of any float32
+// run.
 TEST_P(WanOnGpu, InTf32) {
   WanDitCase c(GetParam());
   const auto gpu = cuda::open_gpu();
@@ -50,7 +51,7 @@ TEST_P(WanOnGpu, InTf32) {
   EXPECT_EQ(y, c.run(run)) << "another run gives other bits";
 }
 
-// One pass instead of two gives the same bits.
+// A single pass gives the same bits as two passes.
 TEST_P(WanOnGpu, NormsWriteTheCodesOfTwoPasses) {
   WanDitCase c(GetParam());
   const auto gpu = cuda::open_gpu();

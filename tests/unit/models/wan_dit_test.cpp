@@ -1,6 +1,6 @@
-// The Wan transformer against diffusers' WanTransformer3DModel in float64
-// (tests/golden/wan/make.py): text-to-video, the image branch, first-last-frame,
-// per-token timesteps; odd grids, batch 2, float32 and bfloat16 files.
+// The Wan transformer is compared with diffusers' WanTransformer3DModel in float64
+// (tests/golden/wan/make.py): text-to-video, the image branch, first-last-frame, per-token timesteps; odd
+// grids, batch 2, float32 and bfloat16 files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -138,7 +138,7 @@ TEST(WanConfigs, WhatCannotWorkIsRefusedByName) {
   fails("in_channels", 1e300);
 }
 
-// Every linear layer can be addressed by its name in the file, also those in a joined product.
+// Every linear layer can be addressed by its name in the file, even if it is part of a joined product.
 TEST(WanDit, LinearLayersHaveTheNamesOfTheFile) {
   for (const char* name : {"t2v", "i2v", "flf2v"}) {
     Case c(name);
@@ -200,7 +200,7 @@ TEST(WanDit, NormsThatWriteCodesGiveTheBitsOfTwoPasses) {
   }
 }
 
-// When it is packed for bf16 products, a weight has other bytes than for float32.
+// A weight that is packed for bf16 products has other bytes than one for float32.
 TEST(WanDit, AStreamInOtherNumbersIsRefused) {
   Case c("t2v");
   ThreadPool pool(1);

@@ -1,6 +1,6 @@
-// A transformer block whose tokens are in a compact order and attend to listed blocks of keys, compared with
-// plain loops in float64: tokens in the order of frames, rows and columns, and a mask that says which keys a
-// query sees.
+// A transformer block whose tokens are in a compact order and attend to listed blocks of keys is compared
+// with plain loops in float64. These take tokens in the order of frames, rows and columns, and a mask that
+// says which keys a query sees.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ using Matrix = std::vector<std::vector<double>>;  // [tokens][values]
 constexpr int64_t kPlainFrames = 5, kPlainRows = 9, kPlainColumns = 11,
                   kPlainTokens = kPlainFrames * kPlainRows * kPlainColumns;
 
-// Self-attention in the first block of tests/golden/wan/t2v.
+// Computes self-attention in the first block of tests/golden/wan/t2v.
 struct Plain {
   const test::WanDitCase& c;
 
@@ -39,7 +39,7 @@ struct Plain {
         for (size_t k = 0; k < x[i].size(); ++k) y[i][o] += w[o * x[i].size() + k] * x[i][k];
     return y;
   }
-  // q or k: RMS norm over all channels, then rope by each token's frame, row and column.
+  // Prepares q or k: RMS norm over all channels, then rope by each token's frame, row and column.
   void norm_rope(const std::string& name, Matrix& x) const {
     const auto w = weight(name);
     const int64_t d = c.config.head_dim, side = 2 * (d / 6), dims[] = {d - 2 * side, side, side};
@@ -136,8 +136,8 @@ TEST_P(WanSparsePlain, IsAttentionToTheListedKeysAlone) {
   const std::vector<int32_t> places = compact_places(kPlainFrames, kPlainRows, kPlainColumns);
   const auto given = random(kPlainTokens * dim), start = random(kPlainTokens * dim), gate = random(dim);
 
-  // Computed in float64. The text's values are zeros, and so is the gate of the feed-forward: they only add a
-  // bias.
+  // The expected result is computed in float64. The text's values are zeros, and so is the gate of the
+  // feed-forward: they only add a bias.
   Matrix u(static_cast<size_t>(kPlainTokens));
   for (int64_t i = 0; i < kPlainTokens; ++i)
     u[static_cast<size_t>(i)].assign(given.begin() + i * dim, given.begin() + (i + 1) * dim);
@@ -164,7 +164,7 @@ TEST_P(WanSparsePlain, IsAttentionToTheListedKeysAlone) {
   const Matrix dense =
       plain.linear("to_out.0", plain.attend(q, k, v, [](int64_t, size_t, size_t) { return true; }));
 
-  // The block, with its tokens in their own order.
+  // The block computes with its tokens in their own order.
   std::vector<float> x(start.size()), in_u(given.size()),
       modulation(static_cast<size_t>(layers * 6 * dim), 0.0f),
       zeros(static_cast<size_t>(layers * 3 * dim), 0.0f), next(static_cast<size_t>(2 * dim), 0.0f),

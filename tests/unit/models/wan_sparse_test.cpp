@@ -1,5 +1,5 @@
-// Block-sparse self-attention of the Wan transformer: tokens in another order give the same results, and a
-// list of all blocks gives dense attention (wan_sparse_plain_test.cpp tests some blocks).
+// Tests block-sparse self-attention of the Wan transformer: tokens in another order give the same results,
+// and a list of all blocks gives dense attention (wan_sparse_plain_test.cpp tests lists of some blocks).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::vector<float> random_values(int64_t count, uint32_t seed) {
   return out;
 }
 
-// An odd grid of 5 x 9 x 11 tokens: 495, four blocks, the last one of 111.
+// An odd grid of 5 x 9 x 11 tokens has 495 of them, in four blocks, the last one of 111.
 constexpr int64_t kFrames = 5, kHigh = 18, kWide = 22, kGridTokens = 5 * 9 * 11, kScenes = 2;
 
 struct SparseRun {
@@ -80,7 +80,7 @@ double apart(const std::vector<float>& y, const std::vector<float>& r) {
   return test::error_of(tensor(y), tensor(r));
 }
 
-// The effect of rounding on models of these sizes, whose float32 errors are 1e-7 to 2e-7.
+// The effect of rounding on models of these sizes; their float32 errors are 1e-7 to 2e-7.
 constexpr double kRounding = 2e-6;
 
 TEST(WanSparse, TokensInAnotherOrderGiveTheSame) {
@@ -113,11 +113,11 @@ TEST(WanSparse, SomeBlocksAreNotDenseAndRepeatThemselves) {
 }
 
 TEST(WanSparse, KeepsTheNearestNumberOfBlocks) {
-  EXPECT_EQ(kept_blocks(0.3, 32760), 77);   // of 256
-  EXPECT_EQ(kept_blocks(0.5, 75600), 296);  // of 591
+  EXPECT_EQ(kept_blocks(0.3, 32760), 77);   // of 256 blocks
+  EXPECT_EQ(kept_blocks(0.5, 75600), 296);  // of 591 blocks
   EXPECT_EQ(kept_blocks(1e-9, 32760), 1);
   EXPECT_EQ(kept_blocks(1, 32760), 256);
-  EXPECT_EQ(kept_blocks(0.3, 576), 2);  // of 5
+  EXPECT_EQ(kept_blocks(0.3, 576), 2);  // of 5 blocks
   EXPECT_THROW(parse_key_chooser("topk"), Error);
 }
 

@@ -1,4 +1,4 @@
-// VACE's control blocks (models/wan/branches/vace) compared with diffusers' WanVACETransformer3DModel in
+// VACE's control blocks (models/wan/branches/vace) are compared with diffusers' WanVACETransformer3DModel in
 // float64 (tests/golden/wan/make_vace.py).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -102,7 +102,7 @@ TEST_P(WanVace, OnAGpuInEachDtype) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, WanVace, testing::Values("vace", "vace_every"));
 
-// A hint is made where it is added: further ones take only the memory of their weights.
+// A hint is made where it is added, so further ones take only the memory of their weights.
 TEST(WanVaceMemory, IsThatOfOneControl) {
   VaceCase c("vace_every");
   test::PlannedRun two, one;
@@ -163,7 +163,7 @@ TEST(WanVaceConfigs, BothDialects) {
     EXPECT_THAT(refusal_of([&] { read(bad); }), HasSubstr("vace_layers")) << bad;
 }
 
-// The original repository's names for the same tensors.
+// The original repository has other names for the same tensors.
 TEST(WanVaceNames, ThereAndBack) {
   const test::WanDitCase c("vace");
   for (const auto& entry : c.weights->entries())

@@ -1,5 +1,5 @@
-// The VAE with its residual blocks in e4m3: how far its frames are from float32's, and that plans, pieces and
-// repetitions work as without it.
+// Tests the VAE with its residual blocks in e4m3: how far its frames are from float32's, and that plans,
+// pieces and repetitions work as without e4m3.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -55,7 +55,7 @@ std::vector<float> decode(const Scope& scope, const VaeConfig& config, const Ten
   return frames.values;
 }
 
-// For frames in [−1, 1].
+// Returns the PSNR of frames in [−1, 1].
 double psnr(const std::vector<float>& a, const std::vector<float>& b) {
   double squares = 0;
   for (size_t i = 0; i < a.size(); ++i) squares += std::pow(static_cast<double>(a[i]) - b[i], 2);
@@ -73,7 +73,7 @@ Tensor tensor_of(const TensorSource& file, const std::string& name) {
   return Tensor(const_cast<void*>(entry->data), entry->dtype, entry->dims);
 }
 
-// For videos, 8 bits should keep 40 dB on average and 37 at worst; for noise, which the model was not trained
+// Of videos, 8 bits should keep 40 dB on average and 37 at worst; of noise, which the model was not trained
 // on, they keep less.
 TEST(WanVaeCodes, FramesOfTheShippedModelHardlyChange) {
   const Sprites sprites;

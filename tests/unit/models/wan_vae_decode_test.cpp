@@ -1,4 +1,4 @@
-// VaeDecoder compared with diffusers (float64), its plan, and its refusals.
+// VaeDecoder is compared with diffusers (float64); its plan and its refusals are tested, too.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -195,8 +195,8 @@ TEST(WanVaeDecoder, StopsWhenCancelled) {
   EXPECT_EQ(chunks, 2);
 }
 
-// Blocks of three latent frames of an endless video: the first gives nine frames and each later one twelve,
-// the same as all at once.
+// An endless video comes in blocks of three latent frames: the first gives nine frames and each later one
+// twelve, the same as all at once.
 TEST(WanVaeDecoder, BlocksOfASession) {
   VaeCase c("wan21");
   Runner runner;
@@ -233,10 +233,10 @@ TEST(WanVaeDecoder, RefusesWrongUse) {
   EXPECT_THROW(decoder.decode(latents, ignore, stream, 0), Error);
   VaeState state = decoder.make_state(2, 7, 3, stream);
   EXPECT_THROW(decoder.decode_chunk(state, latents.slice(1, 0, 2), ignore, stream),
-               Error);  // the first frame is not alone
+               Error);  // the first frame comes together with others
   VaeState image = decoder.make_state(2, 7, 1, stream);
   decoder.decode_chunk(image, latents.slice(1, 0, 1), ignore, stream);
-  // There are no caches.
+  // A single image has no caches.
   EXPECT_THROW(decoder.decode_chunk(image, latents.slice(1, 1, 2), ignore, stream), Error);
 }
 

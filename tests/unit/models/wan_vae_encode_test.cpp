@@ -1,4 +1,4 @@
-// VaeEncoder compared with diffusers (float64), its plan, and its refusals.
+// VaeEncoder is compared with diffusers (float64); its plan and its refusals are tested, too.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ struct Moments {
   Named mean, logvar;
 };
 
-// video: [T, H, W, C] with any strides. Plans, then runs in exactly the planned memory.
+// Plans, then runs in exactly the planned memory. `video` is [T, H, W, C] with any strides.
 Moments encode(VaeCase& c, const Tensor& video, VaeEncoderOptions options, int threads = 2) {
   Runner runner(threads);
   const int64_t stride = c.config.spatial_stride();
@@ -52,7 +52,7 @@ class EncodeGolden : public testing::TestWithParam<const char*> {};
 TEST_P(EncodeGolden, EveryLength) {
   VaeCase c(GetParam());
   const Tensor video = channels_last_view(c.input("video"));
-  // 3, 7 and 11 leave a remainder, which is dropped.
+  // Of 3, 7 and 11 frames the remainder is dropped.
   for (int64_t frames = 1; frames <= video.dim(0); frames += 2) {
     Moments got = encode(c, video.slice(0, 0, frames), {});
     const int64_t t = c.config.latent_frames(frames);

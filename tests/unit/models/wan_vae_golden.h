@@ -16,7 +16,7 @@ namespace tachy::test {
 
 inline const std::string kVaeGolden = std::string(TACHY_SOURCE_DIR) + "/tests/golden/vae/";
 
-// centre + bound·(2u − 1), u from the top 24 bits of splitmix64: make.py's hashed().
+// Computes centre + bound·(2u − 1) with u from the top 24 bits of splitmix64, like hashed() in make.py.
 inline std::vector<float> hashed(const nlohmann::json& tensor) {
   int64_t count = 1;
   for (const auto& extent : tensor.at("shape")) count *= extent.get<int64_t>();
@@ -75,7 +75,7 @@ struct VaeCase {
   std::shared_ptr<TensorSource> golden;
 };
 
-// A pool and an arena: first measuring, then of exactly the measured size.
+// A pool and an arena, which first measures and then has exactly the measured size.
 struct Runner {
   explicit Runner(int threads = 2) : pool(threads) {}
   Stream measuring() {
@@ -96,7 +96,8 @@ inline size_t offset_of(const Tensor& t, const std::vector<int64_t>& index) {
   return static_cast<size_t>(at);
 }
 
-// max|y − r| / max|r| over two rank-4 tensors of any strides; infinite when shapes differ or y holds a NaN.
+// Returns max|y − r| / max|r| over two rank-4 tensors of any strides; infinite if shapes differ or y holds a
+// NaN.
 inline double error_of(const Tensor& y, const Tensor& r) {
   if (!same_shape(y, r) || y.numel() == 0) return INFINITY;
   double worst = 0, scale = 0;

@@ -1,5 +1,5 @@
-// The VAE on a GPU compared with diffusers (float64): every golden configuration (Wan2.1, Wan2.2, odd sizes),
-// each dtype, single images and clips in chunks. Skipped if there is no GPU.
+// The VAE on a GPU is compared with diffusers (float64): every golden configuration (Wan2.1, Wan2.2, odd
+// sizes), each dtype, single images and clips in chunks. Skipped if there is no GPU.
 #include <gtest/gtest.h>
 
 #include "cuda/gpu.h"
@@ -10,7 +10,7 @@
 namespace tachy::test {
 namespace {
 
-// Calls body(measured, stream) twice: first measuring, then in an arena of exactly that size.
+// Calls body(measured, stream) twice: first in a measure run, then in an arena of exactly the measured size.
 template <class Body>
 void planned(cuda::Gpu& gpu, DType dtype, Body&& body) {
   ThreadPool pool(2);
@@ -40,7 +40,7 @@ class OnGpu : public testing::TestWithParam<std::tuple<const char*, DType>> {
   }
   VaeCase vae() const { return VaeCase(std::get<0>(GetParam())); }
   DType dtype() const { return std::get<1>(GetParam()); }
-  // Random weights pass rounding on undamped through some forty layers.
+  // With random weights, rounding passes undamped through some forty layers.
   double bound() const { return dtype() == DType::f32 ? 2e-5 : dtype() == DType::f16 ? 1e-2 : 8e-2; }
 
   std::unique_ptr<cuda::Gpu> gpu_;
@@ -120,8 +120,8 @@ INSTANTIATE_TEST_SUITE_P(All, OnGpu,
                                               dtype_name(std::get<1>(info.param)));
                          });
 
-// The shipped model's golden video with the residual blocks in e4m3, compared with bf16 on the same GPU; a
-// repetition gives the same bits.
+// The shipped model's golden video, decoded with the residual blocks in e4m3, is compared with bf16 on the
+// same GPU; a repetition gives the same bits.
 TEST(WanVaeCodesOnGpu, FramesHardlyChange) {
   if (std::string why; cuda::gpu_count(&why) == 0) GTEST_SKIP() << why;
   const auto gpu = cuda::open_gpu();

@@ -1,4 +1,4 @@
-// The published models' shapes: names, sizes of weights and of state; config files.
+// Tests the published models' shapes: names, sizes of weights and of state, config files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -83,7 +83,8 @@ TEST(WanVaePlan, StateOfThePublishedModels) {
   const VaeEncoder encoder(Scope(model.source()), VaeConfig::wan21(), {}, stream);
   const VaeDecoder decoder22(Scope(model22.source()), VaeConfig::wan22(), {}, stream);
   const VaeEncoder encoder22(Scope(model22.source()), VaeConfig::wan22(), {}, stream);
-  // Elements per latent pixel, counted in the reference. Here every cache is a multiple of 256 bytes.
+  // The number of elements per latent pixel was counted in the reference. Here every cache is a multiple of
+  // 256 bytes.
   EXPECT_EQ(decoder.state_bytes(64, 96, 21), size_t{151328} * 64 * 96 * 4);
   EXPECT_EQ(encoder.state_bytes(512, 768, 81), size_t{89856} * 64 * 96 * 4);
   EXPECT_EQ(decoder22.state_bytes(64, 96, 21), size_t{456800} * 64 * 96 * 4);
@@ -92,8 +93,8 @@ TEST(WanVaePlan, StateOfThePublishedModels) {
   EXPECT_EQ(encoder.state_bytes(512, 768, 4), 0u);
 }
 
-// It needs three tensors of a steady chunk at full resolution (the activation and two for a block's scratch),
-// the frames, and the memory of the convolutions themselves.
+// Decoding needs three tensors of a steady chunk at full resolution (the activation and two for a block's
+// scratch), the frames, and the memory of the convolutions themselves.
 TEST(WanVaePlan, DecodingNeedsAboutThreeActivations) {
   const ShapeOnly model("names_wan21.json");
   Runner runner;

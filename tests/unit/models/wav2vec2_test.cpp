@@ -1,5 +1,5 @@
-// wav2vec2 compared with transformers' layers in float64 (tests/golden/wav2vec2/make.py), under all names
-// that its files use; clips that are too short, and configs that make no sense.
+// wav2vec2 is compared with transformers' layers in float64 (tests/golden/wav2vec2/make.py), under all names
+// that its files use. Clips that are too short, and configs that make no sense, are refused.
 #include "models/wav2vec2/wav2vec2.h"
 
 #include <gmock/gmock.h>
@@ -161,7 +161,7 @@ TEST(Wav2Vec2, ReadsNothingBehindTheLayers) {
   EXPECT_THROW(encode(less, config_of("large"), golden["input_values"], 10, c), Error);
 }
 
-// A clip of several pieces: its states must not depend on where pieces end. The same samples give the same
+// A clip has several pieces: its states must not depend on where pieces end. The same samples give the same
 // vectors wherever they are in a clip, if no norm looks at all of it.
 TEST(Wav2Vec2, PiecesOfALongClipFitTogether) {
   Wav2Vec2Config c = Wav2Vec2Config::from_json(config_of("large"));

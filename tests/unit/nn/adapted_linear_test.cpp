@@ -1,4 +1,4 @@
-// Linear layers with low-rank adapters compared with plain loops in float64: in each form of the weight,
+// Linear layers with low-rank adapters are compared with plain loops in float64: in each form of the weight,
 // alone and joined, before every epilogue.
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ TEST(AdaptedLinear, AddsLowRankProductsToALayerInEveryForm) {
 }
 
 // A layer's own product rounds to 8 bits. If the product reads codes, the adapters' part is computed from
-// rounded values as well: x and A, with one scale per row. int8 on a CPU adds that part unrounded.
+// rounded values as well: x and A, with one scale per row. int8 on a CPU adds the adapters' part unrounded.
 TEST(AdaptedLinear, AddsLowRankProductsToALayerInEightBits) {
   for (const Products products : {Products::e4m3, Products::int8})
     for (const bool joined : {false, true})
@@ -97,7 +97,8 @@ TEST(AdaptedLinear, JoinedLayersTakeAdaptersInTheirOwnColumns) {
     }
 }
 
-// Covers every combination of an epilogue; y has other columns beside its own, and the residual may be y.
+// The cases cover every combination of an epilogue; y has other columns beside its own, and the residual may
+// be y.
 TEST(AdaptedLinear, AddsBeforeTheEpilogue) {
   constexpr int64_t kRows = 7, kStride = kEach + 4;
   Layers layers;

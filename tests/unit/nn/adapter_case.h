@@ -1,4 +1,5 @@
-// Three layers with one input, random matrices for adapters on them, and the results of both in float64.
+// Three layers with one input, random matrices for adapters on them, and the results of layers and adapters
+// in float64.
 #pragma once
 
 #include "nn/adapter_set.h"
@@ -15,7 +16,7 @@ inline constexpr const char* kParts[] = {"a.to_q", "a.to_k", "a.to_v"};
 enum class Form { mapped, packed, dense };
 inline constexpr Form kForms[] = {Form::mapped, Form::packed, Form::dense};
 
-// q, k and v with one input, and matrices for adapters: NAME.A and NAME.B.
+// The layers q, k and v with one input, and matrices for adapters: NAME.A and NAME.B.
 struct Layers {
   RandomFile file;
   HostRun host;
@@ -70,7 +71,8 @@ struct Layers {
     }
     return y;
   }
-  // Returns the part that adapters add; codes: x and the rows of A are rounded to e4m3 with one scale each.
+  // Returns the part that adapters add. With `codes`, x and the rows of A are rounded to e4m3 with one scale
+  // each.
   std::vector<double> added(const std::string& layer, const float* x, std::span<const LowRank> adapters,
                             bool codes) const {
     std::vector<double> y(kEach);

@@ -1,5 +1,5 @@
-// A set of adapters: layers without any keep their bits, memory is as planned, and adapters that do not fit
-// are refused by name.
+// Tests a set of adapters: layers without adapters keep their bits, memory is as planned, and adapters that
+// do not fit are refused by name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -97,8 +97,8 @@ TEST(AdapterSet, WhatDoesNotFitIsRefusedByName) {
   EXPECT_THAT(message(bad), HasSubstr("adapter of a.to_k: expected a finite scale, got nan"));
 }
 
-// For sets over one shelf: a recording made with the first computes with the second, if layers and sizes are
-// the same.
+// Two sets take turns on one shelf: a recording made with the first one computes with the second one, if
+// layers and sizes are the same.
 TEST(AdapterSet, ASetInThePlaceOfAnotherHasItsLayout) {
   Layers layers;
   ParamStore store({.pack_weights = true}, layers.host.stream);
@@ -125,7 +125,7 @@ TEST(AdapterSet, ASetInThePlaceOfAnotherHasItsLayout) {
   EXPECT_EQ(run(linear, x, layers.host.stream, &elsewhere), want);
 }
 
-// New scales give the bits of a set that was made with them.
+// A set with new scales gives the bits of a set that was made with them.
 TEST(AdapterSet, ScalesChangeAlone) {
   for (const Products products : {Products::as_activations, Products::e4m3, Products::int8}) {
     Layers layers;

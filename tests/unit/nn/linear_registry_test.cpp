@@ -1,4 +1,5 @@
-// The registry of a store's linear layers: found by name, whole or as a part of a joined product.
+// Tests the registry of a store's linear layers: they are found by name, whole or as a part of a joined
+// product.
 #include "nn/linear_registry.h"
 
 #include <gmock/gmock.h>

@@ -101,7 +101,7 @@ TEST(Linear, WeightsThatAreMadeGiveTheBitsOfTheSameWeightsInAFile) {
     }
 }
 
-// This takes more values than one slab holds.
+// The weight has more values than one slab holds.
 TEST(Linear, SlabsOfAMadeWeightGiveTheBitsOfOneProduct) {
   constexpr int64_t kWide = 3000, kOut = 3001;
   RandomFile file;
@@ -169,7 +169,7 @@ TEST(Linear, TheBiasHasTheOutputsDType) {
   }
 }
 
-// A kernel [6, 3, 1, 2, 2] as in files that allow only four dimensions.
+// The kernel is [6, 3, 1, 2, 2] in a file that allows only four dimensions.
 TEST(Linear, KernelsWhoseDimensionsWereTakenTogether) {
   RandomFile file;
   file.add("a.weight", {6, 3, 1, 2, 2});

@@ -1,4 +1,4 @@
-// The feed-forward: cutting its rows into pieces changes no bit, and the gated form equals its parts
+// Tests the feed-forward: cutting its rows into pieces changes no bit, and the gated form equals its parts
 // together.
 #include "nn/mlp.h"
 

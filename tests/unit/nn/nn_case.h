@@ -12,7 +12,7 @@
 
 namespace tachy::test {
 
-// Returns the values of a file's entry, row by row.
+// Gives the values of a file's entry, row by row.
 class MadeValues final : public DerivedTensor {
  public:
   explicit MadeValues(const TensorSource::Entry& entry) : entry_(entry) {}

@@ -1,5 +1,5 @@
-// A matrix rounded to 8 bits while it is read, compared with plain loops: for every 16-bit value, from any
-// source, and in any pieces.
+// Tests a matrix that is rounded to 8 bits while it is read, compared with plain loops: for every 16-bit
+// value, from any source, and in any pieces.
 #include "nn/rounded_weight.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ Rounded plain(const std::vector<float>& values, int64_t width, DType to) {
   return out;
 }
 
-// Makes it through a store on the host.
+// Makes the rounded matrix through a store on the host.
 Rounded made(const WeightPart& part, DType to) {
   HostRun host;
   ParamStore store({}, host.stream);
@@ -96,8 +96,8 @@ float widened(DType dtype, uint32_t bits) {
   return to_float(f8_e5m2_t{static_cast<uint8_t>(bits)});
 }
 
-// All 16-bit values: those of one exponent and sign are in a row of their own, so that each row has another
-// scale; then come rows across exponents, some with NaN and infinity.
+// The matrix has all 16-bit values: those of one exponent and sign are in a row of their own, so that each
+// row has another scale; then come rows across exponents, some with NaN and infinity.
 TEST(RoundedWeight, EveryValueOf16BitsAsPlainLoopsRoundIt) {
   for (const DType from : {DType::bf16, DType::f16})
     for (const int64_t width : {128, 1024, 2048, 509}) {
@@ -113,8 +113,8 @@ TEST(RoundedWeight, EveryValueOf16BitsAsPlainLoopsRoundIt) {
     }
 }
 
-// Quotients on the middle between two codes and next to it, where a rounding that is only nearly right
-// differs.
+// The quotients lie in the middle between two codes and next to it, where a rounding that is only nearly
+// right differs.
 TEST(RoundedWeight, TiesAndTheirNeighboursInFloat32) {
   for (const int64_t width : {257, 1031}) {
     std::vector<float> values;
@@ -208,7 +208,7 @@ TEST(RoundedWeight, PiecesThatCutRows) {
   EXPECT_EQ(own, want.scales);
 }
 
-// The device's own rounding, on request, for parts of several sizes.
+// On request the device itself rounds, for parts of several sizes.
 TEST(RoundedWeight, TheDeviceRoundsToTheSameBits) {
   constexpr int64_t kWidth = 520;
   std::vector<std::vector<bf16_t>> files;

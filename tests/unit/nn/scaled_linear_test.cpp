@@ -1,4 +1,4 @@
-// A linear layer in 8 bits compared with the definition of its rounding in float64, from any source of its
+// A linear layer in 8 bits is compared with the definition of its rounding in float64, from any source of its
 // weight, alone and joined, planned to the byte.
 #include <gtest/gtest.h>
 
@@ -88,8 +88,8 @@ TEST(ScaledLinear, RoundsRowsOfBothAndSumsExactly) {
   }
 }
 
-// Two branches of guidance differ much in size: no scale of one may be used for the other, in one call or in
-// two.
+// Two branches of guidance differ much in size: scales of one may not be used for the other, in one call or
+// in two.
 TEST(ScaledLinear, ScalesAreOfTheRowsAtHand) {
   HostRun host;
   const RandomFile file = file_of(DType::f32);
@@ -127,8 +127,8 @@ TEST(ScaledLinear, DerivedWeightsGiveTheBitsOfStoredOnes) {
   }
 }
 
-// It keeps codes in rows that are padded to whole panels, a sum for each row, scales, biases, and nothing
-// else.
+// The layer keeps codes in rows that are padded to whole panels, a sum for each row, scales, biases, and
+// nothing else.
 TEST(ScaledLinear, Int8IsKeptOnceAndPacked) {
   const Made made = run(file_of(DType::f32), Products::int8, HostRun::rows(kRows, kIn));
   EXPECT_EQ(made.bytes, made.planned);

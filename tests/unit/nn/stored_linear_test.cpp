@@ -16,7 +16,7 @@ using test::HostRun;
 
 constexpr int64_t kStoredIn = 512, kStoredRows = 5;
 
-// Blocks of GGUF in memory.
+// Holds blocks of GGUF in memory.
 class Blocks final : public DerivedTensor {
  public:
   Blocks(std::string_view name, int64_t rows) : type_(*find_gguf_type(name)) {
@@ -24,8 +24,8 @@ class Blocks final : public DerivedTensor {
     const int64_t blocks = rows * kStoredIn / type_.block_values;
     for (int64_t i = 0; i < blocks * type_.block_bytes; ++i)
       bytes_.push_back(static_cast<std::byte>(random()));
-    // Their float16 scales must be finite and below 2: clear bit 6 of the upper byte. This also clears it in
-    // some values.
+    // The blocks' float16 scales must be finite and below 2, so bit 6 of the upper byte is cleared. It is
+    // also cleared in some values.
     for (int64_t i = 1; i < blocks * type_.block_bytes; i += 2)
       bytes_[static_cast<size_t>(i)] &= std::byte{0xbf};
   }
@@ -51,7 +51,7 @@ WeightPart blocks(std::string_view type, int64_t rows) {
   return {Tensor(nullptr, DType::f32, {rows, kStoredIn}), std::make_shared<Blocks>(type, rows)};
 }
 
-// 8-bit values with scales, whose memory lives as long as the test.
+// Holds 8-bit values with scales, whose memory lives as long as the test.
 struct EightBits {
   std::vector<uint8_t> codes;
   std::vector<float> scales;
@@ -60,7 +60,7 @@ struct EightBits {
     std::mt19937 random(5);
     codes.resize(static_cast<size_t>(rows * kStoredIn)),
         scales.resize(static_cast<size_t>(scale_rows * pieces));
-    for (uint8_t& code : codes) code = static_cast<uint8_t>(random() & 0xbf);  // no NaN
+    for (uint8_t& code : codes) code = static_cast<uint8_t>(random() & 0xbf);  // never NaN
     for (float& scale : scales) scale = 0.01f + static_cast<float>(random() % 1000) * 1e-4f;
     auto weight = make_quantized(Quantization::scaled,
                                  {.data = reinterpret_cast<const std::byte*>(codes.data()),

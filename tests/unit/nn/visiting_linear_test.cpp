@@ -16,7 +16,7 @@ using test::HostRun;
 constexpr int64_t kVisitorIn = 1024, kVisitorOut = 1536, kVisitorRows = 3;
 
 struct Case {
-  // Joined, [2·1536, 1024] in float32, in this stream's arithmetic.
+  // The layer is joined, [2·1536, 1024] in float32, in this stream's arithmetic.
   Case() {
     file.add("k", {kVisitorOut, kVisitorIn}, DType::bf16);
     file.add("v", {kVisitorOut, kVisitorIn});

@@ -1,4 +1,4 @@
-// Attention over lists of key blocks, compared with the definition over all keys with a bias of -inf for
+// Attention over lists of key blocks is compared with the definition over all keys, with a bias of -inf for
 // blocks that a list does not have. The random numbers are new in every run.
 #include <limits>
 #include <numeric>
@@ -45,7 +45,8 @@ class AttentionBlocks : public AttentionFixture {
     }
     return lists;
   }
-  // All keys, where those that the lists of the first batch entry do not have are masked.
+  // Returns the arguments for all keys, with a mask over those that the lists of the first batch entry do not
+  // have.
   ops::AttentionArgs masked(const ops::AttentionArgs& a, const Lists& lists) {
     ops::AttentionArgs dense = outputs(a);
     const int64_t h = a.q.dim(2), lq = a.q.dim(1), lk = a.k.dim(1), queries = (lq + 127) / 128;
@@ -67,7 +68,7 @@ TEST_F(AttentionBlocks, AreAMaskOfTheOtherBlocks) {
     const int64_t h = 3, queries = (lq + 127) / 128, keys = (lk + 127) / 128;
     ops::AttentionArgs a = inputs(2, lq, lk, h, 20);
     Lists lists = draw(h * queries, keys, share);
-    lists[0].clear();  // zeros
+    lists[0].clear();  // an empty list gives zeros
     a.blocks = tensors(lists, 1, h, keys + 2);
     const ops::AttentionArgs dense = masked(a, lists);
     run(dense, "ref");

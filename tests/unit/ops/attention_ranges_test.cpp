@@ -1,6 +1,6 @@
-// Attention over several ranges of keys, compared with the definition over one: the same keys one after
-// another, and a bias of -inf where a query does not see a key. The random numbers are new in every run, and
-// every instruction set in the build is tested.
+// Attention over several ranges of keys is compared with the definition over a single range: the same keys
+// one after another, and a bias of -inf where a query does not see a key. The random numbers are new in every
+// run, and every instruction set in the build is tested.
 #include <limits>
 
 #include "op_fixture.h"
@@ -17,7 +17,7 @@ class AttentionRanges : public AttentionFixture {
     *t.as<int32_t>() = value;
     return t;
   }
-  // Returns the same as one range: keys one after another, with -inf where the masks or a length say so.
+  // Returns the same keys as one range, one after another, with -inf where the masks or a length say so.
   ops::AttentionArgs as_one(const ops::AttentionArgs& a) {
     const int64_t batch = a.q.dim(0), queries = a.q.dim(1), heads = a.q.dim(2), d = a.q.dim(3);
     int64_t keys = 0;

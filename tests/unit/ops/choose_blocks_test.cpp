@@ -1,5 +1,5 @@
-// The blocks of keys that are chosen, by the means of blocks and by a window of tiles, compared with a walk
-// over all tokens.
+// The blocks of keys that are chosen, by the means of blocks and by a window of tiles, are compared with
+// those that a walk over all tokens finds.
 #include "ops/choose_blocks/choose_blocks.h"
 
 #include <limits>
@@ -29,7 +29,7 @@ class ChooseBlocks : public OpFixture {
     }
     return lists;
   }
-  // q is all ones, so that a block of keys scores the value of its keys.
+  // Here q is all ones, so that a block of keys scores the value of its keys.
   Lists choose_scores(const std::vector<float>& scores, int64_t keep) {
     const auto blocks = static_cast<int64_t>(scores.size());
     const Tensor q = blank(DType::f32, {1, blocks * 128, 1, 4}),
@@ -108,7 +108,7 @@ TEST_F(ChooseBlocks, RefusesWhatDoesNotFit) {
   EXPECT_THROW(choose(a), Error);
 }
 
-// Computes the window in fractions, block by block, by counting how many blocks are nearer, without a sort.
+// Computes the window in fractions, block by block, by counting without a sort how many blocks are nearer.
 std::vector<int32_t> nearest(const ops::TileWindow& w) {
   const int64_t tokens = w.grid[0] * w.grid[1] * w.grid[2], blocks = ops::chosen_blocks(tokens);
   std::vector<std::array<double, 3>> middles(static_cast<size_t>(blocks));
@@ -162,7 +162,7 @@ TEST(SlidingTile, IsTheNearestBlocksOfEach) {
 }
 
 TEST(SlidingTile, SlidesAndStaysInside) {
-  // Ten blocks of 2 x 8 x 8 in a row.
+  // The grid is ten blocks of 2 x 8 x 8 in a row.
   std::vector<int32_t> place(1280);
   for (int32_t t = 0; t < 2; ++t)
     for (int32_t y = 0; y < 8; ++y)

@@ -119,7 +119,7 @@ TEST_F(OpContracts, ErrorsSayWhatWasExpected) {
               HasSubstr("even head dim"));
 }
 
-// A run takes exactly the memory that a measure run asks for; one step less fails.
+// A run takes exactly the memory that a measure run asks for; with one step less it fails.
 TEST_F(OpContracts, AdaptersSayWhatWasExpected) {
   const Tensor x = f32({3, 8}), a = f32({2, 4, 8}), b = f32({2, 6, 4}), y = f32({3, 6}),
                index = make(DType::i32, {3});

@@ -1,5 +1,6 @@
-// Properties besides the numbers that callers rely on: clear errors for wrong arguments, measure runs that
-// touch no data, scratch that matches the plan exactly, allowed strides and aliases, and propagation of NaN.
+// Tests properties besides the numbers that callers rely on: clear errors for wrong arguments, measure runs
+// that touch no data, scratch that matches the plan exactly, allowed strides and aliases, and propagation of
+// NaN.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +37,7 @@ class SimdContracts : public testing::Test {
     return Tensor(nullptr, dtype, dims, Device::null);
   }
 
-  // The text of the Error that `body` throws.
+  // Returns the text of the Error that `body` throws.
   static std::string error_of(const std::function<void()>& body,
                               ErrorCode code = ErrorCode::invalid_argument) {
     try {

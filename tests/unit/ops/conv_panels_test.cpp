@@ -1,6 +1,6 @@
-// Convolutions on panels (cpu/conv_panels.h) with random shapes, strides, paddings and missing frames, in
-// every arithmetic of this CPU: within rounding of plain loops in double, and the same bits for any number of
-// threads and for output rows that are computed alone.
+// Tests convolutions on panels (cpu/conv_panels.h) with random shapes, strides, paddings and missing frames,
+// in every arithmetic of this CPU. Results are within rounding of plain loops in double, and have the same
+// bits for any number of threads and for output rows that are computed alone.
 #include "cpu/conv_panels.h"
 
 #include <cstring>
@@ -17,7 +17,8 @@ class ConvPanels : public CutFixture {
  protected:
   struct Problem {
     PanelConv conv;
-    // x: frames; weight: [co, ci, taps, kh, kw]; plain: in the packed order [taps, kh, kw, ci, co].
+    // `x` has frames, `weight` is [co, ci, taps, kh, kw], and `plain` is in the packed order [taps, kh, kw,
+    // ci, co].
     Tensor x, weight, packed, plain;
     int64_t out_h, out_w;
   };
@@ -110,7 +111,7 @@ class ConvPanels : public CutFixture {
     PanelConv c = p.conv;
     const int64_t from = first * c.stride - c.pad_top, to = (end - 1) * c.stride + c.kernel_h - c.pad_top;
     const int64_t begin = std::clamp<int64_t>(from, 0, c.h - 1), stop = std::clamp(to, begin + 1, c.h);
-    if (from > begin || to < stop) return;  // they are only in the padding
+    if (from > begin || to < stop) return;  // the rows read only the padding
     for (const void*& frame : c.inputs)
       if (frame) frame = static_cast<const char*>(frame) + begin * c.w * c.ci * dtype_size(c.x);
     c.pad_top = begin - from, c.pad_bottom = to - stop, c.h = stop - begin;

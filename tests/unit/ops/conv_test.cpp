@@ -1,5 +1,5 @@
-// The convolutions compared with PyTorch and diffusers' Wan VAE modules, in all implementations for this CPU;
-// streaming with any split.
+// The convolutions are compared with PyTorch and diffusers' Wan VAE modules, in all implementations for this
+// CPU, and streamed with any split.
 #include <gmock/gmock.h>
 
 #include "cpu/conv_tiles.h"
@@ -66,7 +66,7 @@ TEST_P(Conv, UpsamplingAgreesWithDiffusers) {
   expect_close(y, expected, "upsample2d");
 }
 
-// Computes the whole clip at once, and in every split into chunks with the cache carried between them.
+// The whole clip is computed at once, and in every split into chunks with the cache carried between them.
 TEST_P(Conv, CausalConvStreams) {
   for (const std::vector<int64_t>& chunks :
        std::vector<std::vector<int64_t>>{{4}, {1, 3}, {1, 1, 2}, {2, 2}, {3, 1}}) {

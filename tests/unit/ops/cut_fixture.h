@@ -1,4 +1,4 @@
-// Shared by tests of cuts: a part of a call's rows, frames or queries, computed alone, must have the bits
+// A fixture for tests of cuts: a part of a call's rows, frames or queries, computed alone, must have the bits
 // that it has in the whole call, because a long clip is processed in pieces whose size depends on memory or
 // an option.
 #pragma once
@@ -47,8 +47,8 @@ class CutFixture : public OpFixture {
   }
   static void poison(const Tensor& t) { std::memset(t.data, 0xff, static_cast<size_t>(t.bytes())); }
 
-  // Runs call(first, end, result) on all of y's rows, then on each of `cuts` with the same arguments' rows;
-  // results are contiguous.
+  // Runs call(first, end, result) on all of y's rows, then on each of `cuts` with the same rows of the
+  // arguments; results are contiguous.
   using Call = std::function<void(int64_t first, int64_t end, const Tensor& result, Stream& stream)>;
   void expect_same(const Tensor& y, const Cuts& cuts, const std::string& what, const Call& call,
                    Compute compute = Compute::f32) {

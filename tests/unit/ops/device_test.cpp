@@ -1,4 +1,4 @@
-// Tensors know which GPU they are on: an op refuses those of another one. No GPU is needed to find that out.
+// Tensors know which GPU they are on: an op refuses tensors of another GPU. The test needs no GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

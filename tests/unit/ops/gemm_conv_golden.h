@@ -39,7 +39,7 @@ class GoldenCase {
     return t;
   }
 
-  // Filled with NaN, so that an element that is not written is noticed.
+  // Makes a tensor filled with NaN, so that an element that is not written is noticed.
   Tensor empty(std::span<const int64_t> dims, DType dtype = DType::f32) {
     Tensor t(nullptr, dtype, dims);
     buffers_.emplace_back(static_cast<size_t>(t.bytes()));

@@ -1,5 +1,5 @@
-// The linear layer compared with PyTorch; the same bits from packed and mapped weights; its contract; and
-// that no thread team is ever started.
+// The linear layer is compared with PyTorch. It gives the same bits from packed and mapped weights, keeps its
+// contract, and never starts a thread team.
 #include "ops/gemm/gemm.h"
 
 #include <gmock/gmock.h>
@@ -63,9 +63,9 @@ TEST_P(Gemm, AgreesWithTorch) {
 INSTANTIATE_TEST_SUITE_P(Implementations, Gemm, testing::Values("f32", "split", "ref"),
                          [](const auto& info) { return std::string(info.param); });
 
-// Without Products::tf32, float32 products are IEEE's. TF32 keeps 10 digits of each operand. If both are cut
-// off rather than rounded, they lose 7e-4 of a product on average; rounded, they lose 3e-4, and this share
-// also remains of a sum of any length.
+// Without Products::tf32, float32 products are IEEE's. TF32 keeps 10 digits of each operand. If both operands
+// are cut off rather than rounded, a product loses 7e-4 on average; if they are rounded, it loses 3e-4, and
+// this share also remains of a sum of any length.
 TEST(GemmOnGpu, RoundsToTf32WhereThatIsAskedFor) {
   if (std::string why; cuda::gpu_count(&why) == 0) GTEST_SKIP() << why;
   const auto gpu = cuda::open_gpu();
@@ -179,7 +179,7 @@ std::string bytes_of(const ops::GemmCase& c) {
   return bytes;
 }
 
-// The place of a weight never changes a bit, on any instruction set that the CPU (or TACHY_ISA) allows.
+// Where a weight lies never changes a bit, on any instruction set that the CPU (or TACHY_ISA) allows.
 TEST(Gemm, PackedAndMappedWeightsGiveTheSameBits) {
   std::vector<ops::GemmCase> cases = ops::gemm_case_list();
   for (const int64_t rows : {1, 2, 6, 16, 31, 32, 95, 97, 128})  // around the limits between the fast paths
@@ -189,7 +189,7 @@ TEST(Gemm, PackedAndMappedWeightsGiveTheSameBits) {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
     for (ops::GemmCase c : cases) {
-      if (c.kind >= ops::CaseKind::real) continue;  // these are for timing and GPUs
+      if (c.kind >= ops::CaseKind::real) continue;  // these cases are for timing and GPUs
       c.with.packed = false;
       const std::string mapped = bytes_of(c);
       c.with.packed = true;

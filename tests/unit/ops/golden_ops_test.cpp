@@ -1,6 +1,6 @@
-// Ops compared with values from PyTorch, diffusers and transformers (tests/golden/ops/make_ops.py), in every
-// implementation; backward definitions in float64 compared with autograd. The gradients are also checked from
-// inside: the definitions' slopes against differences of the forward definitions.
+// Ops are compared with values from PyTorch, diffusers and transformers (tests/golden/ops/make_ops.py), in
+// every implementation; backward definitions in float64 are compared with autograd. The gradients are also
+// checked without it: the definitions' slopes are compared with differences of the forward definitions.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -66,7 +66,8 @@ double value(const Tensor& t, int64_t i) {
   return t.as<float>()[i];
 }
 
-// max|y − R| <= bound·max|R|, with NaN and infinities in the same places; bound 0: equal.
+// Expects max|y − R| <= bound·max|R|, with NaN and infinities in the same places; with a bound of 0 all
+// values are equal.
 void expect_within(const Tensor& y, const Tensor& expected, double bound, const std::string& what) {
   ASSERT_TRUE(same_shape(y, expected))
       << what << ": " << shape_string(y) << " for " << shape_string(expected);
@@ -84,7 +85,7 @@ void expect_within(const Tensor& y, const Tensor& expected, double bound, const 
   }
 }
 
-// Returns how many outputs were compared.
+// Returns the number of outputs that were compared.
 int compare(const nlohmann::json& entry, const char* impl) {
   Memory memory;
   ThreadPool pool(2);
@@ -124,7 +125,7 @@ TEST(GoldenOps, EveryImplementationAgreesWithPyTorch) {
     }
     compared[op] += compare(entry, "ref");
     if (op == "scaled_gemm") {
-      compared[op] += compare(entry, nullptr);  // compares what this CPU takes
+      compared[op] += compare(entry, nullptr);  // compares the implementations that this CPU takes
       if (entry.at("options").at("type") == "i8") compared["scaled_gemm:simd"] += compare(entry, "simd");
       continue;
     }
@@ -160,7 +161,7 @@ TEST(GoldenOps, EveryImplementationAgreesWithPyTorch) {
     EXPECT_GT(compared[op], 0) << op << " has no golden values";
 }
 
-// Compares with ∂/∂x of Σ weight·y by central differences of a forward definition in float64.
+// Compares the gradient with ∂/∂x of Σ weight·y by central differences of a forward definition in float64.
 void check_gradient(const Tensor& x, const Tensor& y, const Tensor& weight, const Tensor& gradient,
                     const std::function<void()>& forward) {
   const auto loss = [&] {

@@ -1,6 +1,6 @@
-// The Highway ops compared with values from PyTorch, diffusers and transformers
+// The Highway ops are compared with values from PyTorch, diffusers and transformers
 // (tests/golden/ops/make_simd.py). Both the definition ("ref") and the fast path must agree with them, so the
-// definition itself is checked from outside.
+// definition is checked against other programs, too.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,7 +24,7 @@
 namespace tachy {
 namespace {
 
-// Parameter: the implementation that every op is forced to.
+// The parameter is the implementation that every op is forced to use.
 class GoldenSimd : public testing::TestWithParam<const char*> {
  protected:
   static const nlohmann::json& golden() {
@@ -66,7 +66,7 @@ class GoldenSimd : public testing::TestWithParam<const char*> {
   }
   Tensor like(const Tensor& t) { return empty(t.dtype, t.shape()); }
 
-  // Within `ulps` units of the largest value; NaN and infinities must agree.
+  // Expects values within `ulps` units of the largest value; NaN and infinities must agree.
   static void expect_near(const Tensor& got, const Tensor& expected, double ulps, const char* what) {
     ASSERT_EQ(got.numel(), expected.numel()) << what;
     float highest = 0;
@@ -167,7 +167,8 @@ TEST_P(GoldenSimd, Activations) {
         std::pair(ops::Activation::gelu_erf, "gelu_erf")}) {
     ops::activation({.x = x, .kind = kind, .y = y}, stream_);
     const Tensor expected = load("activation", name);
-    for (int64_t i = 0; i < x.numel(); ++i) {  // each value relative to its own size, not to the largest
+    for (int64_t i = 0; i < x.numel(); ++i) {  // each value counts relative to its own size, not to the
+                                               // largest
       const float e = expected.as<float>()[i];
       const double ulp = std::nextafter(std::abs(e), INFINITY) - static_cast<double>(std::abs(e));
       EXPECT_NEAR(y.as<float>()[i], e, 3 * ulp + 2e-9) << name << "(" << x.as<float>()[i] << ")";
@@ -198,7 +199,7 @@ TEST_P(GoldenSimd, Attention) {
   ops::attention(args, stream_);
   expect_near(out, load(name, "t5"), 4, "T5");
 
-  // Adding the same result a second time doubles it; keys that are all at -inf add nothing.
+  // Adding the same result a second time doubles the values; keys that are all at -inf add nothing.
   args.accumulate = true;
   ops::attention(args, stream_);
   const Tensor twice = load(name, "t5");

@@ -1,5 +1,5 @@
-// Colours matched in CIE Lab, compared with scikit-image (tests/golden/ops/make_colors.py), and other
-// properties that callers rely on.
+// Colours matched in CIE Lab are compared with scikit-image (tests/golden/ops/make_colors.py); other
+// properties that callers rely on are tested, too.
 #include "ops/match_colors/match_colors.h"
 
 #include <gmock/gmock.h>
@@ -55,11 +55,11 @@ TEST_F(MatchColors, IsScikitImages) {
       double worst = 0;
       for (size_t i = 0; i < expected.size(); ++i)
         worst = std::max(worst, std::abs(values(x)[i] - expected[i]));
-      EXPECT_LE(worst, 2e-7);  // float32's rounding
+      EXPECT_LE(worst, 2e-7);  // the rounding of float32
     }
 }
 
-// Its deviation is 0, not the remainder of rounding; the division must respect that.
+// The frame's deviation is 0, not the remainder of rounding; the division must respect that.
 TEST_F(MatchColors, AFrameOfOneColourGetsThePicturesMean) {
   for (const Dims dims : {Dims{1, 1, 1, 3}, Dims{1, 37, 61, 3}, Dims{1, 64, 96, 3}}) {
     const Tensor x = blank(dims), y = blank(dims);

@@ -31,7 +31,7 @@ namespace {
 
 using namespace ops;
 
-// Tensors and options of one call, read by name.
+// The tensors and options of one call, which are read by name.
 struct Call {
   const OpCall& call;
 
@@ -43,7 +43,7 @@ struct Call {
     return call.make_output(name, dtype, std::span<const int64_t>(dims.begin(), dims.size()));
   }
   Tensor like(const char* name, const Tensor& t) const { return call.make_output(name, t.dtype, t.shape()); }
-  // The gradient of an optional tensor is wanted if the tensor is there.
+  // Returns a tensor for the gradient of an optional tensor, which is wanted if that tensor is there.
   Tensor like_given(const char* name, const Tensor& t) const {
     return t.defined() ? like(name, t) : Tensor();
   }
@@ -169,7 +169,7 @@ void call_gemm(const Call& c, Stream& s) {
        s);
 }
 
-// y0: the values that are already there.
+// The tensor y0 has the values that are already there.
 void call_lora(const Call& c, Stream& s) {
   LoraArgs a{
       .x = c.in("x"), .a = c.in("a"), .b = c.in("b"), .scales = c.in("scales"), .index = c.in("index")};

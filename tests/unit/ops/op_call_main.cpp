@@ -1,4 +1,4 @@
-// Ops on tensors from files, for tests/reference/ops.py:
+// Runs ops on tensors from files, for tests/reference/ops.py:
 //   op_call FOLDER      FOLDER/calls.json lists {"op", "impl", "options"}; call i reads the tensors of
 //                       FOLDER/i.safetensors and writes FOLDER/i.out.safetensors
 #include <fmt/core.h>

@@ -61,7 +61,7 @@ uint64_t whole_number(const std::string& flag, const std::string& text) {
   return seed;
 }
 
-// The worst over many seeds: the largest part of its bound that an implementation's error took in a case.
+// The worst over many seeds: the largest share of its bound that an implementation's error took in a case.
 class Nearest {
  public:
   void add(const tachy::OpResult& r) {
@@ -196,7 +196,7 @@ int run(int argc, char** argv) {
   return ok ? 0 : 1;
 }
 
-// How messages spell the op runner's options (base/field.h).
+// Returns how messages spell an option of the op runner (base/field.h).
 std::string_view option_of(std::string_view field) {
   return field == "filter"    ? "--op"
          : field == "seed"    ? "--seed"

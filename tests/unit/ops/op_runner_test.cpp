@@ -1,5 +1,5 @@
-// Every implementation of every op on its tiny and odd cases: against the definition, bitwise and for
-// canaries; and proof that the runner notices a wrong op.
+// Every implementation of every op runs on its tiny and odd cases: it is compared with the definition,
+// bitwise and for canaries. Further tests prove that the runner notices a wrong op.
 #include "inspect/op_runner.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace tachy {
 namespace {
 
-// The definitions' results for the first seed, which do not depend on the instruction set.
+// Returns the definitions' results for the first seed, which do not depend on the instruction set.
 OpDefinitions& definitions() {
   static OpDefinitions kept;
   return kept;
@@ -28,7 +28,7 @@ TEST(OpRunner, EveryImplementationKeepsToTheDefinition) {
     EXPECT_TRUE(r.ok) << r.mode << ": " << r.detail << "\n" << r.repeat();
     if (r.mode == "ref" && !r.skipped) compared.insert(r.op);
   }
-  // An empty list of cases, or a fast path that declines everything, would pass silently.
+  // Without this, an empty list of cases, or a fast path that declines everything, would pass silently.
   for (const char* op : {"activation",     "add_norm",
                          "all_finite",     "attention",
                          "channel_norm",   "clamp",
@@ -43,7 +43,7 @@ TEST(OpRunner, EveryImplementationKeepsToTheDefinition) {
     EXPECT_TRUE(compared.contains(op)) << op << " was not compared with its definition";
 }
 
-// Runs with other values in all but the largest shapes, whose definitions take longest.
+// Other values are used in all but the largest shapes, whose definitions take longest.
 TEST(OpRunner, AnotherSeedAgreesToo) {
   for (const OpResult& r : run_ops({.bitwise = false, .canary = false, .seed = 7, .max_flops = 2e7}))
     EXPECT_TRUE(r.ok) << r.mode << ": " << r.detail << "\n" << r.repeat();
@@ -59,8 +59,8 @@ TEST(OpRunner, AttentionOfRandomShapes) {
   EXPECT_GE(compared, 300);
 }
 
-// The same source for the instruction sets in between. The widest one is tested above; AVX2 and SSE4 have
-// entries of their own with all cases (`ctest -L isa`), where oneDNN is limited to them as well.
+// The same source is run for the instruction sets in between. The widest one is tested above; AVX2 and SSE4
+// have entries of their own with all cases (`ctest -L isa`), where oneDNN is limited to them as well.
 TEST(OpRunner, InstructionSetsBetween) {
   std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();
   ASSERT_FALSE(targets.empty());
@@ -91,7 +91,7 @@ TEST(OpRunner, FilterPicksOneCase) {
   EXPECT_EQ(results[0].id(), "rope:2x18x3x10-strided:cpu");
 }
 
-// A large product whose definition computes only some rows: right results pass every mode, a wrong sampled
+// For a large product the definition computes only some rows: right results pass every mode, a wrong sampled
 // row fails against the definition, and a byte written beside the result fails as a canary.
 TEST(OpRunner, DefinitionsOfSamples) {
   enum class Fault { none, row, guard } fault = Fault::none;
@@ -151,7 +151,7 @@ void double_ref(const DoubleArgs& a, Stream& stream) {
 void double_fast(const DoubleArgs& a, Stream& stream) {
   const int64_t n = a.x.numel();
   ArenaScope scope(*stream.arena);
-  // The plan does not have this.
+  // The plan does not count these bytes.
   if (g_fault == Fault::scratch && !stream.measuring()) stream.arena->bytes(100);
   if (stream.measuring()) return;
   double_ref(a, stream);

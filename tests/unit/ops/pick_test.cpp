@@ -1,5 +1,5 @@
-// The rule that chooses an implementation: order, refusals, TACHY_FORCE, level none, entries that this build
-// lacks; and what a measure run records of the choice.
+// Tests the rule that chooses an implementation: order, refusals, TACHY_FORCE, level none, entries that this
+// build lacks; and what a measure run records of the choice.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -80,7 +80,7 @@ TEST_F(Picking, AMeasureRunWritesPicksDown) {
   Arena real(0);
   Stream run = stream_;
   run.arena = &real;
-  pick<Args>("op", kTable, {100}, run);  // not measuring: not counted
+  pick<Args>("op", kTable, {100}, run);  // not a measure run, so it is not counted
   const auto picks = record.picks();
   ASSERT_EQ(picks.size(), 2u);
   EXPECT_EQ(picks[0].op, "op");
@@ -115,7 +115,7 @@ TEST_F(Picking, AComputingRunIsComparedWithItsPlan) {
   Stream run = stream_;
   run.arena = &real, run.hooks.planned = &check;
   for (const int rows : {100, 101, 9}) pick<Args>("op", kTable, {rows}, run);
-  pick<Args>("op", kTable, {9}, stream_);  // measuring: not compared
+  pick<Args>("op", kTable, {9}, stream_);  // a measure run, so it is not compared
   const auto picks = check.picks();
   ASSERT_EQ(picks.size(), 2u);
   EXPECT_EQ(picks[0].impl, "fast");

@@ -49,7 +49,8 @@ TEST_F(ProductCuts, RowsOfALinearLayer) {
   for (const Compute compute : computes())
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
       for (const bool packed : {false, true}) {
-        // K is longer than a block and not a whole panel; K of several blocks; the shipped model's attention.
+        // In these calls K is longer than a block and not a whole panel, K has several blocks, and attention
+        // is the shipped model's.
         const GemmArgs a = gemm_of(400, 61, 563, dtype, packed, compute);
         expect_same_rows(a, compute, cuts_of(400),
                          fmt::format("{}{}", dtype_name(dtype), packed ? ", packed" : ""));
@@ -62,7 +63,7 @@ TEST_F(ProductCuts, RowsOfALinearLayerBeyondAPass) {
     expect_same_rows(gemm_of(4230, 20, 33, DType::f32, true, compute), compute, cuts, "4230 rows");
 }
 
-// Slabs of a weight that is made when it is needed (nn/weight_derived.cpp).
+// The columns are slabs of a weight that is made when it is needed (nn/weight_derived.cpp).
 TEST_F(ProductCuts, ColumnsOfALinearLayer) {
   for (const Compute compute : computes())
     for (const int64_t m : {1, 40, 250}) {
@@ -108,7 +109,7 @@ TEST_F(ProductCuts, RowsOfAdapters) {
 
 TEST_F(ProductCuts, RowsOfALinearLayerInEightBits) {
   for (const DType dtype : {DType::i8, DType::f8_e4m3}) {
-    const int64_t m = dtype == DType::i8 ? 400 : 70;  // on a CPU e4m3 has only its definition
+    const int64_t m = dtype == DType::i8 ? 400 : 70;  // on a CPU e4m3 has only its definition, which is slow
     ops::ScaledGemmArgs a{.x = filled(dtype, {m, 90}),
                           .x_scale = random({m}),
                           .weight = filled(dtype, {70, 90}),
@@ -125,7 +126,7 @@ TEST_F(ProductCuts, RowsOfALinearLayerInEightBits) {
   }
 }
 
-// Queries of a piece, with a mask that moves with them.
+// The mask moves with the queries of a piece.
 TEST_F(ProductCuts, QueriesOfAttention) {
   const int64_t queries = 300, keys = 330, heads = 2, depth = 40;
   const Tensor q = random({1, queries, heads, depth}), k = random({1, keys, heads, depth}),
@@ -155,8 +156,8 @@ TEST_F(ProductCuts, QueriesOfAttention) {
           compute);
 }
 
-// Some heads are processed at a time if that keeps a GPU's queue short (nn/attention.cpp), and items of a
-// batch one by one.
+// Only some heads are processed at a time if that keeps a GPU's queue short (nn/attention.cpp), and items of
+// a batch are processed one by one.
 TEST_F(ProductCuts, HeadsAndItemsOfAttention) {
   const int64_t batch = 3, heads = 5, queries = 70, keys = 90, depth = 24;
   for (const Compute compute : computes()) {
@@ -184,7 +185,7 @@ TEST_F(ProductCuts, HeadsAndItemsOfAttention) {
   }
 }
 
-// A causal convolution over a clip, and over its pieces with the frames before each.
+// A causal convolution over a clip is compared with one over its pieces, each with the frames before it.
 TEST_F(ProductCuts, FramesOfACausalConvolution) {
   const int64_t frames = 9, h = 11, w = 29, ci = 20, co = 36;
   for (const Compute compute : computes()) {

@@ -1,6 +1,6 @@
-// A norm of each head (QkNormRopeArgs::norm_heads) on random shapes, for tensors with an action module's
-// layout: the frames of a place are a batch item whose rows are far apart, and frames have the rows of a
-// table.
+// Tests a norm of each head (QkNormRopeArgs::norm_heads) on random shapes, for tensors with an action
+// module's layout: the frames of a place are a batch item whose rows are far apart, and each frame has its
+// row of a table.
 #include "ops/qk_norm_rope/qk_norm_rope.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ class QkNormRopeOfHeads : public OpFixture {
     const auto up_to = [&](int most) { return std::uniform_int_distribution<int64_t>(1, most)(engine_); };
     return {up_to(9), up_to(4), up_to(6), 2 * up_to(40)};
   }
-  // Returns rows [frames·places, channels] of wider ones, place by place.
+  // Returns rows [frames·places, channels] of wider rows, place by place.
   static Tensor by_places(const Tensor& rows, const Shape& s) {
     Tensor t(rows.data, rows.dtype, {s.places, s.frames, s.channels()});
     t.strides[0] = rows.stride(0), t.strides[1] = s.places * rows.stride(0);

@@ -1,5 +1,5 @@
-// quantize on float32 and on the 16-bit floats of weights: on every instruction set it gives the definition's
-// bytes and scales, for all 16-bit values, odd widths, strides, and blocks of all kinds.
+// Tests quantize on float32 and on the 16-bit floats of weights: on every instruction set it gives the
+// definition's bytes and scales, for all 16-bit values, odd widths, strides, and blocks of all kinds.
 #include "ops/quantize/quantize.h"
 
 #include <gtest/gtest.h>

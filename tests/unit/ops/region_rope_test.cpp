@@ -1,5 +1,5 @@
-// Properties besides the numbers that callers of region_rope rely on: clear errors, regions without keys, NaN
-// that is not lost. The op runner's cases and golden_ops_test.cpp check the values.
+// Tests properties besides the numbers that callers of region_rope rely on: clear errors, regions without
+// keys, NaN that is not lost. The op runner's cases and golden_ops_test.cpp check the values.
 #include "ops/region_rope/region_rope.h"
 
 #include <gmock/gmock.h>

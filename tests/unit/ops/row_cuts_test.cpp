@@ -1,5 +1,5 @@
-// Ops that work row by row, pixel by pixel or frame by frame: rows alone have the same bits as among others,
-// even if the whole is so large that it does not fit into the caches.
+// Tests ops that work row by row, pixel by pixel or frame by frame: rows alone have the same bits as among
+// others, even if the whole is so large that it does not fit into the caches.
 #include "cut_fixture.h"
 #include "ops/activation/activation.h"
 #include "ops/add_norm/add_norm.h"
@@ -24,7 +24,7 @@ class RowCuts : public CutFixture {
     Tensor x, u, weight, bias, gate;
     Cuts cuts;
   };
-  // Repeats random values: drawing as many as this needs would be slow.
+  // Repeats random values, because drawing as many as this test needs would be slow.
   Tensor repeated(int64_t count, int64_t width) {
     const Tensor some = random({1021}), t = blank({count, width});
     for (int64_t i = 0; i < t.numel(); ++i) t.as<float>()[i] = some.as<float>()[i % 1021];

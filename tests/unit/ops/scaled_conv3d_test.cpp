@@ -1,5 +1,5 @@
-// The convolution in 8 bits: the values that its codes stand for, a stream in pieces, results that saturate,
-// clear errors.
+// Tests the convolution in 8 bits: the values that its codes stand for, a stream in pieces, results that
+// saturate, clear errors.
 #include "ops/scaled_conv3d/scaled_conv3d.h"
 
 #include <gmock/gmock.h>
@@ -57,7 +57,8 @@ struct ConvProblem {
   }
 };
 
-// Compares with the float32 convolution, which knows no codes, of the values that the codes stand for.
+// The result is compared with the float32 convolution, which knows no codes, of the values that the codes
+// stand for.
 TEST(ScaledConv3d, IsTheConvolutionOfWhatItsCodesStandFor) {
   Stage on;
   ConvProblem problem(on);
@@ -85,7 +86,7 @@ TEST(ScaledConv3d, IsTheConvolutionOfWhatItsCodesStandFor) {
                  .residual = args.residual,
                  .y = y},
                 on.stream);
-  // null: the implementation that the rule chooses.
+  // null stands for the implementation that the rule chooses.
   for (const char* impl : {static_cast<const char*>(nullptr), "ref"}) {
     args.y = view(got, DType::f32, {kT, kH, kW, kCo});
     set_forced_impl("scaled_conv3d", impl);
@@ -96,7 +97,7 @@ TEST(ScaledConv3d, IsTheConvolutionOfWhatItsCodesStandFor) {
   }
 }
 
-// Frames one by one, with earlier frames in a cache of codes, give the bits of all at once.
+// Frames that come one by one, with earlier frames in a cache of codes, give the bits of all frames at once.
 TEST(ScaledConv3d, PiecesEqualTheWhole) {
   Stage on;
   ConvProblem problem(on);
@@ -122,7 +123,7 @@ TEST(ScaledConv3d, PiecesEqualTheWhole) {
 TEST(ScaledConv3d, TheNormsBoundHoldsItsCodes) {
   Stage on;
   std::vector<float> x(kCi, 0.0f), gamma(kCi, 0.5f);
-  x[3] = -7, gamma[3] = -2;  // all of a position is in one channel, the one with the largest gamma
+  x[3] = -7, gamma[3] = -2;  // all of a position's value is in one channel, the one with the largest gamma
   std::vector<uint8_t> codes(kCi);
   const float bound = 4 * 2;  // √16 · 2
   for (const auto& [scale, code] :

@@ -1,5 +1,5 @@
-// Sums of int8 products are exact: on every instruction set they equal those in 64-bit integers, at the ends
-// of the codes' range and over long rows, packed or not; and all implementations give y the same bits.
+// Sums of int8 products are exact: on every instruction set they equal the sums in 64-bit integers, at the
+// ends of the codes' range and over long rows, packed or not. All implementations give y the same bits.
 #include "ops/scaled_gemm/scaled_gemm.h"
 
 #include <gmock/gmock.h>
@@ -47,7 +47,7 @@ struct Problem {
     x_scale = floats(m), weight_scale = floats(n), bias = floats(n), addend = floats(m * n);
   }
 
-  // Computes y by one implementation; plain: scales are 1 and nothing is added, so that y is the sums.
+  // Computes y by one implementation. With `plain`, scales are 1 and nothing is added, so that y is the sums.
   std::vector<float> run(const char* impl, bool plain, bool packed) {
     std::vector<float> y(static_cast<size_t>(m * n), NAN), ones(static_cast<size_t>(std::max(m, n)), 1.0f);
     ThreadPool pool(2);
@@ -97,7 +97,7 @@ TEST(ScaledGemm, SumsAreExactOnEveryInstructionSet) {
       const auto check = [&](const char* impl, const std::string& what) {
         for (const bool packed : {false, true}) {
           const auto sums = problem.run(impl, true, packed);
-          if (sums.empty()) continue;  // this CPU does not have it
+          if (sums.empty()) continue;  // this CPU does not have the implementation
           EXPECT_EQ(sums, want) << what << " " << m << "x" << n << "x" << k;
           const auto y = problem.run(impl, false, packed);
           if (finished.empty()) finished = y;
@@ -153,7 +153,7 @@ struct Hopper final : test::StandInGpu {
 };
 
 // cuBLASLt multiplies e4m3 in only one layout, with rows that are multiples of 16, and into 16 bits.
-// Everything else goes to our own kernel, and the choice is reported so: nothing is silently padded or
+// Everything else goes to our own kernel, and the report names that choice: nothing is silently padded or
 // converted.
 TEST(ScaledGemm, WhatCublasLtCannotTakeGoesToOurKernelOnHopper) {
   if (!cuda::kBuilt) GTEST_SKIP() << "this build has no code for GPUs";

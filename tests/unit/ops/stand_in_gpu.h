@@ -1,5 +1,5 @@
-// A GPU that can be asked but not run on: an op's refusals and its choice of implementation can be found out
-// without a real one.
+// A GPU that can be asked but cannot run anything: it shows an op's refusals and its choice of implementation
+// without a real GPU.
 #pragma once
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// The plain twin of AMX's tiles compared with the definition of the instructions, on every instruction set;
-// and, if this CPU has them, with the instructions themselves: the bits are the same.
+// The plain twin of AMX's tiles is compared with the definition of the instructions, on every instruction
+// set, and with the instructions themselves if this CPU has them: the bits are the same.
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
@@ -19,8 +19,8 @@ struct alignas(64) Operands {
   std::array<float, 256> sums;
 };
 
-// The range of exponents from which numbers are drawn: usual ones; all, with NaN and infinity; subnormal ones
-// and those near them; ones whose products are subnormal; ones whose products overflow.
+// The range of exponents from which numbers are drawn: usual ones; all of them, with NaN and infinity;
+// subnormal ones and their neighbours; ones whose products are subnormal; ones whose products overflow.
 enum class Kind { usual, all, subnormal, subnormal_products, overflow };
 constexpr Kind kKinds[] = {Kind::usual, Kind::all, Kind::subnormal, Kind::subnormal_products, Kind::overflow};
 
@@ -82,7 +82,7 @@ std::array<float, 256> product(const Operands& o) {
   return sums;
 }
 
-// Different NaN values count as equal.
+// Returns the number of values that differ; different NaN values count as equal.
 int differences(const std::array<float, 256>& a, const std::array<float, 256>& b) {
   int count = 0;
   for (size_t i = 0; i < a.size(); ++i)

@@ -1,4 +1,4 @@
-// Adapters beside other things that a model keeps: cached texts, settings, a device's memory.
+// Tests adapters beside other things that a model keeps: cached texts, settings, a device's memory.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -29,8 +29,8 @@ std::string make_deltas(const test::ScratchFolder& scratch,
   return path.string();
 }
 
-// Deltas for a norm of the text encoder and for a table of the transformer: both are kept as copies, not as
-// products.
+// Makes deltas for a norm of the text encoder and for a table of the transformer: both are kept as copies,
+// not as products.
 std::string deltas_of_both(const test::ScratchFolder& scratch) {
   static const ModelBundle model = ModelBundle::open(test::model_path());
   return make_deltas(
@@ -65,7 +65,7 @@ TEST(AdaptersBeside, SettingsSayWhatAutoCameTo) {
   }
 }
 
-// Memory for work on the host, on the way to a device, is not the device's.
+// Memory that is used on the host, for work on the way to a device, does not count as the device's.
 TEST(AdaptersBeside, ThePlanOfADeviceCountsItsMemoryAlone) {
   const test::ScratchFolder scratch;
   const VideoRequest adapted = with_loras({deltas_of_both(scratch)}, "merge");
@@ -105,7 +105,7 @@ TEST(AdaptersBeside, OtherAdaptersTakeThePlaceOfTheOnesBefore) {
   check({b}, 2);
   check({b + ":0.25"}, 2);
   check({a + ":-1"}, 2);
-  check({a, b}, 2);  // a rank of 6 fits the place of 3
+  check({a, b}, 2);  // together they have rank 6, which fits the place of rank 3
   check({a + ":0.5", b + ":2"}, 2);
   check({}, 4);
   check({a}, 6);

@@ -1,4 +1,4 @@
-// Runs with adapters: merged into the weights and added to products, alone and among other runs.
+// Tests runs with adapters: merged into the weights and added to products, alone and among other runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -107,8 +107,8 @@ TEST(AdapterRuns, ThePlanIsWhatTheRunTakes) {
     }
 }
 
-// A model that stays loaded uses each request's own adapters, and its own bits for the next request without
-// any.
+// A model that stays loaded uses each request's own adapters, and gives its own bits for the next request
+// without adapters.
 TEST(AdapterRuns, AModelThatStaysLoadedChangesItsAdapters) {
   const ScratchFolder scratch;
   const std::string a = make_lora(scratch, "a.safetensors", 1, true),
@@ -181,7 +181,8 @@ TEST(AdapterRuns, WhatDoesNotFitIsSaid) {
   expect_refused(strict, ErrorCode::not_found, "1 of 2 layers do not fit");
 }
 
-// causvid-9 wants half the strength: only for the first adapter, and not if that has its own.
+// causvid-9 wants half the strength, but only for the first adapter, and not if that one has its own
+// strength.
 TEST(AdapterRuns, APresetSaysTheStrengthOfTheFirst) {
   const ScratchFolder scratch;
   const std::string a = make_lora(scratch, "a.safetensors", 1), b = make_lora(scratch, "b.safetensors", 2);

@@ -1,5 +1,5 @@
-// Tests which run may begin on a device (session/admission.h): waiting jobs' order, waking and cancelling,
-// one budget for all models on a device, and idle sessions that end after a while or for another model.
+// Tests which run may begin on a device (session/admission.h): the order, waking and cancelling of waiting
+// jobs, one budget for all models on a device, and idle sessions that end after a while or for another model.
 #include "session/admission.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 constexpr uint64_t kRoom = 100;
 
-// Says whether it becomes true before long.
+// Says whether the condition becomes true before long.
 template <class What>
 bool soon(What&& what, std::chrono::milliseconds most = 20s) {
   const auto end = std::chrono::steady_clock::now() + most;
@@ -136,7 +136,8 @@ TEST(Admission, WhatNeverFitsIsRefusedAtOnce) {
   desk.leave(first);
 }
 
-// Its run cannot end before the callback does, so it waits neither in line nor for room.
+// The run whose callback this is cannot end before the callback does, so the new run waits neither in line
+// nor for room.
 TEST(Admission, ARunInACallbackPassesOrIsRefused) {
   const auto device = small_device();
   Desk one(device), other(device);
@@ -213,8 +214,8 @@ class Engines : public testing::Test {
   }
 };
 
-// Memory of another engine does not count as foreign: each plans with the whole device, and they alternate if
-// they must.
+// Memory of another engine does not count as foreign: each engine plans with the whole device, and they
+// alternate if they must.
 TEST_F(Engines, OfOneDeviceShareIt) {
   for (const uint64_t capacity : {peak() + peak() / 2, 2 * peak()}) {
     const auto device = std::make_shared<HostDevice>(capacity);
@@ -244,7 +245,7 @@ TEST_F(Engines, OfOneDeviceShareIt) {
   }
 }
 
-// Each keeps its model and its session until the other one needs the room.
+// Each engine keeps its model and its session until the other one needs the room.
 TEST_F(Engines, WhatOneKeepsIsGivenUpForTheOther) {
   const auto all = [&] {
     ModelOptions keeps = on(std::make_shared<HostDevice>(test::kPlenty));
@@ -290,7 +291,7 @@ TEST_F(Engines, IdleSessionsAreGivenBackAfterAWhile) {
   }
 }
 
-// The pool is destroyed while its session is idle, and while one is being given up.
+// The pool is destroyed while its session is idle, and while an idle session is being given up.
 TEST_F(Engines, APoolEndsWithoutWaitingForItsIdleSessions) {
   for (const double seconds : {600.0, 0.001}) {
     const auto device = std::make_shared<HostDevice>(test::kPlenty);

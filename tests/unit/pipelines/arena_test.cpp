@@ -1,6 +1,6 @@
-// Whole runs whose intermediates are allocated separately (ModelOptions::arena): the same bits, within the
-// same plan. Under AddressSanitizer this finds code that leaves a tensor's bounds; memory_test.cpp shows that
-// such code is found.
+// Tests whole runs whose intermediates are allocated separately (ModelOptions::arena): they have the same
+// bits, within the same plan. Under AddressSanitizer this finds code that leaves a tensor's bounds;
+// memory_test.cpp shows that such code is found.
 #include <gtest/gtest.h>
 
 #include "image_model.h"

@@ -1,6 +1,6 @@
-// Whole runs that are made block by block (request field `block`): what a single block is, what later blocks
-// must not change, memory as planned, and what is refused. rollout_test.cpp checks that a rollout is the
-// original's.
+// Tests whole runs that are made block by block (request field `block`): what a single block is, what later
+// blocks must not change, memory as planned, and what is refused. rollout_test.cpp checks that a rollout is
+// the original's.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,8 +31,8 @@ TEST(BlockRuns, ASingleBlockIsTheWholeClip) {
   }
 }
 
-// For a clip of six latent frames in blocks of two, other noise in the last block changes no earlier block;
-// in a clip that is made at once it changes everything.
+// In a clip of six latent frames in blocks of two, other noise in the last block changes no earlier block; in
+// a clip that is made at once it changes everything.
 TEST(BlockRuns, ABlockSeesNothingThatComesLater) {
   const auto run = [](int block, float last) {
     VideoRequest r = request_of(21, block);
@@ -95,7 +95,7 @@ TEST(BlockRuns, TakeWhatWasPlannedAndTheSameBitsOnAnyThreads) {
 TEST(BlockRuns, FramesLeaveAsTheyAreMade) {
   TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 2});
   int64_t steps = 0, frames = 0;
-  std::vector<std::pair<int64_t, int64_t>> seen;  // steps done, frames so far
+  std::vector<std::pair<int64_t, int64_t>> seen;  // steps that are done, frames so far
   VideoCallbacks callbacks;
   callbacks.progress = [&](const Progress& p) {
     if (p.stage == "denoise") steps = p.done;
@@ -110,7 +110,7 @@ TEST(BlockRuns, FramesLeaveAsTheyAreMade) {
   EXPECT_EQ(seen, (std::vector<std::pair<int64_t, int64_t>>{{3, 5}, {6, 13}, {9, 21}}));
 }
 
-// Decoding block by block shows the same as decoding the whole clip.
+// Decoding block by block gives the same frames as decoding the whole clip.
 TEST(BlockRuns, FramesAreThoseOfTheLatents) {
   const auto whole = test::run(test::model_path(), request_of(9, 0));
   const auto block = test::run(test::model_path(), request_of(9, 3));
@@ -156,8 +156,8 @@ Resumable watch(const VideoRequest& request, const RunState* from = nullptr,
   return out;
 }
 
-// The state is that of whole blocks. A run that resumes from any of them makes the latents and all frames of
-// an uninterrupted run, and reports the same states from there on.
+// A state counts whole blocks. A run that resumes from any of them makes the latents and all frames of an
+// uninterrupted run, and reports the same states from there on.
 TEST(BlockRuns, GoOnFromTheStateOfAnyBlock) {
   for (const int window : {0, 2}) {
     VideoRequest request = request_of(21, 2, "self-forcing-4");

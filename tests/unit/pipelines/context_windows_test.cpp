@@ -1,5 +1,5 @@
-// Context windows compared with those of ComfyUI-WanVideoWrapper (tests/golden/windows/make.py), and
-// properties of all of them.
+// Context windows are compared with those of ComfyUI-WanVideoWrapper (tests/golden/windows/make.py); the
+// tests also check properties of all windows.
 #include "request/context_windows.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Conversions of the tiny model, read back: the values are the same, or within the form's rounding; frames of
-// a converted folder are the source's.
+// Conversions of the tiny model are read back: the values are the same, or within the form's rounding, and
+// frames of a converted folder are the source's.
 #include "convert/convert.h"
 
 #include <gmock/gmock.h>
@@ -191,8 +191,8 @@ TEST(Convert, QuantisedFormsAreWithinTheirRounding) {
   const test::ScratchFolder scratch;
   const fs::path in = wide_transformer(scratch.path / "in.safetensors");
   const TransformerFiles from = open_transformer(in);
-  // For each form, the worst error of a value relative to its tensor's largest, or zero, and the number of
-  // quantised tensors.
+  // For each form the table has the worst error of a value relative to its tensor's largest, or zero, and the
+  // number of quantised tensors.
   const std::tuple<const char*, double, int> forms[] = {
       {"fp8", 0.04, 5},        {"int8", 0.004, 5},     {"gguf:Q8_0", 0.006, 5}, {"gguf:Q5_1", 0.04, 5},
       {"gguf:Q5_0", 0.07, 5},  {"gguf:Q4_1", 0.07, 5}, {"gguf:q4_0", 0.14, 5},  {"gguf:BF16", 0.004, 0},
@@ -250,7 +250,7 @@ TEST(Convert, AFileBecomesAFolderWithThePartsThatAreThere) {
   const auto index = nlohmann::json::parse(std::ifstream(out / "model_index.json"));
   EXPECT_TRUE(index["vae"][1].is_null());
   EXPECT_EQ(largest_error(*open_transformer(out / "transformer").source, *open_transformer(file).source), 0);
-  // With the other parts named, the result is a whole model.
+  // If the other parts are named, the result is a whole model.
   const fs::path whole = scratch.path / "whole";
   convert(file, whole, "diffusers",
           {.text_encoder = test::model_path(),
@@ -259,7 +259,7 @@ TEST(Convert, AFileBecomesAFolderWithThePartsThatAreThere) {
   const ModelBundle a = ModelBundle::open(whole), b = ModelBundle::open(test::model_path());
   EXPECT_EQ(largest_error(*a.text_encoder, *b.text_encoder), 0);
   EXPECT_EQ(largest_error(*a.vae, *b.vae), 0);
-  // Other parts by themselves.
+  // The other parts can be converted by themselves.
   const fs::path vae = scratch.path / "vae";
   convert(test::model_path() + "/vae", vae, "diffusers");
   EXPECT_THAT(entries_in(vae), testing::ElementsAre("vae"));
@@ -331,7 +331,7 @@ TEST(Convert, TheInputIsRefusedByEveryNameThatItHas) {
   const auto refused = [&](const fs::path& in, const fs::path& out, const char* to) {
     return test::refusal([&] { convert(in, out, to, {}, {.overwrite = true}); }, ErrorCode::invalid_argument);
   };
-  // A folder of links to files elsewhere.
+  // The folder has links to files elsewhere.
   const fs::path real = scratch.path / "real", links = scratch.path / "links";
   convert(test::model_path(), real, "diffusers");
   fs::create_directory(links);

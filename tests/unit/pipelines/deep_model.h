@@ -7,9 +7,9 @@
 
 namespace tachy::test {
 
-inline constexpr int kLayers = 48;  // the transformer's blocks then make up most of a run's memory
+inline constexpr int kLayers = 48;  // so many that the transformer's blocks make up most of a run's memory
 
-// The tiny model with `layers` different blocks in the transformer and the text encoder.
+// Makes the tiny model with `layers` different blocks in the transformer and the text encoder.
 inline std::filesystem::path make_deep(const std::filesystem::path& folder, int layers) {
   std::filesystem::copy(model_path(), folder, std::filesystem::copy_options::recursive);
   for (const auto& [part, prefix] :

@@ -1,6 +1,6 @@
-// Linear layers in 8 bits together with other features of a run: blocks that are streamed through a device's
-// memory, adapters merged and added, two experts. The bits are those of a run on the CPU with everything in
-// memory, and the plan is exact.
+// Tests linear layers in 8 bits together with other features of a run: blocks that are streamed through a
+// device's memory, adapters merged and added, two experts. The bits are those of a run on the CPU with
+// everything in memory, and the plan is exact.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace tachy::test {
 namespace {
 
-constexpr int64_t kIn = 64, kOut = 300, kBlocks = 4;  // rows of codes that no piece of an upload cuts
+constexpr int64_t kIn = 64, kOut = 300, kBlocks = 4;  // no piece of an upload cuts a row of codes
 
 // Counts the rows that it makes.
 class Counting final : public DerivedTensor {
@@ -122,7 +122,7 @@ VideoRequest in_int8(std::vector<std::string> loras = {}, const char* mode = "au
   return request;
 }
 
-// On a device that holds everything, and on one that keeps some of the blocks elsewhere.
+// Runs on a device that holds everything, and on one that keeps some of the blocks elsewhere.
 void expect_the_bits_of(const std::string& model, const VideoRequest& request,
                         const std::vector<float>& latents) {
   const auto on = [&](const std::shared_ptr<HostDevice>& device, uint64_t max_vram) {
@@ -168,7 +168,7 @@ TEST(EightBitsOnADevice, AdaptersMergedAndAdded) {
     wants[merged] = on_the_cpu(deep_model(), request);
     expect_the_bits_of(deep_model(), request, wants[merged]);
   }
-  // Both have the adapter, whose effect is larger than that of rounding its sums differently.
+  // Both results have the adapter, whose effect is larger than that of rounding its sums differently.
   EXPECT_GT(furthest(wants[0], none), 2 * furthest(wants[0], wants[1]));
 }
 

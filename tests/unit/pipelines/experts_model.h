@@ -14,7 +14,7 @@ inline void copy(const std::filesystem::path& from, const std::filesystem::path&
 }
 }  // namespace experts_impl
 
-// kase: t2v or i2v.
+// `kase` is t2v or i2v.
 inline std::filesystem::path make_experts(const std::filesystem::path& folder, const std::string& kase,
                                           bool original) {
   namespace fs = std::filesystem;

@@ -1,6 +1,6 @@
-// Models with two experts compared with diffusers' WanPipeline and WanImageToVideoPipeline and the original's
-// solvers (tests/golden/experts/make.py); the plan, what stays loaded and what is exchanged, resuming in
-// either part.
+// Models with two experts are compared with diffusers' WanPipeline and WanImageToVideoPipeline and the
+// original's solvers (tests/golden/experts/make.py). The tests also cover the plan, what stays loaded and
+// what is exchanged, and resuming in either part.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -86,7 +86,7 @@ TEST(Experts, EachHasItsOwnGuidance) {
   EXPECT_LT(std::max(half, other), both);
   EXPECT_DOUBLE_EQ(both - half, other - none);
   VideoRequest r = run.request;
-  r.guidance = 1, r.guidance_2 = 3;  // the negative prompt is only needed later
+  r.guidance = 1, r.guidance_2 = 3;  // only the second expert needs the negative prompt
   const auto latents = test::run(pipeline, r).latents;
   r.negative_prompt = "a bee";
   EXPECT_NE(test::run(pipeline, r).latents, latents);
@@ -110,7 +110,7 @@ TEST(Experts, DefaultsAreThePublishedOnes) {
   EXPECT_EQ(*defaults("t2v", true).shift, 12);
   EXPECT_EQ(*defaults("i2v", true).shift, 5);
   VideoRequest r = experts_run("t2v_unipc").request;
-  r.guidance_2.reset();  // as in diffusers, a single given value is for both
+  r.guidance_2.reset();  // as in diffusers, a single given value is for both experts
   EXPECT_EQ(*resolve(ModelBundle::open(experts_model("t2v")), r).request.guidance_2, 4);
   r.guidance.reset();
   EXPECT_EQ(*resolve(ModelBundle::open(experts_model("t2v")), r).request.guidance_2, 3);
@@ -173,7 +173,7 @@ TEST(Experts, BothStayWhereThereIsRoom) {
     EXPECT_EQ(loads, 2) << "the second run finds both";
     EXPECT_LE(device->peak_bytes(), plan.peak_bytes);
   }
-  // With a byte less they must make room for one another, and both are loaded again.
+  // With a byte less the experts must make room for one another, and both are loaded again.
   device = std::make_shared<HostDevice>(kPlenty);
   TextToVideo tight(ModelBundle::open(run.model), {.threads = 2,
                                                    .weights = WeightMode::packed,
@@ -193,7 +193,7 @@ TEST(Experts, BothStayWhereThereIsRoom) {
   }
 }
 
-// The deep model of deep_model.h as two experts, whose blocks are streamed through two slots.
+// The deep model of deep_model.h becomes two experts, whose blocks are streamed through two slots.
 TEST(Experts, BlocksOfBothAreStreamed) {
   const test::ScratchFolder scratch;
   const auto folder = scratch.path / "model";

@@ -1,4 +1,4 @@
-// Runs that fail: cancelled, NaN in weights, missing or misshapen tensors.
+// Tests runs that fail: they are cancelled, weights hold NaN, tensors are missing or misshapen.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ TEST(Cancel, StopsAtEveryStage) {
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), ErrorCode::cancelled) << stage << ": " << e.message();
     }
-    // It stopped soon, and the object can be used again.
+    // The run stopped soon, and the object can be used again.
     EXPECT_TRUE(last == stage || std::string(stage) == "load") << last << " after " << stage;
     cancel = false;
     callbacks.progress = {};
@@ -119,7 +119,7 @@ TEST(Damage, MissingAndMisshapenTensorsAreNamed) {
       const Error e = failure(folder, test::short_request());
       EXPECT_EQ(e.code(), remove ? ErrorCode::not_found : ErrorCode::corrupt) << e.message();
       EXPECT_THAT(e.message(), HasSubstr(plant.tensor));
-      EXPECT_THAT(e.message(), HasSubstr(plant.part));  // names the file
+      EXPECT_THAT(e.message(), HasSubstr(plant.part));  // the error names the file
     }
   }
 }

@@ -1,5 +1,5 @@
-// Tests which family a model has, by its files and config, and which course a request takes: the two tables
-// that define a variant.
+// Tests which family a model has, by its files and config, and which course a request takes. These are the
+// two tables that define a variant.
 #include <gtest/gtest.h>
 
 #include "engine/courses/course.h"
@@ -47,8 +47,8 @@ TEST(Families, ThoseOfConfigs) {
   EXPECT_NE(of(c).no_request, nullptr);
 }
 
-// InfiniteTalk's file is beside a model that it does not fit: the request says so, in the words of the family
-// below it.
+// InfiniteTalk's file is beside a model that it does not fit: the request is refused in the words of the
+// family that the model has without the file.
 TEST(Families, SpeechBesideOtherModelsMakesNoneTalk) {
   for (const WanConfig& c :
        {WanConfig{.audio_dim = 768}, WanConfig{.in_channels = 48, .out_channels = 48, .audio_dim = 768},

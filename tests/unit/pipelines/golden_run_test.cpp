@@ -1,4 +1,4 @@
-// Whole runs of the tiny model, compared with diffusers and the original's solvers
+// Whole runs of the tiny model are compared with diffusers and the original's solvers
 // (tests/golden/pipeline/make.py), and across thread counts, weight modes, layouts and repetitions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST(TextToVideo, GuidanceOneIsTheConditionalPassAlone) {
   EXPECT_LE(error_against(golden, "unguided", result), 1e-5);
   EXPECT_GT(guided.stages[1].flops, 1.7 * single.stages[1].flops);
   EXPECT_LT(single.peak_bytes, guided.peak_bytes);
-  // The negative prompt has no effect then.
+  // Without guidance the negative prompt has no effect.
   request.negative_prompt = "something else entirely";
   EXPECT_EQ(test::run(pipeline, request).latents, result.latents);
   request.guidance = 4.0;

@@ -1,4 +1,4 @@
-// The meaning of levels and dtypes on a GPU, also on one without bf16.
+// Tests the meaning of levels and dtypes on a GPU, also on one without bf16.
 #include "request/gpu_mode.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Videos made block by block on a GPU: the original's velocities and latents, the same bits with graphs and
-// without, over many blocks. Skipped, with the reason, if there is no GPU.
+// Tests videos made block by block on a GPU: the original's velocities and latents, and the same bits with
+// graphs and without, over many blocks. Skipped, with the reason, if there is no GPU.
 #include <gmock/gmock.h>
 
 #include <cstdio>
@@ -43,9 +43,9 @@ TEST_P(RolloutOnGpu, Float32IsTheOriginal) {
 }
 
 // The original's own errors in bfloat16 (tools/golden/make_causal_bf16.py) bound ours. With a float32
-// residual stream less is rounded than there; with one in bfloat16 as much is, so that the largest of some
-// thousand values may be slightly above by chance. The two required bounds (1e-2, 1e-3) and 0.6 of the
-// original's are printed beside the results.
+// residual stream less is rounded than in the original. With one in bfloat16 the same is rounded, so that the
+// largest of some thousand values may be slightly above the bound by chance. The two required bounds (1e-2,
+// 1e-3) and 0.6 of the original's are printed beside the results.
 TEST_P(RolloutOnGpu, SixteenBitsErrNoMoreThanTheOriginals) {
   const WanCausalCase c(GetParam());
   const auto errors = read_json(test::golden_path("causal/golden.json")).at("rollouts").at(GetParam());
@@ -84,7 +84,7 @@ TEST_P(RolloutOnGpu, GraphsGiveTheSameBitsOver500Blocks) {
 }
 
 // A steady block's graphs consist of kernels, none of which only converts numbers. They have no copies and no
-// memsets: such a graph is launched in constant time (bench/notes/worlds_gpu.md).
+// memsets, so such a graph is launched in constant time (bench/notes/worlds_gpu.md).
 TEST_P(RolloutOnGpu, GraphsAreKernelsAlone) {
   const WanCausalCase c(GetParam());
   for (const DType activation : {DType::f32, DType::bf16}) {

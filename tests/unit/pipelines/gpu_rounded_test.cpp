@@ -1,4 +1,4 @@
-// Products in 8 bits whose codes are not made in the default place: those of weights on the GPU during
+// Tests products in 8 bits whose codes are not made in the default place: those of weights on the GPU during
 // loading, those of activations in the preceding norm. The latents keep their bits. Skipped, with the reason,
 // if there is no GPU.
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST_P(RoundedOnGpu, WeightsOnTheirWayThere) {
   const auto whole = open();
   EXPECT_EQ(test::run(*whole, request).latents, want);
   EXPECT_EQ(whole->gpu()->live_bytes(), 0u) << "what it takes for rounding is given back";
-  int64_t streamed = 0;  // some blocks' codes are then made on the host, and those of the others on the GPU
+  int64_t streamed = 0;  // codes of streamed blocks are made on the host, those of the others on the GPU
   const uint64_t peak = whole->plan(request).peak_bytes, step = peak / 16 + 1;
   for (uint64_t budget = peak; budget > step; budget -= step) {
     const auto tight = open({.max_vram = budget + kLibraries});
@@ -64,7 +64,7 @@ TEST_P(RoundedOnGpu, ActivationsInTheNormBefore) {
     for (const StagePlan& stage : with->plan(request).stages)
       for (const ops::OpPick& pick : stage.picks)
         if (pick.op == "add_norm") picks += pick.impl + " ";
-    // int8 has no such norm, and the last norm of a pass belongs to the head.
+    // With int8 no norm makes codes, and the last norm of a pass belongs to the head.
     EXPECT_EQ(picks.find("codes") != std::string::npos, request.math == "fp8") << picks;
     EXPECT_EQ(test::run(*with, request).latents, want);
     EXPECT_EQ(with->gpu()->peak_bytes(), with->plan(request).peak_bytes);

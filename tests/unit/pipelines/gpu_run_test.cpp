@@ -1,5 +1,5 @@
-// Runs of the shipped model on a GPU: offloading, graphs, the step cache, a full GPU, damaged weights,
-// ctrl-C. Skipped, with the reason, if there is none. TACHY_MODEL_DIR may name another folder of models.
+// Tests runs of the shipped model on a GPU: offloading, graphs, the step cache, a full GPU, damaged weights,
+// ctrl-C. Skipped, with the reason, if there is no GPU. TACHY_MODEL_DIR may name another folder of models.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Quantised files on a GPU: weights stay there as in the files, give the bits of the values that they stand
-// for, and take less memory, whole or streamed. Skipped, with the reason, if there is no GPU.
+// Tests quantised files on a GPU: weights stay there as in the files, give the bits of the values that they
+// stand for, and take less memory, whole or streamed. Skipped, with the reason, if there is no GPU.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -30,7 +30,8 @@ class StoredOnGpu : public testing::TestWithParam<const char*> {
     ConvertOptions options;
     options.to = form, options.overwrite = true;
     convert_model(from, to, {}, options);
-    const fs::path config = fs::path(to).replace_extension(".json");  // its heads are not Wan's
+    const fs::path config = fs::path(to).replace_extension(".json");  // needed because the model's heads are
+                                                                      // not Wan's
     fs::copy_file(shipped() / "transformer/config.json", config, fs::copy_options::overwrite_existing);
     return to;
   }

@@ -1,5 +1,5 @@
-// A talking photo on a GPU equals that on the CPU, with or without graphs, resident or with streamed blocks,
-// kept loaded or not.
+// A talking photo on a GPU equals the one on the CPU, with or without graphs, resident or with streamed
+// blocks, kept loaded or not.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ TEST_F(TalkOnGpu, TwoSpeakersAreAsOnTheCpu) {
   request.dtype = "f32";
   for (const bool graphs : {false, true}) {
     TextToVideo pipeline(model.open(), {.keep_loaded = graphs, .device = "cuda", .graphs = graphs});
-    // A graph of the first request serves the second one, with other regions.
+    // A graph of the first request serves the second one, which has other regions.
     for (const int64_t left : {1, 0}) {
       const test::Result got = test::talk_of_two(pipeline, request, left);
       if (left == 0) {

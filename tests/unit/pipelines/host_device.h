@@ -1,6 +1,7 @@
-// A device's memory on the host: counted, limited, and failing when a test wants it. Copies beside the
-// compute stream are made as late as the contract allows, and until then their target holds NaN: code that
-// uses a block without waiting for it, or while its successor is already arriving, gets other values.
+// Memory of a device that is simulated on the host: it is counted and limited, and it fails when a test wants
+// that. Copies beside the compute stream are made as late as the contract allows, and until then their target
+// holds NaN: code that uses a block without waiting for it, or while its successor is already arriving, gets
+// other values.
 #pragma once
 
 #include <atomic>
@@ -24,13 +25,14 @@ class HostDevice : public DeviceMemory, public StreamingMemory {
  public:
   explicit HostDevice(size_t capacity) : capacity_(capacity) {}
 
-  int64_t fail_at = -1;    // this allocation (counted from 0) finds that others have taken the memory
-  bool pin_fails = false;  // the system allows no more page-locked memory
+  int64_t fail_at = -1;    // at this allocation (counted from 0) others have taken the memory
+  bool pin_fails = false;  // whether the system allows no more page-locked memory
   std::atomic<int64_t> allocations{0}, pinned{0}, copies{0};
-  std::atomic<int64_t> uploads{0}, fetches{0}, waits{0};  // waits: how often the host waited for queued work
-  int looks_in_vain = 0;                                  // checks before a fetch has arrived
+  std::atomic<int64_t> uploads{0}, fetches{0}, waits{0};  // `waits` is how often the host waited for queued
+                                                          // work
+  int looks_in_vain = 0;                                  // number of checks before a fetch has arrived
   std::atomic<size_t> copied_bytes{0}, pieces{0};
-  int64_t damaged_piece = -1, damaged_copy = -1;  // one bit of these arrives wrong
+  int64_t damaged_piece = -1, damaged_copy = -1;  // one bit of this copy's piece arrives wrong
   std::atomic<int64_t> paces{0};
   std::function<void(int64_t pace)> on_pace;
 
@@ -86,12 +88,12 @@ class HostDevice : public DeviceMemory, public StreamingMemory {
   void unpin(void*) noexcept override { --pinned; }
   void copy_beside(void* to, const void* from, size_t bytes, int mark) override {
     run(mark);
-    std::memset(to, 0xff, bytes);  // NaN until it is waited for
+    std::memset(to, 0xff, bytes);  // NaN until somebody waits for the copy
     waiting_[mark] = Copy{to, from, bytes, copies == damaged_copy};
     ++copies, copied_bytes += bytes;
   }
   void wait_beside(int mark) override { run(mark); }
-  // The host's memory holds 0xff until it is waited for.
+  // The host's memory holds 0xff until somebody waits for the fetch.
   void fetch(void* pinned, const void* from, size_t bytes, int mark) override {
     const char* values = static_cast<const char*>(from);
     std::memset(pinned, 0xff, bytes);
@@ -131,7 +133,7 @@ class HostDevice : public DeviceMemory, public StreamingMemory {
     std::vector<char> values;
   };
 
-  int looks_in_vain_ = 0;  // so far, for the fetch that is being waited for
+  int looks_in_vain_ = 0;  // such checks so far, for the fetch that is being waited for
   size_t capacity_;
   Fetch fetching_[kFetches];
   std::optional<Copy> waiting_[kMarks];

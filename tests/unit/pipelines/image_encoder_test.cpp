@@ -1,6 +1,7 @@
-// Image-to-video from the picture alone, which CLIP's vision model encodes
+// Tests image-to-video from the picture alone, which CLIP's vision model encodes
 // (tests/golden/image_pipeline/make.py, the runs *_clip). Embeddings and latents are compared with diffusers'
-// pipeline; also the plan, the places of the vision model, and the error of a request without one.
+// pipeline; further tests cover the plan, the places of the vision model, and the error of a request without
+// one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +26,7 @@ using testing::HasSubstr;
 
 const std::string kEncoder = image_file("flf2v_clip/image_encoder");
 
-// Opens the model of a run; i2v borrows the vision model.
+// Opens the model of a run; i2v takes the vision model from another folder.
 ModelBundle open(const std::string& name, const fs::path& encoder = kEncoder) {
   const ImageRun run = image_run(name);
   return ModelBundle::open(run.model, FileAccess::map,
@@ -185,7 +186,7 @@ TEST(ImageEncoder, NaNNamesThePart) {
       HasSubstr("image encoder"));
 }
 
-// ComfyUI's folders: diffusion_models/, text_encoders/, vae/, clip_vision/.
+// These are ComfyUI's folders: diffusion_models/, text_encoders/, vae/, clip_vision/.
 TEST(ImageEncoder, FoundInComfysFolders) {
   const test::ScratchFolder scratch;
   const fs::path models = scratch.path / "models";
@@ -208,13 +209,15 @@ TEST(ImageEncoder, FoundInComfysFolders) {
   EXPECT_THAT(told(), AllOf(HasSubstr("`image_encoder`"), HasSubstr("clip_vision"), HasSubstr("12 channels"),
                             HasSubstr("`image_embeds`")));
   put(kEncoder, models / "clip_vision/wan/clip_tiny.safetensors");
-  put(test::golden_path("clip_vision/plain"), models / "clip_vision/other.safetensors");  // has another width
+  put(test::golden_path("clip_vision/plain"), models / "clip_vision/other.safetensors");  // this file has
+                                                                                          // another width
   TextToVideo found(ModelBundle::open(transformer, FileAccess::map, parts), {.threads = 2});
   TextToVideo named(open("i2v_clip"), {.threads = 2});
   VideoRequest request = run.request;
   request.steps = 2;
   EXPECT_EQ(latents_of(found, request), latents_of(named, request));
-  const fs::path folder = scratch.path / "folder";  // it was written whole, including the vision model
+  const fs::path folder = scratch.path / "folder";  // the folder was written whole, including the vision
+                                                    // model
   EXPECT_THAT(convert_model(transformer, folder, parts, {.to = "diffusers"}).notes, testing::IsEmpty());
   TextToVideo converted(ModelBundle::open(folder), {.threads = 2});
   request.clip_preparation = "processor";

@@ -1,5 +1,6 @@
-// Image-to-video compared with diffusers' WanImageToVideoPipeline (tests/golden/image_pipeline/make.py): the
-// condition, the final latents, the frames; the plan; which pictures are accepted and which refused.
+// Image-to-video is compared with diffusers' WanImageToVideoPipeline (tests/golden/image_pipeline/make.py):
+// the condition, the final latents, the frames. Further tests cover the plan, and which pictures are accepted
+// and which refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Linear layers in int8 on a CPU (`math` int8): planned to the byte, the same bits each time and for any
-// number of threads, a quarter of float32's weights, frames close to float32's; and what is refused.
+// Tests linear layers in int8 on a CPU (`math` int8): planned to the byte, the same bits each time and for
+// any number of threads, a quarter of float32's weights, frames close to float32's; and what is refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,8 +55,8 @@ TEST(Int8OnACpu, RepeatsItselfAndStaysClose) {
   EXPECT_LT(std::sqrt(difference / size), 0.05);
 }
 
-// For the shipped model, whose rows are whole: the blocks' layers take a quarter of float32 in 8 bits, and
-// the others take the same as before.
+// In the shipped model, whose rows are whole, the blocks' layers take a quarter of float32 in 8 bits, and the
+// others take the same as before.
 TEST(Int8OnACpu, WeightsTakeAQuarter) {
   TextToVideo pipeline(ModelBundle::open(TACHY_TEST_MODELS "/sprites"),
                        {.threads = 1, .weights = WeightMode::packed});

@@ -1,4 +1,4 @@
-// A run at each level: how far apart the results are, and that each level's plan is exact.
+// Tests a run at each level: how far apart the results are, and that each level's plan is exact.
 
 #include <gtest/gtest.h>
 

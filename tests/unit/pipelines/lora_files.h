@@ -27,7 +27,7 @@ struct LoraFile {
 
 inline constexpr int64_t kRank = 3;
 
-// A pair for each matrix of the blocks, under the original's names, with alpha 6: their scale is 2.
+// Makes a pair for each matrix of the blocks, under the original's names, with alpha 6: their scale is 2.
 inline std::string make_lora(const std::string& model_folder, const ScratchFolder& scratch,
                              const std::string& name, unsigned seed, bool delta = false) {
   const ModelBundle model = ModelBundle::open(model_folder);

@@ -1,5 +1,5 @@
-// Noise that is drawn ahead in another thread or made on a GPU (denoise/noise_source.h) has the values and
-// states of drawing it one by one.
+// Noise that is drawn ahead in another thread or made on a GPU (denoise/noise_source.h) has the same values
+// and states as noise that is drawn one value at a time.
 #include "denoise/noise_source.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ VideoRequest seeded(const char* rng) {
 
 std::vector<float> values_of(std::span<const float> v) { return {v.begin(), v.end()}; }
 
-// Sizes below a block of the generator's, of whole blocks and beyond.
+// The sizes are below a block of the generator's, of whole blocks, and beyond.
 TEST(NoiseSource, DrawnAheadIsTheSame) {
   const std::vector<size_t> counts = {48, 7, 4097, 16};
   for (const char* rng : {"cpu", "cuda"}) {
@@ -49,7 +49,7 @@ TEST(NoiseSource, AStateForgetsWhatWasDrawnAhead) {
   EXPECT_EQ(values_of(source.next(100)), first);
 }
 
-// Draws values for a stream, among others: with a generator on the GPU if there is one.
+// Values that are drawn for a stream come among others, with a generator on the GPU if there is one.
 TEST(NoiseSource, FillingIsDrawing) {
   const auto gpu = cuda::gpu_count() > 0 ? cuda::open_gpu(0) : nullptr;
   Arena arena(1);

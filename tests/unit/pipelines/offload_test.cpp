@@ -1,5 +1,5 @@
-// A device with too little memory: blocks are streamed through two slots with the same results, the plan
-// counts every byte, and what cannot fit is refused before anything is loaded, with what would fit.
+// Tests a device with too little memory: blocks are streamed through two slots with the same results, the
+// plan counts every byte, and what cannot fit is refused before anything is loaded, with what would fit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ TEST(BlockStream, SpreadsBlocksEvenly) {
     }
 }
 
-// Passes over 3 to 7 blocks, some of them stopped half-way: each block always finds its own bytes.
+// The passes go over 3 to 7 blocks, and some are stopped half-way: each block always finds its own bytes.
 TEST(BlockStream, EveryBlockFindsItself) {
   for (int64_t blocks = 3; blocks <= 7; ++blocks)
     for (int64_t streamed = 3; streamed <= blocks; ++streamed) {
@@ -100,7 +100,7 @@ TEST(Offload, GivesTheSameBits) {
 
   const VideoPlan whole = resident.plan(request);
   bool streamed = false;
-  // Budgets down to the least that works.
+  // Budgets go down to the least that works.
   const uint64_t step = whole.peak_bytes / 16 + 1;
   for (uint64_t budget = whole.peak_bytes; budget > step; budget -= step) {
     device = std::make_shared<HostDevice>(kPlenty);
@@ -114,7 +114,7 @@ TEST(Offload, GivesTheSameBits) {
     const auto result = test::run(small, request);
     EXPECT_EQ(result.latents, plain.latents) << budget;
     EXPECT_EQ(result.rgb, plain.rgb);
-    EXPECT_EQ(device->peak_bytes(), plan.peak_bytes) << budget;  // to the byte
+    EXPECT_EQ(device->peak_bytes(), plan.peak_bytes) << budget;  // both are equal to the byte
     EXPECT_EQ(device->live_bytes(), 0u);
     EXPECT_EQ(device->pinned, 0);
     streamed |= now > 0;
@@ -157,7 +157,7 @@ TEST(Offload, WhatCannotFitIsRefusedWithWhatWould) {
   auto device = std::make_shared<HostDevice>(kPlenty);
   VideoRequest fewer = request;
   fewer.frames = 33;
-  // The least memory that 33 frames need, with every block streamed.
+  // This is the least memory that 33 frames need, with every block streamed.
   const uint64_t budget = TextToVideo(ModelBundle::open(deep_model()), on(device, 1)).plan(fewer).peak_bytes;
   TextToVideo pipeline(ModelBundle::open(deep_model()), on(device, budget));
   const int64_t before = device->allocations;
@@ -165,7 +165,7 @@ TEST(Offload, WhatCannotFitIsRefusedWithWhatWould) {
   EXPECT_EQ(e.code(), ErrorCode::out_of_memory) << e.message();
   EXPECT_EQ(device->allocations, before) << "something was loaded";
   EXPECT_THAT(e.message(), HasSubstr("`max_vram`"));
-  // The number of frames that it names fits; the next number does not.
+  // The number of frames that the error names fits; the next number does not.
   const size_t at = e.message().find("`frames` ");
   ASSERT_NE(at, std::string::npos) << e.message();
   request.frames = std::stoi(e.message().substr(at + 9));

@@ -1,4 +1,4 @@
-// The folder of a conversion: it is on the disk before it has its name, and gone if it could not be
+// Tests the folder of a conversion: it is on the disk before it has its name, and gone if it could not be
 // completed.
 #include "convert/output_folder.h"
 
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using testing::Contains;
 using testing::HasSubstr;
 
-// The files that were synced since this was last cleared, by their names at that time.
+// The files that were synced since the list was last cleared, by their names at that time.
 std::mutex synced_mutex;
 std::vector<std::string> synced;
 
@@ -33,7 +33,7 @@ void note_sync(int fd) {
 
 }  // namespace tachy::test
 
-// Replaces the C library's function, for everything in this binary.
+// This replaces the C library's function for everything in this binary.
 extern "C" int fsync(int fd) {
   tachy::test::note_sync(fd);
   return static_cast<int>(::syscall(SYS_fsync, fd));

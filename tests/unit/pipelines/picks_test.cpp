@@ -1,6 +1,6 @@
-// A run uses exactly the implementations that its plan chose, op by op, with the same numbers of calls: on
-// the CPU, and with a stand-in for a GPU whose blocks are streamed and whose steps are recorded. If a run
-// uses another implementation, it says so.
+// A run uses exactly the implementations that its plan chose, op by op, with the same numbers of calls. The
+// tests run on the CPU, and with a stand-in for a GPU whose blocks are streamed and whose steps are recorded.
+// If a run uses another implementation, it says so.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using test::HostDevice;
 using test::kPlenty;
 using test::RecordingDevice;
 
-using Calls = std::map<std::string, int64_t>;  // by "stage: op implementation"
+using Calls = std::map<std::string, int64_t>;  // numbers of calls by "stage: op implementation"
 
 void add(Calls& calls, const std::string& stage, const std::vector<ops::OpPick>& picks) {
   for (const ops::OpPick& p : picks) calls[stage + ": " + p.op + " " + p.impl] += p.calls;

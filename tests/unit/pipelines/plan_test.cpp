@@ -36,7 +36,7 @@ TEST_P(PlanEqualsReality, PeakBytes) {
       }
 }
 
-// Each stage by itself, not only the largest one.
+// Each stage is compared by itself, not only the largest one.
 TEST_P(PlanEqualsReality, BytesOfTextAndDenoise) {
   for (const WeightMode mode : {WeightMode::packed, WeightMode::mapped})
     for (const int threads : {1, 3}) {
@@ -62,8 +62,8 @@ TEST_P(PlanEqualsReality, BytesOfTextAndDenoise) {
     }
 }
 
-// The worst moment moves with the size; samplers hold different states; a long prompt makes the text encoder
-// the largest stage.
+// In these requests the worst moment moves with the size, samplers hold different states, and a long prompt
+// makes the text encoder the largest stage.
 TEST_P(PlanEqualsReality, PeakBytesOfOtherRequests) {
   TextToVideo pipeline(ModelBundle::open(test::model_path(GetParam())), {.threads = 2});
   VideoRequest wide = test::short_request();
@@ -99,7 +99,7 @@ TEST(Plan, IsABoundWhenTheModelIsKept) {
 TEST(Plan, LoadsNothing) {
   TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 2});
   VideoRequest request = test::short_request();
-  pipeline.plan(request);  // measures the machine once
+  pipeline.plan(request);  // this measures the machine once
   request.width = 1920, request.height = 1088, request.frames = 81;
   Buffer::reset_peak();
   const size_t before = Buffer::live_bytes();
@@ -139,7 +139,7 @@ TEST(Threads, NoTeamBesideThePool) {
 TEST(Plan, APreparedRequestIsNotPreparedAgain) {
   TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 2});
   VideoRequest other = test::short_request();
-  other.level = "none";  // another arithmetic, for which its weights are not packed
+  other.level = "none";  // another arithmetic, for which the model's weights are not packed
   const auto latents_of = [&](const TextToVideo::Prepared& prepared) {
     std::vector<float> out;
     VideoCallbacks callbacks;

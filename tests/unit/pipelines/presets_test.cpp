@@ -1,5 +1,5 @@
-// Presets of distilled models: their numbers as in the cards and reference implementations, the models that
-// they fit, what takes precedence, and runs with them.
+// Tests presets of distilled models: their numbers as in the cards and reference implementations, the models
+// that they fit, what takes precedence, and runs with them.
 #include "request/presets.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ void expect_row(const PresetRow& row, SamplerKind kind, const std::vector<double
   EXPECT_EQ(row.guidance, 1);
 }
 
-// Values from running LightX2V's scheduler and Wan2.2-Lightning's EulerScheduler; diffusers'
+// The values are from running LightX2V's scheduler and Wan2.2-Lightning's EulerScheduler; diffusers'
 // FlowMatchEulerDiscreteScheduler with sigmas = linspace(1, 1 / n, n) and shift 5 gives the same
 // (tests/reference/presets.py).
 TEST(Presets, EulerOfShiftFive) {
@@ -71,7 +71,7 @@ TEST(Presets, Lists) {
              {.9950248756218906f, .933781061416858f, .852895394823775f, .608979049230431f, 0});
 }
 
-// Values from running the original's FlowUniPCMultistepScheduler in AccVideo's repository.
+// The values are from running the original's FlowUniPCMultistepScheduler in AccVideo's repository.
 TEST(Presets, TenStepsOfUnipc) {
   const PresetRow &text = preset("accvid-10").rows[0], &image = preset("accvid-10").rows[1];
   expect_row(text, SamplerKind::unipc, {999, 978, 952, 920, 882, 833, 768, 681, 555, 356},
@@ -93,7 +93,7 @@ TEST(Presets, StrengthsOfTheirAdapters) {
     return out;
   };
   EXPECT_THAT(strengths("causvid-9"), ElementsAre(0.5));
-  EXPECT_THAT(strengths("rcm-4"), ElementsAre(1, 4, 1));  // high-rCM4.0, low-rCM1.0
+  EXPECT_THAT(strengths("rcm-4"), ElementsAre(1, 4, 1));  // the names are high-rCM4.0 and low-rCM1.0
   EXPECT_THAT(strengths("lightning-4"), ElementsAre(1, 1));
 }
 
@@ -189,7 +189,7 @@ TEST(Presets, WinOverTheModelAndLoseToTheRequest) {
   EXPECT_EQ(refusal_of_preset(model, with("fastwan-3", {.steps = 3, .shift = 8})), "accepted");
 }
 
-// A list alone also sets its steps, in place of the model's own number.
+// A list without a preset also sets its steps, in place of the model's own number.
 TEST(Presets, AListSaysItsSteps) {
   const ModelBundle model = ModelBundle::open(test::model_path());
   VideoRequest request{.prompt = "x", .steps = 50, .sampler = "fastwan-3"};
@@ -224,7 +224,7 @@ TEST(Presets, WinOverTheShiftOfASize) {
 
 class PresetRuns : public testing::TestWithParam<std::string> {};
 
-// A run equals one with its values, its plan is exact, and it can be resumed from any step.
+// A run with a preset equals one with its values, its plan is exact, and it can be resumed from any step.
 TEST_P(PresetRuns, AreWhatTheirValuesSay) {
   TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 2});
   VideoRequest request = with(GetParam().c_str());

@@ -1,5 +1,5 @@
-// Runs of a model whose every matrix and kernel is kept in 8 bits with a scale: the bits of the same model
-// dequantised to float32 files, including adapters, and the memory of its plan.
+// Tests runs of a model whose every matrix and kernel is kept in 8 bits with a scale: they have the bits of
+// the same model dequantised to float32 files, including adapters, and take the memory of their plan.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -15,8 +15,8 @@ using test::ScratchFolder;
 
 constexpr const char* kParts[] = {"transformer", "text_encoder", "vae"};
 
-// The tiny model twice: with e4m3 codes and one scale per tensor, and with the float32 values that these
-// stand for.
+// Makes the tiny model twice: with e4m3 codes and one scale per tensor, and with the float32 values that
+// these stand for.
 struct TwoModels {
   ScratchFolder first, second;
   std::string stored, meant;
@@ -122,12 +122,12 @@ TEST(QuantisedRuns, KernelsOfTheDecoderAreNotKeptTwice) {
     TextToVideo pipeline(ModelBundle::open(model), {.threads = 2});
     return pipeline.plan(test::short_request()).stages.at(2).weight_bytes;
   };
-  // Its one layer that is not a kernel is float32 in both.
+  // The decoder's only layer that is not a kernel is float32 in both.
   EXPECT_LE(bytes(models.stored), bytes(models.meant) + bytes(models.meant) / 100);
 }
 
-// This also holds in a device's memory, if activations are float32: for blocks that stay and for blocks that
-// are streamed.
+// On a device, too, the stored weights give the bits of float32 ones if activations are float32: for blocks
+// that stay and for blocks that are streamed.
 TEST(QuantisedRuns, ADeviceGetsFloat32Values) {
   const TwoModels models(test::deep_model());
   for (const int64_t streamed : {int64_t{0}, int64_t{test::kLayers}}) {

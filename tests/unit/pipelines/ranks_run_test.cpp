@@ -1,5 +1,5 @@
-// Runs whose denoising passes are divided among ranks: they have the bits of one rank, within the plan, for
-// every kind of clip that supports ranks; other kinds are refused with a reason.
+// Tests runs whose denoising passes are divided among ranks: they have the bits of a single rank, within the
+// plan, for every kind of clip that supports ranks; other kinds are refused with a reason.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // A device on the host whose steps can be recorded, like a GPU's in graphs. A recording replays the calls
-// that it was given, with the tensors of that time: if one of them has moved, the values are others.
+// that it was given, with the tensors of that time: if one of these has moved since, the results differ.
 #pragma once
 
 #include "cuda/graph.h"

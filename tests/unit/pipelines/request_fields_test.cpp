@@ -37,7 +37,7 @@ std::string with(const RequestField& field, auto value) {
   return refusal_of_fields(request);
 }
 
-// A new member of VideoRequest does not compile here before it is named; then this fails until it has an
+// A new member of VideoRequest does not compile here before it is named; then the test fails until it has an
 // entry in request_fields.cpp and a spelling in apps/cli/field_options.cpp.
 TEST(RequestFields, EveryMemberHasAnEntry) {
   const VideoRequest r;

@@ -84,8 +84,8 @@ TEST(Resume, ImageToVideo) {
   }
 }
 
-// A step that reuses the last output has only its first branch; the others are fresh memory, which holds NaN
-// here.
+// A step that reuses the last output has only its first branch; the other branches are fresh memory, which
+// holds NaN here.
 TEST(Resume, AtAStepThatReusesTheLastOutput) {
   VideoRequest request = test::short_request();
   request.steps = 6, request.guidance = 5, request.step_cache = 1;
@@ -103,7 +103,7 @@ TEST(Resume, AtAStepThatReusesTheLastOutput) {
   }
 }
 
-// The states do matter: without the sampler's history or the generator, the result differs.
+// Every part of a state matters: without the sampler's history or the generator, the result differs.
 TEST(Resume, EveryPartOfTheStateIsUsed) {
   VideoRequest request = test::short_request();
   request.steps = 5, request.sampler = "unipc";

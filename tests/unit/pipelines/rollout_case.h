@@ -1,5 +1,5 @@
-// A rollout (denoise/rollout.h) of a golden causal model: over the golden noise, or over any number of blocks
-// of drawn noise; on the CPU, on a test's device or on a GPU, in any precision.
+// A rollout (denoise/rollout.h) of a golden causal model. It goes over the golden noise, or over any number
+// of blocks of drawn noise, on the CPU, on a test's device or on a GPU, in any precision.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace tachy::test {
 
 struct RolloutPlace {
   cuda::Gpu* gpu = nullptr;
-  DeviceMemory* memory = nullptr;  // the GPU's, or a test's device
+  DeviceMemory* memory = nullptr;  // that of the GPU, or a test's device
   Precision precision = {};
   bool graphs = false;
   int64_t drawn_blocks = 0;  // 0: the golden case's own blocks and noise
@@ -23,7 +23,7 @@ struct RolloutPlace {
 
 struct LongRollout {
   std::vector<float> latents;     // [z, T, h, w]
-  std::vector<float> velocities;  // for each pass of a step, one after the other
+  std::vector<float> velocities;  // velocities of each pass of a step, one after the other
   int captures = 0;
   std::vector<std::string> captured;  // nodes of all graphs
   bool peak_as_planned = false;
@@ -63,7 +63,7 @@ struct LongScript {
   std::vector<float> keys, mouse;
 };
 
-// Runs all of it, first in a measure run, then in an arena of the measured size.
+// Runs the whole rollout, first in a measure run, then in an arena of the measured size.
 inline LongRollout roll_long(const WanCausalCase& c, const RolloutPlace& place) {
   LongRollout out;
   const Tensor noise = c.golden["noise"];
@@ -158,7 +158,7 @@ inline LongRollout roll_long(const WanCausalCase& c, const RolloutPlace& place) 
 struct RolloutError {
   double max = 0, mean = 0;  // relative to the largest value
 };
-// want: the golden values, [z, T, h, w], or each pass's in order.
+// `want` has the golden values, either [z, T, h, w] or those of each pass in order.
 inline RolloutError rollout_error(const std::vector<float>& got, const Tensor& want) {
   double off = 0, sum = 0, most = 0;
   if (static_cast<int64_t>(got.size()) != want.numel()) return {INFINITY, INFINITY};

@@ -1,5 +1,5 @@
-// A whole rollout (denoise/rollout.h) of the golden causal models: the latents are the original's, and noise
-// and memory are used as planned.
+// Tests a whole rollout (denoise/rollout.h) of the golden causal models: the latents are the original's, and
+// noise and memory are used as planned.
 #include <gmock/gmock.h>
 
 #include "denoise/noise_source.h"
@@ -14,11 +14,11 @@ using testing::HasSubstr;
 
 struct Rolled {
   std::vector<float> latents;   // [z, T, h, w]
-  std::vector<int64_t> starts;  // of the blocks that were finished
+  std::vector<int64_t> starts;  // where the finished blocks begin
   bool noise_used_up = false;
 };
 
-// `blocks_wanted`: the caller stops after this many. known: given frames, in whole blocks.
+// The caller stops after `blocks_wanted` blocks. `known` has the given frames, in whole blocks.
 Rolled roll(const WanCausalCase& c, int64_t blocks_wanted = 1 << 20, const Tensor& known = {}) {
   Rolled out;
   const Tensor noise = c.golden["noise"];
@@ -83,7 +83,7 @@ Rolled roll(const WanCausalCase& c, int64_t blocks_wanted = 1 << 20, const Tenso
   return out;
 }
 
-// Only the noise between the steps is drawn: none in the pass that remembers a block.
+// Only the noise between the steps is drawn; the pass that remembers a block takes none.
 TEST(Rollout, LatentsOfTheOriginal) {
   for (const char* name : {"self_forcing", "universal", "short_window", "templerun"}) {
     const WanCausalCase c(name);
@@ -108,7 +108,7 @@ TEST(Rollout, EndsWhereTheCallerHasEnough) {
   EXPECT_FALSE(part.noise_used_up);
 }
 
-// Given blocks are remembered without a step before: the blocks after them are the same as after generated
+// Given blocks are remembered without a step before. The blocks after them are the same as after generated
 // ones.
 TEST(Rollout, GivenBlocksAreRememberedAsOwnOnes) {
   for (const char* name : {"self_forcing", "universal", "templerun"}) {
@@ -165,9 +165,9 @@ TEST(Rollout, ADeviceGivesTheBitsOfTheCpu) {
   }
 }
 
-// For a block in a full ring there is one upload of what the host makes from its position and actions, one of
-// each noise, and one check of the marks; nothing else is sent, waited for or allocated. The only other
-// transfer is the test's own copy of the latents.
+// For a block in a full ring there is one upload of what the host makes from its position and actions, one
+// upload of each noise, and one check of the marks; nothing else is sent, waited for or allocated. The only
+// other transfer is the test's own copy of the latents.
 TEST(Rollout, ASteadyBlockIsQueuedWhole) {
   for (const char* name : {"self_forcing", "universal"}) {
     const WanCausalCase c(name);

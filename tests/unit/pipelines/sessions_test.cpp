@@ -1,5 +1,5 @@
-// Several jobs at once on one model: the bits are those of a lone run, parts are loaded once, and memory is
-// divided; also what a session keeps between jobs.
+// Tests several jobs at once on one model: the bits are those of a lone run, parts are loaded once, and
+// memory is divided. Further tests cover what a session keeps between jobs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ using testing::HasSubstr;
 
 std::string shipped() { return std::string(TACHY_TEST_MODELS) + "/sprites"; }
 
-// Threads meet here; one that waits for too long continues alone.
+// A place where threads meet; one that waits for too long continues alone.
 class Meeting {
  public:
   explicit Meeting(int count) : count_(count) {}
@@ -86,7 +86,7 @@ TEST_P(FourThreads, EachGetsTheBitsOfALoneRun) {
 INSTANTIATE_TEST_SUITE_P(Sessions, FourThreads, testing::Bool(),
                          [](const auto& info) { return info.param ? "kept" : "released"; });
 
-// Weights made for one arithmetic do not affect a job in another.
+// Weights that were made for one arithmetic do not affect a job in another arithmetic.
 TEST(Sessions, TwoWaysOfComputingAtOnce) {
   VideoRequest exact = test::short_request(), low = test::short_request();
   low.dtype = "bf16";
@@ -217,7 +217,7 @@ TEST(Kept, ASecondJobOfTheSameShapeCapturesNothing) {
   EXPECT_EQ(pipeline.counters().captured, 1);
   EXPECT_EQ(device->launches, 3 + 4 * 4) << "every step of the later jobs";
   EXPECT_LE(device->peak_bytes(), plan.peak_bytes);
-  // Other shapes have other addresses.
+  // Requests of other shapes have other addresses.
   second.frames = 9;
   EXPECT_EQ(test::run(pipeline, second).latents, alone(second));
   EXPECT_EQ(pipeline.counters().captured, 2);
@@ -255,7 +255,7 @@ TEST(Kept, NothingWherePartsAreReleased) {
   }
 }
 
-// A job that needs the memory of what was kept gets it.
+// A job that needs the memory of kept things gets it.
 TEST(Kept, MemoryIsGivenUpForAnotherJob) {
   const VideoRequest small = test::short_request();
   VideoRequest large = small;

@@ -1,5 +1,5 @@
-// Wan2.1's text-to-video models in their true shapes but without values: the shipped model with sparse files
-// in place of transformer and VAE, a few kilobytes on the disk. For plans.
+// For plans: Wan2.1's text-to-video models in their true shapes but without values. This is the shipped model
+// with sparse files in place of transformer and VAE, which take a few kilobytes on the disk.
 #pragma once
 
 #include <fstream>
@@ -61,7 +61,7 @@ inline Shapes transformer_shapes(int64_t dim, int64_t ffn, int64_t layers, int64
 }
 
 struct ShapeModel {
-  // "1.3B" or "14B"
+  // `shape` is "1.3B" or "14B".
   explicit ShapeModel(const std::string& shape) : folder(scratch.path / "model") {
     namespace fs = std::filesystem;
     const int64_t heads = shape == "14B" ? 40 : 12, ffn = shape == "14B" ? 13824 : 8960,

@@ -1,5 +1,5 @@
-// Models whose parts are single files, made from the tiny model: named one by one, or found in ComfyUI's
-// folders.
+// Tests models whose parts are single files, made from the tiny model: they are named one by one, or found in
+// ComfyUI's folders.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// ComfyUI's folders with the tiny model in them: its heads are not Wan's, so each part has its config beside
-// it.
+// ComfyUI's folders with the tiny model in them. The model's heads are not Wan's, so each part has its config
+// beside it.
 struct Comfy {
   explicit Comfy(const std::string& from = test::model_path()) {
     put(from, "transformer", transformer);
@@ -223,7 +223,7 @@ void quantise(const Comfy& comfy, float scale) {
   for (const auto& e : source->entries()) {
     if (e.name == stem + "scale_weight") continue;
     if (e.name == stem + "weight") {
-      values.assign(static_cast<size_t>(e.dims[0] * e.dims[1]), 0x38);  // 1
+      values.assign(static_cast<size_t>(e.dims[0] * e.dims[1]), 0x38);  // the code of 1
       tensors.push_back({stem + "weight", Tensor(values.data(), DType::f8_e4m3, e.dims)});
     } else {
       tensors.push_back({e.name, Tensor(const_cast<void*>(e.data), e.dtype, e.dims)});
@@ -249,7 +249,7 @@ TEST(SingleFile, TheTextCacheKnowsScales) {
   EXPECT_NE(result_of(comfy.open()).rgb, frames);
 }
 
-// Writes a text encoder that contains its tokenizer, like ComfyUI's; bytes: those of its spiece.model.
+// Writes a text encoder that contains its tokenizer, like ComfyUI's; `bytes` are those of its spiece.model.
 void carry(const Comfy& comfy, std::vector<uint8_t> bytes) {
   std::vector<NamedTensor> tensors;
   const auto source = open_safetensors(comfy.text_encoder, FileAccess::read);

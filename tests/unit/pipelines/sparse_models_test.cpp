@@ -1,8 +1,8 @@
-// Block-sparse attention of the models that are more than one transformer of a clip: image-to-video with
-// channels, with a CLIP branch and with a given first frame, and two experts. tests/reference/sparse.py
-// compares what is left out with PyTorch. Here: the order of the tokens also applies to everything that comes
-// from a picture, both experts leave keys out, the dense steps are counted over the run, the plan is exact,
-// and a run can be resumed in either part.
+// Tests block-sparse attention of the models that are more than one transformer of a clip: image-to-video
+// with channels, with a CLIP branch and with a given first frame, and two experts. tests/reference/sparse.py
+// compares what is left out with PyTorch. The tests here show that the order of the tokens also applies to
+// everything that comes from a picture, both experts leave keys out, the dense steps are counted over the
+// run, the plan is exact, and a run can be resumed in either part.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -38,7 +38,7 @@ int64_t calls_of(const std::vector<ops::OpPick>& picks, const std::string& op) {
 
 class SparseModels : public testing::TestWithParam<std::string> {};
 
-// With all blocks listed, only the order of tokens remains, which changes nothing but rounding. If the
+// If all blocks are listed, only the order of tokens remains, which changes nothing but rounding. If the
 // picture's channels, its frame's timesteps or an expert's tables had another order, the video would differ.
 TEST_P(SparseModels, OfEverythingIsDense) {
   SparseModel m = sparse_model(GetParam());
@@ -53,7 +53,7 @@ TEST_P(SparseModels, OfEverythingIsDense) {
 
 TEST_P(SparseModels, PlanIsExactAndTheDenseStepsAreTheRuns) {
   SparseModel m = sparse_model(GetParam());
-  std::map<int, int64_t> chosen;  // calls, by how many steps are dense
+  std::map<int, int64_t> chosen;  // number of calls by the number of dense steps
   for (const int dense_steps : {0, 2, 6}) {
     m.request.sparse_dense_steps = dense_steps;
     TextToVideo pipeline(ModelBundle::open(m.model), {.threads = 2});
@@ -74,7 +74,7 @@ TEST_P(SparseModels, PlanIsExactAndTheDenseStepsAreTheRuns) {
   EXPECT_EQ(chosen[6], 0);
 }
 
-// Each expert's Denoiser makes its own lists.
+// Each expert's Denoiser makes its own lists of blocks.
 TEST_P(SparseModels, GoesOnInTheMiddle) {
   SparseModel m = sparse_model(GetParam());
   m.request.sparse_chooser = "sliding-tile";
@@ -88,7 +88,7 @@ TEST_P(SparseModels, GoesOnInTheMiddle) {
   TextToVideo pipeline(ModelBundle::open(m.model), {.threads = 2});
   const auto whole = test::run(pipeline, m.request, callbacks);
   ASSERT_EQ(states.size(), 6u);
-  for (const size_t i : {size_t{0}, size_t{3}}) {  // before a dense step, and long after
+  for (const size_t i : {size_t{0}, size_t{3}}) {  // one state before a dense step, and one long after
     std::vector<float> latents;
     VideoCallbacks rest;
     rest.latents = [&](std::span<const float> values, std::span<const int64_t>) {
@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, SparseModels,
                                          "experts_i2v_unipc"),
                          [](const auto& info) { return info.param; });
 
-// Each expert leaves keys out: with dense steps up to the change, only the second one does.
+// Each expert leaves keys out: if the steps up to the change are dense, only the second one does.
 TEST(SparseExperts, BothLeaveKeysOut) {
   SparseModel m = sparse_model("experts_t2v_unipc");
   const auto latents = [&](double share, int dense_steps) {

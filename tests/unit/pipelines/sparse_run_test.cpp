@@ -1,5 +1,5 @@
-// Runs with block-sparse attention: the plan (memory, calls, work), resuming, what is dense, and what a
-// request states.
+// Tests runs with block-sparse attention: the plan (memory, calls, work), resuming, which steps are dense,
+// and what a request states.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ TEST_P(SparseRun, GoesOnInTheMiddle) {
   TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 2});
   const auto whole = test::run(pipeline, request, callbacks);
   ASSERT_EQ(states.size(), 6u);
-  // Before, at and after the last dense step.
+  // The states are from before, at and after the last dense step.
   for (const size_t i : {size_t{0}, size_t{1}, size_t{2}, size_t{4}}) {
     test::Result rest;
     VideoCallbacks last;
@@ -85,7 +85,8 @@ TEST_P(SparseRun, RepeatsItselfAndLeavesKeysOut) {
 INSTANTIATE_TEST_SUITE_P(Choosers, SparseRun, testing::Values("top-k", "sliding-tile"),
                          [](const auto& info) { return info.param == "top-k" ? "TopK" : "SlidingTile"; });
 
-// With all blocks, or all steps dense, only the order of tokens remains, which changes nothing but rounding.
+// If all blocks are listed, or all steps are dense, only the order of tokens remains, which changes nothing
+// but rounding.
 TEST(SparseRequest, OfEverythingIsDense) {
   VideoRequest request = sparse_request();
   request.sparse_attention = 0;
@@ -106,7 +107,7 @@ TEST(SparseRequest, CountsItsWork) {
     return 0.0;
   };
   const double dense = flops(0, 0), two = flops(0.4, 0);
-  // Two of five blocks, with 128 of 560 keys each, in six steps; then in four of six.
+  // Two of five blocks are listed, with 128 of 560 keys each, first in all six steps, then in four of them.
   const double attention = (dense - two) / (1 - 256.0 / 560);
   EXPECT_GT(attention, 0);
   EXPECT_NEAR(flops(1, 0), dense, dense * 1e-9);

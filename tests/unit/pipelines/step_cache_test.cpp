@@ -1,5 +1,5 @@
-// The step cache: what it skips and what it never skips; with a formula as the model, which steps it skips
-// when outputs are exact, and when they are as rough as those of products in 8 bits.
+// Tests the step cache: what it skips and what it never skips; with a formula as the model, which steps it
+// skips if outputs are exact, and if they are as rough as those of products in 8 bits.
 #include "denoise/step_cache.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST(StepCache, ReusesWhileThePredictedChangeIsSmall) {
   m.set(1.15f, 99.0f);
   EXPECT_FALSE(cache.reuse(m.latents, 9, 10, m.velocity)) << "the last step is always computed";
   EXPECT_FLOAT_EQ(m.velocity.as<float>()[5], 99.0f);
-  m.set(1.25f, 99.0f);  // 14 %
+  m.set(1.25f, 99.0f);  // the predicted change is 14 %
   EXPECT_FALSE(cache.reuse(m.latents, 3, 10, m.velocity));
 }
 
@@ -68,11 +68,12 @@ using State = std::vector<std::vector<float>>;
 
 struct Walk {
   std::set<int> skipped;
-  State state;  // after the last step
+  State state;  // the state after the last step
 };
 
-// v = x rotated a little further in each step, so that it moves by about 3 % of its size, plus rounding of
-// this size. Makes the steps from `first` up to `end`; a first step later than 0 continues from `state`.
+// The model's output v is x rotated a little further in each step, so that it moves by about 3 % of its size,
+// plus rounding of this size. The walk makes the steps from `first` up to `end`; a first step later than 0
+// continues from `state`.
 Walk walk(const StepCacheConfig& config, float rounding, int first = 0, int end = kSteps,
           const State& state = {}) {
   ThreadPool pool(1);
@@ -93,7 +94,7 @@ Walk walk(const StepCacheConfig& config, float rounding, int first = 0, int end 
     if (cache.reuse(x, step, kSteps, v)) {
       out.skipped.insert(step);
     } else {
-      // Depends only on the step: a resumed walk has the same.
+      // The rounding depends only on the step, so a resumed walk has the same.
       std::mt19937 random(static_cast<unsigned>(step));
       std::normal_distribution<float> noise(0, rounding);
       for (int64_t j = 0; j < kCount; ++j)

@@ -1,4 +1,4 @@
-// The tiny image-to-video model, made to talk (talk_weights.h), and requests for it.
+// The tiny image-to-video model, which is made to talk (talk_weights.h), and requests for it.
 #pragma once
 
 #include "image_model.h"
@@ -18,7 +18,7 @@ inline std::shared_ptr<const Speech> voice(int64_t frames) {
   return std::make_shared<Speech>(Speech{voice_samples(frames)});
 }
 
-// Windows of 9 frames, each of which takes over 5.
+// Makes a request with windows of 9 frames, each of which takes over 5.
 inline VideoRequest talk_request(int64_t frames) {
   VideoRequest r = image_run("i2v_unipc").request;
   r.frames.reset(), r.sampler.reset(), r.shift.reset();
@@ -33,12 +33,12 @@ inline Result talk(TextToVideo& pipeline, const VideoRequest& request, VideoCall
   Result out;
   if (resume) out.frames = static_cast<int>(resume->frames);
   Resolved r = pipeline.resolved(request);
-  r.speech = request.speech->samples;  // as the Engine gives it, except for its loudness
+  r.speech = request.speech->samples;  // the samples as the Engine would give them, except for their loudness
   pipeline.generate(pipeline.prepare(std::move(r)), collecting(out, std::move(callbacks)), resume);
   return out;
 }
 
-// The second speaker says something else, and ends earlier.
+// Makes a request in which the second speaker says something else, and ends earlier.
 inline VideoRequest two_talk(int64_t frames) {
   VideoRequest r = talk_request(frames);
   auto other = std::make_shared<Speech>(*r.speech);
@@ -48,8 +48,8 @@ inline VideoRequest two_talk(int64_t frames) {
   return r;
 }
 
-// Completes it like the Engine, except for loudness: sounds are placed in time, and the masks are the left
-// and the right part of the tokens.
+// Completes the request like the Engine, except for loudness: sounds are placed in time, and the masks are
+// the left and the right part of the tokens.
 inline Resolved complete(const TextToVideo& pipeline, Resolved r, int64_t left = 0) {
   const WanConfig& c = pipeline.model().dit;
   const int64_t rows = r.latent_height / c.patch_h, columns = r.latent_width / c.patch_w,
@@ -79,7 +79,7 @@ inline RunState copy_of(const RunStateView& v) {
   return out;
 }
 
-// One for all tests: making it takes longer than most of them.
+// All tests share one model: making it takes longer than most of them.
 inline const TalkModel& talk_model() {
   static const TalkModel made;
   return made;

@@ -103,7 +103,8 @@ TEST(TalkResume, EveryPartOfTheStateIsUsed) {
     const test::Result rest = go_on(request, state);
     return !std::equal(rest.rgb.rbegin(), rest.rgb.rend(), whole.result.rgb.rbegin());
   };
-  for (const size_t i : {size_t{2}, size_t{3}}) {  // before and after the second window's first step
+  for (const size_t i : {size_t{2}, size_t{3}}) {  // states from before and after the second window's first
+                                                   // step
     EXPECT_FALSE(differs(whole.states[i]));
     RunState state = whole.states[i];
     for (float& v : state.motion) v += 1;
@@ -162,7 +163,7 @@ TEST(TalkResume, MemoryIsThatOfAWindow) {
   }
 }
 
-// A preview shows the current window: after its last step, the picture of its final latents.
+// A preview shows the current window; after the window's last step it is the picture of its final latents.
 TEST(TalkResume, PreviewsShowTheWindowUnderWay) {
   const ModelBundle bundle = test::talk_model().open();
   TextToVideo pipeline(bundle, {.threads = 2});
@@ -201,7 +202,8 @@ TEST(TalkResume, PreviewsShowTheWindowUnderWay) {
   }
 }
 
-// Three windows of two steps. A step takes 10 s, decoding 6, and the work between two windows 3.
+// There are three windows of two steps. A step takes 10 s, decoding 6 s, and the work between two windows 3
+// s.
 TEST(TalkProgress, KnowsWhatIsLeftOfAllWindows) {
   Resolved r = TextToVideo(test::talk_model().open(), {.threads = 2}).resolved(talk_request(15));
   VideoPlan plan;
@@ -218,7 +220,8 @@ TEST(TalkProgress, KnowsWhatIsLeftOfAllWindows) {
   EXPECT_EQ(p.eta_seconds, 1) << "of a stage before the windows, as it is";
   progress.begin(0);
   EXPECT_LT(tell("denoise", 0, 6, 100).eta_seconds, 0) << "not known yet";
-  // Estimated by work: decoding is 0.2 of a step, and so is the work between windows.
+  // Before they are measured, times are estimated by work: decoding takes 0.2 of a step, and so does the work
+  // between windows.
   p = tell("denoise", 1, 6, 110);
   EXPECT_DOUBLE_EQ(p.eta_seconds, 5 * 10 + 3 * 2 + 2 * 2);
   EXPECT_DOUBLE_EQ(p.elapsed_seconds, 10);
@@ -259,7 +262,7 @@ TEST(TalkProgress, OfARunThatWentOnWithDecoding) {
   EXPECT_DOUBLE_EQ(last.eta_seconds, 10 + 4);
 }
 
-// Checks the reports of a whole run, and of the rest of one.
+// The reports of a whole run, and of the rest of one, are checked.
 TEST(TalkProgress, RunsTellTheWindow) {
   const VideoRequest request = talk_request(15);
   const Watched whole = watch(request);

@@ -1,5 +1,5 @@
-// Whole runs of talking photos: the plan is exact, bits repeat, and later parts change nothing before them.
-// tests/reference/talk.py compares their values with a restatement of InfiniteTalk.
+// Tests whole runs of talking photos: the plan is exact, bits repeat, and later parts change nothing before
+// them. tests/reference/talk.py compares their values with a restatement of InfiniteTalk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-// Two people who talk in one picture: the plan is exact, it matters what each says and where each is, and
-// mistakes are reported. report/infinitetalk_test.cpp compares the values with InfiniteTalk's own code, and
-// tests/reference/talk.py compares whole runs.
+// Tests two people who talk in one picture: the plan is exact, it matters what each says and where each is,
+// and mistakes are reported. report/infinitetalk_test.cpp compares the values with InfiniteTalk's own code,
+// and tests/reference/talk.py compares whole runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,7 +48,7 @@ TEST(TalkOfTwo, WhatEachSaysWhenAndWhereMatters) {
   TextToVideo pipeline(test::talk_model().open(), {.threads = 2});
   const VideoRequest request = two(9);
   const test::Result said = talk_of_two(pipeline, request);
-  // The first one takes up more of the picture.
+  // Here the first speaker takes up more of the picture.
   EXPECT_NE(talk_of_two(pipeline, request, 1).latents, said.latents);
   VideoRequest other = request;
   std::swap(other.speech, other.speech_2);
@@ -56,7 +56,7 @@ TEST(TalkOfTwo, WhatEachSaysWhenAndWhereMatters) {
   other = request;
   other.speakers = "add";
   other.frames = 9;
-  // 100 samples, and 700 less, in addition to 640 for each frame.
+  // The first sound has 100 samples in addition to 640 for each frame, and the second one has 700 fewer.
   EXPECT_EQ(pipeline.resolved(other).talk.spoken, 9 + 8);
   EXPECT_NE(talk_of_two(pipeline, other).latents, said.latents);
   EXPECT_NE(test::talk(pipeline, talk_request(9)).latents, said.latents);

@@ -1,4 +1,5 @@
-// Easy mistakes with talking photos, each by itself. tests/reference/talk.py checks the values of whole runs.
+// Tests easy mistakes with talking photos, each by itself. tests/reference/talk.py checks the values of whole
+// runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -70,8 +71,8 @@ double apart(const std::vector<float>& a, const std::vector<float>& b) {
   return test::furthest(a, b) / size;
 }
 
-// No step changes them and no noise remains in them: a window's first latent frames are the last frames of
-// the previous window, with corrected colours, or the photo in the first window.
+// No step changes these latents and no noise remains in them: a window's first latent frames are the last
+// frames of the previous window, with corrected colours, or the photo in the first window.
 TEST(TalkTraps, LatentsThatAreTakenOverAreTheFramesAsTheyWereHandedOut) {
   VideoRequest request = talk_request(13);  // windows begin at 0 and 4
   const auto frame = static_cast<size_t>(*request.width * *request.height * 3);
@@ -104,15 +105,15 @@ TEST(TalkTraps, ColoursOfEveryFrameAreThePhotos) {
                                stream);
   };
   const ops::LabStatistics photo = colors(request.image->rgb);
-  const Windows corrected = run(request);  // by default
-  request.recipe = "wrapper";              // by default there is none
+  const Windows corrected = run(request);  // colours are corrected by default
+  request.recipe = "wrapper";              // by default this recipe does not correct them
   const Windows plain = run(request);
   double most = 0;
   for (size_t i = 0; i < 13; ++i) {
     const auto got = colors(std::span(corrected.rgb).subspan(i * frame, frame));
     const auto other = colors(std::span(plain.rgb).subspan(i * frame, frame));
     for (size_t k = 0; k < 3; ++k) {
-      EXPECT_NEAR(got.mean[k], photo.mean[k], 6) << i << " " << k;  // clipping moves it
+      EXPECT_NEAR(got.mean[k], photo.mean[k], 6) << i << " " << k;  // clipping moves the mean
       most = std::max(most, std::abs(other.mean[k] - photo.mean[k]));
     }
   }
@@ -134,8 +135,8 @@ TEST(TalkTraps, CorrectionFollowsTheRecipe) {
   }
 }
 
-// int(len / 16000 · 25) in double precision: the quotient is rounded first, so that some whole numbers of
-// frames lose one.
+// The count is int(len / 16000 · 25) in double precision: the quotient is rounded first, so that some whole
+// numbers of frames lose one.
 TEST(TalkTraps, FramesAreCountedInDoubles) {
   const ModelBundle bundle = test::talk_model().open();
   VideoRequest request = talk_request(13);
@@ -168,7 +169,7 @@ TEST(TalkTraps, SolversOfTheWrapperGetItsGridAndTheirStateIsPlanned) {
 }
 
 // With one seed, a window's noise depends on everything drawn before it: samplers with noise draw it in each
-// step, also in the last, where it has no effect. Except for that, lcm in a single step equals euler.
+// step, including the last one, where it has no effect. Except for this, lcm in a single step equals euler.
 TEST(TalkTraps, NoiseOfAllWindowsAndStepsIsOneStream) {
   VideoRequest request = talk_request(13);
   request.recipe = "wrapper", request.steps = 1;
@@ -201,7 +202,7 @@ TEST(TalkTraps, TheConditionChangesUpToItsLastLatent) {
     encode_condition(bundle, *vae, r, condition, stream);
   });
   const int64_t mask = bundle.vae_config.temporal_stride(), plane = dims[2] * dims[3];
-  for (int64_t t = 0; t < 21; ++t) {  // only the photo is known
+  for (int64_t t = 0; t < 21; ++t) {  // only the photo's frame is known
     const float* m = condition.select(0, 0).select(0, t).as<float>();
     EXPECT_EQ(m[0], t == 0 ? 1 : 0);
   }

@@ -1,4 +1,4 @@
-// How a talking photo's video is cut into windows, and the results of guidance by text and speech.
+// Tests how a talking photo's video is cut into windows, and the results of guidance by text and speech.
 #include "request/talk_windows.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ TEST(TalkWindows, CountIsTheOriginals) {
   EXPECT_EQ(of(1000, 81, 9).count(), 14);
 }
 
-// The loop in its original form: it continues as long as a window does not reach the end.
+// The test has the loop in its original form: it continues as long as a window does not reach the end.
 TEST(TalkWindows, EveryFrameComesOnceAndTheLastWindowReachesTheEnd) {
   for (const int64_t window : {5, 13, 81})
     for (int64_t motion = 1; motion < window; motion += 4)
@@ -75,9 +75,10 @@ TEST(TalkWindows, EvenOnesAreAsManyAndAsShortAsPossible) {
     }
 }
 
-// Compares the combination of the passes' predictions with the formulas themselves.
+// The combination of the passes' predictions is compared with the formulas themselves.
 TEST(Guidance, IsTheFormulasOfBothRecipes) {
-  const double c = 1.7, t = -0.4, a = 0.9, n = 0.3;  // both; negative; no speech; neither
+  const double c = 1.7, t = -0.4, a = 0.9, n = 0.3;  // c has both, t the negative prompt, a no speech, n
+                                                     // neither
   const auto sum = [&](const VideoRequest& r) {
     double out = 0;
     for (const Branches all = guidance_of(r).at(0); const Branch& b : all)

@@ -1,5 +1,5 @@
-// The talking photo that ships, models/talker: the original repositories' layout with a model of its own in
-// it. Settings that Wan's files leave to code are in headers here, and generation_config.json names
+// Tests the talking photo that ships, models/talker: the original repositories' layout with a model of its
+// own in it. Settings that Wan's files leave to code are in headers here, and generation_config.json names
 // InfiniteTalk's file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 const fs::path kTalker = fs::path(TACHY_TEST_MODELS) / "talker";
 
-// The model's folder with other defaults; everything else is a link to it.
+// The model's folder with other defaults; everything else in it is a link to the original.
 struct Changed {
   explicit Changed(const std::string& defaults) {
     for (const fs::directory_entry& item : fs::directory_iterator(kTalker))

@@ -1,5 +1,5 @@
-// Prompt embeddings on disk: a hit gives the bits of a miss without the encoder, whatever is in the folder
-// and whoever else writes to it.
+// Tests prompt embeddings on disk: a hit gives the bits of a miss without the encoder, whatever is in the
+// folder and whoever else writes to it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -67,7 +67,8 @@ TEST_F(TextCacheTest, AHitPlansAndTakesNoEncoder) {
   EXPECT_EQ(plan.stages[0].name, "text");
   EXPECT_EQ(plan.stages[0].weight_bytes, 0u);
   EXPECT_EQ(plan.stages[0].mapped_bytes, 0u);
-  EXPECT_GT(test::run(pipeline, short_request()).frames, 0);  // makes the data that it keeps between runs
+  EXPECT_GT(test::run(pipeline, short_request()).frames, 0);  // makes the data that the pipeline keeps
+                                                              // between runs
   const size_t before = Buffer::live_bytes();
   size_t text = 0;
   VideoCallbacks callbacks;
@@ -80,7 +81,7 @@ TEST_F(TextCacheTest, AHitPlansAndTakesNoEncoder) {
   EXPECT_EQ(Buffer::peak_bytes() - before, plan.peak_bytes);
 }
 
-// One of two prompts is known: the encoder is planned and runs only for the other.
+// One of two prompts is cached: the encoder is planned and runs only for the other.
 TEST_F(TextCacheTest, HalfAHit) {
   run();
   VideoRequest other = short_request();
@@ -138,8 +139,8 @@ TEST_F(TextCacheTest, WhatDecidesTheBitsIsInTheKey) {
   EXPECT_FALSE(hits(short_request(), folder)) << "a file written since";
 }
 
-// If a file is truncated at any length, or has any byte of the header or some of the values changed, it is
-// ignored or gives the right values; never others.
+// If a file is truncated at any length, or any byte of the header or some of the values are changed, the file
+// is ignored or gives the right values, but never others.
 TEST_F(TextCacheTest, DamagedFilesArePassedOver) {
   set_quiet(true);
   fs::create_directory(cache());
@@ -230,7 +231,7 @@ TEST_F(TextCacheTest, FoldersThatCannotBe) {
     }
 }
 
-// Writers and readers of one key at the same time: a reader sees nothing or all of it.
+// Writers and readers use one key at the same time: a reader sees nothing or the whole file.
 TEST_F(TextCacheTest, ManyAtOnce) {
   fs::create_directory(cache());
   const TextCache::Key key{.encoder = "e", .how = "h", .ids = {1, 2}, .width = 2048};

@@ -1,4 +1,4 @@
-// Predictions for GPUs that are not here, compared with measurements: the figures of docs/speed.md and
+// Predictions for GPUs that are not here are compared with measurements: the figures of docs/speed.md and
 // bench/notes, all from one H200.
 #include "estimate/time_plan.h"
 
@@ -23,7 +23,7 @@ const ShapeModel& model(const std::string& shape) {
   return shape == "14B" ? large : small;
 }
 
-// One forward pass of 81 frames, with the residual stream in the activations' dtype.
+// Requests one forward pass of 81 frames, with the residual stream in the activations' dtype.
 VideoRequest one_pass(int width, int height) {
   VideoRequest r;
   r.prompt = "a red circle";
@@ -76,8 +76,8 @@ TEST(TimePlan, ForwardPassesOfAnH200WithinATenth) {
   }
 }
 
-// With compute capability 8.0 it uses cuDNN's attention: these forwards were measured before flash_sm90
-// existed.
+// With compute capability 8.0 the plan uses cuDNN's attention: these forward passes were measured before
+// flash_sm90 existed.
 TEST(TimePlan, ForwardPassesOfAnH200AsAnOlderGpu) {
   const WithCapability older("80");
   expect_near(stage(plan("1.3B", one_pass(832, 480), "h200"), "denoise"), 0.4865, "1.3B");
@@ -90,7 +90,8 @@ TEST(TimePlan, DecodingOnAnH200) {
   expect_near(stage(plan("1.3B", one_pass(1280, 720), "h200"), "decode"), 1.060, "720p");
 }
 
-// Encodes and decodes like bench/peers/ours_gpu.cpp: the latents' frames, rows and columns.
+// Returns the times of encoding and decoding as bench/peers/ours_gpu.cpp measures them; the sizes are the
+// latents' frames, rows and columns.
 Seconds vae_alone(const std::shared_ptr<TensorSource>& source, const VaeConfig& c, Products products,
                   bool encodes, std::array<int64_t, 3> latent) {
   const GpuRates& rates = find_gpu_rates("h200");
@@ -151,7 +152,7 @@ TEST(TimePlan, AnA100IsSlowerAndAnL4LetsBlocksPass) {
   EXPECT_FALSE(a100.seen);
 }
 
-// Sizes of a file and of an arena, which need no GPU: problems with memory show here first.
+// The sizes of a file and of an arena need no GPU: problems with memory show here first.
 TEST(TimePlan, MemoryOf14BAt720p) {
   VideoRequest r = one_pass(1280, 720);
   EXPECT_LT(plan("14B", r, "h200").plan.peak_bytes / 0x1p30, 30.1);

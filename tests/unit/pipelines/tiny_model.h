@@ -21,7 +21,7 @@ inline std::string model_path(bool original = false) {
   return golden_path(original ? "pipeline/original" : "pipeline/model");
 }
 
-// The request in tests/golden/pipeline/run.json.
+// Returns the request in tests/golden/pipeline/run.json.
 inline VideoRequest golden_request() {
   const auto j = read_json(golden_path("pipeline/run.json"));
   VideoRequest r;
@@ -38,7 +38,7 @@ inline constexpr size_t kPlenty = size_t{1} << 30;  // bytes of a device that ho
 // The amount that memory_plan.cpp counts for CUDA's libraries.
 inline constexpr uint64_t kLibraries = uint64_t{400} << 20;
 
-// A short run with the model's own defaults: 5 frames of 32x16, 2 steps.
+// Requests a short run with the model's own defaults: 5 frames of 32x16, 2 steps.
 inline VideoRequest short_request() {
   VideoRequest r;
   r.prompt = "a red cat";
@@ -48,7 +48,7 @@ inline VideoRequest short_request() {
 
 struct Result {
   std::vector<uint8_t> rgb;    // all frames
-  std::vector<float> latents;  // final
+  std::vector<float> latents;  // the final ones
   std::vector<int64_t> shape;
   int frames = 0, previews = 0;
 };

@@ -1,5 +1,5 @@
-// The VAE's convolutions in e4m3 (`vae_math` fp8): requested separately, refused if not available, planned to
-// the byte, and a separate part beside the VAE of another run.
+// Tests the VAE's convolutions in e4m3 (`vae_math` fp8): they are requested separately, refused if not
+// available, planned to the byte, and a separate part beside the VAE of another run.
 #include "session/vae_math.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ VideoRequest request_of(const char* vae_math) {
 }
 
 TEST(VaeMath, OnlyFp8IsAnythingElseThanTheActivations) {
-  // Level extreme computes in these on Hopper.
+  // Level extreme computes in this precision on Hopper.
   const Precision eight_bits{.activation = DType::bf16, .products = Products::e4m3};
   for (const Precision& p : {Precision(), eight_bits, Precision{.definitions = true}})
     for (const char* word : {"auto", "activations"})

@@ -1,5 +1,5 @@
-// --verify-upload finds a bit that arrived wrong and names the tensor; and a run can stop between any two
-// pieces of its work.
+// Tests that --verify-upload finds a bit that arrived wrong and names the tensor, and that a run can stop
+// between any two pieces of its work.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ TEST(VerifyUpload, NamesTheTensorOfWhichABitIsWrong) {
     device = std::make_shared<HostDevice>(kPlenty);
     device->damaged_piece = piece;
     const std::string message = failure(device, true);
-    if (message.empty()) continue;  // it belongs to a tensor that is made while loading, or to a table
+    if (message.empty()) continue;  // the bit belongs to a tensor that is made while loading, or to a table
     ++found;
     EXPECT_THAT(message, AllOf(HasSubstr("`verify_upload`: "), HasSubstr("after loading: '"),
                                HasSubstr(".safetensors"), HasSubstr("1 of "), HasSubstr("bytes differ")));
@@ -97,7 +97,7 @@ TEST(VerifyUpload, NeedsAGpu) {
   }
 }
 
-// A run can stop between any two pieces of text encoding, denoising and decoding, resident and streamed.
+// This holds for text encoding, denoising and decoding, resident and streamed.
 TEST(Pace, ARunStopsBetweenAnyTwoPieces) {
   const VideoRequest request = test::short_request();
   for (const uint64_t max_vram : {uint64_t{0}, half_of_the_peak()}) {

@@ -1,6 +1,6 @@
-// Runs in context windows: compared with diffusers' transformer with the windows, masks and noise of
-// ComfyUI-WanVideoWrapper (tests/golden/windows/make_runs.py), planned to the byte, resumed, with one
-// recorded step.
+// Tests runs in context windows: they are compared with diffusers' transformer with the windows, masks and
+// noise of ComfyUI-WanVideoWrapper (tests/golden/windows/make_runs.py), planned to the byte, resumed, and
+// made with one recorded step.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

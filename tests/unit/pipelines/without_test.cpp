@@ -1,6 +1,6 @@
-// Each optimisation is switched off by itself: the run takes another path, as the record of its
-// implementations shows, does what its plan says, and gives the same latents within rounding (the same bits
-// if only the order of the work changes).
+// Tests that each optimisation can be switched off by itself: the run takes another path, as the record of
+// its implementations shows, does what its plan says, and gives the same latents within rounding (the same
+// bits if only the order of the work changes).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,8 @@ namespace {
 
 using testing::HasSubstr;
 
-using Calls = std::map<std::string, int64_t>;  // of the denoise stage, by "op implementation" and by "op"
+using Calls = std::map<std::string, int64_t>;  // numbers of calls in the denoise stage, by "op
+                                               // implementation" and by "op"
 
 struct Outcome {
   Calls calls;
@@ -64,7 +65,7 @@ double apart(const Outcome& a, const Outcome& b) {
   return test::furthest(a.latents, b.latents) / highest;
 }
 
-constexpr double kRounding = 1e-5;  // as for levels none and safe
+constexpr double kRounding = 1e-5;  // the same bound as between levels none and safe
 
 uint64_t denoise_bytes(const Outcome& o) {
   for (const StagePlan& s : o.plan.stages)
@@ -74,13 +75,13 @@ uint64_t denoise_bytes(const Outcome& o) {
 
 class WithoutOne : public testing::Test {
  protected:
-  // Runs with everything, and without `name`.
+  // Runs with all optimisations, and without `name`.
   void compare(const std::string& name) { all_ = outcome(guided()), without_ = outcome(guided({name})); }
   int64_t more(const std::string& op) { return calls(without_, op) - calls(all_, op); }
   Outcome all_, without_;
 };
 
-// 2 blocks, 4 steps, 2 branches of guidance.
+// The counts come from 2 blocks, 4 steps and 2 branches of guidance.
 TEST_F(WithoutOne, BatchedGuidance) {
   compare("batched-guidance");
   EXPECT_EQ(calls(all_, "patchify"), 4);
@@ -160,8 +161,8 @@ TEST_F(WithoutOne, Graphs) {
   EXPECT_EQ(with, without);
 }
 
-// A profiler that keeps graphs on (--nvtx) has them; with any other, each range's work is queued inside the
-// range.
+// If a profiler keeps graphs on (--nvtx), the run has graphs; with any other profiler, each range's work is
+// queued inside the range.
 TEST_F(WithoutOne, WhoeverWatchesDecidesAboutGraphs) {
   struct Watching final : Profiler {
     explicit Watching(bool keeps) : keeps_(keeps) {}
@@ -184,7 +185,7 @@ TEST_F(WithoutOne, WhoeverWatchesDecidesAboutGraphs) {
   }
 }
 
-// The other implementations of an op remain, at last the definition.
+// Without a kernel the op's other implementations remain, at last the definition.
 TEST_F(WithoutOne, AKernelOfEachOpThatARunUses) {
   all_ = outcome(guided());
   int tried = 0;
@@ -200,8 +201,7 @@ TEST_F(WithoutOne, AKernelOfEachOpThatARunUses) {
   EXPECT_GE(tried, 8);
 }
 
-// These only have a meaning on a GPU, where no test has run them under these names yet: they change nothing
-// here.
+// These names only have a meaning on a GPU, where no test has run them yet: they change nothing here.
 TEST_F(WithoutOne, WhatThisDeviceHasNot) {
   for (const char* name : {"kernel-overlap", "norm-codes"}) {
     compare(name);
@@ -238,7 +238,7 @@ TEST(Without, NamesAreKeptOnceAndOneByOne) {
   EXPECT_THAT(kept({"nothing"}), testing::IsEmpty()) << "takes back what the settings of another run say";
 }
 
-// The list in which names are looked up is made from the ops' headers: it has everything that their cases
+// The list in which names are looked up is made from the ops' headers, and has everything that the ops' cases
 // have.
 TEST(Without, KnowsEveryImplementation) {
   ASSERT_GE(ops::all_implementations().size(), 39u);

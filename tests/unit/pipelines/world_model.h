@@ -18,8 +18,9 @@ namespace tachy::test {
 struct WorldModelOptions {
   std::string golden = "universal";  // or templerun
   std::string world;                 // for generation_config.json; "": there is no such file
-  bool broken = false;               // a weight of the head is NaN
-  // In base_distilled_model/, like the download: the only config is in the file's header.
+  bool broken = false;               // whether a weight of the head is NaN
+  // Whether the model lies in base_distilled_model/, like the download, whose only config is in the file's
+  // header.
   bool published = false;
 };
 
@@ -53,7 +54,8 @@ class WorldModel {
   WorldModel& operator=(const WorldModel&) = delete;
   const std::filesystem::path& path() const { return path_; }
 
-  // The universal model with blocks of 3 (or `block`) latent frames, a window of 6, three steps, 48x32.
+  // Describes the universal model with blocks of 3 (or `block`) latent frames, a window of 6, three steps,
+  // and 48x32 pixels.
   static std::string world(int block = 3, int window = 6) {
     return fmt::format(
         R"({{"kind": "universal", "fps": 12, "width": 48, "height": 32, "timesteps": [1000, 666, 333], "shift": 5,
@@ -90,7 +92,7 @@ class WorldModel {
     write_safetensors(file, std::move(tensors_), {{"config", config}});
   }
 
-  // Rewrites a component's file with its config in the header.
+  // Rewrites a component's file so that its config is in the header.
   void rewrite(const std::filesystem::path& folder, const char* from, const char* to) {
     const auto source = open_safetensors(folder / from);
     std::vector<NamedTensor> tensors;

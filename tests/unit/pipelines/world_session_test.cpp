@@ -1,7 +1,7 @@
-// A world on a device (worlds/world_session.h), for which a test's device on the host stands: it gives the
-// bits of the CPU although a block is queued as a whole and its frames are fetched late; what a steady block
-// does besides its graphs; memory as planned; and how a block that is not finite ends.
-// tests/unit/api/world_test.cpp tests a session on the CPU.
+// Tests a world on a device (worlds/world_session.h), for which a test's device on the host stands. It gives
+// the bits of the CPU although a block is queued as a whole and its frames are fetched late. Further tests
+// show what a steady block does besides its graphs, that memory is as planned, and how a block that is not
+// finite ends. tests/unit/api/world_test.cpp tests a session on the CPU.
 #include "worlds/world_session.h"
 
 #include <gmock/gmock.h>
@@ -59,7 +59,7 @@ Walk walk(WorldSession& session, int64_t blocks) {
   return out;
 }
 
-// Blocks of one latent frame, of three, and of five, which are more than are fetched at a time. The ring and
+// The blocks have one latent frame, three, or five, which are more than are fetched at a time. The ring and
 // the decoder's caches are full for long enough that passes and decoding are replayed.
 TEST(WorldSessions, ADeviceGivesTheBitsOfTheCpu) {
   for (const int block : {1, 3, 5}) {
@@ -79,9 +79,9 @@ TEST(WorldSessions, ADeviceGivesTheBitsOfTheCpu) {
   }
 }
 
-// There is one upload of what the host makes from position and actions, one of each noise, a copy of the
-// pixels of each latent frame, a wait for each of these, and launches of graphs. Nothing else is sent, waited
-// for or allocated.
+// There is one upload of what the host makes from position and actions, one upload of each noise, a copy of
+// the pixels of each latent frame, a wait for each of these copies, and launches of graphs. Nothing else is
+// sent, waited for or allocated.
 TEST(WorldSessions, ASteadyBlockIsQueuedWhole) {
   const test::WorldModel model({.world = test::WorldModel::world()});
   const auto device = std::make_shared<test::RecordingDevice>(size_t{1} << 30);
@@ -95,8 +95,8 @@ TEST(WorldSessions, ASteadyBlockIsQueuedWhole) {
   for (int64_t i = 20; i < 30; ++i) next(session, i, {});
   const std::vector<int64_t> after = counts();
   const int64_t steps = 3, latents = 3;
-  // One fetch for each latent frame's pixels, and one that tells when everything is done: the next block's
-  // action is taken then.
+  // There is one fetch for each latent frame's pixels, and one that tells when everything is done: the next
+  // block's action is taken then.
   const std::vector<int64_t> of_block = {0, 1 + steps, latents + 1, latents + 1, steps + 1 + latents};
   for (size_t i = 0; i < before.size(); ++i) EXPECT_EQ(after[i] - before[i], 10 * of_block[i]) << i;
 }
@@ -136,7 +136,7 @@ TEST(WorldSessions, NothingInABlockAsksWhetherItIsFinite) {
   // Each check that a block makes on the CPU is a mark on a device. The others belong to a start, from the
   // encoders.
   EXPECT_EQ(waiting - waiting_there, marking_there);
-  const int64_t blocks = 3, steps = 3, latents = 3;  // the measured ones
+  const int64_t blocks = 3, steps = 3, latents = 3;  // the blocks that are measured
   EXPECT_EQ(marking_there, blocks * (steps + latents));
 }
 

@@ -1,5 +1,6 @@
-// Worlds that are opened on one Model (worlds/world_session.h): weights are in memory once, each has the bits
-// of a lone world, alternately and at the same time; what they claim beside the model's clips.
+// Tests worlds that are opened on one Model (worlds/world_session.h): weights are in memory once, and each
+// world has the bits of a lone one, alternately and at the same time. Further tests show what they claim
+// beside the model's clips.
 #include <gmock/gmock.h>
 
 #include <thread>
@@ -140,7 +141,7 @@ TEST(WorldsTogether, ASecondOneIsRefusedWhereItDoesNotFit) {
   }
 }
 
-// A model that makes both: clips use the memory that a world leaves, and a world waits for a clip.
+// The model makes both: clips use the memory that a world leaves, and a world waits for a clip.
 TEST(WorldsTogether, BesideClipsOfTheSameModel) {
   const VideoRequest request = test::short_request();
   const WorldSession::Options small{.choices = {.width = 32, .height = 16, .steps = 2, .window = 3}};
@@ -155,7 +156,7 @@ TEST(WorldsTogether, BesideClipsOfTheSameModel) {
   const uint64_t world = WorldSession::plan_of(roomy, small).peak_bytes,
                  clip = TextToVideo(roomy).plan(request).peak_bytes;
 
-  // Both fit.
+  // This device has room for both.
   const auto device = std::make_shared<HostDevice>(world + clip);
   const auto model = open(device);
   TextToVideo engine(model);
@@ -167,8 +168,8 @@ TEST(WorldsTogether, BesideClipsOfTheSameModel) {
   }
   EXPECT_EQ(engine.plan(request).budget_bytes, world + clip);
 
-  // Only one fits: a plan that was made before the world existed is refused, and a world that comes while a
-  // clip runs waits.
+  // This one has room for only one: a plan that was made before the world existed is refused, and a world
+  // that comes while a clip runs waits.
   const auto tight = std::make_shared<HostDevice>(std::max(world, clip) + 1024);
   const auto narrow = open(tight);
   TextToVideo other(narrow);

@@ -1,4 +1,4 @@
-// A profile tells to which component of a block a range's own time belongs, and gives statistics.
+// Tests to which component of a block a profile's ranges add their own time, and the statistics over blocks.
 #include "report/block_monitor.h"
 
 #include <gmock/gmock.h>
@@ -82,7 +82,8 @@ TEST(BlockMonitor, WhatLiesOutsideOfBlocksIsNotTheirs) {
   const auto block = a_block(100, 0);
   events.insert(events.end(), block.begin(), block.end());
   events.push_back({"attention", ProfileKind::attention, -1, 0, 300, 400});
-  events.push_back({"encode video", ProfileKind::output, -1, 1, 150, 190});  // another thread
+  events.push_back({"encode video", ProfileKind::output, -1, 1, 150, 190});  // these ranges are in another
+                                                                             // thread
   const auto blocks = block_times(events);
   ASSERT_EQ(blocks.size(), 1u);
   EXPECT_DOUBLE_EQ(part(blocks[0], BlockPart::attention), 17);

@@ -1,5 +1,5 @@
-// The transformer with InfiniteTalk's audio branch, compared with the results of InfiniteTalk's own code for
-// the same random weights and inputs, with one speaker and with two (tests/golden/infinitetalk, by
+// The transformer with InfiniteTalk's audio branch is compared with the results of InfiniteTalk's own code
+// for the same random weights and inputs, with one speaker and with two (tests/golden/infinitetalk, by
 // tools/golden/make_infinitetalk.py). Weights and inputs are not stored: both are drawn again from the seeds
 // in the golden file.
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ class InfiniteTalk : public testing::Test {
     std::vector<float>& values = storage_.emplace_back();
     for (const Tensor& part : parts)
       values.insert(values.end(), part.as<float>(), part.as<float>() + part.numel());
-    values.resize(static_cast<size_t>(count));  // zeros after them
+    values.resize(static_cast<size_t>(count));  // the rest are zeros
     return Tensor(values.data(), DType::f32, dims);
   }
 
@@ -89,8 +89,8 @@ class InfiniteTalk : public testing::Test {
     return test::error_of(got.view({want.dim(0), t, h, w}), want);
   }
 
-  // That code computes in float32. Its own error, found by a restatement in float64, is stored beside it, and
-  // ours may be three times as large.
+  // InfiniteTalk's code computes in float32. Its own error, found by a restatement in float64, is stored in
+  // the file, and ours may be three times as large.
   double bound(int speakers) const {
     return 4 * golden_.at("about").at("restatement").at(static_cast<size_t>(speakers - 1)).get<double>();
   }
@@ -109,7 +109,8 @@ TEST_F(InfiniteTalk, OneSpeakerIsAsInItsOwnCode) {
 }
 
 TEST_F(InfiniteTalk, TwoSpeakersAreAsInItsOwnCode) {
-  ASSERT_GT(golden_.at("about").at("closest_tie").get<double>(), 1e-5);  // otherwise rounding could decide
+  ASSERT_GT(golden_.at("about").at("closest_tie").get<double>(), 1e-5);  // with a closer tie rounding could
+                                                                         // decide
   ASSERT_GT(golden_.at("about").at("second_speaker_moves").get<double>(), 0.1);
   const double error = error_of_sample(2);
   RecordProperty("error", fmt::format("{:.2e}", error));

@@ -1,4 +1,4 @@
-// The report on a model folder's contents: the defaults of generate's options.
+// Tests the report on a model folder's contents: the defaults of generate's options.
 #include "report/info.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// On a GPU, a profile's ranges are timed by its clock and nested as on the host, and it holds nothing that is
-// only captured. Skipped if there is no GPU.
+// Tests that on a GPU a profile's ranges are timed by the GPU's clock and nested as on the host, and that the
+// profile holds nothing that is only captured. Skipped if there is no GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ TEST(ProfileOnGpu, RangesAreTimedByTheDevice) {
   copy(3);
   RunProfiler run;
   constexpr int kRounds = 1500,
-                kTries = 8;  // more ranges than are kept before those that have passed are read
+                kTries = 8;  // kRounds makes more ranges than are kept before earlier ones are read
   {
     cuda::EventProfiler profiler(*gpu, run, run);
     {
@@ -83,7 +83,7 @@ TEST(ProfileOnGpu, RangesAreTimedByTheDevice) {
   EXPECT_GE(row(device, "outer").total_us, kTries * (one + eight));
   EXPECT_LT(row(host, "outer/eight copies").total_us, row(device, "outer/eight copies").total_us)
       << "the host only queues";
-  // The clocks agree: nothing ends on the device before the host began it.
+  // The clocks agree if nothing ends on the device before the host began it.
   const auto start_of = [&](const char* name, bool device_side) {
     return std::find_if(all.begin(), all.end(),
                         [&](const ProfileEvent& e) {

@@ -1,4 +1,5 @@
-// Profiles: nesting, percentiles, shares, threads, the Chrome trace, and that no profiler means no effect.
+// Tests profiles: nesting, percentiles, shares, threads, the Chrome trace, and that no profiler means no
+// effect.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -11,7 +12,7 @@ namespace {
 
 using enum ProfileKind;
 
-// start and end in microseconds
+// Makes an event; start and end are in microseconds.
 ProfileEvent event(const char* name, double start, double end, ProfileKind kind = other, int lane = 0) {
   return {name, kind, -1, lane, start, end};
 }
@@ -108,7 +109,7 @@ TEST(Profile, ChromeTrace) {
   EXPECT_EQ(complete, 1);
 }
 
-// Events of a GPU's profiler: ranges by another clock, a parent after its children, on a separate track.
+// A GPU's profiler gives ranges by another clock, a parent after its children, on a separate track.
 TEST(Profile, DeviceEventsAreATreeAndATrackOfTheirOwn) {
   RunProfiler profiler;
   { const ProfileRange range(&profiler, "step", group); }

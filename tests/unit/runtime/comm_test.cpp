@@ -1,5 +1,5 @@
-// The communicator's contract, with ranks that are threads; a team of ranks when some of them fail; attention
-// whose tokens are divided.
+// Tests the communicator's contract with ranks that are threads, a team of ranks when some of them fail, and
+// attention whose tokens are divided.
 #include "runtime/comm.h"
 
 #include <gmock/gmock.h>
@@ -131,14 +131,14 @@ TEST(Ranks, NothingMovesInAMeasureRun) {
   a.stream.arena = &measure;
   std::vector<float> x(1), y = {7};
   const Tensor from[] = {tensor_of(x, {1}), Tensor()}, to[] = {tensor_of(y, {1}), Tensor()};
-  comm.all_to_all(from, to, a.stream);  // waits for no other rank
+  comm.all_to_all(from, to, a.stream);  // this call waits for no other rank
   comm.gather(tensor_of(x, {1}), {}, a.stream);
   EXPECT_THAT(y, ElementsAre(7));
 }
 
 TEST(RankTeam, GroupsExchangeAmongThemselves) {
   std::mutex mutex;
-  // Rank, the comm's rank, and which rank's word the group's first one has.
+  // Each entry has the rank, its rank within the group, and the last value that it has gathered (-1: none).
   std::set<std::tuple<int, int, int>> seen;
   RankTeam team(6, 4);
   EXPECT_EQ(team.pool(0).threads() + team.pool(3).threads(), 2)
@@ -157,7 +157,7 @@ TEST(RankTeam, GroupsExchangeAmongThemselves) {
                                 std::tuple(3, 0, 5), std::tuple(4, 1, -1), std::tuple(5, 2, -1)));
 }
 
-// Ranks that wait for one that has ended must also end, with its error and no other.
+// Ranks that wait for one that has ended must also end, with the error of that rank and no other.
 TEST(RankTeam, OneRanksErrorEndsAllOfThem) {
   std::atomic<int> ended = 0;
   const auto run = [&](int failing) {
@@ -198,7 +198,7 @@ TEST(RankTeam, WarningsAreTheCallers) {
   EXPECT_THAT(lines, ElementsAre("warning: the same from two ranks"));
 }
 
-// Returns a rank's tokens out of all: [B, T, …] → [B, its share, …].
+// Returns a rank's share of all tokens: [B, T, …] → [B, its share, …].
 std::vector<float> tokens_of(const std::vector<float>& whole, int64_t batch, int64_t tokens,
                              const runtime::Share& share) {
   std::vector<float> out;
@@ -211,7 +211,7 @@ std::vector<float> tokens_of(const std::vector<float>& whole, int64_t batch, int
   return out;
 }
 
-// qkv [B, T, 3, H, D]: q, k and v as a joined product leaves them.
+// qkv is [B, T, 3, H, D]: q, k and v as a joined product leaves them.
 runtime::HeadTensors parts_of(const Tensor& qkv, const Tensor& out) {
   return {qkv.select(2, 0), qkv.select(2, 1), qkv.select(2, 2), out};
 }

@@ -1,5 +1,5 @@
-// The ring of keys and values: which frames it has, in which slots, for windows that are multiples of blocks
-// and others.
+// Tests the ring of keys and values: which frames it has, in which slots, for windows that are multiples of
+// blocks and others.
 #include "runtime/kv_ring.h"
 
 #include <gtest/gtest.h>
@@ -58,8 +58,8 @@ struct Filled {
   static float value(int64_t frame, int64_t token, int64_t layer) {
     return static_cast<float>(100 * frame + 10 * token + layer);
   }
-  // Rows with other values between them, as in a joined product. in_place: keys are made in their final
-  // place, if they have one.
+  // Puts rows that have other values between them, as in a joined product. With in_place, keys are made in
+  // their final place if they have one.
   void put(int64_t layer, int64_t first, int64_t frames, bool in_place = false) {
     std::vector<float> rows(static_cast<size_t>(frames * kTokens * 3 * kChannels), -1.0f);
     const Tensor all(rows.data(), DType::f32, {frames * kTokens, 3 * kChannels});
@@ -75,7 +75,7 @@ struct Filled {
       std::copy_n(k.select(0, i).as<float>(), kChannels, place->select(0, i).as<float>());
     ring.put(layer, first, place ? Tensor() : k, v, stream);
   }
-  // Returns the frames that the ring has once `end` is the next; all of their tokens must be there, and no
+  // Returns the frames that the ring has if `end` is the next one; all of their tokens must be there, and no
   // others.
   std::set<int64_t> frames(int64_t layer, int64_t end) const {
     std::set<int64_t> out;
@@ -143,8 +143,8 @@ TEST(KvRing, PlacesOfBlocks) {
   EXPECT_EQ(places(7, 1, false), (List{0, 3, -1, 3, -1}));
 }
 
-// Rotated by a quarter, a pair (a, b) becomes (-b, a): it always starts from the first values, and affects
-// only the sinks' keys.
+// Rotated by a quarter, a pair (a, b) becomes (-b, a). The rotation always starts from the first values, and
+// affects only the sinks' keys.
 TEST(KvRing, SinksTurnFromTheirFirstValues) {
   Filled filled{.slots = {4, 2}};
   for (int64_t first = 0; first < 8; first += 2)

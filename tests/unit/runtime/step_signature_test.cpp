@@ -1,4 +1,5 @@
-// The signature of a captured step: with another set of adapters or another precision, it is another step.
+// Tests the signature of a captured step: with another set of adapters or another precision, it is another
+// step.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,5 +1,5 @@
-// UsualWait with a clock of its own: how late it returns, how often it checks, and that it never oversleeps
-// for long.
+// Tests UsualWait with a clock of its own: how late it returns, how often it checks, and that it never
+// oversleeps for long.
 #include "runtime/usual_wait.h"
 
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@ namespace tachy::runtime {
 namespace {
 
 struct Time {
-  double now = 1000;    // any beginning
-  double over = 70e-6;  // how much too long a sleep lasts
+  double now = 1000;    // any number will do
+  double over = 70e-6;  // time by which a sleep lasts too long
   int looks = 0, sleeps = 0;
   UsualWait::Clock clock() {
     return {[this] { return now; },

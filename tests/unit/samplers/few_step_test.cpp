@@ -1,4 +1,4 @@
-// The lists of distilled models: timesteps and sigmas as published, and the two kinds of update.
+// Tests the lists of distilled models: timesteps and sigmas as published, and the two kinds of update.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,14 +43,14 @@ TEST(FewStep, PublishedLists) {
               {1, .96, 8.0 / 9, 8.0 / 11});
   expect_list("self-forcing-4", SamplerKind::lcm, {1000, 937.5, 2500 * third, 625},
               {1, .9375, 2.5 * third, .625});
-  // 1000, 666 and 333 of a thousand at shift 5, in float32: the model's timesteps differ by 8e-5 from the
-  // exact values.
+  // The timesteps 1000, 666 and 333 of a thousand are at shift 5, in float32: the model's timesteps differ by
+  // 8e-5 from the exact values.
   const auto sigma = [](float s) { return 5.0f * s / (1.0f + 4.0f * s); };
   expect_list("matrix-game-2-3", SamplerKind::lcm, {1000, sigma(0.666f) * 1000.0f, sigma(0.333f) * 1000.0f},
               {1, sigma(0.666f), sigma(0.333f)});
   expect_list("matrix-game-2-4", SamplerKind::lcm, {1000, 937.5, 2500 * third, 625},
               {1, .9375, 2.5 * third, .625});
-  // The values of rcm/inference's scripts: float64 sigmas, and timesteps rounded to bfloat16.
+  // These are the values of rcm/inference's scripts: float64 sigmas, and timesteps rounded to bfloat16.
   expect_list("rcm-4", SamplerKind::lcm, {988, 932, 852, 608},
               {.9876543209876543, .933781061416858, .852895394823775, .608979049230431});
   expect_list("rcm-a14b-4", SamplerKind::lcm, {996, 932, 852, 608},

@@ -1,4 +1,4 @@
-// Grid::diffusers compared with diffusers 0.42.1 (tests/golden/samplers/make.py): sigmas and timesteps are
+// Grid::diffusers is compared with diffusers 0.42.1 (tests/golden/samplers/make.py): sigmas and timesteps are
 // identical, and trajectories are within 1e-6 of the largest magnitude.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Grid::multitalk compared with MultiTalk's and InfiniteTalk's sampler, restated in torch
+// Grid::multitalk is compared with MultiTalk's and InfiniteTalk's sampler, restated in torch
 // (tests/golden/samplers/make_multitalk.py), and with timesteps that its users publish.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Grid::original compared with published and measured values: the integer timesteps of Wan's own UniPC and
+// Grid::original is compared with published and measured values: the integer timesteps of Wan's own UniPC and
 // DPM++ grids (listed from the original code), and a scalar trajectory for each, with x = 1 at the start and
 // v = 0.3 x + 0.0005 t - 0.2.
 #include <gmock/gmock.h>
@@ -130,7 +130,7 @@ TEST(OriginalGrid, EulerShiftsOnce) {
   expect_near(once.timesteps, {1000, 937.5, 833.333333, 625}, 6e-5);
   expect_near(scalar_run(original(SamplerKind::euler, 4, 5)), {0.962500, 0.904427, 0.802762, 0.581931}, 6e-7);
 
-  // This mistake of diffusers is imitated only on its own grid.
+  // diffusers' mistake is imitated only on its own grid.
   SamplerConfig twice = original(SamplerKind::euler, 4, 5);
   twice.grid = Grid::diffusers;
   expect_near(sigmas(make_schedule(twice)), {1, .9097, .7173, .0244, 0}, 6e-5);
@@ -154,7 +154,7 @@ TEST(OriginalGrid, SolversConvergeToTheExactFlow) {
   EXPECT_LT(error(SamplerKind::dpmpp, 100), 0.3 * error(SamplerKind::dpmpp, 20));
 }
 
-// Given sigmas that begin at exactly 1 also lead to the singular lambda in UniPC.
+// If the given sigmas begin at exactly 1, lambda is singular in UniPC as well.
 TEST(OriginalGrid, UnipcFromSigmaOneHasNoNan) {
   SamplerConfig config;
   config.sigmas = {1, 0.9, 0.7, 0.4, 0.2};

@@ -1,6 +1,6 @@
-// The stochastic DPM-Solver++ and Grid::wrapper compared with diffusers' solvers
+// The stochastic DPM-Solver++ and Grid::wrapper are compared with diffusers' solvers
 // (tests/golden/samplers/make_sde.py): sigmas and timesteps are identical, and trajectories are within 1e-6
-// of the largest magnitude; also compared with the timesteps that its users see.
+// of the largest magnitude. They are also compared with the timesteps that the wrapper's users see.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -97,13 +97,13 @@ TEST(Sde, NoiseIsDrawnInEachStepAndCountsInAllButTheLast) {
   EXPECT_FALSE(Sampler(wrapper(4, 11, SamplerKind::dpmpp)).always_draws());
 }
 
-// A model that knows the clean latent x0: whatever the noise, the last step returns x0, and before that the
+// The model knows the clean latent x0. Whatever the noise, the last step returns x0, and before that the
 // latent is distributed as (1 - s) x0 + s noise.
 TEST(Sde, KeepsTheDistributionOfAKnownImage) {
   const size_t count = 20000;
   test::Latent noise(count), x(count);
   uint64_t seed = 1;
-  const auto normal = [&] {  // the Box-Muller method
+  const auto normal = [&] {  // uses the Box-Muller method
     const auto uniform = [&] {
       seed = seed * 6364136223846793005u + 1442695040888963407u;
       return (double(seed >> 11) + 0.5) / 9007199254740992.0;

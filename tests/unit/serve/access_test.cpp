@@ -1,4 +1,4 @@
-// Which names, origins and tokens are accepted.
+// Tests which names, origins and tokens are accepted.
 #include "serve/access.h"
 
 #include <gmock/gmock.h>

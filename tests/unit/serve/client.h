@@ -1,4 +1,4 @@
-// A visitor's programs: a request over its own connection, and a socket. They wait at most 20 s for anything.
+// A visitor's programs: a request over its own connection, and a socket. Nothing waits longer than 20 s.
 #pragma once
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ using asio::ip::tcp;
 using Headers = std::map<std::string, std::string>;
 
 struct Reply {
-  unsigned status = 0;  // 0: the connection was closed without one
+  unsigned status = 0;  // 0: the connection was closed without a status
   std::string body, head;
 };
 
@@ -109,7 +109,7 @@ class Visitor {
   }
   bool send(const std::string& text) { return write(text, true); }
   bool send_bytes(const std::string& bytes) { return write(bytes, false); }
-  // Returns nothing if it was closed (reason()).
+  // Returns nothing if the socket was closed; reason() says why.
   std::optional<Message> receive() {
     beast::flat_buffer in;
     beast::error_code failed;
@@ -120,7 +120,7 @@ class Visitor {
     if (failed) return std::nullopt;
     return Message{socket_->got_text(), beast::buffers_to_string(in.data())};
   }
-  // Returns the next event of that type, acknowledging frames on the way; nothing if it was closed.
+  // Returns the next event of that type, acknowledging frames on the way; nothing if the socket was closed.
   std::optional<nlohmann::json> event(const std::string& type, const std::string& state = "") {
     while (auto message = receive()) {
       if (!message->text) {

@@ -14,7 +14,7 @@
 
 namespace tachy::test {
 
-inline constexpr uint64_t kSeedOfNan = 13;  // its third block is not finite
+inline constexpr uint64_t kSeedOfNan = 13;  // with this seed the third block is not finite
 
 class DrawnWorld : public serve::SteeredWorld {
  public:
@@ -27,7 +27,7 @@ class DrawnWorld : public serve::SteeredWorld {
   }
 
   const WorldInfo& info() const override { return info_; }
-  WorldInfo& about() { return info_; }  // to be changed before anything asks for it
+  WorldInfo& about() { return info_; }  // a test may change this before anything asks for it
   std::string device() const override { return "drawn"; }
 
   void start(const WorldStart& start) override {

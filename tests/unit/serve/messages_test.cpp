@@ -1,4 +1,4 @@
-// The messages that a visitor may send, word by word, and the layout of a frame's header.
+// Tests the messages that a visitor may send, word by word, and the layout of a frame's header.
 #include "serve/messages.h"
 
 #include <gmock/gmock.h>

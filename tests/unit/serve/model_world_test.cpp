@@ -1,5 +1,5 @@
-// A model's world through the page: pictures come, keys have an effect, and a block that is not finite is
-// reported, after which the next start works.
+// A model's world is played through the page: pictures come, keys have an effect, and a block that is not
+// finite is reported, after which the next start works.
 #include "../pipelines/world_model.h"
 #include "client.h"
 #include "media/picture/image_reader.h"

@@ -1,4 +1,4 @@
-// Orders that meet: before the previous ones have begun, in the middle of a block, between two blocks.
+// Tests orders that meet: before the previous ones have begun, in the middle of a block, between two blocks.
 #include <cstdlib>
 
 #include "media/picture/jpeg.h"
@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 using nlohmann::json;
 using test::DrawnWorld;
 
-// A world whose starts take as long as they are told to.
+// A world whose starts take as long as the test wants.
 class GatedWorld final : public DrawnWorld {
  public:
   using DrawnWorld::DrawnWorld;
@@ -59,12 +59,12 @@ TEST_F(OrdersTest, AnInterruptedBlocksFramesAreNotTheNextOnes) {
   while (event("state", "running")["run"] != 2) {
   }
   const int64_t blocks = world_->blocks_made;
-  while (world_->blocks_made == blocks) std::this_thread::sleep_for(1ms);  // the second run's first one
+  while (world_->blocks_made == blocks) std::this_thread::sleep_for(1ms);  // until the second run has one
   EXPECT_EQ(number_at(frame(), 4, 4), 2u) << "those of the block before it are gone";
 }
 
 TEST_F(OrdersTest, BetweenBlocksMakeNoBlockComeSooner) {
-  open(12);  // one block every third of a second
+  open(12);  // with one block every third of a second
   player_->start({});
   event("state", "running");
   const auto begin = std::chrono::steady_clock::now();

@@ -1,6 +1,6 @@
-// The world's thread: blocks at the video's pace, the latest keys at the beginning of a block, orders that
-// replace one another, errors that are reported and do not end it, recordings. orders_test.cpp tests orders
-// that meet.
+// Tests the world's thread: blocks at the video's pace, the latest keys at the beginning of a block, orders
+// that replace one another, errors that are reported and do not end the thread, recordings. orders_test.cpp
+// tests orders that meet.
 #include <filesystem>
 #include <fstream>
 
@@ -29,7 +29,7 @@ TEST_F(PlayerTest, NothingRunsUntilItIsStarted) {
 }
 
 TEST_F(PlayerTest, KeepsTheVideosPace) {
-  open(80);  // a block of four frames every 50 ms
+  open(80);  // with a block of four frames every 50 ms
   player_->start({});
   event("state", "running");
   const auto begin = std::chrono::steady_clock::now();
@@ -58,7 +58,7 @@ TEST_F(PlayerTest, ABlockFollowsWhatIsHeldWhenItBegins) {
 }
 
 TEST_F(PlayerTest, OrdersReplaceOneAnotherAndInterruptABlock) {
-  open(12, 30);  // a block of half a minute
+  open(12, 30);  // with a block of half a minute
   player_->start({});
   event("state", "running");
   const auto begin = std::chrono::steady_clock::now();
@@ -182,7 +182,7 @@ TEST_F(PlayerTest, ARecordingIsAVideoOfTheFrames) {
 }
 
 TEST_F(PlayerTest, RecordingsEndAndAreRemoved) {
-  limits_.recording_seconds = 0.1;  // 24 frames
+  limits_.recording_seconds = 0.1;  // this is 24 frames
   open();
   player_->start({});
   player_->record(true);
@@ -191,7 +191,7 @@ TEST_F(PlayerTest, RecordingsEndAndAreRemoved) {
   const auto path = shelf_.find(done["id"].get<std::string>())->path;
   EXPECT_TRUE(std::filesystem::exists(path));
   shelf_.put(nullptr);
-  // The world's thread may hold it for a moment after it has reported the end.
+  // The world's thread may hold the recording for a moment after it has reported the end.
   for (int i = 0; i < 5000 && std::filesystem::exists(path.parent_path()); ++i)
     std::this_thread::sleep_for(1ms);
   EXPECT_FALSE(std::filesystem::exists(path.parent_path()));

@@ -1,5 +1,5 @@
-// Requests: who is let in, what is found, and how large and how slow they may be. Hostile ones are sent as
-// bytes.
+// Tests requests: who is let in, what is found, and how large and how slow they may be. Hostile requests are
+// sent as bytes.
 #include "client.h"
 
 namespace tachy::test {
@@ -147,7 +147,7 @@ TEST_F(PageRequests, UploadsNeedAVisitAndAPicture) {
   EXPECT_EQ(request(port_, "POST", "/picture?session=" + session, {}, png).status, 202u);
   EXPECT_TRUE(visitor.event("state", "running"));
   EXPECT_TRUE(visitor.frame());
-  // In chunks whose number is not known, as large as they like.
+  // The body comes in chunks of any size, and their number is not known beforehand.
   std::string chunks =
       "POST /picture?session=" + session +
       " HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -156,7 +156,7 @@ TEST_F(PageRequests, UploadsNeedAVisitAndAPicture) {
   EXPECT_TRUE(visitor.frame()) << "the world goes on";
 }
 
-// Embeddings replace its image encoder, and there are none for a visitor's picture.
+// Embeddings replace the world's image encoder, and there are none for a visitor's picture.
 TEST_F(PageRequests, AWorldThatCannotLookAtPicturesTakesNone) {
   describe_ = [](WorldInfo& info) { info.no_image_encoder = "there is none"; };
   open();

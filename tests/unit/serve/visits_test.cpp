@@ -1,5 +1,5 @@
-// Visits: one at a time, from keys to pictures, what ends a visit and what does not, and that the next visit
-// finds a free world.
+// Tests visits: one at a time, from keys to pictures, what ends a visit and what does not, and that the next
+// visit finds a free world.
 #include "client.h"
 #include "media/picture/image_reader.h"
 #include "serve/messages.h"
@@ -131,7 +131,7 @@ TEST_F(PageVisits, FasterThanTheRateIsReadAtTheRate) {
   for (;;) {
     const auto frame = visitor.frame();
     ASSERT_TRUE(frame) << "the visit goes on";
-    if (Visitor::number(*frame, 24) == 120) break;  // in the end the latest counts
+    if (Visitor::number(*frame, 24) == 120) break;  // in the end the latest stamp counts
   }
   EXPECT_GT(std::chrono::steady_clock::now() - begin, 450ms) << "100 beyond the burst at 200 a second";
 }
@@ -196,7 +196,7 @@ TEST_F(PageVisits, WhoPressesNothingIsSentAway) {
 // A visitor cannot press anything before the world has begun.
 TEST_F(PageVisits, AWorldThatIsAboutToBeginIsWaitedFor) {
   options_.play.limits.idle = 200ms;
-  open(120, 1);  // a second per block
+  open(120, 1);  // with blocks of a second each
   Visitor visitor;
   start(visitor);
   EXPECT_TRUE(visitor.frame());
@@ -220,7 +220,7 @@ TEST_F(PageVisits, WhoCanOnlyWatchIsNotIdle) {
 
 TEST_F(PageVisits, AWordComesEveryFewSeconds) {
   options_.play.limits.alive = 50ms;
-  options_.play.limits.idle = options_.play.limits.stalled = 1s;  // checked every 100 ms
+  options_.play.limits.idle = options_.play.limits.stalled = 1s;  // the limits are checked every 100 ms
   open();
   Visitor visitor;
   ASSERT_EQ(visitor.open(port_), 101u);
@@ -230,7 +230,7 @@ TEST_F(PageVisits, AWordComesEveryFewSeconds) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(visitor.event("alive")) << "though nothing runs";
 }
 
-// The video has 12 frames per second; here it runs as fast as possible.
+// The video has 12 frames per second; here blocks are made as fast as possible.
 TEST_F(PageVisits, TenMinutesTakeTheMemoryOfOne) {
   options_.play.limits.messages_per_second = 1e6;
   open(1e5);
@@ -249,7 +249,7 @@ TEST_F(PageVisits, TenMinutesTakeTheMemoryOfOne) {
       visitor.send(fmt::format(R"({{"type":"input","keys":[{}],"stamp":{}}})", i % 8 ? "\"W\"" : "", i));
     if (i == 720) warm = resident_kb();
   }
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // the memory of these grows by itself
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // these make memory grow
   EXPECT_LT(resident_kb() - warm, 3072);
 #endif
   EXPECT_GT(warm, 0);

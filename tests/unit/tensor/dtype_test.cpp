@@ -1,5 +1,6 @@
-// Scalar conversions, exhaustively: each narrow value is widened and compared with its definition, sign *
-// mantissa * 2^exponent, and each widened value, and each midpoint between neighbours, is narrowed back.
+// Scalar conversions are tested exhaustively: each narrow value is widened and compared with its definition,
+// sign * mantissa * 2^exponent, and each widened value, and each midpoint between neighbours, is narrowed
+// back.
 #include "tensor/dtype.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +62,7 @@ TEST(DType, WideningIsExact) {
   }
   for (uint32_t b = 0; b < 256; ++b) {
     expect_same(to_float(f8_e5m2_t{static_cast<uint8_t>(b)}), ieee_value(b, 5, 2), b);
-    // No infinities: only S.1111.111 is NaN, and the top exponent holds values up to 448.
+    // This format has no infinities: only S.1111.111 is NaN, and the top exponent holds values up to 448.
     const double e4m3 = (b & 127) == 127        ? std::nan("")
                         : ((b >> 3) & 15) == 15 ? (b & 128 ? -1 : 1) * std::ldexp(8 + (b & 7), 5)
                                                 : ieee_value(b, 4, 3);
@@ -70,8 +71,8 @@ TEST(DType, WideningIsExact) {
   EXPECT_EQ(to_float(f8_e4m3_t{0x7e}), 448.0f);
 }
 
-// Tests every finite value v with its upper neighbour w (same sign, larger magnitude): v itself, the
-// midpoint, which rounds to the even one of the two, and the floats next to the midpoint.
+// Tests every finite value v with its upper neighbour w (same sign, larger magnitude). The cases are v
+// itself, the midpoint, which rounds to the even one of the two, and the floats next to the midpoint.
 template <class Narrow>
 void expect_rounding(Narrow (*narrow)(float), int exponent_bits, int mantissa_bits) {
   const uint32_t top = ((1u << exponent_bits) - 1) << mantissa_bits;
@@ -80,11 +81,11 @@ void expect_rounding(Narrow (*narrow)(float), int exponent_bits, int mantissa_bi
       const auto v = static_cast<float>(ieee_value(sign | b, exponent_bits, mantissa_bits));
       ASSERT_EQ(narrow(v).bits, sign | b);
       const double low = ieee_value(b, exponent_bits, mantissa_bits);
-      // Above the largest value the step is that of its exponent.
+      // Above the largest value, the step is the one of that value's exponent.
       const double high = b + 1 < top ? ieee_value(b + 1, exponent_bits, mantissa_bits)
                                       : 2 * low - ieee_value(b - 1, exponent_bits, mantissa_bits);
       const auto middle = static_cast<float>((low + high) / 2);
-      if (double{middle} != (low + high) / 2) continue;  // below float's own resolution
+      if (double{middle} != (low + high) / 2) continue;  // the midpoint is finer than float can resolve
       const float s = sign ? -1.0f : 1.0f;
       ASSERT_EQ(narrow(s * middle).bits, sign | (b + (b & 1u))) << "middle above " << low;
       ASSERT_EQ(narrow(s * std::nextafter(middle, 0.0f)).bits, sign | b);
@@ -94,7 +95,7 @@ void expect_rounding(Narrow (*narrow)(float), int exponent_bits, int mantissa_bi
   EXPECT_EQ(narrow(-HUGE_VALF).bits, 0x8000u | top);
   EXPECT_EQ(narrow(std::numeric_limits<float>::max()).bits, top);  // rounds to infinity
   EXPECT_TRUE(std::isnan(to_float(narrow(std::nanf("")))));
-  // The payload is in the dropped bits.
+  // The NaN's payload is in the dropped bits.
   EXPECT_TRUE(std::isnan(to_float(narrow(std::bit_cast<float>(0x7f800001u)))));
 }
 

@@ -1,4 +1,4 @@
-// Buffer and Arena: alignment, accounting, rewinding, and that a measure run gives the exact peak.
+// Tests Buffer and Arena: alignment, accounting, rewinding, and that a measure run gives the exact peak.
 #include "tensor/memory.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(Buffer, TensorsMustFit) {
 
 TEST(Buffer, TooLargeIsOutOfMemory) {
   const size_t before = Buffer::live_bytes();
-#ifdef __SANITIZE_ADDRESS__  // it aborts on sizes that only the allocator can refuse
+#ifdef __SANITIZE_ADDRESS__  // the sanitizer aborts on sizes that only the allocator can refuse
   const size_t sizes[] = {std::numeric_limits<size_t>::max(), size_t{1} << 56};
 #else
   const size_t sizes[] = {std::numeric_limits<size_t>::max(), size_t{1} << 55};
@@ -64,7 +64,7 @@ TEST(Buffer, TooLargeIsOutOfMemory) {
   EXPECT_EQ(Buffer::live_bytes(), before);
 }
 
-// The same "model" for a measuring arena and a real one.
+// Makes the same tensors, like a model, in a measuring arena and in a real one.
 void walk(Arena& arena) {
   const Tensor kept = arena.f32({10, 10});
   for (int block = 0; block < 3; ++block) {
@@ -79,7 +79,7 @@ void walk(Arena& arena) {
   }
 }
 
-// The same with an allocation for each tensor: one address says nothing about another.
+// Does the same with an allocation for each tensor: one address says nothing about another.
 void walk_pieces(Arena& arena) {
   const Tensor kept = arena.f32({10, 10});
   for (int block = 0; block < 3; ++block) {
@@ -134,8 +134,8 @@ TEST(ArenaOfPieces, EachIsFreedWhenItIsGivenBack) {
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-// The purpose of such an arena: AddressSanitizer notices one byte too many, and a tensor that is used after
-// its release. In an arena of one block it notices neither.
+// An arena of pieces exists for this: AddressSanitizer notices one byte too many, and a tensor that is used
+// after its release. In an arena of one block it notices neither.
 TEST(ArenaOfPieces, AddressSanitizerSeesWhoLeavesAPiece) {
   const auto overrun = [](Arena::Kind kind) {
     Arena arena(4096, nullptr, kind);

@@ -1,5 +1,5 @@
-// The generators compared with torch: the CPU one bit for bit (tests/golden/random/make_cpu.py), the CUDA one
-// to 4e-6 if there is a recording (tools/golden/make_cuda_noise.py), and its integers with Random123's
+// The generators are compared with torch: the CPU one bit for bit (tests/golden/random/make_cpu.py), the CUDA
+// one to 4e-6 if there is a recording (tools/golden/make_cuda_noise.py), and its integers with Random123's
 // published vectors.
 #include "tensor/random.h"
 
@@ -121,14 +121,14 @@ TEST(TorchCudaNormal, MatchesTheRecording) {
 }
 
 TEST(TorchCudaNormal, LayoutOfTheGrid) {
-  // There is one value per thread up to 2048 threads per multiprocessor: neither the size nor the GPU matters
-  // there.
+  // There is one value per thread up to 2048 threads per multiprocessor; up to there neither the size nor the
+  // GPU matters.
   std::vector<float> small(1000), large(3 * 2048);
   torch_cuda_normal(42, small, 132);
   torch_cuda_normal(42, large, 3);
   EXPECT_EQ(small, std::vector<float>(large.begin(), large.begin() + 1000));
 
-  // Beyond that, value k + threads is the second of thread k's four.
+  // Beyond that number, value k + threads is the second of thread k's four.
   std::vector<float> over(2 * 2048 + 10), again(over.size());
   torch_cuda_normal(42, over, 1);
   torch_cuda_normal(42, again, 132);

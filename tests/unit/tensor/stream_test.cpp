@@ -1,4 +1,4 @@
-// The parts of a Stream: where it runs, in which precision, and what watches it.
+// Tests the parts of a Stream: where it runs, in which precision, and what watches it.
 #include "tensor/stream.h"
 
 #include <gmock/gmock.h>
@@ -117,7 +117,7 @@ TEST(Hooks, FlopsAreCountedInMeasureRunsOnly) {
   stream.arena = &real;
   stream.count_flops(100);
   EXPECT_EQ(flops, 100u);
-  Stream{.arena = &measure}.count_flops(100);  // nothing counts them
+  Stream{.arena = &measure}.count_flops(100);  // without a tally nothing counts them
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Views: shapes, strides and offsets, and the errors of the accessors.
+// Tests views: shapes, strides and offsets, and the errors of the accessors.
 #include "tensor/tensor.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// The counts of measure runs: by stage, and with repeated passes multiplied.
+// Tests the counts of measure runs: by stage, and with repeated passes multiplied.
 #include "tensor/work_tally.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TEST(WorkTally, LikeCallsAreOneAndStagesStayApart) {
   tally.note(kProduct), tally.note(kProduct), tally.note(kCopy);
   tally.begin_stage("decode");
   tally.note(kCopy);
-  tally.begin_stage("denoise");  // for the next window
+  tally.begin_stage("denoise");  // begins the stage again for the next window
   tally.note(kProduct);
   const auto stages = tally.stages();
   ASSERT_EQ(stages.size(), 2u);

@@ -1,5 +1,5 @@
-// Prompt cleaning compared with ftfy and Python, suspicion of mojibake compared with ftfy's repair, and bad
-// input.
+// Prompt cleaning is compared with ftfy and Python, suspicion of mojibake is compared with ftfy's repair, and
+// bad input is refused.
 #include "text/clean_prompt.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The dropped part of a prompt that is too long, compared with the tokenizers library
+// The dropped part of a prompt that is too long is compared with that of the tokenizers library
 // (tests/golden/text/make_dropped.py).
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ TEST(DroppedTokens, NumberAndFirstWordAreTheLibrarys) {
   EXPECT_EQ(over, 15);
 }
 
-// Single files contain spiece.model, and so do folders of the original.
+// Single files contain spiece.model, and so do folders in the original layout.
 TEST(DroppedTokens, OfBothTokenizers) {
   for (const auto& file : {golden_path("small/spiece.model"), golden_path("small/tokenizer.json")}) {
     const auto tokenizer = Tokenizer::open(file);

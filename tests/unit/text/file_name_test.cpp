@@ -1,5 +1,5 @@
-// Names of files made from prompts: every script keeps its letters, and there is nothing in them that would
-// confuse a shell, a path or a reader.
+// Tests names of files made from prompts: every script keeps its letters, and there is nothing in them that
+// would confuse a shell, a path or a reader.
 #include "text/file_name.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// text_lines clean | text_lines encode FOLDER_OR_FILE: reads one JSON string per line and writes one JSON
-// value per line (the cleaned text, or the ids). It is the other half of tests/golden/text/compare.py.
+// Usage: text_lines clean | text_lines encode FOLDER_OR_FILE. Reads one JSON string per line and writes one
+// JSON value per line (the cleaned text, or the ids). It is the other half of tests/golden/text/compare.py.
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Files that lie: each must end in an Error that names the file, and none in a crash or a hang.
+// Tests files that lie: each must end in an Error that names the file, and none in a crash or a hang.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -164,9 +164,9 @@ TEST(HostileSpiece, WrongPieces) {
   EXPECT_NE(spiece_error(base + piece("b", -1, 2)).find("unknown piece"), std::string::npos);
   EXPECT_NE(spiece_error(piece("a", -1, 1)).find("unknown piece"), std::string::npos);
   EXPECT_NE(spiece_error(base + "\x12\x02\x18\x02").find("model_type"), std::string::npos);
-  // A normalizer whose trie points outside itself: the library would read there.
+  // The normalizer's trie points outside itself: without a check the library would read there.
   std::string map(4 + 1024, '\0');
-  map[1] = 4;  // 1024 bytes of trie
+  map[1] = 4;  // the trie has 1024 bytes
   map[4 + 2] = '\x7F';
   map += std::string("x\0", 2);
   std::string spec =
@@ -184,7 +184,7 @@ TEST(HostileSpiece, NestedKeys) {
   const auto tokenizer = Tokenizer::from_spiece(nested, "nested");
   EXPECT_EQ(tokenizer->encode(std::string(100, 'a')).back(), 102) << "the longest of a hundred";
 
-  // A trie whose node for 'a' is its own child, with a key each time.
+  // The trie's node for 'a' is its own child, with a key each time.
   uint32_t units[512] = {256u << 10};
   units[256] = 1u << 31;
   units[256 + 'a'] = 'a' | 1u << 8 | uint32_t{'a'} << 10;
@@ -193,12 +193,12 @@ TEST(HostileSpiece, NestedKeys) {
   const std::string message =
       error_of([&] { text::Charsmap::parse(map + std::string("x\0", 2), "bad.file"); });
   EXPECT_NE(message.find("begin one another"), std::string::npos) << message;
-  units[256 + 'a'] ^= 1u << 8;  // without the key it is only a long path to nowhere
+  units[256 + 'a'] ^= 1u << 8;  // without the key the trie is only a long path to nowhere
   map.replace(4, sizeof(units), reinterpret_cast<const char*>(units), sizeof(units));
   EXPECT_EQ(text::Charsmap::parse(map + std::string("x\0", 2), "bad.file").normalize("aab"), "aab");
 }
 
-// Random damage: a file that still loads must also encode.
+// Damages random bytes: a file that still loads must also encode.
 template <class Load>
 void mutate(std::string good, int rounds, Load load) {
   set_quiet(true);
@@ -242,7 +242,7 @@ TEST(HostileJson, RandomDamage) {
   for (const auto& variant : tokens["variants"]) {
     json file = golden_json("small/tokenizer.json");
     file.update(variant["sections"]);
-    // A short vocabulary, so that most of the damage hits the rest.
+    // The vocabulary is short, so that most of the damage hits the rest.
     auto& vocab = file["model"]["vocab"];
     while (vocab.size() > 40) vocab.erase(vocab.size() - 1);
     mutate(file.dump(), 150, [](const std::string& bytes) { return Tokenizer::from_json(bytes, "damaged"); });

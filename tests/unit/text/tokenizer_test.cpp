@@ -1,4 +1,5 @@
-// Token ids compared with the `tokenizers` library and with sentencepiece; opening folders; the padded form.
+// Token ids are compared with those of the `tokenizers` library and of sentencepiece; opening folders and the
+// padded form are tested, too.
 #include "text/tokenizer.h"
 
 #include <fmt/format.h>
@@ -85,8 +86,8 @@ TEST_F(TokenizerGolden, SpieceEqualsSentencePiece) {
   expect_ids(*tokenizer, (*golden_)["spiece"], "spiece");
 }
 
-// Character maps, user-defined and byte pieces, spaces kept or not, and the mark in front, at the end or
-// nowhere.
+// The files differ in character maps, in user-defined and byte pieces, in whether spaces are kept, and in the
+// mark, which is in front, at the end or nowhere.
 TEST(SpieceGolden, EachKindOfFileEqualsSentencePiece) {
   size_t cases = 0;
   for (const auto& kind : golden_json("spiece.json")) {
@@ -99,7 +100,7 @@ TEST(SpieceGolden, EachKindOfFileEqualsSentencePiece) {
   EXPECT_GT(cases, 600u);
 }
 
-// Files in other formats hold the pieces, but no spiece.model.
+// Files in other formats hold the pieces, but have no spiece.model.
 TEST(VocabularyGolden, IdsAreThoseOfTheSpieceModel) {
   size_t cases = 0;
   for (const auto& kind : golden_json("spiece.json")) {
@@ -161,7 +162,7 @@ TEST_F(TokenizerGolden, BothFilesGiveTheSameIds) {
   EXPECT_EQ(from_json->pad_id(), from_spiece->pad_id());
   EXPECT_EQ(from_json->eos_id(), from_spiece->eos_id());
   EXPECT_EQ(from_json->unk_id(), from_spiece->unk_id());
-  EXPECT_EQ(from_json->vocab_size(), from_spiece->vocab_size() + 2);  // two extra ids
+  EXPECT_EQ(from_json->vocab_size(), from_spiece->vocab_size() + 2);  // there are two extra ids
   for (int id = 0; id < from_spiece->vocab_size(); ++id)
     ASSERT_EQ(from_json->piece(id), from_spiece->piece(id));
   size_t compared = 0;
@@ -208,7 +209,7 @@ TEST(Tokenizer, RefusesTextThatIsNotUtf8) {
   EXPECT_THROW(Tokenizer::open(golden_path("small/spiece.model"))->encode("\xC3"), Error);
 }
 
-// A file with 256 byte pieces and byte fallback, like umT5's spiece.model: unknown runs still become one id.
+// The file has 256 byte pieces and byte fallback, like umT5's spiece.model: unknown runs still become one id.
 TEST(Tokenizer, BytePiecesBecomeOneUnknown) {
   const auto tokenizer = Tokenizer::open(golden_path("small/bytes.model"));
   const Ids ids = tokenizer->encode("a\xF0\x9F\xA6\x8A\xF0\x9F\xA6\x8A b");
@@ -216,8 +217,8 @@ TEST(Tokenizer, BytePiecesBecomeOneUnknown) {
   for (int32_t id : ids) EXPECT_FALSE(tokenizer->piece(id).starts_with("<0x")) << id;
 }
 
-// Made-up data of the size of umT5's file (256,300 pieces, 17 MB). The limit is loose: it guards against a
-// reader that is quadratic or copies the vocabulary into a tree; the actual time is in the log.
+// The data is made up and has the size of umT5's file (256,300 pieces, 17 MB). The limit is loose: it guards
+// against a reader that is quadratic or copies the vocabulary into a tree; the actual time is in the log.
 TEST(Tokenizer, LoadsAVocabularyOfUmT5sSize) {
   constexpr int kPieces = 256300;
   std::string file = R"({"model":{"type":"Unigram","unk_id":2,"vocab":[["<pad>",0],["</s>",0],["<unk>",0])";
@@ -239,7 +240,7 @@ TEST(Tokenizer, LoadsAVocabularyOfUmT5sSize) {
   EXPECT_FALSE(tokenizer->encode(piece).empty());
 }
 
-// Ids collected from public fixtures of other projects. To run it with the published file, set
+// The ids were collected from public fixtures of other projects. To test the published file, set
 // TACHY_UMT5_TOKENIZER=…/tokenizer.json (or its folder, or spiece.model).
 TEST(Tokenizer, PublishedUmT5) {
   const char* path = std::getenv("TACHY_UMT5_TOKENIZER");
@@ -285,7 +286,8 @@ TEST(Regex, MatchesAndRefuses) {
   EXPECT_THROW(text::Regex::compile(std::string(2000, '(') + "a" + std::string(2000, ')'), "test"), Error);
 }
 
-// Python's dialect, matched at the text's beginning (tests/golden/adapters/patterns.json has many more).
+// The patterns are in Python's dialect and are matched at the text's beginning
+// (tests/golden/adapters/patterns.json has many more).
 TEST(Regex, PythonsPatterns) {
   const auto starts = [](const char* pattern, const char* text) {
     return text::Regex::python(pattern, "test").matches_start(text, 1000);

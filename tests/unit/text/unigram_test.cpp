@@ -1,4 +1,4 @@
-// Ties of the unigram model: which of two equally good segmentations it keeps.
+// Tests ties of the unigram model: which of two equally good segmentations it keeps.
 #include "text/unigram.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
-// Checkpoints of training (tests/golden/weights/make_checkpoints.py): the model among an optimizer, averaged
-// weights, a critic, configs and states of random generators. None of these is executed or mistaken for
-// weights.
+// Tests checkpoints of training (tests/golden/weights/make_checkpoints.py): the model lies among an
+// optimizer, averaged weights, a critic, configs and states of random generators. None of these is executed
+// or mistaken for weights.
 #include "support.h"
 #include "weights/names/rename.h"
 #include "weights/scope.h"

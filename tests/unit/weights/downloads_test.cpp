@@ -1,5 +1,5 @@
-// Files that downloads leave under the name of weights: pages, pointers, archives, parts, links to nothing,
-// caches. Each error says what the file is and what to do.
+// Tests files that downloads leave under the name of weights: pages, pointers, archives, parts, links to
+// nothing, caches. Each error says what the file is and what to do.
 #include "base/foreign_file.h"
 #include "support.h"
 #include "weights/hub_cache.h"
@@ -89,7 +89,7 @@ TEST(Downloads, LinksToNothing) {
                [&] { read_json(folder / "config.json"); });
   fs::remove(folder / "model.safetensors");
   expect_error(ErrorCode::not_found, "config.json: it is a link to gone", [&] { open_model(folder.path()); });
-  // A file of another precision does not replace it.
+  // A file of another precision does not replace the missing one.
   write_bytes(folder / "m/model.fp16.safetensors", one_tensor());
   fs::create_symlink("gone", folder / "m/model.safetensors");
   expect_error(ErrorCode::not_found, "model.safetensors: it is a link to gone",

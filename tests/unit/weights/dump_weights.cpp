@@ -1,5 +1,5 @@
-// dump_weights IN OUT.safetensors writes every float tensor of any weights file as float32. For
-// tests/reference, and with --time to show how fast each type is decoded.
+// dump_weights IN OUT.safetensors writes every float tensor of any weights file as float32. It is used by
+// tests/reference, and with --time shows how fast each type is decoded.
 #include <chrono>
 #include <cstdio>
 #include <deque>

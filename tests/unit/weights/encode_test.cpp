@@ -1,5 +1,5 @@
-// Encoders compared with the gguf package and torch, bit for bit, and files whose data is written piece by
-// piece.
+// Encoders are compared with the gguf package and torch, bit for bit; files whose data is written piece by
+// piece are read back.
 #include <numeric>
 #include <set>
 
@@ -73,7 +73,7 @@ TEST(Encode, WhatHasNoScaleStaysWithinItsCodes) {
   EXPECT_EQ(e4m3_scale(1e-45f), 1) << "too small for a scale of its own";
   EXPECT_TRUE(std::isnan(largest_magnitude(std::vector<float>{1, NAN, 2})));
   EXPECT_EQ(largest_magnitude(std::vector<float>{1, -INFINITY, 2}), INFINITY);
-  // 1 / d overflows: the codes are meaningless then, but still valid codes.
+  // Here 1 / d overflows: the codes are meaningless then, but still valid.
   std::vector<float> tiny(32);
   std::iota(tiny.begin(), tiny.end(), -16.0f);
   for (float& value : tiny) value *= 1e-42f;
@@ -87,7 +87,8 @@ TEST(Encode, WhatHasNoScaleStaysWithinItsCodes) {
   }
 }
 
-// Every type, a tensor with five dimensions, and one whose data does not end at a multiple of the alignment.
+// The file has every type, a tensor with five dimensions, and one whose data does not end at a multiple of
+// the alignment.
 TEST(Encode, GgufFilesAreReadBack) {
   const TempFolder folder;
   const std::vector<int64_t> dims = {3, 64};
@@ -103,7 +104,7 @@ TEST(Encode, GgufFilesAreReadBack) {
       gguf_layout(stored, {{"general.architecture", std::string("wan")}, {"general.file_type", uint32_t{7}}});
   {
     OutputFile out(folder / "a.gguf");
-    for (size_t i = stored.size(); i-- > 0;) {  // in any order
+    for (size_t i = stored.size(); i-- > 0;) {  // data may be written in any order
       const GgufType& type = *stored[i].type;
       const auto count = static_cast<int64_t>(stored[i].bytes()) / type.block_bytes;
       std::vector<std::byte> bytes(stored[i].bytes());

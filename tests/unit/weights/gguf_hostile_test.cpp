@@ -1,4 +1,4 @@
-// Every way in which a GGUF file can lie: each refusal names the file and the reason.
+// Tests every way in which a GGUF file can lie: each refusal names the file and the reason.
 #include <fmt/format.h>
 
 #include "support.h"
@@ -57,7 +57,7 @@ TEST(GgufHostile, TheSmallestFilesOpen) {
   EXPECT_EQ(opens(file({}, {tensor("a", {0, 4}, kF32, 0)}, 0))->find("a")->bytes, 0u);
   const auto both = opens(file({}, {tensor("a", {2, 3}, kF32, 32), tensor("b", {8}, kF32, 0)}, 56));
   EXPECT_EQ(both->find("a")->dims, (std::vector<int64_t>{3, 2}));
-  // 123 tensors: the ninth byte is an opening brace, as in safetensors.
+  // With 123 tensors the ninth byte is an opening brace, as in safetensors.
   std::vector<std::string> many;
   for (int i = 0; i < 123; ++i)
     many.push_back(tensor(fmt::format("t{}", i), {1}, kF32, 32 * static_cast<uint64_t>(i)));
@@ -74,8 +74,8 @@ TEST(GgufHostile, VersionsAndByteOrder) {
   refuses(bytes, "byte 4: the file is big endian", ErrorCode::unsupported);
 }
 
-// Parts of a split file: `no` of `count`, counted from 0, which claim that all of them together hold
-// `tensors`.
+// Returns part `no`, counted from 0, of `count` parts of a split file, which claim that all of them together
+// hold `tensors`.
 std::string part(uint32_t no, uint32_t count, uint32_t tensors, const std::vector<std::string>& held,
                  std::vector<std::string> keys = {}) {
   keys.push_back(key("split.no", kU32, u32(no)));

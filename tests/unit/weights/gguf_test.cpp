@@ -1,5 +1,5 @@
-// Compared with what the gguf package reads from its own files, bit for bit: values of every type, shapes,
-// keys, names.
+// Values of every type, shapes, keys and names are compared, bit for bit, with what the gguf package reads
+// from its own files.
 #include "weights/gguf/gguf.h"
 
 #include <fmt/format.h>
@@ -67,7 +67,7 @@ TEST(Gguf, EveryTypeEqualsTheReferenceBitByBit) {
           << entry.name << " value " << i << ": " << values[i];
     }
   }
-  EXPECT_EQ(quantised, 24u);  // 22 types, a restored shape, a vector
+  EXPECT_EQ(quantised, 24u);  // 22 types, a restored shape and a vector
   EXPECT_EQ(source->entries().size(), expected->entries().size() + 1);
   EXPECT_EQ(source->find("q4_k.weight")->derived->encoding(), "q4_k");
 }
@@ -195,13 +195,13 @@ TEST(Gguf, FoldersAreSearchedForIt) {
   EXPECT_EQ(find_weights(folder.path()), path);
   EXPECT_TRUE(open_weights(folder.path())->has("q4_k.weight"));
   EXPECT_TRUE(open_weights(path, FileAccess::read)->has("q4_k.weight"));
-  // The name does not matter.
+  // The file's name does not matter.
   fs::rename(path, folder / "model.safetensors");
   EXPECT_TRUE(open_weights(folder.path())->has("q4_k.weight"));
 }
 
-// split/ is made by the reference's writer from tensors like those of blocks.gguf: three parts, with the keys
-// in the first.
+// The reference's writer makes split/ from tensors like those of blocks.gguf: three parts, with the keys in
+// the first.
 TEST(Gguf, PartsAreOneFile) {
   const auto whole = open_weights(golden("split/whole.gguf"));
   const fs::path folder = golden("split");
@@ -219,7 +219,7 @@ TEST(Gguf, PartsAreOneFile) {
       EXPECT_THAT(source->file_of(*found), testing::HasSubstr("-of-00003.gguf"));
     }
   }
-  // A folder with them counts as holding one file of weights.
+  // A folder with these parts counts as holding one file of weights.
   const TempFolder copy;
   for (int number = 1; number <= 3; ++number) {
     const std::string name = fmt::format("m-{:05}-of-00003.gguf", number);

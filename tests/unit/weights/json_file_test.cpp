@@ -1,4 +1,4 @@
-// JSON as Python's tools write it, including numbers that JSON does not have.
+// Tests JSON as Python's tools write it, including numbers that JSON does not have.
 #include "weights/json_file.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ std::string error_of(const std::function<void()>& body) {
   return "";
 }
 
-// A parsed object is sorted, but PEFT's patterns count in the order of the file.
+// A parsed object is sorted, but the order of PEFT's patterns in the file matters.
 TEST(JsonFile, KeysAreToldInTheirOrder) {
   std::string told;
   const auto j =

@@ -1,4 +1,4 @@
-// JSON files, and finding the parts of a model folder in both layouts.
+// Tests JSON files, and finding the parts of a model folder in both layouts.
 #include "support.h"
 #include "weights/json_file.h"
 #include "weights/model_layout.h"

@@ -1,5 +1,5 @@
-// Quantised files that have lost a part: some of the scales, or the value of a scale. Each of them was once
-// read without an error.
+// Tests quantised files that have lost a part: some of the scales, or the value of a scale. Each of these
+// files was once read without an error.
 #include <cmath>
 #include <limits>
 
@@ -60,7 +60,7 @@ TEST(LostScales, FilesWithoutAnyAndWhatIsNeverScaled) {
   beside({"patch_embedding.weight", "F8_E4M3", "[2,4,1,2,2]", std::string(32, '\1')});
   beside({"blocks.0.norm3.weight", "F8_E4M3", "[8]", std::string(8, '\1')});
   beside({"blocks.0.self_attn.k.weight", "BF16", "[2,2]", std::string(8, '\1')});
-  // Another part, which has no scale at all.
+  // The file beside it is another part, which has no scale at all.
   beside(fp8("model.diffusion_model.blocks.0.self_attn.k.weight"));
 }
 
@@ -96,7 +96,7 @@ TEST(LostScales, ScalesOfBlocksAreCheckedAsTheyAreUsed) {
   expect_error(ErrorCode::corrupt, "block 1 of row 1", [&] { entry.derived->stored(2, 32); });
   const std::string format = R"({"format":"mxfp8"})";
   std::string tiles(512, '\x7f');
-  tiles[16] = '\xff';  // row 1, its only block
+  tiles[16] = '\xff';  // this is the only block of row 1
   const auto mx = read({fp8("a.weight"),
                         {"a.weight_scale", "F8_E8M0", "[128,4]", tiles},
                         {"a.comfy_quant", "U8", fmt::format("[{}]", format.size()), format}});

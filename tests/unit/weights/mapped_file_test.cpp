@@ -1,5 +1,5 @@
-// Mapped files: bytes in one are copied by reading the file, whoever owns the mapping by now; if the file has
-// become shorter, that is an error, not a signal.
+// Tests mapped files: bytes in one are copied by reading the file, whoever owns the mapping by now; if the
+// file has become shorter, the result is an error, not a signal.
 #include "weights/mapped_file.h"
 
 #include <chrono>
@@ -38,7 +38,8 @@ TEST(MappedFile, CopiesOfItsBytes) {
     }
   }
   std::string got(kBytes, 'x');
-  copy_from_file(got.data(), bytes.data(), kBytes);  // not in a file, even where one was mapped before
+  copy_from_file(got.data(), bytes.data(), kBytes);  // the bytes are not in a file, even if one was mapped
+                                                     // there before
   EXPECT_EQ(got, bytes);
 }
 

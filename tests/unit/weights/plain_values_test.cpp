@@ -1,4 +1,4 @@
-// Dtypes that no model computes with: float64 is narrowed once. Whole numbers in place of a weight, and
+// Tests dtypes that no model computes with: float64 is narrowed once. Whole numbers in place of a weight, and
 // dtypes that are not supported, are errors only for code that asks for these tensors.
 #include "weights/plain_values.h"
 

@@ -1,5 +1,5 @@
-// Quantised weights compared with the values that torch and comfy-kitchen make from them
-// (tests/golden/weights/make_quantized.py), and every way in which scales may not fit.
+// Quantised weights are compared with the values that torch and comfy-kitchen make from them
+// (tests/golden/weights/make_quantized.py). Further tests cover every way in which scales may not fit.
 #include <cmath>
 
 #include "support.h"
@@ -22,8 +22,8 @@ std::vector<float> decoded(const TensorSource::Entry& entry, int64_t first, int6
   return out;
 }
 
-// All weights of a golden file have, to the bit, the reference's values; the tensors that described them are
-// gone.
+// Expects all weights of a golden file to have the reference's values, to the bit, and the tensors that
+// described them to be gone.
 void expect_values(const std::string& name, size_t left) {
   const auto stored = open_safetensors(golden("quantized_" + name + ".safetensors"));
   const auto want = open_safetensors(golden("quantized_" + name + "_values.safetensors"));
@@ -77,8 +77,8 @@ TEST(Quantized, ScalesSurviveRenaming) {
 }
 
 TEST(Quantized, AllFourBitsAndScalesOfPowersOfTwo) {
-  // The tiles of scales, by the layout's own description: 128 rows of 4 columns, with rows that are 32 apart
-  // next to one another.
+  // The tiles of scales follow the layout's own description: 128 rows of 4 columns, in which rows that are 32
+  // apart lie next to one another.
   EXPECT_EQ(tiled_place(0, 0, 5), 0);
   EXPECT_EQ(tiled_place(1, 0, 5), 16);
   EXPECT_EQ(tiled_place(32, 0, 5), 4);
@@ -87,7 +87,7 @@ TEST(Quantized, AllFourBitsAndScalesOfPowersOfTwo) {
   EXPECT_EQ(tiled_bytes(136, 5), 256 * 8);
 }
 
-// One quantised layer as a file, for changes.
+// One quantised layer as a file that a test can change.
 struct Layer {
   std::map<std::string, std::string> header = {
       {"a.weight", R"("dtype":"F8_E4M3","shape":[2,32])"},
@@ -125,7 +125,7 @@ struct Layer {
 };
 
 struct Hostile {
-  std::map<std::string, std::string> change;  // "": removed
+  std::map<std::string, std::string> change;  // an entry with "" is removed
   ErrorCode code;
   std::vector<std::string> says;
 };
@@ -224,8 +224,8 @@ TEST(Quantized, MetadataIsChecked) {
   EXPECT_EQ(layer.open(folder)->find("a.weight")->derived, nullptr);
 }
 
-// Each part of a model, even if one matrix is three, gets the float32 values that codes and scale stand for,
-// which bfloat16 cannot hold.
+// Each part of a model gets the float32 values that codes and scale stand for, which bfloat16 cannot hold,
+// even if one matrix becomes three.
 TEST(Quantized, EveryPartGetsFloat32Values) {
   const TempFolder folder;
   std::vector<uint8_t> codes(24);

@@ -1,4 +1,4 @@
-// Every name of the published models, mapped from the original's names. The lists of pairs come from
+// Every name of the published models is mapped from the original's name. The lists of pairs come from
 // diffusers' converters and models and from transformers (tests/golden/weights/make.py).
 #include "weights/names/rename.h"
 
@@ -27,7 +27,8 @@ std::shared_ptr<TensorSource> source_of(const std::vector<std::string>& names) {
   return std::make_shared<TensorSource>(std::move(entries), std::vector<std::shared_ptr<const MappedFile>>{});
 }
 
-// Each original name must map to its published one, and each published one to itself, also with `prefix`.
+// Expects each original name to map to its published one, and each published one to itself, also with
+// `prefix`.
 void check_all(const std::string& file, size_t count, RenameMap map,
                NamedSource (*whole)(const std::shared_ptr<TensorSource>&), const std::string& prefix) {
   auto list = pairs(file);
@@ -73,7 +74,7 @@ TEST(Rename, UnknownNamesStay) {
     EXPECT_EQ(vae21_from_original(name), name);
     EXPECT_EQ(vae22_from_original(name), name);
   }
-  // A residual where the upsampler should be, and the other way round.
+  // In these names a residual is where the upsampler should be, or the other way round.
   for (const auto* name :
        {"decoder.upsamples.3.residual.0.gamma", "decoder.upsamples.0.time_conv.weight", "decoder.upsamples.0",
         "encoder.downsamples..residual.0.gamma", "decoder.middle.3.residual.0.gamma"})

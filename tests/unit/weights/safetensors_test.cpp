@@ -1,4 +1,5 @@
-// Reader and writer compared with files of the reference library, and every way in which a file can lie.
+// Reader and writer are compared with files of the reference library; further tests cover every way in which
+// a file can lie.
 #include "weights/safetensors.h"
 
 #include <sys/resource.h>
@@ -22,7 +23,8 @@ void refuses(const std::string& header, const std::string& data, const std::stri
   expect_error(ErrorCode::corrupt, "bad.safetensors", [&] { open_safetensors(path); });
 }
 
-// A file with one F32 tensor "a" with the given texts for shape and offsets, over 8 bytes of data.
+// Expects an error for a file with one F32 tensor "a", with the given texts for shape and offsets, over 8
+// bytes of data.
 void refuses_tensor(const std::string& shape, const std::string& offsets, const std::string& reason) {
   refuses(R"({"a":{"dtype":"F32","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}",
           std::string(8, 'x'), reason);
@@ -223,7 +225,7 @@ TEST(Safetensors, EmptyFilesFoldersAndPointers) {
   expect_error(ErrorCode::io, "regular file", [&] { open_safetensors(folder.path()); });
   const auto fifo = folder / "pipe.safetensors";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
-  expect_error(ErrorCode::io, "regular file", [&] { open_weights(fifo); });  // it must not hang, either
+  expect_error(ErrorCode::io, "regular file", [&] { open_weights(fifo); });  // must not hang, either
 }
 
 TEST(Safetensors, FileWithNoTensorsOpens) {
@@ -245,14 +247,14 @@ TEST(Safetensors, OpensA28GigabyteFileOf1300TensorsInMilliseconds) {
     offset += kBytes;
   }
   const auto path = write_bytes(folder / "large.safetensors", safetensors_bytes(header + "}", ""));
-  fs::resize_file(path, fs::file_size(path) + offset);  // sparse
+  fs::resize_file(path, fs::file_size(path) + offset);  // makes a sparse file
   const std::clock_t start = std::clock();              // processor time: the machine may be busy
   const auto source = open_weights(path);
   const double ms = 1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   RecordProperty("open_ms", std::to_string(ms));
   EXPECT_EQ(source->entries().size(), 1300u);
   EXPECT_GT(source->mapped_bytes(), 28'000'000'000u);
-  // It takes about 2, or 660 under qemu-aarch64; reading the data would take many seconds.
+  // This takes about 2 ms, or 660 under qemu-aarch64; reading the data would take many seconds.
   EXPECT_LT(ms, 2000);
 }
 

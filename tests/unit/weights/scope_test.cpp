@@ -1,4 +1,4 @@
-// Scope: shapes, missing and unused tensors by name, unaligned data.
+// Tests Scope: shapes, missing and unused tensors by name, unaligned data.
 #include "weights/scope.h"
 
 #include "support.h"
@@ -53,7 +53,7 @@ TEST(Scope, LoadComponentListsAllMissing) {
       s.tensor("f32", {2, 3});
       for (int i = 0; i < count; ++i) {
         const Tensor t = s.sub("gone").tensor(std::to_string(100 + i), {1000, 1000});
-        EXPECT_EQ(t.as<float>()[999999], 0.f);  // constructors may read it
+        EXPECT_EQ(t.as<float>()[999999], 0.f);  // constructors may read the values
       }
       return 7;
     });
@@ -116,7 +116,7 @@ TEST(Scope, KeepOwnsTheMapping) {
   EXPECT_EQ(t.as<float>()[0], ramp(0));
 }
 
-// Row r holds 1000r, 1000r + 1 …
+// A tensor whose row r holds 1000r, 1000r + 1 …
 class Counting final : public DerivedTensor {
  public:
   std::string_view encoding() const override { return "counting"; }
@@ -143,12 +143,12 @@ TEST(Scope, MakesDerivedTensorsOnceAndCountsThem) {
   const int decoded = *counting->decoded;
   EXPECT_EQ(exact.tensor("w", {3, 2, 40}).data, w.data);
   EXPECT_EQ(*counting->decoded, decoded);
-  EXPECT_EQ(exact.copied_bytes(), 1024u);  // 960 bytes, aligned
+  EXPECT_EQ(exact.copied_bytes(), 1024u);  // this is 960 bytes, aligned
 
   const Scope rounded(source(DType::bf16));
   const Tensor low = rounded.tensor("w", {3, -1, 40});
   EXPECT_EQ(low.dtype, DType::bf16);
-  EXPECT_EQ(to_float(low.as<bf16_t>()[2 * 80 + 41]), 2040.f);  // eight bits
+  EXPECT_EQ(to_float(low.as<bf16_t>()[2 * 80 + 41]), 2040.f);  // rounded to bfloat16's eight bits
   const std::vector<int64_t> dims = {3, 2, 40};
   EXPECT_EQ(rounded.derived("w", dims), counting);
   EXPECT_EQ(rounded.derived("v", dims), nullptr);
@@ -157,7 +157,8 @@ TEST(Scope, MakesDerivedTensorsOnceAndCountsThem) {
   const int before = *counting->decoded;
   const Scope planned(source(DType::f32), "", Scope::Missing::collect, true);
   EXPECT_EQ(planned.tensor("w", {3, 2, 40}).as<float>()[200], 0.f);
-  EXPECT_EQ(planned.tensor("w", {3, 2, 40}).as<float>()[200], 0.f);  // counted once, even if it is read again
+  EXPECT_EQ(planned.tensor("w", {3, 2, 40}).as<float>()[200], 0.f);  // the tensor is counted once, even if it
+                                                                     // is read again
   EXPECT_EQ(planned.copied_bytes(), 1024u);
   EXPECT_EQ(*counting->decoded, before);
 }

@@ -1,4 +1,5 @@
-// Shared by the weights tests: a temporary folder, golden paths, and "throws this code with this text".
+// Parts that the weights tests share: a temporary folder, golden paths, and the check "throws this code with
+// this text".
 #pragma once
 
 #include <fmt/format.h>
@@ -49,12 +50,13 @@ inline std::string read_bytes(const fs::path& path) {
 
 inline fs::path write_bytes(const fs::path& path, std::string_view bytes) {
   fs::create_directories(path.parent_path());
-  fs::remove(path);  // overwriting in place makes some file systems flush: the fuzz loops would take minutes
+  fs::remove(path);  // overwriting in place makes some file systems flush, and the fuzz loops would take
+                     // minutes
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   return path;
 }
 
-// A safetensors file of `header` and `data`, with a true header length.
+// Returns a safetensors file of `header` and `data`, with a true header length.
 inline std::string safetensors_bytes(const std::string& header, const std::string& data) {
   const uint64_t length = header.size();
   return std::string(reinterpret_cast<const char*>(&length), 8) + header + data;
@@ -62,7 +64,7 @@ inline std::string safetensors_bytes(const std::string& header, const std::strin
 
 // A tensor as a safetensors header states it, for files that no library writes.
 struct RawTensor {
-  std::string name, dtype, shape;  // "F8_E4M3", "[2,32]"
+  std::string name, dtype, shape;  // for example "F8_E4M3", "[2,32]"
   std::string data;
 };
 inline std::string safetensors_bytes(const std::vector<RawTensor>& tensors) {
@@ -113,7 +115,7 @@ inline bool opens_or_refuses(const fs::path& path, std::string_view bytes) {
   }
 }
 
-// Element `i` of a golden ramp: (i - 5) / 4, exact in every float type used.
+// Returns element `i` of a golden ramp: (i - 5) / 4, exact in every float type used.
 inline float ramp(int64_t i) { return static_cast<float>(i - 5) / 4; }
 
 template <class T>

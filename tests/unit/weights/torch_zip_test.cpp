@@ -1,4 +1,4 @@
-// torch checkpoints: files of torch.save, and archives and pickles that lie or try to execute code.
+// Tests torch checkpoints: files of torch.save, and archives and pickles that lie or try to execute code.
 #include "weights/torch/torch_zip.h"
 
 #include "support.h"
@@ -22,7 +22,7 @@ std::string le(uint64_t value, int bytes) {
 }
 std::string pickled_text(const std::string& s) { return std::string(1, 'X') + le(s.size(), 4) + s; }
 
-// A stored zip, made by hand so that each field can lie.
+// An entry of a stored zip, made by hand so that each field can lie.
 struct ZipItem {
   std::string name, data;
   int method = 0;
@@ -44,7 +44,8 @@ std::string zip_bytes(const std::vector<ZipItem>& items) {
          le(directory.size(), 4) + le(at, 4) + le(0, 2);
 }
 
-// {"x": FloatStorage "0" of `count`, at `offset`, of `size` and `stride` (both rank 1)}
+// Returns the pickle of {"x": T} for a tensor T over FloatStorage "0" of `count` values, at `offset`, of
+// `size` and `stride` (both rank 1).
 std::string tensor_pickle(const std::string& offset, const std::string& size, const std::string& stride,
                           const std::string& storage = "FloatStorage") {
   return "\x80\2}" + pickled_text("x") + "ctorch._utils\n_rebuild_tensor_v2\n((" + pickled_text("storage") +
@@ -69,7 +70,7 @@ TEST(TorchZip, ReadsTorchSave) {
     EXPECT_EQ(row->dims, std::vector<int64_t>{3});
     EXPECT_EQ(element<float>(*row, 1), ramp(7));
     EXPECT_EQ(element<float>(*source->find("parameter"), 2), ramp(2));
-    // One storage with two views.
+    // Both tensors are views of one storage.
     EXPECT_EQ(static_cast<const float*>(source->find("tied")->data) + 6, row->data);
   }
 }
@@ -156,7 +157,7 @@ TEST(TorchZip, ZipThatLies) {
                   zip_bytes({{"a/data.pkl", zero_offset}, {"a/data/0", data}, {"a/byteorder", "big"}}),
                   "byteorder");
   std::string many = archive({"a/data.pkl", zero_offset}, {"a/data/0", data});
-  many[many.size() - 12] = many[many.size() - 11] = static_cast<char>(0xff);  // the entry count
+  many[many.size() - 12] = many[many.size() - 11] = static_cast<char>(0xff);  // changes the entry count
   refuses_archive(ErrorCode::corrupt, many, "do not fit");
 }
 
@@ -202,8 +203,8 @@ TEST(Pickle, GlobalsThatRunCodeAreNamed) {
   refuses_pickle(ErrorCode::unsupported, "\x80\2ctorch\nload\n.", "\"torch.load\"");
   refuses_pickle(ErrorCode::unsupported, "\x80\4" + pickled_text("os") + pickled_text("system") + "\x93.",
                  "\"os.system\"");
-  refuses_pickle(ErrorCode::unsupported, "\x80\2(i__main__\nX\n.", "opcode 0x69");  // INST
-  refuses_pickle(ErrorCode::unsupported, "\x80\2\x82\1.", "opcode 0x82");           // EXT1
+  refuses_pickle(ErrorCode::unsupported, "\x80\2(i__main__\nX\n.", "opcode 0x69");  // the opcode INST
+  refuses_pickle(ErrorCode::unsupported, "\x80\2\x82\1.", "opcode 0x82");           // the opcode EXT1
 }
 
 TEST(Pickle, MalformedOnesAreRefusedWithTheirOffset) {
@@ -239,11 +240,11 @@ TEST(Pickle, MalformedOnesAreRefusedWithTheirOffset) {
 }
 
 TEST(Pickle, CyclesAndSharedBombsCostNothing) {
-  // d = {}; d["model"] = d
+  // This is the pickle of d = {}; d["model"] = d.
   const std::string cycle =
       "\x80\2}q" + std::string(1, '\0') + pickled_text("model") + "h" + std::string(1, '\0') + "s.";
   refuses_archive(ErrorCode::unsupported, zip_bytes({{"a/data.pkl", cycle}}), "no tensors");
-  // 200 tuples, each of which holds the previous one twice: 2^200 leaves if they were copied.
+  // There are 200 tuples, each of which holds the previous one twice: 2^200 leaves if they were copied.
   std::string bomb = "\x80\2N";
   for (int i = 0; i < 200; ++i) bomb += "q\1h\1\x86";
   EXPECT_EQ(read_pickle(as_bytes(bomb + "."), "bomb").values.size(), 201u);
