@@ -9,7 +9,7 @@
 namespace tachy::ops {
 
 struct AddNormBackwardArgs {
-  Tensor sum;  // [M, C] f32 or f64 (on a GPU f32, f16 or bf16), rows may be strided:
+  Tensor sum;  // [M, C] f32 or f64 (on a GPU f32, f16 or bf16), rows may be strided;
                // h as the forward pass stored it
   NormKind kind = NormKind::rms;
   Tensor weight;  // optional [C], all of one dtype (parameters and their gradients f32 on a GPU)

@@ -2,7 +2,7 @@
 // in float32, over shares of K if there are few rows; `up` adds the shares in their order and
 // computes y (+)= low · Bᵀ.
 //
-//   no index   low is [M, n·r], its columns are all adapters' one after another
+//   no index   low is [M, n·r]; its columns are those of all adapters, one adapter after another
 //   index      low is [M, r], for each row's own adapter. A block computes for one adapter and exits at once
 //              if no row of the block uses it; it stores only the rows that do. So a value of one adapter
 //              never meets another's rows, and an index outside [0, n) names no adapter and reads nothing.

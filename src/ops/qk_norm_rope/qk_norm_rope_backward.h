@@ -1,4 +1,5 @@
-// Backward of RMSNorm over all channels and rope on each head: the rotation back, then the norm's gradient.
+// Backward of RMSNorm over all channels and rope on each head: it rotates back, then computes the norm's
+// gradient.
 //   s = ropeᵀ(dy),  g = s · weight,  dx = r·(g − n·mean(g·n)),  dweight = Σ over tokens of s·n
 #pragma once
 

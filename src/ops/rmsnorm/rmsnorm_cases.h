@@ -7,7 +7,7 @@
 namespace tachy::ops {
 
 inline void add_rmsnorm_backward_cases(std::vector<OpCase>& cases) {
-  // rows: how many rows of scale (0: no modulation).
+  // `rows` is the number of rows of scale (0: no modulation).
   const auto add = [&](CaseKind kind, int64_t m, int64_t c, bool weight, int64_t pad, int64_t rows = 0) {
     cases.push_back({"rmsnorm_backward",
                      fmt::format("{}x{}{}{}{}", m, c, weight ? "" : "-plain", pad ? "-strided" : "",
@@ -44,8 +44,8 @@ inline void add_rmsnorm_backward_cases(std::vector<OpCase>& cases) {
 
 inline std::vector<OpCase> rmsnorm_cases() {
   std::vector<OpCase> cases;
-  // wide: x is f32 on the GPU, too; rows: how many rows of scale and shift (0: none); own: the weight has the
-  // activations' dtype; twice: rounded before the weight as well.
+  // wide: x is f32 on the GPU, too; rows: the number of rows of scale and shift (0: none); own: the weight
+  // has the activations' dtype; twice: values are rounded before the weight as well.
   const auto add = [&](CaseKind kind, int64_t m, int64_t c, bool weight, int64_t pad, bool wide = false,
                        int64_t rows = 0, bool own = false, bool twice = false) {
     const auto name = fmt::format("{}x{}{}{}{}{}{}{}", m, c, weight ? "" : "-plain", pad ? "-strided" : "",

@@ -1,4 +1,4 @@
-// Backward of rope: the rotation back, (a, b) → (a·cos + b·sin, b·cos − a·sin). The tables are constants.
+// Backward of rope, which rotates back: (a, b) → (a·cos + b·sin, b·cos − a·sin). The tables are constants.
 #pragma once
 
 #include "ops/rope/rope.h"

@@ -20,8 +20,8 @@ std::optional<Refusal> scaled_gemm_why_not_simd(const ScaledGemmArgs& args, cons
 void scaled_gemm_amx(const ScaledGemmArgs& args, Stream& stream);
 void scaled_gemm_vnni(const ScaledGemmArgs& args, Stream& stream);
 void scaled_gemm_simd(const ScaledGemmArgs& args, Stream& stream);
-void scaled_gemm_ref(const ScaledGemmArgs& args, Stream& stream);  // the definition: sums in double
-// In float; its error sets the tolerance.
+void scaled_gemm_ref(const ScaledGemmArgs& args, Stream& stream);  // the definition, with sums in double
+// The definition in float; its error sets the tolerance.
 void scaled_gemm_working(const ScaledGemmArgs& args, Stream& stream);
 std::span<const Impl<ScaledGemmArgs>> scaled_gemm_table();
 
