@@ -1,6 +1,6 @@
 // Uploads from ordinary host memory. They pass through two page-locked halves on a queue of their own, so
 // that reading the file (and widening or narrowing its values) overlaps with the copy to the device. Small
-// ones share a half, and use the compute queue itself, because nothing would overlap. If many are made at
+// uploads share a half, and use the compute queue itself, because nothing would overlap. If many are made at
 // once, the same memory is a ring of small slots: each thread fills one while others are being copied.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The convolution that makes pixels: 3x3x3, 96 channels → 3, one pass over its input.
+// The convolution that makes pixels: 3x3x3, 96 channels → 3, in one pass over its input.
 //
 // As an implicit GEMM it would read each input 27 times for 3 columns of tensor-core work. Here each input
 // frame is multiplied once: G_r[position, (p, q, o)] = Σ_c x[position, c]·W[o, c, r, p, q], 27 columns for

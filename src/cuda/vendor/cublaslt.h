@@ -1,8 +1,8 @@
-// cuBLASLt: y = alpha·x·w, with c added on request, and an epilogue, for row-major matrices, with plans kept
-// by shape in Gpu::cublaslt. The algorithm is the library's first suggestion or, with TACHY_TUNE=gemm, the
-// fastest of its first suggestions. These are measured once per shape on separate buffers when the plan is
-// made (never while a graph is captured), and the choice is kept on disk in the user's cache folder by GPU,
-// driver and library version.
+// cuBLASLt's product y = alpha·x·w for row-major matrices, with c added on request and an epilogue. Plans are
+// kept by shape in Gpu::cublaslt. The algorithm is the library's first suggestion or, with TACHY_TUNE=gemm,
+// the fastest of its first suggestions. These are measured once per shape on separate buffers when the plan
+// is made (never while a graph is captured), and the choice is kept on disk in the user's cache folder by
+// GPU, driver and library version.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ inline constexpr size_t kMatmulWorkspaceBytes = size_t{32} << 20;
 
 struct MatmulPlan {
   virtual ~MatmulPlan() = default;
-  std::string why;  // not empty: the reason why the library has no algorithm for it
+  std::string why;  // if not empty, the reason why the library has no algorithm for the product
   std::string algorithm;
   size_t workspace_bytes = 0;
 };

@@ -6,7 +6,7 @@
 
 namespace tachy::ops {
 
-// Computes on panels (cpu/conv_panels.h); bf16 rounds x and weights, sums are float32.
+// Computes on panels (cpu/conv_panels.h); bf16 rounds x and weights, but sums are float32.
 std::optional<Refusal> upsample_conv2d_why_not_bf16(const UpsampleConv2dArgs& args, const Stream& stream);
 void upsample_conv2d_bf16(const UpsampleConv2dArgs& args, Stream& stream);
 std::optional<Refusal> upsample_conv2d_why_not_f32(const UpsampleConv2dArgs& args, const Stream& stream);
