@@ -27,7 +27,7 @@ class TileKernel {
  public:
   virtual ~TileKernel() = default;
   virtual const std::string& impl() const = 0;  // the library's name of the implementation
-  virtual int64_t scratch_bytes() const = 0;    // per call in flight, 256-byte aligned
+  virtual int64_t scratch_bytes() const = 0;    // for one call in flight; 256-byte aligned
   virtual void run(const float* x, const void* weights, const float* bias, float* y, void* scratch) const = 0;
   // False if the library would run its scalar fallback code.
   bool fast() const { return impl().rfind("ref", 0) != 0 && impl().find(":ref") == std::string::npos; }

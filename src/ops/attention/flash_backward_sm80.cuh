@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(256) prepare_kernel(const BackwardParams p) {
   p.delta[at] = sum;
 }
 
-// c [32 rows, kDim] += a [32 rows, kSteps·16] · b, with b's rows in shared memory at this (transposing) address.
+// c [32 rows, kDim] += a [32 rows, kSteps·16] · b, with b's rows at this (transposing) shared address.
 template <class T, int kDim, int kSteps>
 __device__ void add_products(float (&c)[2][kDim / 8][4], const uint32_t (&a)[kSteps][2][4],
                              uint32_t b_address) {
