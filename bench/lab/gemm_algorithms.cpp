@@ -1,6 +1,7 @@
-// Is cuBLASLt's first suggestion the fastest at Wan's shapes? y [M, N] = x [M, K]·wᵀ + bias, bf16: for each
-// shape it takes the suggestions for three workspace limits (none, 32 and 64 MiB), with M unchanged and
-// padded to whole tiles, with and without the GELU epilogue. Suggestions alternate (the clock drifts under
+// Finds out whether cuBLASLt's first suggestion is the fastest at Wan's shapes, for y [M, N] = x
+// [M, K]·wᵀ + bias in bf16. For each shape it takes the suggestions for three workspace limits (none, 32 and
+// 64 MiB), with M unchanged and padded to whole tiles, with and without the GELU epilogue. Suggestions
+// alternate (the clock drifts under load), and kernels are named.
 // load), and kernels are named.
 //   gemm_algorithms [rounds] [MxNxK …]
 #include <cublasLt.h>

@@ -68,8 +68,8 @@ class Server {
         {"total", end - start}, {"step", median(steps)}, {"decode", end - stamps.back()}, {"frames", frames}};
   }
 
-  // Runs `body` in a measure run, then for real with an arena of that size; returns
-  // the seconds of the latter.
+  // Runs `body` in a measure run, then for real with an arena of the size that it found; returns the seconds
+  // of the second run.
   template <class Body>
   double timed(Compute compute, Body&& body) {
     Arena measure;

@@ -106,7 +106,7 @@ struct Run {
     if (fp8) stream.precision.products = Products::e4m3;
   }
 
-  // Calls body(plan_only) twice: to measure, and then in an arena of that size.
+  // Calls body(plan_only) twice: to measure, and then in an arena of the measured size.
   template <class Body>
   void planned(Body&& body) {
     body(true);
@@ -150,7 +150,7 @@ struct Run {
 
 double gib(size_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
-// "8x64": that many adapters of that rank beside each linear layer of the blocks, all
+// Makes the adapters for "8x64", that is, 8 adapters of rank 64 beside each linear layer of the blocks, all
 // with the same random values.
 std::unique_ptr<nn::AdapterSet> random_adapters(const nn::LinearRegistry& linears, const std::string& which,
                                                 nn::ParamStore& store) {

@@ -24,8 +24,8 @@ inline int split_planes(DType dtype) { return dtype == DType::f32 ? 3 : dtype ==
 // Splits count values into to[plane · plane_step + i], with zeros from count to padded (a multiple of 32).
 void split_row(const float* from, int64_t count, int64_t padded, uint16_t* to, int64_t plane_step);
 
-// Splits values of a float32 panel [k][width] (panels.h) into its blocks of 16 columns, each [planes][depth /
-// 2][16][2].
+// Splits values of a float32 panel [k][width] (panels.h) into its blocks of 16 columns, each of which is
+// [planes][depth / 2][16][2].
 struct SplitPanel {
   const float* from;      // [count][width]
   int64_t count, padded;  // values of K given, and written with zeros at the end (a multiple of 2)

@@ -1,5 +1,6 @@
 // Strided copy with a per-channel affine map, planned as in copy_cpu.cpp: neighbouring axes are merged if
-// both tensors have them as one run. If the unit strides of x and y are along different axes, and both are long, tiles of 32 x 32 are transposed in shared memory. Otherwise there is one thread per value, in the order of
+// both tensors have them as one run. If x and y have stride 1 along different axes, and both axes are long,
+// tiles of 32 x 32 are transposed in shared memory. Otherwise there is one thread per value, in the order of
 // y, or one per pack of values if the rows of both consist of whole packs.
 #include <algorithm>
 
