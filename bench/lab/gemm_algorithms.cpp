@@ -2,7 +2,6 @@
 // [M, K]·wᵀ + bias in bf16. For each shape it takes the suggestions for three workspace limits (none, 32 and
 // 64 MiB), with M unchanged and padded to whole tiles, with and without the GELU epilogue. Suggestions
 // alternate (the clock drifts under load), and kernels are named.
-// load), and kernels are named.
 //   gemm_algorithms [rounds] [MxNxK …]
 #include <cublasLt.h>
 #include <dlfcn.h>

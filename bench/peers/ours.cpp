@@ -1,5 +1,5 @@
 // Our side of bench/peers: reads one job per line on stdin and answers with one JSON line; the
-// jobs are those of reference.py. Models stay loaded between jobs, as on the other side; the times
+// jobs are those of reference.py. Models stay loaded between jobs, as in reference.py; the times
 // cover only the work itself.
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The split of float32 values in Highway, exact on every instruction set, and their products on tiles (amx.h).
+// The split of float32 values in Highway, exact on every instruction set, and products on tiles (amx.h).
 #include "cpu/split_tiles.h"
 
 #include <algorithm>

@@ -31,7 +31,7 @@ class Staging {
   static constexpr size_t kSlotsOfHalf = kHalfBytes / kSlotBytes;
   static constexpr size_t kSmallBytes = size_t{256} << 10;
 
-  // A piece of the page-locked memory; whoever holds the mutex fills it.
+  // A piece of the page-locked memory; the thread that holds the mutex fills it.
   struct Slot {
     std::mutex mutex;
     cudaEvent_t done = nullptr;  // its last copy

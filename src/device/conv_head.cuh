@@ -9,7 +9,7 @@
 //   frame   10 x 18 positions by cp.async; the next one is loaded while this one is multiplied (2 buffers)
 //   warp w  positions 32w … 32w + 31 x 32 columns x 3 frame taps: sums of the three outputs that a frame is
 //           part of stay in registers until the last of their frames; only then they become G, which takes
-//           the frame's place in shared memory (rows past the 180th repeat it: nobody uses their sums)
+//           the frame's place in shared memory (rows past the 180th repeat it; their sums are unused)
 #pragma once
 
 #include "device/conv_sm80.cuh"

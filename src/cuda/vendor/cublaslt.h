@@ -19,7 +19,7 @@ struct MatmulShape {
   int64_t x_row, w_row, y_row, c_row = 0;  // row strides in elements
   DType type;                              // dtype of x and w
   DType out;                               // dtype of y, c and bias: `type` or f32; with scales a 16-bit one
-  bool w_is_nk = true;                     // w [n, k] (a layer's weight); false: [k, n]
+  bool w_is_nk = true;                     // w is [n, k] (a layer's weight), otherwise [k, n]
   // y = gelu_tanh(x·w + bias); if there are no scales, not together with c.
   bool bias = false, gelu = false;
   bool c = false;  // c is added; it may be y

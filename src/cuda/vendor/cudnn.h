@@ -16,7 +16,7 @@ namespace tachy::cuda {
 struct CudnnApi;  // the functions, found at run time
 
 // One backend descriptor. Errors (a wrong attribute, a graph that cuDNN does not support) throw `unsupported`
-// with cuDNN's own words; whoever builds a graph turns that into a reason for refusing.
+// with cuDNN's own words; the code that builds a graph turns them into a reason for refusing.
 class CudnnDescriptor {
  public:
   CudnnDescriptor() = default;

@@ -22,7 +22,7 @@ struct RangeCase {
 
 struct AttentionCase {
   int64_t b, lq, lk, h, d;
-  int64_t masked_every = 0;  // key_bias -inf at every n-th key; 1: all keys; -1: finfo.min everywhere
+  int64_t masked_every = 0;  // key_bias is -inf at every n-th key, or if this is -1 finfo.min everywhere
   bool bias = false, accumulate = false, fused = false;  // fused: q, k, v are slices of one [B, L, 3, H, D]
   bool causal = false, lse = false;
   int64_t offset = 0;  // causal_offset

@@ -11,7 +11,7 @@ namespace tachy::ops::flash {
 // One range of keys.
 struct Range90 {
   int most;
-  const int32_t* there;  // null: all of them are there
+  const int32_t* there;  // how many keys exist; null if all do
   const float* bias;     // [B, most] or null; only the kernels for masks use biases and masks
   int64_t bias_batch;
   int offset, block;
@@ -59,7 +59,7 @@ struct Tile90 {
   // Any step may meet an end, and there may be no step.
   static constexpr bool kPartial = kRanges || kMasks || kLists;
   static constexpr bool kOwnSteps = kMasks || kLists;    // each unit has its own number of steps
-  static constexpr bool kHandsOut = kLists && !kRepair;  // units go to whoever is free (flash_sm90_units.cuh)
+  static constexpr bool kHandsOut = kLists && !kRepair;  // free blocks draw units (flash_sm90_units.cuh)
   static constexpr bool kTracks =
       kRepair || std::is_same_v<T, __half> || ((kRanges || kLists || kBiases) && !kBare);
   static constexpr int kMaps = kRanges || kMasks ? 1 + KeyRanges::kMost : 1;

@@ -64,7 +64,7 @@ inline KeyList key_list(const AttentionArgs& a) {
 
 // Whatever the lists hold, no count or block returned from here is out of range.
 struct Lists {
-  const int32_t *indices = nullptr, *counts = nullptr;  // null: all keys
+  const int32_t *indices = nullptr, *counts = nullptr;  // null for all keys
   Strides is, cs;
   int capacity = 0, last = 0;  // index of the last block of keys
 

@@ -8,7 +8,7 @@
 namespace tachy::ops {
 
 struct Conv3dOptions {
-  int64_t kernel_t = 3, kernel = 3, time_stride = 1, front = -1;  // −1: kernel_t − 1
+  int64_t kernel_t = 3, kernel = 3, time_stride = 1, front = -1;  // −1 means kernel_t − 1
   bool residual = false, alias = false;
   bool apart = false;  // y's frames have others between them
   int norm = 0;        // 1: the norm, without silu, replaces the sums in y; 2: it goes to `normed`

@@ -1,4 +1,4 @@
-// y = x + gate[row] · u, the residual add of a modulated block (gate absent: y = x + u).
+// y = x + gate[row] · u, the residual add of a modulated block. Without gate, y = x + u.
 #pragma once
 
 #include "tensor/stream.h"

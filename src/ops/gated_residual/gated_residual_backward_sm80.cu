@@ -21,7 +21,7 @@ struct Params {
   U* du;
   const float* gate;
   const int32_t* row;
-  float* partial;  // [tables, slots, C], or null: no dgate
+  float* partial;  // [tables, slots, C]; null without dgate
   int64_t dy_stride, u_stride, dx_stride, du_stride, gate_stride, rows, c;
   int packs, slots, tables;
   bool streaming;

@@ -21,7 +21,7 @@ struct GemmCase {
   CaseKind kind;
   int64_t m, n, k;
   GemmOptions with;
-  bool cpu = true;  // false: only for GPUs
+  bool cpu = true;  // false for GPUs only
 };
 
 inline Tensor gemm_case_rows(CaseMemory& memory, const GemmCase& c, int64_t columns) {

@@ -84,7 +84,7 @@ __device__ inline void load_low(const Params& p, int64_t m, int column, bool pre
     }
   }
 }
-// The same, scaled; low belongs to `block_adapter` if there is an index.
+// Loads them scaled; low belongs to `block_adapter` if there is an index.
 __device__ inline void load_scaled_low(const Params& p, int64_t m, int column, bool present,
                                        int block_adapter, float (&v)[4]) {
   load_low(p, m, column, present, v);

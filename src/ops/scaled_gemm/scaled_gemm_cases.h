@@ -11,7 +11,7 @@ struct ScaledGemmCase {
   int64_t m, n, k;
   bool bias = false, addend = false, strided = false, alias = false;
   Activation act = Activation::none;
-  bool cpu = true;      // false: only for GPUs
+  bool cpu = true;      // false for GPUs only
   bool packed = false;  // only for CPUs and int8
 };
 
