@@ -127,7 +127,7 @@ struct Lab {
           }
         }
       }
-    // Does the first suggestion also run without the few bytes of workspace that it asks for?
+    // Finds out whether the first suggestion also runs without the few bytes of workspace that it asks for.
     for (size_t i = 0, count = all.size(); i < count; ++i)
       if (all[i].rank == 0 && all[i].limit == size_t{32} << 20 && all[i].workspace > 0) {
         Candidate bare = all[i];

@@ -1,8 +1,8 @@
 // Weights of convolutions, packed for the code that multiplies them on this CPU:
 //
-//   onednn   float32 if oneDNN has kernels for it (x86): the library's format (conv_tiles.h)
-//   f32      float32 if it has only plain loops (Debian's build of it for 64-bit Arm): panels (conv_panels.h)
-//   bf16     if bf16 is asked for and the CPU multiplies it: panels
+//   onednn   the library's format (conv_tiles.h), for float32 if oneDNN has kernels for it (x86)
+//   f32      panels (conv_panels.h), for float32 if it has only plain loops (Debian's build for 64-bit Arm)
+//   bf16     panels, if bf16 is asked for and the CPU multiplies it
 //
 // TACHY_CONV=panels or onednn chooses between the first two.
 #pragma once

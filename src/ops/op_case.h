@@ -131,7 +131,7 @@ struct OpCase {
   double gpu_factor = 1;  // raises the tolerance on a GPU; a case that sets it says why
 };
 
-// For the end of a list: marks every case as one that can be made on a GPU.
+// Marks every case of a list as one that can be made on a GPU.
 inline std::vector<OpCase> on_gpu(std::vector<OpCase> cases) {
   for (OpCase& c : cases) c.gpu = true;
   return cases;

@@ -37,7 +37,8 @@ HWY_INLINE auto round_bits(D d, hn::Vec<D> value) {
   return hn::Add(bits, hn::Add(hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1)), hn::Set(du, 0x7fff)));
 }
 
-// Packs V of a block as panels [keys/2][32 channels][2], where each word holds a pair of keys. NaN must survive, so this takes cpu::narrow_bf16.
+// Packs V of a block as panels [keys/2][32 channels][2], where each word holds a pair of keys. NaN must
+// survive, so this takes cpu::narrow_bf16.
 void attention_pack_values(const KeyRange& range, const Bf16Layout& l, int64_t b, int64_t h, int64_t first,
                            int64_t count, uint16_t* packed) {
   const int64_t filled = round_up(count, kWidth);

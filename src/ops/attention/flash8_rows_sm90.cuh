@@ -61,7 +61,7 @@ __device__ __forceinline__ bool bad_rows8(const Head8& about, const Rows8& rows)
 }
 
 // Writes a share's sums as they are, or a unit's divided sums to out, and notes whether the unit must be
-// computed again. For a share this is told by a sum of weights of NaN, which the merging kernel notes.
+// computed again. In that case a share's sum of weights is NaN, which the merging kernel notes.
 __device__ inline void flash8_finish(const Params8& p, const Segment90& s, uint32_t rank, int group,
                                      float (&total)[64], const Rows8& rows) {
   using C = Tile8;

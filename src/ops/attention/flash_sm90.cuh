@@ -2,8 +2,7 @@
 //
 //   block      128 queries of one head: two warpgroups of 64, and a third whose first thread loads
 //   cluster    kCluster blocks with neighbouring queries share k and v: each loads its part of a tile for all
-//   step       kKeys keys: s [64, kKeys] = q·kᵀ in registers, softmax there, o [64, D] += p·v with p there
-//              too
+//   step       kKeys keys: s [64, kKeys] = q·kᵀ and its softmax p stay in registers; o [64, D] += p·v
 //
 //   loader     K0 Q  K1 V0  K2 V1 … Vn       rings of kStages tiles of k and of v, full/empty barriers
 //   warpgroup  s0; then for each step: issue s of this step, issue o += p·v of the step before, let the other

@@ -104,7 +104,7 @@ template <class X, int N>
 __global__ void __launch_bounds__(kThreads) clamp_kernel(X* x, float lo, float hi, int64_t n) {
   const auto clamped = [&](X x) {
     const float v = as_float(x);
-    return from_float<X>(v < lo ? lo : v > hi ? hi : v);  // NaN stays
+    return from_float<X>(v < lo ? lo : v > hi ? hi : v);  // NaN stays NaN
   };
   for_vectors<N>(n, [&](int64_t first, int values) {
     if (values < N) {

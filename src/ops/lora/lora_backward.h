@@ -8,7 +8,7 @@ namespace tachy::ops {
 
 struct LoraBackwardArgs {
   Tensor x;        // [M, K] f32 or f64 (on a GPU f32, f16 or bf16), rows may be strided
-  Tensor a;        // [n, r, K], all of one dtype, outer dims may be strided
+  Tensor a;        // [n, r, K]; all tensors have one dtype; outer dims may be strided
   Tensor b;        // [n, N, r]
   Tensor scales;   // optional [n], 1 by default (on a GPU these and their gradient are f32)
   Tensor index;    // optional [M] i32: each row's adapter, or −1; without it, the sum of all

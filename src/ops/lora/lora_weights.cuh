@@ -13,7 +13,7 @@
 namespace tachy::ops::lora_gpu {
 
 constexpr int kSumRows = 64, kSumColumns = 128;
-constexpr size_t kSumShared = 4 * kTurned;  // 32 KiB: low's high and rest, two tiles of values
+constexpr size_t kSumShared = 4 * kTurned;  // 32 KiB: low as high and rest, and two tiles of values
 
 struct Sums {
   Params low;  // the source of low and of its scales

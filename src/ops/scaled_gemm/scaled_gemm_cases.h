@@ -15,7 +15,7 @@ struct ScaledGemmCase {
   bool packed = false;  // only for CPUs and int8
 };
 
-// Positive, so that sums have the size of an activation.
+// Scales are positive, so that sums have the size of an activation.
 inline Tensor scaled_gemm_case_scales(CaseMemory& memory, int64_t count) {
   const Tensor scales = memory.param({count});
   auto* values = memory.host(scales).as<float>();
