@@ -107,7 +107,7 @@ class Layer {
 
  private:
   double operations() const { return 2.0 * static_cast<double>(m_ * n_ * k_); }
-  // The median, over the rounds, of how many times as fast as `other` `way` was.
+  // The median, over the rounds, of how many times as fast `way` was as `other`.
   static double faster(const Way& way, const Way& other) {
     std::vector<double> ratios;
     for (size_t i = 0; i < way.seconds.size(); ++i) ratios.push_back(other.seconds[i] / way.seconds[i]);

@@ -3,7 +3,7 @@
 // float32 files.
 //
 //   ours_gpu dit FOLDER DTYPE T H W TEXT_ROWS TIMESTEP LATENTS.bin TEXT.bin OUT.bin REPEATS [f32|low|int8|fp8|fp8-int8|fp8-f32|tf32 [SHARE top-k|sliding-tile | adapters COUNTxRANK]]
-//   ours_gpu plan …as for dit (the files need not exist): prints the memory that dit would take, loads nothing
+//   ours_gpu plan …as for dit (files need not exist): prints the memory that dit would take, loads nothing
 //   ours_gpu decode FOLDER DTYPE T H W LATENTS.bin OUT.bin REPEATS [CHUNK [profile]]
 //   ours_gpu encode FOLDER DTYPE T H W VIDEO.bin OUT.bin REPEATS [0 [profile]]
 //

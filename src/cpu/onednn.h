@@ -33,7 +33,7 @@ class TileKernel {
   bool fast() const { return impl().rfind("ref", 0) != 0 && impl().find(":ref") == std::string::npos; }
 };
 
-// Made on first use and kept for the life of the process; thread-safe.
+// Kernels are made on first use and kept for the life of the process. Any thread may call it.
 const TileKernel& conv_kernel(const ConvShape& shape);
 
 // Packs weights [co, ci, kernel_h, kernel_w] f32 (the packed size is a multiple of 256 bytes); unpacking

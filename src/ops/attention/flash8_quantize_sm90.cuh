@@ -3,9 +3,9 @@
 //   sample8     for each head's channels: the mean of k and the largest |v| of about 1,024 tokens spread over
 //               all. A softmax does not change if all keys move by one vector, so the mean of some is as good
 //               as that of all.
-//   turn8       subtracts k's mean, changes signs in q and k, transforms the 128 channels by Hadamard's matrix,
-//               which spreads a channel that stands out over all, and rounds to int8 with a scale per token (q)
-//               or per 128 tokens (k)
+//   turn8       subtracts k's mean, changes signs in q and k, and transforms the 128 channels by Hadamard's
+//               matrix, which spreads a channel that stands out over all; then it rounds to int8 with a scale
+//               per token (q) or per 128 tokens (k)
 //   transpose8  rounds v to e4m3 with a scale per channel, and transposes it, with its keys at key_place
 // Channels beyond the head dim are zeros.
 #pragma once

@@ -112,7 +112,7 @@ __device__ inline void flash8_finish(const Params8& p, const Segment90& s, uint3
 __device__ inline void flash8_compute(const Params8& p, uint32_t q_at, uint32_t k_at, uint32_t v_at,
                                       Barriers8 b, uint32_t rank) {
   using C = Tile8;
-  // Tells the compiler that the number is the same throughout the warp.
+  // Tells the compiler that `group` is the same throughout the warp.
   const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 128), 0) - 1;
   const uint32_t lane = threadIdx.x & 31;
   // v's tiles are one step behind k's, and there are two tiles of q, so their places follow from k's place

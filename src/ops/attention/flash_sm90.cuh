@@ -158,7 +158,7 @@ template <class C>
 __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_t k_at, uint32_t v_at,
                                        Barriers90<C> b, uint32_t rank,
                                        [[maybe_unused]] const Handed90<C>* handed) {
-  // Tells the compiler that the number is the same throughout the warp.
+  // Tells the compiler that `group` is the same throughout the warp.
   const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 128), 0) - 1;
   const uint32_t lane = threadIdx.x & 31;
   device::RingPlace<C::kStages> k_ring, v_ring;

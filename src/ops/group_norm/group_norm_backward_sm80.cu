@@ -66,8 +66,8 @@ struct Channels {
   }
 };
 
-// Roughly the mean of a channel, from its first values, so that the sum of squares is
-// nearly that of the deviations.
+// Estimates the mean of a channel from its first values, so that the sum of squares is nearly that of the
+// deviations.
 template <class T, class Real>
 __device__ float near_mean(const T* x, const Params<Real>& p) {
   const int count = p.positions < 8 ? static_cast<int>(p.positions) : 8;

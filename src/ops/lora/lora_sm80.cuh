@@ -19,7 +19,7 @@ namespace tachy::ops::lora_gpu {
 using namespace device;
 
 constexpr int kDownRows = 128, kUpRows = 64, kUpColumns = 128, kStages = 3, kDepth = 64;
-// Bytes of a turned (transposed) tile: 64 of the inner dimension, 64 columns.
+// Bytes of a turned (transposed) tile of 64 values of the inner dimension by 64 columns.
 constexpr int kTurned = 64 * 128;
 constexpr int kDownStage = (kDownRows + kChunk) * 128;          // bytes
 constexpr size_t kDownShared = kStages * kDownStage;            // 72 KiB
