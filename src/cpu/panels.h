@@ -48,7 +48,7 @@ const char* panels_name(Compute compute);  // "amx-bf16" …
 bool panels_on_tiles();
 inline Compute usable(Compute wanted) { return panels_why_not(wanted) ? Compute::f32 : wanted; }
 
-// These are for one matrix B [k, n], with k already a multiple of the depth step. A matrix takes a multiple
+// The sizes of one matrix B [k, n], with k already a multiple of the depth step. A matrix takes a multiple
 // of 256 bytes.
 int64_t panels_count(int64_t n, Compute compute);
 int64_t panels_bytes(int64_t k, int64_t n, Compute compute);

@@ -1,5 +1,5 @@
-// The numbers that differ from GPU to GPU: from which size on one implementation of an op is faster than
-// another, and how much of a product is kept in the cache. There is one row per family, chosen by
+// The numbers that differ from GPU to GPU, such as the size from which one implementation of an op is faster
+// than another, and how much of a product is kept in the cache. There is one row per family, chosen by
 // compute capability. Whether a kernel can run at all (shared memory, instructions) depends on the GPU
 // itself, not on this table.
 //

@@ -50,7 +50,8 @@ struct MatmulTensors {
 
 class CublasLt : public Gpu::Extra {
  public:
-  // Opened on first use. Without the library it is null, and `why` gives the reason.
+  // The library's state on this GPU, opened on first use. Without the library it is null, and `why` gives the
+  // reason.
   static CublasLt* of(Gpu& gpu, std::string& why);
   ~CublasLt() override;
 

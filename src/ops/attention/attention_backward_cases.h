@@ -40,7 +40,7 @@ inline void add_attention_backward_cases(std::vector<OpCase>& cases) {
              args.dk = memory.output({s.b, s.lk, s.h, s.d}), args.dv = memory.output({s.b, s.lk, s.h, s.d});
            }
            f.out = memory.normal({s.b, s.lq, s.h, s.d});
-           // This is about log Lk, as for scores with variance 1, so that weights stay below 1.
+           // lse is about log Lk, as for scores with variance 1, so that weights stay below 1.
            f.lse = memory.param({s.b, s.h, s.lq}, 0.1f, 0.5f + std::log(static_cast<float>(s.lk)));
            if (s.bias) f.bias = memory.param({s.h, s.lq, s.lk}, 0.5f);
            if (s.masked_every) {

@@ -79,7 +79,7 @@ void check_args(const CausalConv3dArgs& a, const Stream& stream) {
 
 void move(char* to, const char* from, int64_t bytes, Stream& stream) {
   if (stream.gpu) return stream.gpu->copy(to, from, static_cast<size_t>(bytes));
-  // This is in bytes, and large compared with the cost of handing a piece out.
+  // Bytes of a piece, which take long to copy compared with the cost of handing it out.
   constexpr int64_t kPiece = int64_t{1} << 18;
   parallel_ranges(stream, bytes, kPiece, [&](int64_t begin, int64_t end, int) {
     std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));

@@ -242,7 +242,7 @@ void queue_search(const char* op, const Tensor& x, int* bad, Stream& stream) {
 
 }  // namespace
 
-// This is the only op that waits, because its result is needed on the host: it reads one flag once.
+// all_finite is the only op that waits, because its result is needed on the host: it reads one flag once.
 void all_finite_cuda(const AllFiniteArgs& a, Stream& stream) {
   const ArenaScope scope(*stream.arena);
   auto* bad = static_cast<int*>(stream.arena->bytes(sizeof(int)));

@@ -34,7 +34,7 @@ struct SplitPlan {
   int planes;
   bool own;                              // a tile splits its panels itself
   int64_t columns, panels, step, group;  // columns of a panel; panels in all, in a tile, split at once
-  // These are in values. panel_values is for a panel's planes or, if a tile splits its own, for one block of
+  // Distances in values. panel_values is for a panel's planes or, if a tile splits its own, for one block of
   // K.
   int64_t x_stride, x_plane, panel_values;
   int64_t stride;  // stride of a tile's sums

@@ -148,9 +148,9 @@ __global__ void __launch_bounds__(kMostThreads, 1) group_norm_resident_kernel(co
   const int64_t begin = static_cast<int64_t>(block) * p.slab, left = p.positions - begin;
   const int length = static_cast<int>(left < 0 ? 0 : left < p.slab ? left : p.slab);
   const int count = row < length ? (length - row - 1) / p.rows + 1 : 0;
-  // It is the same for all threads, although a thread's last pack may be absent.
+  // `most` is the same for all threads, although a thread's last pack may be absent.
   const int most = (length + p.rows - 1) / p.rows;
-  // These are whole groups of the ring, so that a group never wraps around.
+  // The parts are whole groups of the ring, so that a group never wraps around.
   const int held_at = (max(0, most - kHeld) + kGroup - 1) / kGroup * kGroup, again = max(0, held_at - p.room);
   const int64_t first = sample * p.positions * p.c, mine = first + (begin + row) * p.c + pack * N;
   const int64_t apart = static_cast<int64_t>(p.rows) * p.c;

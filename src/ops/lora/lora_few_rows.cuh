@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(256) lora_few_up_sm80(const Params p, const bo
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int adapter = static_cast<int>(blockIdx.y), block_columns = static_cast<int>(blockDim.x);
   const int first = static_cast<int>(blockIdx.x) * block_columns, o0 = first + warp * kFewColumns;
-  // This reads inputs only, and these are complete: `down` had waited for all earlier work
+  // list_rows reads only inputs, which are complete: `down` had waited for all earlier work
   // when this kernel was started.
   list_rows(p, adapter, rows);
   if (!p.accumulate && adapter == 0)

@@ -94,8 +94,8 @@ __device__ inline void load_scaled_low(const Params& p, int64_t m, int column, b
     if (column + i < p.width) v[i] *= p.low_scales[p.adapter_of(column + i, block_adapter)];
 }
 
-// The launches' shapes depend only on the call's shape and the GPU. `tile` is the number of rows of a block,
-// the same in both.
+// The launches' shapes depend only on the call's shape and the GPU. `down_tile` and `up_tile` are the rows of
+// a block of each kernel.
 inline Params make_params(const LoraArgs& a, const Stream& stream, int down_tile, int up_tile,
                           int up_columns) {
   Params p{};

@@ -38,7 +38,7 @@ inline constexpr double kSlope = 7.787, kOffset = 16.0 / 116.0;
 // Pixels in one of the CPU's tiles: a multiple of any vector's lanes.
 inline constexpr int64_t kTilePixels = 1024;
 
-// c' = (c − mean)·factor + target, and how much of it is used.
+// c' = (c − mean)·factor + target; `strength` says how much of it is used.
 struct Map {
   double mean[3], factor[3], target[3], strength;
 };

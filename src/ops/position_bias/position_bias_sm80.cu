@@ -10,7 +10,7 @@ constexpr int kQueries = 16;
 
 __global__ void __launch_bounds__(256)
     position_bias_kernel(const float* table, const int32_t* bucket, float* y, int heads, int length) {
-  // It holds the values from distance 1 − L − first … on, and only those that this block reads.
+  // `window` holds the values from distance 1 − L − first … on, and only those that this block reads.
   extern __shared__ float window[];
   const int head = blockIdx.y, first = blockIdx.x * kQueries;
   const int queries = min(kQueries, length - first), base = length - first - queries,

@@ -13,7 +13,7 @@ void scaled_gemm_sm80(const ScaledGemmArgs& args,
                       Stream& stream);  // mma.sync: int8 from sm_75 on, e4m3 from sm_89 on
 std::optional<Refusal> scaled_gemm_why_not_plain_sm80(const ScaledGemmArgs& args, const Stream& stream);
 void scaled_gemm_plain_sm80(const ScaledGemmArgs& args, Stream& stream);  // any rows
-// int8 on CPUs (scaled_gemm_int8.h): tiles of AMX, AVX-512 VNNI, and pairs of 16 bits.
+// For int8 on CPUs (scaled_gemm_int8.h), by tiles of AMX, by AVX-512 VNNI, and by pairs of 16 bits.
 std::optional<Refusal> scaled_gemm_why_not_amx(const ScaledGemmArgs& args, const Stream& stream);
 std::optional<Refusal> scaled_gemm_why_not_vnni(const ScaledGemmArgs& args, const Stream& stream);
 std::optional<Refusal> scaled_gemm_why_not_simd(const ScaledGemmArgs& args, const Stream& stream);
