@@ -139,7 +139,7 @@ int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 15;
   const std::string only = argc > 2 ? argv[2] : "";
   ThreadPool pool(1);
-  // The layers are those of Wan 1.3B at one frame of 480p, and of the shipped model at 576 tokens, with guidance.
+  // Layers of Wan 1.3B at one frame of 480p, and of the shipped model at 576 tokens, with guidance.
   Layer(1560, 1536, 1536, ops::Activation::none).measure(rounds, only, pool);
   Layer(1560, 8960, 1536, ops::Activation::gelu_tanh).measure(rounds, only, pool);
   Layer(1560, 1536, 8960, ops::Activation::none).measure(rounds, only, pool);

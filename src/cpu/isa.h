@@ -9,8 +9,8 @@
 
 namespace tachy::cpu {
 
-// Throws an error if TACHY_ISA has no valid value, or if this CPU lacks what the kernels are compiled for. Every
-// op calls it before it runs.
+// Throws an error if TACHY_ISA has no valid value, or if this CPU lacks what the kernels are compiled for.
+// Every op calls it before it runs.
 Isa isa();
 
 // Lowers the limit. Call it before the first op of the process.

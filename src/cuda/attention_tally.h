@@ -1,5 +1,5 @@
-// How often attention in 8 bits had to fall back on bf16, counted on the GPU by the kernels themselves, so that a replayed
-// graph counts, too (ops/attention/flash8_sm90.cuh).
+// How often attention in 8 bits had to fall back on bf16. The kernels themselves count it on the GPU, so that
+// a replayed graph counts, too (ops/attention/flash8_sm90.cuh).
 #pragma once
 
 #include "cuda/gpu.h"

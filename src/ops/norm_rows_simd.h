@@ -47,7 +47,8 @@ struct NormRows {
   const Tensor& y;
 };
 
-// y = (x − mean) / sqrt(mean((x − mean)²) + eps) [· weight] [+ bias] [· (1 + scale[row]) + shift[row]]; the mean is 0 unless kMean.
+// y = (x − mean) / sqrt(mean((x − mean)²) + eps) [· weight] [+ bias] [· (1 + scale[row]) + shift[row]]
+// The mean is 0 unless kMean.
 template <bool kMean>
 HWY_INLINE void norm_rows(const NormRows& a, int64_t begin, int64_t end) {
   namespace hn = hwy::HWY_NAMESPACE;
