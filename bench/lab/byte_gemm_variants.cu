@@ -28,7 +28,8 @@ __device__ __host__ inline uint32_t hashed(uint64_t i, uint32_t seed) {
   x ^= x >> 30, x *= 0xbf58476d1ce4e5b9ull, x ^= x >> 27, x *= 0x94d049bb133111ebull, x ^= x >> 31;
   return static_cast<uint32_t>(x);
 }
-// int8: a bell of width 40, as a row rounded by its largest value has. e4m3: no NaN.
+// For int8 the codes are a bell of width 40, like a row that is rounded by its largest value; for e4m3 none
+// is NaN.
 __device__ __host__ inline uint8_t code(uint64_t i, uint32_t seed, bool floats) {
   const uint32_t h = hashed(i, seed);
   if (floats) {
@@ -101,7 +102,8 @@ static void drop(Data& d) {
     cudaFree(p);
 }
 
-// The largest distance of sampled values from the definition, over half a unit of bf16 (int8: at most 1).
+// The largest distance of sampled values from the definition, divided by half a unit of bf16 (for int8 at
+// most 1).
 static double verify(const Data& d) {
   std::vector<T> y(size_t(d.s.m) * d.s.n);
   must(cudaMemcpy(y.data(), d.y, y.size() * 2, cudaMemcpyDeviceToHost));
@@ -147,7 +149,7 @@ static void variant(const char* name, Data& d, int group, bool check) {
   const double error = check ? verify(d) : 0;
   std::vector<float> times;
   double spent = 0;
-  // Launches in a row: a single one would count the host's time to launch it.
+  // Makes many launches in a row: a single one would count the host's time to launch it.
   const int launches = std::max<int>(1, static_cast<int>(4e11 / (2.0 * d.s.m * d.s.n * d.s.k)));
   while (times.size() < 5 || (spent < 100 && times.size() < 40)) {
     cudaEventRecord(start);

@@ -1,4 +1,4 @@
-// Times tiles of the convolution by mma.sync and compares what they make with the generic kernel's.
+// Times tiles of the convolution by mma.sync and compares their results with the generic kernel's.
 //   nvcc -std=c++20 -O3 -gencode arch=compute_90a,code=sm_90a --expt-relaxed-constexpr -Isrc -Xptxas -v \
 //        bench/lab/conv_tile_variants.cu -o conv_tile_variants
 // Inputs are hashed numbers; outputs start as NaN.
@@ -15,7 +15,7 @@
 using namespace tachy::device;
 using T = __nv_bfloat16;
 
-static bool once;  // with an argument: each kernel a single time, for a profiler
+static bool once;  // with an argument, runs each kernel a single time, for a profiler
 
 static void must(cudaError_t status) {
   if (status == cudaSuccess) return;

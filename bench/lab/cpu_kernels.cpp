@@ -1,5 +1,5 @@
-// Finds the limits of the CPU's products (x86 with AVX-512): the panel kernels alone, with operands in the
-// second-level cache, and the clock rate that the chip allows after them. One thread each.
+// Finds the limits of the CPU's products (x86 with AVX-512). It runs the panel kernels alone, with operands
+// in the second-level cache, and measures the clock rate that the chip allows after them, on one thread each.
 //   cmake --build build --target lab_cpu_kernels && build/bench/lab/lab_cpu_kernels
 // Each round runs the float32 kernel (96 rows, 4 panels, 1,024 deep) and immediately afterwards a
 // chain of multiplications (whose time shows the clock rate); then the kernel again, and the FMA loop

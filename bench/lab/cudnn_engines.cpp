@@ -1,9 +1,9 @@
-// Finds out which of cuDNN's engines and knobs is the fastest for attention's forward pass: every
+// Finds out which of cuDNN's engines and knobs is the fastest for attention's forward pass. It tries every
 // configuration that its heuristics suggest (modes A, B and fallback), then the knobs of the suggested
 // engines changed one at a time. Each alternates with the first one while it is timed, and its result is
 // compared with the first's.
 //   cudnn_engines HEADS QUERIES KEYS [rounds] [bias]      q, k, v [1, L, H, 128] bf16, random normal
-// bias: row, row16, full: a bias added to the scores, [Lk] in float32 or bf16, or [Lq, Lk] in float32.
+// bias is row, row16 or full: a bias added to the scores, [Lk] in float32 or bf16, or [Lq, Lk] in float32.
 // A knob that the library does not support for this graph fails when its plan is made and is left out.
 #include <cudnn_backend.h>
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-// Does the file keep pace with the frames? Feeds the writer that `generate` uses, and prints how long after
-// the last frame the file is complete.
+// Measures whether the file keeps pace with the frames: it feeds the writer that `generate` uses, and prints
+// how long after the last frame the file is complete.
 //
 //   lab_encode_pace CLIP WIDTH HEIGHT FRAMES MS [film|noise] [speed=NAME …] [threads=N …] [rounds=N]
 //                   [to=FILE.mp4]
@@ -63,7 +63,7 @@ Run run_once(const fs::path& path, const std::vector<RgbFrame>& frames, double m
   return run;
 }
 
-// The words "KEY=VALUE" of the command line, or the default if there are none.
+// The values of the words "KEY=VALUE" on the command line, or the default if there are none.
 std::vector<std::string> values(int argc, char** argv, const std::string& key, const std::string& without) {
   std::vector<std::string> out;
   for (int i = 6; i < argc; ++i)

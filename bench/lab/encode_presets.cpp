@@ -1,5 +1,5 @@
-// Measures what an x264 preset costs and keeps: bytes, SSIM of luma, CPU seconds, for
-// film-like frames and for noise.
+// Measures what an x264 preset costs and keeps, in bytes, SSIM of luma and CPU seconds, for film-like frames
+// and for noise.
 //
 //   lab_encode_presets CLIP WIDTH HEIGHT FRAMES [film|clean|noise] [NAME=PRESET[:KEY=VALUE…] …]
 //

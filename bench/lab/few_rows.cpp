@@ -1,7 +1,7 @@
 // Measures what a float32 linear layer with few rows costs on tiles (gemm:split) and on the float32 units
-// (gemm:f32), with weights packed and mapped. It takes the processor time of one thread, since others use
-// this machine, too. A round runs all ways once; the results are medians of the times, and of split's time
-// divided by f32's within a round.
+// (gemm:f32), with weights packed and mapped. It takes the processor time of one thread, since other work
+// runs on this machine, too. A round runs all ways once; the results are medians of the times, and of split's
+// time divided by f32's within a round.
 //   cmake --build build --target lab_few_rows && build/bench/lab/lab_few_rows [rounds] [most rows]
 #include <fmt/core.h>
 

@@ -1,5 +1,5 @@
-// Times tiles of the Hopper flash attention, and cuDNN's, on data like a model's (rows with a norm of 1 per
-// value, a mean and outlier channels in k), and compares each result with cuDNN's.
+// Times tiles of the Hopper flash attention, and cuDNN's, on data like a model's (with rows whose norm is 1
+// per value, and a mean and outlier channels in k), and compares each result with cuDNN's.
 //   flash90_variants [NAME …]     of the variants below; built on demand (target lab_flash90); medians
 // "listed 30" is block-sparse attention in which every block of queries lists 30 of 100 blocks of keys
 // ("uneven": the blocks are drawn one by one). In "chosen 30" choose_blocks makes the lists, within the
@@ -56,9 +56,9 @@ struct Shape {
 struct Variant {
   const char* name;
   std::function<void(const ops::AttentionArgs&, Stream&)> run;
-  int listed = 0;  // how many of 100 blocks; 0: no lists
+  int listed = 0;  // how many of 100 blocks are listed; 0 means no lists
   bool uneven = false, chosen = false;
-  bool causal = false, any_dim = false;  // for a causal shape; for any head dim
+  bool causal = false, any_dim = false;  // causal is for a causal shape, any_dim for any head dim
 };
 
 template <int kKeys, int kCluster, bool kBare = true>
@@ -77,8 +77,8 @@ void by_eight_bits(const ops::AttentionArgs& a, Stream& s) {
   by_table("flash8_sm90_any", eight, s);
 }
 
-// The same keys as two ranges: a cache, whose length only the device knows, and the last 4,680 tokens (or
-// half of them).
+// Runs attention over the same keys as two ranges: a cache, whose length only the device knows, and the last
+// 4,680 tokens (or half of them).
 void in_ranges(const char* name, const ops::AttentionArgs& a, Stream& s) {
   const int64_t keys = a.k.dims[1], cached = keys > 9360 ? keys - 4680 : keys / 2;
   static Buffer memory(4, s.memory);
@@ -204,7 +204,7 @@ int main(int argc, char** argv) {
       if (argc > 1 &&
           std::none_of(argv + 1, argv + argc, [&](char* n) { return !std::strcmp(n, variant.name); }))
         continue;
-      if (variant.chosen && !self) continue;  // its own block is one of all
+      if (variant.chosen && !self) continue;  // choose_blocks needs queries and keys of the same tokens
       if (variant.causal != shape.causal || (shape.d != 128 && !variant.any_dim && !variant.causal)) continue;
       try {
         ops::AttentionArgs a = all;

@@ -1,9 +1,9 @@
 // Finds out which 8-bit products cuBLASLt really runs, and how fast: y [M, N] = x [M, K]·wᵀ at Wan's shapes
 // in bf16; in e4m3 with one scale per row of x and per channel of w (outer vectors), with one scale per 128
-// values of x and 128 x 128 of w, and with one scale for each matrix; and in int8 with int32 results. Each
-// also with a bias, GELU, a second addend, fast accumulation on and off. Each product is run, because a
-// refusal may appear only in the call. The error is that of 64 sampled outputs against sums in double of the
-// same 8-bit values.
+// values of x and 128 x 128 of w, and with one scale for each matrix; and in int8 with int32 results. Each is
+// also tried with a bias, GELU, a second addend, and fast accumulation on and off. Each product is run,
+// because a refusal may appear only in the call. The error is that of 64 sampled outputs against sums in
+// double of the same 8-bit values.
 //   fp8_products [rounds] [MxNxK …]
 #include <cublasLt.h>
 #include <dlfcn.h>
@@ -212,8 +212,8 @@ struct Lab {
     std::fflush(stdout);
   }
 
-  // Relative root-mean-square error of sampled outputs of the last call; all scales are 1/1024 (a product's
-  // 2^-20), the bias is 0.
+  // Relative root-mean-square error of sampled outputs of the last call, in which all scales are 1/1024 (a
+  // product's is 2^-20) and the bias is 0.
   double error(int64_t m, int64_t n, int64_t k, const Operands& operands, const Buffer& y) {
     double wrong = 0, size = 0;
     std::mt19937 sample(3);

@@ -1,7 +1,7 @@
-// Is cuBLASLt's first suggestion the fastest at Wan's shapes? y [M, N] = x [M, K]·wᵀ + bias, bf16: for each
-// shape it takes the suggestions for three workspace limits (none, 32 and 64 MiB), with M unchanged and
-// padded to whole tiles, with and without the GELU epilogue. Suggestions alternate (the clock drifts under
-// load), and kernels are named.
+// Finds out whether cuBLASLt's first suggestion is the fastest at Wan's shapes, for y [M, N] = x
+// [M, K]·wᵀ + bias in bf16. For each shape it takes the suggestions for three workspace limits (none, 32 and
+// 64 MiB), with M unchanged and padded to whole tiles, with and without the GELU epilogue. Suggestions
+// alternate (the clock drifts under load), and kernels are named.
 //   gemm_algorithms [rounds] [MxNxK …]
 #include <cublasLt.h>
 #include <dlfcn.h>
@@ -127,7 +127,7 @@ struct Lab {
           }
         }
       }
-    // Does the first suggestion also run without the few bytes of workspace that it asks for?
+    // Finds out whether the first suggestion also runs without the few bytes of workspace that it asks for.
     for (size_t i = 0, count = all.size(); i < count; ++i)
       if (all[i].rank == 0 && all[i].limit == size_t{32} << 20 && all[i].workspace > 0) {
         Candidate bare = all[i];

@@ -79,7 +79,7 @@ struct Lab {
     return out;
   }
 
-  // The median µs of one call; errors and reasons are printed.
+  // Returns the median µs of one call; errors and reasons are printed.
   template <class Args>
   void time(const char* op, void (*function)(const Args&, Stream&), const Args& args, const Tensor& out,
             std::initializer_list<const char*> impls, double flops, const std::string& what) {
@@ -172,8 +172,8 @@ struct Lab {
                      s.causal ? " causal" : ""));
   }
 
-  // Self-attention on 32,760 tokens: does it matter how q, k and v lie in memory? The
-  // layouts alternate, under load.
+  // Times self-attention on 32,760 tokens with q, k and v in different layouts in memory. The layouts
+  // alternate, under load.
   void layouts(int64_t heads, int rounds) {
     buffers.clear();
     const int64_t n = 32760, d = 128;
@@ -254,7 +254,7 @@ void run(int argc, char** argv) {
       lab.attention({1, 32760, 32760, 12, 64}, {"cudnn", "flash_sm80"});
       lab.attention({2, 576, 576, 6, 64, true}, {"cudnn", "flash_sm80"});
       lab.attention({.b = 1, .lq = 16384, .lk = 16384, .h = 12, .d = 128, .causal = true}, {"flash_sm80"});
-    } else if (part == "cross") {  // a prompt's keys: collapsed (with a bias), or all 512
+    } else if (part == "cross") {  // a prompt's keys, either collapsed (with a bias) or all 512
       for (const int64_t heads : {12, 40}) {
         for (const int64_t keys : {40, 78, 128, 200})
           lab.attention({.b = 1, .lq = 32760, .lk = keys, .h = heads, .d = 128, .key_bias = true},

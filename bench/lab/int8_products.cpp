@@ -1,9 +1,9 @@
 // Measures what a linear layer costs in int8 (ops/scaled_gemm) compared with float32 and bf16 (ops/gemm),
-// with weights packed, with and without rounding x to codes. It takes the processor time of one thread,
-// since others use this machine, too. Each round runs all ways once; the results are medians of the
-// times, and of the ratios within a round. The first way is the upper limit of int8: products in
-// registers alone (cpu/roofline.h). Its rate is measured in each round, because the speed of a shared
-// core varies by a factor of two.
+// with weights packed, with and without rounding x to codes. It takes the processor time of one thread, since
+// other work runs on this machine, too. Each round runs all ways once; the results are medians of the times,
+// and of the ratios within a round. The first way is the upper limit of int8: products in registers alone
+// (cpu/roofline.h). Its rate is measured in each round, because the speed of a shared core varies by a factor
+// of two.
 //   cmake --build build --target lab_int8_products && build/bench/lab/lab_int8_products [rounds [ways whose name holds this]]
 #include <fmt/core.h>
 
@@ -26,7 +26,7 @@ namespace {
 struct Way {
   std::string name;
   std::function<void(Stream&)> run;
-  std::string yardstick;  // a name, if the others are compared with it
+  std::string yardstick;  // if not empty, the name of the yardstick with which the others are compared
   std::vector<double> seconds{};
 };
 
@@ -107,7 +107,7 @@ class Layer {
 
  private:
   double operations() const { return 2.0 * static_cast<double>(m_ * n_ * k_); }
-  // The median, over the rounds, of how many times as fast it was.
+  // The median, over the rounds, of how many times as fast `way` was as `other`.
   static double faster(const Way& way, const Way& other) {
     std::vector<double> ratios;
     for (size_t i = 0; i < way.seconds.size(); ++i) ratios.push_back(other.seconds[i] / way.seconds[i]);
@@ -139,7 +139,7 @@ int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 15;
   const std::string only = argc > 2 ? argv[2] : "";
   ThreadPool pool(1);
-  // Wan 1.3B at one frame of 480p; the shipped model at 576 tokens, with guidance.
+  // Layers of Wan 1.3B at one frame of 480p, and of the shipped model at 576 tokens, with guidance.
   Layer(1560, 1536, 1536, ops::Activation::none).measure(rounds, only, pool);
   Layer(1560, 8960, 1536, ops::Activation::gelu_tanh).measure(rounds, only, pool);
   Layer(1560, 1536, 8960, ops::Activation::none).measure(rounds, only, pool);

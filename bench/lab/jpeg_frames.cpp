@@ -40,7 +40,7 @@ void measure(const char* name, const std::vector<RgbFrame>& frames, const Encode
              static_cast<double>(bytes) / static_cast<double>(frames.size()) / 1e3);
 }
 
-// FFmpeg's encoder, with its fixed Huffman tables, which is nearest to libjpeg's way.
+// FFmpeg's encoder with its fixed Huffman tables, which is the closest to what libjpeg does.
 class ByFfmpeg {
  public:
   ByFfmpeg(int width, int height) {

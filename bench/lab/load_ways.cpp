@@ -3,11 +3,11 @@
 //   lab_load_ways FOLDER [LAYERS]
 //
 // Writes FOLDER/encoder.safetensors (umT5-xxl's layers in bf16, 0.39 GB each, 24 by default) if it is not
-// there, then prints GB/s of: a copy from page-locked memory (the upper limit); the file read by many
-// threads, into memory alone and through a ring of page-locked slots to the GPU, by pread, through a fresh
-// mapping (a page fault at every first touch) and through one whose pages are populated slice by slice;
-// slices of the mapping page-locked in place; what page-locking and allocating cost; and the engine's own
-// loading of the encoder.
+// there. Then it prints GB/s of these ways: a copy from page-locked memory (the upper limit); the file read
+// by many threads, into memory alone and through a ring of page-locked slots to the GPU, by pread, through a
+// fresh mapping (a page fault at every first touch) and through one whose pages are populated slice by slice;
+// slices of the mapping page-locked in place; page-locking and allocating alone; and the engine's own loading
+// of the encoder.
 #include <cuda_runtime.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -42,7 +42,7 @@ void ok(cudaError_t status, const char* what) {
   check(status == cudaSuccess, ErrorCode::device, "{}: {}", what, cudaGetErrorString(status));
 }
 
-// All tensors point to data of their own; its values do not matter.
+// Writes a file in which all tensors have data of their own; its values do not matter.
 void write_encoder(const std::filesystem::path& path, const Umt5Config& c) {
   nlohmann::ordered_json header;
   uint64_t at = 0;
@@ -125,7 +125,7 @@ void fill(const Lab& lab, Way way, const char* map, char* slot, size_t begin, si
   std::memcpy(slot, map + begin, count);
 }
 
-// GB/s for the whole file, to the device, or, if to_device is false, only into the slots.
+// Returns the GB/s for the whole file, to the device, or, if to_device is false, only into the slots.
 double rate(const Lab& lab, Way way, int threads, size_t slot_bytes, size_t ring_bytes, bool to_device,
             size_t streams = 1) {
   const size_t slots = ring_bytes / slot_bytes;

@@ -1,6 +1,7 @@
-// Measures what the picking rule (ops/impl_table.h) costs per call: nanoseconds of `pick` for the calls that
-// make up a step of the transformer and a frame of the VAE, in a normal run (nobody listens) and in one that
-// is compared with its plan. Tensors are those of a measure run: nothing is computed.
+// Measures what the picking rule (ops/impl_table.h) costs per call, as nanoseconds of `pick` for the calls
+// that make up a step of the transformer and a frame of the VAE: in a normal run, whose picks are not
+// recorded, and in one that is compared with its plan. Tensors are those of a measure run, so nothing is
+// computed.
 //   cmake --build build --target lab_pick_cost && build/bench/lab/lab_pick_cost      the CPU's tables
 //   build/bench/lab/lab_pick_cost cuda                                                a GPU's
 #include <fmt/core.h>
@@ -24,7 +25,7 @@ namespace {
 
 constexpr int kCalls = 1 << 18, kRounds = 9;
 
-// Takes the fastest of some rounds, because others work on this machine, too.
+// Takes the fastest of some rounds, because other work runs on this machine, too.
 template <class Args>
 void time_pick(const char* what, const char* op, std::span<const ops::Impl<Args>> table, const Args& args,
                const Stream& stream) {

@@ -4,12 +4,12 @@
 //   repeat FOLDER [--device cuda] [--reps 20] [--size 832x480] [--frames 33] [--steps 2] [--guidance 5]
 //          [--verify N] [--trace N] [--hashes FILE]
 //
-// Every N-th repetition runs with --verify-upload (weights on the GPU against the files), every N-th with
-// a trace: after each range of the profiler (loading, text, each product and norm of each block) it takes
-// the checksum of everything that lies on the device, by kind. If the latents of a repetition differ, it
-// prints the step after which they did. If two traces differ, it names the first range and kind of memory
-// in which they do, even if the latents are equal. FILE keeps the first hashes, so that processes can be
-// compared with one another.
+// Every N-th repetition runs with --verify-upload (which compares weights on the GPU with the files), every
+// N-th with a trace, which takes the checksum of everything that lies on the device, by kind, after each
+// range of the profiler (loading, text, each product and norm of each block). If the latents of a repetition
+// differ, it prints the step after which they did. If two traces differ, it names the first range and kind of
+// memory in which they do, even if the latents are equal. FILE keeps the first hashes, so that processes can
+// be compared with one another.
 //
 // With TACHY_STRESS=SEED (base/stress.h) copies, fills and queues are delayed at random and fresh memory is
 // filled with a byte that depends on the seed. A trace needs this, because memory that nobody has written yet
@@ -77,7 +77,7 @@ uint64_t hash_of(std::span<const float> values) { return checksum_of(values.data
 
 // The least memory budget at which the run still fits, trying upwards from `share` of the resident run's
 // memory: with less than that, blocks pass through slots, and a stage other than the transformer's may need
-// more. 0: no limit.
+// more. 0 means no limit.
 uint64_t budget_of(const Setup& s, double share) {
   if (share >= 1) return 0;
   const TextToVideo::Options options{.device = s.device};

@@ -3,9 +3,9 @@
 //   lab_round_weights FOLDER [THREADS [ROWS WIDTH]]
 //
 // Writes matrices of ROWS x WIDTH (13824 x 5120 by default) as files of each dtype into FOLDER, and prints
-// the best of three rounds, with the file in the page cache: how many values are rounded per second of a
-// core, and how many GB of the file are read and of codes written per second. For comparison it also reads
-// the file alone.
+// the best of three rounds, with the file in the page cache: how many values a core rounds per second, and
+// how many GB per second are read from the file and written as codes. For comparison it also reads the file
+// alone.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -22,7 +22,7 @@ using namespace tachy;
 
 namespace {
 
-// The seconds of all threads together, so that other work on the machine does not count.
+// The seconds of all threads of this process together, so that other work on the machine does not count.
 double cpu_seconds() {
   timespec at{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &at);

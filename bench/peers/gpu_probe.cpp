@@ -31,8 +31,8 @@ class EventProfiler final : public Profiler {
   }
   void end(uint64_t token) override { mark(ranges_.at(token).stop); }
 
-  // Milliseconds by name, without groups (which hold others); "attention" appears twice
-  // per block: self, then cross.
+  // Milliseconds by name, without groups (which hold others); "attention" appears twice per block, for self-
+  // and then for cross-attention.
   std::map<std::string, double> totals() const {
     std::map<std::string, double> out;
     std::map<std::string, int> seen;
@@ -65,7 +65,7 @@ class EventProfiler final : public Profiler {
   std::vector<Range> ranges_;
 };
 
-// One block's attention and GEMM calls on random tensors with the true shapes.
+// Runs one block's attention and GEMM calls on random tensors with the true shapes.
 class Products {
  public:
   Products(const WanConfig& c, const ForwardShape& s, Stream& stream) : c_(c), gpu_(*stream.gpu) {

@@ -5,7 +5,7 @@
 //   offload FOLDER DTYPE T H W TEXT_ROWS REPEATS STREAMED…
 //
 // FOLDER holds a transformer (its weights may be random); latents and text are seeded noise. For each
-// placement it prints the load rate, the time of a forward pass, eager and as a graph, and that of the copies
+// placement it prints the load rate, the time of a forward pass both eager and as a graph, that of the copies
 // alone, the sum and the longer of both, and the peak in bytes, measured and planned.
 #include <fmt/format.h>
 
@@ -98,7 +98,7 @@ Outcome run(const TransformerFiles& files, const Case& k, int64_t streamed, doub
     download(y, outcome.out.data(), stream);
     outcome.eager = median(eager), outcome.graph = median(graph);
     double copies = 0;
-    if (streamed > 0) {  // the same bytes with nothing in parallel
+    if (streamed > 0) {  // copies the same bytes while nothing else runs
       Buffer slot(block_bytes, gpu.get()), image(block_bytes);
       std::memset(image.data(), 1, image.size());
       streaming->pin(image.data(), image.size());

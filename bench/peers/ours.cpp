@@ -1,5 +1,5 @@
 // Our side of bench/peers: reads one job per line on stdin and answers with one JSON line; the
-// jobs are those of reference.py. Models stay loaded between jobs, as on the other side; the times
+// jobs are those of reference.py. Models stay loaded between jobs, as in reference.py; the times
 // cover only the work itself.
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -68,8 +68,8 @@ class Server {
         {"total", end - start}, {"step", median(steps)}, {"decode", end - stamps.back()}, {"frames", frames}};
   }
 
-  // Runs `body` in a measure run, then for real with an arena of that size; returns
-  // the seconds of the latter.
+  // Runs `body` in a measure run, then for real with an arena of the size that it found; returns the seconds
+  // of the second run.
   template <class Body>
   double timed(Compute compute, Body&& body) {
     Arena measure;

@@ -3,7 +3,7 @@
 // float32 files.
 //
 //   ours_gpu dit FOLDER DTYPE T H W TEXT_ROWS TIMESTEP LATENTS.bin TEXT.bin OUT.bin REPEATS [f32|low|int8|fp8|fp8-int8|fp8-f32|tf32 [SHARE top-k|sliding-tile | adapters COUNTxRANK]]
-//   ours_gpu plan …the same (the files need not exist): the memory that dit would take, nothing loaded
+//   ours_gpu plan …as for dit (files need not exist): prints the memory that dit would take, loads nothing
 //   ours_gpu decode FOLDER DTYPE T H W LATENTS.bin OUT.bin REPEATS [CHUNK [profile]]
 //   ours_gpu encode FOLDER DTYPE T H W VIDEO.bin OUT.bin REPEATS [0 [profile]]
 //
@@ -12,7 +12,7 @@
 // low with self-attention in 8 bits; fp8 is low with the blocks' linear layers in e4m3; fp8-int8 is both;
 // fp8-f32 is fp8 with the residual stream in float32; tf32 (DTYPE f32) has linear layers' products in TF32.
 // With a SHARE of all blocks of keys, self-attention is block-sparse, and OUT.bin differs from the dense one
-// accordingly. adapters: COUNT random low-rank adapters beside every linear layer of the blocks. `profile`
+// accordingly. `adapters` adds COUNT random low-rank adapters to every linear layer of the blocks. `profile`
 // prints where the time goes, waiting for the GPU at both ends of each part: small parts look 10 to 20 µs
 // longer than they are.
 #include <fmt/format.h>
@@ -106,7 +106,7 @@ struct Run {
     if (fp8) stream.precision.products = Products::e4m3;
   }
 
-  // Calls body(plan_only) twice: to measure, and then in an arena of that size.
+  // Calls body(plan_only) twice: to measure, and then in an arena of the measured size.
   template <class Body>
   void planned(Body&& body) {
     body(true);
@@ -150,7 +150,7 @@ struct Run {
 
 double gib(size_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
-// "8x64": that many adapters of that rank beside each linear layer of the blocks, all
+// Makes the adapters for "8x64", that is, 8 adapters of rank 64 beside each linear layer of the blocks, all
 // with the same random values.
 std::unique_ptr<nn::AdapterSet> random_adapters(const nn::LinearRegistry& linears, const std::string& which,
                                                 nn::ParamStore& store) {
@@ -196,7 +196,7 @@ void time_swaps(const nn::LinearRegistry& linears, const std::string& which, Run
     for (int j = 0; j < 5; ++j)
       strengths.push_back(milliseconds([&] { set->set_scales(scales, run.stream); }));
   }
-  swaps.erase(swaps.begin());  // the first one took the memory
+  swaps.erase(swaps.begin());  // the first swap also allocated the memory
   fmt::print("adapters: {:.2f} GiB, swapped in {:.1f} ms, another strength in {:.3f} ms\n", gib(bytes),
              median(swaps), median(strengths));
 }

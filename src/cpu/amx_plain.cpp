@@ -1,4 +1,4 @@
-// The plain replacement of AMX's products (amx.h), with vectors of one row's 16 columns at a time.
+// The plain replacement of AMX's products (amx.h), which takes vectors of one row's 16 columns at a time.
 #include "base/env.h"
 #include "base/os/processors.h"
 #include "cpu/amx.h"
@@ -6,18 +6,18 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/amx_plain.cpp"
 #include <hwy/foreach_target.h>
-// Order matters: highway.h sees the target that foreach_target.h set.
+// The order matters: highway.h sees the target that foreach_target.h set.
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace tachy::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows in flight: two chains each hide a multiply-add's latency.
+// The rows that are computed at once: their two chains each hide a multiply-add's latency.
 inline constexpr int kRowsAtOnce = 4;
 
-// One vector of columns of four rows. `right` is float32: its even places [16][16], and
-// after them its odd ones.
+// Computes one vector of columns of four rows. `right` is float32: its even places [16][16], and after them
+// its odd ones.
 template <class D>
 HWY_INLINE void multiply_columns(D d, float* HWY_RESTRICT sums, const float* HWY_RESTRICT even_left,
                                  const float* HWY_RESTRICT odd_left, const float* HWY_RESTRICT right) {
@@ -92,7 +92,7 @@ HWY_EXPORT(multiply_bytes);
 
 namespace {
 
-// While it lives, subnormal numbers are zeros to this thread, as in AMX: operands and results.
+// While it lives, subnormal operands and results are zeros to this thread, as in AMX.
 #if defined(__x86_64__)
 class WithoutSubnormals {
  public:

@@ -10,7 +10,7 @@ namespace tachy::cpu {
 namespace {
 
 constexpr int64_t kStripeValues = int64_t{8} << 20;
-// Pixels of a tile: its sums for all channels stay in the second-level cache.
+// The pixels of a tile, whose sums for all channels stay in the second-level cache.
 constexpr int64_t kTilePixels = 256;
 
 int64_t segment_depth(int64_t ci, int64_t kernel_w, Compute compute) {
@@ -22,8 +22,8 @@ int64_t value_bytes(Compute compute) { return compute == Compute::bf16 ? 2 : 4; 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
 struct Cut {
-  int64_t out_h, out_w, depth, row;  // row: length of a padded input row, in values
-  int64_t taps, k, phases, block;    // k: depth of the matrix; block: bytes of a phase's weights
+  int64_t out_h, out_w, depth, row;  // row is the length of a padded input row, in values
+  int64_t taps, k, phases, block;    // k is the depth of the matrix; block is the bytes of a phase's weights
   int64_t padded_co, stripe_rows, stripe_inputs, tile_rows;
   int64_t stripe_bytes, tile_bytes;
 
@@ -43,7 +43,7 @@ struct Cut {
     const int64_t fit = kStripeValues / (frames * row * c.stride) - halo / c.stride;
     stripe_rows = std::min(out_h, round_up(std::max<int64_t>(1, fit), tile_rows));
     stripe_inputs = stripe_rows * c.stride + std::max<int64_t>(0, halo);
-    // Rows and depths that tiles read beyond the last one.
+    // Tiles read these rows and depths beyond the last one.
     const int64_t slack = 16 * c.stride * c.ci + depth;
     stripe_bytes = static_cast<int64_t>(
         align_up(static_cast<size_t>((frames * stripe_inputs * row + slack) * value_bytes(c.compute))));
@@ -65,7 +65,7 @@ void place_values(const PanelConv& c, const char* from, int64_t count, char* to)
   }
 }
 
-// Copies padded input row `index` of a frame (0: pad_top rows above the frame).
+// Copies padded input row `index` of a frame; row 0 is pad_top rows above the frame.
 void place_row(const PanelConv& c, const void* frame, int64_t index, char* to) {
   const int64_t size = value_bytes(c.compute), middle = c.w * c.ci;
   const int64_t left = c.pad_left * c.ci * size, right = c.pad_right * c.ci * size, from = index - c.pad_top;

@@ -7,7 +7,7 @@
 namespace tachy::cpu {
 namespace {
 
-// About this many output pixels per band: enough to keep the library's call below 1 % of the work, and few
+// A band has about this many output pixels: enough to keep the library's call below 1 % of the work, and few
 // enough that a band's input, output and weights stay in a core's second-level cache.
 constexpr int64_t kBandPixels = 512;
 
@@ -16,7 +16,7 @@ constexpr int64_t kBandPixels = 512;
 ConvTiles::ConvTiles(const ConvShape& frame) : frame_(frame) {
   const int64_t out_h = frame.out_h();
   int64_t rows = std::max<int64_t>(1, kBandPixels / frame.out_w());
-  // At least two bands per frame, so that one frame keeps two cores busy.
+  // There are at least two bands per frame, so that one frame keeps two cores busy.
   rows = std::min(rows, (out_h + 1) / 2);
   const int64_t count = (out_h + rows - 1) / rows;
   rows = (out_h + count - 1) / count;

@@ -1,8 +1,8 @@
 // Divides a convolution of channels-last frames into bands of output rows, with one kernel call each.
 //
-// A band reads its rows, with their halo, in place (whole rows of a frame are contiguous memory); the first
-// and last bands have the zero padding. The division depends only on the shape, never on the thread count.
-// Packed weights are one block per time tap (or phase), each in the library's format for (Co, Ci, kh, kw).
+// A band reads its rows and their halo in place (whole rows of a frame are contiguous memory); the first and
+// last bands have the zero padding. The division depends only on the shape, never on the thread count. Packed
+// weights are one block per time tap (or phase), each in the library's format for (Co, Ci, kh, kw).
 #pragma once
 
 #include <optional>
@@ -29,15 +29,15 @@ class ConvTiles {
   const Band& band(int64_t index) const { return bands_[static_cast<size_t>(index)]; }
   int64_t max_rows() const { return bands_.front().rows; }
 
-  // Makes the kernels of every band. Call it for each combination before run().
+  // Makes the kernels of every band. Call it for each combination of bias and accumulate before run().
   void prepare(bool bias, bool accumulate);
   int64_t scratch_bytes() const { return scratch_bytes_; }  // for one call in flight
   std::optional<Refusal> why_not() const { return why_not_; }
 
-  // The band's rows of y (+)= conv of the frame; x and y point to whole frames.
+  // Computes the band's rows of y (+)= conv of the frame; x and y point to whole frames.
   void run(int64_t index, const float* frame, const void* weights, const float* bias, bool accumulate,
            float* y, void* scratch) const;
-  // The same with y pointing to the band's first row.
+  // The same, but with y pointing to the band's first row.
   void run_band(int64_t index, const float* frame, const void* weights, const float* bias, bool accumulate,
                 float* y_band, void* scratch) const;
 
@@ -53,7 +53,7 @@ class ConvTiles {
 // blocks, one after the other.
 void pack_conv_parts(const Tensor& weight, int64_t parts, int64_t kernel_h, int64_t kernel_w, void* packed,
                      ThreadPool& pool);
-// The inverse, as the definitions need it: [parts, kh, kw, Ci, Co] f32.
+// The inverse, as the definitions need it, gives [parts, kh, kw, Ci, Co] f32.
 void unpack_conv_parts(const void* packed, int64_t parts, int64_t co, int64_t ci, int64_t kernel_h,
                        int64_t kernel_w, float* plain);
 

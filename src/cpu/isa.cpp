@@ -39,10 +39,10 @@ void apply(Isa limit) {
         isa_name(limit), static_cast<int>(status));
 }
 #else
-void apply(Isa) {}  // there is only the native one
+void apply(Isa) {}  // there is only the native instruction set
 #endif
 
-// A program that was built for the CPU beside it and then taken to a lesser one.
+// Refuses to run a program that was built for the CPU of another machine, if this one has less.
 void check_cpu() {
   check((hwy::SupportedTargets() & HWY_TARGETS) != 0, ErrorCode::unsupported,
         "this program was built for CPUs with {} alone, which this one does not have: {}", compiled_for(),

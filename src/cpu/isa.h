@@ -1,6 +1,6 @@
 // The instruction sets that the kernels of this process may use: everything that the CPU has, or the part
-// that TACHY_ISA (or the op runner's --isa) allows. Highway's and oneDNN's dispatch is limited before main;
-// our own kernels (AMX, AVX-512 BF16) call isa().
+// that TACHY_ISA (or the op runner's --isa) allows. The dispatch of Highway and of oneDNN is limited before
+// main; our own kernels (AMX, AVX-512 BF16) call isa().
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 
 namespace tachy::cpu {
 
-// Throws an error if TACHY_ISA has no valid value, or if this CPU lacks what the kernels are compiled for. Every
-// op calls it before it runs.
+// Throws an error if TACHY_ISA has no valid value, or if this CPU lacks what the kernels are compiled for.
+// Every op calls it before it runs.
 Isa isa();
 
 // Lowers the limit. Call it before the first op of the process.
 void limit_isa(Isa limit);
 
-// The one instruction set that the kernels are compiled for, where the build was told to serve this kind of CPU
-// alone (TACHY_CPU_TARGETS=native); "" where they are compiled for all.
+// The one instruction set that the kernels are compiled for, if the build was told to serve only this kind of
+// CPU (TACHY_CPU_TARGETS=native); "" if they are compiled for all.
 std::string compiled_for();
 
 }  // namespace tachy::cpu

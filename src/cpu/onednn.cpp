@@ -31,7 +31,7 @@ const dnnl::engine& engine() {
 
 dnnl::stream& stream() {
   thread_local dnnl::stream stream = [] {
-    omp_set_num_threads(1);  // calls from outside the pool must not start a team either
+    omp_set_num_threads(1);  // calls from outside the pool must not start a team, either
     return dnnl::stream(engine());
   }();
   return stream;
@@ -146,7 +146,7 @@ class Kernel final : public TileKernel {
   bool has_bias_, reorders_;
 };
 
-// A shared map from a shape to a value that is made on first use.
+// A shared map from a shape to a value that is made at its first use.
 template <class Key, class Value>
 class Cache {
  public:

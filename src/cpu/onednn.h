@@ -27,13 +27,13 @@ class TileKernel {
  public:
   virtual ~TileKernel() = default;
   virtual const std::string& impl() const = 0;  // the library's name of the implementation
-  virtual int64_t scratch_bytes() const = 0;    // per call in flight, 256-byte aligned
+  virtual int64_t scratch_bytes() const = 0;    // for one call in flight; 256-byte aligned
   virtual void run(const float* x, const void* weights, const float* bias, float* y, void* scratch) const = 0;
   // False if the library would run its scalar fallback code.
   bool fast() const { return impl().rfind("ref", 0) != 0 && impl().find(":ref") == std::string::npos; }
 };
 
-// Made on first use and kept for the life of the process; thread-safe.
+// Kernels are made on first use and kept for the life of the process. Any thread may call it.
 const TileKernel& conv_kernel(const ConvShape& shape);
 
 // Packs weights [co, ci, kernel_h, kernel_w] f32 (the packed size is a multiple of 256 bytes); unpacking

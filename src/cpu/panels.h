@@ -25,15 +25,16 @@
 
 namespace tachy::cpu {
 
-// Columns of a whole panel, and the number of which a segment's depth must be a multiple.
+// The number of columns of a whole panel and, below, the number of which a segment's depth must be a
+// multiple.
 int64_t panel_columns(Compute compute);
 inline int64_t panel_depth_step(Compute compute) { return compute == Compute::bf16 ? 32 : 1; }
 inline int64_t panel_depth(int64_t depth, Compute compute) {
   const int64_t step = panel_depth_step(compute);
   return (depth + step - 1) / step * step;
 }
-// Rows of X that may be read, and rows of C that may be written, beyond the last one:
-// up to a multiple of this.
+// Rows of X that may be read, and rows of C that may be written, beyond the last one, up to a multiple of
+// this number.
 inline int64_t panel_row_step(Compute compute) { return compute == Compute::bf16 ? 16 : 1; }
 inline int64_t panel_rows(int64_t rows, Compute compute) {
   const int64_t step = panel_row_step(compute);
@@ -43,12 +44,12 @@ inline int64_t panel_rows(int64_t rows, Compute compute) {
 // Returns nothing, or the reason why this CPU cannot multiply them.
 std::optional<Refusal> panels_why_not(Compute compute);
 const char* panels_name(Compute compute);  // "amx-bf16" …
-// Whether bf16's run on tiles: AMX's, or their plain replacement (amx.h).
+// Whether bf16 panels run on tiles: AMX's, or their plain replacement (amx.h).
 bool panels_on_tiles();
 inline Compute usable(Compute wanted) { return panels_why_not(wanted) ? Compute::f32 : wanted; }
 
-// For one matrix B [k, n], with k already a multiple of the depth step. A matrix
-// takes a multiple of 256 bytes.
+// The sizes of one matrix B [k, n], with k already a multiple of the depth step. A matrix takes a multiple
+// of 256 bytes.
 int64_t panels_count(int64_t n, Compute compute);
 int64_t panels_bytes(int64_t k, int64_t n, Compute compute);
 int64_t panel_width(int64_t n, int64_t panel, Compute compute);  // columns stored, including the padding
@@ -61,7 +62,7 @@ inline int64_t panel_offset(int64_t k, int64_t panel, Compute compute) {
 }
 
 // Packs one panel of `width` columns: `count` rows of weights [count, k_given] from `rows` on (`stride`
-// values apart, any float dtype). Whatever lies beyond count and k_given, up to k, becomes zero.
+// values apart, any float dtype). What lies beyond count and k_given, up to k, becomes zero.
 inline constexpr int64_t kPanelPackScratch = 64 * 80 * 6;
 void pack_panel(const void* rows, DType dtype, int64_t stride, int64_t count, int64_t k_given, int64_t k,
                 int64_t width, Compute compute, void* to, void* scratch);
@@ -75,7 +76,7 @@ struct PanelProduct {
   int64_t x_stride = 0;  // values between rows
   const void* panel = nullptr;
   int64_t width = 0;    // columns of the panel
-  int64_t columns = 0;  // columns needed: the others of C may keep their values; 0: all
+  int64_t columns = 0;  // columns needed, or 0 for all: the other columns of C may keep their values
   // This many panels of that width, panel_step bytes apart, make neighbouring columns of C.
   int64_t panels = 1, panel_step = 0;
   int64_t rows = 0;
@@ -96,7 +97,7 @@ struct PanelFinish {
   const float* bias;
   const float* residual;
   float* y;
-  int64_t y_stride;  // stride of residual, too
+  int64_t y_stride;  // also the stride of residual
   int64_t rows, n;
 };
 void finish_panels(const PanelFinish& f);

@@ -34,7 +34,7 @@ float widen_one(uint16_t bits) {
   return value;
 }
 
-// Calls body(p) for each of the panels separately.
+// Calls body(p) for each panel separately.
 template <class Body>
 void each_panel(PanelProduct p, Body&& body) {
   for (int64_t i = 0; i < p.panels; ++i) {

@@ -1,18 +1,18 @@
-// The float32 tile of panels.h in Highway, and the last step of a product of either kind.
+// The float32 tile of panels.h in Highway, and the last step of products of either kind.
 //
-// With 32 registers a tile is 8 rows by 3 vectors: 24 sums, 3 vectors of B, the value of X as a broadcast. It
-// needs 11 loads for 24 multiply-adds, so two loads and two multiply-adds per cycle are nearly balanced. With
-// 16 registers it is 6 rows by 2. Panels are 48 columns wide on every instruction set; shorter vectors take
-// them in groups.
+// With 32 registers a tile is 8 rows by 3 vectors: 24 sums, 3 vectors of B, and the value of X as a
+// broadcast. It needs 11 loads for 24 multiply-adds, so two loads and two multiply-adds per cycle are nearly
+// balanced. With 16 registers it is 6 rows by 2. Panels are 48 columns wide on every instruction set; shorter
+// vectors take them in groups.
 //
-// Arm multiplies by one value of a register, so four values of a row are one load: 6 rows by 3 vectors are 18
-// sums, 3 vectors of B and 6 of X, with 18 loads for 72 multiply-adds.
+// Arm multiplies by one value of a register, so one load brings four values of a row: 6 rows by 3 vectors are
+// 18 sums, 3 vectors of B and 6 of X, with 18 loads for 72 multiply-adds.
 #include "cpu/panels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/panels_f32.cpp"
 #include <hwy/foreach_target.h>
-// Order matters: highway.h sees the target that foreach_target.h set.
+// The order matters: highway.h sees the target that foreach_target.h set.
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
@@ -30,7 +30,7 @@ inline constexpr int kRows = 6, kVectors = 3;
 inline constexpr int kRows = 8, kVectors = 3;
 #endif
 
-// Rows of the tallest tile with that many vectors.
+// The number of rows of the tallest tile with that many vectors.
 constexpr int tallest(int vectors) {
   if (HWY_ARCH_ARM) return vectors < 3 ? 8 : kRows;
   return vectors == 1 && kRows == 8 ? 16 : kRows;
@@ -54,7 +54,7 @@ HWY_INLINE void multiply_lane(const V4 (&left)[kR], const float* HWY_RESTRICT b,
 }
 #endif
 
-// Columns [column, column + kV · lanes) of rows [row, row + kR).
+// Computes columns [column, column + kV · lanes) of rows [row, row + kR).
 template <int kR, int kV>
 HWY_INLINE void tile(const PanelProduct& p, int64_t row, int64_t column) {
   const hn::ScalableTag<float> d;

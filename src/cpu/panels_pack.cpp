@@ -9,7 +9,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/panels_pack.cpp"
 #include <hwy/foreach_target.h>
-// Order matters: highway.h sees the target that foreach_target.h set.
+// The order matters: highway.h sees the target that foreach_target.h set.
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
@@ -19,8 +19,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tachy::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// to[k·width + j] = from[j·stride + k] for j < count, k < depth, with 4-byte values of any meaning. ahead:
-// distance at which values are prefetched meanwhile; 0: none.
+// to[k·width + j] = from[j·stride + k] for j < count, k < depth, with 4-byte values of any meaning. `ahead`
+// is the distance at which values are prefetched meanwhile; 0 means that none are.
 void transpose_words(const float* from, int64_t stride, int64_t count, int64_t depth, float* to,
                      int64_t width, int64_t ahead) {
   int64_t j = 0;
@@ -80,8 +80,8 @@ HWY_EXPORT(narrow);
 namespace {
 
 constexpr int64_t kColumns = 48, kBf16Columns = 32, kStep = 16;
-// K values of a panel's rows that are widened at a time: with their results they fit
-// into the first-level cache.
+// The number of K values of a panel's rows that are widened at a time: with their results they fit into the
+// first-level cache.
 constexpr int64_t kPackDepth = 64;
 constexpr int64_t kPackStride = kPackDepth + 16;  // rows 256 bytes apart would share a few sets of the cache
 constexpr int64_t kMaxColumns = 64;

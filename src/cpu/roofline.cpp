@@ -87,7 +87,7 @@ double Roofline::seconds(double bytes, double flops, bool bf16) const {
 
 Roofline measure_roofline(ThreadPool& pool) {
   Roofline out{.threads = pool.threads(), .bf16_how = bf16_products(), .int8_how = int8_products()};
-  isa();  // no op asks before this runs
+  isa();  // applies TACHY_ISA, because no op has asked for it yet
   constexpr int kRounds = 100000, kRepeats = 15;
   std::vector<float> sinks(8 * static_cast<size_t>(pool.threads()));
   const double tiles = 8.0 * pool.threads();
@@ -108,7 +108,7 @@ Roofline measure_roofline(ThreadPool& pool) {
   std::memset(from.data(), 1, kLargest), std::memset(to.data(), 2, kLargest);
   for (const size_t bytes : {size_t{512} << 10, size_t{4} << 20, size_t{32} << 20, kLargest}) {
     const size_t piece = bytes / static_cast<size_t>(tiles) / 64 * 64;
-    // Long compared with waking a thread.
+    // All passes together take long compared with waking a thread.
     const int passes = static_cast<int>(std::max<size_t>(1, (size_t{8} << 20) / bytes));
     const double rate =
         best_rate(pool, 9, 2.0 * static_cast<double>(piece) * tiles * passes, [&](int64_t tile) {

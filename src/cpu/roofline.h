@@ -1,4 +1,4 @@
-// Measures the most that this machine can do, within a second: the yardstick of every benchmark.
+// Measures, within a second, the most that this machine can do. Every benchmark is compared with it.
 //
 //   f32    register-only fused multiply-adds, 12 independent sums (Highway, widest instruction set)
 //   bf16   register-only dot products: AMX tiles, else AVX-512 BF16, else nothing

@@ -31,7 +31,7 @@ const Detected& detected() {
   return value;
 }
 
-// `multiply` makes four products of tiles. Returns how many it has made in all.
+// `multiply` makes four products of tiles. Returns the number of all products made.
 template <class Multiply>
 double tile_rounds(int rounds, Multiply&& multiply) {
   HardwareTiles tiles;

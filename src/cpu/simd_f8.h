@@ -69,7 +69,7 @@ HWY_INLINE hn::Vec<D> load_wide(D d, const f16_t* x) {
 }
 
 // The code of v in an 8-bit float with kMantissa bits and smallest normal number 2^kLowest, for |v| up to its
-// largest value; NaN becomes 0x7f. Below 2^kLowest it is rounded by adding a float whose unit is the
+// largest value; NaN becomes 0x7f. A v below 2^kLowest is rounded by adding a float whose unit is the
 // subnormals' step.
 template <int kMantissa, int kLowest, class D, class DI = hn::RebindToSigned<D>>
 HWY_INLINE hn::Vec<DI> narrow_f8(D d, hn::Vec<D> v) {

@@ -22,7 +22,7 @@ namespace tachy::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // min(x, top) and max(x, bottom) that keep NaN. If one operand is NaN, x86's instructions return their second
-// operand, Arm's the number.
+// operand, and Arm's the number.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V at_most(D d, float top, V x) {
   const V limit = hn::Set(d, top);
@@ -60,7 +60,7 @@ HWY_INLINE V exp_parts(D d, V x, V* shifted) {
   return hn::Add(hn::MulAdd(hn::Mul(r, r), q, r), hn::Set(d, 1.0f));
 }
 
-// For the full range: overflows to infinity, underflows gradually.
+// exp for the full range: it overflows to infinity and underflows gradually.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp(D d, V x) {
   const hn::RebindToSigned<D> di;
@@ -74,7 +74,7 @@ HWY_INLINE V exp(D d, V x) {
   return hn::Mul(hn::Mul(p, first), second);
 }
 
-// For x <= 0 (softmax): results below 2^-125 are zero; -inf gives 0.
+// exp for x <= 0 (softmax): results below 2^-125 are zero; -inf gives 0.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp_negative(D d, V x) {
   const hn::RebindToSigned<D> di;

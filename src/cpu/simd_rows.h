@@ -9,7 +9,7 @@
 #define TACHY_CPU_SIMD_ROWS_H_
 #endif
 
-// Order matters: highway.h before its cache control.
+// The order matters: highway.h must come before its cache control.
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
@@ -20,7 +20,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tachy::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Calls body(d, i) for every i that starts a vector of d; the last few with a one-lane d.
+// Calls body(d, i) for every i at which a vector of d starts, and for the last few values with a one-lane d.
 template <class Body>
 HWY_INLINE void for_lanes(int64_t n, Body&& body) {
   const hn::ScalableTag<float> d;
@@ -31,8 +31,8 @@ HWY_INLINE void for_lanes(int64_t n, Body&& body) {
   for (; i < n; ++i) body(one, i);
 }
 
-// Σ term(d, i) for i in [0, n), where term returns a vector;
-// sixteen or more partial sums keep the error small.
+// Σ term(d, i) for i in [0, n), where term returns a vector. Sixteen or more partial sums keep the error
+// small.
 template <class Term>
 HWY_INLINE float sum_lanes(int64_t n, Term&& term) {
   const hn::ScalableTag<float> d;
@@ -100,7 +100,7 @@ class RowWriter {
 };
 
 #if HWY_TARGET != HWY_SCALAR
-// Transposes each block of four rows of 4x4 blocks side by side.
+// Transposes 4x4 blocks that lie side by side in four rows.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE void transpose_in_blocks(D d, V& r0, V& r1, V& r2, V& r3) {
   const hn::Repartition<double, D> dd;
@@ -132,7 +132,7 @@ HWY_INLINE void transpose_4x4(const float* from, int64_t from_stride, float* to,
 #endif
 }
 
-// The same for a square block with as many rows as a vector has lanes: each line of `from` is read once.
+// The same for a square block with as many rows as a vector has lanes, which reads each line of `from` once.
 inline constexpr int64_t kSquare = HWY_TARGET == HWY_SCALAR ? 4 : hn::MaxLanes(hn::ScalableTag<float>());
 HWY_INLINE void transpose_square(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
 #if HWY_TARGET == HWY_SCALAR

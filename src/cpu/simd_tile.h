@@ -57,7 +57,7 @@ HWY_INLINE void multiply_tile(const float* HWY_RESTRICT a, int64_t a_stride, con
   }
 }
 
-// `panels` panels of B, each depth · panel_width() values, side by side in C.
+// Multiplies by `panels` panels of B, each depth · panel_width() values; their columns lie side by side in C.
 template <bool kAdd>
 HWY_INLINE void multiply_panels(const float* a, int64_t a_stride, int64_t rows, const float* b, int64_t depth,
                                 int64_t panels, int64_t panel_stride, float* c, int64_t c_stride) {

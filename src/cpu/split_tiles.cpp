@@ -1,4 +1,4 @@
-// The split of float32 values in Highway, exact on every instruction set; their products on tiles (amx.h).
+// The split of float32 values in Highway, exact on every instruction set, and products on tiles (amx.h).
 #include "cpu/split_tiles.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/split_tiles.cpp"
 #include <hwy/foreach_target.h>
-// Order matters: highway.h sees the target that foreach_target.h set.
+// The order matters: highway.h sees the target that foreach_target.h set.
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tachy::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The bits of a value that one plane takes.
+// The bits of a value that one plane holds.
 template <class D>
 HWY_INLINE auto cut([[maybe_unused]] D d, hn::Vec<D> v) {
   const hn::RebindToUnsigned<D> du;
@@ -55,7 +55,7 @@ HWY_INLINE void pair(D d, hn::Vec<D> even, hn::Vec<D> odd, int64_t plane_step, u
   }
 }
 
-// Goes row by row, so that reads lie together, and prefetches later lines.
+// It goes row by row, so that reads lie together, and prefetches later lines.
 template <int kPlanes>
 void panel_of(const SplitPanel& p) {
   constexpr int64_t kAhead = 2048;  // in bytes
@@ -104,8 +104,9 @@ HWY_EXPORT(add_sums);
 
 namespace {
 
-// The sums of one k block: 32 rows by 32 columns in four tiles. The tiles begin at zero and are added to C in
-// float32: this way the six products of a value are rounded into a short sum, not into the whole one.
+// Computes the sums of one block of K: 32 rows by 32 columns in four tiles. The tiles begin at zero and are
+// added to C in float32: this way the six products of a value are rounded into a short sum, not into the
+// whole one.
 template <bool kTwoRows, bool kTwoColumns, class Tiles>
 inline void split_tile(Tiles& tiles, const SplitProduct& p, const uint16_t* x, const uint16_t* b,
                        float* sums) {

@@ -1,6 +1,6 @@
 // While work is being captured on a queue (by PyTorch, for example), CUDA forbids every thread to allocate or
 // to wait, since such a call might wait for work that is only being recorded. Code whose calls certainly do
-// not (a Gpu that is opened, a board that is made) holds one of these meanwhile.
+// not wait for it (a Gpu that is opened, a board that is made) holds one of these meanwhile.
 #pragma once
 
 #include "cuda/built.h"

@@ -46,7 +46,7 @@ void dispatch_pair(const char* op, DType x, DType y, Body&& body) {
   });
 }
 
-// True if rows of packs of `pack` values can be read whole: pointers must be aligned, and outer strides and
+// True if rows can be read whole in packs of `pack` values: pointers must be aligned, and outer strides and
 // the last dim must be multiples of `pack`. Absent tensors do not matter.
 inline bool fits_packs(int pack, std::initializer_list<const Tensor*> tensors) {
   for (const Tensor* t : tensors) {
@@ -86,7 +86,7 @@ inline bool streams(const Stream& stream, int64_t bytes) {
   return bytes * 2 > static_cast<int64_t>(stream.gpu->info().l2_bytes);
 }
 
-// At most `waves` blocks for each multiprocessor, for kernels that stride over their work.
+// The number of blocks, at most `waves` for each multiprocessor, for kernels that stride over their work.
 inline unsigned persistent_grid(const Stream& stream, int64_t blocks, int waves) {
   const int64_t most = static_cast<int64_t>(stream.gpu->info().multiprocessors) * waves;
   return static_cast<unsigned>(std::clamp<int64_t>(blocks, 1, most));

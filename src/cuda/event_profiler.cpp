@@ -13,11 +13,11 @@
 namespace tachy::cuda {
 namespace {
 
-constexpr size_t kGather = 4096;  // number of open or unread ranges at which those that have passed are read
+constexpr size_t kGather = 4096;  // at this number of open or unread ranges, those that have passed are read
 
 struct Mark {
   cudaEvent_t event = nullptr;
-  double us = -1;  // by the host's clock; set when read
+  double us = -1;  // time on the host's clock; set when read
 };
 
 struct Range {
@@ -41,7 +41,7 @@ struct EventProfiler::State {
   std::shared_ptr<Mark> base;
   size_t gather = kGather;
 
-  // A token of another thread: only the host profiler knows it.
+  // This marks a token of another thread, which only the host profiler knows.
   static constexpr uint64_t kForeign = uint64_t{1} << 63;
 
   State(Gpu& g, Profiler& h, DeviceTimes& t) : gpu(g), host(h), times(t) {
@@ -64,7 +64,8 @@ struct EventProfiler::State {
     m.reset();
   }
 
-  // Null while the stream is captured, or if CUDA has failed: a range also ends while an error passes.
+  // Returns null while the stream is captured, or if CUDA has failed, because a range also ends while an
+  // error passes.
   std::shared_ptr<Mark> mark() {
     const CurrentDevice here(&gpu);
     const auto stream = static_cast<cudaStream_t>(gpu.stream());
@@ -133,7 +134,7 @@ struct EventProfiler::State {
   }
 
   void close(uint64_t token) {
-    // It is among the last ones, because ranges are nested.
+    // The range is among the last ones, because ranges are nested.
     const auto found =
         std::find_if(ranges.rbegin(), ranges.rend(), [&](const auto& r) { return r.first == token; });
     if (found == ranges.rend()) return;

@@ -1,7 +1,7 @@
-// Ranges by the GPU's own clock: a profiler in front of another one. begin() and end() call it (it times the
-// host, that is the queueing) and record an event on the compute stream each; the times between events are
-// those that the GPU spent. Nothing waits: events that have passed are read when many have gathered, the rest
-// by resolve(). Each range is also an NVTX range of the same name, for Nsight Systems.
+// Ranges by the GPU's own clock: a profiler in front of another one. begin() and end() call the other one (it
+// times the host, which only queues the work) and each record an event on the compute stream; the times
+// between events are those that the GPU spent. Nothing waits: events that have passed are read when many have
+// gathered, the rest by resolve(). Each range is also an NVTX range of the same name, for Nsight Systems.
 //
 // Events inside a captured graph have no time of their own. So StepGraph runs a step directly while a stream
 // has a profiler, and work that other code captures is missing from the device's times.

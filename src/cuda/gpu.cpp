@@ -164,7 +164,7 @@ class CudaGpu final : public Gpu, public StreamingMemory {
 #if CUDART_VERSION >= 12080
     int of = info_.index;
     cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
-    // If somebody records work on it, nothing more is checked.
+    // While a caller is recording work on the queue, nothing more is checked.
     if (cudaStreamIsCapturing(stream, &capturing) != cudaSuccess) cudaGetLastError();
     if (capturing == cudaStreamCaptureStatusNone)
       check_cuda(cudaStreamGetDevice(stream, &of), "the queue that was given");

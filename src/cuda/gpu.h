@@ -18,7 +18,7 @@ struct GpuInfo {
   int major = 0, minor = 0;  // compute capability
   int multiprocessors = 0;
   size_t memory_bytes = 0, l2_bytes = 0, shared_bytes = 0;  // shared_bytes: the most that one block can have
-  int driver = 0, runtime = 0;                              // versions in CUDA's numbering: 13000
+  int driver = 0, runtime = 0;                              // versions in CUDA's numbering, such as 13000
   int capability() const { return major * 10 + minor; }
 };
 
@@ -43,17 +43,17 @@ class Gpu : public DeviceMemory {
   bool captures_ = true;
 };
 
-// 90 for 9.0; nothing without a GPU.
+// 90 for capability 9.0; nothing without a GPU.
 inline std::optional<int> capability_of(const Gpu* gpu) {
   return gpu ? std::optional(gpu->info().capability()) : std::nullopt;
 }
 
-// How many GPUs there are. If there are none, `why` (if given) tells the reason: no driver, too old a driver,
-// no device, a build without CUDA.
+// The number of GPUs. If there are none, `why` (if given) tells the reason: no driver, too old a driver, no
+// device, or a build without CUDA.
 int gpu_count(std::string* why = nullptr);
 
-// A queue that somebody else made and keeps, such as PyTorch's current stream: our work is then queued among
-// theirs, in order, and neither side needs to wait for the other.
+// A queue that somebody else made and keeps, such as PyTorch's current stream. Our work is then queued among
+// its owner's, in order, and neither side needs to wait for the other.
 struct OutsideQueue {
   void* stream = nullptr;  // a cudaStream_t of that GPU; null is CUDA's default stream, PyTorch's usual one
 };

@@ -1,5 +1,5 @@
-// The numbers that differ from GPU to GPU: from which size on one implementation of an op is faster than
-// another, and how much of a product is kept in the cache. There is one row per family, chosen by
+// The numbers that differ from GPU to GPU, such as the size from which one implementation of an op is faster
+// than another, and how much of a product is kept in the cache. There is one row per family, chosen by
 // compute capability. Whether a kernel can run at all (shared memory, instructions) depends on the GPU
 // itself, not on this table.
 //
@@ -20,15 +20,15 @@ struct GpuFamily {
   const char* gpus;
   int capability;  // the lowest one of the family: 75, 80, 86, 90, 100
   bool measured;
-  // Attention without a bias: with at least this many keys our kernel (flash_sm90) is used rather than
+  // For attention without a bias: with at least this many keys our kernel (flash_sm90) is used rather than
   // cuDNN's; the second number is for scores that are powers of two.
   int64_t flash_keys, flash_keys_of_powers;
-  // Attention with a bias for each key: with up to this many keys our kernel (few_keys) is
-  // used rather than cuDNN's.
+  // For attention with a bias for each key: with up to this many keys our kernel (few_keys) is used rather
+  // than cuDNN's.
   int64_t few_keys;
-  // Attention as products: bytes of scores that are computed at a time.
+  // For attention as products: bytes of scores that are computed at a time.
   int64_t score_bytes;
-  // A product whose epilogue the library lacks: bytes of float32 sums that are computed at a time.
+  // For a product whose epilogue the library lacks: bytes of float32 sums that are computed at a time.
   int64_t product_bytes;
 };
 

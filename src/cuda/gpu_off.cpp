@@ -1,4 +1,4 @@
-// The GPU of a build without CUDA: there is none.
+// What a build without CUDA has in place of a GPU: there is none.
 #include "base/error.h"
 #include "cuda/capture_leave.h"
 #include "cuda/current_device.h"

@@ -11,8 +11,8 @@ cudaError_t kernel_status();  // kernel_probe.cu
 
 namespace {
 
-// TACHY_CUDA_CAPABILITY=75 makes a newer GPU count as an older one: the same choice of kernels, the same
-// shared memory.
+// TACHY_CUDA_CAPABILITY=75 makes a newer GPU count as an older one, with the same choice of kernels and the
+// same shared memory.
 void pretend(GpuInfo& info) {
   const std::string wanted = env_string("TACHY_CUDA_CAPABILITY", "");
   if (wanted.empty()) return;

@@ -1,4 +1,4 @@
-// Finds the GPUs that there are, and the facts of one.
+// Finds the GPUs of this machine, and the facts of one.
 #pragma once
 
 #include "cuda/gpu.h"

@@ -21,7 +21,7 @@ F* driver_function(const char* name) {
   return reinterpret_cast<F*>(found);
 }
 
-// Kernels of libraries are not functions of this program's runtime: only the driver knows their names.
+// Kernels of libraries are not functions of this program's runtime, so only the driver knows their names.
 std::string kernel_name(cudaGraphNode_t node) {
   static auto* params_of =
       driver_function<CUresult(CUgraphNode, CUDA_KERNEL_NODE_PARAMS*)>("cuGraphKernelNodeGetParams");

@@ -1,4 +1,4 @@
-// Work that is captured once and replayed, with the same kernels on the same addresses, by one launch. Also
+// Work that is captured once and replayed by one launch, with the same kernels on the same addresses; also
 // measures time on the device.
 #pragma once
 
@@ -20,7 +20,7 @@ class Graph {
   virtual std::vector<std::string> names() const = 0;
 };
 
-// Records work without a GPU: a test's device on the host, which replays the calls that it was given.
+// Records work without a GPU. A test's device on the host uses it to replay the calls that it was given.
 class GraphMaker {
  public:
   virtual ~GraphMaker() = default;

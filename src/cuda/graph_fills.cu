@@ -43,7 +43,7 @@ cudaError_t add_edge(cudaGraph_t graph, cudaGraphNode_t from, cudaGraphNode_t to
 }
 #endif
 
-// Asks first for their number, then for the items themselves.
+// Asks first for the number of items, then for the items themselves.
 template <class Ask>
 std::vector<cudaGraphNode_t> all_nodes(const char* what, const Ask& ask) {
   size_t count = 0;

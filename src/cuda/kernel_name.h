@@ -1,4 +1,4 @@
-// A kernel's name for people to read: without namespaces, template arguments and parameters.
+// Makes a kernel's name for people to read, without namespaces, template arguments and parameters.
 #pragma once
 
 #include <cxxabi.h>

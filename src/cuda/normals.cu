@@ -1,9 +1,9 @@
-// MT19937 is a chain: words 0 to 226 of a state follow from the old state, 227 to 453 from these, the rest
-// from those. But of the new words, a thread that renews word t needs only those that it made itself, at t
-// and t + 227. So one block renews a state of 624 words between two barriers, and its threads write their
-// words as uniform numbers. A second kernel turns them into normals, all over the GPU. A draw of 168,960
-// values (a step of Matrix-Game 2) takes 271 states, of about 120 cycles each by the sum of latencies: 19 us
-// in all. The copy from the host, which this replaces, is 676 KB. Neither was timed alone.
+// MT19937 is a chain: words 0 to 226 of a state follow from the old state, 227 to 453 from the first ones,
+// and the rest from the second ones. But of the new words, a thread that renews word t needs only those that
+// it made itself, at t and t + 227. So one block renews a state of 624 words between two barriers, and its
+// threads write their words as uniform numbers. A second kernel turns them into normals, all over the GPU. A
+// draw of 168,960 values (a step of Matrix-Game 2) takes 271 states, of about 120 cycles each by the sum of
+// latencies: 19 us in all. The copy from the host, which this replaces, is 676 KB. Neither was timed alone.
 #include "cuda/current_device.h"
 #include "cuda/normals.h"
 #include "cuda/runtime.h"

@@ -10,8 +10,8 @@
 
 namespace tachy::cuda {
 
-// `also` is another profiler that is called, or null. Throws `unsupported` if the
-// build found no NVTX headers.
+// `also` is another profiler that is called, too, or null. Throws `unsupported` if the build found no NVTX
+// headers.
 std::unique_ptr<Profiler> make_nvtx_profiler(Profiler* also);
 
 }  // namespace tachy::cuda

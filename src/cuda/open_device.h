@@ -1,4 +1,4 @@
-// A device that somebody wishes for, and the device that this machine has for it.
+// A device that somebody asks for, and the device that this machine has for it.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 namespace tachy::cuda {
 
 // The device for a wish: "cpu" or "cuda:N". "auto" means the first GPU that this build can use now, otherwise
-// the CPU; a line on stderr names the GPU, or says why one that is there is not used. "" means the value of
+// the CPU; a line on stderr names the GPU, or says why an existing one is not used. "" means the value of
 // TACHY_DEVICE, otherwise auto. A GPU that the wish names is not opened here: open_device finds out whether
 // it can be. Throws `invalid_argument` for a text that names no device.
 std::string choose_device(const std::string& wish);

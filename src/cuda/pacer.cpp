@@ -25,7 +25,7 @@ void Pacer::mark() {
     }
   };
   collect();
-  // Waiting threads sleep: if there is a need to wait, a piece takes milliseconds.
+  // A waiting thread sleeps, because the piece for which it waits takes milliseconds.
   if (!event(made_))
     check_cuda(cudaEventCreateWithFlags(&event(made_), cudaEventBlockingSync), "cudaEventCreate");
   ahead_[made_ % kEvents] = done_ < made_;
@@ -40,7 +40,7 @@ void Pacer::mark() {
 void Pacer::passed() {
   float& ms = took_[done_ % kEvents];
   ms = 0;
-  // Otherwise the device may have been idle for a while.
+  // If the mark before had passed, the device may have been idle for a while.
   if (ahead_[done_ % kEvents])
     check_cuda(cudaEventElapsedTime(&ms, event(done_ - 1), event(done_)), "cudaEventElapsedTime");
   ++done_;

@@ -31,8 +31,9 @@ class Pacer {
 
   cudaStream_t queue_;
   std::array<cudaEvent_t, kEvents> events_{};  // made on first use
-  std::array<bool, kEvents> ahead_{};          // the mark before had not passed when this one was made
-  std::array<float, kEvents> took_{};          // ms since the mark before; 0: not known
+  std::array<bool, kEvents> ahead_{};          // whether the mark before had not passed when this one was
+                                               // made
+  std::array<float, kEvents> took_{};          // ms since the mark before; 0 if not known
   uint64_t made_ = 0, done_ = 0;               // number of marks made, and of those known to have passed
 };
 

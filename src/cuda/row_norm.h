@@ -1,4 +1,4 @@
-// Launches device/row_norm.cuh: for the .cu files of rmsnorm, layernorm_modulate, add_norm and channel_norm.
+// Launches device/row_norm.cuh for the .cu files of rmsnorm, layernorm_modulate, add_norm and channel_norm.
 #pragma once
 
 #include <bit>
@@ -17,7 +17,7 @@ void launch_row_norm(const char* op, device::RowNormParams<X, U, Y, W> p, bool p
   constexpr bool kLayer = kKind == device::RowNorm::layer;
   constexpr int kValues = device::kPack<X, Y>;
   if (p.rows == 0 || p.c == 0) return;
-  // And the last block's row numbers must be ints, too.
+  // The last block's row numbers must be ints, too.
   constexpr int64_t kMostRows = std::numeric_limits<int>::max() - 512;
   const RowPlan plan =
       packs_fit && p.rows <= kMostRows ? plan_row(p.c / kValues, p.rows, stream, Add ? 5 : 6) : RowPlan{};

@@ -8,7 +8,7 @@ namespace {
 using device::kPack;
 
 struct Plan {
-  int width = 0, chunks = 0, threads = 256;  // chunks 0: too long for registers
+  int width = 0, chunks = 0, threads = 256;  // chunks is 0 if the row is too long for registers
   unsigned blocks = 1;
   int slots() const { return static_cast<int>(blocks) * (threads / width); }
 };
@@ -43,7 +43,7 @@ void with_chunks(int chunks, Body&& body) {
     return body(device::row_norm_backward_kernel<T, kValues, 3, Centred, kAround>);
 }
 
-// float32, in which nobody trains, has one kernel for everything.
+// float32, which is not used for training, has one kernel for everything.
 template <class T, bool Centred, class Body>
 void with_kernel(int chunks, device::Around around, Body&& body) {
   using device::Around;
@@ -60,7 +60,7 @@ void with_kernel(int chunks, device::Around around, Body&& body) {
   }
 }
 
-// As many blocks as run at once, so that none waits for another's rows.
+// There are as many blocks as run at once, so that none waits for another's rows.
 template <class T, bool Centred>
 void fill(const char* op, Plan& plan, device::Around around, int64_t rows, const Stream& stream) {
   with_kernel<T, Centred>(plan.chunks, around, [&](auto* kernel) {
@@ -110,11 +110,11 @@ void row_norm_backward(const char* op, const RowNormBackward& a, Stream& stream)
     // The scratch depends only on the shape, not on alignment, which a measure run does not know.
     Plan plan = p.c % kValues == 0 ? plan_for<T>(p.c / kValues) : Plan{};
     if (plan.chunks) fill<T, Centred>(op, plan, around, p.rows, stream);
-    // Sums are made in the rows' own pass, unless that takes too many of them, or does not make
-    // the ones that are needed.
+    // Sums are made in the rows' own pass, unless that would take too many of them, or does not make the ones
+    // that are needed.
     bool in_rows =
         plan.chunks && (p.tables == 1 || int64_t{plan.slots()} * p.tables <= 4096) && (Centred || !p.with_q);
-    // Sums down the columns: enough blocks to fill the GPU, with at least 16 rows each.
+    // For sums down the columns there are enough blocks to fill the GPU, with at least 16 rows each.
     const int64_t walks = int64_t{stream.gpu->info().multiprocessors} * 16 / blocks_for(p.c, 128) / p.tables;
     const auto splits =
         static_cast<int>(std::clamp<int64_t>(std::min<int64_t>(p.rows / 16, walks), 1, 65535));

@@ -1,5 +1,5 @@
 // The backward pass of every norm over rows on the GPU. rmsnorm, layernorm_modulate, add_norm, channel_norm
-// and qk_norm_rope fill this in (formulas: device/row_norm_backward.cuh).
+// and qk_norm_rope fill in its arguments (device/row_norm_backward.cuh has the formulas).
 #pragma once
 
 #include "tensor/stream.h"

@@ -1,6 +1,6 @@
 // How many threads share a row of packs, and how many packs each of them holds in registers, for launching
-// the row kernels (device/row_norm.cuh, qk_norm_rope). If the row is short, it is a warp or part of one, so
-// that no barrier is needed; if it is long, up to 512 threads.
+// the row kernels (device/row_norm.cuh, qk_norm_rope). A warp or part of one shares a short row, so that no
+// barrier is needed; up to 512 threads share a long one.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace tachy::cuda {
 
 struct RowPlan {
-  int width = 0, chunks = 0;  // chunks 0: too long for registers
+  int width = 0, chunks = 0;  // chunks is 0 if the row is too long for registers
   int threads = 128;          // threads of a block
 };
 

@@ -8,7 +8,7 @@
 
 namespace tachy::cuda {
 
-// With TACHY_STRESS, earlier work reaches the device some time later. May be captured.
+// With TACHY_STRESS, delays the queue's later work on the device. May be captured.
 inline void stress_queue(cudaStream_t queue) {
   if (stress_seed() == 0) return;
   check_cuda(cudaLaunchHostFunc(
@@ -36,12 +36,12 @@ class SideQueue {
   SideQueue& operator=(const SideQueue&) = delete;
 
   cudaStream_t get() const { return queue_; }
-  // Later work on this queue waits for the work that the compute stream holds now.
+  // Makes later work on this queue wait for the work that the compute stream holds now.
   void fork() {
     check_cuda(cudaEventRecord(fork_, compute_), "cudaEventRecord");
     check_cuda(cudaStreamWaitEvent(queue_, fork_, 0), "cudaStreamWaitEvent");
   }
-  // The opposite: later work on the compute stream waits for the work on this queue.
+  // Makes later work on the compute stream wait for the work on this queue.
   void join(const char* what) {
     check_cuda(cudaEventRecord(join_, queue_), what);
     check_cuda(cudaStreamWaitEvent(compute_, join_, 0), what);

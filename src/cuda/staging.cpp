@@ -55,7 +55,7 @@ void Staging::upload_all(std::span<const StreamingMemory::Upload> uploads, Threa
   leave_half();
   for (const cudaEvent_t done : done_) check_cuda(cudaEventSynchronize(done), "upload");
   side_.fork();
-  // However this ends, the halves are free again when the copies queued so far are done.
+  // However the upload ends, the halves are free again when the copies queued so far are done.
   struct Leave {
     Staging& staging;
     ~Leave() {

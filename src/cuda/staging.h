@@ -1,6 +1,6 @@
 // Uploads from ordinary host memory. They pass through two page-locked halves on a queue of their own, so
 // that reading the file (and widening or narrowing its values) overlaps with the copy to the device. Small
-// ones share a half, and use the compute queue itself, because nothing would overlap. If many are made at
+// uploads share a half, and use the compute queue itself, because nothing would overlap. If many are made at
 // once, the same memory is a ring of small slots: each thread fills one while others are being copied.
 #pragma once
 
@@ -31,7 +31,7 @@ class Staging {
   static constexpr size_t kSlotsOfHalf = kHalfBytes / kSlotBytes;
   static constexpr size_t kSmallBytes = size_t{256} << 10;
 
-  // A piece of the page-locked memory; whoever holds the mutex fills it.
+  // A piece of the page-locked memory; the thread that holds the mutex fills it.
   struct Slot {
     std::mutex mutex;
     cudaEvent_t done = nullptr;  // its last copy

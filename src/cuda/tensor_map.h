@@ -12,7 +12,7 @@ namespace tachy::cuda {
 
 inline constexpr int kMaxMapDims = 4;
 
-// Dims have the innermost first, which is contiguous. Values are bf16, f16 or e4m3.
+// The innermost dim, which is contiguous, comes first. Values are bf16, f16 or e4m3.
 struct TensorMapShape {
   int rank;
   int64_t dims[kMaxMapDims];

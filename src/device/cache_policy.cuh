@@ -1,5 +1,5 @@
 // 16-byte loads with a hint to the second-level cache: data that is not read again is evicted first, data
-// that is read again soon is evicted last. From sm_80 on; before, they are plain loads.
+// that is read again soon is evicted last. On GPUs before sm_80 they are plain loads.
 #pragma once
 
 #include "device/mma_sm80.cuh"

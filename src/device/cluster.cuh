@@ -11,7 +11,7 @@ __device__ inline uint32_t cluster_rank() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
   return rank;
 }
-// Waits for all threads of all blocks.
+// Waits for all threads of all blocks of the cluster.
 __device__ inline void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;\n" ::: "memory");
 }
@@ -26,8 +26,8 @@ __device__ inline void barrier_arrive_at(uint32_t barrier, uint32_t rank) {
       "r"(rank)
       : "memory");
 }
-// Like tma_load, to the same place in every block of `mask`; each block's barrier at the
-// same place counts the bytes.
+// Like tma_load, but copies to the same place in every block of `mask`; each block's barrier at the same
+// place counts the bytes.
 __device__ inline void tma_load_all(uint32_t to, const CUtensorMap* map, uint32_t barrier, int c0, int c1,
                                     int c2, int c3, uint16_t mask, uint64_t policy) {
   asm volatile(

@@ -12,8 +12,8 @@ struct Conv8Params {
   float inverse;       // 1 / the codes' scale
 };
 
-// Boxes of the frames, of the weights and of the residual. A chunk of channels is a wide box, with a narrow
-// one after it if needed.
+// Boxes of the frames, of the weights and of the residual. A chunk of channels is a wide box, followed by a
+// narrow one if needed.
 struct Conv8Maps {
   CUtensorMap chunk[2], cache[2], weights[2], residual;
 };

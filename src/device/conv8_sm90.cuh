@@ -1,5 +1,5 @@
 // Implicit GEMM of a causal 3x3x3 convolution in e4m3 on Hopper. Tiles, rings, roles and the order of K are
-// those of device/conv_sm90.cuh. A step's rows have the same number of bytes, so twice as many channels.
+// those of device/conv_sm90.cuh. A step's rows have the same number of bytes, and so twice as many channels.
 //
 //   A step, B step   one box of kWide channels and, where kNarrow is not 0, one of kNarrow after it: 96
 //                    channels are rows of 64 and of 32 bytes, each box with its own swizzle, one barrier
@@ -23,7 +23,7 @@ struct ConvTile8 {
   static constexpr int kABytes = kARows * kChunk, kBBytes = kN * kChunk;
   static constexpr int kBPitch = (kBBytes + 1023) / 1024 * 1024;
   static constexpr int kBudget = 225 * 1024;
-  // About as many taps of A as of B, at least two A steps.
+  // About as many taps of A as of B fit in, and at least two A steps.
   static constexpr int kPairs = kBudget / (kABytes + kTaps * kBPitch);
   static constexpr int kASteps = kPairs < 2 ? 2 : kPairs > 8 ? 8 : kPairs;
   static constexpr int kBFit = (kBudget - kASteps * kABytes) / kBPitch;
@@ -100,8 +100,8 @@ __device__ inline uint32_t conv8_pair(float a, float b) {
   return pair;
 }
 
-// Writes acc as codes to the tile's place. A thread gathers 8 channels of a position from its quad, two
-// blocks of 8 at a time, which share the exchange.
+// Writes acc as codes to the tile's place in y. A thread gathers 8 channels of a position from its quad, two
+// blocks of 8 at a time, so that both share one exchange.
 template <class C>
 __device__ inline void conv8_write_codes(const Conv8Params& params, const Conv90Work& w,
                                          const float (&acc)[C::kMi][C::kN / 2], int group) {

@@ -1,4 +1,4 @@
-// The convolution that makes pixels: 3x3x3, 96 channels → 3, one pass over its input.
+// The convolution that makes pixels: 3x3x3, 96 channels → 3, in one pass over its input.
 //
 // As an implicit GEMM it would read each input 27 times for 3 columns of tensor-core work. Here each input
 // frame is multiplied once: G_r[position, (p, q, o)] = Σ_c x[position, c]·W[o, c, r, p, q], 27 columns for
@@ -9,7 +9,7 @@
 //   frame   10 x 18 positions by cp.async; the next one is loaded while this one is multiplied (2 buffers)
 //   warp w  positions 32w … 32w + 31 x 32 columns x 3 frame taps: sums of the three outputs that a frame is
 //           part of stay in registers until the last of their frames; only then they become G, which takes
-//           the frame's place in shared memory (rows past the 180th repeat it: nobody uses their sums)
+//           the frame's place in shared memory (rows past the 180th repeat it; their sums are unused)
 #pragma once
 
 #include "device/conv_sm80.cuh"

@@ -1,4 +1,4 @@
-// Implicit GEMM of a convolution with mma.sync (bf16, f16) and, for float32, with FMA: any sizes and
+// Implicit GEMM of a convolution with mma.sync (bf16, f16) and, for float32, with FMA. It takes any sizes and
 // channels.
 //
 //   tile       128 positions (of all output frames in a row) x 64 output channels, 8 warps of 32 x 32
@@ -23,7 +23,7 @@ namespace tachy::device {
 struct Conv80Params {
   ConvShape s;
   const void *x, *cache, *weights;
-  int padded_ci, k;  // padded_ci 0: K is flat
+  int padded_ci, k;  // padded_ci is 0 if K is flat
 };
 
 // The place in the input where a position of the output begins to read.
@@ -75,7 +75,7 @@ struct ConvTap {
   }
 };
 
-// Value k of a position, in the weights' order.
+// Reads value k of a position, in the weights' order.
 template <class T>
 __device__ inline T conv_value(const Conv80Params& p, const ConvPosition& at, int k) {
   const int per_tap = p.padded_ci ? p.padded_ci : p.s.ci;
@@ -158,7 +158,8 @@ __global__ void __launch_bounds__(256) conv_sm80(const Conv80Params p) {
       for (int i = 0; i < 2; ++i)
         load_matrices(a[i], a_at + conv80_offset(wm + i * 16 + lane % 16, 2 * k + lane / 16));
 #pragma unroll
-      for (int i = 0; i < 2; ++i)  // 16 channels each: (k low, k high) of the first 8, then of the next 8
+      for (int i = 0; i < 2; ++i)  // 16 channels each, as (low k, high k) of the first 8 and then of the next
+                                   // 8
         load_matrices(b[i],
                       b_at + conv80_offset(wn + i * 16 + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
 #pragma unroll
@@ -190,7 +191,7 @@ __global__ void __launch_bounds__(256) conv_sm80(const Conv80Params p) {
     }
 }
 
-// float32 with plain FMA: 64 positions x 64 channels, each thread 4 x 4.
+// float32 with plain FMA; a block has 64 positions x 64 channels, and each thread 4 x 4.
 static __global__ void __launch_bounds__(256) conv_simple(const Conv80Params p) {
   constexpr int kStep = 16;
   __shared__ float a[kStep][64 + 4], b[kStep][64 + 4];

@@ -34,7 +34,7 @@ struct ConvTile90 {
   static constexpr int kABytes = (kPositions + 16 * (kTaps - 1)) * kRowBytes;
   static constexpr int kBBytes = kN * kRowBytes, kBPitch = (kBBytes + 1023) / 1024 * 1024;
   static constexpr int kBudget = 225 * 1024;
-  // About as many taps of A as of B, at least two A steps.
+  // About as many taps of A as of B fit in, and at least two A steps.
   static constexpr int kPairs = kBudget / (kABytes + kTaps * kBPitch);
   static constexpr int kASteps = kPairs < 2 ? 2 : kPairs > 8 ? 8 : kPairs;
   static constexpr int kBFit = (kBudget - kASteps * kABytes) / kBPitch;
@@ -128,7 +128,7 @@ __device__ inline uint32_t conv90_pair(const char* box, int row, int c) {
   return *reinterpret_cast<const uint32_t*>(box + (at ^ (at >> 7 & (kRowBytes / 16 - 1)) << 4));
 }
 
-// Writes acc to y at the tile's place. A thread gathers 8 channels of a position from its quad, for 16-byte
+// Writes acc to y at the tile's place. A thread gathers 8 channels of a position from its quad for 16-byte
 // stores. (If a tile has fewer than 32 channels, each value is stored by itself.)
 template <class C>
 __device__ inline void conv90_write(const Conv90Params& p, const Conv90Work& w,
@@ -332,11 +332,11 @@ __device__ inline void conv90_multiply(const Conv90Params& p, char* a, char* b, 
   }
 }
 
-// By one thread, before the block's others go on.
+// One thread calls it before the block's others go on.
 template <class C>
 __device__ inline void conv90_init_barriers(uint64_t* full_a, uint64_t* empty_a, uint64_t* full_b,
                                             uint64_t* empty_b) {
-  constexpr int kWarps = 8;  // that release a step
+  constexpr int kWarps = 8;  // number of warps that release a step
   for (int i = 0; i < C::kASteps; ++i) barrier_init(full_a + i, 1), barrier_init(empty_a + i, kWarps);
   for (int i = 0; i < C::kBSteps; ++i) barrier_init(full_b + i, 1), barrier_init(empty_b + i, kWarps);
   barrier_init_fence();

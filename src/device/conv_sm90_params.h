@@ -12,7 +12,7 @@ struct Conv90Params {
   int columns_log2;               // columns of the rectangle, as a logarithm: 3 or 4
   int tiles_h, tiles_w, tiles_n;  // rectangles of a frame, channel tiles
   int work;                       // total number of tiles
-  void* normed;                   // may be null; y may be null if it is not
+  void* normed;                   // may be null; if it is not, y may be null
   const float* gamma;
   float root;  // √Co
   bool silu;

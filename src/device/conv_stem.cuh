@@ -1,4 +1,4 @@
-// The convolution that reads pixels: 3x3x3, 3 channels → many, bound by its output's bytes.
+// The convolution that reads pixels: 3x3x3, 3 channels → many. Writing its output takes most of its time.
 //
 // K is 81, too small for boxes of channels. In shared memory the 9 values (column tap, channel) of a row tap
 // lie side by side, so a K step of 8 consists of the first 8 of them, straight from the halo; the ninth

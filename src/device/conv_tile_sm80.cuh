@@ -2,9 +2,9 @@
 // columns its channels, and K goes over taps and, within a tap, channels. It takes kernels of at most 32 taps
 // whose channels are a multiple of 8; conv_sm80.cuh does the rest.
 //
-// A thread copies the same 16 bytes of a few positions for every stage. Where a position begins to read, and
-// which taps of it lie inside the picture and the frames that there are, is found out once a tile: a bit a
-// tap.
+// A thread copies the same 16 bytes of a few positions for every stage. Once per tile it finds out where a
+// position begins to read, and which of its taps lie inside the picture and among the existing frames: one
+// bit for each tap.
 #pragma once
 
 #include "device/conv_sm80.cuh"
@@ -14,12 +14,12 @@ namespace tachy::device {
 
 struct ConvTileParams {
   Conv80Params conv;
-  int positions;         // of all output frames in a row
-  int tiles_m, tiles_n;  // of a phase
+  int positions;         // the positions of all output frames together
+  int tiles_m, tiles_n;  // tiles of one phase
 };
 
-// A tile's phase, first position and first channel. Tiles of the same positions follow one another: they read
-// the same x.
+// A tile's phase, first position and first channel. Tiles of the same positions follow one another, because
+// they read the same x.
 template <class S>
 struct ConvTileCorner {
   int phase, position, channel;
@@ -31,7 +31,7 @@ struct ConvTileCorner {
 };
 
 struct ConvSpot {
-  int frame, row, column;  // of the output (of one phase)
+  int frame, row, column;  // place in the output (of one phase)
   __device__ __forceinline__ ConvSpot(const ConvShape& s, int position) {
     const int line = position / s.width;
     frame = line / s.height, row = line - frame * s.height, column = position - line * s.width;
@@ -40,15 +40,16 @@ struct ConvSpot {
 
 template <class S, class T>
 struct ConvTileCopies {
-  static constexpr int kValues = S::kDepth / 2;  // of a stage; a tap's channels are whole stages
+  static constexpr int kValues = S::kDepth / 2;  // values of a stage; a tap's channels are whole stages
   const ConvTileParams& p;
   uint32_t to;
   int tile = static_cast<int>(blockIdx.x), stages, left = 0;  // stages of a tile, and those left
   int pixel
-      [S::kPassesX];  // of the next tap, counted from the first pixel of frame 0 of x; it may be negative
-  uint32_t taps[S::kPassesX];  // those that there are, the next one's in bit 0
+      [S::kPassesX];  // where the next tap begins, counted from the first pixel of frame 0 of x; it may be
+                      // negative
+  uint32_t taps[S::kPassesX];  // the existing taps, with the next one in bit 0
   const T* from[S::kPassesX];  // what the next stage copies
-  uint32_t present = 0;        // whether it does: one bit for each pass
+  uint32_t present = 0;        // whether the next stage copies anything: one bit for each pass
   const T* weights = nullptr;
   int channels = 0;  // the last output channel, counted from the tile's first
   int row = 0, column = 0, c = 0;
@@ -61,7 +62,7 @@ struct ConvTileCopies {
     const ConvShape& s = p.conv.s;
     const bool more = tile < p.tiles_m * p.tiles_n * s.phases;
     const ConvTileCorner<S> corner(p, more ? tile : 0);
-    // Rows of weights that there are not are read as the last one: their sums are not stored.
+    // Rows beyond the last one of the weights are read as the last one, since their sums are not stored.
     weights = static_cast<const T*>(p.conv.weights) +
               (static_cast<int64_t>(corner.phase) * s.co + corner.channel) * p.conv.k + tile::my_chunk() * 8;
     channels = s.co - 1 - corner.channel;
@@ -86,7 +87,7 @@ struct ConvTileCopies {
     tile += static_cast<int>(gridDim.x);
   }
 
-  // Where the next tap's channels begin. Pixels of the cache have negative numbers.
+  // Finds where the next tap's channels begin. Pixels of the cache have negative numbers.
   __device__ __forceinline__ void next_tap() {
     const ConvShape& s = p.conv.s;
     const T *x = static_cast<const T*>(p.conv.x) + tile::my_chunk() * 8,
@@ -136,7 +137,7 @@ struct ConvTileCopies {
 };
 
 // y = sums + bias + residual. Eight rows at a time go through shared memory, so that a lane stores eight
-// neighbours.
+// neighbouring values.
 template <class S, class T>
 __device__ __forceinline__ void store_conv_tile(const ConvTileParams& p, const tile::Sums<S>& sums,
                                                 float* out, int phase, int position, int channel) {

@@ -1,6 +1,6 @@
 // The tensor-core instructions of every GPU since sm_80: ldmatrix, mma.sync m16n8k16 on bf16 or f16 with
 // float32 sums, and cp.async (asynchronous copies of 16 bytes from global to shared memory). On sm_75 an f16
-// product takes two m16n8k8, a copy waits for its load, and bf16 traps: the host offers it no such kernel.
+// product takes two m16n8k8, a copy waits for its load, and bf16 traps: the host never chooses it there.
 //
 // Fragments of one m16n8k16, lane = 4g + t:
 //   A [16 rows, 16 k] a0: row g, k 2t 2t+1; a1: row g+8; a2: row g, k + 8; a3: row g+8, k + 8
@@ -15,7 +15,7 @@
 
 namespace tachy::device {
 
-// Four 8x8 tiles of 16-bit elements; each lane passes the address of one row (lanes 0-7: the first tile …).
+// Loads four 8x8 tiles of 16-bit elements; lanes 0-7 pass the addresses of the first tile's rows, and so on.
 inline __device__ void load_tiles(uint32_t (&r)[4], uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])

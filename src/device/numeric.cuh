@@ -34,13 +34,13 @@ __device__ __forceinline__ bf16 from_float<bf16>(float v) {
   return __float2bfloat16_rn(v);
 }
 
-// v as a tensor of T would hold it.
+// v rounded as a tensor of T would hold it.
 template <class T>
 __device__ __forceinline__ float rounded(float v) {
   return as_float(from_float<T>(v));
 }
 
-// In the order of ops/activation_kind.h.
+// The kinds are in the order of ops/activation_kind.h.
 enum class Act { none, silu, gelu_tanh, gelu_erf, mish };
 
 // The hardware's tanh, with a relative error of 2^-11.

@@ -1,5 +1,5 @@
 // Numbers of 8 bits with a scale: the scale for an amax, and the conversion of values to f8 or i8 and back,
-// exactly as in the definition (ops/quantize): with divisions rounded like IEEE's and the hardware's
+// exactly as in the definition (ops/quantize), with divisions rounded like IEEE's and the hardware's
 // conversion to f8 (to nearest even). One IEEE division would cost more than all the rest. So the scale's
 // reciprocal is computed once, and each quotient is corrected twice by its remainder (two fused multiply-adds
 // each), which rounds correctly.
@@ -88,8 +88,8 @@ __device__ __forceinline__ Pack<uint8_t, N> load_bytes(const uint8_t* p) {
   return out;
 }
 
-// Pairs make words; a pack is N bytes. kBounded: no value of the pack is beyond ±top
-// scales, and by.quick holds.
+// Pairs make words; a pack is N bytes. kBounded means that no value of the pack is beyond ±top scales, and
+// that by.quick holds.
 template <class X, To kTo, int N, bool kBounded = false>
 __device__ __forceinline__ void store_quantized(uint8_t* to, const Pack<X, N>& in, const Divisor& by) {
   const auto pair = [&](int i) -> uint16_t {
@@ -119,7 +119,7 @@ __device__ __forceinline__ float value_of(uint8_t q) {
 }
 
 // The largest |x| of some packs, as a float's bits. 16-bit values are compared two at a time: without their
-// signs they order like integers, with NaN above all.
+// signs they have the order of integers, with NaN above all.
 template <class X, int N, int Chunks>
 __device__ __forceinline__ uint32_t largest_of(const Pack<X, N> (&packs)[Chunks]) {
   uint32_t best = 0;
@@ -153,8 +153,8 @@ __device__ __forceinline__ uint32_t warp_max_bits(uint32_t v) {
   return v;
 }
 
-// The maximum over `width` neighbouring threads, a power of two up to the block's size. scratch has one word
-// per warp of the block.
+// The maximum over `width` neighbouring threads, a power of two up to the block's size. `scratch` has one
+// word per warp of the block.
 __device__ __forceinline__ uint32_t group_max_bits(uint32_t v, int width, uint32_t* scratch) {
   for (int offset = min(width, 32) / 2; offset; offset >>= 1)
     v = max(v, __shfl_xor_sync(0xffffffffu, v, offset));

@@ -1,5 +1,6 @@
 // Sums and maxima over a warp, over the `width` threads (a power of two) that share a row, and over a block.
-// Every thread gets the result. The order of additions depends on the shape alone: two runs agree to the bit.
+// Every thread gets the result. The order of additions depends on the shape alone, so two runs agree to the
+// bit.
 #pragma once
 
 #include "device/numeric.cuh"
@@ -48,8 +49,8 @@ __device__ __forceinline__ void group_sum(float (&v)[K], int width, float* scrat
   }
 }
 
-// A sum over the whole block of at most 1024 threads (a multiple of 32). `scratch` has 33
-// floats. Ends with a barrier.
+// A sum over the whole block of at most 1024 threads (a multiple of 32). `scratch` has 33 floats. The
+// function ends with a barrier.
 __device__ __forceinline__ float block_sum(float v, float* scratch) {
   v = warp_sum(v);
   if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = v;

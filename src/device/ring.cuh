@@ -1,5 +1,4 @@
-// A place in a ring of kSteps buffers, and the parity of its current round, for
-// which its barriers are waited.
+// A place in a ring of kSteps buffers, and the parity of the current round, which waits on its barriers need.
 #pragma once
 
 #include <cstdint>

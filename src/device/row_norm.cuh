@@ -17,7 +17,7 @@
 //
 // In a short launch each instruction before the loads and after the sum counts. So the width is a power of
 // two and is passed as its logarithm (a division by it takes 45 instructions), 1 / c is passed as a factor,
-// and the square root is no call (4096 rows of 2,048: 9.6 -> 9.3 us on an H200).
+// and the square root is computed without a call (4096 rows of 2,048: 9.6 -> 9.3 us on an H200).
 //
 //   block of 128 threads, width 32:   warp 0: row 0   warp 1: row 1  …     width 128: warps 0-3: row 0
 #pragma once
@@ -41,7 +41,7 @@ struct RowNormParams {
   const X* x;
   int64_t x_stride, rows;
   int c, log2_width;     // 2^log2_width threads share a row
-  float eps, inverse_c;  // inverse_c: 1 / c
+  float eps, inverse_c;  // inverse_c is 1 / c
   const W* weight;       // optional
   Y* y;
   int64_t y_stride;
@@ -60,14 +60,15 @@ struct RowNormParams {
   float* codes_scale;
 };
 
-// The parameters for which a kernel is made. any: all of them, each used if its pointer is not null. usual:
-// exactly those of the models' blocks: a weight (RMSNorm, channel norm), or scale and shift (LayerNorm).
-// twice: a weight after a rounding (an RMSNorm module whose norm and weight are two operations).
+// The parameters for which a kernel is made. `any` takes all of them, and uses each whose pointer is not
+// null. `usual` takes exactly those of the models' blocks: a weight (RMSNorm, channel norm), or scale and
+// shift (LayerNorm). `twice` takes a weight after a rounding (an RMSNorm module whose norm and weight are two
+// operations).
 enum class Parts { any, usual, twice };
 
-// LayerNorm passes over its values three times; for 16-bit ones it uses an exact division and root. These are
-// calls, and across a call the compiler keeps values in their memory format. Without the calls it keeps them
-// widened: 76 registers instead of 56, and 174 us instead of 164 for 32,760 rows of 5,120 (H200).
+// LayerNorm passes over its values three times, and for 16-bit ones it uses an exact division and root. These
+// are calls, and across a call the compiler keeps values in their memory format. Without the calls it keeps
+// them widened: 76 registers instead of 56, and 174 us instead of 164 for 32,760 rows of 5,120 (H200).
 template <RowNorm kKind, class X>
 inline constexpr bool kExact = kKind == RowNorm::layer && sizeof(X) == 2;
 
@@ -163,7 +164,7 @@ __global__ void __launch_bounds__(512, kFewRegisters<kKind, Add, X, Y> ? 2 : 1)
   }
 #pragma unroll
   for (int j = 0; j < Chunks; ++j) {
-    if (kLayer && !has(j)) continue;  // they are only zeros
+    if (kLayer && !has(j)) continue;  // these packs are only zeros
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       const float d = h[j].get(i) - mean[0];
@@ -243,14 +244,14 @@ __global__ void __launch_bounds__(512, kFewRegisters<kKind, Add, X, Y> ? 2 : 1)
   }
 }
 
-// For any C, strides and alignment: one block per row, value by value; each pass reads the row again.
+// For any C, strides and alignment. One block takes a row, value by value; each pass reads the row again.
 template <RowNorm kKind, bool Add, Act kAct, class X, class U, class Y, class W>
 __global__ void __launch_bounds__(256) row_norm_any_kernel(const RowNormParams<X, U, Y, W> p) {
   __shared__ float scratch[33];
   for (int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
     const int64_t part = p.row ? p.row[row] : 0;
     const X* x = p.x + row * p.x_stride;
-    // The value that is normalised; in a pass over it a thread reads the values that it wrote itself.
+    // The value that is normalised. In each pass a thread reads the values that it wrote itself.
     const auto sum_of = [&](int j) {
       if constexpr (Add) {
         const float gate = p.gate ? p.gate[part * p.gate_stride + j] : 1.0f;

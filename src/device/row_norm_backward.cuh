@@ -1,5 +1,5 @@
-// Backward of the norms over the rows of [M, C] (device/row_norm.cuh), with what surrounds them. n is the
-// normalised row, u the gradient that reaches (n · weight + bias) · (1 + scale[row]):
+// Backward of the norms over the rows of [M, C] (device/row_norm.cuh), with the steps around them. n is the
+// normalised row, and u the gradient that reaches (n · weight + bias) · (1 + scale[row]):
 //   u = dy, or ropeᵀ(dy), or dy · silu'(n · weight);   g = u · (1 + scale[row]) · weight
 //   dx = r·(g − [mean(g)] − n·mean(g·n)) [+ dsum]
 // All gradients of parameters follow from two sums over the rows that share a row of the table (one without):
@@ -21,17 +21,17 @@ struct RowNormBackwardParams {
   void* dx;
   int64_t x_stride, dy_stride, dsum_stride, dx_stride;  // strides of rows
   int64_t x_batch, dy_batch, dx_batch;                  // strides of batches of `length` rows
-  uint32_t length;                                      // 0: one batch
+  uint32_t length;                                      // 0 means one batch
   const float *weight, *bias, *scale;                   // optional
   int64_t scale_stride;
   const int32_t* row;      // optional
   const float *cos, *sin;  // optional, [length, head/2]
   int64_t cos_stride, sin_stride;
-  float2* stats;   // [M] mean and r for the sums down the columns, or null
+  float2* stats;   // [M] mean and r of each row, for the sums down the columns; or null
   float* partial;  // [tables, slots, 2, C]: P and Q; or null
   int slots;
   int64_t rows;
-  int c, head, tables;  // tables: rows of scale, 1 without it
+  int c, head, tables;  // tables is the number of rows of scale, or 1 without it
   float eps;
   bool channel, silu;                        // channel: the norm is x·√C / max(‖x‖, 1e-12)
   bool with_q;                               // Q is needed

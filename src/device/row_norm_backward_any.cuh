@@ -1,6 +1,6 @@
-// Backward of the norms over rows (row_norm_backward.cuh): one block per row, for any width and
-// alignment; P and Q by sums down the columns, if the pass over the rows does not make them; and
-// the sum of all partial sums.
+// Backward of the norms over rows (row_norm_backward.cuh) for any width and alignment, with one block per
+// row; P and Q by sums down the columns, if the pass over the rows does not make them; and the sum of all
+// partial sums.
 #pragma once
 
 #include "device/row_norm_backward.cuh"

@@ -1,8 +1,8 @@
-// What products of tiles by mma.sync share (byte_gemm.cuh, conv_tile_sm80.cuh). Operands lie in shared memory
-// stage after stage; a stage is kSlabs slabs, and a slab holds 64 bytes along K of each row of both operands,
-// as four chunks of 16 bytes. The places of the chunks are exchanged by the row's number, so that the eight
-// rows that ldmatrix reads at once lie in different banks. Warps own a rectangle of the tile and multiply 32
-// bytes of K at a time, whatever the elements are.
+// The common code of products of tiles by mma.sync (byte_gemm.cuh, conv_tile_sm80.cuh). Operands are in
+// shared memory stage after stage; a stage is kSlabs slabs, and a slab holds 64 bytes along K of each row of
+// both operands, as four chunks of 16 bytes. A row's number changes the order of its chunks, so that the
+// eight rows that ldmatrix reads at once lie in different banks. Each warp owns a rectangle of the tile and
+// multiplies 32 bytes of K at a time, whatever the elements are.
 #pragma once
 
 #include "device/mma_sm80.cuh"
@@ -11,7 +11,7 @@
 
 namespace tachy::device::tile {
 
-// c += a·b over 32 bytes of K; fragments as of m16n8k16 (mma_sm80.cuh), with four codes where that has two
+// c += a·b over 32 bytes of K, with the fragments of m16n8k16 (mma_sm80.cuh), but four codes in place of two
 // values.
 struct Int8 {
   using Sum = int32_t;
@@ -56,8 +56,8 @@ struct Halves {  // bf16 or f16
   }
 };
 
-// Tiles of kRows x kColumns, of which a warp owns kWarpRows x kWarpColumns; kStages stages of kSlabs times 64
-// bytes of K; kBlocks share a multiprocessor.
+// Tiles of kRows x kColumns, of which a warp owns kWarpRows x kWarpColumns. There are kStages stages of
+// kSlabs times 64 bytes of K; kBlocks blocks share a multiprocessor.
 template <class Kind_, int kRows_, int kColumns_, int kWarpRows_, int kWarpColumns_, int kSlabs_,
           int kStages_, int kBlocks_, int kBuffers_ = 2>
 struct Shape {
@@ -73,7 +73,7 @@ struct Shape {
   static constexpr int kPassesX = (kRows + kPassRows - 1) / kPassRows,
                        kPassesW = (kColumns + kPassRows - 1) / kPassRows;
   static constexpr int kSlabBytes = (kRows + kColumns) * 64, kStageBytes = kSlabs * kSlabBytes;
-  static constexpr int kPitch = kWarpColumns + 8;  // floats of a row on its way out
+  static constexpr int kPitch = kWarpColumns + 8;  // floats of a row on its way to memory
   static constexpr int kSharedBytes = kStages * kStageBytes + kWarps * 8 * kPitch * 4;
   static_assert(kRows % kPassRows == 0 && kPassRows % 8 == 0 && kWarpRows % 32 == 0 &&
                 kWarpColumns % 16 == 0);
@@ -81,7 +81,7 @@ struct Shape {
 
 // Where a chunk lies within its row, in bytes.
 __device__ __forceinline__ int swizzled(int row, int chunk) { return (chunk ^ (row >> 1 & 3)) * 16; }
-// The chunk and the first row that a thread copies.
+// The chunk that a thread copies and, below, its first row.
 __device__ __forceinline__ int my_chunk() { return static_cast<int>(threadIdx.x) % 4; }
 __device__ __forceinline__ int my_row() { return static_cast<int>(threadIdx.x) / 4; }
 __device__ __forceinline__ uint32_t my_place() {
@@ -92,7 +92,7 @@ template <class S>
 struct Fragments {
   uint32_t x[S::kWarpRows / 16][4], w[S::kWarpColumns / 16][4];
 
-  // The 32 bytes number `step` of a stage; the addresses are of the first ones.
+  // Loads 32 bytes of a stage, with the number `step`; the addresses are those of the first 32.
   __device__ __forceinline__ void load(uint32_t from_x, uint32_t from_w, int step) {
     const uint32_t flip = static_cast<uint32_t>(step % 2) * 32,
                    slab = static_cast<uint32_t>(step / 2) * S::kSlabBytes;
@@ -120,12 +120,12 @@ template <class S>
 struct WarpPlace {
   int row, column;
   uint32_t from_x, from_w;
-  float* out;  // eight rows on their way out, the warp's own
+  float* out;  // the warp's own eight rows on their way to memory
 
   __device__ __forceinline__ explicit WarpPlace(uint8_t* shared) {
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
     row = warp / S::kWarpsAcross * S::kWarpRows, column = warp % S::kWarpsAcross * S::kWarpColumns;
-    // Lane l names row l % 8 of tile l / 8: in x the tiles go down first, in w along K first.
+    // Lane l gives row l % 8 of tile l / 8: in x the tiles go down first, in w along K first.
     const int row_x = lane % 16, row_w = lane % 8 + lane / 16 * 8;
     const uint32_t base = shared_address(shared);
     from_x = base + static_cast<uint32_t>((row + row_x) * 64 + swizzled(row_x, lane / 16));
@@ -134,10 +134,10 @@ struct WarpPlace {
   }
 };
 
-// Products of a block's tiles, one after the other: copies.stage(slot) begins the copies of the next stage,
-// of the next tile after the last one's; finish(tile, sums) takes a tile's sums while they are under way.
-// With two buffers of fragments, those of the next 32 bytes of K are loaded while the tensor cores multiply;
-// with one, another warp multiplies meanwhile.
+// Multiplies a block's tiles, one after the other. copies.stage(slot) begins the copies of the next stage,
+// which after a tile's last stage is the next tile's first; finish(tile, sums) takes a tile's sums while
+// copies are under way. With two buffers of fragments, those of the next 32 bytes of K are loaded while the
+// tensor cores multiply; with one, another warp multiplies meanwhile.
 template <class S, class Copies, class Finish>
 __device__ __forceinline__ void walk_tiles(Copies& copies, const WarpPlace<S>& place, int stages, int tiles,
                                            Finish&& finish) {
@@ -190,9 +190,9 @@ __device__ __forceinline__ void walk_tiles(Copies& copies, const WarpPlace<S>& p
   wait_copies<0>();
 }
 
-// Eight rows of the warp's sums to its own piece of shared memory. `rows` is a value of the run time, while
-// registers are named by the compiler: a branch for each, so that what follows stands once in the program and
-// not eight times.
+// Writes eight rows of the warp's sums to its own piece of shared memory. `rows` is known only at run time,
+// while the compiler must name registers. So there is a branch for each value, and the code after it exists
+// once in the program and not eight times.
 template <class S>
 __device__ __forceinline__ void put_rows(const Sums<S>& sums, float* out, int rows) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -207,7 +207,8 @@ __device__ __forceinline__ void put_rows(const Sums<S>& sums, float* out, int ro
     }
 }
 
-// Eight neighbours of a row: in packs where the row allows it, otherwise those `count` that it has.
+// Stores eight neighbouring values of a row: in packs where the row allows it, otherwise the `count` that it
+// has.
 template <class T>
 __device__ __forceinline__ void read_eight(const T* from, float (&v)[8], int count, bool packs) {
   constexpr int kPack = device::kPack<T>;

@@ -1,5 +1,5 @@
 // Hopper's bulk copies: operations on barriers in shared memory, loads of a tensor map's boxes into shared
-// memory, and registers moved between warps.
+// memory, and the transfer of registers between warps.
 #pragma once
 
 #include <cuda.h>
@@ -8,11 +8,11 @@
 
 namespace tachy::device {
 
-// Call it after the initialisation, before anybody else (another block, the copy engine) uses the barriers.
+// Call it after the initialisation, before anything else (another block, the copy engine) uses the barriers.
 __device__ inline void barrier_init_fence() {
   asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
 }
-__device__ inline void barrier_expect(uint32_t barrier, uint32_t bytes) {  // arrives, too
+__device__ inline void barrier_expect(uint32_t barrier, uint32_t bytes) {  // also arrives
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes)
                : "memory");
 }

@@ -27,7 +27,7 @@ struct Pack {
     }
   }
   // Like get, but with other instructions: the compiler does not see that it already has the value, and so
-  // does not keep all widened values of a pack in registers meanwhile.
+  // does not keep all widened values of a pack in registers until then.
   __device__ __forceinline__ float get_again(int i) const {
     if constexpr (sizeof(T) == 4 || N == 1) {
       return get(i);
@@ -121,8 +121,8 @@ __device__ __forceinline__ void store(T* p, const float (&v)[N]) {
   store(p, pack);
 }
 
-// For results that are too large to be found in the cache again (`streaming`): they are evicted first, which
-// keeps a pass over memory at the rate of a copy (4.2 TB/s on an H200, against 4.0 with plain stores).
+// Stores a result that is too large to be found in the cache again (`streaming`) so that it is evicted first,
+// which keeps a pass over memory at the rate of a copy (4.2 TB/s on an H200, against 4.0 with plain stores).
 template <class T, int N>
 __device__ __forceinline__ void store(T* p, const Pack<T, N>& v, bool streaming) {
   if (!streaming)
@@ -166,7 +166,7 @@ __device__ __forceinline__ void load_shared_row(const float* p, float (&v)[N]) {
   }
 }
 
-// The same, kept in the format of memory until they are used: 16-bit ones take half the registers.
+// The same, but kept in the format of memory until they are used: 16-bit ones take half the registers.
 template <class W, int N>
 struct SharedRow {
   Pack<W, N> pack;

@@ -2,7 +2,7 @@
 //   d [64, N] (+)= a [64, 16] · b [N, 16]ᵀ, float32 sums, a and b bf16 or f16, K contiguous (swizzled).
 // For every 8 columns j, a thread of the warpgroup holds rows r = 16·warp + lane/4 and r + 8, columns 2·(lane
 // mod 4) and the next: d[4j] and d[4j + 1] belong to row r, d[4j + 2] and d[4j + 3] to row r + 8. The
-// instruction lists its registers one by one, hence the shape of this file.
+// instruction lists its registers one by one, which gives this file its shape.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -13,13 +13,13 @@
 
 namespace tachy::device {
 
-// The swizzle of shared memory with which a tensor map wrote it, from the number of bytes
-// of the operand's row there.
+// The swizzle with which a tensor map wrote to shared memory. It follows from the number of bytes of the
+// operand's row there.
 template <int kRowBytes>
 __device__ inline uint64_t matrix_descriptor(uint32_t shared_address) {
   static_assert(kRowBytes == 128 || kRowBytes == 64 || kRowBytes == 32);
   constexpr uint64_t kLayout = kRowBytes == 128 ? 1 : kRowBytes == 64 ? 2 : 3;
-  constexpr uint64_t kGroupStride = 8 * kRowBytes;  // from 8 rows to the next 8
+  constexpr uint64_t kGroupStride = 8 * kRowBytes;  // distance from 8 rows to the next 8
   return ((shared_address & 0x3ffff) >> 4) | uint64_t{1} << 16 | (kGroupStride >> 4) << 32 | kLayout << 62;
 }
 

@@ -49,7 +49,7 @@ __device__ inline MatrixBase transposed(uint32_t shared_address) {
 // no vector registers.
 __device__ inline MatrixBase uniform(MatrixBase base) { return {__shfl_sync(~0u, base.low, 0)}; }
 
-// The compiler takes a wgmma for complete when it is issued. After the wait for it, this makes the compiler
+// The compiler treats a wgmma as complete when it is issued. After the wait for it, this makes the compiler
 // read the registers again, and keeps operands in their registers until then.
 template <int N>
 __device__ __forceinline__ void wgmma_touch(float (&d)[N]) {

@@ -3,8 +3,8 @@
 //   wgmma_weights8 o [64, 136]  (+)= p [64, 32] · v [136, 32]ᵀ     e4m3, p in registers; sums that keep about 13 bits
 // A thread holds sums of the rows and columns that wgmma.cuh describes. p's registers hold four weights each:
 // columns 4·quad to 4·quad + 3 of row r, the same columns of row r + 8, columns 4·quad + 16 … of row r, and
-// those of row r + 8. Scores lie in other places (columns 2·quad, 2·quad + 1 of each 8), so v's keys are put
-// in an order that makes up for it (key_place).
+// those of row r + 8. Scores are in other places (columns 2·quad, 2·quad + 1 of each 8), so v's keys are put
+// into an order that makes up for it (key_place).
 #pragma once
 
 #include <cuda_fp8.h>
@@ -52,8 +52,8 @@ __device__ __forceinline__ uint32_t pack_e4m3(float a, float b, float c, float d
   return out;
 }
 
-// The place of a key among 16 in v: a thread's scores of keys 2·quad, 2·quad + 1, 2·quad + 8 and 2·quad + 9
-// are the four weights of one register.
+// The place of a key among 16 in v, which makes a thread's scores of keys 2·quad, 2·quad + 1, 2·quad + 8 and
+// 2·quad + 9 the four weights of one register.
 __host__ __device__ constexpr int key_place(int key) {
   return key / 16 * 16 + key % 8 / 2 * 4 + key / 8 % 2 * 2 + key % 2;
 }

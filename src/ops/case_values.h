@@ -53,8 +53,8 @@ inline uint64_t mixed(uint64_t x) {  // splitmix64's finaliser
   return x ^ (x >> 31);
 }
 
-// Calls store(i, v) for i < count, with v from the normal distribution, by Box and Muller's method, two at a
-// time (the standard library's would take most of a self-test's time).
+// Calls store(i, v) for i < count, with v from the normal distribution. Box and Muller's method gives two at
+// a time (the standard library's would take most of a self-test's time).
 template <class Store>
 void normals(uint64_t key, int64_t count, Store&& store) {
   for (int64_t i = 0; i < count; i += 2) {

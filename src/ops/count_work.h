@@ -1,6 +1,6 @@
-// Counts the work of a call in a measure run. Each function returns whether nothing else can be done: for a
-// GPU that is not present (cuda/absent_gpu.h) no implementation is picked, and the op returns. For others the
-// multiply-adds are also added to Hooks::flops.
+// Counts the work of a call in a measure run. Each function returns whether the op can do nothing else: for a
+// GPU that is not present (cuda/absent_gpu.h) no implementation is picked, and the op returns. For other
+// devices the multiply-adds are also added to Hooks::flops.
 #pragma once
 
 #include <initializer_list>
@@ -36,7 +36,7 @@ inline bool count_product(const char* op, DType numbers, int64_t m, int64_t n, i
       stream);
 }
 
-// multiply_adds: the number of results times the terms of each.
+// multiply_adds is the number of results times the number of terms of each.
 inline bool count_convolution(const char* op, DType numbers, int64_t multiply_adds,
                               std::initializer_list<Tensor> tensors, const Stream& stream) {
   if (!stream.measuring()) return false;

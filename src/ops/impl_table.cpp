@@ -62,8 +62,8 @@ void fail_without_pick(const char* op, std::span<const PassedOver> passed) {
 void report_pick(const char* op, const char* name, std::span<const PassedOver> passed, const Stream& stream) {
   if (stream.hooks.picks && stream.measuring()) stream.hooks.picks->note(op, name, describe(passed));
   if (stream.hooks.planned && !stream.measuring()) stream.hooks.planned->note(op, name);
-  // If this GPU lacks something that a better kernel needs, that is reported without
-  // being asked, once per op.
+  // If this GPU lacks something that a better kernel needs, that is reported once per op without being asked
+  // for.
   const bool weak = std::any_of(passed.begin(), passed.end(),
                                 [](const PassedOver& p) { return p.why.why == Refusal::Why::weak_gpu; });
   const bool log = log_enabled("dispatch");

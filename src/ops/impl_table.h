@@ -1,8 +1,8 @@
-// Dispatch by implementation: each op has one table, best first, its definition ("ref") last. `choose` is the
-// only rule that picks from a table; nobody else searches one. TACHY_LOG=dispatch prints each distinct pick
-// once with the reasons of the entries before it; TACHY_FORCE=attention:ref,gemm:f32 overrides the order. A
-// stream with `definitions` (level none) takes the definitions, and a stream that switches an implementation
-// off (without.h) passes over it.
+// Dispatch by implementation: each op has one table, with the best implementation first and its definition
+// ("ref") last. `choose` is the only rule that picks from a table; nothing else searches one.
+// TACHY_LOG=dispatch prints each distinct pick once with the reasons of the entries before it;
+// TACHY_FORCE=attention:ref,gemm:f32 overrides the order. A stream with `definitions` (level none) takes the
+// definitions, and a stream that switches an implementation off (without.h) passes over it.
 //
 // The implementation that the plan chose is the one that runs: both use the rule. A refusal may depend on
 // shapes, strides, dtypes, options, alignments, the stream's precision and the machine, all of which are the
@@ -11,9 +11,9 @@
 // of tensors, whereas the rule takes 14 to 90 ns (0.8 µs for a convolution: bench/notes/cpu.md). Each
 // computing run is compared with its plan nevertheless (Hooks::planned).
 //
-// An implementation on the GPU is an entry made by gpu_impl. In a build without CUDA nothing defines its
-// functions, and the entry holds none: it keeps its name and its place, and says that the build lacks it. It
-// runs with the stream's GPU as the thread's current one, whichever was current before.
+// An implementation on the GPU is an entry made by gpu_impl. In a build without CUDA its functions are not
+// defined, and the entry has none: it keeps its name and its place, and says that the build lacks it. It runs
+// with the stream's GPU as the thread's current one, whichever was current before.
 #pragma once
 
 #include <optional>
@@ -31,15 +31,15 @@
 
 namespace tachy::ops {
 
-// Nothing, or the reason why it cannot run.
+// Returns nothing, or the reason why the implementation cannot run.
 template <class Args>
 using WhyNot = std::optional<Refusal>(const Args&, const Stream&);
 
 template <class Args>
 struct Impl {
   const char* name;
-  WhyNot<Args>* why_not;                // null: it can always run
-  void (*run)(const Args&, Stream&);    // null: this build lacks it
+  WhyNot<Args>* why_not;                // if null, it can always run
+  void (*run)(const Args&, Stream&);    // null if this build lacks it
   DeviceType device = DeviceType::cpu;  // device of the tensors that it takes
 };
 
@@ -51,7 +51,7 @@ struct GpuFunctions {  // deduces Args from a launcher
   using Reason = WhyNot<Args>*;
 };
 
-// The functions are template arguments, so that a build without CUDA names them without linking them.
+// The functions are template arguments, so that a build without CUDA can name them without linking them.
 template <auto kRun, auto kWhyNot = nullptr>
 constexpr auto gpu_impl(const char* name) {
   using Functions = decltype(GpuFunctions(kRun));
@@ -67,7 +67,7 @@ constexpr auto gpu_impl(const char* name) {
   }
 }
 
-// Nothing, or the reason why this entry cannot run on this stream.
+// Returns nothing, or the reason why this entry cannot run on this stream.
 template <class Args>
 std::optional<Refusal> why_not(const Impl<Args>& impl, const Args& args, const Stream& stream) {
   if (impl.device != stream.device_type())
@@ -92,7 +92,7 @@ bool is_definition(const Impl<Args>& impl) {
   return std::string_view(impl.name) == "ref";
 }
 
-// The rule: picks the first entry that can run; with TACHY_FORCE the one that it names, at level none the
+// The rule: it picks the first entry that can run, or with TACHY_FORCE the named one, or at level none the
 // definition. Returns null if none can run. `passed` gets the better entries for this device, with the
 // reasons why they were not picked.
 template <class Args>

@@ -1,6 +1,6 @@
 // The definition of the backward pass of a norm over rows with its affine map and its modulation:
 //   y = (n · weight + bias) · (1 + scale[row]) + shift[row],  n = x·r or, if centred, (x − mean)·r
-// Tensors are those of layernorm_modulate_backward.h; a tensor that is not given is absent there, too.
+// Tensors are those of layernorm_modulate_backward.h; a tensor that is not given is left out of the formula.
 #pragma once
 
 #include "ops/norm_backward_def.h"

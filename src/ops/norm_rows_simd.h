@@ -1,7 +1,7 @@
 // The Highway code that norms over rows share: statistics of a row, and all of RMSNorm and LayerNorm. Include
 // it inside the foreach_target part of a _cpu.cpp file, after cpu/simd_rows.h. After the first pass over a
-// row, the others find it in the first-level cache. With a mean there is one pass for the mean and one for
-// the squares about it (no cancellation), otherwise one for the squares; then one pass writes.
+// row, later passes find it in the first-level cache. If there is a mean, one pass computes it and one sums
+// the squares about it (no cancellation); otherwise one pass sums the squares. Then one pass writes.
 
 #if defined(TACHY_OPS_NORM_ROWS_SIMD_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TACHY_OPS_NORM_ROWS_SIMD_H_
@@ -26,7 +26,7 @@ HWY_INLINE float mean_of(const float* x, int64_t n) {
   return sum / static_cast<float>(n);
 }
 
-// Σ (x − mean)²
+// Returns Σ (x − mean)².
 HWY_INLINE float sum_squares_about(const float* x, float mean, int64_t n) {
   namespace hn = hwy::HWY_NAMESPACE;
   return cpu::HWY_NAMESPACE::sum_lanes(n, [&](auto d, int64_t i) HWY_ATTR {
@@ -47,7 +47,8 @@ struct NormRows {
   const Tensor& y;
 };
 
-// y = (x − mean) / sqrt(mean((x − mean)²) + eps) [· weight] [+ bias] [· (1 + scale[row]) + shift[row]]; the mean is 0 unless kMean.
+// y = (x − mean) / sqrt(mean((x − mean)²) + eps) [· weight] [+ bias] [· (1 + scale[row]) + shift[row]]
+// The mean is 0 unless kMean.
 template <bool kMean>
 HWY_INLINE void norm_rows(const NormRows& a, int64_t begin, int64_t end) {
   namespace hn = hwy::HWY_NAMESPACE;
@@ -64,7 +65,7 @@ HWY_INLINE void norm_rows(const NormRows& a, int64_t begin, int64_t end) {
     float* const y = writer.begin(out);
     const float mean = kMean ? mean_of(x, c) : 0.0f;
     const float r = inverse_root(kMean ? sum_squares_about(x, mean, c) : simd::sum_squares(x, c), c, a.eps);
-    // Loaded while this row is read from the cache.
+    // The row after this one is loaded while this row is read from the cache.
     const float* next = row_ptr(a.x, std::min(i + 1, end - 1));
     simd::for_lanes(c, [&](auto d, int64_t j) HWY_ATTR {
       if (past) __builtin_prefetch(next + j, 0, 2);

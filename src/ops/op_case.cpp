@@ -63,7 +63,7 @@ void CaseMemory::fill_normal(const Tensor& t, float scale, float offset) {
     normals(key, t.numel(), [&](int64_t i, float v) { values[i] = offset + scale * v; });
     return;
   }
-  // Large tensors get sums of four uniforms, which depend only on the index, on all threads.
+  // All threads fill large tensors with sums of four uniforms, which depend only on the index.
   const int64_t count = target_.tiled ? std::min(t.numel(), kTileValues) : t.numel();
   ranges(target_.pool, count, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -97,7 +97,7 @@ Tensor CaseMemory::host_weight(Dims dims, float scale) {
 
 Tensor CaseMemory::packed(int64_t bytes) {
   const CaseKind kind = kind_;
-  if (target_.gpu) kind_ = CaseKind::tiny;  // it lies where a Buffer puts it, which is aligned
+  if (target_.gpu) kind_ = CaseKind::tiny;  // Buffers are aligned, as in tiny cases
   Tensor t = allocate(DType::u8, {bytes}, true, false);
   kind_ = kind;
   blocks_.back().packed = true;
@@ -108,7 +108,7 @@ Tensor CaseMemory::normal_as(DType dtype, Dims dims) {
   Tensor t = allocate(dtype, dims, true, false);
   if (target_.blank) return t;
   const Tensor values = host(t);
-  if (dtype_size(dtype) == 1) {  // f8: without this bit no pattern is NaN or Inf
+  if (dtype_size(dtype) == 1) {  // f8 patterns without this bit are never NaN or Inf
     for (int64_t i = 0; i < t.numel(); ++i)
       static_cast<uint8_t*>(values.data)[i] = static_cast<uint8_t>(engine_() & 0xfbu);
     return t;

@@ -42,7 +42,7 @@ class CaseMemory {
       : seed_(seed), engine_(seed), kind_(kind), target_(target) {}
 
   using Dims = std::initializer_list<int64_t>;
-  Tensor normal(Dims dims, float scale = 1, float offset = 0);  // an activation: f32, on a GPU `dtype`
+  Tensor normal(Dims dims, float scale = 1, float offset = 0);  // an activation: f32, but on a GPU `dtype`
   Tensor param(Dims dims, float scale = 1, float offset = 0);   // f32 everywhere
   Tensor normal_as(DType dtype, Dims dims);                     // narrowed to dtype
   Tensor rows(int64_t count, int64_t limit);                    // i32 in [0, limit)
@@ -79,7 +79,7 @@ class CaseMemory {
     char* data;
     int64_t bytes;
     bool input, output;
-    std::vector<char> pristine;  // the inputs' original bytes
+    std::vector<char> pristine;  // the inputs' bytes before the op runs
     DType dtype = DType::f32;
     bool activation = false, on_device = false, packed = false;
     Buffer values;  // on a GPU: the values that host() returns
@@ -115,7 +115,7 @@ struct BoundOp {
   std::function<void(const std::string& impl, Stream& stream)> run;
   bool has_working = false;  // without one, results must equal the definition's to the bit
   std::vector<Tensor> outputs;
-  std::vector<Tensor> written;     // everything that is written, if outputs are samples of it
+  std::vector<Tensor> written;     // everything that is written, given if the outputs are only samples of it
   Compute compute = Compute::f32;  // `compute` of the streams on which it runs
   double factor = 1;               // raises the tolerance; a case that sets it says why
 };
@@ -125,13 +125,13 @@ struct OpCase {
   CaseKind kind;
   double bytes, flops;  // the least that the op must move and compute
   std::function<BoundOp(CaseMemory&)> make;
-  bool gpu = false;       // it can be made on a GPU
-  bool cpu = true;        // and on the CPU
-  bool waits = false;     // the op reads a result back: it cannot be captured
+  bool gpu = false;       // whether it can be made on a GPU
+  bool cpu = true;        // whether it can be made on the CPU
+  bool waits = false;     // the op reads a result back, so it cannot be captured
   double gpu_factor = 1;  // raises the tolerance on a GPU; a case that sets it says why
 };
 
-// For the end of a list: marks every case as one that can be made on a GPU.
+// Marks every case of a list as one that can be made on a GPU.
 inline std::vector<OpCase> on_gpu(std::vector<OpCase> cases) {
   for (OpCase& c : cases) c.gpu = true;
   return cases;
@@ -178,7 +178,7 @@ BoundOp bind_op(const char* op, void (*function)(const Args&, Stream&), std::spa
   return bound;
 }
 
-// For shapes whose whole definition would take hours: the definition computes only `parts` of the outputs,
+// For shapes whose whole definition would take hours. The definition computes only `parts` of the outputs,
 // which lie in those of `whole`; other implementations compute everything, and the parts are compared.
 inline BoundOp define_parts(BoundOp whole, std::vector<BoundOp> parts) {
   whole.written = std::move(whole.outputs), whole.outputs = {};

@@ -9,8 +9,8 @@
 
 namespace tachy::ops {
 
-// About 64 KiB of float32 per tile: large compared with the cost of handing a tile out,
-// small compared with a cache.
+// A tile has about 64 KiB of float32, which is large compared with the cost of handing it out and small
+// compared with a cache.
 inline int64_t rows_per_tile(int64_t columns) {
   return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, columns));
 }
@@ -25,8 +25,8 @@ void parallel_ranges(Stream& stream, int64_t count, int64_t step, Body&& body) {
   stream.pool->run((count + step - 1) / step, std::ref(tile_body));
 }
 
-// Whether rows of y, `columns` values each, are written past the caches (cpu/simd_rows.h: RowWriter). It is
-// done if y is so large that its next reader would not find it in the caches, if it consists of whole cache
+// Whether rows of y, `columns` values each, are written past the caches (cpu/simd_rows.h: RowWriter). They
+// are if y is so large that its next reader would not find it in the caches, if it consists of whole cache
 // lines, and if it is not computed in place, where the lines are in the cache already.
 inline bool past_caches(const Tensor& x, const Tensor& y, int64_t columns) {
   constexpr int64_t kCachedBytes = int64_t{48} << 20;
@@ -116,7 +116,7 @@ inline void expect_contiguous(const char* op, const char* name, const Tensor& t)
 }
 
 // Expects `row` to map each of m tokens to a row of a table with `rows` rows. On the CPU every entry is
-// checked (m int32 are cheap). On the GPU whoever made it is responsible for the values.
+// checked (m int32 are cheap). On the GPU the code that made `row` is responsible for the values.
 inline void expect_rows(const char* op, const Tensor& row, int64_t m, int64_t rows, const Stream& stream) {
   require(rows >= 1, "{}: expected a table with at least one row, got 0", op);
   if (!row.defined()) return;
@@ -138,9 +138,9 @@ T* row_of(const Tensor& t, int64_t i) {
   return t.defined() ? static_cast<T*>(t.data) + i * t.strides[0] : nullptr;
 }
 
-// Definitions are templates <Store, Real>: the dtype of their tensors, and the one in which they
-// compute. `ref` is <float, double>, or <double, double> when tests pass it float64 tensors
-// (gradients are checked there).
+// Definitions are templates <Store, Real>: the dtype of their tensors, and the one in which they compute.
+// `ref` is <float, double>, or <double, double> if it is given float64 tensors, in which tests check
+// gradients.
 template <class Body>
 void with_store(const Tensor& t, Body&& body) {
   if (t.dtype == DType::f64)

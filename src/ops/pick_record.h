@@ -14,7 +14,7 @@
 namespace tachy::ops {
 
 struct OpPick {
-  // Why: the reasons against the implementations before it in the op's table, or "".
+  // why: the reasons against the implementations before it in the op's table, or "".
   std::string op, impl, why;
   int64_t calls = 0;
 };
@@ -22,7 +22,7 @@ struct OpPick {
 class PickRecord {
  public:
   void note(const char* op, const char* impl, std::string why);
-  // Counts what was noted since `before`, a copy of this object, as `times` times as many calls.
+  // Counts the calls that were noted since `before`, a copy of this object, `times` times.
   void repeat_since(const PickRecord& before, int64_t times);
   std::vector<OpPick> picks() const;  // by op, the most frequent pick first
 
@@ -37,9 +37,9 @@ class PickCheck {
  public:
   explicit PickCheck(std::span<const OpPick> planned) : planned_(planned) {}
 
-  // The names, an op's and its table's, must live as long as this.
+  // The names of the op and its implementation must live as long as this object.
   void note(const char* op, const char* impl);
-  std::vector<OpPick> picks() const;  // by op; why: "", or that the plan has no such pick
+  std::vector<OpPick> picks() const;  // by op; `why` is "", or says that the plan has no such pick
 
  private:
   struct Pick {

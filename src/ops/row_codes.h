@@ -13,7 +13,7 @@ namespace tachy::ops {
 
 template <class Store>
 float row_codes(const Store* x, int64_t count, uint8_t* codes) {
-  uint32_t bits = 0;  // bits of |x|, which as integers order like |x|, with NaN above all
+  uint32_t bits = 0;  // bits of |x|; as integers they have the order of |x|, with NaN above all
   for (int64_t j = 0; j < count; ++j)
     bits = std::max(bits, std::bit_cast<uint32_t>(static_cast<float>(x[j])) & 0x7fffffffu);
   const auto largest = std::bit_cast<float>(bits);

@@ -39,12 +39,12 @@ ConvProblem conv_problem(const Tensor& x, const Tensor& y, int64_t phases = 1);
 
 inline constexpr int64_t kConvMostNormed = 192;  // channels that sm90 can also normalise: those of one tile
 
-int64_t conv_padded_ci(int64_t ci);  // 0: K is flat
+int64_t conv_padded_ci(int64_t ci);  // 0 if K is flat
 int64_t conv_packed_k(int64_t ci, int64_t taps);
 int64_t conv_packed_bytes(DType dtype, int64_t phases, int64_t co, int64_t ci, int64_t taps);
 
-// Packs a weight on the stream's GPU, in `dtype`: weight(row, out) writes
-// row = phase·Co + o as floats [Ci, taps].
+// Packs a weight on the stream's GPU, in `dtype`: weight(row, out) writes row = phase·Co + o as floats [Ci,
+// taps].
 void conv_pack(DType dtype, int64_t phases, int64_t co, int64_t ci, int64_t taps,
                const std::function<void(int64_t, float*)>& weight, const Tensor& packed, Stream& stream);
 

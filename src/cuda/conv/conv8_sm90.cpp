@@ -1,4 +1,4 @@
-// Host side of the Hopper convolution in 8 bits: the choice of a tile, the tensor maps, the launch.
+// Host side of the Hopper convolution in 8 bits: the choice of a tile, the tensor maps and the launch.
 #include "cuda/conv/conv8_sm90.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ struct Conv8Choice {
   double cost = 0;
 };
 
-// Channels of a step: the largest chunk that divides them. Only this decides the order in which a sum is
-// added up, so that a video's pieces, whose tiles may differ, give the same bits.
+// The number of channels of a step: the largest chunk that divides all channels. Nothing else decides the
+// order in which a sum is added up, so that a video's pieces, whose tiles may differ, give the same bits.
 int64_t chunk_of(int64_t padded) {
   for (const int64_t chunk : {128, 96, 64})
     if (padded % chunk == 0) return chunk;

@@ -10,8 +10,9 @@
 namespace tachy::cuda {
 
 struct Conv8Problem {
-  // x, cache: codes [T, H, W, Ci]; packed: codes [Co, 27, Ci padded to 32]; y: the tensor that gives the
-  // shape, bf16 or codes; gamma, normed, silu as in ConvProblem. The sums go to `sums`, bf16, or nowhere.
+  // x and cache are codes [T, H, W, Ci]; packed is codes [Co, 27, Ci padded to 32]; y is the tensor that
+  // gives the shape, in bf16 or codes; gamma, normed and silu are as in ConvProblem. The sums go to `sums`,
+  // in bf16, or nowhere.
   ConvProblem conv;
   Tensor sums;
   const void* scale = nullptr;  // [Co] f32

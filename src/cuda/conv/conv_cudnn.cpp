@@ -1,5 +1,5 @@
-// Convolutions through cuDNN's backend graphs, channels-last: convolution [+ bias] [+ residual] as one graph,
-// for GPUs for which we have no special kernel.
+// Convolutions through cuDNN's backend graphs, channels-last, with convolution [+ bias] [+ residual] as one
+// graph, for GPUs for which we have no special kernel.
 //
 // The frames before x must lie before it in memory. So if there is history, cache and x are copied into
 // scratch (our own kernels need no such pass); missing frames are padding at the front. Plans are made once
@@ -140,7 +140,7 @@ std::optional<Refusal> conv_cudnn_why_not(const ConvProblem& problem, const Stre
   if (s.ci % 32 != 0 || s.co % 8 != 0)
     return Refusal::arguments("it takes channels in multiples of 32 and makes multiples of 8");
   if (s.phases != 1) return Refusal::arguments("it has no phases");
-  // op_runner found wrong values in this case (cuDNN 9.19, an H200).
+  // op_runner found wrong values from cuDNN 9.19 in this case on an H200.
   if (s.frames > 1 && s.y_frame != int64_t{s.height} * s.y_row)
     return Refusal::arguments("frames of y that lie apart");
   if (s.front < s.history) return Refusal::arguments("history that nothing reads");

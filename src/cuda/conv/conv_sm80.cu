@@ -1,4 +1,4 @@
-// Launches of the generic convolution kernels.
+// Launches the generic convolution kernels.
 #include "cuda/conv/conv.h"
 #include "cuda/conv/conv_tile_sm80.h"
 #include "cuda/dispatch.h"

@@ -1,4 +1,4 @@
-// Host side of the Hopper convolution: the choice of a tile, the tensor maps, the launch.
+// Host side of the Hopper convolution: the choice of a tile, the tensor maps and the launch.
 #include "cuda/conv/conv_sm90.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace tachy::cuda {
 namespace {
 
-// Row taps that one loaded box serves.
+// The number of row taps for which one loaded box is used.
 int taps_of(const device::ConvShape& s) {
   return s.stride > 1 ? 1 : s.kernel_h % 3 == 0 ? 3 : s.kernel_h % 2 == 0 ? 2 : 1;
 }
@@ -25,7 +25,8 @@ struct Choice {
   double cost = 0;
 };
 
-// Time of a tile in units of 64x8x16 products per warpgroup, times the rounds of tiles that the GPU needs.
+// The time of a tile in units of 64x8x16 products per warpgroup, times the rounds of tiles that the GPU
+// needs.
 double cost_of(const Conv90Entry& e, const device::ConvShape& s, int columns_log2, int multiprocessors) {
   const int columns = 1 << columns_log2, rows = e.positions() / columns;
   const int64_t rectangles = ceil_div(s.height, rows) * ceil_div(s.width, columns);
@@ -36,7 +37,7 @@ double cost_of(const Conv90Entry& e, const device::ConvShape& s, int columns_log
   return static_cast<double>(rounds) * product;
 }
 
-// whole: all of a position's channels must be in one tile.
+// With `whole`, all of a position's channels must be in one tile.
 bool fits(const Conv90Entry& e, const device::ConvShape& s, bool whole) {
   return e.taps == taps_of(s) && (!whole || (e.n >= s.co && e.n % 32 == 0)) &&
          (e.chunk == 32 || conv_padded_ci(s.ci) % 64 == 0) && (e.n % 32 == 0 ? s.co % 8 == 0 : s.co <= e.n);

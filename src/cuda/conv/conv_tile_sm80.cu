@@ -1,7 +1,7 @@
 // The choice among tiles of the convolution by mma.sync, and their launches.
 //
-// The model: a wave of tiles takes what its products take at the rate that was measured of the tile on an
-// H100 (bench/notes/vae.md). A tile that is wider than the output has channels wastes the rest of it.
+// In the model a wave of tiles takes the time of its products, at the rate that was measured for the tile on
+// an H100 (bench/notes/vae.md). A tile with more columns than the output has channels wastes the rest.
 #include <array>
 
 #include "cuda/conv/conv_tile_sm80.h"
@@ -29,7 +29,7 @@ constexpr Tile tile_of(double rate) {
 
 template <class T>
 using Kind = Halves<T>;
-// The last three are for GPUs with 99 KiB of shared memory a block, those before for 163 and 227 KiB.
+// The last three are for GPUs with 99 KiB of shared memory per block, the others for 163 and 227 KiB.
 template <class T>
 constexpr std::array kTiles = {
     tile_of<Shape<Kind<T>, 256, 96, 64, 48, 3, 3, 1>, T>(365),

@@ -1,4 +1,4 @@
-// Convolutions by mma.sync in large tiles: where conv_sm80 hands over to it.
+// Convolutions by mma.sync in large tiles, to which conv_sm80 hands work over.
 #pragma once
 
 #include "device/conv_shape.h"
@@ -10,9 +10,9 @@ struct Conv80Params;
 
 namespace tachy::cuda {
 
-// Computes the convolution in the tile that a model of the time finds fastest, and says so. It returns false,
-// and does nothing, where no tile takes the problem or none is expected to be faster than conv_sm80's.
-// `dtype` is bf16 or f16. The sums are the same bits as conv_sm80's.
+// Computes the convolution in the tile that a model of the time finds fastest, and returns true. It returns
+// false, and does nothing, where no tile takes the problem or none is expected to be faster than conv_sm80's.
+// `dtype` is bf16 or f16. The sums have the same bits as conv_sm80's.
 bool conv_tile_sm80(const device::Conv80Params& params, DType dtype, const Stream& stream);
 
 }  // namespace tachy::cuda

@@ -87,7 +87,7 @@ const AlgorithmWords* AlgorithmCache::find(const std::string& key) const {
 
 void AlgorithmCache::keep(const std::string& key, const AlgorithmWords& words) {
   if (path_.empty()) return void(all_.insert_or_assign(key, words));
-  read();  // takes in what another process has added meanwhile
+  read();  // includes what another process has added meanwhile
   all_.insert_or_assign(key, words);
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);

@@ -15,7 +15,7 @@ namespace tachy::cuda {
 
 using AlgorithmWords = std::array<uint64_t, 8>;
 
-// For the name of a cache: the GPU, and the driver that compiled or found what was measured.
+// A part of a cache's name: the GPU, and the driver that compiled or found what was measured.
 std::string measured_on(const GpuInfo& gpu);
 
 class AlgorithmCache {

@@ -1,5 +1,5 @@
 // Opens the library, keeps a plan for each shape and picks its algorithm: the one kept on disk, the library's
-// first suggestion, or the fastest of its first ones in a measurement.
+// first suggestion, or the fastest of its first suggestions in a measurement.
 #include "cuda/vendor/cublaslt.h"
 
 #include <algorithm>
@@ -55,8 +55,8 @@ struct CublasLt::State {
     api.check(try_run(p, t, alpha), "matmul");
   }
 
-  // For tensors that are not 16-byte aligned the library suggests products that it then refuses to run, so
-  // these are tried first. Such products are small.
+  // For tensors that are not 16-byte aligned the library suggests algorithms that it then refuses to run, so
+  // they are tried first. Such products are small.
   void leave_what_runs(CublasLtPlan& p, const MatmulShape& s,
                        std::vector<cublasLtMatmulHeuristicResult_t>& all) {
     try {

@@ -1,8 +1,8 @@
-// cuBLASLt: y = alpha·x·w, with c added on request, and an epilogue, for row-major matrices, with plans kept
-// by shape in Gpu::cublaslt. The algorithm is the library's first suggestion or, with TACHY_TUNE=gemm, the
-// fastest of its first suggestions. These are measured once per shape on separate buffers when the plan is
-// made (never while a graph is captured), and the choice is kept on disk in the user's cache folder by GPU,
-// driver and library version.
+// cuBLASLt's product y = alpha·x·w for row-major matrices, with c added on request and an epilogue. Plans are
+// kept by shape in Gpu::cublaslt. The algorithm is the library's first suggestion or, with TACHY_TUNE=gemm,
+// the fastest of its first suggestions. These are measured once per shape on separate buffers when the plan
+// is made (never while a graph is captured), and the choice is kept on disk in the user's cache folder by
+// GPU, driver and library version.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct MatmulShape {
   int64_t x_row, w_row, y_row, c_row = 0;  // row strides in elements
   DType type;                              // dtype of x and w
   DType out;                               // dtype of y, c and bias: `type` or f32; with scales a 16-bit one
-  bool w_is_nk = true;                     // w [n, k] (a layer's weight); false: [k, n]
+  bool w_is_nk = true;                     // w is [n, k] (a layer's weight), otherwise [k, n]
   // y = gelu_tanh(x·w + bias); if there are no scales, not together with c.
   bool bias = false, gelu = false;
   bool c = false;  // c is added; it may be y
@@ -35,7 +35,7 @@ inline constexpr size_t kMatmulWorkspaceBytes = size_t{32} << 20;
 
 struct MatmulPlan {
   virtual ~MatmulPlan() = default;
-  std::string why;  // not empty: the reason why the library has no algorithm for it
+  std::string why;  // if not empty, the reason why the library has no algorithm for the product
   std::string algorithm;
   size_t workspace_bytes = 0;
 };
@@ -50,7 +50,8 @@ struct MatmulTensors {
 
 class CublasLt : public Gpu::Extra {
  public:
-  // Opened on first use. Without the library it is null, and `why` gives the reason.
+  // The library's state on this GPU, opened on first use. Without the library it is null, and `why` gives the
+  // reason.
   static CublasLt* of(Gpu& gpu, std::string& why);
   ~CublasLt() override;
 

@@ -16,7 +16,7 @@ struct CublasLtPlan final : MatmulPlan {
   cublasLtMatmulDesc_t desc = nullptr;
   cublasLtMatrixLayout_t w = nullptr, x = nullptr, y = nullptr, c = nullptr;
   cublasLtMatmulAlgo_t algo{};
-  bool bias = false, scales = false, adds = false;  // adds: c to the product
+  bool bias = false, scales = false, adds = false;  // adds: c is added to the product
   ~CublasLtPlan() override {
     if (desc) api->destroy_desc(desc);
     for (auto* layout : {w, x, y, c})

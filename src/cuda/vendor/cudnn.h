@@ -16,7 +16,7 @@ namespace tachy::cuda {
 struct CudnnApi;  // the functions, found at run time
 
 // One backend descriptor. Errors (a wrong attribute, a graph that cuDNN does not support) throw `unsupported`
-// with cuDNN's own words; whoever builds a graph turns that into a reason for refusing.
+// with cuDNN's own words; the code that builds a graph turns them into a reason for refusing.
 class CudnnDescriptor {
  public:
   CudnnDescriptor() = default;
@@ -37,7 +37,7 @@ class CudnnDescriptor {
 struct CudnnPlan {
   CudnnDescriptor plan;
   int64_t workspace_bytes = 0;
-  std::string why;  // not empty: there is no plan, for this reason
+  std::string why;  // if not empty, the reason why there is no plan
   std::string engine;
 };
 
@@ -55,7 +55,7 @@ class Cudnn : public Gpu::Extra {
   // those that can be finalised.
   std::vector<CudnnPlan> make_plans(std::span<CudnnDescriptor* const> operations, size_t limit) const;
 
-  // Plans by key, made once by the caller. Null if nothing was kept under this key.
+  // Finds a plan that the caller has made. Null if nothing was kept under this key.
   CudnnPlan* find(const std::string& key);
   CudnnPlan& keep(const std::string& key, CudnnPlan plan);
 
@@ -66,7 +66,7 @@ class Cudnn : public Gpu::Extra {
   Cudnn() = default;
   std::unique_ptr<CudnnApi> api_;
   void* handle_ = nullptr;
-  std::string why_;  // not empty: the library cannot be used, for this reason
+  std::string why_;  // if not empty, the reason why the library cannot be used
   std::unordered_map<std::string, CudnnPlan> plans_;
 };
 

@@ -17,7 +17,7 @@ class CudnnGraph {
  public:
   CudnnGraph(const Cudnn& cudnn, cudnnDataType_t io) : cudnn_(cudnn), io_(io) {}
 
-  // alignment: in bytes; by_value: a host scalar.
+  // alignment is in bytes; by_value means a host scalar.
   CudnnDescriptor* tensor(int64_t id, std::span<const int64_t> dims, std::span<const int64_t> strides,
                           cudnnDataType_t type, int64_t alignment, bool is_virtual = false,
                           bool by_value = false) {

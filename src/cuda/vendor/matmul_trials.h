@@ -1,5 +1,5 @@
-// The tensors of a product that is run to see whether, and how fast, it runs, with
-// device memory of their own.
+// The tensors of a trial product, with device memory of their own. It is run to find out whether, and how
+// fast, it runs.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace tachy::cuda {
 
-// It is filled with numbers of magnitude 1/2 to 2 (zeros would run too fast). `data` has the worst alignment
-// that the product's tensors may have.
+// Its memory is filled with numbers of magnitude 1/2 to 2 (zeros would run too fast). `data` has the worst
+// alignment that the product's tensors may have.
 struct Trial {
   Gpu& gpu;
   size_t bytes;

@@ -9,14 +9,14 @@ namespace tachy::cuda {
 namespace {
 
 constexpr int kRounds = 7;
-constexpr double kGain = 0.97;  // times vary by as much from run to run
+constexpr double kGain = 0.97;  // times vary by this much from run to run
 
 }  // namespace
 
 TrialPick pick_fastest(Gpu& gpu, size_t count, const std::function<void(size_t i)>& run) {
   std::vector<std::vector<double>> times(count);
   for (int round = 0; round <= kRounds; ++round)
-    for (size_t i = 0; i < count; ++i) {  // in turn: the clock drifts under load
+    for (size_t i = 0; i < count; ++i) {  // the ways take turns, because the clock drifts under load
       const double us = device_us(gpu, [&] { run(i); });
       if (round > 0) times[i].push_back(us);
     }

@@ -1,4 +1,5 @@
-// Several ways of doing one thing, timed on the device, and the one to take. Whoever asks keeps the choice (algorithm_cache.h).
+// Times several ways of doing one thing on the device, and picks one. The caller keeps the choice
+// (algorithm_cache.h).
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@ namespace tachy::cuda {
 
 struct TrialPick {
   size_t pick = 0;
-  double us = 0, first_us = 0;  // medians, of the one that is picked and of the first
+  double us = 0, first_us = 0;  // medians of the way that is picked and of the first
 };
 
 // `run` queues way i of `count`. The first way stays unless another one is clearly faster.

@@ -1,4 +1,4 @@
-// y = act(x), elementwise, float32 inside.
+// y = act(x) for each element, computed in float32.
 #pragma once
 
 #include "ops/activation_kind.h"

@@ -8,9 +8,9 @@ namespace tachy::ops {
 
 struct ActivationBackwardArgs {
   Tensor x;   // f32 or f64 (on a GPU f32, f16 or bf16), contiguous, any shape
-  Tensor dy;  // as x
+  Tensor dy;  // like x
   Activation kind = Activation::silu;
-  Tensor dx;  // as x
+  Tensor dx;  // like x
 };
 
 void activation_backward(const ActivationBackwardArgs& args, Stream& stream);

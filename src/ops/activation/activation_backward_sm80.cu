@@ -1,4 +1,4 @@
-// dx = dy · act'(x), as a flat loop: each thread has four packs of both in flight.
+// dx = dy · act'(x), as a flat loop: each thread loads four packs of both at once.
 #include "cuda/dispatch.h"
 #include "device/vec.cuh"
 #include "ops/activation/activation_backward.h"

@@ -7,9 +7,9 @@
 
 namespace tachy::ops {
 
-// The definition: plain loops, float64 inside.
+// The definition, in plain loops and float64.
 void activation_ref(const ActivationArgs& args, Stream& stream);
-// The same in float32, sums in order; its error sets the tolerance.
+// The definition in float32, adding in order; its error sets the tolerance.
 void activation_working(const ActivationArgs& args, Stream& stream);
 void activation_cpu(const ActivationArgs& args, Stream& stream);  // Highway
 std::span<const Impl<ActivationArgs>> activation_table();

@@ -9,10 +9,10 @@
 namespace tachy::ops {
 
 struct AddNormBackwardArgs {
-  Tensor sum;  // [M, C] f32 or f64 (on a GPU f32, f16 or bf16), rows may be strided:
+  Tensor sum;  // [M, C] f32 or f64 (on a GPU f32, f16 or bf16), rows may be strided;
                // h as the forward pass stored it
   NormKind kind = NormKind::rms;
-  Tensor weight;  // optional [C], all of one dtype (parameters and their gradients f32 on a GPU)
+  Tensor weight;  // optional [C]; all have one dtype (on a GPU parameters and their gradients are f32)
   float eps = 1e-6f;
   Tensor dy;       // [M, C], rows may be strided
   Tensor dsum;     // optional [M, C], rows may be strided

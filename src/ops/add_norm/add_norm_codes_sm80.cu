@@ -1,5 +1,5 @@
 // The sum and its norm as codes of e4m3 with a scale per row, in one pass (device/row_norm.cuh). The bits are
-// those of the norm followed by quantize, which would read the norm's result. For rows that fit into
+// those of the norm followed by quantize, which would read the norm's result. It takes rows that fit into
 // registers, in packs.
 #include "ops/add_norm/add_norm_params.h"
 

@@ -20,7 +20,7 @@ void add_norm_rows(const AddNormArgs& a, int64_t begin, int64_t end) {
   const bool modulated = a.row.defined() && (a.gate.defined() || a.scale.defined());
   const int32_t* row = modulated ? static_cast<const int32_t*>(a.row.data) : nullptr;
   const bool layer = a.kind == NormKind::layer;
-  // This holds for the sum, too, unless it is in place of x.
+  // The sum may be written past the caches, too, unless it is in place of x.
   const bool sum_past = a.sum.defined() && past_caches(a.x, a.sum, c), y_past = past_caches(a.x, a.y, c);
   simd::RowWriter sums(sum_past, c), results(y_past && (sum_past || a.sum.defined()), c);
   for (int64_t i = begin; i < end; ++i) {

@@ -7,8 +7,8 @@
 
 namespace tachy::ops {
 
-void add_norm_ref(const AddNormArgs& args, Stream& stream);  // the definition: plain loops, float64 inside
-// The same in float32, sums in order; its error sets the tolerance.
+void add_norm_ref(const AddNormArgs& args, Stream& stream);  // the definition, in plain loops and float64
+// The definition in float32, adding in order; its error sets the tolerance.
 void add_norm_working(const AddNormArgs& args, Stream& stream);
 void add_norm_cpu(const AddNormArgs& args, Stream& stream);  // Highway
 std::span<const Impl<AddNormArgs>> add_norm_table();

@@ -1,4 +1,4 @@
-// The parameters that both kernels of add_norm share, that is all but y. A header for nvcc.
+// The parameters that both kernels of add_norm share, which are all but y. nvcc accepts this header.
 #pragma once
 
 #include "cuda/row_norm.h"

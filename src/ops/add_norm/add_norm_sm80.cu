@@ -1,4 +1,4 @@
-// The sum stays in the registers from which the norm reads it: device/row_norm.cuh.
+// The sum stays in the registers from which the norm reads it (device/row_norm.cuh).
 #include "ops/add_norm/add_norm_params.h"
 
 namespace tachy::ops {

@@ -15,26 +15,27 @@ namespace tachy::ops {
 // log2(e) (qk_norm_rope's `scale`), Hopper's kernel saves one instruction per score.
 inline constexpr float kPowersOfTwo = 0.69314718055994530942f;
 
-// Keys and values that lie together. A query's softmax is over all ranges that it is given: cached keys and
-// those of the current chunk, the keys of several contexts, the shards of a sequence.
+// Keys and values that lie together. A query's softmax is over all ranges that it is given, for example
+// cached keys and those of the current chunk, the keys of several contexts, or a sequence's shards.
 struct KeyRange {
   Tensor k;  // [B, Lk, H, D] f32, inner dim contiguous, other strides free
   Tensor v;  // [B, Lk, H, D] f32, same
-  // Optional [1] i32, where the op computes, in [0, Lk]: only keys [0, length) are there and are read, as in
-  // a cache that is being filled.
+  // Optional [1] i32, where the op computes, in [0, Lk]: only keys [0, length) exist and are read, as in a
+  // cache that is being filled.
   Tensor length;
   Tensor key_bias;  // optional [B, Lk] f32, added to every score of that key (-inf masks it)
-  // The caller's promise that key_bias masks nothing: more implementations accept it.
+  // The caller promises that key_bias masks nothing, so that more implementations accept it.
   bool finite_bias = false;
   bool causal = false;  // query i sees keys j with j / causal_block <= (i + causal_offset) / causal_block
   int64_t causal_offset = 0;  // Lk − Lq if the queries belong to the last keys (a KV cache)
   int64_t causal_block = 1;   // whole blocks of keys become visible at a time (a chunk of frames)
-  // If not 0, with causal and causal_block 1: of the keys that a query may see, it sees only the last
-  // `window` places, j > i + causal_offset − window. For a window to both sides, causal_offset is larger.
+  // If not 0, which needs `causal` and causal_block 1, a query sees only the last `window` of the keys that
+  // it may see, those with j > i + causal_offset − window. A larger causal_offset makes the window reach to
+  // both sides.
   int64_t window = 0;
 };
 
-// The ranges after the first one: enough for the parts of a cache and the current chunk.
+// The ranges after the first one, with room for the parts of a cache and the current chunk.
 class KeyRanges {
  public:
   static constexpr int kMost = 3;
@@ -49,37 +50,37 @@ class KeyRanges {
   int count_ = 0;
 };
 
-// The blocks of keys that a block of queries attends to, for each head. Blocks have kTokens tokens, the last
-// ones the rest. An earlier op may have made the lists on the device. A list's blocks are in any order; one
-// that is listed twice counts twice. A block of queries with an empty list gives zeros.
+// The blocks of keys that a block of queries attends to, for each head. Blocks have kTokens tokens, except
+// that the last one may have fewer. An earlier op may have made the lists on the device. A list's blocks are
+// in any order; one that is listed twice counts twice. A block of queries with an empty list gives zeros.
 // On the CPU a count beyond the capacity or an index beyond the blocks is an error. A GPU cannot report it:
 // there counts and indices are clamped, so nothing outside is read.
 struct BlockLists {
   static constexpr int64_t kTokens = 128;
   // [B or 1, H, blocks of queries, capacity] i32, where the op computes, inner dim contiguous.
   Tensor indices;
-  Tensor counts;  // [B or 1, H, blocks of queries] i32, same: how many indices each list has
+  Tensor counts;  // [B or 1, H, blocks of queries] i32, like `indices`: how many indices each list has
   bool defined() const { return indices.defined(); }
   static int64_t blocks_of(int64_t tokens) { return (tokens + kTokens - 1) / kTokens; }
 };
 
 struct AttentionArgs {
   Tensor q;     // [B, Lq, H, D] f32, inner dim contiguous, other strides free
-  Tensor k, v;  // k to finite_bias: the first range of keys, as in KeyRange
+  Tensor k, v;  // k … finite_bias describe the first range of keys, as in KeyRange
   Tensor length;
   Tensor key_bias;
   bool finite_bias = false;
   // Optional [H, Lq, Lk] f32, added to the scores (T5's relative positions); one range only.
   Tensor bias;
   float scale = 1;      // usually 1/sqrt(D)
-  bool causal = false;  // causal to window: for the first range, as in KeyRange
+  bool causal = false;  // causal … window apply to the first range, as in KeyRange
   int64_t causal_offset = 0, causal_block = 1, window = 0;
   KeyRanges more = {};     // further ranges
-  BlockLists blocks = {};  // optional: only these keys. Needs one range, without `length`, masks and biases
+  BlockLists blocks = {};  // optional: attend only to these; needs one range, no `length`, masks or biases
   // Allows rounding q, k, v and the softmax's weights to 8 bits where that is faster; the result is then off
-  // by about 4 % of its norm. Rows that cannot bear it are computed in bf16 all the same.
+  // by about 4 % of its norm. Rows for which 8 bits are too coarse are still computed in bf16.
   bool eight_bits = false;
-  // Does so even if there are so few keys that it is slower, to show the effect.
+  // Rounds even where so few keys make 8 bits slower, to show the effect.
   bool eight_bits_of_few = false;
   bool accumulate = false;  // out += result, for a second softmax over other keys (image branch)
   Tensor out;               // [B, Lq, H, D] f32, inner dim contiguous, other strides free

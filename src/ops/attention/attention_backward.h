@@ -11,9 +11,9 @@
 namespace tachy::ops {
 
 struct AttentionBackwardArgs {
-  // The arguments of the forward pass, in f32 or f64, on a GPU in the forward pass's dtypes; out and
-  // lse hold its results. It must not accumulate, and has one range of keys without a length,
-  // causal_block 1 and no window.
+  // The arguments of the forward pass, in f32 or f64, or on a GPU in the forward pass's dtypes; out and lse
+  // hold its results. It must not accumulate, and has one range of keys without a length, causal_block 1 and
+  // no window.
   AttentionArgs forward;
   Tensor dout;  // [B, Lq, H, D], inner dim contiguous, like all tensors here
   Tensor dq;    // [B, Lq, H, D]

@@ -40,7 +40,7 @@ inline void add_attention_backward_cases(std::vector<OpCase>& cases) {
              args.dk = memory.output({s.b, s.lk, s.h, s.d}), args.dv = memory.output({s.b, s.lk, s.h, s.d});
            }
            f.out = memory.normal({s.b, s.lq, s.h, s.d});
-           // About log Lk, as for scores with variance 1: weights stay below 1.
+           // lse is about log Lk, as for scores with variance 1, so that weights stay below 1.
            f.lse = memory.param({s.b, s.h, s.lq}, 0.1f, 0.5f + std::log(static_cast<float>(s.lk)));
            if (s.bias) f.bias = memory.param({s.h, s.lq, s.lk}, 0.5f);
            if (s.masked_every) {
@@ -60,7 +60,7 @@ inline void add_attention_backward_cases(std::vector<OpCase>& cases) {
   add(CaseKind::odd, {.b = 2, .lq = 19, .lk = 33, .h = 3, .d = 20, .bias = true});
   add(CaseKind::odd, {.b = 1, .lq = 40, .lk = 37, .h = 1, .d = 30, .causal = true, .offset = -3});
   add(CaseKind::odd, {.b = 1, .lq = 70, .lk = 131, .h = 1, .d = 136, .masked_every = 3});
-  // Ragged and aligned, as the kernels for 16-byte rows accept.
+  // Ragged lengths with aligned rows, as the kernels for 16-byte rows accept.
   add(CaseKind::tiny, {.b = 2, .lq = 130, .lk = 193, .h = 2, .d = 128});
   add(CaseKind::tiny, {.b = 1, .lq = 77, .lk = 257, .h = 2, .d = 64, .masked_every = 4});
   add(CaseKind::tiny, {.b = 1, .lq = 101, .lk = 101, .h = 2, .d = 40, .fused = true});

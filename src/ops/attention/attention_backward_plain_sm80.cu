@@ -1,8 +1,8 @@
-// Attention's backward pass for every case on any GPU: float32 arithmetic, any head dim, strides,
-// biases and alignment. There are three kernel launches: delta of each query; then, twice, a kernel
-// whose blocks own 64 rows (queries for dq, keys for dk and dv) and 128 columns of the result and go
-// through the rows of the other side, 64 at a time. Wider heads recompute the scores for each 128
-// columns. It is not meant to be fast.
+// Attention's backward pass for every case on any GPU, with float32 arithmetic and any head dim, strides,
+// biases and alignment. The first of three kernel launches computes delta of each query; the other two run a
+// kernel whose blocks own 64 rows (queries for dq, keys for dk and dv) and 128 columns of the result and go
+// through the rows of the other side, 64 at a time. Wider heads recompute the scores for each 128 columns. It
+// is not meant to be fast.
 #include "cuda/dispatch.h"
 #include "device/reduce.cuh"
 #include "ops/attention/attention_cuda.h"
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(256) delta_kernel(const Plain p) {
   if (threadIdx.x % 32 == 0) p.delta[(static_cast<int64_t>(b) * p.heads + head) * p.lq + i] = sum;
 }
 
-// s[r][n] = Σ_c own[4ty + r]·other[4tx + n], the rows of two tiles.
+// s[r][n] = Σ_c own[4ty + r]·other[4tx + n] for the rows of two tiles.
 template <class T>
 __device__ void tile_products(float (&s)[4][4], const View& own, int first, int own_rows, const View& other,
                               int from, int other_rows, int b, int head, int d, float (*left)[kTile + 4],
@@ -122,7 +122,7 @@ __device__ void store_tile(const float (&o)[4][8], float factor, const View& to,
   }
 }
 
-// 256 threads as 16 x 16. kKeys: the block owns keys.
+// A block has 256 threads as 16 x 16. With kKeys it owns keys.
 template <class T, bool kKeys>
 __global__ void __launch_bounds__(256) gradient_kernel(const Plain p) {
   __shared__ float left[kDepth][kTile + 4], right[kDepth][kTile + 4];

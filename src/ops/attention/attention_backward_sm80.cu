@@ -1,4 +1,5 @@
-// Launches flash attention's backward kernels (flash_backward_sm80.cuh): head dims up to 128, bf16 and f16.
+// Launches flash attention's backward kernels (flash_backward_sm80.cuh) for head dims up to 128, bf16 and
+// f16.
 #include "cuda/dispatch.h"
 #include "ops/attention/attention_cuda.h"
 #include "ops/attention/flash_backward_queries_sm80.cuh"

@@ -38,7 +38,7 @@ HWY_INLINE auto round_bits(D d, hn::Vec<D> value) {
 }
 
 // Packs V of a block as panels [keys/2][32 channels][2], where each word holds a pair of keys. NaN must
-// survive, hence cpu::narrow_bf16.
+// survive, so this takes cpu::narrow_bf16.
 void attention_pack_values(const KeyRange& range, const Bf16Layout& l, int64_t b, int64_t h, int64_t first,
                            int64_t count, uint16_t* packed) {
   const int64_t filled = round_up(count, kWidth);
@@ -70,14 +70,14 @@ HWY_INLINE V exp2_negative(D d, V x) {
   return hn::IfThenZeroElse(below, p);
 }
 
-// Turns scores of a row into bf16 weights and returns the weights' sum. *highest is updated, *rescale is
-// exp(old − new).
+// Turns scores of a row into bf16 weights and returns the weights' sum. *highest is updated, and *rescale
+// becomes exp(old − new).
 HWY_INLINE float soften_row(float* s, int64_t count, float scale, const float* key_bias, const float* bias,
                             uint16_t* weights, float* highest, float* rescale) {
   const float lowest = -std::numeric_limits<float>::infinity();
   const bool plain = !key_bias && !bias && scale > 0;
   const float now = std::max(*highest, highest_score(s, count, scale, key_bias, bias, plain));
-  const float base = now == lowest ? 0.0f : now;  // all masked so far: every weight becomes exp(-inf) = 0
+  const float base = now == lowest ? 0.0f : now;  // if all are masked so far, weights become exp(-inf) = 0
   *rescale = std::exp(*highest - base);
   *highest = now;
   const float factor = plain ? scale * kLog2e : kLog2e, shift = base * kLog2e;
@@ -93,7 +93,7 @@ HWY_INLINE float soften_row(float* s, int64_t count, float scale, const float* k
   });
 }
 
-// One tile of queries against all keys of its head, or those of its list.
+// Takes one tile of queries through all keys of its head, or those of its list.
 void attention_tile_bf16(const AttentionArgs& a, const Bf16Layout& l, int64_t b, int64_t h, int64_t tile,
                          std::span<const KeyBlock> blocks, const char* packed, char* scratch) {
   const int64_t first = tile * l.query_tile, count = std::min(l.query_tile, l.queries - first);

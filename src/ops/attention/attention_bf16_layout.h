@@ -19,7 +19,7 @@ struct Bf16Layout {
   int64_t block_bytes, head_bytes;  // packed K and V of one block, and of one head
   int64_t group;                    // heads (of any batch entry) packed at a time
   int64_t q_stride, s_stride, p_stride, o_stride;
-  int64_t worker_bytes;  // Q, P, S, O, m, l; and room to pack panels
+  int64_t worker_bytes;  // room for Q, P, S, O, m and l, and for packing panels
 };
 
 inline Bf16Layout make_bf16_layout(const AttentionArgs& a) {
@@ -40,7 +40,7 @@ inline Bf16Layout make_bf16_layout(const AttentionArgs& a) {
   l.block_bytes = 2 * l.key_block * l.padded * 2;
   l.head_bytes = l.key_blocks * l.block_bytes;
   l.group = std::clamp<int64_t>(kGroupBytes / l.head_bytes, 1, std::max<int64_t>(1, l.batch * l.heads));
-  // Rows must not all fall into the same sets of the cache.
+  // The strides keep rows from all falling into the same sets of the cache.
   l.q_stride = l.padded + 32, l.p_stride = l.key_block + 32;
   l.s_stride = l.key_block + 16, l.o_stride = l.padded + 16;
   const int64_t tile = l.query_tile * (2 * (l.q_stride + l.p_stride) + 4 * (l.s_stride + l.o_stride + 2));

@@ -1,4 +1,4 @@
-// Lists of key blocks on the host: checks of their form, and their contents if the host can read them.
+// Checks lists of key blocks on the host: their form, and their contents if the host can read them.
 #include "ops/attention/attention_impl.h"
 #include "ops/op_helpers.h"
 

@@ -1,5 +1,5 @@
-// Attention over lists of key blocks by flash_sm90.cuh: Hopper, bf16 and f16, head dims up to 64 and up to 128. Lists
-// of neighbouring blocks of queries have little in common, so there are no clusters.
+// Attention over lists of key blocks by flash_sm90.cuh on Hopper, in bf16 and f16, for head dims up to 64 and
+// up to 128. Lists of neighbouring blocks of queries have little in common, so there are no clusters.
 #include "ops/attention/flash_params.cuh"
 #include "ops/attention/flash_sm90_launch.cuh"
 

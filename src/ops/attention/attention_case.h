@@ -15,14 +15,14 @@ namespace tachy::ops {
 // One more range of keys.
 struct RangeCase {
   int64_t lk;
-  int64_t length = -1;  // how many of them are there, known only on the device; -1: all
+  int64_t length = -1;  // how many keys exist, which only the device knows; -1 means all
   bool causal = false, biased = false;
   int64_t offset = 0, block = 1, window = 0;
 };
 
 struct AttentionCase {
   int64_t b, lq, lk, h, d;
-  int64_t masked_every = 0;  // key_bias -inf at every n-th key; 1: all keys; -1: finfo.min everywhere
+  int64_t masked_every = 0;  // key_bias is -inf at every n-th key, or if this is -1 finfo.min everywhere
   bool bias = false, accumulate = false, fused = false;  // fused: q, k, v are slices of one [B, L, 3, H, D]
   bool causal = false, lse = false;
   int64_t offset = 0;  // causal_offset
@@ -30,15 +30,15 @@ struct AttentionCase {
   bool finite = false;   // a key bias that masks nothing
   float sharp = 1;       // factor by which scores are larger than usual
   bool sampled = false;  // the definition answers only some queries
-  bool powers = false;   // powers of two: the scale is in q
-  // Added to q's values, and 1 to k's, so that scores are far from 0.
+  bool powers = false;   // q contains the scale (kPowersOfTwo)
+  // Is added to q's values, while 1 is added to k's, so that scores are far from 0.
   float offset_q = 0;
   int64_t length = -1, block = 1, window = 0;  // for the first range, as in RangeCase
   std::vector<RangeCase> more = {};
-  // How many of 100 blocks of keys a block of queries has listed; 0: no lists. Uneven: one more or less, and
-  // sometimes none at all. Ragged: anything from none to all.
+  // The percentage of key blocks that each block of queries lists; 0 means no lists. `uneven` lists one more
+  // or fewer, and sometimes none; `ragged` lists any number from none to all.
   int64_t listed = 0;
-  bool uneven = false, ragged = false, one_list = false;  // one_list: the same for the whole batch
+  bool uneven = false, ragged = false, one_list = false;  // one_list: the whole batch shares its lists
   bool eight_bits = false;
 };
 
@@ -51,7 +51,7 @@ inline int64_t listed_of(const AttentionCase& s, int64_t i) {
   return std::clamp<int64_t>(s.uneven ? count + i % 3 - 1 : count, 0, key_blocks_of(s));
 }
 
-// Lists of some of the blocks; every other list is in no order.
+// Lists some of the blocks; every other list is unsorted.
 inline BlockLists lists_of(CaseMemory& memory, const AttentionCase& s) {
   if (s.listed == 0) return {};
   const int64_t batch = s.one_list ? 1 : s.b, blocks = BlockLists::blocks_of(s.lq), all = key_blocks_of(s);
@@ -63,7 +63,7 @@ inline BlockLists lists_of(CaseMemory& memory, const AttentionCase& s) {
   for (int64_t i = 0; i < lists; ++i) {
     const int64_t count = listed_of(s, i);
     memory.host(counts).as<int32_t>()[i] = static_cast<int32_t>(count);
-    // Random numbers that say where to draw from.
+    // The list begins as random numbers, which say where to draw from.
     int32_t* list = memory.host(indices).as<int32_t>() + i * capacity;
     std::iota(order.begin(), order.end(), 0);
     for (int64_t j = 0; j < count; ++j) {
@@ -76,7 +76,7 @@ inline BlockLists lists_of(CaseMemory& memory, const AttentionCase& s) {
   return {indices.view({batch, s.h, blocks, capacity}), counts.view({batch, s.h, blocks})};
 }
 
-// The number of keys that are there, where the op computes.
+// A tensor with the number of keys that exist, where the op computes.
 inline Tensor length_of(CaseMemory& memory, int64_t length) {
   if (length < 0) return {};
   const Tensor t = memory.rows(1, 2);

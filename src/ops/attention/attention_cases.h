@@ -8,16 +8,16 @@
 
 namespace tachy::ops {
 
-// Several ranges of keys, lengths that only the device knows, causal blocks: like a cache of keys with a
-// chunk after it.
+// Adds cases of several ranges of keys, lengths that only the device knows, and causal blocks, as when a
+// chunk follows a cache of keys.
 template <class Add>
 void add_attention_range_cases(Add&& add) {
   add(CaseKind::tiny, {.b = 2, .lq = 5, .lk = 9, .h = 2, .d = 8, .lse = true, .length = 4, .more = {{3}}});
   add(CaseKind::tiny, {.b = 1, .lq = 12, .lk = 12, .h = 1, .d = 8, .causal = true, .lse = true, .block = 4});
   add(CaseKind::odd,
       {.b = 2, .lq = 33, .lk = 301, .h = 2, .d = 20, .lse = true, .length = 77, .more = {{40, -1, true}}});
-  // No key of the first range, all of the second, some of the third, with a bias; a fourth
-  // with a causal mask of blocks.
+  // Uses no key of the first range, all of the second, and some of the third, which has a bias; the fourth
+  // has a causal mask of blocks.
   add(CaseKind::odd, {.b = 1,
                       .lq = 50,
                       .lk = 64,
@@ -30,7 +30,7 @@ void add_attention_range_cases(Add&& add) {
       {.b = 1, .lq = 40, .lk = 70, .h = 1, .d = 16, .lse = true, .length = 0});  // no key at all
   add(CaseKind::odd,
       {.b = 1, .lq = 30, .lk = 90, .h = 1, .d = 160, .lse = true, .length = 50, .more = {{20}}});
-  // Cases that the kernels for 16-byte rows accept; the last steps of ranges meet their ends.
+  // The kernels for 16-byte rows accept these cases, in which a range may end within a step.
   add(CaseKind::tiny, {.b = 2, .lq = 150, .lk = 300, .h = 2, .d = 128, .lse = true, .length = 201});
   add(CaseKind::tiny,
       {.b = 1, .lq = 300, .lk = 400, .h = 2, .d = 64, .lse = true, .length = 0, .more = {{129}, {64}}});
@@ -89,18 +89,19 @@ inline OpCase attention_op_case(CaseKind kind, const AttentionCase& s) {
           .gpu = s.compute == Compute::f32};
 }
 
-// Cases that a single pass over the keys might get wrong: scores far apart, powers of two.
+// Cases that a single pass over the keys might get wrong, with scores far apart or powers of two.
 inline void add_attention_hard_cases(std::vector<OpCase>& cases) {
   const auto add_case = [&](CaseKind kind, const AttentionCase& s) {
     cases.push_back(attention_op_case(kind, s));
   };
-  // Rows whose later scores far exceed those of the first keys; queries cut along the
-  // keys among several blocks.
+  // In some rows later scores far exceed those of the first keys, and some queries' keys are divided among
+  // several blocks.
   add_case(CaseKind::tiny, {.b = 1, .lq = 150, .lk = 700, .h = 2, .d = 128, .lse = true, .sharp = 100});
   add_case(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 1500, .h = 1, .d = 64, .lse = true, .sharp = 100});
   add_case(CaseKind::odd, {.b = 1, .lq = 600, .lk = 1500, .h = 1, .d = 128, .lse = true});
   add_case(CaseKind::odd, {.b = 1, .lq = 333, .lk = 1100, .h = 1, .d = 72, .lse = true, .sharp = 60});
-  // Powers of two: usual rows; rows whose weights would be infinite, or all zero, if nothing were subtracted.
+  // Scores are powers of two. Some rows are usual; in others all weights would be infinite or zero if nothing
+  // were subtracted.
   add_case(CaseKind::tiny, {.b = 2, .lq = 150, .lk = 700, .h = 2, .d = 128, .lse = true, .powers = true});
   add_case(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 500, .h = 3, .d = 64, .lse = true, .powers = true});
   for (const float offset : {1.5f, -1.5f})
@@ -109,7 +110,7 @@ inline void add_attention_hard_cases(std::vector<OpCase>& cases) {
         {.b = 1, .lq = 300, .lk = 450, .h = 2, .d = 128, .lse = true, .powers = true, .offset_q = offset});
   add_case(CaseKind::odd,
            {.b = 1, .lq = 600, .lk = 1500, .h = 1, .d = 128, .lse = true, .sharp = 200, .powers = true});
-  for (const float offset : {0.0f, 1.5f, -1.5f})  // the latter two are computed again
+  for (const float offset : {0.0f, 1.5f, -1.5f})  // rows of the latter two are computed again
     add_case(CaseKind::tiny, {.b = 1,
                               .lq = 600,
                               .lk = 1500,
@@ -122,8 +123,8 @@ inline void add_attention_hard_cases(std::vector<OpCase>& cases) {
                               .more = {{300, 0}, {130}, {900, 899}}});
 }
 
-// Cases that may round to 8 bits: usual ones, head dims below 128, ends of blocks; keys with a mean, and
-// scores so large that some or all rows are computed in bf16.
+// Cases that may round to 8 bits. Some are usual, or have head dims below 128 or partial blocks; in others
+// keys have a mean, or scores so large that some or all rows are computed in bf16.
 inline void add_attention_eight_bit_cases(std::vector<OpCase>& cases) {
   const auto add_case = [&](CaseKind kind, AttentionCase s) {
     s.eight_bits = true;
@@ -153,8 +154,7 @@ inline void add_attention_video_cases(std::vector<OpCase>& cases) {
   };
   add_gpu({.lq = 32760, .lk = 32760, .h = 12, .fused = true});
   add_gpu({.lq = 32760, .lk = 512, .h = 12});
-  add_gpu(
-      {.lq = 32760, .lk = 78, .h = 12, .finite = true});  // a prompt's keys, one of them standing for many
+  add_gpu({.lq = 32760, .lk = 78, .h = 12, .finite = true});  // a prompt's keys, one of which stands for many
   add_gpu({.lq = 32760, .lk = 32760, .h = 40, .fused = true});
   add_gpu({.lq = 32760, .lk = 32760, .h = 12, .powers = true});
   add_gpu({.lq = 75600, .lk = 75600, .h = 12, .fused = true});
@@ -183,8 +183,8 @@ inline std::vector<OpCase> attention_cases() {
   add(CaseKind::odd, {1, 33, 33, 2, 40, 0, false, false, true});
   add(CaseKind::odd, {1, 110, 7, 1, 130});
   add(CaseKind::odd, {1, 50, 257, 1, 384});
-  add(CaseKind::odd, {1, 9, 600, 1, 24, 1});   // every key is masked: zeros
-  add(CaseKind::odd, {1, 9, 300, 1, 24, -1});  // finfo.min everywhere: uniform weights
+  add(CaseKind::odd, {1, 9, 600, 1, 24, 1});   // every key is masked, so the result is zeros
+  add(CaseKind::odd, {1, 9, 300, 1, 24, -1});  // finfo.min everywhere gives uniform weights
   add(CaseKind::tiny, {.b = 2, .lq = 6, .lk = 6, .h = 2, .d = 8, .causal = true, .lse = true});
   add(CaseKind::tiny, {.b = 1, .lq = 3, .lk = 7, .h = 1, .d = 4, .causal = true, .lse = true, .offset = 4});
   add(CaseKind::odd, {.b = 1, .lq = 301, .lk = 301, .h = 2, .d = 36, .causal = true, .lse = true});
@@ -198,12 +198,12 @@ inline std::vector<OpCase> attention_cases() {
                       .causal = true,
                       .lse = true,
                       .offset = 430});
-  // The first queries see no key: zeros, and lse -inf.
+  // The first queries see no key, so they give zeros, and lse is -inf.
   add(CaseKind::odd,
       {.b = 1, .lq = 120, .lk = 90, .h = 2, .d = 20, .causal = true, .lse = true, .offset = -30});
   add(CaseKind::odd, {.b = 1, .lq = 5, .lk = 300, .h = 2, .d = 16, .masked_every = 1, .lse = true});
   add(CaseKind::odd, {.b = 1, .lq = 40, .lk = 513, .h = 1, .d = 300, .accumulate = true, .lse = true});
-  // Ragged and aligned, as the kernels for 16-byte rows accept.
+  // Ragged lengths with aligned rows, as the kernels for 16-byte rows accept.
   add(CaseKind::tiny, {.b = 2, .lq = 130, .lk = 193, .h = 2, .d = 128, .lse = true});
   add(CaseKind::tiny, {.b = 1, .lq = 77, .lk = 257, .h = 3, .d = 64, .accumulate = true});
   add(CaseKind::tiny, {.b = 1, .lq = 257, .lk = 65, .h = 1, .d = 96, .fused = false, .lse = true});
@@ -221,7 +221,7 @@ inline std::vector<OpCase> attention_cases() {
   add_attention_handful_cases(add);
   add_attention_hard_cases(cases);
   add_attention_eight_bit_cases(cases);
-  // A prompt's keys, one of them standing for many.
+  // A prompt's keys, one of which stands for many.
   add(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 78, .h = 3, .d = 128, .finite = true});
   add(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 121, .h = 3, .d = 128, .lse = true, .finite = true});
   add(CaseKind::tiny, {.b = 2, .lq = 140, .lk = 200, .h = 2, .d = 64, .finite = true});

@@ -32,7 +32,7 @@
 namespace tachy::ops {
 namespace {
 
-constexpr int64_t kMaxQueries = 96, kRowGranule = 12;  // tile rows: multiples of every target's kTileRows
+constexpr int64_t kMaxQueries = 96, kRowGranule = 12;  // a tile's rows are a multiple of every kTileRows
 
 // Sizes of everything; they depend only on shapes and the panel width.
 struct Layout {
@@ -115,14 +115,14 @@ void attention_pack(const KeyBlock& block, const Layout& l, int64_t b, int64_t h
   }
 }
 
-// Turns scores of a row into weights in place and returns their sum. *highest is updated, *rescale is
-// exp(old − new).
+// Turns scores of a row into weights in place and returns their sum. *highest is updated, and *rescale
+// becomes exp(old − new).
 HWY_INLINE float soften_row(float* s, int64_t count, float scale, const float* key_bias, const float* bias,
                             float* highest, float* rescale) {
   const float lowest = -std::numeric_limits<float>::infinity();
   const bool plain = !key_bias && !bias && scale > 0;
   const float now = std::max(*highest, highest_score(s, count, scale, key_bias, bias, plain));
-  const float base = now == lowest ? 0.0f : now;  // all masked so far: every weight becomes exp(-inf) = 0
+  const float base = now == lowest ? 0.0f : now;  // if all are masked so far, weights become exp(-inf) = 0
   *rescale = std::exp(*highest - base);
   *highest = now;
   return simd::sum_lanes(count, [&](auto d, int64_t j) HWY_ATTR {
@@ -134,7 +134,7 @@ HWY_INLINE float soften_row(float* s, int64_t count, float scale, const float* k
   });
 }
 
-// One tile of queries against all keys of its head, or those of its list.
+// Takes one tile of queries through all keys of its head, or those of its list.
 void attention_tile(const AttentionArgs& a, const Layout& l, int64_t b, int64_t h, int64_t tile,
                     std::span<const KeyBlock> blocks, const float* packed, float* scratch) {
   const int64_t first = tile * l.queries_each, count = std::min(l.queries_each, l.queries - first);

@@ -9,12 +9,12 @@
 
 namespace tachy::ops {
 
-// For kernels that go through all keys that they are given.
+// Refuses lists of blocks, for kernels that go through all keys that they are given.
 inline std::optional<Refusal> why_not_listed(const AttentionArgs& a) {
   if (a.blocks.defined()) return Refusal::arguments("lists of key blocks");
   return std::nullopt;
 }
-// For kernels that go through one range of keys, all of which are there.
+// Refuses all but one range whose keys all exist, for kernels that need one.
 inline std::optional<Refusal> why_not_whole(const AttentionArgs& a) {
   if (!a.more.empty()) return Refusal::arguments("several ranges of keys");
   if (a.length.defined()) return Refusal::arguments("a number of keys that is known on the device only");
@@ -50,8 +50,8 @@ std::optional<Refusal> attention_why_not_softmax_gemm(const AttentionArgs& args,
 void attention_softmax_gemm(const AttentionArgs& args, Stream& stream);
 void attention_plain_cuda(const AttentionArgs& args, Stream& stream);
 
-// Those of its backward pass: flash in one pass over the queries, flash in two kernels, and
-// one for every other case.
+// The implementations of the backward pass: flash in one pass over the queries, flash in two kernels, and one
+// for every other case.
 std::optional<Refusal> attention_backward_why_not_sm80(const AttentionBackwardArgs& args,
                                                        const Stream& stream);
 void attention_backward_sm80(const AttentionBackwardArgs& args, Stream& stream);

@@ -1,6 +1,5 @@
-// cuDNN's fused attention: one graph (product, scale, the single steps of a softmax, product) that
-// cuDNN recognises and runs as one kernel. Plans are made once per shape, at the latest by the
-// measure run, and kept by key.
+// cuDNN's fused attention: one graph (product, scale, the steps of a softmax, product) that cuDNN recognises
+// and runs as one kernel. Plans are made once per shape, at the latest by the measure run, and kept by key.
 //
 //   s = q·kᵀ [B, H, Lq, Lk]; t = s·scale [+ key bias]; m = max t; e = exp(t − m); z = Σ e; p = e / z;
 //   out = p·v; lse = m + log z (a virtual tensor unless it is requested: the graph is the same)

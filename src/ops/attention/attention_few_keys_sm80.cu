@@ -1,7 +1,7 @@
-// Launches few_keys_sm80.cuh: up to 48 or 80 keys, head dims up to 64 and up to 128, bf16 and f16. There are
-// about twice as many blocks as run at a time, so that the last ones end together. With room for 128 keys
-// there would be two blocks of four warps per multiprocessor, which are too few: no faster than flash_sm80 at
-// 40 heads (bench/notes/transformer.md).
+// Launches few_keys_sm80.cuh for up to 48 or 80 keys, head dims up to 64 and up to 128, bf16 and f16. There
+// are about twice as many blocks as run at a time, so that the last ones end together. With room for 128 keys
+// a multiprocessor would have two blocks of four warps, which are too few: no faster than flash_sm80 at 40
+// heads (bench/notes/transformer.md).
 #include "cuda/dispatch.h"
 #include "ops/attention/few_keys_sm80.cuh"
 #include "ops/attention/flash_params.cuh"

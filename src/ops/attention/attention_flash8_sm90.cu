@@ -1,5 +1,5 @@
-// Attention in 8 bits by flash8_sm90.cuh: Hopper, bf16, head dims up to 128, if the caller allows it. Units
-// for which 8 bits are too coarse are computed again in bf16.
+// Attention in 8 bits by flash8_sm90.cuh for Hopper, bf16 and head dims up to 128, if the caller allows it.
+// Units for which 8 bits are too coarse are computed again in bf16.
 #include "cuda/attention_tally.h"
 #include "ops/attention/flash8_quantize_sm90.cuh"
 #include "ops/attention/flash8_rows_sm90.cuh"
@@ -13,7 +13,7 @@ using flash::Tile8;
 
 // From about 1,200 keys on, the time that rounding takes is won back.
 constexpr int64_t kLeastKeys = 2048;
-// The instance with which attention_sm90.cu repairs, too.
+// The instance with which attention_sm90.cu also repairs.
 using Repair = flash::Tile90<__nv_bfloat16, 128, 192, Tile8::kCluster, false, true>;
 static_assert(Repair::kUnitRows == Tile8::kUnitRows);
 
@@ -27,7 +27,7 @@ flash::Tokens8 tokens_of(const Tensor& t) {
           static_cast<int>(t.dims[3])};
 }
 
-// [heads, rows, row_bytes] bytes in boxes of 128 bytes and 64 rows.
+// A map of [heads, rows, row_bytes] bytes in boxes of 128 bytes and 64 rows.
 CUtensorMap bytes_map(const void* data, int64_t row_bytes, int64_t rows, int64_t heads) {
   return cuda::make_tensor_map("attention", DType::bf16, data,
                                {.rank = 4,  // as pairs of bytes
@@ -61,7 +61,7 @@ Scratch scratch_of(Arena& arena, int64_t heads, const flash::Params8& p) {
   return s;
 }
 
-// Takes room for notes and shares.
+// Allocates room for notes and shares.
 void take_results(Arena& arena, flash::Params90& p, int clusters) {
   take(arena, p.outgrown, int64_t{p.whole_units + p.cut_units} * Tile8::kNotes);
   if (p.cut_units == 0) return;

@@ -5,9 +5,9 @@
 
 namespace tachy::ops {
 
-// A handful of queries and keys: two keys, as many as a kernel holds, one more, and many queries; the last
-// groups of queries and of a block; head dims that are no power of two; many places with a few frames each,
-// as when actions are followed.
+// Adds cases with a handful of queries and keys: two keys, as many as a kernel holds, and one more; many
+// queries; partial last groups; head dims that are no power of two; and many places with a few frames each,
+// as in models that follow actions.
 template <class Add>
 void add_attention_handful_cases(Add&& add) {
   add(CaseKind::tiny, {.b = 37, .lq = 3, .lk = 6, .h = 5, .d = 64, .lse = true});

@@ -3,8 +3,8 @@
 // by itself) there are as many tiles as places and heads: 880 places of 3 queries, 6 keys and 16 heads take
 // 19 us here and 222 with cuDNN (H100). With many queries tiles are full, and the other kernels are faster. A
 // few neighbouring lanes share a head of up to four queries, with 16 bytes of each row per lane. Keys and
-// values stay in registers, and neighbouring heads, which lie side by side, belong to the same warp. It uses
-// no tensor cores; scores, weights and sums are in float32.
+// values stay in registers, and neighbouring heads, which lie side by side, belong to the same warp. The
+// kernel uses no tensor cores; scores, weights and sums are in float32.
 #include "cuda/dispatch.h"
 #include "device/reduce.cuh"
 #include "device/vec.cuh"
@@ -18,8 +18,8 @@ using namespace device;
 
 constexpr int kQueries = 4, kMostQueries = 16, kMostKeys = 16, kThreads = 256;
 
-// width: lanes of a group, a power of two; tiles: groups that share a head's queries; groups: the total over
-// heads, tiles and batch entries, where heads change fastest.
+// `width` is the number of lanes of a group, a power of two; `tiles` that of groups that share a head's
+// queries; `groups` the total over heads, tiles and batch entries, where heads change fastest.
 template <class T, int kKeys>
 __global__ void __launch_bounds__(kThreads)
     handful_kernel(const flash::Params p, const uint32_t width, const uint32_t heads, const uint32_t tiles,

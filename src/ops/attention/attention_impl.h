@@ -26,24 +26,24 @@ inline int64_t visible_keys(const AttentionArgs& a, int64_t i) {
   return visible_keys(a.range(0), i, a.k.dims[1]);
 }
 
-// How many keys of a range are there; for the CPU, when computing.
+// How many keys of a range exist; only for a computing run on the CPU.
 int64_t present_keys(const KeyRange& range);
 
 // Keys that the CPU's kernels take at a time, all from the same range.
 struct KeyBlock {
   const KeyRange* range;
-  int64_t present;       // keys of the range
+  int64_t present;       // the range's keys that exist
   int64_t first, count;  // keys of this block
 };
 std::vector<KeyRange> all_ranges(const AttentionArgs& args);
-// Blocks of up to `size` keys, range after range: of all keys in a measure run, and of those that are there
-// when computing.
+// Divides the ranges, one after the other, into blocks of up to `size` keys. A measure run counts all keys, a
+// computing run only those that exist.
 std::vector<KeyBlock> key_blocks(std::span<const KeyRange> ranges, int64_t size, bool measuring);
 // The number of keys of the largest range.
 int64_t most_keys(const AttentionArgs& args);
 
-// How many blocks the list of a block of queries has, and which; for the CPU, when computing. One list may
-// serve the whole batch.
+// The number of blocks in the list of a block of queries and, below, the blocks; only for a computing run on
+// the CPU. One list may serve the whole batch.
 inline int64_t listed_count(const BlockLists& lists, int64_t b, int64_t h, int64_t query_block) {
   const Tensor& t = lists.counts;
   return t
@@ -67,11 +67,11 @@ void check_attention(const char* op, const AttentionArgs& args, DType dtype, DTy
 
 // The definition: plain loops, float64 inside; q, k and v are rounded if the stream asks for bf16.
 void attention_ref(const AttentionArgs& args, Stream& stream);
-// The same in float32, sums in order, with weights rounded too for bf16; its error sets the tolerance.
+// The definition in float32, adding in order and for bf16 with rounded weights; its error sets the tolerance.
 void attention_working(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_cpu(const AttentionArgs& args, const Stream& stream);
 void attention_cpu(const AttentionArgs& args, Stream& stream);  // Highway, in float32
-// If the stream asks for bf16 and the CPU has it: q, k, v and the softmax's weights rounded to bf16.
+// Rounds q, k, v and the softmax's weights to bf16, if the stream asks for it and the CPU has it.
 std::optional<Refusal> attention_why_not_bf16(const AttentionArgs& args, const Stream& stream);
 void attention_bf16(const AttentionArgs& args, Stream& stream);
 

@@ -11,7 +11,7 @@ void add_attention_mask_cases(Add&& add) {
   add(CaseKind::tiny,
       {.b = 2, .lq = 700, .lk = 900, .h = 3, .d = 128, .causal = true, .lse = true, .offset = 200});
   add(CaseKind::tiny, {.b = 1, .lq = 513, .lk = 513, .h = 2, .d = 64, .fused = true, .causal = true});
-  // Rows without a key, rows whose later keys have far larger scores, and keys that are also masked.
+  // Some rows see no key, in some the later keys have far larger scores, and some keys are also masked.
   add(CaseKind::tiny,
       {.b = 1, .lq = 600, .lk = 400, .h = 2, .d = 64, .causal = true, .lse = true, .offset = -300});
   add(CaseKind::tiny, {.b = 1,
@@ -34,8 +34,8 @@ void add_attention_mask_cases(Add&& add) {
                        .offset = 500});
   add(CaseKind::tiny,
       {.b = 1, .lq = 260, .lk = 1500, .h = 2, .d = 128, .masked_every = 4, .lse = true, .sharp = 30});
-  // Windows: of one key, within a tile, across several tiles; rows after the last
-  // key; biases; a second range.
+  // Windows reach over one key, within a tile, or across several tiles; some rows lie after the last key;
+  // there are biases and second ranges.
   add(CaseKind::tiny,
       {.b = 2, .lq = 300, .lk = 300, .h = 2, .d = 64, .fused = true, .causal = true, .window = 1});
   add(CaseKind::tiny, {.b = 1,
@@ -87,7 +87,7 @@ void add_attention_mask_cases(Add&& add) {
                        .lse = true,
                        .offset = 300,
                        .window = 140});
-  // Rows that see no key of the first range, and some of the second.
+  // Some rows see no key of the first range, and a few of the second.
   add(CaseKind::tiny, {.b = 1,
                        .lq = 300,
                        .lk = 150,
@@ -97,7 +97,7 @@ void add_attention_mask_cases(Add&& add) {
                        .lse = true,
                        .offset = -200,
                        .more = {{140, 100, false, false}}});
-  // Blocks of 150 tokens after a cache whose length only the device knows; biases in both ranges.
+  // Blocks of 150 tokens follow a cache whose length only the device knows; both ranges have biases.
   add(CaseKind::tiny, {.b = 2,
                        .lq = 450,
                        .lk = 600,

@@ -1,5 +1,5 @@
-// Attention with causal masks or key biases, over one range of keys or several, whose lengths may lie on the device, by
-// flash_sm90.cuh: Hopper, bf16 and f16, head dims up to 64 and up to 128.
+// Attention with causal masks or key biases, over one range of keys or several, whose lengths may lie on the
+// device, by flash_sm90.cuh on Hopper, in bf16 and f16, for head dims up to 64 and up to 128.
 #include "ops/attention/flash_params.cuh"
 #include "ops/attention/flash_sm90_launch.cuh"
 

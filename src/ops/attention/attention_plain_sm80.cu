@@ -1,7 +1,7 @@
-// Attention for every case on any GPU: float32 arithmetic, any head dim, strides, biases, ranges, lists of
-// key blocks and alignment. A block takes 64 queries of one head and 128 of its output columns; keys pass
-// through shared memory 64 at a time, the head dim 32 at a time. Wider heads recompute the scores for each
-// 128 columns. It is not meant to be fast.
+// Attention for every case on any GPU, with float32 arithmetic and any head dim, strides, biases, ranges,
+// lists of key blocks and alignment. A block takes 64 queries of one head and 128 of its output columns; keys
+// pass through shared memory 64 at a time, the head dim 32 at a time. Wider heads recompute the scores for
+// each 128 columns. It is not meant to be fast.
 #include "cuda/dispatch.h"
 #include "device/numeric.cuh"
 #include "ops/attention/attention_cuda.h"
@@ -33,7 +33,8 @@ __device__ const T* at(const void* data, const flash::Strides& s, int64_t b, int
   return static_cast<const T*>(data) + b * s.batch + row * s.row + head * s.head;
 }
 
-// 256 threads as 16 x 16: thread (ty, tx) has rows 4ty … 4ty + 3, keys 4tx … and output columns tx + 16c.
+// A block has 256 threads as 16 x 16: thread (ty, tx) has rows 4ty … 4ty + 3, keys 4tx … and output columns
+// tx + 16c.
 template <class T>
 __global__ void __launch_bounds__(256) plain_kernel(const Plain p) {
   __shared__ float qs[kDepth][kTile + 4], ks[kDepth][kTile + 4];

@@ -1,6 +1,6 @@
-// Attention of random shapes, for `op_runner --random N`: sizes that nobody thought of, in every
-// combination of masks, ranges, biases and layouts. They are small, since the definition's plain
-// loops compute each of them.
+// Attention of random shapes, for `op_runner --random N`: sizes that nobody thought of, with masks, ranges,
+// biases and layouts in any combination. They are small, because the definition computes each of them in
+// plain loops.
 #pragma once
 
 #include <random>

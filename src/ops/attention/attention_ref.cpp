@@ -27,9 +27,9 @@ Real as_bf16(Real value) {
   return wide;
 }
 
-// The yardstick's rounding: none, or everything to bf16, or to 8 bits as attention.h's eight_bits
-// allows it: q and k to integers with a scale per token (q) or per 128 tokens (k), v and the weights to
-// four significant bits (e4m3).
+// How the yardstick rounds: nothing, or everything to bf16, or to 8 bits as attention.h's eight_bits allows
+// it. Then q and k become integers with a scale per token (q) or per 128 tokens (k), and v and the weights
+// keep four significant bits (e4m3).
 enum class Round { nothing, bf16, eight_bits };
 
 float four_bits(float value) {
@@ -55,8 +55,8 @@ void round_to_integers(const Tensor& t, const Rows& rows, const Tensor& copy) {
           std::nearbyint(at<float>(t, rows.b, l, rows.h)[c] / step) * step;
 }
 
-// t's rows as they are, or rounded in scratch. In 8 bits: integers with one scale for every `together` rows,
-// or, with 0, v's rounding.
+// t's rows as they are, or rounded in scratch. In 8 bits `together` rows share the scale of their integers;
+// if it is 0, rows are rounded like v.
 Tensor rounded(const Tensor& t, Round how, int64_t together, Stream& stream) {
   if (how == Round::nothing) return t;
   const Tensor copy = stream.arena->f32({t.dim(0), t.dim(1), t.dim(2), t.dim(3)});
@@ -78,8 +78,8 @@ Tensor rounded(const Tensor& t, Round how, int64_t together, Stream& stream) {
   return copy;
 }
 
-// A weight of at most 1, rounded. In 8 bits the largest is 2^5 times `shift`, and below 2^-6 e4m3 continues
-// in steps of 2^-9.
+// A weight of at most 1, rounded. In 8 bits the largest becomes 2^5 times `shift`, and below 2^-6 e4m3
+// continues in steps of 2^-9.
 template <class Real>
 Real rounded_weight(Real weight, Round how, Real shift = 1) {
   if (how == Round::nothing) return weight;
@@ -117,7 +117,7 @@ Real worst_shift(const Each& each) {
 
 struct Keys {
   KeyRange range;
-  int64_t first, count;  // place of its first score in a row's; number of keys that are there
+  int64_t first, count;  // place of its first score in a row's; number of keys that exist
 };
 
 // Calls body(key, place of its score) for the keys of a part that query i sees.
@@ -164,8 +164,8 @@ void define(const AttentionArgs& a, Stream& stream, Round round, Round round_wei
         Real dot = 0;
         for (int64_t c = 0; c < d; ++c) dot += Real(q[c]) * Real(k[c]);
         Real score = dot * Real(a.scale);
-        // They are added in the tensors' dtype: a mask of finfo.min must absorb the
-        // score, as it does in PyTorch.
+        // Both are added in the tensors' dtype, because a mask of finfo.min must absorb the score, as it does
+        // in PyTorch.
         if (key_bias) score = static_cast<Store>(score) + key_bias[j];
         if (bias) score = static_cast<Store>(score) + bias[j];
         scores[place] = score;
@@ -183,7 +183,7 @@ void define(const AttentionArgs& a, Stream& stream, Round round, Round round_wei
     };
     const bool bytes = round_weights == Round::eight_bits;
     Real shift = 1;
-    // Otherwise all keys are in one step, whose largest weight is the heaviest.
+    // In all other cases one step has all keys, and its largest weight is the heaviest.
     if (bytes && !masked && lk > kStep)
       shift = worst_shift<Real>([&](auto&& body) { each([&](Real weight, const Store*) { body(weight); }); });
     if (!masked)

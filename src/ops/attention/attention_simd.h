@@ -24,7 +24,7 @@ namespace tachy::ops::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // The largest of a row's scaled and biased scores. A plain row (no biases, positive scale) keeps its scores
-// as they are and the caller scales them in the exponent; in others the biased scores replace them.
+// as they are and the caller scales them in the exponent; in other rows the biased scores replace them.
 HWY_INLINE float highest_score(float* s, int64_t count, float scale, const float* key_bias, const float* bias,
                                bool plain) {
   const hn::ScalableTag<float> full;

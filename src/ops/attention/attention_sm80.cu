@@ -1,5 +1,5 @@
-// Flash attention's launcher (flash_sm80.cuh holds the kernel): head dims up to 64 and up to 128, bf16 and
-// f16.
+// Launches flash attention (flash_sm80.cuh holds the kernel) for head dims up to 64 and up to 128, in bf16
+// and f16.
 //
 // Tiles were measured on an H100 (bench/notes/attention_and_gemm.md).
 #include "cuda/dispatch.h"

@@ -1,4 +1,4 @@
-// Attention by flash_sm90.cuh: Hopper, bf16 and f16, head dims up to 64 and up to 128.
+// Attention by flash_sm90.cuh on Hopper, in bf16 and f16, for head dims up to 64 and up to 128.
 #include "cuda/gpu_family.h"
 #include "ops/attention/flash_params.cuh"
 #include "ops/attention/flash_sm90_launch.cuh"

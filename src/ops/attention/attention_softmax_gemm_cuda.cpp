@@ -1,8 +1,8 @@
 // Attention as two products with a softmax between them, for heads that are too wide for a flash kernel (the
-// VAE's single head of 384 to 1024 channels) and for float32: scores of a band of query rows in float32,
-// their softmax in the activations' dtype, times v. The band is larger than the cache, because a product of
-// few rows by 384 columns would leave most multiprocessors without work, which costs more than the memory
-// traffic (bench/notes/attention_and_gemm.md).
+// VAE's single head of 384 to 1024 channels) and for float32. It computes the scores of a band of query rows
+// in float32 and their softmax in the activations' dtype, which it multiplies by v. The band is larger than
+// the cache, because a product of few rows by 384 columns would leave most multiprocessors without work,
+// which costs more than the memory traffic (bench/notes/attention_and_gemm.md).
 #include <algorithm>
 
 #include "cuda/gpu_family.h"
@@ -16,8 +16,8 @@ using cuda::CublasLt;
 using cuda::MatmulShape;
 
 struct Bands {
-  int64_t rows, columns;  // rows of a band; columns: Lk rounded up to whole 16 bytes
-  bool in_place;          // float32: the weights overwrite the scores
+  int64_t rows, columns;  // rows are those of a band; columns is Lk rounded up to whole 16 bytes
+  bool in_place;          // in float32 the weights overwrite the scores
 };
 
 Bands bands_of(const AttentionArgs& a, const Stream& stream) {

@@ -24,7 +24,7 @@ struct Band {
   bool causal = false;
 };
 
-// Combines (m, Σ exp(x − m)) pairs over the block: the largest m and the sum.
+// Combines (m, Σ exp(x − m)) pairs over the block into the largest m and the sum.
 __device__ __forceinline__ void combine(float& most, float& sum, float other_most, float other_sum) {
   const float high = fmaxf(most, other_most);
   if (high == -INFINITY) return;

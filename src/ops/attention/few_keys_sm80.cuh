@@ -3,11 +3,11 @@
 // queries stream past them:
 //
 //   block: K, V and the key biases of one head in shared memory, loaded once
-//   warp:  16 queries at a time, its next 16 on their way (cp.async); no barrier but its own
-//          S = Q·Kᵀ whole in registers, softmax at once, O = P·V, out through the queries' own place
+//   warp:  16 queries at a time, while its next 16 are loaded (cp.async); no barrier but its own.
+//          S = Q·Kᵀ is whole in registers, so softmax is one step; O = P·V leaves through the queries' place
 //
-// Keys past Lk, up to the next of the kernel's sizes, carry a bias of -inf. Rounding as in flash_sm80.cuh:
-// scores, sums and the output in float32, probabilities in T.
+// Keys past Lk, up to the next of the kernel's sizes, have a bias of -inf. As in flash_sm80.cuh, scores, sums
+// and the output are in float32, and probabilities in T.
 #pragma once
 
 #include "ops/attention/flash_sm80.cuh"
@@ -21,7 +21,7 @@ constexpr size_t few_keys_shared_bytes() {
   return size_t(2 * kKeys + kWarps * 2 * kFewRows) * kDim * 2 + kKeys * sizeof(float);
 }
 
-// Loads 16 rows from `first` on by one warp, swizzled as in load_rows.
+// Loads 16 rows from `first` on with one warp, swizzled as in load_rows.
 template <class T, int kDim>
 __device__ void load_warp_rows(uint32_t to, const T* from, int64_t stride, int first, int limit, int d,
                                int lane) {
@@ -36,8 +36,8 @@ __device__ void load_warp_rows(uint32_t to, const T* from, int64_t stride, int f
   }
 }
 
-// grid [H, y, B]: y blocks share a head's queries. Neighbouring blocks have neighbouring heads: a query's
-// heads lie one after the other in memory, and reads at the same time are best made from the same pages.
+// grid [H, y, B]: y blocks share a head's queries. Neighbouring blocks have neighbouring heads, because a
+// query's heads lie side by side in memory, and reads at the same time are fastest from the same pages.
 template <class T, int kDim, int kKeys, int kWarps, int kBlocks>
 __global__ void __launch_bounds__(kWarps * 32, kBlocks) few_keys_kernel(const Params p) {
   extern __shared__ __align__(1024) char shared[];

@@ -3,9 +3,10 @@
 //   sample8     for each head's channels: the mean of k and the largest |v| of about 1,024 tokens spread over
 //               all. A softmax does not change if all keys move by one vector, so the mean of some is as good
 //               as that of all.
-//   turn8       q and k: (k − mean), signs and a Hadamard transform of the 128 channels, which spreads a
-//               channel that stands out over all, then int8 with a scale per token (q) or per 128 tokens (k)
-//   transpose8  v: e4m3 with a scale per channel, transposed, its keys at key_place
+//   turn8       subtracts k's mean, changes signs in q and k, and transforms the 128 channels by Hadamard's
+//               matrix, which spreads a channel that stands out over all; then it rounds to int8 with a scale
+//               per token (q) or per 128 tokens (k)
+//   transpose8  rounds v to e4m3 with a scale per channel, and transposes it, with its keys at key_place
 // Channels beyond the head dim are zeros.
 #pragma once
 
@@ -16,7 +17,7 @@
 
 namespace tachy::ops::flash {
 
-// One of q, k, v, [B, L, H, D] in bf16.
+// One of q, k and v: [B, L, H, D] in bf16.
 struct Tokens8 {
   const __nv_bfloat16* data;
   int64_t batch, row, head;  // strides
@@ -25,8 +26,8 @@ struct Tokens8 {
 };
 
 constexpr int kSampled8 = 1024;
-// The largest |v| of the sample becomes 2^4 of e4m3's 448, which leaves room for values outside the sample. A
-// value loses precision only if it is below a 2^10th of the largest.
+// The largest |v| of the sample is scaled to 2^4, of e4m3's 448, which leaves room for values outside the
+// sample. A value loses precision only if it is below a 2^10th of the largest.
 constexpr float kTopOfSample = 16;
 
 // Grid: B·H blocks of 1,024 threads; a lane has four channels.
@@ -61,8 +62,8 @@ __global__ void __launch_bounds__(1024)
   if (threadIdx.x == 0) about[bh] = {};
 }
 
-// A quad of lanes has a token, 32 channels each. Transforms these, multiplied by √128, in f16: its 11 bits
-// are more than int8 keeps, and a value that does not fit becomes infinite, which is detected afterwards.
+// A quad of lanes has a token, 32 channels each. This multiplies them by the transform and √128 in f16, whose
+// 11 bits are more than int8 keeps. A value that does not fit becomes infinite, which is detected afterwards.
 __device__ __forceinline__ void turn_channels(__half2 (&v)[16], int quad) {
   constexpr uint32_t kSigns[16] = {
       0x00008000u, 0x80000000u, 0x00000000u, 0x80008000u, 0x80008000u, 0x00008000u, 0x80000000u, 0x80008000u,
@@ -123,7 +124,7 @@ __device__ __forceinline__ uint32_t most_bits(const __half2 (&v)[16]) {
   return max(bits & 0x7fffu, bits >> 16 & 0x7fffu);
 }
 
-// Rounds v·inverse to integers, to nearest even: after adding 1.5·2^10 they are in the lower bits.
+// Rounds v·inverse to the nearest (even) integer: adding 1.5·2^10 leaves the integer in the lower bits.
 __device__ __forceinline__ void put_bytes(const __half2 (&v)[16], __half inverse, int8_t* to) {
   uint4 out[2];
   auto* words = reinterpret_cast<uint32_t*>(out);
@@ -138,8 +139,8 @@ __device__ __forceinline__ void put_bytes(const __half2 (&v)[16], __half inverse
 }
 
 // Grid: (blocks of 128 tokens, B·H) of 512 threads, a quad per token. `scales` gets `factor` times the step
-// of an int8. With kKey 128 tokens share one scale, and the mean is subtracted. `offsets`, for q and if not
-// null, gets what q's product with keys without their mean lacks.
+// of an int8. With kKey 128 tokens share one scale, and the mean is subtracted. `offsets`, if not null, gets
+// for each query what its scores lack because the keys' mean is subtracted.
 template <bool kKey>
 __global__ void __launch_bounds__(512) turn8(Tokens8 x, const __nv_bfloat16* means, float factor, int8_t* to,
                                              float* scales, float* offsets, Head8* about) {
@@ -183,8 +184,8 @@ __global__ void __launch_bounds__(512) turn8(Tokens8 x, const __nv_bfloat16* mea
   if (token < x.tokens) put_bytes(v, inverse, to + row * 128 + quad * 32);
 }
 
-// Grid: (blocks of 128 tokens, B·H) of 256 threads. to [B·H, 128, padded], where `padded` is a multiple of
-// 128. A thread has the four keys of a word (key_place) and 8 channels.
+// Grid: (blocks of 128 tokens, B·H) of 256 threads. `to` is [B·H, 128, padded], where `padded` is a multiple
+// of 128. A thread has the four keys of a word (key_place) and 8 channels.
 __global__ void __launch_bounds__(256)
     transpose8(Tokens8 x, const float* scales, int64_t padded, uint8_t* to, Head8* about) {
   constexpr int kStride = 33;
@@ -219,7 +220,7 @@ __global__ void __launch_bounds__(256)
     }
   }
   __syncthreads();
-  uint32_t beyond = 0;  // its highest bits are set by bytes of 448 and NaN, 0x7e and 0x7f
+  uint32_t beyond = 0;  // bytes of 448 and NaN, 0x7e and 0x7f, set its highest bits
   uint8_t* rows = to + int64_t{bh} * 128 * padded + blockIdx.x * 128 + lane * 4;
 #pragma unroll
   for (int i = 0; i < 16; ++i) {

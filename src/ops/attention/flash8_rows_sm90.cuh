@@ -5,8 +5,8 @@
 
 namespace tachy::ops::flash {
 
-// The first step of a unit, in which the keys may end: turns s into weights and sets the rows'
-// largest weight to its place.
+// Does a unit's first step, in which the keys may end: turns s into weights and scales each row so that its
+// largest weight is 2^kLargest8.
 __device__ __forceinline__ void begin_rows8(uint32_t (&s)[64], float (&e)[64], Rows8& rows, float k_scale,
                                             int present) {
   const int column = (threadIdx.x & 3) * 2;
@@ -36,7 +36,7 @@ __device__ __forceinline__ bool beyond8(const uint32_t (&w)[16]) {
   return __any_sync(~0u, any & 0x80808080u);
 }
 
-// Rescales such rows to a new largest weight: the weights of this step, and the totals of the steps before.
+// Rescales rows with such a weight: the weights of this step, and the totals of the steps before.
 __device__ __forceinline__ void follow8(float (&e)[64], Rows8& rows, float (&total)[64]) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -60,8 +60,8 @@ __device__ __forceinline__ bool bad_rows8(const Head8& about, const Rows8& rows)
          !(rows.total[0] > 0 && rows.total[0] < INFINITY) || !(rows.total[1] > 0 && rows.total[1] < INFINITY);
 }
 
-// Writes the sums of a share as they are, or those of a unit, divided, to out, and notes whether the unit
-// must be computed again. A share's sum of weights is NaN in that case, and the merging kernel notes it.
+// Writes a share's sums as they are, or a unit's divided sums to out, and notes whether the unit must be
+// computed again. In that case a share's sum of weights is NaN, which the merging kernel notes.
 __device__ inline void flash8_finish(const Params8& p, const Segment90& s, uint32_t rank, int group,
                                      float (&total)[64], const Rows8& rows) {
   using C = Tile8;
@@ -112,7 +112,7 @@ __device__ inline void flash8_finish(const Params8& p, const Segment90& s, uint3
 __device__ inline void flash8_compute(const Params8& p, uint32_t q_at, uint32_t k_at, uint32_t v_at,
                                       Barriers8 b, uint32_t rank) {
   using C = Tile8;
-  // Lets the compiler know that it is uniform.
+  // Tells the compiler that `group` is the same throughout the warp.
   const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 128), 0) - 1;
   const uint32_t lane = threadIdx.x & 31;
   // v's tiles are one step behind k's, and there are two tiles of q, so their places follow from k's place
@@ -182,7 +182,7 @@ __device__ inline void flash8_compute(const Params8& p, uint32_t q_at, uint32_t 
 #pragma unroll
     for (int i = 0; i < 64; ++i) total[i] += o[i];
     rows.total[0] += o[64], rows.total[1] += o[66];
-    segment8(p.to, p.steps, index, seg);  // once more, so that it takes no registers until here
+    segment8(p.to, p.steps, index, seg);  // computed again, so that it takes no registers until here
     flash8_finish(p, seg, rank, group, total, rows);
   }
 }
@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(384, 1)
   char* base = shared + ((1024 - (device::shared_address(shared) & 1023)) & 1023);
   uint32_t q = device::shared_address(base);
   Barriers8 b{device::shared_address(barriers)};
-  // Keeps them in registers, rather than recomputing them at each use.
+  // Keeps these addresses in registers, instead of computing them again at each use.
   asm volatile("" : "+r"(q), "+r"(b.base));
   const uint32_t v = q + 2 * C::kQBytes, k = v + C::kStages * C::kVBytes;
   const uint32_t rank = device::cluster_rank();

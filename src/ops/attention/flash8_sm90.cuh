@@ -13,9 +13,9 @@
 // The last keys come first, so that only the first step of a unit can meet the end of the keys. The units of
 // a last, incomplete round are cut along the keys as in flash_sm90.cuh, and merged by the same kernel.
 //
-// Guard: three kinds of rows are noted: those whose scores 8 bits cannot tell apart (q's scale times k's
+// As a guard, three kinds of rows are noted: those whose scores 8 bits cannot tell apart (q's scale times k's
 // largest is beyond kCoarsest), those of heads whose values do not fit (Head8::broken), and those without a
-// sum. The notes are those of flash_sm90.cuh, whose repairing launch computes these units again in bf16.
+// sum. As in flash_sm90.cuh, a repairing launch computes their units again in bf16.
 #pragma once
 
 #include "device/wgmma_bytes.cuh"
@@ -23,7 +23,7 @@
 
 namespace tachy::ops::flash {
 
-// The findings of the quantising kernels about a head.
+// A head, as the quantising kernels found it.
 struct Head8 {
   uint32_t broken;      // a value is not finite, or a value of v exceeds the room that its scale leaves
   uint32_t k_coarsest;  // bits of k's largest scale

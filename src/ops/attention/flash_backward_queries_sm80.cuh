@@ -1,15 +1,15 @@
-// Flash attention's backward pass, dq: either from the sums that the single pass of flash_backward_sm80.cuh
-// left, or by a separate kernel whose blocks own queries and go through the keys. In that kernel, as in the
-// forward pass, a warp owns 32 queries; it takes 32 keys at a time, so that the tiles of both products fit
-// beside the sums.
+// Computes dq in flash attention's backward pass, either from the sums that the single pass of
+// flash_backward_sm80.cuh left, or by a separate kernel whose blocks own queries and go through the keys. In
+// that kernel, as in the forward pass, a warp owns 32 queries; it takes 32 keys at a time, so that the tiles
+// of both products fit beside the sums.
 #pragma once
 
 #include "ops/attention/flash_backward_sm80.cuh"
 
 namespace tachy::ops::flash {
 
-// Computes dq from the sums that the kernel above left, for tiles of 64 queries; tiles
-// before `begin` see no key.
+// Computes dq from the sums that the single pass left, for tiles of 64 queries; tiles before `begin` see no
+// key.
 template <class T, int kDim>
 __global__ void __launch_bounds__(256) query_finish_kernel(const BackwardParams p, int begin) {
   constexpr int kColumns = kDim / 32;
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) query_gradient_kernel(co
     }
   }
   device::wait_copies<0>();
-  __syncthreads();  // without a key the query tile may still be arriving
+  __syncthreads();  // if there is no key, the query tile may still be arriving
   T* to = static_cast<T*>(p.dq) + batch * p.dqs.batch + head * p.dqs.head + mine * p.dqs.row;
   store_rows<T, kDim>(sum, p.scale, reinterpret_cast<T*>(shared) + warp * 32 * kDim, to, p.dqs.row,
                       p.lq - mine, p.d);

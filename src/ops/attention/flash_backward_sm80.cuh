@@ -1,14 +1,14 @@
-// Flash attention, backward, for sm_80 and later: dk and dv, and in one variant dq, too. Scores are
+// Flash attention's backward pass for sm_80 and later: dk and dv, and in one variant dq, too. Scores are
 // recomputed from q, k and the forward's lse; nothing of size Lq x Lk exists, and no sum depends on the order
 // in which blocks run. A block owns keys and goes through the queries. Both sums of 32 keys x 128 columns in
-// float32 are more registers than a thread has, so two warps share 32 keys: one computes the weights P
+// float32 need more registers than a thread has, so two warps share 32 keys: one computes the weights P
 // (transposed: keys are the rows) and dv += P·dout, the other dP = v·doutᵀ, T = P·(dP − delta) and dk += T·q.
-// P is passed from one to the other through shared memory, in the form of its fragments, packed to 16 bits.
+// P passes from one to the other through shared memory, in the form of its fragments, packed to 16 bits.
 // While one warp computes exponentials the other keeps the tensor cores busy. A warp has 32 rows here, too,
 // so that each fragment read from shared memory feeds two products (flash_sm80.cuh).
 //
-// For dq there are two ways. A second kernel may own queries and go through the keys
-// (flash_backward_queries_sm80.cuh): this takes seven products in all instead of five, but little shared
+// There are two ways to compute dq. A second kernel may own queries and go through the keys
+// (flash_backward_queries_sm80.cuh), which takes seven products in all instead of five, but little shared
 // memory. Or, with 194 KiB of shared memory, this kernel multiplies T with its keys and adds to sums in
 // memory, one block of a head after the other.
 #pragma once
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(256) prepare_kernel(const BackwardParams p) {
   p.delta[at] = sum;
 }
 
-// c [32 rows, kDim] += a [32 rows, kSteps·16] · b, b's rows in shared memory at this (transposing) address.
+// c [32 rows, kDim] += a [32 rows, kSteps·16] · b, with b's rows at this (transposing) shared address.
 template <class T, int kDim, int kSteps>
 __device__ void add_products(float (&c)[2][kDim / 8][4], const uint32_t (&a)[kSteps][2][4],
                              uint32_t b_address) {
@@ -143,18 +143,18 @@ constexpr size_t key_shared_bytes() {
          4 * kStageRows * sizeof(float) + (kQueries ? 2 * kPairs * 32 * kStageRows * 2 : 0);
 }
 
-// grid [key tiles, H, B]. Warps 0 … kPairs − 1 compute P and dv, the others dk.
-// With kQueries the kernel computes dq, too, on a grid [key tiles·H·B]: all warps multiply T, which the
-// second warps left in shared memory, with the keys, and add the product to the sums of this tile of queries
-// in memory. The blocks of a head add to each tile one after the other, in the order of their key tiles, so
-// the order of the additions is always the same. Neighbouring blocks belong to different heads, so that the
-// blocks of one head start one after another, as they will have to wait anyway.
+// grid [key tiles, H, B]. Warps 0 … kPairs − 1 compute P and dv, the others dk. With kQueries the kernel
+// computes dq, too, on a grid [key tiles·H·B]: all warps multiply T, which the second warps left in shared
+// memory, with the keys, and add the product to the sums of this tile of queries in memory. The blocks of a
+// head add to each tile one after the other, in the order of their key tiles, so the order of the additions
+// is always the same. Neighbouring blocks belong to different heads, so that the blocks of one head, which
+// wait for each other, start one after another.
 template <class T, int kDim, int kPairs, int kStageRows, bool kQueries = false>
 __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const BackwardParams p) {
   extern __shared__ __align__(1024) char shared[];
-  // Tells the second warp of a pair that it may read what the first has written. It is not bar.arrive and
-  // bar.sync of 64 threads, which would be up to 1 % faster, because compute-sanitizer's racecheck (CUDA
-  // 13.0) loses count of __syncthreads if part of a block meets at one of those, and reports races across it.
+  // Tells the second warp of a pair that it may read what the first has written. bar.arrive and bar.sync of
+  // 64 threads would be up to 1 % faster, but compute-sanitizer's racecheck (CUDA 13.0) loses count of
+  // __syncthreads if part of a block meets at one of those, and reports races across it.
   __shared__ uint64_t handed[kPairs];
   constexpr int kThreads = kPairs * 64, kKeys = kPairs * 32, kTiles = kStageRows / 8,
                 kSteps = kStageRows / 16;
@@ -282,7 +282,7 @@ __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const Back
     __syncthreads();
     if (tile + 1 < tiles) load_stage(tile + 1);
     device::commit_copies();
-    if constexpr (kQueries) {  // for the step before: its T is complete, so nobody needs to wait for it
+    if constexpr (kQueries) {  // dq of the step before, whose T is complete, so nothing needs to wait for it
       if (tile > begin + 1) end_turn(tile - 2);
       if (tile > begin) query_products(tile - 1);
     }

@@ -36,7 +36,7 @@ constexpr float kLog2e = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
 constexpr float kLowest = -3.4028234663852886e38f;
 constexpr float kSlack = 8;  // powers of two by which a row may outgrow its subtracted maximum
 
-enum class Bias { none, keys, full };  // full: for each (query, key) too
+enum class Bias { none, keys, full };  // full: a bias for each (query, key), too
 
 template <int kWarps, int kStageKeys, int kDim>
 constexpr size_t shared_bytes() {
@@ -55,8 +55,8 @@ inline __device__ float bias_to_log2(float bias) {
   return bias == -INFINITY ? bias : fmaxf(bias * kLog2e, kLowest);
 }
 
-// Loads rows [first, first + kRows) of a [rows, d] matrix into swizzled shared memory; whatever lies past
-// `limit` rows or `d` columns becomes zero.
+// Loads rows [first, first + kRows) of a [rows, d] matrix into swizzled shared memory; what lies past `limit`
+// rows or `d` columns becomes zero.
 template <class T, int kDim, int kRows, int kThreads>
 __device__ void load_rows(uint32_t to, const T* from, int64_t stride, int first, int limit, int d) {
   constexpr int kChunks = kDim / 8, kStep = kThreads / kChunks;
@@ -120,8 +120,8 @@ struct Warp {
     for (int r = 0; r < 4; ++r) top[r] = -INFINITY, sum[r] = 0;
   }
 
-  // Turns scores into powers of two and adds biases; only used in the variants with biases. `key_bias` holds
-  // this sub-block's biases in shared memory, already in powers of two.
+  // Turns scores into powers of two and adds biases, in the variants with biases. `key_bias` holds this
+  // sub-block's biases in shared memory, already in powers of two.
   __device__ void add_biases(float (&s)[2][kTiles][4], const Params& p, int head, int key,
                              const float* key_bias) {
     const float scale = p.scale * kLog2e;
@@ -290,7 +290,7 @@ struct Warp {
   }
 };
 
-// A block's shared memory, by addresses: its queries, two stages of k and of v, and two of key biases.
+// The addresses of a block's shared memory: its queries, two stages of k and of v, and two of key biases.
 template <int kRows, int kStageKeys, int kDim>
 struct Places {
   static constexpr uint32_t kStageBytes = kStageKeys * kDim * 2;
@@ -335,9 +335,9 @@ __device__ __forceinline__ void take_keys(Warp<T, kDim, kWarps, kStageKeys, kBia
   if (begin < blocks) load_stage(begin);
   device::commit_copies();
 
-  // The rows and chunks that this lane passes to ldmatrix. For Q and V: row lane % 16, and the
-  // right half's chunk for lanes 16 and up; for K the other way round. Chunk 0 or 1 is swizzled;
-  // further chunks are an XOR away.
+  // The rows and chunks that this lane passes to ldmatrix. For Q and V a lane has row lane % 16, and lanes
+  // from 16 on have the right half's chunk; for K bit 3 of the lane chooses the half. Chunk 0 or 1 is
+  // swizzled; an XOR leads to further chunks.
   const int row_a = lane & 15, half_a = lane >> 4, row_b = (lane & 7) + ((lane >> 4) << 3),
             half_b = (lane >> 3) & 1;
   const uint32_t a_offset = row_a * kDim * 2 + ((half_a ^ (row_a & 7)) << 4);

@@ -1,9 +1,8 @@
-// Flash attention on Hopper: out = softmax(q·kᵀ·scale)·v, warp-specialised.
+// Flash attention on Hopper, out = softmax(q·kᵀ·scale)·v, by specialised warps.
 //
 //   block      128 queries of one head: two warpgroups of 64, and a third whose first thread loads
 //   cluster    kCluster blocks with neighbouring queries share k and v: each loads its part of a tile for all
-//   step       kKeys keys: s [64, kKeys] = q·kᵀ in registers, softmax there, o [64, D] += p·v with p there
-//              too
+//   step       kKeys keys: s [64, kKeys] = q·kᵀ and its softmax p stay in registers; o [64, D] += p·v
 //
 //   loader     K0 Q  K1 V0  K2 V1 … Vn       rings of kStages tiles of k and of v, full/empty barriers
 //   warpgroup  s0; then for each step: issue s of this step, issue o += p·v of the step before, let the other
@@ -17,11 +16,11 @@
 //   bf16       the largest score of the first step, for good: weights in bf16 and sums in float32 have room
 //              for rows that outgrow it by 2^60. So no step needs to find its largest score, which would be a
 //              fifth of the softmax's instructions.
-//   f16        the largest so far, until a row outgrows it by 2^8: then o and the row's sum are scaled
+//   f16        the largest score so far: if a row outgrows it by 2^8, o and the row's sum are scaled
 // Rows whose weights add up to too much (kRoom) or too little (kLeast) are noted, and a second launch
-// (kRepair) computes their units again in the way of f16. The last keys come first, so that only the first
-// step of a unit can meet the end of the keys. With several ranges of keys (kRanges) the last step of each
-// can, with listed blocks (kLists) any step. With causal masks the first keys come first.
+// (kRepair) computes their units again as for f16. The last keys come first, so that only the first step of a
+// unit can meet the end of the keys. With several ranges of keys (kRanges) the last step of each range can,
+// and with listed blocks (kLists) any step. With causal masks the first keys come first.
 //
 // Work is divided into units of kCluster·128 queries of a head; one head's units run at the same time and
 // share its k and v in the second-level cache. Whole rounds of units go to the clusters one by one. The units
@@ -45,7 +44,7 @@ namespace tachy::ops::flash {
 
 // --- the loading thread
 
-// Loads this block's part of a tile, into all blocks.
+// Loads this block's part of a tile into all blocks of the cluster.
 template <class C>
 __device__ inline void flash90_load_tile(uint32_t to, const CUtensorMap& map, uint32_t full, uint32_t empty,
                                          device::RingPlace<C::kStages>& ring, int key, const Place90& place,
@@ -117,7 +116,7 @@ __device__ inline void flash90_load(const Params90& p, const Maps90<C>& maps, ui
   }
 }
 
-// Called by each warp when it has read a tile: one lane for each block that loads parts of it.
+// Reports that this warp has read a tile; one lane reports to each block that loads parts of it.
 template <class C>
 __device__ __forceinline__ void flash90_release(uint32_t empty, uint32_t lane) {
   if constexpr (C::kCluster == 1) {
@@ -159,7 +158,7 @@ template <class C>
 __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_t k_at, uint32_t v_at,
                                        Barriers90<C> b, uint32_t rank,
                                        [[maybe_unused]] const Handed90<C>* handed) {
-  // Lets the compiler know that it is uniform.
+  // Tells the compiler that `group` is the same throughout the warp.
   const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 128), 0) - 1;
   const uint32_t lane = threadIdx.x & 31;
   device::RingPlace<C::kStages> k_ring, v_ring;
@@ -249,7 +248,7 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
         if (rare) rows.sum[0] *= factor[0], rows.sum[1] *= factor[1];
       }
       exponentials<C>(s, rows, p.scale_log2);
-      // Makes it the same throughout a warp, because the following steps need whole warps.
+      // Makes `rare` the same throughout a warp, because the following steps need whole warps.
       if constexpr (!C::kTracks) rare = __any_sync(~0u, !(rows.sum[0] + rows.sum[1] < C::kRoom));
       // There are two waits, so that they stay behind a branch on the exponentials: the assembler would move
       // a single wait in front of them, and nothing would run in parallel with the product.
@@ -314,7 +313,7 @@ __global__ void __launch_bounds__(384, 1)
   // all blocks of a cluster).
   uint32_t q = (device::shared_address(shared) + 1023) & ~1023u;
   Barriers90<C> b{device::shared_address(barriers)};
-  // Keeps them in registers, rather than recomputing them at each use.
+  // Keeps these addresses in registers, instead of computing them again at each use.
   asm volatile("" : "+r"(q), "+r"(b.base));
   const uint32_t k = q + C::kQStages * C::kQBytes, v = k + C::kStages * C::kTileBytes;
   const uint32_t rank = C::kCluster > 1 ? device::cluster_rank() : 0;

@@ -72,7 +72,7 @@ void launch90(const char* name, const AttentionArgs& a, const Params90& p, int c
                            stream, maps90<C>(a), p);
 }
 
-// Steps through all keys, at most.
+// The number of steps through all keys, which is the most that a unit has.
 template <class C>
 int steps90(const Params90& p) {
   int steps = 0;
@@ -80,8 +80,8 @@ int steps90(const Params90& p) {
   return steps;
 }
 
-// Into how many pieces the units of a last round are cut, with listed blocks: the number with the lowest
-// cost, in units' times, if each piece adds a hundredth of a unit for its start and end.
+// With listed blocks: the number of pieces into which the units of a last round are cut. It is the one with
+// the lowest cost, in units' times, if each piece adds a hundredth of a unit for its start and end.
 inline int pieces_of(int units, int blocks) {
   constexpr int kMost = 8;
   const auto cost = [&](int pieces) {
@@ -113,8 +113,8 @@ int share_out(const AttentionArgs& a, const Stream& stream, Params90& p) {
   }
 }
 
-// Takes room for intermediate data of units: notes, shares of those that are cut, the
-// order of those with lists.
+// Allocates room for intermediate data of units: notes, the shares of those that are cut, and the order of
+// those with lists.
 template <class C>
 void take_scratch(Params90& p, int clusters, Arena& arena) {
   const int units = p.whole_units + p.cut_units;
@@ -136,7 +136,7 @@ template <class T, int kDim, int kKeys, int kCluster, bool kBare = false, Keys90
 void run90(const AttentionArgs& a, Stream& stream) {
   using C = Tile90<T, kDim, kKeys, kCluster, kBare, false, kOf>;
   Params90 p = params90(a);
-  // The scores already contain the scale here.
+  // Scores with biases already contain the scale.
   if constexpr (C::kBiases) p.scale_log2 = 1.44269504088896340736f;
   const int clusters = share_out<C>(a, stream, p), units = p.whole_units + p.cut_units;
   const int repairing = std::min(stream.gpu->info().multiprocessors / kCluster, units);

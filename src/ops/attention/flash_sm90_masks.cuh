@@ -38,7 +38,7 @@ class MaskWalk90 {
     for (int i = 0; i + 1 < C::kMaps; ++i) r += place >= ends_[i];
     return r;
   }
-  // The step's first key, counted in its range.
+  // The step's first key, as its index in the range.
   __device__ int key(int step) const {
     const int place = steps() - 1 - step;
     int first = 0;

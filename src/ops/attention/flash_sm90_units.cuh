@@ -1,5 +1,5 @@
 // How units of flash_sm90.cuh are distributed when keys are listed. Lists differ in length, so units are
-// not distributed beforehand: whoever is free takes the next one. The loading thread draws a ticket
+// not distributed beforehand: a free block takes the next one. The loading thread draws a ticket
 // and passes the unit to the two warpgroups beside the queries (a place for each in Handed90, guarded
 // by the queries' barriers).
 //

@@ -11,7 +11,7 @@ namespace tachy::ops::flash {
 // One range of keys.
 struct Range90 {
   int most;
-  const int32_t* there;  // null: all of them are there
+  const int32_t* there;  // how many keys exist; null if all do
   const float* bias;     // [B, most] or null; only the kernels for masks use biases and masks
   int64_t bias_batch;
   int offset, block;
@@ -32,13 +32,13 @@ struct Params90 {
   float* shares;
   float2* share_sums;
   int lq, lk, d, heads;
-  Range90 ranges_of[1 + KeyRanges::kMost];  // lk: the total of all their keys, at most
+  Range90 ranges_of[1 + KeyRanges::kMost];  // lk: an upper bound for the total of their keys
   int ranges;
   int units_per_head;  // units of one head of one sample
   int whole_units;     // units that are not cut
   int cut_units;       // units after them that are
   float scale, scale_log2;
-  Lists lists;       // lists of key blocks; only with them:
+  Lists lists;       // lists of key blocks; the next three exist only with lists:
   int pieces;        // number of pieces of each cut unit
   int32_t* order;    // the whole units, in the order in which they are handed out
   uint32_t* ticket;  // how many units and pieces have been handed out
@@ -59,7 +59,7 @@ struct Tile90 {
   // Any step may meet an end, and there may be no step.
   static constexpr bool kPartial = kRanges || kMasks || kLists;
   static constexpr bool kOwnSteps = kMasks || kLists;    // each unit has its own number of steps
-  static constexpr bool kHandsOut = kLists && !kRepair;  // units go to whoever is free (flash_sm90_units.cuh)
+  static constexpr bool kHandsOut = kLists && !kRepair;  // free blocks draw units (flash_sm90_units.cuh)
   static constexpr bool kTracks =
       kRepair || std::is_same_v<T, __half> || ((kRanges || kLists || kBiases) && !kBare);
   static constexpr int kMaps = kRanges || kMasks ? 1 + KeyRanges::kMost : 1;
@@ -111,7 +111,7 @@ class Walk90 {
     for (int i = 0; i + 1 < C::kMaps; ++i) r += step >= ends_[i];
     return r;
   }
-  // The step's first key, counted in its range.
+  // The step's first key, as its index in the range.
   __device__ int key(int step) const { return (step - begin(step)) * C::kKeys; }
   // How many keys there are from the step's first one to the end of the range; fewer than
   // kKeys in a range's last step.
@@ -162,10 +162,10 @@ class ListWalk90 {
   int steps_ = 0;
 };
 
-// A part of what a cluster computes, one part after the other.
+// One of the parts that a cluster computes one after the other.
 struct Segment90 {
   int unit = 0, begin = 0, end = 0;  // begin and end are steps
-  int share = -1;                    // which share of the cut units; -1: the whole unit
+  int share = -1;                    // which share of the cut units; -1 for a whole unit
 };
 
 // Whether rows of the unit outgrew the subtracted value.

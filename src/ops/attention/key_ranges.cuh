@@ -20,7 +20,7 @@ struct Keys {
   Strides ks, vs;
   const float* key_bias = nullptr;  // [B, Lk] or null
   int64_t key_bias_batch = 0;
-  const int32_t* length = nullptr;  // null: all of lk are there
+  const int32_t* length = nullptr;  // if null, all lk keys exist
   int lk = 0, offset = 0, block = 1, window = 0;
   bool causal = false;
 
@@ -29,15 +29,14 @@ struct Keys {
   }
 };
 
-// How many keys (always the first ones) query i sees under a causal mask, without
-// regard to how many there are.
+// How many keys (always the first ones) query i sees under a causal mask, regardless of how many exist.
 __device__ __forceinline__ int causal_keys(int i, int offset, int block) {
   const int last = i + offset;
   if (block == 1) return last + 1;
   return last < 0 ? 0 : static_cast<int>(min(int64_t{last / block + 1} * block, int64_t{INT_MAX}));
 }
 
-// The first key that query i sees under a causal mask with a window; 0 without.
+// The first key that query i sees under a causal mask with a window, or 0 without a window.
 __device__ __forceinline__ int window_start(int i, int offset, int window) {
   return window == 0 ? 0 : max(0, i + offset - window + 1);
 }
@@ -65,7 +64,7 @@ inline KeyList key_list(const AttentionArgs& a) {
 
 // Whatever the lists hold, no count or block returned from here is out of range.
 struct Lists {
-  const int32_t *indices = nullptr, *counts = nullptr;  // null: all keys
+  const int32_t *indices = nullptr, *counts = nullptr;  // null for all keys
   Strides is, cs;
   int capacity = 0, last = 0;  // index of the last block of keys
 

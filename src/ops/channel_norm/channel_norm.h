@@ -1,4 +1,4 @@
-// The VAE's norm, per position over channels, with its activation:
+// The VAE's norm over the channels of each position, with its activation:
 //   n = x · gamma·√C / max(‖x‖₂, 1e-12);  y = silu(n) or n.
 // For a layer in 8 bits y may be codes: y / y_scale rounded to e4m3, where values beyond ±448 become ±448. No
 // value of y is larger than √C · max |gamma|, so with a 448th of that as the scale none is clipped.

@@ -9,7 +9,7 @@ namespace tachy::ops {
 
 struct ChannelNormBackwardArgs {
   Tensor x;      // [P, C] f32 or f64 (on a GPU f32, f16 or bf16), contiguous
-  Tensor gamma;  // [C], all of one dtype (parameters and their gradients f32 on a GPU)
+  Tensor gamma;  // [C]; all tensors have one dtype (on a GPU parameters and their gradients are f32)
   bool silu = true;
   Tensor dy;      // [P, C], contiguous
   Tensor dx;      // [P, C], contiguous

@@ -15,9 +15,9 @@ inline uint8_t channel_norm_code(float v) {
   return to_f8_e4m3(std::isnan(v) ? v : std::clamp(v, -448.0f, 448.0f)).bits;
 }
 
-// The definition: plain loops, float64 inside.
+// The definition, in plain loops and float64.
 void channel_norm_ref(const ChannelNormArgs& args, Stream& stream);
-// The same in float32, sums in order; its error sets the tolerance.
+// The definition in float32, adding in order; its error sets the tolerance.
 void channel_norm_working(const ChannelNormArgs& args, Stream& stream);
 void channel_norm_cpu(const ChannelNormArgs& args, Stream& stream);  // Highway
 std::span<const Impl<ChannelNormArgs>> channel_norm_table();

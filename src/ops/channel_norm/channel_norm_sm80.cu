@@ -1,4 +1,4 @@
-// Rows of 96 to 1,024 channels: 4 to 32 threads share a row (device/row_norm.cuh).
+// Takes rows of 96 to 1,024 channels; 4 to 32 threads share a row (device/row_norm.cuh).
 #include "cuda/row_norm.h"
 #include "ops/channel_norm/channel_norm.h"
 

@@ -4,9 +4,9 @@
 //
 // top_k chooses from the data: the blocks whose mean key has the largest product with the block's mean query,
 //   score[b, h, i, j] = mean_q[b, h, i] · mean_k[b, h, j]
-// It takes `keep` of them for each head and block of queries, always including the block itself; among equal
-// ones the first. The means are rounded to float32; sums and scores are float64, added in the order of tokens
-// and channels, so every implementation makes the same lists. A score of NaN counts as -inf.
+// It takes `keep` of them for each head and block of queries, always including the block itself; of equal
+// ones it takes the first. The means are rounded to float32; sums and scores are float64, added in the order
+// of tokens and channels, so every implementation makes the same lists. A score of NaN counts as -inf.
 //
 // sliding_tile chooses from the grid alone: the blocks that are near in the video, as in Sliding Tile
 // Attention (Zhang et al., 2025), whose tiles are the blocks here.
@@ -27,7 +27,7 @@ struct ChooseBlocksArgs {
   Tensor q, k;       // [B, L, H, D] f32, inner dim contiguous, other strides free
   int64_t keep = 1;  // blocks per list, in [1, blocks], blocks = chosen_blocks(L)
   Tensor indices;    // [B, H, blocks, capacity >= keep] i32, contiguous; 0 after the first `keep`
-  Tensor counts;     // [B, H, blocks] i32, contiguous: keep
+  Tensor counts;     // [B, H, blocks] i32, contiguous; every value is `keep`
 };
 
 void choose_blocks(const ChooseBlocksArgs& args, Stream& stream);
@@ -38,11 +38,11 @@ void choose_blocks(const ChooseBlocksArgs& args, Stream& stream);
 // other side. Among equal distances the smaller sum of distances counts, then the order.
 struct TileWindow {
   std::array<int64_t, 3> grid;          // size in tokens: frames, rows, columns
-  std::span<const int32_t> place = {};  // where each of them lies; empty: in this order
+  std::span<const int32_t> place = {};  // where each token lies; if empty, tokens are in this order
   int64_t keep = 1;                     // blocks per list, in [1, blocks]
 };
 
-// Lists [blocks, keep], each ascending and with the block itself. They are the same for all heads and on
+// Lists [blocks, keep], each ascending and including the block itself. They are the same for all heads and on
 // every device, so they are made on the host, in integers.
 std::vector<int32_t> sliding_tile_blocks(const TileWindow& window);
 

@@ -11,7 +11,7 @@ inline std::vector<OpCase> choose_blocks_cases() {
   struct Shape {
     int64_t b, l, h, d, keep, room = 0;  // room: free places in a list after the kept ones
     bool fused = false;                  // q and k are slices of one [B, L, 3, H, D]
-    float ties = 1;                      // 0: all values are the same
+    float ties = 1;                      // with 0 all values are the same
   };
   const auto add = [&](CaseKind kind, Shape s) {
     const int64_t blocks = chosen_blocks(s.l);

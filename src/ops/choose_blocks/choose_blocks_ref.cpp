@@ -40,7 +40,8 @@ void choose_blocks_ref(const ChooseBlocksArgs& a, Stream& stream) {
     double* scores = scratch + worker * blocks;
     const float *mean_q = q.as<float>() + i * d, *mean_k = k.as<float>() + i / blocks * blocks * d;
     for (int64_t j = 0; j < blocks; ++j) {
-      // A product of two float32 values is exact in float64: it does not matter whether the compiler fuses the sum.
+      // A product of two float32 values is exact in float64, so it does not matter whether the compiler fuses
+      // the sum.
       double score = 0;
       for (int64_t c = 0; c < d; ++c)
         score += static_cast<double>(mean_q[c]) * static_cast<double>(mean_k[j * d + c]);

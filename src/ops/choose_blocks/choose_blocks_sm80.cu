@@ -1,8 +1,8 @@
-// First the means, with one thread per channel of a block: q and k are read once, and a warp's channels lie
-// side by side. Then there is one block of threads for each list. It computes the scores of one mean query
-// with all mean keys, which lie channel by channel so that a warp reads neighbours; then how many of the
-// others are better than each; and then the list, from the kept ones in order. Sums are float64 in the
-// definition's order, so the lists are the same.
+// The first kernel computes the means, with one thread per channel of a block: q and k are read once, and a
+// warp's channels lie side by side. The second has one block of threads for each list. It computes the scores
+// of one mean query with all mean keys, which are stored channel by channel so that a warp reads neighbours;
+// then it counts for each key how many of the others are better; and then it writes the kept ones in order as
+// the list. Sums are float64 in the definition's order, so the lists are the same.
 #include "cuda/dispatch.h"
 #include "device/numeric.cuh"
 #include "ops/choose_blocks/choose_blocks.h"
@@ -68,8 +68,8 @@ __global__ void __launch_bounds__(kThreads)
     kept[j] = j == own || better < keep - 1;
   }
   __syncthreads();
-  // Each thread has a run of neighbouring blocks; the place of its first one is the
-  // number of those kept before it.
+  // Each thread has a run of neighbouring blocks; its first one's place in the list is the number of kept
+  // blocks before the run.
   const int each = (blocks + kThreads - 1) / kThreads,
             begin = min(blocks, static_cast<int>(threadIdx.x) * each), end = min(blocks, begin + each);
   int mine = 0;

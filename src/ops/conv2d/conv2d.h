@@ -19,10 +19,10 @@ struct Conv2dArgs {
 
 void conv2d(const Conv2dArgs& args, Stream& stream);
 
-// `compute` is the stream's, and must be the same at packing and at use.
+// `compute` is that of the stream, which must be the same at packing and at use.
 int64_t packed_conv2d_bytes(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w,
                             Compute compute = Compute::f32);
-// The same for the device where the stream's ops run: a GPU's weights have their own layout and dtype
+// The same for the device where the stream's ops run, because a GPU's weights have their own layout and dtype
 // (stream.precision.activation) and lie on the device.
 int64_t packed_conv2d_bytes(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w, const Stream& stream);
 // Packs a weight on the host, [Co, Ci, kh, kw] (any float dtype, contiguous), as u8.

@@ -72,7 +72,7 @@ inline std::vector<OpCase> conv2d_cases() {
   add(Conv2dCase{odd, 2, 5, 7, 17, 129, {.kernel = 1}});
   add(Conv2dCase{odd, 1, 9, 9, 6, 6, {.kernel = 5, .dtype = DType::bf16}});
   add(Conv2dCase{odd, 1, 4, 6, 10, 12, {.dtype = DType::f16}});
-  // Aligned, as the GPU's fast kernels require.
+  // Rows are aligned, as the GPU's fast kernels require.
   add(Conv2dCase{tiny, 2, 17, 20, 32, 40, {.residual = true}});
   add(Conv2dCase{tiny, 1, 19, 34, 96, 104, {.stride = 2}});
   add(Conv2dCase{tiny, 1, 7, 18, 64, 16, {.kernel = 1}});

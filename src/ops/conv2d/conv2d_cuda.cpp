@@ -1,4 +1,4 @@
-// The 2-D convolution on the GPU: describes it for the kernels that the convolutions share.
+// Describes the 2-D convolution for the GPU's kernels that all convolutions share.
 #include "cuda/conv/conv.h"
 #include "ops/conv2d/conv2d_impl.h"
 

@@ -1,5 +1,5 @@
 // The 2-D convolution through the vendor library: each band of output rows of each frame is one kernel call.
-// The kernel adds to y, so y is filled with the residual first (nothing to do if they are the same memory).
+// The kernel adds to y, so y is filled with the residual first (unless they are the same memory).
 #include <algorithm>
 
 #include "cpu/conv_tiles.h"

@@ -79,7 +79,7 @@ void check_args(const CausalConv3dArgs& a, const Stream& stream) {
 
 void move(char* to, const char* from, int64_t bytes, Stream& stream) {
   if (stream.gpu) return stream.gpu->copy(to, from, static_cast<size_t>(bytes));
-  // In bytes: large compared with the cost of handing a piece out.
+  // Bytes of a piece, which take long to copy compared with the cost of handing it out.
   constexpr int64_t kPiece = int64_t{1} << 18;
   parallel_ranges(stream, bytes, kPiece, [&](int64_t begin, int64_t end, int) {
     std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
@@ -147,7 +147,7 @@ int64_t push_frames(const Tensor& cache, int64_t history, const Tensor& x, Strea
   const int64_t n = cache.dim(0), t = x.dim(0);
   require(history >= 0 && history <= n, "push_frames: expected history in [0, {}], got {}", n, history);
   const int64_t kept = std::min(history, std::max<int64_t>(0, n - t)), added = std::min(t, n);
-  if (stream.measuring() && n > 0) {  // they are read and written
+  if (stream.measuring() && n > 0) {  // the frames are read and written
     const double share = static_cast<double>(kept + added) / static_cast<double>(n);
     count_work({.op = op, .numbers = cache.dtype, .bytes = 2 * share * bytes_of({cache})}, stream);
   } else if (n > 0) {

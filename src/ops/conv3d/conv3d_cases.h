@@ -8,10 +8,10 @@
 namespace tachy::ops {
 
 struct Conv3dOptions {
-  int64_t kernel_t = 3, kernel = 3, time_stride = 1, front = -1;  // −1: kernel_t − 1
+  int64_t kernel_t = 3, kernel = 3, time_stride = 1, front = -1;  // −1 means kernel_t − 1
   bool residual = false, alias = false;
   bool apart = false;  // y's frames have others between them
-  int norm = 0;        // 1: in place of the sums, without silu; 2: beside them
+  int norm = 0;        // 1: the norm, without silu, replaces the sums in y; 2: it goes to `normed`
   Compute compute = Compute::f32;
 };
 
@@ -88,7 +88,8 @@ inline std::vector<OpCase> conv3d_cases() {
   add(Conv3dCase{odd, 3, 5, 7, 17, 34, 1, {.kernel = 1, .apart = true}});
   add(Conv3dCase{odd, 2, 9, 4, 19, 7, 0, {.kernel_t = 1, .kernel = 1, .residual = true}});
   add(Conv3dCase{odd, 3, 4, 4, 6, 6, 0, {.front = 4}});  // the first two outputs see no frame at all
-  // Aligned, as the GPU's fast kernels require: edges of tiles, every amount of history, time resampling.
+  // Rows are aligned, as the GPU's fast kernels require. There are edges of tiles, every amount of history,
+  // and time resampling.
   for (const int64_t history : {0, 1, 2})
     add(Conv3dCase{tiny, 3, 9, 19, 32, 96, history, {.residual = history == 1}});
   add(Conv3dCase{tiny, 2, 17, 9, 64, 200, 2, {.residual = true, .alias = true}});

@@ -1,4 +1,4 @@
-// The causal convolution on the GPU: describes it for the kernels that the convolutions share.
+// Describes the causal convolution for the GPU's kernels that all convolutions share.
 #include "cuda/conv/conv.h"
 #include "ops/conv3d/conv3d_impl.h"
 

@@ -16,21 +16,21 @@ inline const float* input_frame(const CausalConv3dArgs& a, int64_t index) {
   return a.cache.as<float>() + (a.cache.dim(0) + t) * pixels;
 }
 
-// For all implementations but two: the norm needs a separate pass.
+// Refuses the norm, for all implementations but two: there it needs a separate pass.
 inline std::optional<Refusal> causal_conv3d_plain(const CausalConv3dArgs& a) {
   return a.gamma.defined() ? std::optional(Refusal::arguments("it does not normalise")) : std::nullopt;
 }
 
-// Computes on panels (cpu/conv_panels.h); bf16 rounds x and weights, sums are float32.
+// Computes on panels (cpu/conv_panels.h); bf16 rounds x and weights, but sums are float32.
 std::optional<Refusal> causal_conv3d_why_not_bf16(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_bf16(const CausalConv3dArgs& args, Stream& stream);
 std::optional<Refusal> causal_conv3d_why_not_f32(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_f32(const CausalConv3dArgs& args, Stream& stream);
 std::optional<Refusal> causal_conv3d_why_not_onednn(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_onednn(const CausalConv3dArgs& args, Stream& stream);
-// The definition: plain loops, sums in double.
+// The definition, in plain loops with sums in double.
 void causal_conv3d_ref(const CausalConv3dArgs& args, Stream& stream);
-// The same with sums in float, and x rounded if the stream asks for bf16; its error sets the tolerance.
+// The definition with sums in float, and x rounded if the stream asks for bf16; its error sets the tolerance.
 void causal_conv3d_working(const CausalConv3dArgs& args, Stream& stream);
 // The GPU's implementations (cuda/conv/conv.h).
 std::optional<Refusal> causal_conv3d_why_not_head(const CausalConv3dArgs& args, const Stream& stream);

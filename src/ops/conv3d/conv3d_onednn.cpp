@@ -1,7 +1,7 @@
-// The causal convolution through the vendor library: for each band of rows of each output frame, one 2-D
-// convolution per time tap that has a frame; the first writes (with bias), the others accumulate while the
-// band is in cache. The first call adds to y, which is filled with the residual before (nothing to do if they
-// are the same memory).
+// The causal convolution through the vendor library: each band of rows of each output frame takes one 2-D
+// convolution per time tap that has a frame. The first one writes (with bias), and the others accumulate
+// while the band is in cache. If there is a residual, y is filled with it before (unless they are the same
+// memory), and the first call adds, too.
 #include <algorithm>
 
 #include "cpu/conv_tiles.h"
@@ -29,7 +29,7 @@ cpu::ConvTiles tiles_of(const CausalConv3dArgs& a) {
   return tiles;
 }
 
-// Fills a band that no frame reaches: only bias and residual.
+// Fills a band that no frame reaches with bias and residual alone.
 void fill(const CausalConv3dArgs& a, float* y, int64_t pixels, const float* residual) {
   const int64_t co = a.y.dim(3);
   for (int64_t p = 0; p < pixels; ++p)

@@ -9,12 +9,12 @@ namespace tachy::ops {
 
 struct DecodeBlocksArgs {
   const GgufType* type = nullptr;  // type of the blocks
-  Tensor blocks;  // [M, C / block_values · block_bytes] u8, contiguous: a row consists of whole blocks
+  Tensor blocks;  // [M, C / block_values · block_bytes] u8, contiguous; a row consists of whole blocks
   Tensor y;       // [M, C] f32 (on a GPU also 16-bit), contiguous
 };
 void decode_blocks(const DecodeBlocksArgs& args, Stream& stream);
 
-// Whether a GPU can decode this type. For other types it gets the values themselves.
+// Whether a GPU can decode this type. For other types the GPU gets the decoded values.
 bool decodes_on_gpu(const GgufType& type);
 
 }  // namespace tachy::ops

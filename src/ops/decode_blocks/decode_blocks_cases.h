@@ -1,4 +1,4 @@
-// Cases of decode_blocks: exact.
+// Cases of decode_blocks, whose results must be exact.
 #pragma once
 
 #include "ops/decode_blocks/decode_blocks_impl.h"

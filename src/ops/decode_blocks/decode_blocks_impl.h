@@ -6,7 +6,7 @@
 
 namespace tachy::ops {
 
-// All of them give the definition's bits.
+// All implementations give the definition's bits.
 void decode_blocks_ref(const DecodeBlocksArgs& args, Stream& stream);
 void decode_blocks_cuda(const DecodeBlocksArgs& args, Stream& stream);
 std::span<const Impl<DecodeBlocksArgs>> decode_blocks_table();

@@ -3,8 +3,8 @@
 // neighbours share comes from the first-level cache. Each product and each sum is rounded separately, as in
 // the definition.
 //
-// The lower bound is the bytes of blocks and y divided by the memory's rate: for 5120 x 5120 of q4_k
-// 14.7 + 52.4 MB, 16 µs on an H200.
+// The lower bound is the bytes of blocks and y divided by the memory's rate: for 5120 x 5120 of q4_k they are
+// 14.7 + 52.4 MB, which take 16 µs on an H200.
 #include "cuda/dispatch.h"
 #include "cuda/overlap.h"
 #include "device/overlap.cuh"
@@ -48,7 +48,7 @@ __device__ __forceinline__ void scaled_plus(float (&v)[kEach], float scale, floa
   for (int i = 0; i < kEach; ++i) v[i] = __fadd_rn(__fmul_rn(scale, wide(q(i))), offset);
 }
 
-// Blocks of 32: values [first, first + 8) are in the low or the high halves of the bytes at first % 16.
+// For blocks of 32: values [first, first + 8) are in the low or the high halves of the bytes at first % 16.
 template <int Header>
 struct Nibbles {
   Bytes8 bytes;
@@ -103,7 +103,7 @@ struct Q80 {
   }
 };
 
-// Blocks of 256. `lane` says which 32 of them, `in` where in these.
+// For blocks of 256: `lane` chooses 32 of the values, and `in` is a place among these.
 struct Q2K {
   static constexpr int kId = 10, kValues = 256, kBytes = 84;
   __device__ static void decode(const uint8_t* block, int first, float (&v)[kEach]) {
@@ -181,11 +181,11 @@ __device__ __forceinline__ int from_table(uint4 table, int index) {
   const uint32_t four = index & 8 ? high : low;
   return static_cast<int8_t>(four >> (index & 3) * 8 & 255u);
 }
-// -127 -104 -83 -65 | -49 -35 -22 -10 | 1 13 25 38 | 53 69 89 113
+// The bytes are -127 -104 -83 -65 | -49 -35 -22 -10 | 1 13 25 38 | 53 69 89 113.
 __device__ __forceinline__ uint4 uneven() {
   return make_uint4(0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u);
 }
-// twice the values of e2m1: 0 1 2 3 | 4 6 8 12 | and negative (of which 0 stays 0)
+// The bytes are twice the values of e2m1: 0 1 2 3 | 4 6 8 12 | and their negatives (of which 0 stays 0).
 __device__ __forceinline__ uint4 doubled() {
   return make_uint4(0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu);
 }
@@ -221,7 +221,7 @@ struct Mxfp4 {
   }
 };
 
-// kStore: number of values that are stored at once.
+// kStore is the number of values that are stored at once.
 template <class Block, class Y, int kStore>
 __global__ void __launch_bounds__(256) decode_kernel(const uint8_t* blocks, Y* y, int64_t groups) {
   wait_for_previous_kernel();

@@ -26,8 +26,8 @@ struct Axis {
   bool channel;              // scale and shift run along it
 };
 
-// The axes after merging: `inner` (innermost of y), `across` (x's unit stride in the transpose case, else
-// extent 1) and the outer axes.
+// The axes after merging: `inner` (innermost of y), `across` (in the transpose case the axis on which x has
+// stride 1, otherwise of extent 1) and the outer axes.
 struct Walk {
   Axis inner{1, 1, 1, false}, across{1, 0, 0, false};
   Axis outer[kMaxDims];
@@ -81,7 +81,8 @@ namespace tachy::ops::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = cpu::HWY_NAMESPACE;
 
-// One line of y: `count` values from x + i·from, with channel c0 (+ i if the line runs along the channels).
+// Writes one line of y: `count` values from x + i·from, with channel c0 (+ i if the line runs along the
+// channels).
 HWY_INLINE void affine_line(float* y, int64_t count, const float* scale, const float* shift, int64_t c0,
                             bool along) {
   simd::for_lanes(count, [&](auto d, int64_t i) HWY_ATTR {

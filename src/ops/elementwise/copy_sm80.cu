@@ -1,5 +1,5 @@
 // Strided copy with a per-channel affine map, planned as in copy_cpu.cpp: neighbouring axes are merged if
-// both tensors have them as one run. If y's unit stride is along a different axis from x's, and both are long,
+// both tensors have them as one run. If x and y have stride 1 along different axes, and both axes are long,
 // tiles of 32 x 32 are transposed in shared memory. Otherwise there is one thread per value, in the order of
 // y, or one per pack of values if the rows of both consist of whole packs.
 #include <algorithm>
@@ -58,8 +58,8 @@ __device__ __forceinline__ float affine(const Walk& w, float v, int64_t channel)
   return v;
 }
 
-// Copies packs of 16 bytes of the wider type: rows are contiguous in both tensors, and
-// nothing depends on the channel.
+// Copies packs of 16 bytes of the wider type; rows must be contiguous in both tensors, and nothing may depend
+// on the channel.
 template <class X, class Y>
 bool in_packs(const Walk& w, const X* x, const Y* y) {
   constexpr int N = kPack<X, Y>;
@@ -114,7 +114,7 @@ void launch_copy(const X* x, Y* y, const Walk& w, Stream& stream) {
     cuda::launch("copy", copy_kernel<X, Y, uint64_t, N>, {grid, 256}, stream, x, y, w);
 }
 
-// inner has y's unit stride, across has x's. blockIdx.z counts the other axes.
+// y has stride 1 along `inner`, and x along `across`. blockIdx.z counts the other axes.
 template <class X, class Y>
 __global__ void __launch_bounds__(256) transpose_kernel(const X* x, Y* y, const Walk w, const int across) {
   __shared__ float tile[kTile][kTile + 1];

@@ -14,8 +14,8 @@ struct LincombTerm {
   float coefficient = 1;
 };
 
-// out = Σ coefficient_i · x_i, terms added in order, each product rounded; out may
-// alias any x. At most 8 terms.
+// out = Σ coefficient_i · x_i, at most 8 terms, which are added in order, each product rounded; out may
+// alias any x.
 struct LincombArgs {
   std::array<LincombTerm, 8> terms;
   int count = 0;
@@ -23,7 +23,7 @@ struct LincombArgs {
 };
 void lincomb(const LincombArgs& args, Stream& stream);
 
-// y = float32(x), x any float dtype, both contiguous. On the GPU y may also be f16 or bf16 (nearest even).
+// y = float32(x) for any float dtype, both contiguous. On the GPU y may also be f16 or bf16 (nearest even).
 void widen(const Tensor& x, const Tensor& y, Stream& stream);
 
 // y = x · scale[c] + shift[c] over any strides (layout changes such as [C,T,H,W] to [T,H,W,C] through
@@ -46,8 +46,8 @@ void clamp(const Tensor& x, float lo, float hi, Stream& stream);
 // in captured work.
 bool all_finite(const Tensor& x, Stream& stream);
 
-// Sets flag [1] i32 to 1 if a value of x is NaN or Inf, and leaves it otherwise. It never
-// waits: the flag is read later.
+// Sets flag [1] i32 to 1 if a value of x is NaN or Inf, and leaves it as it is otherwise. It never waits: the
+// flag is read later.
 void mark_nonfinite(const Tensor& x, const Tensor& flag, Stream& stream);
 
 }  // namespace tachy::ops

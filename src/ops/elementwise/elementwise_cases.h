@@ -1,4 +1,4 @@
-// Cases of the elementwise ops: all exact.
+// Cases of the elementwise ops, whose results must be exact.
 #pragma once
 
 #include "ops/elementwise/elementwise_impl.h"
@@ -84,8 +84,8 @@ inline void add_copy_case(std::vector<OpCase>& cases, CaseKind kind, int64_t c, 
                    }});
 }
 
-// Copies n values, from `skipped` on, out of wider rows into wider rows, as when keys go into a ring. The
-// dtypes of both may differ.
+// Copies n values of each row, from column `skipped` on, out of wider rows into wider rows, as when keys go
+// into a ring. The dtypes of both may differ.
 inline void add_copy_rows_case(std::vector<OpCase>& cases, CaseKind kind, int64_t rows, int64_t n,
                                int64_t wider, int64_t skipped) {
   for (const int wide : {0, 1, 2}) {  // neither, x or y is f32 on a GPU too
@@ -121,8 +121,8 @@ inline std::vector<OpCase> elementwise_cases() {
     add_copy_case(cases, CaseKind::real, 96, 1, 240, 416, last, false);
     add_copy_case(cases, CaseKind::real, 3, 1, 480, 832, last, false);
   }
-  // With and without packs: whether packs fit depends on a row's length, its place and
-  // its distance to the next.
+  // Some rows can be copied in packs and some cannot, which depends on a row's length, its place and its
+  // distance to the next.
   add_copy_rows_case(cases, CaseKind::tiny, 5, 16, 48, 16);
   add_copy_rows_case(cases, CaseKind::tiny, 37, 1024, 1048, 0);
   add_copy_rows_case(cases, CaseKind::tiny, 7, 12, 40, 8);

@@ -1,4 +1,4 @@
-// The flat elementwise ops: one pass at memory speed. copy_cpu has its own file.
+// The flat elementwise ops, each of which is one pass at memory speed. The strided copy is in copy_cpu.cpp.
 #include <atomic>
 #include <bit>
 

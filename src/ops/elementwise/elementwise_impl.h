@@ -6,7 +6,7 @@
 
 namespace tachy::ops {
 
-// In float32, as the formula says: every product and sum is rounded.
+// Computes in float32, as the formula says, and rounds every product and sum.
 void lincomb_ref(const LincombArgs& args, Stream& stream);
 void widen_ref(const WidenArgs& args, Stream& stream);
 void copy_ref(const CopyArgs& args, Stream& stream);

@@ -73,7 +73,8 @@ void to_rgb8_ref(const ToRgb8Args& a, Stream& stream) {
 void clamp_ref(const ClampArgs& a, Stream& stream) {
   float* x = a.x.as<float>();
   parallel_ranges(stream, a.x.numel(), kPiece, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; ++i) x[i] = x[i] < a.lo ? a.lo : x[i] > a.hi ? a.hi : x[i];  // NaN stays
+    for (int64_t i = begin; i < end; ++i)
+      x[i] = x[i] < a.lo ? a.lo : x[i] > a.hi ? a.hi : x[i];  // NaN stays NaN
   });
 }
 

@@ -29,7 +29,7 @@ __device__ __forceinline__ float wide(__nv_fp8_e5m2 v) {
   return __half2float(__half(__nv_cvt_fp8_to_halfraw(v.__x, __NV_E5M2)));
 }
 
-// Calls body(index of the first value, how many) for vectors of N over [0, count).
+// Calls body(index of the first value, number of values) for vectors of N over [0, count).
 template <int N, class Body>
 __device__ __forceinline__ void for_vectors(int64_t count, Body&& body) {
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * N;
@@ -104,7 +104,7 @@ template <class X, int N>
 __global__ void __launch_bounds__(kThreads) clamp_kernel(X* x, float lo, float hi, int64_t n) {
   const auto clamped = [&](X x) {
     const float v = as_float(x);
-    return from_float<X>(v < lo ? lo : v > hi ? hi : v);  // NaN stays
+    return from_float<X>(v < lo ? lo : v > hi ? hi : v);  // NaN stays NaN
   };
   for_vectors<N>(n, [&](int64_t first, int values) {
     if (values < N) {
@@ -242,7 +242,7 @@ void queue_search(const char* op, const Tensor& x, int* bad, Stream& stream) {
 
 }  // namespace
 
-// This is the only op that waits, because its result is needed on the host: one flag, read once.
+// all_finite is the only op that waits, because its result is needed on the host: it reads one flag once.
 void all_finite_cuda(const AllFiniteArgs& a, Stream& stream) {
   const ArenaScope scope(*stream.arena);
   auto* bad = static_cast<int*>(stream.arena->bytes(sizeof(int)));

@@ -1,4 +1,4 @@
-// Cases of embedding: exact.
+// Cases of embedding, whose results must be exact.
 #pragma once
 
 #include "ops/embedding/embedding_impl.h"

@@ -1,4 +1,4 @@
-// A lookup is a few hundred rows, once per prompt: the plain loop is also the fast path.
+// A lookup takes a few hundred rows, once per prompt, so the plain loop is also the fast path.
 #include "ops/dtype_switch.h"
 #include "ops/embedding/embedding_impl.h"
 #include "ops/op_helpers.h"

@@ -1,9 +1,8 @@
-// du = gate[row]·dy, dx = dy, dgate[r] = Σ dy·u over the rows that use r.
-// A thread keeps one pack of columns and goes down every `slots`-th pair of rows, so that it has the sums of
-// its columns in registers. Whenever the rows change to another row of the table, it adds them to its slot of
-// the old one (with a single row this happens once). A second kernel adds up the slots in their order. Both
-// orders depend only on the shape and the GPU. Without dgate nothing is summed, and a thread takes two rows
-// as in the forward pass.
+// du = gate[row]·dy, dx = dy, dgate[r] = Σ dy·u over the rows that use r. A thread keeps one pack of columns
+// and goes down every `slots`-th pair of rows, so that it has the sums of its columns in registers. Whenever
+// the rows change to another row of the table, it adds the sums to its slot of the old one (with a single row
+// this happens once). A second kernel adds up the slots in their order. Both orders depend only on the shape
+// and the GPU. Without dgate nothing is summed, and a thread takes two rows as in the forward pass.
 #include "cuda/row_norm.h"
 #include "ops/gated_residual/gated_residual_backward.h"
 
@@ -22,7 +21,7 @@ struct Params {
   U* du;
   const float* gate;
   const int32_t* row;
-  float* partial;  // [tables, slots, C], or null: no dgate
+  float* partial;  // [tables, slots, C]; null without dgate
   int64_t dy_stride, u_stride, dx_stride, du_stride, gate_stride, rows, c;
   int packs, slots, tables;
   bool streaming;
@@ -59,7 +58,7 @@ __global__ void __launch_bounds__(256) gated_residual_backward_kernel(const Para
     for (int k = 0; k < kAhead; ++k) {
       if (r + k >= p.rows) continue;
       const int64_t part = p.row ? p.row[r + k] : 0;
-      // A row that names none of the table's rows has no gate: nothing reaches its branch.
+      // A row that names none of the table's rows has no gate, so its branch gets no gradient.
       const bool inside = part >= 0 && part < p.tables;
       if (p.gate && part != held) {
         if (inside)
@@ -86,7 +85,7 @@ __global__ void __launch_bounds__(256) gated_residual_backward_kernel(const Para
   if (p.partial) flush<N>(own(table), p.row != nullptr, sum);
 }
 
-// grid [C / 32, tables], 32 x 32 threads: 32 channels, whose slots are dealt to 32 threads each.
+// grid [C / 32, tables], 32 x 32 threads. A block adds up 32 channels, with 32 threads for the slots of each.
 __global__ void __launch_bounds__(1024)
     gated_residual_sums_kernel(const float* partial, float* dgate, int64_t stride, int64_t c, int slots,
                                int tables) {
@@ -109,8 +108,9 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-// Into how many slots the rows are divided for summing: enough threads to fill the GPU, with at least 16 rows
-// each (the sums are then a few percent of the data read), and few enough sums if the table is long.
+// The number of slots into which the rows are divided for summing. There are enough threads to fill the GPU,
+// with at least 16 rows each (the sums are then a few percent of the data read), and few enough sums if the
+// table is long.
 int slots_for(int64_t rows, int64_t packs, int64_t tables, const Stream& stream) {
   const int64_t fill = int64_t{stream.gpu->info().multiprocessors} * 2048 / std::max<int64_t>(1, packs);
   const int64_t most = std::min({fill, rows / 16, 4096 / tables});

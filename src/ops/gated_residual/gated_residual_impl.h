@@ -7,9 +7,9 @@
 
 namespace tachy::ops {
 
-// The definition: plain loops, float64 inside.
+// The definition, in plain loops and float64.
 void gated_residual_ref(const GatedResidualArgs& args, Stream& stream);
-// The same in float32, sums in order; its error sets the tolerance.
+// The definition in float32, adding in order; its error sets the tolerance.
 void gated_residual_working(const GatedResidualArgs& args, Stream& stream);
 void gated_residual_cpu(const GatedResidualArgs& args, Stream& stream);  // Highway
 std::span<const Impl<GatedResidualArgs>> gated_residual_table();

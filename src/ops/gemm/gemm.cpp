@@ -61,7 +61,7 @@ void check_args(const GemmArgs& a, const Stream& stream) {
   }
 }
 
-// Rows [first, first + count) of the stacked parts as one block: in place, or gathered.
+// Returns rows [first, first + count) of the stacked parts as one block, in place or gathered.
 const void* weight_rows(std::span<const Tensor> parts, int64_t first, int64_t count,
                         std::vector<char>& gathered) {
   const int64_t row_bytes = parts.front().dim(1) * dtype_size(parts.front().dtype);

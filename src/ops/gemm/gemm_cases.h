@@ -21,7 +21,7 @@ struct GemmCase {
   CaseKind kind;
   int64_t m, n, k;
   GemmOptions with;
-  bool cpu = true;  // false: only for GPUs
+  bool cpu = true;  // false for GPUs only
 };
 
 inline Tensor gemm_case_rows(CaseMemory& memory, const GemmCase& c, int64_t columns) {
@@ -82,7 +82,7 @@ inline BoundOp make_gemm_case(CaseMemory& memory, const GemmCase& c) {
   return bound;
 }
 
-// For a GPU, where weights have the activations' dtype: the products of the models.
+// The products of the models, for a GPU, where weights have the activations' dtype.
 inline void add_gemm_gpu_cases(std::vector<GemmCase>& cases) {
   using enum CaseKind;
   using enum Activation;
@@ -100,7 +100,7 @@ inline void add_gemm_gpu_cases(std::vector<GemmCase>& cases) {
   add_gpu(real, 512, 10240, 4096, {.act = gelu_tanh});
   add_gpu(real, 512, 10240, 4096, {.multiply = true});
   add_gpu(real, 512, 4096, 10240, {.residual = true, .alias = true});
-  add_gpu(real, 16, 10240, 4096, {.act = gelu_tanh});  // and a short one
+  add_gpu(real, 16, 10240, 4096, {.act = gelu_tanh});  // a short prompt
   add_gpu(video, 32760, 4608, 1536, {.bias = true});   // Wan 1.3B at 81x480x832
   add_gpu(video, 32760, 1536, 1536, {.bias = true});
   add_gpu(video, 32760, 8960, 1536, {.act = gelu_tanh, .bias = true});
@@ -139,14 +139,15 @@ inline std::vector<GemmCase> gemm_case_list() {
     add({odd, 385, 64, 31, {.packed = packed, .strided = true}});
     for (const DType dtype : {DType::bf16, DType::f16, DType::f8_e4m3, DType::f8_e5m2})
       add({odd, 5, 131, 67, {.dtype = dtype, .packed = packed, .bias = true}});
-    // Many rows: several blocks of K, the last panel of one block of columns; several passes over the rows.
+    // There are so many rows that they need several blocks of K, the last panel of one block of columns, and
+    // several passes over the rows.
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f8_e4m3})
       add({odd, 131, 440, 1037, {.dtype = dtype, .packed = packed, .bias = true}});
     add({odd, 4133, 33, 40, {.packed = packed}});
   }
-  // One tile of rows that packs its own panels, several at a time, over several blocks of K.
+  // One tile of rows packs its own panels, several at a time, over several blocks of K.
   add_case({odd, 3, 170, 4200, {.bias = true, .compute = Compute::bf16}});
-  // Whole 16-byte rows.
+  // Every row consists of whole pieces of 16 bytes.
   add_case({tiny, 130, 264, 136, {.bias = true}});
   add_case({tiny, 77, 136, 200, {.act = gelu_tanh, .bias = true}});
   add_case({tiny, 77, 136, 200, {.act = silu, .bias = true, .multiply = true}});
@@ -170,7 +171,7 @@ inline std::vector<GemmCase> gemm_case_list() {
     add_case({real, 1560, 1536, 1536, base});  // Wan 1.3B, one frame of 480p
     add_case({real, 1560, 8960, 1536, with(gelu_tanh)});
     add_case({real, 512, 4096, 4096, base});  // umT5-XXL, a prompt
-    add_case({real, 16, 4096, 4096, base});   // the same, short
+    add_case({real, 16, 4096, 4096, base});   // a short prompt
   }
   add_case({real, 2, 9216, 1536, {.dtype = DType::bf16, .bias = true}});  // a time projection
   add_gemm_gpu_cases(cases);

@@ -18,7 +18,7 @@ using cuda::MatmulPlan;
 using cuda::MatmulShape;
 
 struct Work {
-  const MatmulPlan* whole = nullptr;                  // with the epilogue inside
+  const MatmulPlan* whole = nullptr;                  // the product with the epilogue inside
   const MatmulPlan *band = nullptr, *last = nullptr;  // a float32 product of some rows
   int64_t band_rows = 0;
   std::string why;

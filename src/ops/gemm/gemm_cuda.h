@@ -1,4 +1,4 @@
-// The functions of gemm's kernels that its host code calls. A header that nvcc accepts.
+// The functions of gemm's kernels that its host code calls. nvcc accepts this header.
 #pragma once
 
 #include "ops/gemm/gemm.h"

@@ -1,6 +1,6 @@
 // The epilogue of a linear layer on one row of a tile that is still in cache: act(t + bias)·multiply, then
-// residual + gate·. There is one source for all instruction sets (Highway), and the activation is chosen
-// outside the loop.
+// the gate and the residual. There is one source for all instruction sets (Highway), and the activation is
+// chosen outside the loop.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/gemm/gemm_epilogue.cpp"
 #include <hwy/foreach_target.h>

@@ -6,8 +6,8 @@
 
 namespace tachy::ops {
 
-// The size of parts, a multiple of `step`, if `total` is divided into about equal parts of at most `limit` (a
-// multiple of `step`).
+// Divides `total` into about equal parts and returns their size: a multiple of `step`, at most `limit` (which
+// is one, too).
 inline int64_t split_evenly(int64_t total, int64_t limit, int64_t step) {
   const int64_t count = (total + limit - 1) / limit;
   return ((total + count - 1) / count + step - 1) / step * step;
@@ -26,7 +26,7 @@ struct EpilogueRow {
   Activation act;
 };
 void run_epilogue_row(const EpilogueRow& row);
-// The epilogue of a tile of sums t [rows, columns] whose first element is y[row, column].
+// Applies the epilogue to a tile of sums t [rows, columns] whose first element is y[row, column].
 void gemm_finish_tile(const GemmArgs& args, const float* t, int64_t t_stride, int64_t row, int64_t rows,
                       int64_t column, int64_t columns);
 
@@ -36,11 +36,11 @@ std::optional<Refusal> gemm_why_not_f32(const GemmArgs& args, const Stream& stre
 std::optional<Refusal> gemm_why_not_bf16(const GemmArgs& args, const Stream& stream);
 void gemm_f32(const GemmArgs& args, Stream& stream);
 std::optional<Refusal> gemm_why_not_split(const GemmArgs& args, const Stream& stream);
-void gemm_split(const GemmArgs& args, Stream& stream);  // float32's error from bf16's tiles
-void gemm_bf16(const GemmArgs& args, Stream& stream);   // x and weights rounded to bf16, sums in float
-void gemm_ref(const GemmArgs& args, Stream& stream);    // the definition: plain loops, sums in double
-// The same with sums in float, and operands rounded as for bf16 if the stream asks for it; its
-// error sets the tolerance.
+void gemm_split(const GemmArgs& args, Stream& stream);  // sums of bf16 tiles, with float32's error
+void gemm_bf16(const GemmArgs& args, Stream& stream);   // x and weights are rounded to bf16, sums are float
+void gemm_ref(const GemmArgs& args, Stream& stream);    // the definition, in plain loops with sums in double
+// The definition with sums in float, and with operands rounded to bf16 if the stream asks for that; its error
+// sets the tolerance.
 void gemm_working(const GemmArgs& args, Stream& stream);
 std::span<const Impl<GemmArgs>> gemm_table();
 

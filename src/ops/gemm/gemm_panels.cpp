@@ -2,11 +2,11 @@
 // few panels of columns. A tile is summed in scratch over blocks of K, and the epilogue writes it to y while
 // it is in cache.
 //
-// bf16: x is rounded once, before the tiles. Mapped weights: as many panels of columns as fit into 24 MB are
-// packed into scratch by all workers, then multiplied; with many rows that costs a few percent. If all rows
-// are one tile, each panel has one reader: a tile packs its own, a block of K at a time, which stays in its
-// core's cache. The division depends only on (M, N, K), and wherever a weight lies, the same tiles add up the
-// same values in the same order: packed and mapped weights give the same bits.
+// For bf16, x is rounded once, before the tiles. Mapped weights are packed into scratch by all workers, as
+// many panels of columns as fit into 24 MB, and then multiplied; with many rows that costs a few percent. If
+// all rows are one tile, each panel has one reader: a tile packs its own, a block of K at a time, which stays
+// in its core's cache. The division depends only on (M, N, K), and wherever a weight lies, the same tiles add
+// up the same values in the same order, so packed and mapped weights give the same bits.
 #include <algorithm>
 
 #include "cpu/panels.h"
@@ -18,11 +18,11 @@ namespace tachy::ops {
 namespace {
 
 constexpr int64_t kGroupBytes = int64_t{24} << 20;
-constexpr int64_t kOwnDepth = 128;  // float32: a block of one panel that a tile packs for itself is 24 KB
+constexpr int64_t kOwnDepth = 128;  // for float32: a block of one panel that a tile packs for itself is 24 KB
 
 struct Plan {
   Compute compute;
-  int64_t m, n, k;       // k: as packed
+  int64_t m, n, k;       // k is the packed depth
   int64_t rows;          // rows of a tile
   int64_t depth;         // depth of a block of K
   int64_t panels, step;  // total number of panels, and panels of a tile

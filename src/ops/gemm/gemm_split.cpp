@@ -29,12 +29,13 @@ constexpr int64_t kPassRows = 4096;  // rows that are split at once; it bounds t
 int64_t aligned_bytes(int64_t bytes) { return static_cast<int64_t>(align_up(static_cast<size_t>(bytes))); }
 
 struct SplitPlan {
-  // k: padded; pass and rows: rows of a pass and of a tile; block: of K.
+  // k is padded; pass and rows are the rows of a pass and of a tile; block is a block of K.
   int64_t m, n, k, depth, pass, rows, block;
   int planes;
   bool own;                              // a tile splits its panels itself
-  int64_t columns, panels, step, group;  // columns of a panel; panels in all, of a tile, split at once
-  // In values; panel_values: for a panel's planes, or, in a tile's own, for one block of K.
+  int64_t columns, panels, step, group;  // columns of a panel; panels in all, in a tile, split at once
+  // Distances in values. panel_values is for a panel's planes or, if a tile splits its own, for one block of
+  // K.
   int64_t x_stride, x_plane, panel_values;
   int64_t stride;  // stride of a tile's sums
   int64_t x_bytes, group_bytes = 0, worker_bytes, tile_bytes, own_bytes = 0;
@@ -116,8 +117,8 @@ void split_weight(const GemmArgs& a, const SplitPlan& p, int64_t panel, int64_t 
   }
 }
 
-// Multiplies rows from `row` on, whose planes are x, by panels [first, last), whose planes are b. These are
-// the planes of all of K, or a tile's own, which are computed here one block after the other.
+// Multiplies rows from `row` on, whose planes are x, by panels [first, last), whose planes are b. The planes
+// are those of all of K, or the tile's own, which are computed here one block after the other.
 void run_tile(const GemmArgs& a, const SplitPlan& p, const uint16_t* x, int64_t row, int64_t rows,
               uint16_t* b, int64_t first, int64_t last, char* packing, float* sums) {
   const int64_t column = first * p.columns, count = std::min(p.n, last * p.columns) - column;

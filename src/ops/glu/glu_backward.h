@@ -8,7 +8,7 @@ namespace tachy::ops {
 
 struct GluBackwardArgs {
   Tensor a;   // [M, C] f32 or f64 (on a GPU f32, f16 or bf16), rows may be strided
-  Tensor b;   // [M, C], all of one dtype
+  Tensor b;   // [M, C]; all tensors have one dtype
   Tensor dy;  // [M, C]
   Activation kind = Activation::gelu_tanh;
   Tensor da;  // [M, C], rows may be strided

@@ -7,8 +7,8 @@
 
 namespace tachy::ops {
 
-void glu_ref(const GluArgs& args, Stream& stream);  // the definition: plain loops, float64 inside
-// The same in float32, sums in order; its error sets the tolerance.
+void glu_ref(const GluArgs& args, Stream& stream);  // the definition, in plain loops and float64
+// The definition in float32, adding in order; its error sets the tolerance.
 void glu_working(const GluArgs& args, Stream& stream);
 void glu_cpu(const GluArgs& args, Stream& stream);  // Highway
 std::span<const Impl<GluArgs>> glu_table();

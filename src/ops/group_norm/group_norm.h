@@ -1,8 +1,8 @@
 // GroupNorm with the activation after it, for channels-last or channels-first activations:
 //   n = (x − mean) / sqrt(var + eps) · weight + bias,  y = act(n)
-// Mean and variance (biased) are over the P positions and the C/G neighbouring channels of a
-// group, for each sample alone. A sample is whatever shares statistics: an image, or a clip whose
-// frames are normalised together.
+// Mean and variance (biased) are over the P positions and the C/G neighbouring channels of a group, for each
+// sample alone. A sample is everything that shares statistics: an image, or a clip whose frames are
+// normalised together.
 #pragma once
 
 #include "ops/activation_kind.h"

@@ -11,7 +11,7 @@ namespace tachy::ops {
 struct GroupNormBackwardArgs {
   Tensor x;  // [N, P, C] f32 or f64 (on a GPU f32, f16 or bf16), contiguous
   int groups = 32;
-  Tensor weight;  // optional [C], all of one dtype (parameters and their gradients f32 on a GPU)
+  Tensor weight;  // optional [C]; all have one dtype (on a GPU parameters and their gradients are f32)
   Tensor bias;    // optional [C]
   float eps = 1e-5f;
   Activation act = Activation::none;

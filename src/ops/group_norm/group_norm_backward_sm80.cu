@@ -1,8 +1,8 @@
-// x is read three times and dy twice: a group's statistics need all of x, the means in dx all of dy. There
-// are six small steps over scratch [N, slabs, C] of float64 pairs, and the order of each sum depends only on
-// shape and GPU. A thread adds its own values in float32; sums over threads, slabs and samples are in
-// float64: added one after the other in float32, 126 such sums were off by four units in dweight's last
-// place, where the definition in float32 happened to be off by half a unit.
+// x is read three times and dy twice: a group's statistics need all of x, and the means in dx all of dy.
+// There are six small steps over scratch [N, slabs, C] of float64 pairs, and the order of each sum depends
+// only on shape and GPU. A thread adds its own values in float32; sums over threads, slabs and samples are in
+// float64. When 126 such sums were added one after the other in float32, dweight was off by four units in the
+// last place, where the definition in float32 happened to be off by half a unit.
 //   sums      Σ (x − x₀) and Σ (x − x₀)² of each slab and channel, x₀ about the channel's mean
 //   statistics  one block per group: mean and r, in float64
 //   sums      Σ s and Σ s·n,  s = dy · act'(n · weight + bias)
@@ -10,7 +10,7 @@
 //   channels  dbias = Σ s, dweight = Σ s·n over samples and slabs
 //   apply     dx
 // A small tensor is computed entirely in float64 (Real): in a sum of three terms nothing evens out the
-// rounding of one of them (in statistics, slope, products), and for small tensors the cost does not matter.
+// rounding of one of them (in statistics, slope, products), and the cost does not matter there.
 #include "cuda/row_norm.h"
 #include "ops/activation_def.h"
 #include "ops/group_norm/group_norm_backward.h"
@@ -66,8 +66,8 @@ struct Channels {
   }
 };
 
-// Roughly the mean of a channel, from its first values, so that the sum of squares is
-// nearly that of the deviations.
+// Estimates the mean of a channel from its first values, so that the sum of squares is nearly that of the
+// deviations.
 template <class T, class Real>
 __device__ float near_mean(const T* x, const Params<Real>& p) {
   const int count = p.positions < 8 ? static_cast<int>(p.positions) : 8;
@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(128) group_kernel(const Params<Real> p) {
   }
 }
 
-// 32 x 32 threads for 32 channels, whose slabs are dealt to 32 threads each.
+// A block has 32 x 32 threads for 32 channels, with 32 threads for the slabs of each.
 template <class Real>
 __global__ void __launch_bounds__(1024) channel_kernel(const Params<Real> p) {
   __shared__ double2 sums[32][33];
@@ -207,7 +207,8 @@ __global__ void __launch_bounds__(1024) channel_kernel(const Params<Real> p) {
   if (p.dbias) p.dbias[j] = static_cast<float>(sum.x);
 }
 
-// Goes through the positions backwards: the part that was read last is still in the second-level cache.
+// Goes through the positions backwards, because the part that was read last is still in the second-level
+// cache.
 template <class T, int N, class Real>
 __global__ void __launch_bounds__(256) apply_kernel(const Params<Real> p) {
   const int at = blockIdx.x * blockDim.x + threadIdx.x;
@@ -262,8 +263,8 @@ void run(const GroupNormBackwardArgs& a, Stream& stream) {
   const auto across = static_cast<int>(std::clamp<int64_t>(p.packs, 1, 256)),
              down = std::max(1, 256 / across);
   const unsigned columns = cuda::blocks_for(p.packs, across);
-  // About four blocks per multiprocessor. The number of slabs depends only on shape and GPU, not on the
-  // alignment, which a measure run does not know.
+  // There are about four blocks per multiprocessor. The number of slabs depends only on shape and GPU, not on
+  // the alignment, which a measure run does not know.
   const int64_t wide = std::max<int64_t>(1, p.c / 2048), rows = std::max<int64_t>(1, 2048 / p.c) * kAhead;
   const int64_t wanted = int64_t{stream.gpu->info().multiprocessors} * 4 / (wide * p.samples);
   const int64_t least = std::max<int64_t>(1, (p.positions + 65534) / 65535),

@@ -70,7 +70,8 @@ inline std::vector<OpCase> group_norm_cases() {
   add(CaseKind::tiny, {1, 50, 4096, 32, Activation::none, true, 100});
   add(CaseKind::tiny, {2, 700, 128, 8, Activation::none, true, 100});
   add(CaseKind::odd, {2, 3, 512, 32, Activation::silu});
-  // More blocks than cuda_resident reads at once. Its ring needs real sizes, which bench/gpu_all also checks.
+  // Here x has more blocks than cuda_resident reads at once. Its ring needs real sizes, which bench/gpu_all
+  // also checks.
   add(CaseKind::tiny, {1, 9001, 64, 8, Activation::silu});
   add(CaseKind::tiny, {1, 1, 1, 1, Activation::none, true, 0, true});
   add(CaseKind::odd, {3, 37, 77, 7, Activation::mish, true, 0, true});

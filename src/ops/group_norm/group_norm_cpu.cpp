@@ -1,8 +1,8 @@
-// Statistics by tiles of positions that stay in the second-level cache: each tile gives the mean of
-// every group and the squares about that mean (two passes, so that nothing cancels); the tiles are then
-// merged in order, in double, with the rule of Chan, Golub and LeVeque (1979):
-// M = M₁ + M₂ + δ²·n₁n₂/(n₁ + n₂). Then one pass writes y. In all x is read twice and y written once,
-// which is the minimum if x does not fit into a cache.
+// Statistics are computed by tiles of positions that stay in the second-level cache: each tile gives the mean
+// of every group and the squares about that mean (two passes, so that nothing cancels); the tiles are then
+// merged in order, in double, with the rule of Chan, Golub and LeVeque (1979): M = M₁ + M₂ + δ²·n₁n₂/(n₁ +
+// n₂). Then one pass writes y. In all x is read twice and y written once, which is the minimum if x does not
+// fit into a cache.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -45,8 +45,8 @@ HWY_INLINE void for_columns(int64_t c, Body&& body) {
                   [&](auto e, int64_t j) HWY_ATTR { body(e, std::integral_constant<int, 1>(), k + j); });
 }
 
-// One tile of `rows` positions; scratch: 3·C floats. The first pass gives a mean in float. The second pass is
-// about that mean; its sum should be zero, and its deviation from zero corrects both moments.
+// Takes one tile of `rows` positions and 3·C floats of scratch. The first pass gives a mean in float. The
+// second sums deviations from it, which should be zero; the difference corrects both moments.
 void group_norm_moments(const float* x, int64_t rows, int64_t c, int64_t groups, float* scratch,
                         GroupMoments* out) {
   float *sums = scratch, *means = scratch + c, *squares = scratch + 2 * c;
@@ -96,7 +96,7 @@ void group_norm_moments(const float* x, int64_t rows, int64_t c, int64_t groups,
   }
 }
 
-// mean and factor: [C]; factor holds 1/σ · weight.
+// mean and factor are [C]; factor holds 1/σ · weight.
 void group_norm_apply(const GroupNormArgs& a, const float* x, int64_t rows, const float* mean,
                       const float* factor, float* y) {
   const int64_t c = a.x.dims[2];

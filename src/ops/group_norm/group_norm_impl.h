@@ -7,9 +7,9 @@
 
 namespace tachy::ops {
 
-// The definition: plain loops, float64 inside.
+// The definition, in plain loops and float64.
 void group_norm_ref(const GroupNormArgs& args, Stream& stream);
-// The same in float32, sums in order; its error sets the tolerance.
+// The definition in float32, adding in order; its error sets the tolerance.
 void group_norm_working(const GroupNormArgs& args, Stream& stream);
 void group_norm_cpu(const GroupNormArgs& args, Stream& stream);         // Highway, channels last
 void group_norm_planes_cpu(const GroupNormArgs& args, Stream& stream);  // the same, channels first

@@ -1,5 +1,5 @@
-// GroupNorm of channels-first activations [N, C, P], whose groups are runs of C/G · P
-// neighbouring values. Two kernels:
+// GroupNorm of channels-first activations [N, C, P], whose groups are runs of C/G · P neighbouring values.
+// There are two kernels:
 //   partial   each piece of a run gives the sums of x − s and (x − s)², where s is about the mean of its
 //             first values, so that a large mean costs no digits
 //   apply     a block merges the pieces of its run, in float64 and in order (Chan, Golub and LeVeque's rule),
@@ -31,7 +31,7 @@ struct Planes {
   bool streaming;
 };
 
-// Packs of N values that lie in one channel: N divides the positions. grid [runs, pieces].
+// Takes packs of N values that lie in one channel, because N divides the positions. grid [runs, pieces].
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads) group_norm_planes_partial_kernel(const Planes<T> p) {
   __shared__ float scratch[33];
@@ -129,7 +129,8 @@ void run_planes(const GroupNormArgs& a, Stream& stream) {
   p.groups = a.groups, p.width = static_cast<int>(channels / a.groups), p.positions = a.x.dims[2];
   p.run = p.width * p.positions, p.eps = a.eps;
   p.streaming = cuda::streams(stream, a.x.numel() * 2 * static_cast<int64_t>(sizeof(T)));
-  // About four blocks per multiprocessor. The pieces, and so the sums, depend only on shape and GPU.
+  // There are about four blocks per multiprocessor. The pieces, and so the sums, depend only on shape and
+  // GPU.
   constexpr int64_t kUnit = int64_t{kThreads} * 8;
   const int64_t wanted = int64_t{stream.gpu->info().multiprocessors} * 4 / std::max<int64_t>(1, runs);
   const int64_t pieces = std::clamp<int64_t>(wanted, 1, std::clamp<int64_t>(p.run / kUnit, 1, kMostPieces));

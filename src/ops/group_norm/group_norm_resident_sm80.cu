@@ -23,7 +23,7 @@ using namespace device;
 
 constexpr int kMostThreads = 512, kHeld = 12, kGroup = 3;  // packs in registers; packs per wait
 constexpr int kAdding = 8;                                 // threads that add up a group within a block
-// Threads that add up a group's blocks, and how many notes each reads at once.
+// The number of threads that add up a group's blocks, and of notes that each reads at once.
 constexpr int kLanes = 16, kParts = 5;
 // Distance in bytes between a thread's packs in shared memory. It is a constant, because with a
 // step in a uniform register nvcc 13.0 generates copies with a cache policy that the GPU
@@ -84,8 +84,8 @@ __device__ __forceinline__ void publish(const Params<T>& p, const float2* sums, 
   }
 }
 
-// Computes mean of x − o and the factor of every group of the sample, from the notes of its
-// blocks. Called by whole warps.
+// Computes the mean of x − o and the factor of every group of the sample, from the notes of its blocks.
+// Called by whole warps.
 template <class T>
 __device__ __forceinline__ void collect(const Params<T>& p, const Note* notes, float2* stats, uint32_t tag) {
   const int lane = threadIdx.x % kLanes, step = blockDim.x / kLanes;
@@ -127,8 +127,8 @@ __device__ __forceinline__ void collect(const Params<T>& p, const Note* notes, f
   }
 }
 
-// Waits, but lets those copies continue that may still be in flight while the oldest
-// group of the ring is read.
+// Waits for the oldest group of the ring, but lets the copies continue that may still be in flight while that
+// group is read.
 __device__ __forceinline__ void wait_for_oldest(int room) {
   if (room >= 9 * kGroup)
     wait_copies<8>();
@@ -148,9 +148,9 @@ __global__ void __launch_bounds__(kMostThreads, 1) group_norm_resident_kernel(co
   const int64_t begin = static_cast<int64_t>(block) * p.slab, left = p.positions - begin;
   const int length = static_cast<int>(left < 0 ? 0 : left < p.slab ? left : p.slab);
   const int count = row < length ? (length - row - 1) / p.rows + 1 : 0;
-  // The same for all threads, although a thread's last pack may be absent.
+  // `most` is the same for all threads, although a thread's last pack may be absent.
   const int most = (length + p.rows - 1) / p.rows;
-  // These are whole groups of the ring, so that a group never wraps around.
+  // The parts are whole groups of the ring, so that a group never wraps around.
   const int held_at = (max(0, most - kHeld) + kGroup - 1) / kGroup * kGroup, again = max(0, held_at - p.room);
   const int64_t first = sample * p.positions * p.c, mine = first + (begin + row) * p.c + pack * N;
   const int64_t apart = static_cast<int64_t>(p.rows) * p.c;
@@ -272,13 +272,13 @@ __global__ void __launch_bounds__(kMostThreads, 1) group_norm_resident_kernel(co
     if (held_at + k < count) write(held[k], held_at + k);
 }
 
-// Rows of a block: whole rows of packs, and whole warps. 0: there is no such number.
+// The rows of a block, which make whole rows of packs and whole warps; 0 if there is no such number.
 int rows_of(int packs) {
   const int unit = 32 / std::gcd(packs, 32);
   return kMostThreads / packs / unit * unit;
 }
 
-// How many packs of a thread fit into shared memory beside the table, in whole groups.
+// The number of a thread's packs that fit into shared memory beside the table, in whole groups.
 int room_of(const Stream& stream) {
   const size_t table = sizeof(float2) * kMostThreads, whole = stream.gpu->info().shared_bytes;
   return whole < table ? 0 : static_cast<int>((whole - table) / kLayer) / kGroup * kGroup;

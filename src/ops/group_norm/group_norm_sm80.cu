@@ -84,8 +84,8 @@ __device__ __forceinline__ double block_sum_double(double v, double* scratch) {
   return total;
 }
 
-// blockDim.x threads: thread t sums the slabs t / lanes … of channel
-// t % lanes of the group, so a warp reads neighbouring channels.
+// There are blockDim.x threads: thread t sums the slabs t / lanes … of channel t % lanes of the group, so a
+// warp reads neighbouring channels.
 template <class T>
 __global__ void __launch_bounds__(128) group_norm_finish_kernel(const Params<T> p, const int slabs) {
   __shared__ double scratch[4];
@@ -162,8 +162,8 @@ void run(const GroupNormArgs& a, Stream& stream) {
   const auto across = static_cast<int>(std::clamp<int64_t>(p.packs, 1, 256)),
              down = std::max(1, 256 / across);
   const unsigned columns = cuda::blocks_for(p.packs, across);
-  // About four blocks per multiprocessor, all running at once. The number of slabs depends only on shape and
-  // GPU, not on the alignment, which a measure run does not know.
+  // There are about four blocks per multiprocessor, all running at once. The number of slabs depends only on
+  // shape and GPU, not on the alignment, which a measure run does not know.
   const int64_t wide = std::max<int64_t>(1, p.c / 2048), rows = std::max<int64_t>(1, 2048 / p.c) * kAhead;
   const int64_t wanted =
       int64_t{stream.gpu->info().multiprocessors} * 4 / (wide * std::max<int64_t>(1, samples));

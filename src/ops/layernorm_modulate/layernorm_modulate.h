@@ -1,4 +1,4 @@
-// LayerNorm, then an affine map of the layer and/or a modulation that differs from token to token:
+// LayerNorm, then an affine map of the layer or a modulation that differs from token to token, or both:
 //   n = (x − mean) / sqrt(var + eps) [· weight + bias];   y = n · (1 + scale[row]) + shift[row]
 #pragma once
 
@@ -12,7 +12,7 @@ struct LayerNormModulateArgs {
   Tensor bias;    // optional [C], of weight's dtype
   Tensor scale;   // optional [R, C] f32, rows may be strided; given together with shift
   Tensor shift;   // optional [R, C] f32, rows may be strided
-  Tensor row;     // optional [M] i32: the row of scale and shift for each token; absent: row 0
+  Tensor row;     // optional [M] i32: the row of scale and shift for each token, 0 by default
   float eps = 1e-6f;
   Tensor y;  // [M, C] f32, rows may be strided, may alias x
 };

@@ -10,10 +10,10 @@ namespace tachy::ops {
 
 struct LayerNormModulateBackwardArgs {
   Tensor x;       // [M, C] f32 or f64 (on a GPU f32, f16 or bf16), rows may be strided
-  Tensor weight;  // optional [C], all of one dtype (parameters and their gradients f32 on a GPU)
+  Tensor weight;  // optional [C]; all have one dtype (on a GPU parameters and their gradients are f32)
   Tensor bias;    // optional [C]
   Tensor scale;   // optional [R, C], rows may be strided
-  Tensor row;     // optional [M] i32; absent: row 0
+  Tensor row;     // optional [M] i32: each token's row of the table, 0 by default
   Tensor dy;      // [M, C], rows may be strided
   float eps = 1e-6f;
   Tensor dx;       // [M, C], rows may be strided

@@ -7,9 +7,9 @@
 
 namespace tachy::ops {
 
-// The definition: plain loops, float64 inside.
+// The definition, in plain loops and float64.
 void layernorm_modulate_ref(const LayerNormModulateArgs& args, Stream& stream);
-// The same in float32, sums in order; its error sets the tolerance.
+// The definition in float32, adding in order; its error sets the tolerance.
 void layernorm_modulate_working(const LayerNormModulateArgs& args, Stream& stream);
 void layernorm_modulate_cpu(const LayerNormModulateArgs& args, Stream& stream);  // Highway
 std::span<const Impl<LayerNormModulateArgs>> layernorm_modulate_table();

@@ -1,4 +1,4 @@
-// One pass, with one row in registers: device/row_norm.cuh.
+// Takes one pass, with one row in registers (device/row_norm.cuh).
 #include "cuda/row_norm.h"
 #include "ops/layernorm_modulate/layernorm_modulate.h"
 

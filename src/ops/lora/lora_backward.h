@@ -8,10 +8,10 @@ namespace tachy::ops {
 
 struct LoraBackwardArgs {
   Tensor x;        // [M, K] f32 or f64 (on a GPU f32, f16 or bf16), rows may be strided
-  Tensor a;        // [n, r, K], all of one dtype, outer dims may be strided
+  Tensor a;        // [n, r, K]; all tensors have one dtype; outer dims may be strided
   Tensor b;        // [n, N, r]
-  Tensor scales;   // optional [n]; absent: 1 (on a GPU these and their gradient are f32)
-  Tensor index;    // optional [M] i32: each row's adapter, or −1; absent: the sum of all
+  Tensor scales;   // optional [n], 1 by default (on a GPU these and their gradient are f32)
+  Tensor index;    // optional [M] i32: each row's adapter, or −1; without it, the sum of all
   Tensor dy;       // [M, N], rows may be strided
   Tensor dx;       // optional [M, K], rows may be strided
   Tensor da;       // optional [n, r, K], outer dims may be strided

@@ -2,8 +2,8 @@
 // dx is the second half of the forward pass applied to v; dA and dB are sums over the rows
 // (lora_weights.cuh).
 //
-// `sm80` uses mma.sync, if everything is aligned to 16 bytes and ranks are multiples of
-// 8; `cuda_plain` uses FMA.
+// `sm80` uses mma.sync, if everything is aligned to 16 bytes and ranks are multiples of 8; `cuda_plain` uses
+// FMA.
 #include "ops/lora/lora_weights.cuh"
 
 namespace tachy::ops {
@@ -13,7 +13,7 @@ using namespace lora_gpu;
 
 Tensor turned(const Tensor& t) { return t.transpose(1, 2); }
 
-// The launches of one kind of kernels.
+// The launches of one kind of kernel.
 struct Tensors80 {
   static constexpr int kDown = kDownRows, kUp = kUpRows, kColumns = kUpColumns, kSum = kSumColumns;
   template <class T>
@@ -48,8 +48,8 @@ struct Plain {
   }
 };
 
-// How the rows are divided for gradients of `columns` columns: so that the GPU is full, with at least 256
-// rows in each share.
+// Divides the rows for gradients of `columns` columns, so that the GPU is full, with at least 256 rows in
+// each share.
 Sums share_out(const Params& low, const Tensor& values, int tile, const Stream& stream) {
   Sums s{.low = low, .values = values.data, .values_stride = values.strides[0]};
   s.columns = static_cast<int>(values.dims[1]), s.column_blocks = (s.columns + tile - 1) / tile;

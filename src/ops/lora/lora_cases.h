@@ -1,5 +1,5 @@
-// Cases of lora: the sum of all adapters, and one adapter per row; ranks with and without
-// remainders; few and many rows.
+// Cases of lora with the sum of all adapters or one adapter per row, with ranks that tiles divide or not, and
+// with few and many rows.
 #pragma once
 
 #include "ops/lora/lora_impl.h"
@@ -56,8 +56,8 @@ inline BoundOp make_lora_case(CaseMemory& memory, const LoraCase& c) {
   return define_parts(std::move(bound), std::move(parts));
 }
 
-// scales: only their gradients. They are a few long sums whose terms cancel, and float32's own may be right
-// by luck. So on a GPU, where outputs are judged one by one, they have a separate bound.
+// With `scales` only their gradients are computed. They are a few long sums whose terms cancel, and float32's
+// own may be right by luck. So on a GPU, where outputs are judged one by one, they have a separate bound.
 inline void add_lora_backward_cases(std::vector<OpCase>& cases) {
   const auto add = [&](CaseKind kind, int64_t m, int64_t k, int64_t n, int64_t rank, int64_t adapters,
                        bool index, bool scales = false) {
@@ -108,8 +108,8 @@ inline std::vector<LoraCase> lora_case_list() {
       {tiny, 1100, 64, 72, 8, 3},  // many rows, for a GPU
       {tiny, 1030, 136, 264, 24, 1, false, true},
       {tiny, 150, 64, 130, 96, 4, true, true, 8},
-      // Few rows of each adapter and many, none of some, a K that cannot be divided into equal shares, ranks
-      // other than the tile sizes 16 and 64.
+      // Some adapters have few rows, some many, some none; K cannot be divided into equal shares; ranks
+      // differ from the tile sizes 16 and 64.
       {tiny, 64, 264, 72, 16, 5, true},
       {tiny, 17, 1032, 40, 36, 3, true, true},
       {tiny, 33, 520, 130, 4, 40, true},

@@ -3,7 +3,7 @@
 // B's panels some columns at a time. All adapters' panels of B lie one after another in depth, so their sum
 // is one product.
 //
-// With an index the rows are dealt to their adapters first: a tile holds rows of one adapter, gathered if
+// With an index the rows are sorted by their adapters first: a tile holds rows of one adapter, gathered if
 // they are not neighbours. An element is summed over K and over the rank in order, whatever the tile.
 #include <algorithm>
 
@@ -66,7 +66,7 @@ void pack(const LoraArgs& a, const Plan& p, const Deal& deal, char* a_packed, ch
   const int64_t each = p.a_panels + p.b_panels;
   stream.pool->run(p.adapters * each, [&](int64_t item, int worker) {
     const int64_t i = item / each, panel = item % each;
-    if (deal.order && deal.first[i] == deal.first[i + 1]) return;  // nobody uses this adapter
+    if (deal.order && deal.first[i] == deal.first[i + 1]) return;  // no row uses this adapter
     char* own = scratch + static_cast<size_t>(worker) * worker_bytes;
     const auto part = [&](const Tensor& from, int64_t count, int64_t depth, int64_t which, char* to) {
       const int64_t begin = which * p.columns;
@@ -102,13 +102,13 @@ void down(const LoraArgs& a, const Plan& p, const float* x, int64_t x_stride, in
     for (int64_t j = 0; j < p.rank; ++j) u[m * p.u_stride + j] *= scale;
 }
 
-// Computes a tile: rows order[begin …] (or begin …, without an order) through adapters [first, last).
+// Computes a tile through adapters [first, last): rows order[begin …], or rows begin … if there is no order.
 void run_tile(const LoraArgs& a, const Plan& p, const int32_t* order, int64_t begin, int64_t rows,
               int64_t first, int64_t last, const char* a_packed, const char* b_packed, char* scratch) {
   float* u = reinterpret_cast<float*>(scratch);
   float* t = reinterpret_cast<float*>(scratch + p.u_bytes);
   const auto row = [&](int64_t m) { return order ? int64_t{order[begin + m]} : begin + m; };
-  const bool whole = !order || row(rows - 1) - row(0) == rows - 1;  // the rows of an order ascend
+  const bool whole = !order || row(rows - 1) - row(0) == rows - 1;  // rows in an order ascend
   const float* x = a.x.as<float>() + row(0) * a.x.stride(0);
   int64_t x_stride = a.x.stride(0);
   if (!whole) {
@@ -123,7 +123,7 @@ void run_tile(const LoraArgs& a, const Plan& p, const int32_t* order, int64_t be
   for (int64_t panel = 0; panel < p.b_panels; panel += kStep) {
     const int64_t end = std::min(p.b_panels, panel + kStep), stride = kStep * p.columns;
     for (int64_t one = panel; one < end; ++one)
-      // Segments are taken by number: those of one call follow one another in the panel.
+      // Segments are taken 16 at a time; those of one call follow one another in the panel.
       for (int64_t s = 0; s < segments; s += 16) {
         const int64_t count = std::min<int64_t>(16, segments - s);
         for (int64_t i = 0; i < count; ++i) from[i] = u + (p.indexed ? 0 : (first + s + i) * p.padded);

@@ -1,6 +1,7 @@
 // The sum of all adapters over many rows as two of cuBLASLt's products: low = x·Aᵀ in float32, and y (+)=
-// low·Bᵀ with low as two 16-bit values side by side, whose sum it is, and B twice below it. The product is
-// doubled so that only y is rounded; the cost is hidden by the memory traffic of reading and writing y.
+// low·Bᵀ with low split into two 16-bit values that lie side by side, and B twice, one below the other. The
+// product is doubled so that only y is rounded; the cost is hidden by the memory traffic of reading and
+// writing y.
 #include <algorithm>
 
 #include "cuda/vendor/cublaslt.h"

@@ -9,9 +9,9 @@
 //          before it waits for low. low is split into two 16-bit values, high + rest, so that nothing is
 //          rounded before y is.
 //
-// A lane of an mma.sync's operand holds 4 values of the inner dimension: any 4, as long as both
-// operands agree. So a lane takes neighbouring ones, and reads 16 bytes for two products in
-// `down`, and 8 for one in `up`.
+// A lane of an mma.sync's operand holds 4 values of the inner dimension, which may be any 4 as long as both
+// operands agree. So a lane takes neighbouring ones, and reads 16 bytes for two products in `down`, and 8 for
+// one in `up`.
 #pragma once
 
 #include "device/mma_sm80.cuh"
@@ -30,7 +30,8 @@ struct FewRows {
   int row[kFewRows], count;
 };
 
-// Called by the whole block: the first warp does it, then there is a barrier.
+// Lists the rows of an adapter. The whole block calls it: the first warp makes the list, and then there is a
+// barrier.
 __device__ __forceinline__ void list_rows(const Params& p, int adapter, FewRows& to) {
   if (threadIdx.x < 32) {
     int before = 0;
@@ -99,7 +100,7 @@ __global__ void __launch_bounds__(256) lora_few_down_sm80(const Params p) {
 #pragma unroll
   for (int i = 0; i < kTiles; ++i) {
     if (i * 16 >= rows.count) break;
-    __syncthreads();  // everybody has added the previous tile
+    __syncthreads();  // all threads have added the previous tile
 #pragma unroll
     for (int j = 0; j < 4; ++j)
 #pragma unroll
@@ -117,8 +118,8 @@ __global__ void __launch_bounds__(256) lora_few_down_sm80(const Params p) {
   }
 }
 
-// Loads columns [chunk, chunk + 64) of low of the listed rows as two 16-bit planes, with zeros after the
-// end; rows up to a whole tile.
+// Loads columns [chunk, chunk + 64) of low of the listed rows, up to a whole tile of rows, as two 16-bit
+// planes, with zeros after the end.
 template <class T>
 __device__ __forceinline__ void split_few(const Params& p, const FewRows& rows, int chunk, T* high, T* rest) {
   const int lines = (rows.count + 15) / 16 * 16;
@@ -160,7 +161,7 @@ __global__ void __launch_bounds__(256) lora_few_up_sm80(const Params p, const bo
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int adapter = static_cast<int>(blockIdx.y), block_columns = static_cast<int>(blockDim.x);
   const int first = static_cast<int>(blockIdx.x) * block_columns, o0 = first + warp * kFewColumns;
-  // This reads inputs only, and these are complete: `down` had waited for all earlier work
+  // list_rows reads only inputs, which are complete: `down` had waited for all earlier work
   // when this kernel was started.
   list_rows(p, adapter, rows);
   if (!p.accumulate && adapter == 0)
@@ -185,7 +186,7 @@ __global__ void __launch_bounds__(256) lora_few_up_sm80(const Params p, const bo
       }
     if (!waited) device::wait_for_previous_kernel();  // because low is needed
     waited = true;
-    __syncthreads();  // everybody is done with the previous chunk
+    __syncthreads();  // all threads are done with the previous chunk
     split_few<T>(p, rows, chunk, high, rest);
     __syncthreads();
 #pragma unroll

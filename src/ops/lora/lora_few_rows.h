@@ -1,12 +1,12 @@
-// How the kernels for few rows divide their work. A header that nvcc accepts.
+// How the kernels for few rows divide their work. nvcc accepts this header.
 #pragma once
 
 #include "ops/lora/lora_impl.h"
 
 namespace tachy::ops {
 
-// The sums depend on `splits` and `down_warps`, so a choice that was stored gives the same
-// bits as long as it is kept.
+// The order of sums depends on `splits` and `down_warps`, so a stored choice gives the same bits as long as
+// it is kept.
 struct LoraTiles {
   int splits = 1;      // shares of K, each of whole steps
   int down_warps = 8;  // warps of a block of `down`, which take turns at a share
@@ -16,7 +16,7 @@ struct LoraTiles {
 // The tiles for shapes that nobody has measured: about two blocks of `down` per multiprocessor.
 LoraTiles usual_lora_tiles(const LoraShape& shape, bool index, const Stream& stream);
 // The tiles that were measured for this shape on this GPU and stored. If there are none they are measured
-// now, provided TACHY_TUNE has `lora`; otherwise these are the usual ones. This does not compute args:
+// now, provided TACHY_TUNE has `lora`; otherwise these are the usual ones. Nothing of `args` is computed:
 // measuring runs both kernels on tensors of its own.
 LoraTiles choose_lora_tiles(const LoraArgs& args, const LoraShape& shape, Stream& stream);
 

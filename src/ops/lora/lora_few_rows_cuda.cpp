@@ -49,7 +49,7 @@ std::vector<LoraTiles> candidates(const LoraShape& s, const LoraTiles& usual) {
   return all;
 }
 
-// A call of this shape on memory of its own; with several adapters, neighbouring rows use different ones.
+// A call of this shape on its own memory; with several adapters, neighbouring rows use different ones.
 struct TrialCall {
   TrialCall(const LoraArgs& a, const LoraShape& s, cuda::Gpu& gpu)
       : x(gpu, s.m * s.k, a.x.dtype, 16),

@@ -7,8 +7,8 @@
 
 namespace tachy::ops {
 
-void lora_ref(const LoraArgs& args, Stream& stream);      // the definition: plain loops, float64 inside
-void lora_working(const LoraArgs& args, Stream& stream);  // the same in float32; its error sets the tolerance
+void lora_ref(const LoraArgs& args, Stream& stream);      // the definition, in plain loops and float64
+void lora_working(const LoraArgs& args, Stream& stream);  // in float32; its error sets the tolerance
 void lora_cpu(const LoraArgs& args, Stream& stream);      // on panels
 std::optional<Refusal> lora_why_not_cublaslt(const LoraArgs& args, const Stream& stream);
 void lora_cublaslt(const LoraArgs& args, Stream& stream);  // for the sum of all, with many rows
@@ -16,7 +16,7 @@ std::optional<Refusal> lora_why_not_sm80(const LoraArgs& args, const Stream& str
 void lora_sm80(const LoraArgs& args, Stream& stream);        // mma.sync: f16 and bf16, aligned x and A
 void lora_cuda_plain(const LoraArgs& args, Stream& stream);  // takes every call
 std::optional<Refusal> lora_why_not_few_rows(const LoraArgs& args, const Stream& stream);
-// Up to 64 rows, f16 and bf16; has not run on a GPU yet.
+// For up to 64 rows in f16 and bf16; has not run on a GPU yet.
 void lora_few_rows(const LoraArgs& args, Stream& stream);
 std::span<const Impl<LoraArgs>> lora_table();
 

@@ -2,7 +2,7 @@
 // in float32, over shares of K if there are few rows; `up` adds the shares in their order and
 // computes y (+)= low · Bᵀ.
 //
-//   no index   low is [M, n·r], its columns are all adapters' one after another
+//   no index   low is [M, n·r]; its columns are those of all adapters, one adapter after another
 //   index      low is [M, r], for each row's own adapter. A block computes for one adapter and exits at once
 //              if no row of the block uses it; it stores only the rows that do. So a value of one adapter
 //              never meets another's rows, and an index outside [0, n) names no adapter and reads nothing.
@@ -84,7 +84,7 @@ __device__ inline void load_low(const Params& p, int64_t m, int column, bool pre
     }
   }
 }
-// The same, scaled; low belongs to `block_adapter` if there is an index.
+// Loads them scaled; low belongs to `block_adapter` if there is an index.
 __device__ inline void load_scaled_low(const Params& p, int64_t m, int column, bool present,
                                        int block_adapter, float (&v)[4]) {
   load_low(p, m, column, present, v);
@@ -94,8 +94,8 @@ __device__ inline void load_scaled_low(const Params& p, int64_t m, int column, b
     if (column + i < p.width) v[i] *= p.low_scales[p.adapter_of(column + i, block_adapter)];
 }
 
-// The launches' shapes depend only on the call's shape and the GPU. `tile` is the number of rows of a block,
-// the same in both.
+// The launches' shapes depend only on the call's shape and the GPU. `down_tile` and `up_tile` are the rows of
+// a block of each kernel.
 inline Params make_params(const LoraArgs& a, const Stream& stream, int down_tile, int up_tile,
                           int up_columns) {
   Params p{};

@@ -1,5 +1,5 @@
-// The adapters' kernels with FMA, for every dtype, shape, stride and alignment; float32 uses them. Tiles of
-// 64 x 64 over pieces of 16 of the inner dimension in shared memory, 4 x 4 sums per thread.
+// The adapters' kernels with FMA, for every dtype, shape, stride and alignment; float32 uses them. Shared
+// memory holds tiles of 64 x 64 over pieces of 16 of the inner dimension, and a thread computes 4 x 4 sums.
 #pragma once
 
 #include "ops/lora/lora_params.cuh"

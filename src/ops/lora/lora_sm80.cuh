@@ -1,4 +1,4 @@
-// The adapters' kernels with mma.sync, f16 and bf16.
+// The adapters' kernels with mma.sync, for f16 and bf16.
 //
 //   down   128 rows x 64 columns of low per block, 8 warps of 32 x 32; x and A pass through three stages of
 //          64 values of K, filled by cp.async
@@ -19,7 +19,7 @@ namespace tachy::ops::lora_gpu {
 using namespace device;
 
 constexpr int kDownRows = 128, kUpRows = 64, kUpColumns = 128, kStages = 3, kDepth = 64;
-// Bytes of a turned (transposed) tile: 64 of the inner dimension, 64 columns.
+// Bytes of a turned (transposed) tile of 64 values of the inner dimension by 64 columns.
 constexpr int kTurned = 64 * 128;
 constexpr int kDownStage = (kDownRows + kChunk) * 128;          // bytes
 constexpr size_t kDownShared = kStages * kDownStage;            // 72 KiB
@@ -80,7 +80,7 @@ __device__ __forceinline__ void multiply(float (&c)[2][4][4], uint32_t rows_at, 
   }
 }
 
-// turned: A's rows lie along the inner dimension, whose elements are a_inner apart.
+// `turned` means that A's rows lie along the inner dimension, whose elements are a_inner apart.
 template <class T, bool kTurnedA>
 __global__ void __launch_bounds__(256) lora_down_sm80(const Params p) {
   extern __shared__ __align__(128) char lora_shared[];
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(256) lora_down_sm80(const Params p) {
   for (int step = 0; step < steps; ++step) {
     wait_copies<kStages - 2>();
     __syncthreads();
-    fetch(step + kStages - 1);  // into the stage that everybody had finished reading before the barrier
+    fetch(step + kStages - 1);  // into the stage that all threads had finished reading before the barrier
     const uint32_t at = base + step % kStages * kDownStage;
     multiply<T, false, kTurnedA>(sums, at, row, at + kDownRows * 128, column);
   }
@@ -220,7 +220,7 @@ __device__ __forceinline__ void load_b(const Params& p, int adapter, int first, 
   commit_copies();
 }
 
-// The same for a turned B, as two turned tiles: 64 values of low's columns, 64 columns of y each.
+// The same for a turned B, as two turned tiles, each of 64 values of low's columns and 64 columns of y.
 template <class T>
 __device__ __forceinline__ void load_turned_b(const Params& p, int adapter, int first, int column, char* to) {
   const T* b = static_cast<const T*>(p.b);

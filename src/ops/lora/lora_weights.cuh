@@ -13,7 +13,7 @@
 namespace tachy::ops::lora_gpu {
 
 constexpr int kSumRows = 64, kSumColumns = 128;
-constexpr size_t kSumShared = 4 * kTurned;  // 32 KiB: low's high and rest, two tiles of values
+constexpr size_t kSumShared = 4 * kTurned;  // 32 KiB: low as high and rest, and two tiles of values
 
 struct Sums {
   Params low;  // the source of low and of its scales
@@ -47,7 +47,9 @@ __global__ void __launch_bounds__(256) lora_weights_sm80(const Sums p) {
   for (int64_t m0 = begin; m0 < end; m0 += kSumRows) {
     const bool mine =
         threadIdx.x < kSumRows && role_of(p.low, m0 + threadIdx.x, chunk.adapter, false) == Role::own;
-    if (!__syncthreads_or(mine)) continue;  // also: everybody is done with the previous step
+    if (!__syncthreads_or(mine))
+      continue;  // this also waits until all threads are done with the previous
+                 // step
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int line = threadIdx.x / 8 + i % 2 * 32, c = first + i / 2 * 64 + piece * 8;
@@ -130,8 +132,8 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-// grid [parts, adapters]: each block computes a part of Σ u · v over one adapter's rows and columns. v.low is
-// not scaled here.
+// grid [parts, adapters]: each block computes a part of Σ u · v over one adapter's rows and columns. Here
+// v.low is not scaled.
 static __global__ void __launch_bounds__(256)
     lora_scales_kernel(const Params u, const Params v, float* parts) {
   __shared__ float scratch[33];

@@ -1,12 +1,12 @@
-// Gives frames the colours of a picture: mean and deviation of each channel of CIE Lab become the picture's.
+// Gives frames the colours of a picture: each channel of CIE Lab gets the picture's mean and deviation.
 //
 //   v = clamp((x + 1)/2, 0, 1);   c = Lab(v);   c' = (c − μ)·σ_picture/σ + μ_picture, and μ_picture if σ = 0
 //   y = 2·((1 − s)·v + s·clamp(RGB(c'), 0, 1)) − 1
 //
-// μ and σ are those of each frame, over its pixels (σ² is the mean square). Lab and RGB are
-// scikit-image's rgb2lab and lab2rgb for D65 and 2 degrees, in float64: its curve of sRGB, its matrix, a
-// negative Z set to 0 on the way back. InfiniteTalk corrects its windows like this, so that colours do
-// not drift from window to window.
+// μ and σ are those of each frame, over its pixels (σ² is the mean square). Lab and RGB are scikit-image's
+// rgb2lab and lab2rgb for D65 and 2 degrees, in float64: with its curve of sRGB, its matrix, and a negative Z
+// set to 0 on the way back. InfiniteTalk corrects its windows like this, so that colours do not drift from
+// window to window.
 #pragma once
 
 #include <array>

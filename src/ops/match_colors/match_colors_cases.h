@@ -22,7 +22,7 @@ inline std::vector<OpCase> match_colors_cases() {
                      }});
   };
   add(CaseKind::tiny, 2, 3, 5, 1, 0.5f);
-  add(CaseKind::tiny, 1, 1, 1, 1, 0.5f);  // one pixel: a frame without deviation
+  add(CaseKind::tiny, 1, 1, 1, 1, 0.5f);  // one pixel makes a frame without deviation
   add(CaseKind::odd, 3, 33, 37, 0.3, 0.5f);
   add(CaseKind::odd, 1, 41, 101, 1, 2);  // many values beyond [-1, 1]
   add(CaseKind::odd, 2, 17, 61, 0.75, 0.02f);

@@ -1,10 +1,10 @@
-// Two passes over tiles of 1024 pixels: sums of a frame's Lab values, then the correction. Lab is computed
-// twice, since this costs less than moving 24 bytes per pixel to and from memory, and needs no scratch.
+// Two passes over tiles of 1024 pixels: one sums a frame's Lab values, one corrects. Lab is computed twice,
+// since this costs less than moving 24 bytes per pixel to and from memory, and needs no scratch.
 //
-// The powers are computed from roots, which Householder's iteration of third order finds from a guess by the
-// bits of a float32, without a division: u^2.4 = (w·r²)², w = u², r = w^(−1/5); t^(1/3) = t·r², r = t^(−1/3);
-// c^(5/12) = c·r⁷, r = c^(−1/12). The guess has an error of 3.5 %, the third iterate one below float64's
-// rounding (for the twelfth root a few times that).
+// The powers are computed from roots. Householder's iteration of third order finds them without a division
+// from a guess, which the bits of a float32 give: u^2.4 = (w·r²)², w = u², r = w^(−1/5); t^(1/3) = t·r², r =
+// t^(−1/3); c^(5/12) = c·r⁷, r = c^(−1/12). The guess has an error of 3.5 %, and the third iterate one below
+// float64's rounding (for the twelfth root a few times that).
 #include "ops/match_colors/match_colors_impl.h"
 #include "ops/op_helpers.h"
 
@@ -107,7 +107,7 @@ HWY_INLINE void to_rgb(D d, const V* c, V* out) {
   for (int i = 0; i < 3; ++i) out[i] = curve_of(d, row_of_product(d, lab::kRgbOfXyz[i], 1, t));
 }
 
-// A tile's colours in planes, scaled to [0, 1], continued past its end with `fill`.
+// A tile's colours in planes, scaled to [0, 1] and continued past its end with `fill`.
 struct Planes {
   alignas(64) double v[3][lab::kTilePixels];
 };
@@ -121,8 +121,8 @@ HWY_INLINE void read_tile(D d, const float* x, int64_t pixels, const float* fill
     for (int64_t i = 0; i < end; i += lanes) hn::Store(unit(d, hn::Load(d, out.v[k] + i)), d, out.v[k] + i);
 }
 
-// `sums` has three sums of Lab's distances from the first pixel's values, then three of their squares. A tile
-// is filled up with that pixel, which adds nothing; a frame of one colour has sums of exactly 0.
+// `sums` gets three sums of Lab's distances from the first pixel's values, then three of their squares. A
+// tile is filled up with that pixel, which adds nothing; a frame of one colour has sums of exactly 0.
 void sum_tile(const float* x, int64_t pixels, const float* first, double* sums) {
   const D d;
   Planes planes;
@@ -195,7 +195,7 @@ HWY_EXPORT(lab_of);
 namespace {
 
 constexpr int64_t kTile = lab::kTilePixels;
-// The statistics of n frames; tiles are added in their order, whichever thread computed them.
+// Computes the statistics of n frames; tiles are added in their order, whichever thread computed them.
 std::vector<LabStatistics> statistics(const float* x, int64_t frames, int64_t pixels, Stream& stream) {
   const int64_t tiles = (pixels + kTile - 1) / kTile;
   std::vector<std::array<double, 6>> sums(static_cast<size_t>(frames * tiles));

@@ -30,7 +30,7 @@ inline constexpr double kRgbOfXyz[3][3] = {{3.2404813432005266, -1.5371515162713
                                            {-0.9692549499965682, 1.8759900014898907, 0.04155592655829284},
                                            {0.05564663913517717, -0.20404133836651123, 1.0573110696453443}};
 inline constexpr double kWhite[3] = {0.95047, 1.0, 1.08883};
-// Up to these values the curves are straight lines: sRGB's, Lab's, and both on the way back.
+// Up to these values the curves of sRGB and of Lab, and both of their inverses, are straight lines.
 inline constexpr double kStraightRgb = 0.04045, kStraightLab = 0.008856;
 inline constexpr double kStraightLinear = 0.0031308, kStraightRoot = 0.2068966;
 inline constexpr double kSlope = 7.787, kOffset = 16.0 / 116.0;
@@ -38,7 +38,7 @@ inline constexpr double kSlope = 7.787, kOffset = 16.0 / 116.0;
 // Pixels in one of the CPU's tiles: a multiple of any vector's lanes.
 inline constexpr int64_t kTilePixels = 1024;
 
-// c' = (c − mean)·factor + target, and how much of it is used.
+// c' = (c − mean)·factor + target; `strength` says how much of it is used.
 struct Map {
   double mean[3], factor[3], target[3], strength;
 };

@@ -11,8 +11,9 @@ struct PatchifyArgs {
   Tensor x;  // [B, C, T, H, W] f32, contiguous
   int64_t patch_t = 1, patch_h = 2, patch_w = 2;
   Tensor y;  // [B, L, C·pt·ph·pw] f32, contiguous, L = (T/pt)(H/ph)(W/pw)
-  // optional [L] i32, contiguous, where the op computes: patch l is token place[l] of its video. Values are
-  // in [0, L): on the CPU any other is an error, a GPU clamps it. Tokens that no place names are not written.
+  // Optional [L] i32, contiguous, where the op computes: patch l is token place[l] of its video. Values are
+  // in [0, L): any other is an error on the CPU, and is clamped on a GPU. Tokens that no place names are not
+  // written.
   Tensor place = {};
 };
 
@@ -20,7 +21,7 @@ struct UnpatchifyArgs {
   Tensor x;  // [B, L, pt·ph·pw·C] f32, contiguous
   int64_t patch_t = 1, patch_h = 2, patch_w = 2;
   Tensor y;           // [B, C, T, H, W] f32, contiguous
-  Tensor place = {};  // as above: patch l is token place[l]
+  Tensor place = {};  // as above, patch l is token place[l]
 };
 
 void patchify(const PatchifyArgs& args, Stream& stream);

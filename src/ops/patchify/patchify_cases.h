@@ -1,4 +1,4 @@
-// Cases of patchify and unpatchify: data movement, so results must be exact.
+// Cases of patchify and unpatchify, which only move data, so that results must be exact.
 #pragma once
 
 #include <numeric>
@@ -10,7 +10,7 @@ namespace tachy::ops {
 
 inline std::vector<OpCase> patchify_cases() {
   std::vector<OpCase> cases;
-  // A permutation of `count` tokens.
+  // Makes a permutation of `count` tokens.
   const auto places = [](CaseMemory& memory, int64_t count) {
     const Tensor place = memory.rows(count, 1 << 30);  // random numbers that say where to draw from
     auto* values = memory.host(place).as<int32_t>();

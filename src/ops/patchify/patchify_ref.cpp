@@ -6,8 +6,8 @@
 namespace tachy::ops {
 namespace {
 
-// Calls move(video row of pw values, token, offset in the token) for every such row; the
-// offset depends on the order.
+// Calls move(video row of pw values, token, offset in the token) for every such row; the offset depends on
+// the order of a token's values.
 template <class Move>
 void walk(const Tensor& video, int64_t pt, int64_t ph, int64_t pw, const Tensor& place, bool channel_first,
           Stream& stream, Move&& move) {

@@ -16,7 +16,7 @@ struct Shape {
   const int32_t* place;  // may be null
 };
 
-// Where patch l of a video lies among its tokens.
+// The place of patch l of a video among its tokens.
 __device__ __forceinline__ int64_t place_of(const Shape& s, int64_t l) {
   if (!s.place) return l;
   const int64_t most = static_cast<int64_t>(s.t / s.pt) * (s.h / s.ph) * (s.w / s.pw) - 1;
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(256) unpatchify_strip_kernel(const X* x, float
   }
 }
 
-// Makes tokens [B, L, (c, pt, ph, pw)] from video [B, C, T, H, W].
+// Makes tokens [B, L, (c, pt, ph, pw)] from a video [B, C, T, H, W].
 template <class Y>
 __global__ void __launch_bounds__(256) patchify_kernel(const float* x, Y* y, const Shape s) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(256) patchify_kernel(const float* x, Y* y, con
   y[token_of(s, rest, t, h, w) * (s.c * s.pt * s.ph * s.pw) + patch] = from_float<Y>(x[from]);
 }
 
-// Makes video from tokens [B, L, (pt, ph, pw, c)].
+// Makes a video from tokens [B, L, (pt, ph, pw, c)].
 template <class X>
 __global__ void __launch_bounds__(256) unpatchify_kernel(const X* x, float* y, const Shape s) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;

@@ -1,4 +1,4 @@
-// T5's relative position bias, y[h, q, k] = table[bucket[k − q + L − 1], h]: it depends on key − query only.
+// T5's relative position bias, y[h, q, k] = table[bucket[k − q + L − 1], h], depends on key − query only.
 #pragma once
 
 #include "tensor/stream.h"

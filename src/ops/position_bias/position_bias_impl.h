@@ -1,4 +1,4 @@
-// The implementations of position_bias, for its table and the op runner. Values are copied, so all give the
+// The implementations of position_bias, for its table and the op runner. They copy values, so all give the
 // definition's bits.
 #pragma once
 

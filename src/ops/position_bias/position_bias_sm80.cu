@@ -1,5 +1,5 @@
-// A block takes one head and some queries: the head's 2L − 1 values lie in shared memory, each query's row is
-// a window of them.
+// A block takes one head and some queries. The head's 2L − 1 values are in shared memory, and each query's
+// row is a window of them.
 #include "cuda/dispatch.h"
 #include "ops/position_bias/position_bias.h"
 
@@ -10,7 +10,7 @@ constexpr int kQueries = 16;
 
 __global__ void __launch_bounds__(256)
     position_bias_kernel(const float* table, const int32_t* bucket, float* y, int heads, int length) {
-  // Values from distance 1 − L − first … on, only those that this block reads.
+  // `window` holds the values from distance 1 − L − first … on, and only those that this block reads.
   extern __shared__ float window[];
   const int head = blockIdx.y, first = blockIdx.x * kQueries;
   const int queries = min(kQueries, length - first), base = length - first - queries,

@@ -1,4 +1,5 @@
-// Backward of RMSNorm over all channels and rope on each head: the rotation back, then the norm's gradient.
+// Backward of RMSNorm over all channels and rope on each head: it rotates back, then computes the norm's
+// gradient.
 //   s = ropeᵀ(dy),  g = s · weight,  dx = r·(g − n·mean(g·n)),  dweight = Σ over tokens of s·n
 #pragma once
 
@@ -8,7 +9,7 @@ namespace tachy::ops {
 
 struct QkNormRopeBackwardArgs {
   Tensor x;       // [B, L, C] f32 or f64 (on a GPU f32, f16 or bf16), rows may be strided
-  Tensor weight;  // optional [C], all of one dtype (parameters and their gradients f32 on a GPU)
+  Tensor weight;  // optional [C]; all have one dtype (on a GPU parameters and their gradients are f32)
   float eps = 1e-6f;
   int heads = 1;
   Tensor cos;      // optional [L, D/2], D = C / heads; absent if there was no rope

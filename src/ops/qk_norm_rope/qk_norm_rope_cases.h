@@ -29,8 +29,8 @@ inline void add_qk_norm_rope_backward_cases(std::vector<OpCase>& cases) {
   add(CaseKind::video, 1, 32760, 12, 128, true);
 }
 
-// A norm of each head. Rows of a joined product are read place by place, so those of a place's frames are far
-// apart. apart: keys go to separate rows.
+// Cases with a norm of each head. Rows of a joined product are read place by place, so those of a place's
+// frames are far apart. With `apart`, keys go to separate rows.
 inline void add_qk_norm_rope_head_cases(std::vector<OpCase>& cases) {
   const auto add = [&](CaseKind kind, int64_t frames, int64_t places, int heads, int64_t d, bool apart) {
     const int64_t c = heads * d, values = 2 * frames * places * c;
@@ -43,7 +43,7 @@ inline void add_qk_norm_rope_head_cases(std::vector<OpCase>& cases) {
              return t;
            };
            const Tensor qkv = memory.inout(memory.normal({1, frames * places, 3 * c}));
-           // All heads turn alike: each uses the first one's columns of a table.
+           // All heads turn alike, each by the first head's columns of a table.
            const auto table = [&] { return memory.param({frames, heads * (d / 2)}).slice(1, 0, d / 2); };
            QkNormRopeArgs args{.x = by_places(qkv.slice(2, 0, c)), .heads = heads, .norm_heads = true};
            args.cos = table(), args.sin = table();
@@ -79,7 +79,7 @@ inline std::vector<OpCase> qk_norm_rope_cases() {
                                       qk_norm_rope_working, args, {args.y});
                      }});
   };
-  // Queries and keys of one [B, L, 3C] buffer, in place.
+  // Queries and keys are parts of one [B, L, 3C] buffer, in place.
   const auto add_pair = [&](CaseKind kind, int64_t b, int64_t l, int heads, int64_t d) {
     const int64_t c = heads * d;
     cases.push_back(

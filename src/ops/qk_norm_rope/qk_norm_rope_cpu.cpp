@@ -1,5 +1,5 @@
-// First the norm of the whole row (or of a head, which is then a row), then head by head the scaled, weighted
-// and rotated pairs: x is read twice, from cache.
+// It first norms the whole row (or a head, which is then a row); then, head by head, it scales, weights and
+// rotates the pairs. So x is read twice, from cache.
 #include <cmath>
 
 #include "ops/op_helpers.h"

@@ -7,7 +7,7 @@
 
 namespace tachy::ops {
 
-// The second tensor of the pair as a separate call.
+// Returns the arguments for the second tensor of the pair as a separate call.
 inline QkNormRopeArgs second_of(QkNormRopeArgs a) {
   a.x = a.x2, a.weight = a.weight2, a.y = a.y2;
   a.x2 = a.weight2 = a.y2 = Tensor(), a.scale = 1;
@@ -17,9 +17,9 @@ inline QkNormRopeArgs second_of(QkNormRopeArgs a) {
 // How many norms a token has, each over channels that lie together.
 inline int64_t norms_of(const QkNormRopeArgs& a) { return a.norm_heads ? a.heads : 1; }
 
-// The definition: plain loops, float64 inside.
+// The definition, in plain loops and float64.
 void qk_norm_rope_ref(const QkNormRopeArgs& args, Stream& stream);
-// The same in float32, sums in order; its error sets the tolerance.
+// The definition in float32, adding in order; its error sets the tolerance.
 void qk_norm_rope_working(const QkNormRopeArgs& args, Stream& stream);
 void qk_norm_rope_cpu(const QkNormRopeArgs& args, Stream& stream);  // Highway
 void qk_norm_rope_cuda(const QkNormRopeArgs& args, Stream& stream);

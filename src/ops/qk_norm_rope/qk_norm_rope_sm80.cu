@@ -1,5 +1,5 @@
-// RMSNorm over all channels and the rotation of each head in one pass; q and k of a token together, so that
-// its row of the rope tables is read once. A thread holds neighbouring pairs, so the rotation needs no
+// RMSNorm over all channels and the rotation of each head in one pass, with q and k of a token together, so
+// that its row of the rope tables is read once. A thread holds neighbouring pairs, so the rotation needs no
 // shuffles. A group of threads has one token; two were no faster (H200).
 //   x [B, L, C]: token t = b·L + l;  pack j of a thread holds channels (j·width + lane)·N …
 // If each head has its own norm, a token's heads are treated as tokens with a head's channels, which share a
@@ -25,11 +25,11 @@ struct Side {
 
 template <class T>
 struct Params {
-  Side<T> side[2];  // queries and keys, or only the first
+  Side<T> side[2];  // queries and keys, or only queries
   const float *cos, *sin;
   int64_t cos_stride, sin_stride;
   int64_t tokens;
-  uint32_t length, norms;  // norms per token: each is treated as a token of its own
+  uint32_t length, norms;  // norms: per token, each treated as a token of its own
   int c, head;             // channels of a norm, head dim
   float eps;
   bool streaming;
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(512) qk_norm_rope_kernel(const Params<T> p, co
   }
 }
 
-// For any width, strides and alignment: one block for each token of a side, two values at a time.
+// For any width, strides and alignment: one block takes a token of a side, two values at a time.
 template <class T>
 __global__ void __launch_bounds__(256) qk_norm_rope_any_kernel(const Params<T> p, const int sides) {
   __shared__ float scratch[33];

@@ -5,7 +5,7 @@
 namespace tachy::ops {
 namespace {
 
-// `wide` is the f32 matrix, `q` the 8-bit one.
+// Checks `wide`, the f32 matrix, and `q`, the 8-bit one.
 void check(const char* op, const char* wide_name, const Tensor& wide, const Tensor& q, const Tensor& scale,
            QuantBlock block) {
   expect_shape(op, wide_name, wide, {-1, -1});

@@ -1,4 +1,5 @@
-// Quantisation to 8 bits with one float32 scale per block, and back. In float32, with each step rounded:
+// Quantisation to 8 bits with one float32 scale per block, and back. It computes in float32 and rounds each
+// step:
 //   scale = max(amax / top, 2^-126)  with amax the largest |x| of the block; 1 for a block of zeros
 //   q = round(clamp(x / scale, ±top)),  x' = q · scale
 // top is 448 for e4m3, 57344 for e5m2, 127 for int8 (symmetric: −128 is not used). Rounding is to nearest,
@@ -11,8 +12,8 @@
 
 namespace tachy::ops {
 
-// The size of a block; 0 stands for the whole extent. {0, 0}: one scale per tensor, {1, 0}: one per row, {1,
-// 128}: one for each 128 values of a row, {128, 128}: one per square.
+// The size of a block; 0 stands for the whole extent. {0, 0} gives one scale per tensor, {1, 0} one per row,
+// {1, 128} one for each 128 values of a row, and {128, 128} one per square.
 struct QuantBlock {
   int64_t rows = 0, columns = 0;
 };

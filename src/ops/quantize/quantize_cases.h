@@ -1,4 +1,4 @@
-// Cases of quantize and dequantize: exact.
+// Cases of quantize and dequantize, whose results must be exact.
 #pragma once
 
 #include <limits>
@@ -13,7 +13,7 @@ struct QuantizeCase {
   QuantBlock block;
   int64_t pad = 0;
   bool specials = false;     // a row of zeros, subnormals, huge values, a NaN and an Inf
-  bool given_scale = false;  // small, so that values saturate
+  bool given_scale = false;  // the scale is small, so that values saturate
 };
 
 inline Tensor quantize_case_x(CaseMemory& memory, const QuantizeCase& s) {

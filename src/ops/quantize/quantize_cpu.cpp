@@ -1,7 +1,7 @@
 // amax is found as the largest bit pattern of |x|: this is exact in any order, and a NaN, whose pattern is
 // above infinity's, wins. If a block lies in one row, a tile of rows is measured and written while it is in
-// cache. Blocks of several rows are measured by tiles of rows first (a partial amax for each strip), then
-// merged, then written.
+// cache. If blocks have several rows, all tiles are measured first (a partial amax for each strip), then
+// merged, and then written.
 #include <bit>
 #include <cmath>
 
@@ -23,7 +23,7 @@ namespace simd = cpu::HWY_NAMESPACE;
 // The bits of the largest |x| in a part of a row, as those of a float32.
 template <class Half>
 int32_t half_amax(const Half* x, int64_t count) {
-  const hn::ScalableTag<int16_t> d;  // without their signs they order like |x|, with NaN above all
+  const hn::ScalableTag<int16_t> d;  // without their signs values have the order of |x|, with NaN above all
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto* bits = reinterpret_cast<const int16_t*>(x);
   const auto magnitude = hn::Set(d, 0x7fff);
@@ -44,8 +44,8 @@ int32_t quantize_amax(const void* x, DType from, int64_t count) {
   return simd::highest_magnitude(static_cast<const float*>(x), count);
 }
 
-// kBounded: the scale is that of a block whose values are finite, so that no quotient
-// rounds to more than the top.
+// With kBounded the scale is that of a block whose values are finite, so that no quotient rounds to more than
+// the top.
 template <DType kTo, bool kBounded, class From>
 void narrow_part(const From* x, int64_t count, float scale, uint8_t* q) {
   const float top = quant_top(kTo);

@@ -6,14 +6,14 @@
 
 namespace tachy::ops {
 
-// Written so that NaN and Inf pass through.
+// The scale for a largest value; it is written so that NaN and Inf pass through.
 inline float quant_scale(float amax, DType dtype) {
   if (amax == 0) return 1;
   const float scale = amax / quant_top(dtype);
   return scale < 0x1p-126f ? 0x1p-126f : scale;
 }
 
-// Both are exact: every implementation gives the definition's bytes.
+// Both ops are exact: every implementation gives the definition's bytes.
 void quantize_ref(const QuantizeArgs& args, Stream& stream);
 void quantize_cpu(const QuantizeArgs& args, Stream& stream);  // Highway
 void dequantize_ref(const DequantizeArgs& args, Stream& stream);

@@ -1,4 +1,4 @@
-// Exactly equal to the definition (device/quantize.cuh). There are three ways:
+// The results are exactly those of the definition (device/quantize.cuh). There are these ways:
 //   blocks in one row   the threads of a row hold it in registers between its amax and its values: one pass
 //                       over memory; too long for that, the row is read again from the cache
 //   other blocks        amax by maxima of bit patterns (|x| as an integer orders like |x|, NaN above all),
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(512)
   by.quick ? store.template operator()<true>() : store.template operator()<false>();
 }
 
-// The same for rows of any length, with a block of 256 threads for each.
+// The same for rows of any length, each with a block of 256 threads.
 template <class X, To kTo, int N>
 __global__ void __launch_bounds__(256) quantize_rows_kernel(const X* x, int64_t x_stride, uint8_t* q,
                                                             int64_t q_stride, float* scales, const Grid g) {
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(256) scale_kernel(float* scales, int64_t count
   if (i < count) scales[i] = scale_of<kTo>(__float_as_uint(scales[i]));
 }
 
-// For both directions. A thread keeps N columns of one block and takes Ahead neighbouring rows at once.
+// Serves both directions. A thread keeps N columns of one block and takes Ahead neighbouring rows at once.
 template <class X, To kTo, int N, bool Back, int Ahead>
 __global__ void __launch_bounds__(256)
     convert_kernel(X* x, int64_t x_stride, uint8_t* q, int64_t q_stride, const float* scales, const Grid g) {

@@ -1,13 +1,13 @@
 // Rope tables of tokens whose place on a line depends on what they look at: in InfiniteTalk, which of two
 // speakers a token shows, and how strongly. `shares` is the result of an attention whose values are masks,
-// one channel per region: the part of a token's weights that falls on the region's keys. With the regions'
-// sizes, the mean over heads, and m the first of the regions at which a token looks most,
+// one channel per region, so it holds the part of a token's weights that falls on the region's keys. With the
+// regions' sizes, the mean over heads, and m the first of the regions at which a token looks most,
 //   A[m, t] = Σ_h shares[t, h, m] / (H·sizes[m])
 //   p[t]    = low_m + 4·(A[m, t] − min A[m]) / (max A[m] − min A[m] + 1e-8)     low_m: 0, 20 for the second
 //   p[t]    = 12 if m is the last region, the background
 //   cos[t, i], sin[t, i] of p[t]·10000^(−i / n),   n pairs of a head
-// No token looks at a region without keys. There is no matrix of tokens, heads and keys, because the
-// attention is flash attention.
+// No token looks at a region without keys. No matrix of tokens, heads and keys is made, because the attention
+// is flash attention.
 #pragma once
 
 #include "tensor/stream.h"

@@ -8,7 +8,8 @@ namespace tachy::ops {
 
 inline std::vector<OpCase> region_rope_cases() {
   std::vector<OpCase> cases;
-  // `size` is that of the background; each speaker has 10. The smaller it is, the more tokens are background.
+  // `size` is that of the background; each speaker has 10. The smaller it is, the more tokens show the
+  // background.
   const auto add = [&](CaseKind kind, int64_t tokens, int64_t heads, int64_t d, int64_t pairs, int64_t pad,
                        float size) {
     const auto name = fmt::format("{}x{}x{}-{}{}", tokens, heads, d, pairs, pad ? "-strided" : "");

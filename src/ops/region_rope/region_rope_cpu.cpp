@@ -1,6 +1,6 @@
-// Two passes over the tokens, with their means kept in between. Most tokens of a picture are background, and
-// all of these have the same row of the tables: it is computed once and copied, because sines take most of
-// this op's time.
+// There are two passes over the tokens, which keep their means in between. Most tokens of a picture are
+// background, and all of these have the same row of the tables: it is computed once and copied, because sines
+// take most of this op's time.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,7 +1,7 @@
-// Three kernels: the means over heads, with one warp per token, and the extremes of what each block has seen;
-// the extremes of all; and the tables. Nothing goes to the host, so that the step can stay a graph. The
-// shares are read once, three values of each head (a sector of 32 bytes each): 110 MB for a picture of 1024²
-// in 21 latent frames.
+// There are three kernels. The first computes the means over heads, with one warp per token, and the extremes
+// of the tokens that each block has seen; the second computes the extremes of all; and the third makes the
+// tables. Nothing goes to the host, so that the step can stay a graph. The shares are read once, three values
+// of each head (a sector of 32 bytes each), which is 110 MB for a picture of 1024² in 21 latent frames.
 #include "cuda/dispatch.h"
 #include "device/numeric.cuh"
 #include "ops/region_rope/region_rope.h"

@@ -2,7 +2,8 @@
 // transformer reads, in one pass:
 //   z = mean + exp(clamp(logvar, −30, 20) / 2) · noise;   z = (z − center[row]) · factor[row]
 // The noise comes from the caller (tensor/random.h makes PyTorch's), so nothing here waits for anything. Rows
-// are channels if moments lie channels first, [2z, T·H·W]: mean and logvar are then halves of one tensor.
+// are channels if the moments are stored channels first, [2z, T·H·W]: mean and logvar are then halves of one
+// tensor.
 #pragma once
 
 #include "tensor/stream.h"

@@ -8,7 +8,7 @@ namespace tachy::ops {
 
 struct ReparameterizeBackwardArgs {
   Tensor logvar;   // [M, P] f32 or f64 (on a GPU f32, f16 or bf16), rows may be strided
-  Tensor noise;    // [M, P], all of one dtype
+  Tensor noise;    // [M, P]; all tensors have one dtype
   Tensor factor;   // optional [M], f32 on a GPU
   Tensor dz;       // [M, P], rows may be strided
   Tensor dmean;    // [M, P], rows may be strided

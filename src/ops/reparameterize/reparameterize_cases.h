@@ -28,7 +28,7 @@ inline void add_reparameterize_backward_cases(std::vector<OpCase>& cases) {
 
 inline std::vector<OpCase> reparameterize_cases() {
   std::vector<OpCase> cases;
-  // scale: that of the log variances, so that some are clamped at both ends
+  // `scale` is that of the log variances, so that some are clamped at both ends.
   const auto add = [&](CaseKind kind, int64_t m, int64_t p, bool normalised, float scale, bool last) {
     const auto name =
         fmt::format("{}x{}{}-scale{}{}", m, p, normalised ? "-normalised" : "", scale, last ? "-last" : "");

@@ -1,4 +1,4 @@
-// One pass. Tiles are divided along both dims, because a latent has few rows, which may be long.
+// Takes one pass. Tiles are divided along both dims, because a latent has few rows, which may be long.
 #include "ops/op_helpers.h"
 #include "ops/reparameterize/reparameterize_impl.h"
 

@@ -7,9 +7,9 @@
 
 namespace tachy::ops {
 
-// The definition: plain loops, float64 inside.
+// The definition, in plain loops and float64.
 void reparameterize_ref(const ReparameterizeArgs& args, Stream& stream);
-// The same in float32; its error sets the tolerance.
+// The definition in float32; its error sets the tolerance.
 void reparameterize_working(const ReparameterizeArgs& args, Stream& stream);
 void reparameterize_cpu(const ReparameterizeArgs& args, Stream& stream);  // Highway
 std::span<const Impl<ReparameterizeArgs>> reparameterize_table();

@@ -11,9 +11,9 @@ struct RmsNormArgs {
   Tensor weight;  // optional [C] f32; on a GPU it may also have the dtype of x and y if these are equal
   Tensor scale;   // optional [R, C] f32, rows may be strided; given together with shift
   Tensor shift;   // optional [R, C] f32, rows may be strided
-  Tensor row;     // optional [M] i32: the row of scale and shift for each token; absent: row 0
+  Tensor row;     // optional [M] i32: the row of scale and shift for each token, 0 by default
   float eps = 1e-6f;
-  // Rounds to y's dtype before the weight, too; with a weight, without a modulation.
+  // Rounds to y's dtype before the weight, too; needs a weight and no modulation.
   bool round_twice = false;
   Tensor y;  // [M, C] f32, rows may be strided, may alias x
 };

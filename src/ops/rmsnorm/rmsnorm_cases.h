@@ -7,7 +7,7 @@
 namespace tachy::ops {
 
 inline void add_rmsnorm_backward_cases(std::vector<OpCase>& cases) {
-  // rows: how many rows of scale (0: no modulation).
+  // `rows` is the number of rows of scale (0: no modulation).
   const auto add = [&](CaseKind kind, int64_t m, int64_t c, bool weight, int64_t pad, int64_t rows = 0) {
     cases.push_back({"rmsnorm_backward",
                      fmt::format("{}x{}{}{}{}", m, c, weight ? "" : "-plain", pad ? "-strided" : "",
@@ -33,7 +33,7 @@ inline void add_rmsnorm_backward_cases(std::vector<OpCase>& cases) {
   add(CaseKind::odd, 37, 333, true, 3);
   add(CaseKind::odd, 5, 77, false, 0);
   for (const int64_t c : {96, 384, 1536, 5120}) add(CaseKind::tiny, 67, c, true, c == 1536 ? 8 : 0);
-  add(CaseKind::tiny, 5, 13824, true, 0);  // longer than the registers hold
+  add(CaseKind::tiny, 5, 13824, true, 0);  // rows are longer than the registers hold
   add(CaseKind::tiny, 3000, 192, true, 0);
   add(CaseKind::tiny, 67, 1536, true, 0, 3);
   add(CaseKind::odd, 37, 333, false, 1, 2);
@@ -44,8 +44,8 @@ inline void add_rmsnorm_backward_cases(std::vector<OpCase>& cases) {
 
 inline std::vector<OpCase> rmsnorm_cases() {
   std::vector<OpCase> cases;
-  // wide: x is f32 on the GPU, too; rows: how many rows of scale and shift (0: none); own: the weight has the
-  // activations' dtype; twice: rounded before the weight as well.
+  // wide: x is f32 on the GPU, too; rows: the number of rows of scale and shift (0: none); own: the weight
+  // has the activations' dtype; twice: values are rounded before the weight as well.
   const auto add = [&](CaseKind kind, int64_t m, int64_t c, bool weight, int64_t pad, bool wide = false,
                        int64_t rows = 0, bool own = false, bool twice = false) {
     const auto name = fmt::format("{}x{}{}{}{}{}{}{}", m, c, weight ? "" : "-plain", pad ? "-strided" : "",
@@ -70,7 +70,7 @@ inline std::vector<OpCase> rmsnorm_cases() {
   add(CaseKind::odd, 5, 77, true, 3);
   add(CaseKind::odd, 37, 1001, false, 1);
   add(CaseKind::odd, 9, 160, true, 0, true);
-  add(CaseKind::odd, 7, 5000, true, 0);  // longer than the registers hold, unaligned
+  add(CaseKind::odd, 7, 5000, true, 0);  // rows are longer than the registers hold, unaligned
   add(CaseKind::tiny, 3, 96, true, 0);   // every way of sharing a row among threads
   add(CaseKind::tiny, 67, 192, true, 0);
   for (const int64_t c : {384, 640, 1024, 1536, 2048, 3072, 4096, 5120, 6144, 8192, 13824, 40960})

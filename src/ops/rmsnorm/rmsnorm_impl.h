@@ -7,8 +7,8 @@
 
 namespace tachy::ops {
 
-void rmsnorm_ref(const RmsNormArgs& args, Stream& stream);  // the definition: plain loops, float64 inside
-// The same in float32, sums in order; its error sets the tolerance.
+void rmsnorm_ref(const RmsNormArgs& args, Stream& stream);  // the definition, in plain loops and float64
+// The definition in float32, adding in order; its error sets the tolerance.
 void rmsnorm_working(const RmsNormArgs& args, Stream& stream);
 void rmsnorm_cpu(const RmsNormArgs& args, Stream& stream);  // Highway
 std::span<const Impl<RmsNormArgs>> rmsnorm_table();

@@ -33,7 +33,7 @@ void rope(const RopeArgs& a, Stream& stream) {
 
 namespace {
 
-// The `count` pairs from `first_pair` on: token (outer, position, inner) gets the angle of its position.
+// For the `count` pairs from `first_pair` on: token (outer, position, inner) gets the angle of its position.
 struct RopeAxis {
   int64_t outer, extent, inner, first_pair, dim;
   RopeTime positions;

@@ -30,7 +30,7 @@ struct RopeTime {
   int64_t first = 0;     // position of the first frame (or token); with `reverse`, of the last one
   bool reverse = false;  // positions count down
   // RIFLEx (Zhao et al. 2025): this pair (counted from 1) makes 0.9 of a turn over all positions, so that a
-  // clip that is longer than those in training does not start over; 0: none.
+  // clip that is longer than those in training does not start over; 0 means no pair.
   int64_t riflex = 0;
 };
 

@@ -1,4 +1,4 @@
-// Backward of rope: the rotation back, (a, b) → (a·cos + b·sin, b·cos − a·sin). The tables are constants.
+// Backward of rope, which rotates back: (a, b) → (a·cos + b·sin, b·cos − a·sin). The tables are constants.
 #pragma once
 
 #include "ops/rope/rope.h"
@@ -8,7 +8,7 @@ namespace tachy::ops {
 
 struct RopeBackwardArgs {
   Tensor dy;   // [B, L, H, D] f32 or f64 (on a GPU f32, f16 or bf16), inner dim contiguous
-  Tensor cos;  // [L, D/2], all of one dtype (parameters and their gradients f32 on a GPU)
+  Tensor cos;  // [L, D/2]; all tensors have one dtype (on a GPU parameters and their gradients are f32)
   Tensor sin;  // [L, D/2]
   RopePairs pairs = RopePairs::adjacent;
   Tensor dx;  // [B, L, H, D], inner dim contiguous

@@ -1,5 +1,5 @@
-// The definition of the rotation, forward by the angle or, for gradients, back by it: backward only changes
-// the sign of the sine.
+// The definition of the rotation: forward by the angle, or for gradients back by it, which only changes the
+// sign of the sine.
 #pragma once
 
 #include "ops/op_helpers.h"

@@ -7,8 +7,8 @@
 
 namespace tachy::ops {
 
-void rope_ref(const RopeArgs& args, Stream& stream);  // the definition: plain loops, float64 inside
-// The same in float32, sums in order; its error sets the tolerance.
+void rope_ref(const RopeArgs& args, Stream& stream);  // the definition, in plain loops and float64
+// The definition in float32, adding in order; its error sets the tolerance.
 void rope_working(const RopeArgs& args, Stream& stream);
 void rope_cpu(const RopeArgs& args, Stream& stream);  // Highway
 std::span<const Impl<RopeArgs>> rope_impls();

@@ -1,5 +1,5 @@
-// The rotation, and the rotation back, whose sines have the other sign: a thread takes one pack of a head
-// and, in LLaMA's pairing, the pack half a head further.
+// The rotation, and the rotation back, whose sines have the other sign. A thread takes one pack of a head
+// and, in LLaMA's pairing, also the pack half a head further.
 #include "cuda/dispatch.h"
 #include "device/vec.cuh"
 #include "ops/rope/rope.h"
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(256) rope_kernel(const Params<T> p) {
   }
 }
 
-// Adjacent pairs with any alignment, value by value.
+// Rotates adjacent pairs with any alignment, value by value.
 template <class T>
 __global__ void __launch_bounds__(256) rope_any_kernel(const Params<T> p) {
   const int64_t line = static_cast<int64_t>(p.heads) * p.half, count = p.tokens * line;

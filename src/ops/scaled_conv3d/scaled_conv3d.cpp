@@ -76,7 +76,8 @@ void check_args(const ScaledConv3dArgs& a, const Stream& stream) {
   expect_shape(op, "packed", a.packed, {packed_scaled_conv3d_bytes(co, a.x.dim(3), stream)});
 }
 
-// The codes of all weights of a row (with a scale of largest / 448, as in quantize), and the scale.
+// Writes the codes of all weights of a row (with a scale of largest / 448, as in quantize), and returns the
+// scale.
 float round_row(const float* row, int64_t count, uint8_t* codes) {
   float largest = 0;
   for (int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(row[i]));

@@ -1,4 +1,4 @@
-// Cases of scaled_conv3d: every amount of history, each kind of result, remainders of all tiles.
+// Cases of scaled_conv3d: every amount of history, each kind of result, sizes that no tile divides.
 #pragma once
 
 #include "ops/op_case.h"
@@ -25,7 +25,7 @@ inline Tensor scaled_conv3d_case_codes(CaseMemory& memory, std::initializer_list
   for (uint8_t& code : some) code = to_f8_e4m3(16.0f * memory.random()).bits;
   auto* to = static_cast<uint8_t*>(values.data);
   const int64_t last = values.numel() - 1;
-  for (int64_t i = 0; i <= last; ++i)  // the random bits in memory choose
+  for (int64_t i = 0; i <= last; ++i)  // the random bits in memory choose the codes
     to[i] = some[static_cast<size_t>(to[i] | (i < last ? to[i + 1] & 15 : 0) << 8)];
   return codes;
 }
@@ -82,7 +82,8 @@ inline std::vector<OpCase> scaled_conv3d_cases() {
   add({odd, 2, 6, 5, 16, 12, 2, sums_and_codes, true, true});
   add({odd, 1, 6, 5, 16, 12, 0, codes});
   add({odd, 2, 6, 5, 16, 12, 1, normed, true, true});
-  // Aligned, as the GPU's kernel requires: each of its tiles, their edges, every amount of history.
+  // Rows are aligned, as the GPU's kernel requires. There are all of its tiles, their edges, and every amount
+  // of history.
   for (const int64_t history : {0, 1, 2}) add({tiny, 3, 9, 19, 32, 96, history, sums, history == 1});
   add({tiny, 2, 9, 17, 16, 16, 1, codes});
   add({tiny, 2, 9, 17, 48, 64, 2, sums_and_codes, true, true});

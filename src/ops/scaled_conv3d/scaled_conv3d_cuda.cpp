@@ -1,4 +1,4 @@
-// The causal convolution in 8 bits on the GPU: describes it for Hopper's kernel.
+// Describes the causal convolution in 8 bits for Hopper's kernel.
 #include "cuda/conv/conv8_sm90.h"
 #include "ops/scaled_conv3d/scaled_conv3d_impl.h"
 

@@ -23,12 +23,12 @@ void scaled_conv3d_f32(const ScaledConv3dArgs& args, Stream& stream);
 // Turns the codes into float32 and uses the vendor library's convolution.
 std::optional<Refusal> scaled_conv3d_why_not_onednn(const ScaledConv3dArgs& args, const Stream& stream);
 void scaled_conv3d_onednn(const ScaledConv3dArgs& args, Stream& stream);
-void scaled_conv3d_ref(const ScaledConv3dArgs& args, Stream& stream);  // the definition: sums in double
-// In float; its error sets the tolerance.
+void scaled_conv3d_ref(const ScaledConv3dArgs& args, Stream& stream);  // the definition, with sums in double
+// The definition in float; its error sets the tolerance.
 void scaled_conv3d_working(const ScaledConv3dArgs& args, Stream& stream);
 std::span<const Impl<ScaledConv3dArgs>> scaled_conv3d_table();
 
-// Has the shape of the result, which y, normed or both have.
+// A tensor with the shape of the result, which y, normed or both have.
 inline const Tensor& scaled_conv3d_result(const ScaledConv3dArgs& a) {
   return a.y.defined() ? a.y : a.normed;
 }
@@ -37,7 +37,7 @@ inline int64_t scaled_conv3d_scales_at(const ScaledConv3dArgs& a) {
   return a.packed.numel() - scaled_conv3d_result(a).dim(3) * static_cast<int64_t>(sizeof(float));
 }
 
-// On a CPU: frame `index` of (2 frames of history ++ x) as codes, or null if it is zero.
+// For a CPU: frame `index` of (2 frames of history ++ x) as codes, or null if it is zero.
 inline const uint8_t* scaled_conv3d_frame(const ScaledConv3dArgs& a, int64_t index) {
   const int64_t pixels = a.x.dim(1) * a.x.dim(2) * a.x.dim(3), t = index - 2;
   if (t >= 0) return static_cast<const uint8_t*>(a.x.data) + t * pixels;

@@ -44,7 +44,7 @@ struct Copies {
   uint32_t to;
   int tile = static_cast<int>(blockIdx.x);
   const uint8_t *x = nullptr, *w = nullptr;
-  int rows_x = 0, rows_w = 0;  // how many rows are there from this thread's first one on
+  int rows_x = 0, rows_w = 0;  // number of rows from this thread's first one on
   int left = 0;                // bytes of K from the next stage's first on
 
   __device__ __forceinline__ Copies(const Params& params, uint32_t shared)
@@ -83,7 +83,7 @@ struct Copies {
   }
 };
 
-// Eight rows at a time go through shared memory, so that a lane stores eight neighbours.
+// Writes eight rows at a time through shared memory, so that a lane stores eight neighbouring values.
 template <class S, class T>
 __device__ __forceinline__ void store_tile(const Params& p, const Sums<S>& sums, float* out, int64_t row0,
                                            int column0) {
@@ -94,7 +94,7 @@ __device__ __forceinline__ void store_tile(const Params& p, const Sums<S>& sums,
   const T* addend = p.addend ? static_cast<const T*>(p.addend) + row0 * p.addend_row + first : nullptr;
   T* y = static_cast<T*>(p.y) + row0 * p.y_row + first;
   const int rows = static_cast<int>(min(static_cast<int64_t>(S::kWarpRows), p.m - row0));
-  // What a lane multiplies rows with lies in the lane of the row's number.
+  // The lane with a row's number holds the factors of that row.
   float x_scale[S::kWarpRows / 32], w_scale[8] = {}, bias[8] = {};
 #pragma unroll
   for (int i = 0; i < S::kWarpRows / 32; ++i)

@@ -2,7 +2,7 @@
 // weight (ops/quantize makes them, with blocks of {1, 0}):
 //   y = act(x_scale[m]·weight_scale[n]·Σ_k x[m, k]·weight[n, k] + bias[n] + addend[m, n])
 // PyTorch calls such a product scaled_mm (row-wise scales). On a CPU int8 is the fast kind: its sums are
-// exact in 32 bits, so that every instruction set gives the same ones.
+// exact in 32 bits, so they are the same on every instruction set.
 #pragma once
 
 #include "ops/activation_kind.h"

@@ -11,11 +11,11 @@ struct ScaledGemmCase {
   int64_t m, n, k;
   bool bias = false, addend = false, strided = false, alias = false;
   Activation act = Activation::none;
-  bool cpu = true;      // false: only for GPUs
+  bool cpu = true;      // false for GPUs only
   bool packed = false;  // only for CPUs and int8
 };
 
-// Positive, so that sums have the size of an activation.
+// Scales are positive, so that sums have the size of an activation.
 inline Tensor scaled_gemm_case_scales(CaseMemory& memory, int64_t count) {
   const Tensor scales = memory.param({count});
   auto* values = memory.host(scales).as<float>();

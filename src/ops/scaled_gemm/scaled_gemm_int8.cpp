@@ -20,18 +20,18 @@ constexpr int64_t kPastCaches = int64_t{4} << 20;
 
 int64_t aligned(int64_t bytes) { return static_cast<int64_t>(align_up(static_cast<size_t>(bytes))); }
 
-// The size of about equal parts of at most `limit`; a multiple of `step`.
+// The size of about equal parts of at most `limit`, which is a multiple of `step`.
 int64_t part(int64_t total, int64_t limit, int64_t step) {
   const int64_t count = (total + limit - 1) / limit;
   return padded_to((total + count - 1) / count, step);
 }
 
 struct Plan {
-  int64_t m, n, k, depth_given;  // k: padded
+  int64_t m, n, k, depth_given;  // k is padded
   int64_t rows, depth, step;     // rows of a tile, values of K at once, blocks of columns of a tile
   int64_t blocks;
-  // How many values of packed x there are from row to row, and in the block for a tile's rows and one part of
-  // K. The blocks lie one after the other.
+  // The number of values of packed x from row to row, and in the block for a tile's rows and one part of K.
+  // The blocks lie one after the other.
   int64_t x_stride, x_block;
   int64_t x_bytes, packed_bytes, tile_bytes;
 
@@ -60,8 +60,8 @@ struct Plan {
 
 void finish_tile(const ScaledGemmArgs& a, const int32_t* sums, int64_t stride, int64_t row, int64_t rows,
                  int64_t column, int64_t columns) {
-  // If y is too large for any cache near a core, it is stored past the caches: there it would only push out
-  // the weight and x.
+  // If y is too large for any cache near a core, it is stored past the caches, in which it
+  // would only push out the weight and x.
   const bool past_caches = a.y.dim(0) * a.y.stride(0) * dtype_size(a.y.dtype) >= kPastCaches;
   for (int64_t i = 0; i < rows; ++i)
     int8::finish_row({.t = sums + i * stride,
@@ -76,7 +76,7 @@ void finish_tile(const ScaledGemmArgs& a, const int32_t* sums, int64_t stride, i
   if (past_caches) hwy::FlushStream();
 }
 
-// Computes rows from `row` on by blocks [first, last).
+// Multiplies rows from `row` on by blocks [first, last).
 void run_tile(const ScaledGemmArgs& a, const Plan& p, const int8::Kernel& kernel, const char* x,
               const Tensor& packed, int64_t row, int64_t first, int64_t last, int32_t* sums) {
   const int64_t rows = std::min(p.rows, p.m - row), stride = p.step * int8::kColumns;

@@ -1,9 +1,9 @@
 // int8 products on CPUs: the order in which weights are packed for them, and the tiles that read it.
 //
-// Weights lie in blocks of 16 columns of y, each [K / 4][16][4], with four codes of one row of the weight
-// side by side. VNNI and AMX multiply four codes at once; elsewhere they become two pairs of 16 bits. 64
-// values of K are 1 KB, one tile of AMX, and a kernel reads as many blocks in parallel as it has registers
-// for. K is padded with zeros to a multiple of 64, columns to one of 16. Behind the blocks are −128·Σ_k
+// Weights are stored in blocks of 16 columns of y, each [K / 4][16][4], with four codes of one row of the
+// weight side by side. VNNI and AMX multiply four codes at once; elsewhere they become two pairs of 16 bits.
+// 64 values of K are 1 KB, one tile of AMX, and a kernel reads as many blocks in parallel as it has registers
+// for. K is padded with zeros to a multiple of 64, columns to one of 16. After the blocks come −128·Σ_k
 // weight[n, k] as int32: if x is used as x + 128, because one factor must be unsigned, sums begin with these.
 // Every sum is exact (|Σ| <= 2^14·K), whatever the order.
 #pragma once
@@ -34,7 +34,7 @@ inline const int32_t* offset_sums(const Tensor& packed, int64_t n, int64_t k) {
 // Writes the k codes of row `row` of a weight [N, k].
 void unpack_row(const Tensor& packed, int64_t k, int64_t row, int8_t* to);
 
-// C [rows, 16·blocks] = or += X [rows, depth] · parallel blocks, in int32.
+// C [rows, 16·blocks] = or += X [rows, depth] times some blocks, in int32.
 struct Product {
   const void* x;     // made by Kernel::take_row
   int64_t x_stride;  // in values
@@ -45,8 +45,8 @@ struct Product {
   int64_t blocks, rows;
   int32_t* c;
   int64_t c_stride;
-  bool more;             // the next product goes on with the weight after it in each block
-  bool add;              // add to what C holds; otherwise sums start from `begin`
+  bool more;             // the next product uses the following part of the weight in each block
+  bool add;              // adds to what C holds; otherwise sums start from `begin`
   const int32_t* begin;  // [16·blocks]: where sums start, for kernels that read x + 128
 };
 
@@ -57,7 +57,7 @@ struct Kernel {
   // first. deep_rows is for rows with many parts of K; it is larger, since each tile reads its part of the
   // weight from memory.
   int64_t rows, deep_rows, depth, blocks;
-  // Prepares one row of x, `count` codes; values beyond, up to `padded`, may be anything finite.
+  // Prepares one row of x, which has `count` codes; values beyond, up to `padded`, may be anything finite.
   void (*take_row)(const int8_t* from, int64_t count, int64_t padded, void* to);
   void (*product)(const Product& product);
 };

@@ -1,9 +1,9 @@
-// The linear layer in 8 bits on every GPU since sm_80, for what the fast kernel (scaled_gemm_sm80.cu) does
-// not take: rows that do not begin at multiples of 16 bytes, and e4m3 on GPUs whose tensor cores do not
-// multiply it. A block of four warps computes one tile of 64 x 64, with 64 codes of K at a time through
-// shared memory. int8 is multiplied by mma.sync in int8 with exact sums. Codes of e4m3 are widened to f16,
-// exactly, before mma.sync with float32 sums, so that sm_80, which has no products of e4m3, can use them too.
-// It is made to be correct, not to be the fastest.
+// The linear layer in 8 bits on every GPU since sm_80, for rows that the fast kernel (scaled_gemm_sm80.cu)
+// does not take because they do not begin at multiples of 16 bytes, and for e4m3 on GPUs whose tensor cores
+// do not multiply it. A block of four warps computes one tile of 64 x 64, with 64 codes of K at a time
+// through shared memory. int8 is multiplied by mma.sync in int8 with exact sums. Codes of e4m3 are widened to
+// f16, exactly, before mma.sync with float32 sums, so that sm_80, which has no products of e4m3, can use them
+// too. It is made to be correct, not to be the fastest.
 #include <cuda_fp8.h>
 
 #include "cuda/dispatch.h"
@@ -27,8 +27,7 @@ struct Params {
   device::Act act;
 };
 
-// Loads rows [first, first + kTile) and codes [from, from + kDepth) of a matrix;
-// whatever lies beyond it is zero.
+// Loads rows [first, first + kTile) and codes [from, from + kDepth) of a matrix; what lies beyond it is zero.
 template <bool kPacks>
 __device__ __forceinline__ void fetch(const uint8_t* matrix, int64_t stride, int64_t rows, int64_t first,
                                       int k, int from, uint8_t (&to)[kTile * kPitch]) {

@@ -48,7 +48,7 @@ void int8_product(const int8::Product& p) {
 #if HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_AVX2
 inline constexpr int kRows = 6, kVectors = 2;
 #elif HWY_TARGET == HWY_NEON || HWY_TARGET == HWY_EMU128
-inline constexpr int kRows = 4, kVectors = 2;  // two vectors of sums each
+inline constexpr int kRows = 4, kVectors = 2;  // each vector of columns has two vectors of sums
 #else
 inline constexpr int kRows = 8, kVectors = 2;
 #endif

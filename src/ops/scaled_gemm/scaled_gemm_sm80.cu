@@ -2,8 +2,8 @@
 // GPUs whose tensor cores multiply it. Hopper's mma.sync widens e4m3 to f16; cuBLASLt is asked first there.
 //
 // The host chooses a tile by a model of its time that was fitted on an H100
-// (bench/notes/eight_bit_products.md): a wave takes as long as the blocks that share a multiprocessor, and
-// some time for prologue and epilogue.
+// (bench/notes/eight_bit_products.md): a wave takes the time of the blocks that share a multiprocessor, and
+// some more for prologue and epilogue.
 #include <array>
 #include <limits>
 
@@ -53,7 +53,7 @@ constexpr auto tiles() {
   }
 }
 
-// Whether eight neighbours of a row can be read and written at once.
+// Whether eight neighbouring values of a row can be read and written at once.
 bool stores_packs(const ScaledGemmArgs& a) {
   for (const Tensor* t : {&a.y, &a.addend, &a.bias, &a.weight_scale}) {
     if (!t->defined()) continue;

@@ -42,7 +42,7 @@ class Ahead {
   const char *at_, *end_;
 };
 
-// 32 rows by two blocks: the four loads are issued before the four products that use them.
+// Multiplies 32 rows by two blocks; the four loads are issued before the four products that use them.
 template <bool kTwoRows, bool kTwoBlocks, class Tiles>
 inline void amx_tile(Tiles& tiles, const Product& p, int64_t row, int64_t block, Ahead& x, Ahead& weight) {
   const int64_t c_bytes = p.c_stride * 4, column = block * kColumns, x_stride = p.x_stride, depth = p.depth;
@@ -81,7 +81,7 @@ void amx_blocks(Tiles& tiles, const Product& p, int64_t block, Ahead& x) {
   const int64_t bytes = p.depth * kColumns;
   const int8_t* const next = p.weight + block * p.block_step + bytes;
   for (; row < p.rows; row += 32) {
-    // One row of tiles prefetches the next part of the first block, another that of the second.
+    // One row of tiles prefetches the next part of the first block, another row that of the second.
     Ahead weight(next + row / 32 % 2 * p.block_step, p.more && row < (kTwoBlocks ? 64 : 32) ? bytes : 0);
     if (row + 16 < p.rows)
       amx_tile<true, kTwoBlocks>(tiles, p, row, block, x, weight);

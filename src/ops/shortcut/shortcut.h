@@ -1,6 +1,6 @@
-// Wan2.2's shortcuts around whole blocks of the VAE. They have no weights and add to y. A factor of ft in
-// time and fs in space turns a position's neighbourhood into F = ft·fs² channels (index
-// c·F + dt·fs² + dy·fs + dx):
+// Wan2.2's shortcuts around whole blocks of the VAE, which have no weights and add to y. A factor of ft in
+// time and fs in space turns a position's neighbourhood into F = ft·fs² channels (index c·F + dt·fs² + dy·fs
+// + dx):
 //   averaged:   y[t, i, j, o] += mean of g = Ci·F/Co consecutive expanded channels of x; zeros in front where
 //               x's frames are no multiple of ft
 //   duplicated: y[t, i, j, o] += x[t' / ft, i / fs, j / fs, e div (Co·F/Ci)], t' = t + dropped, e = o's

@@ -1,4 +1,4 @@
-// Cases of the shortcuts: the four of Wan2.2's VAE, and first chunks, whose frames are no multiple.
+// Cases of the shortcuts: the four of Wan2.2's VAE, and first chunks, whose frames are no multiple of ft.
 #pragma once
 
 #include "ops/op_case.h"

@@ -7,7 +7,7 @@
 namespace tachy::ops {
 
 void shortcut_ref(const ShortcutArgs& args, Stream& stream);  // plain loops, sums in double
-// Sums in float; its error sets the tolerance.
+// The definition with sums in float; its error sets the tolerance.
 void shortcut_working(const ShortcutArgs& args, Stream& stream);
 void shortcut_cuda(const ShortcutArgs& args, Stream& stream);
 std::span<const Impl<ShortcutArgs>> shortcut_table();

@@ -1,5 +1,6 @@
-// One thread for two neighbouring channels of y (or one if Co is odd): a warp reads and writes whole lines of
-// y. Its reads of x lie side by side, too, or every second one does and the rest comes from the cache.
+// One thread computes two neighbouring channels of y (or one if Co is odd), so a warp reads and writes whole
+// lines of y. Its reads of x lie side by side, too, or every second one does and the rest comes from the
+// cache.
 #include "cuda/dispatch.h"
 #include "device/numeric.cuh"
 #include "ops/shortcut/shortcut.h"

@@ -16,9 +16,9 @@ struct UpsampleConv2dArgs {
 
 void upsample_conv2d(const UpsampleConv2dArgs& args, Stream& stream);
 
-// `compute` is the stream's, and must be the same at packing and at use.
+// `compute` is that of the stream, which must be the same at packing and at use.
 int64_t packed_upsample_conv2d_bytes(int64_t co, int64_t ci, Compute compute = Compute::f32);
-// The same for the device where the stream's ops run: a GPU's weights have their own layout and dtype
+// The same for the device where the stream's ops run, because a GPU's weights have their own layout and dtype
 // (stream.precision.activation) and lie on the device.
 int64_t packed_upsample_conv2d_bytes(int64_t co, int64_t ci, const Stream& stream);
 // Packs a weight on the host, [Co, Ci, 3, 3] (any float dtype, contiguous), as u8.

@@ -1,4 +1,4 @@
-// Upsampling with convolution on the GPU: describes it for the kernels that the convolutions share.
+// Describes upsampling with convolution for the GPU's kernels that all convolutions share.
 #include "cuda/conv/conv.h"
 #include "ops/upsample_conv2d/upsample_conv2d_impl.h"
 

@@ -6,16 +6,16 @@
 
 namespace tachy::ops {
 
-// Computes on panels (cpu/conv_panels.h); bf16 rounds x and weights, sums are float32.
+// Computes on panels (cpu/conv_panels.h); bf16 rounds x and weights, but sums are float32.
 std::optional<Refusal> upsample_conv2d_why_not_bf16(const UpsampleConv2dArgs& args, const Stream& stream);
 void upsample_conv2d_bf16(const UpsampleConv2dArgs& args, Stream& stream);
 std::optional<Refusal> upsample_conv2d_why_not_f32(const UpsampleConv2dArgs& args, const Stream& stream);
 void upsample_conv2d_f32(const UpsampleConv2dArgs& args, Stream& stream);
 std::optional<Refusal> upsample_conv2d_why_not_onednn(const UpsampleConv2dArgs& args, const Stream& stream);
 void upsample_conv2d_onednn(const UpsampleConv2dArgs& args, Stream& stream);
-// The definition: plain loops, sums in double.
+// The definition, in plain loops with sums in double.
 void upsample_conv2d_ref(const UpsampleConv2dArgs& args, Stream& stream);
-// The same with sums in float, and x rounded if the stream asks for bf16; its error sets the tolerance.
+// The definition with sums in float, and x rounded if the stream asks for bf16; its error sets the tolerance.
 void upsample_conv2d_working(const UpsampleConv2dArgs& args, Stream& stream);
 // The GPU's implementations (cuda/conv/conv.h).
 std::optional<Refusal> upsample_conv2d_why_not_sm90(const UpsampleConv2dArgs& args, const Stream& stream);

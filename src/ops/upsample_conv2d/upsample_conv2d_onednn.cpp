@@ -1,5 +1,5 @@
-// Upsampling with convolution through the vendor library: for each band of rows of x and each phase (a, b), a
-// 2x2 convolution into scratch, whose pixels are then copied to y[2i + a, 2j + b].
+// Upsampling with convolution through the vendor library: each band of rows of x and each phase (a, b) takes
+// a 2x2 convolution into scratch, whose pixels are then copied to y[2i + a, 2j + b].
 #include <algorithm>
 #include <array>
 
