@@ -102,9 +102,7 @@ class Sampler {
 
   const Schedule& schedule() const { return schedule_; }
   int steps() const { return schedule_.steps(); }
-  int state_tensors() const {
-    return state_tensors_;
-  }  // float32 tensors, as large as the latent, to keep between steps
+  int state_tensors() const { return state_tensors_; }  // latent-sized float32 tensors, kept between steps
   const Update& update(int step) const;
   bool needs_noise(int step) const;
   // Says whether the references draw noise in every step, even in the last one, where it has no effect. The
