@@ -36,7 +36,7 @@ struct Wav2Vec2Config {
 
   int64_t head_dim() const { return hidden_size / num_heads; }
   int64_t features() const { return conv_dim.back(); }
-  int64_t vectors(int64_t samples) const;  // number of vectors that the convolutions make of that many samples
+  int64_t vectors(int64_t samples) const;  // how many vectors the convolutions make of that many samples
   int64_t least_samples() const;           // the fewest samples that give a vector
 
   // A missing key gets the default of transformers' Wav2Vec2Config, because files leave out values that equal

@@ -51,7 +51,7 @@ float scale_of(int64_t width) { return 1.0f / std::sqrt(static_cast<float>(width
 
 WanAction::WanAction(const Scope& scope, const WanActionConfig& c, int64_t dim, nn::ParamStore& store)
     : config_(c) {
-  const auto norms = [&](const char* q, const char* k, int64_t width) {  // the file has these, but nobody uses them
+  const auto norms = [&](const char* q, const char* k, int64_t width) {  // in the file, but not used
     for (const char* name : {q, k}) (void)scope.sub(name).optional("weight", {width});
   };
   if (c.mouse_dim > 0) {
