@@ -41,8 +41,8 @@ struct PickleValue {
   bool untyped = false;      // for a storage: it is counted in bytes
   // a boolean or an integer; for a storage the number of elements; for a tensor the offset in elements
   int64_t integer = 0;
-  // A string. For a global it is "module.name"; for an opaque value its class or function, or "" if that has no
-  // name; for a storage or a tensor the storage's key.
+  // A string. For a global it is "module.name"; for an opaque value its class or function, or "" if that has
+  // no name; for a storage or a tensor the storage's key.
   std::string text;
   std::vector<PickleIndex> items;      // of a tuple or a list; of a dict as key, value, key, value …
   std::vector<int64_t> dims, strides;  // of a tensor
