@@ -33,8 +33,8 @@ struct VideoOptions {
   int crf = -1;
   std::string comment;          // settings as JSON, embedded; read_comment() of metadata.h reads it
   bool loop = true;             // for gif: whether it repeats for ever
-  std::string speed;            // mp4 and webm: one of kEncodeSpeeds; empty: kEncodeSpeedDefault
-  int threads = 0;              // for the encoder, 0: by the picture's size; the bytes may depend on it
+  std::string speed;            // for mp4 and webm, one of kEncodeSpeeds; if empty, kEncodeSpeedDefault
+  int threads = 0;              // of the encoder, by the picture's size if 0; may change the bytes
   int64_t expected_frames = 0;  // if known, open() can refuse a video that could only fail later
   // For mp4: the file itself grows by half a second at a time while frames come, and can be played meanwhile.
   // After an error, the written part stays.

@@ -42,8 +42,8 @@ struct VaeState {
 };
 
 struct VaeDecoderOptions {
-  // true: latents are the DiT's (z·std + mean is folded into the first layer); false: they are as diffusers'
-  // decode takes them
+  // If true, latents are the DiT's (z·std + mean is folded into the first layer); otherwise they are as
+  // diffusers' decode takes them.
   bool normalised = true;
 };
 
