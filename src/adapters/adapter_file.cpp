@@ -24,8 +24,8 @@ fs::path adapter_file_of(const fs::path& path) {
   return path;  // the only weights file there, if there is one
 }
 
-// Trainers that make a tensor from a Python number store it as an integer or in double precision. The bytes
-// may be unaligned.
+// Reads a number that a trainer may have stored as an integer or in double precision, because it made the
+// tensor from a Python number. The bytes may be unaligned.
 double number_in(const TensorSource::Entry& entry) {
   int64_t whole = 0;
   int32_t half = 0;
@@ -56,9 +56,9 @@ AdapterScale from_alpha(double alpha, double rank, bool rslora, const std::strin
 
 using Layers = std::map<std::string, AdapterLayer, std::less<>>;
 
-// Handles a tensor of an unknown name whose layer is known: it may affect a pair, so it is not ignored. A
-// scale is an error; other adapter tensors make the layer an unsupported one. Trained biases and the like are
-// handled by themselves.
+// Handles a tensor of an unknown name in a known layer. It may affect a pair, so it is not ignored: a scale
+// is an error, and other tensors of adapters make the layer unsupported. Trained biases and the like are
+// handled separately.
 bool take_beside(const TensorSource& source, const TensorSource::Entry& entry, Layers& layers) {
   const std::string name = without_wrappers(entry.name);
   for (size_t dot = name.rfind('.'); dot != std::string::npos && dot > 0; dot = name.rfind('.', dot - 1)) {

@@ -64,7 +64,7 @@ constexpr Suffix kSuffixes[] = {
     {".lora_embedding_B", Role::unsupported},
 };
 
-// PEFT inserts an adapter's name: .lora_A.default.weight. This is the key without it.
+// A key without the adapter's name that PEFT inserts: .lora_A.default.weight.
 struct Named {
   std::string_view part;
   Role weight, bias;

@@ -1,5 +1,5 @@
-// The names of the tensors in an adapter's file. Every trainer has its own spelling, but all of them put the
-// name of a layer first and the tensor's role last:
+// The names of the tensors in an adapter's file. Every trainer has its own spelling, but all of them begin
+// with the layer's name and end with the tensor's role:
 //
 //   diffusion_model.blocks.0.self_attn.q.lora_down.weight   layer …blocks.0.self_attn.q   role down
 //   transformer.blocks.0.attn1.to_q.lora_B.default.weight   layer …blocks.0.attn1.to_q    role up
@@ -19,7 +19,7 @@ enum class AdapterRole {
   alpha,
   up_bias,    // added to the layer's bias, with the pair's scale
   magnitude,  // DoRA: the length of each row
-  diff,       // added to the weight, or to a vector that has no name of its own below the layer's
+  diff,       // added to the weight, or to a vector that has no other name in the layer
   diff_bias,
   diff_modulation,
   set_weight,
@@ -41,9 +41,9 @@ enum class AdapterRole {
 };
 
 struct AdapterKey {
-  std::string_view stem;  // the key's part for the layer, with whatever the trainer puts before its name
+  std::string_view stem;  // the part of the key for the layer, with any prefix of the trainer
   AdapterRole role = AdapterRole::none;
-  std::string_view suffix;  // the rest, as the file spells it: ".lora_down.weight"
+  std::string_view suffix;  // the rest as the file spells it: ".lora_down.weight"
 };
 
 AdapterKey parse_adapter_key(std::string_view key);

@@ -55,7 +55,7 @@ class LayerReader {
   const AdapterTarget& target_;
   LayerChanges out_;
   std::set<Role> used_ = {Role::alpha};
-  // Holds the values that are not views of the file; all changes of the layer keep it alive.
+  // Holds values that are no views of the file. All changes of the layer share it.
   std::shared_ptr<std::deque<std::vector<float>>> made_ = std::make_shared<std::deque<std::vector<float>>>();
 };
 
@@ -124,7 +124,7 @@ void LayerReader::low_rank() {
     const Tensor mid = values(Role::mid, "lora_mid");
     if (mid.rank < 2 || mid.numel() == 0 || mid.dim(0) != c.up.dim(1) || mid.dim(1) != c.down.dim(0))
       misfit("its lora_mid is {}, expected [{}, {}, …]", shape_string(mid), c.up.dim(1), c.down.dim(0));
-    // Check this before computing anything: the product of two short tensors may be as large as a file likes.
+    // Check this first, because a file can make the product of two short tensors huge.
     const int64_t taps = mid.numel() / (mid.dim(0) * mid.dim(1));
     const auto [out, in] = Extents(*target_.weight);
     if (c.up.dim(0) != out || in % taps != 0 || c.down.dim(1) != in / taps)
@@ -157,7 +157,7 @@ void LayerReader::hadamard() {
   keep(std::move(c));
 }
 
-// The factors' inner dimension is the rank that alpha refers to; whole factors have none.
+// The inner dimension of the factors is the rank for alpha; a matrix that is not factored has none.
 void LayerReader::kronecker() {
   WeightChange c = change(target_.weight, "weight", WeightChange::Kind::kronecker);
   int64_t rank = 0;
@@ -196,7 +196,7 @@ void LayerReader::product() {
   keep(std::move(c));
 }
 
-// Files that have deltas for all norms often have zeros in them.
+// Files with deltas for all norms often contain deltas of zeros.
 void LayerReader::keep_delta(WeightChange c) {
   const auto* bytes = static_cast<const char*>(c.up.data);
   const auto size = static_cast<size_t>(c.up.bytes());

@@ -8,7 +8,7 @@ namespace tachy {
 struct LayerChanges {
   std::vector<std::shared_ptr<const WeightChange>> changes;
   int64_t zero = 0;
-  std::string reason;  // the reason why the layer does not fit; there are then no changes
+  std::string reason;  // why the layer does not fit; there are no changes then
 };
 
 LayerChanges read_layer(const AdapterFile& file, const AdapterLayer& layer, const AdapterTarget& target);

@@ -9,7 +9,7 @@ namespace {
 bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-// Letters of other scripts count as letters, too: none of our words begins or ends next to one.
+// Letters of other scripts also count as letters, since none of our words begins or ends next to one.
 bool is_letter(char c) { return is_lower(c) || is_upper(c) || static_cast<unsigned char>(c) >= 0x80; }
 
 std::string lowered(std::string_view text) {
@@ -29,9 +29,9 @@ bool is_ours(std::string_view lower) {
   return lower == "highnoise" || lower == "lownoise" || lower == "high" || lower == "low";
 }
 
-// Splits a run of letters into words: my|Low|Noise. It stays one word if all of it is one of our words in any
-// mixture of small and capital letters. Capitals in a row belong together (WAN|High); the last of them begins
-// a new word only after a digit (A14BHigh), because FLow does not mean low.
+// Splits a run of letters into words: my|Low|Noise. If the whole run is one of our words in any mixture of
+// small and capital letters, it stays one word. Capitals in a row belong together (WAN|High). The last of
+// them begins a new word only after a digit (A14BHigh), because FLow does not mean low.
 void add_run(std::string_view run, bool behind_digit, std::vector<Word>& words) {
   if (is_ours(lowered(run))) {
     words.push_back({run, lowered(run)});
@@ -54,7 +54,7 @@ void add_run(std::string_view run, bool behind_digit, std::vector<Word>& words) 
 
 std::vector<Word> words_of(std::string_view name) {
   std::vector<Word> words;
-  bool number = false;  // whether a number came after the last word
+  bool number = false;  // whether a number follows the last word
   for (size_t i = 0; i < name.size();) {
     size_t end = i;
     while (end < name.size() && is_letter(name[end])) ++end;
@@ -73,7 +73,7 @@ std::vector<Word> words_of(std::string_view name) {
   return words;
 }
 
-// Words for things that can be high or low themselves, in talk of pictures, people and machines.
+// Things that can be high or low themselves, in texts about pictures, people and machines.
 constexpr std::string_view kOrdinary[] = {
     "angle",      "angles",     "bit",      "bitrate",  "budget",     "contrast",    "cut",    "def",
     "definition", "detail",     "detailed", "details",  "dynamic",    "end",         "energy", "exposure",
@@ -91,7 +91,7 @@ AdapterExpert expert_of(std::string_view lower) {
   return lower == "low" ? AdapterExpert::low : AdapterExpert::unsaid;
 }
 
-// Tells which expert word `i` and its neighbours name.
+// Tells which expert word `i` and its neighbours mean.
 NamedExpert said_at(const std::vector<Word>& words, size_t i) {
   const auto is = [&](size_t at, std::string_view lower) {
     return at < words.size() && words[at].lower == lower;
@@ -109,7 +109,7 @@ NamedExpert said_at(const std::vector<Word>& words, size_t i) {
   }
   if (i > 0 && is(i - 1, "noise") && expert_of(i > 1 ? words[i - 2].lower : "") == AdapterExpert::unsaid)
     return {expert, spelled, true};
-  // Both experts' words may stand before a single "noise".
+  // A single "noise" may follow the words of both experts.
   const size_t next = is(i + 1, "and") ? i + 2 : i + 1;
   if (is(next + 1, "noise") && (is(next, "high") || is(next, "low"))) return {expert, spelled, true};
   // rank64 and steps2000 describe how the file was trained.

@@ -1,5 +1,5 @@
-// Files are searched for values that are not numbers: once merged or added, a single one would spoil every
-// value of the video, and the error would name the transformer.
+// Files are searched for values that are not numbers: after merging or adding, a single one would spoil every
+// value of the video, and the error would blame the transformer.
 #include "adapters/layer_values.h"
 
 #include <cmath>
@@ -15,10 +15,10 @@ namespace {
 
 constexpr int64_t kNone = -1;
 
-// The place of the first value whose exponent bits are all set: NaN or infinity.
+// Returns the place of the first value whose exponent bits are all set (NaN or infinity).
 template <class Bits, Bits Exponent>
 int64_t first_odd(const void* data, int64_t count) {
-  constexpr int64_t kBlock = 4096;  // a block without such a value is the usual case, and needs no branches
+  constexpr int64_t kBlock = 4096;  // most blocks have no such value, so a block is searched without branches
   const auto at = [&](int64_t i) {
     Bits bits;
     std::memcpy(&bits, static_cast<const char*>(data) + i * static_cast<int64_t>(sizeof bits), sizeof bits);
@@ -44,7 +44,7 @@ int64_t first_odd_of(const void* data, DType dtype, int64_t count) {
       return first_odd<uint16_t, 0x7c00>(data, count);
     case DType::f8_e5m2:
       return first_odd<uint8_t, 0x7c>(data, count);
-    case DType::f8_e4m3:  // has no infinities: 480 is NaN
+    case DType::f8_e4m3:  // it has no infinities, and 480 is NaN
       return first_odd<uint8_t, 0x7f>(data, count);
     default:
       return kNone;

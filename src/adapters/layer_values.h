@@ -8,9 +8,9 @@
 
 namespace tachy {
 
-// Returns a view of the file if the dtype is one that is widened exactly when it is used. Otherwise (float64,
-// codes with scales, blocks of GGUF) returns float32 values that are kept in `made`, each rounded once.
-// Throws corrupt for NaN and infinity and unsupported for whole numbers, naming file and tensor.
+// Returns a view of the file if its dtype can be widened exactly. Other values (float64, codes with scales,
+// blocks of GGUF) are rounded once to float32 and kept in `made`. Throws corrupt for NaN and infinity, and
+// unsupported for whole numbers, with the file and the tensor.
 Tensor layer_values(const TensorSource& source, const TensorSource::Entry& entry,
                     std::deque<std::vector<float>>& made);
 

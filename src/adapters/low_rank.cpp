@@ -11,11 +11,11 @@ HWY_BEFORE_NAMESPACE();
 namespace tachy::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The rows summed in registers at once: the four sums of a single row would wait for one another. This makes
-// 16 sums with 32 registers, otherwise 8 with 16.
+// The number of rows that are summed in registers at once, because the four sums of a single row would wait
+// for one another. This gives 16 sums with 32 registers, and 8 with 16.
 inline constexpr int64_t kRows = HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64 ? 4 : 2;
 
-// Four vectors of columns for some rows.
+// Adds four vectors of columns to some rows.
 template <int64_t Rows, class D>
 HWY_INLINE void add_tile(D d, const float* b, const float* a, int64_t rank, int64_t columns,
                          hn::Vec<D> factor, float* out) {
@@ -39,7 +39,7 @@ HWY_INLINE void add_tile(D d, const float* b, const float* a, int64_t rank, int6
     }
 }
 
-// Four vectors of columns for all rows: that part of A stays in the first-level cache.
+// Adds four vectors of columns to all rows. This part of A stays in the first-level cache.
 template <class D>
 HWY_INLINE void add_columns(D d, const float* b, const float* a, int64_t rows, int64_t rank, int64_t columns,
                             float scale, float* out) {
@@ -80,7 +80,7 @@ HWY_EXPORT(add_low_rank_all);
 
 void add_low_rank(const float* b, const float* a, int64_t rows, int64_t rank, int64_t columns, float scale,
                   float* out) {
-  cpu::isa();  // no op asks before this runs
+  cpu::isa();  // no op calls this before
   HWY_DYNAMIC_DISPATCH(add_low_rank_all)(b, a, rows, rank, columns, scale, out);
 }
 

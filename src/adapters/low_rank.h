@@ -5,8 +5,8 @@
 
 namespace tachy {
 
-// out [rows, columns], b [rows, rank] and a [rank, columns] are all contiguous. The sum for a value goes
-// through the ranks in order; instruction sets differ in whether its products are rounded.
+// out [rows, columns], b [rows, rank] and a [rank, columns] are all contiguous. Each value is summed over the
+// ranks in order. Whether products are rounded before they are added depends on the instruction set.
 void add_low_rank(const float* b, const float* a, int64_t rows, int64_t rank, int64_t columns, float scale,
                   float* out);
 

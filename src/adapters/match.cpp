@@ -26,14 +26,14 @@ void add_once(std::vector<std::string>& list, std::string_view text) {
   if (std::ranges::find(list, text) == list.end()) list.emplace_back(text);
 }
 
-// The model that a weight of this shape belongs to, if that is known.
+// Returns the model to which a weight of this shape belongs, if that is known.
 std::string made_for(const AdapterTarget& target, const AdapterLayer& layer) {
   const auto down = layer.tensors.find(AdapterRole::down);
   if (down == layer.tensors.end() || !target.weight || down->second->dims.size() < 2) return {};
   const std::vector<int64_t>& dims = down->second->dims;
   if (target.name == "patch_embedding") {
     const int64_t channels = dims[1], own = target.weight->dims.size() > 1 ? target.weight->dims[1] : 0;
-    if (channels == own) return {};  // the shapes that do not fit are others
+    if (channels == own) return {};  // this shape fits; others do not
     const char* model = channels == 16   ? "a text-to-video model"
                         : channels == 36 ? "an image-to-video model"
                         : channels == 48 ? "Wan 2.2 TI2V-5B"
@@ -80,7 +80,7 @@ class Matcher {
   AdapterMatch out_;
 };
 
-// The transformers that a layer with this prefix is for.
+// Returns the transformers for which a layer with this prefix is meant.
 std::vector<size_t> Matcher::parts_of(std::string_view prefix) const {
   if (targets_.transformers.size() == 1)
     return is_low_prefix(prefix) || is_high_prefix(prefix) ? std::vector<size_t>{} : std::vector<size_t>{0};
@@ -151,10 +151,10 @@ void Matcher::match(const AdapterLayer& layer) {
   ++out_.matched;
 }
 
-// If the caller does not name an expert: the file's keys decide, then its name, the name from its trainer,
-// and its folder's name.
+// If the caller names no expert, the file's keys decide, then its name, the name from its trainer, and its
+// folder's name.
 struct FoundExpert {
-  AdapterExpert expert = AdapterExpert::unsaid;  // for layers whose own keys do not say
+  AdapterExpert expert = AdapterExpert::unsaid;  // for layers whose keys name none
   std::string from;
 };
 constexpr const char* kByKeys = "its keys";
@@ -162,7 +162,7 @@ constexpr const char* kByKeys = "its keys";
 FoundExpert expert_of_file(const AdapterFile& file) {
   for (const AdapterLayer& layer : file.layers) {
     const std::string_view begin = std::string_view(layer.stem).substr(0, 40);
-    // A file with "transformer_2." names the high-noise expert "transformer.".
+    // A file with the prefix "transformer_2." calls the high-noise expert "transformer.".
     if (is_low_prefix(begin) || is_high_prefix(begin)) return {AdapterExpert::high, kByKeys};
   }
   const auto by_word = [](const NamedExpert& named, std::string_view place) {

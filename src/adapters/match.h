@@ -1,5 +1,5 @@
-// Compares an adapter's file with a model: finds which of the model's tensors it changes and how, and which
-// of its layers fit nothing.
+// Compares an adapter's file with a model: which of the model's tensors it changes and how, and which of its
+// layers fit nothing.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace tachy {
 
-// A part of a model, and the names in it.
+// A part of a model and its names.
 struct AdapterPart {
   std::string name;          // "transformer", "transformer_2", "text encoder"
   const TargetNames* names;  // the names of its tensors
@@ -29,18 +29,18 @@ struct AdapterMatch {
     std::string name;
     std::vector<std::shared_ptr<const WeightChange>> changes;
   };
-  std::vector<Part> parts;  // in the order in which they were asked for
+  std::vector<Part> parts;  // in the given order of the model's parts
   std::vector<Unmatched> unmatched;
   int64_t layers = 0;                           // layers in the file
   int64_t matched = 0;                          // those that fit the model
-  int64_t zero = 0;                             // deltas of nothing but zeros: they match, but change nothing
+  int64_t zero = 0;                             // deltas that are all zeros: they match, but change nothing
   std::vector<std::string> prefixes, suffixes;  // as found in the file, for reports
   bool original_names = false, underscores = false;
-  // For a model with two experts: the one that the file was used for, and what decided that: "the word 'HIGH'
-  // in its name".
+  // For a model with two experts: the expert for which the file was used, and the reason, such as "the word
+  // 'HIGH' in its name".
   AdapterExpert expert = AdapterExpert::unsaid;
   std::string expert_from;
-  std::string hint;  // the model that the file seems to be made for, if shapes do not fit; or empty
+  std::string hint;  // the model for which the file seems to be made, if shapes do not fit; may be empty
 };
 
 struct AdapterTargets {
@@ -49,8 +49,8 @@ struct AdapterTargets {
   AdapterExpert expert = AdapterExpert::unsaid;
 };
 
-// Throws invalid_argument when the model has two experts and neither the caller nor the file says which one
-// is meant, and corrupt for a file with values that are not numbers.
+// Throws invalid_argument if the model has two experts and neither the caller nor the file says which one is
+// meant, and corrupt if the file contains values that are not numbers.
 AdapterMatch match_adapter(const AdapterFile& file, const AdapterTargets& targets);
 
 }  // namespace tachy

@@ -33,9 +33,8 @@ class MergedTensor final : public DerivedTensor {
   std::vector<WeightedChange> changes_;
 };
 
-// Returns the dtype that a merged tensor is kept in. A file's 16 bits are kept, since merging into such a
-// file by other means gives 16 bits, too. 8 bits, with or without scales, do not suggest a dtype, so the sum
-// stays float32.
+// Returns the dtype of a merged tensor. A file's 16 bits are kept, since other ways to merge into such a file
+// also give 16 bits. 8 bits, with or without scales, suggest no dtype, so the sum stays float32.
 DType kept_in(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16 ? dtype : DType::f32; }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A model's tensors with adapters merged into them: they are made in float32 whenever they are read, and
+// A model's tensors with adapters merged into them. They are made in float32 whenever they are read, and
 // rounded once if the file has 16 bits.
 #pragma once
 
@@ -17,8 +17,8 @@ struct WeightedChange {
   std::shared_ptr<const TensorSource> file;  // holds the change's tensors
 };
 
-// Returns `base` with the tensors that `changes` name replaced. The changes of a tensor are applied in the
-// given order. The files are base's and the adapters'.
+// Returns `base` with changed tensors. The changes of a tensor are applied in the given order. The result has
+// the files of `base` and of the adapters.
 std::shared_ptr<TensorSource> merged_source(const std::shared_ptr<TensorSource>& base,
                                             const std::vector<WeightedChange>& changes);
 

@@ -1,5 +1,5 @@
-// A key is inserted into PEFT's expression unchanged, and the whole is matched, so that groups, alternatives
-// and anchors have the same meaning as in PEFT.
+// A key is put into PEFT's expression unchanged and the whole is matched, so groups, alternatives and anchors
+// mean the same as in PEFT.
 #include "adapters/peft_config.h"
 
 #include <fmt/format.h>
@@ -26,20 +26,19 @@ using nlohmann::json;
 constexpr size_t kMostPatterns = 4096;
 constexpr size_t kMostMatches = 2u << 20;  // patterns times layers, for one file
 constexpr double kMostAlpha = 1e6, kMostRank = 1 << 20, kDefault = 8;
-// A usual match backtracks some dozens of times. These limits bound the whole work for one file to about two
-// seconds.
+// A usual match backtracks a few dozen times. These limits bound the work for one file to about two seconds.
 constexpr unsigned long kUsualRetries = 500, kMostRetries = 100'000;
 constexpr int kMostSlowMatches = 200;
-// Prefixes of the model's parts in diffusers' names; each comes before any other that it begins with.
+// The prefixes of a model's parts in diffusers' names. A longer prefix comes before a shorter one that it
+// begins with.
 constexpr const char* kParts[] = {"transformer_2.", "transformer.", "text_encoder.", ""};
 
-// The keys of pattern objects, in the file's order; for a key that occurs twice, Python keeps the first
-// place.
+// The keys of pattern objects in the file's order. If a key occurs twice, Python keeps its first place.
 using KeyOrder = std::map<std::string, std::vector<std::string>, std::less<>>;
 
 struct Document {
   json values;
-  KeyOrder order;  // by key of the top object
+  KeyOrder order;  // by the key of the outermost object
   std::string where;
 };
 
@@ -88,7 +87,7 @@ class Patterns {
   std::optional<double> value(const std::string& name) {
     for (Pattern& p : patterns_)
       if (matches(p, name)) return p.value;
-    // PEFT then looks up the name itself.
+    // If no pattern fits, PEFT looks up the name itself.
     const auto same = std::ranges::find(patterns_, name, &Pattern::key);
     return same == patterns_.end() ? std::nullopt : std::optional(same->value);
   }
@@ -124,8 +123,7 @@ class Patterns {
   int slow_ = 0;
 };
 
-// Refuses settings that mean that the pair is for a model that PEFT changed before, or is something other
-// than B·A.
+// Refuses settings by which the pair belongs to a model that PEFT changed before, or is not simply B·A.
 void refuse_changed_model(const Document& document, const std::string& part) {
   const std::string field = part + "init_lora_weights";
   const json none, &values = document.values;
@@ -170,7 +168,7 @@ class Config {
   }
 
   size_t patterns() const { return alphas_.size() + ranks_.size(); }
-  // The name that PEFT matches, without the prefixes that it and diffusers put before a model's own names.
+  // Returns the name that PEFT matches, without the prefixes of PEFT and diffusers.
   std::optional<std::string> own_name(std::string_view layer) const {
     if (!layer.starts_with(part_)) return std::nullopt;
     layer.remove_prefix(part_.size());

@@ -7,8 +7,8 @@
 namespace tachy {
 namespace {
 
-// Prefixes that trainers put before a layer's name, with underscores for dots. A prefix comes after those
-// that begin with it. Several may follow one another: base_model.model.transformer.
+// The prefixes that trainers put before a layer's name, with underscores for dots. A prefix comes after
+// longer ones that begin with it. Several may be combined, as in base_model.model.transformer.
 constexpr std::string_view kPrefixes[] = {
     "base_model_model_",
     "model_diffusion_model_",
@@ -46,7 +46,7 @@ bool take_end(std::string_view& name, std::string_view end) {
   return true;
 }
 
-// diffusers' first adapters also named the attention's processor: attn1.processor.to_q.
+// diffusers' first adapters also name the processor of the attention: attn1.processor.to_q.
 std::string without_processor(std::string_view stem) {
   constexpr std::string_view kProcessor = ".processor";
   std::string out(stem);
@@ -70,7 +70,7 @@ TargetNames::TargetNames(const TensorSource& source, Respell respell) {
     add_name(second, target);
     if (take_end(name, ".to_out.0")) add_name(std::string(name) + ".to_out", target);
   }
-  // A block's table is addressed through the block, which is not a tensor itself.
+  // A block's table is addressed by the block, which is not a tensor itself.
   for (const TensorSource::Entry& entry : source.entries()) {
     const std::string other = respell(entry.name);
     for (std::string_view name : {std::string_view(entry.name), std::string_view(other)}) {

@@ -13,7 +13,7 @@ namespace {
 using Kind = WeightChange::Kind;
 using Values = std::vector<float>;
 
-// Rows [first, first + count) of one of the file's matrices.
+// Returns rows [first, first + count) of one of the file's matrices.
 Values wide_rows(const Tensor& m, int64_t first, int64_t count) {
   const int64_t width = m.dim(1);
   Values out(static_cast<size_t>(count * width));
@@ -23,7 +23,7 @@ Values wide_rows(const Tensor& m, int64_t first, int64_t count) {
 }
 Values wide(const Tensor& m) { return wide_rows(m, 0, m.dim(0)); }
 
-// Rows of B·A.
+// Returns rows of B·A.
 Values product_rows(const Tensor& b, const Tensor& a, int64_t first, int64_t count) {
   Values out(static_cast<size_t>(count * a.dim(1)), 0.0f);
   add_low_rank(wide_rows(b, first, count).data(), wide(a).data(), count, a.dim(0), a.dim(1), 1, out.data());
@@ -48,7 +48,7 @@ Values hadamard_rows(const WeightChange& c, int64_t first, int64_t count) {
   return out;
 }
 
-// W1 [a, b] or W2 [c, d], alone or as a product of two factors.
+// Returns W1 [a, b] or W2 [c, d], from one matrix or two factors.
 Values kronecker_factor(const Tensor& up, const Tensor& down) {
   return down.defined() ? product_rows(up, down, 0, up.dim(0)) : wide(up);
 }
@@ -69,7 +69,7 @@ void apply_kronecker(const WeightChange& c, double factor, int64_t first, const 
   }
 }
 
-// W·A1·A2 refers to the unchanged W, so it is computed before B1·B2 is added.
+// W·A1·A2 uses the unchanged W, so it is computed before B1·B2 is added.
 void apply_product(const WeightChange& c, double factor, int64_t first, const Tensor& rows) {
   const int64_t n = rows.dim(0), in = c.up_2.dim(0), rank = c.up_2.dim(1);
   Values through(static_cast<size_t>(n * rank), 0.0f);
@@ -79,7 +79,7 @@ void apply_product(const WeightChange& c, double factor, int64_t first, const Te
   apply_low_rank(c, factor, first, rows);
 }
 
-// Adds to `rows` the difference that a change makes to W with this factor.
+// Adds the difference that a change makes to W, times the factor, to `rows`.
 void add_change(const WeightChange& c, double factor, int64_t first, const Tensor& rows) {
   switch (c.kind) {
     case Kind::low_rank:
@@ -96,7 +96,7 @@ void add_change(const WeightChange& c, double factor, int64_t first, const Tenso
   }
 }
 
-// W + strength·(m·V/|V| - W) with V = W + s·D, row by row.
+// Computes W + strength·(m·V/|V| - W) with V = W + s·D, row by row.
 void apply_magnitude(const WeightChange& c, double strength, int64_t first, const Tensor& rows) {
   const int64_t width = rows.dim(1);
   const Values before(rows.as<float>(), rows.as<float>() + rows.numel());
@@ -120,7 +120,7 @@ double squares_of(const Values& values) {
   return sum;
 }
 
-// Gram matrix of B's columns, or of A's rows.
+// Returns the Gram matrix of B's columns, or of A's rows.
 std::vector<double> gram(const Tensor& m, bool of_columns) {
   const Values v = wide(m);
   const auto rows = m.dim(0), columns = m.dim(1), n = of_columns ? columns : rows;

@@ -1,5 +1,5 @@
-// Things that std::filesystem does not do, or does with exceptions of its own: listing a folder, and syncing
-// to the disk.
+// Two things that std::filesystem lacks, or does only with exceptions of its own: listing a folder, and
+// waiting until data is on the disk.
 #pragma once
 
 #include <filesystem>
@@ -8,18 +8,18 @@
 
 namespace tachy {
 
-// The contents of a folder, by name. `error` says why it cannot be listed; the part that was read before is
-// dropped.
+// Returns the contents of a folder, sorted by name. If the folder cannot be read to its end, `error` says why
+// and the result is empty.
 std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder, std::error_code& error);
 
-// Says whether the path is a folder or a link to one; false if that cannot be found out.
+// Says whether the path is a folder or a link to one. The answer is false if that cannot be found out.
 inline bool is_folder(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::is_directory(path, ignored);
 }
 
-// Waits until a file's bytes, or a folder's names, are on the disk. If the file system cannot sync, that is
-// not reported.
+// Waits until a file's bytes, or a folder's names, are on the disk. A file system that cannot do this is not
+// reported as an error.
 std::error_code sync_to_disk(const std::filesystem::path& path);
 
 }  // namespace tachy

@@ -15,18 +15,19 @@ constexpr EnvironmentVariable kVariables[] = {
     {"TACHY_MODEL_DIR", kRecorded},       // gives other weights to a run that names no model
     {"TACHY_CUDA_LIBRARIES", kRecorded},  // another version of a library has other kernels
 
-    // Variables that decide what multiplies, and in which order.
+    // Variables that decide which code multiplies, and in which order it adds up.
     {"TACHY_FORCE", kRecorded},
     {"TACHY_ISA", kRecorded},
     {"TACHY_BF16", kRecorded},
     {"TACHY_CONV", kRecorded},
     {"TACHY_TUNE", kRecorded},
     {"TACHY_CUDA_CAPABILITY", kRecorded},
-    {"TACHY_PACE", kRecorded},  // the number of heads in a call decides how flash_sm90 divides their keys
-    {"TACHY_CONV_NORM", kRecorded},   // a norm reads sums of float32, or their rounded values
-    {"TACHY_CONV8_TILE", kRecorded},  // a tile's channels determine the order of a sum
+    {"TACHY_PACE", kRecorded},  // flash_sm90 divides the keys differently for each number of heads in a call
+    {"TACHY_CONV_NORM", kRecorded},   // a norm reads float32 sums, or rounded ones
+    {"TACHY_CONV8_TILE", kRecorded},  // the order of a sum depends on the channels of a tile
     {"TACHY_RESIDUAL", kRecorded, "residual"},
-    // The place of the algorithms that TACHY_TUNE measured, which later runs use (cuda/vendor/kept_choices.h).
+    // The folder of the algorithms that TACHY_TUNE measured, which later runs use
+    // (cuda/vendor/kept_choices.h).
     {"XDG_CACHE_HOME", kRecorded, "kept_choices"},
     {"HOME", kRecorded, "kept_choices"},
 
@@ -38,7 +39,7 @@ constexpr EnvironmentVariable kVariables[] = {
     {"TACHY_ROUND_WEIGHTS", kSame},
     {"TACHY_STRESS", kSame},
     {"TACHY_LOG", kSame},
-    // These are only for the Python package, whose tensors belong to no run.
+    // Variables that only affect the Python package, whose tensors belong to no run.
     {"WAN_ENABLE_FUSED_BLOCK", kSame},
     {"WAN_FORCE_SDPA", kSame},
     {"WAN_TORCH_COMPILE", kSame},
@@ -55,7 +56,7 @@ constexpr EnvironmentVariable kVariables[] = {
     {"CUBLASLT_WORKSPACE_SIZE", kRecorded, {}, "cuBLASLt"},
     {"CUBLAS_EMULATE_SINGLE_PRECISION", kRecorded, {}, "cuBLASLt"},
     {"CUBLAS_EMULATION_STRATEGY", kRecorded, {}, "cuBLASLt"},
-    // Its functions round differently with and without FMA.
+    // The C library's functions round differently with and without FMA.
     {"GLIBC_TUNABLES", kRecorded, {}, "the C library"},
 };
 

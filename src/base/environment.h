@@ -1,7 +1,7 @@
-// A list of all environment variables that a run may depend on: those that this program reads, and those that
-// change what libraries compute. env_string (base/env.h) is the only function that reads the environment.
-// tests/unit/base/environment_test.cpp fails for a variable that is read but not listed, and for one that is
-// listed but not read; docs/options.md gives the same effect for each.
+// A list of all environment variables on which a run may depend: those that this program reads, and those
+// that change what libraries compute. Only env_string (base/env.h) reads the environment.
+// tests/unit/base/environment_test.cpp fails if a variable is read but not listed, or listed but not read.
+// docs/options.md states the same effect for each variable.
 #pragma once
 
 #include <map>
@@ -13,15 +13,15 @@ namespace tachy {
 
 enum class Effect {
   same_bits,  // no value of it changes a number in a result
-  recorded,   // some values do: the settings of a run record it
+  recorded,   // some values change numbers, so a run's settings record it
 };
 
 struct EnvironmentVariable {
   std::string_view name;
   Effect effect;
-  // The field of the settings that shows its effect; empty: `environment` has its value.
+  // The field of the settings that shows its effect; if empty, its value is recorded in `environment`.
   std::string_view field = {};
-  std::string_view reader = {};  // the library that reads it; empty: this program
+  std::string_view reader = {};  // the library that reads it; if empty, this program does
 };
 
 std::span<const EnvironmentVariable> environment_variables();
@@ -31,8 +31,8 @@ using Environment = std::map<std::string, std::string>;  // values by name
 // The recorded variables that are set now and that no field of the settings covers.
 Environment recorded_environment();
 
-// "TACHY_ISA was avx2 and is not set now, TACHY_BF16 was not set and is portable now"; empty if the two
-// agree.
+// Returns, for example, "TACHY_ISA was avx2 and is not set now, TACHY_BF16 was not set and is portable now",
+// or "" if the two agree.
 std::string environment_difference(const Environment& then, const Environment& now);
 
 }  // namespace tachy

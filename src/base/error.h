@@ -1,8 +1,8 @@
 // The one error type of the engine.
 //
-// Library code throws Error; nothing in it exits, aborts or prints. The outermost layers translate it once:
-// the command line to an exit code, a server to an HTTP status, Python to an exception. Texts read "op:
-// expected X, got Y" and name the file, and the remedy if there is one.
+// Library code throws Error; it never exits, aborts or prints. The outermost layers translate the error once:
+// the command line into an exit code, a server into an HTTP status, Python into an exception. Messages read
+// "op: expected X, got Y"; they name the file, and the remedy if there is one.
 #pragma once
 
 #ifndef __CUDACC__
@@ -18,7 +18,7 @@ namespace tachy {
 
 enum class ErrorCode {
   invalid_argument,  // the caller's value is wrong; the text says what would work
-  unsupported,       // understood, but not implemented for this model, machine or build
+  unsupported,       // valid, but not implemented for this model, machine or build
   not_found,         // a file, tensor or component is missing
   out_of_memory,
   device,
@@ -46,7 +46,7 @@ class Error : public std::exception {
   std::source_location where_;
 };
 
-// Replaces each "{}" in the text by the next field; files compiled by nvcc fail through this.
+// Replaces each "{}" in the text by the next field, and throws. Files that nvcc compiles use this.
 [[noreturn]] void fail_filled(ErrorCode code, const char* text, const std::string* fields, size_t count);
 
 #ifndef __CUDACC__
@@ -66,21 +66,21 @@ template <class... Args>
   throw Error(code, fmt::format(f.text, std::forward<Args>(args)...), f.where);
 }
 
-// Throws Error{code} unless `ok`. The arguments are always evaluated: keep them cheap.
+// Throws Error{code} unless `ok`. The arguments are always evaluated, so they should be cheap.
 template <class... Args>
 void check(bool ok, ErrorCode code, LocatedFormat<std::type_identity_t<Args>...> f, Args&&... args) {
   if (!ok) [[unlikely]]
     throw Error(code, fmt::format(f.text, std::forward<Args>(args)...), f.where);
 }
 
-// The usual case: a wrong argument.
+// Checks an argument, which is the usual case.
 template <class... Args>
 void require(bool ok, LocatedFormat<std::type_identity_t<Args>...> f, Args&&... args) {
   if (!ok) [[unlikely]]
     throw Error(ErrorCode::invalid_argument, fmt::format(f.text, std::forward<Args>(args)...), f.where);
 }
 
-#else  // nvcc takes neither fmt 9 nor its compile-time checks: only plain "{}", filled in at run time
+#else  // nvcc takes neither fmt 9 nor its compile-time checks, so only plain "{}" is filled in, at run time
 
 struct ErrorField {
   std::string text;

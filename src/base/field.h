@@ -15,11 +15,11 @@
 
 namespace tachy {
 
-// Numbers from least to most.
+// The numbers from `least` to `most`.
 struct Range {
   double least = 0, most = 0;
   bool above = false;     // `least` itself is not allowed
-  const char* zero = "";  // the meaning of 0, if it is more than a number: "off"
+  const char* zero = "";  // what 0 means, if it is not just a number: "off"
 
   bool holds(double value) const { return (above ? value > least : value >= least) && value <= most; }
   std::string text() const;  // "1 to 1000", "above 0 to 100", "0 (off) to 1"
@@ -41,7 +41,8 @@ void check_range(std::string_view field, Number value, const Range& range) {
 // Throws invalid_argument: "`rng`: expected cpu or cuda, got 'tpu'".
 void check_choice(std::string_view field, std::string_view value, const Choices& choices);
 
-// The values that a field may hold; monostate: any value, or its owner checks it elsewhere.
+// The values that a field may hold. With monostate any value is allowed, or the field's owner checks it
+// elsewhere.
 using Allowed = std::variant<std::monostate, Range, Choices>;
 
 inline void check_allowed(std::string_view field, const std::string& value, const Allowed& allowed) {
@@ -84,13 +85,14 @@ void check_members(const std::vector<Entry>& table, const Struct& values) {
         entry.member);
 }
 
-// A front end's word for a field, or "" for a field that it does not know. It is set once, before anything
-// else runs. Lines on stderr (base/log.h) use it; for everything else that it prints, a front end calls
-// spelled().
+// Returns a front end's word for a field, or "" for a field that it does not know. It is set once, before
+// anything else runs. Lines on stderr use it (base/log.h); a front end calls spelled() for everything else
+// that it prints.
 using Spelling = std::string_view (*)(std::string_view field);
 void set_spelling(Spelling spelling);
 
-// Returns the text with that word in place of each field in backticks; unchanged if none was set.
+// Returns the text with the front end's word in place of each field in backticks, or unchanged if no spelling
+// was set.
 std::string spelled(std::string_view text);
 
 }  // namespace tachy

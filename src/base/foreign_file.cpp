@@ -48,14 +48,14 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// Removes what may stand before a text's first word.
+// Removes a byte order mark and white space in front of a text.
 std::string_view trimmed(std::string_view text) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   const size_t first = text.find_first_not_of(" \t\r\n");
   return first == text.npos ? std::string_view() : text.substr(first);
 }
 
-// The first line of a file that is text; "" for anything else.
+// Returns the first line of a text file, or "" for anything else.
 std::string first_line(std::string_view head) {
   const std::string_view text = trimmed(head),
                          line = text.substr(0, std::min<size_t>(text.find_first_of("\r\n"), 80));
@@ -105,7 +105,7 @@ std::string unfinished_name(const fs::path& path) {
 }
 
 void refuse_unfinished(const fs::path& path) {
-  // aria2 reserves the whole file at once, so that its header may be there and the rest zeros.
+  // aria2 reserves space for the whole file at once, so it may have its header and otherwise zeros.
   fs::path note = path;
   note += ".aria2";
   check(!lies_at(note), ErrorCode::corrupt,

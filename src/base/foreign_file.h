@@ -1,6 +1,6 @@
-// Recognises a file that was supposed to be something else, and says in plain words what to do: web pages,
-// pointers and archives that downloads leave under the name of weights, links whose target is gone,
-// incomplete downloads.
+// Recognises a file that is not what its name says, and tells the user what to do. Downloads leave such
+// files: web pages, pointers and archives under the name of weights, links whose target is gone, and files
+// that are incomplete.
 #pragma once
 
 #include <filesystem>
@@ -9,32 +9,32 @@
 
 namespace tachy {
 
-inline constexpr size_t kKindBytes = 512;  // this many bytes at a file's beginning tell its kind
+inline constexpr size_t kKindBytes = 512;  // the bytes at a file's beginning that tell its kind
 
-// Returns "it is an HTML page …", by the first bytes; "" for an unknown kind. Binary formats of weights begin
-// with none of these, except for safetensors, whose first eight bytes may be any: call this only if the ninth
-// is not '{'.
+// Names the kind of file by its first bytes, such as "it is an HTML page …", or returns "" for an unknown
+// kind. Binary formats of weights begin with none of these bytes, except for safetensors, whose first eight
+// bytes can be anything. So call this only if the ninth byte is not '{'.
 std::string foreign_kind(std::string_view head);
 
-// For a file that could not be read: says that its name belongs to an incomplete download; "" if it does not.
+// Says of a file that could not be read that its name belongs to an incomplete download; otherwise "".
 std::string unfinished_name(const std::filesystem::path& path);
 
-// Throws corrupt for a file that aria2 has not completed. It keeps a note beside the file until then.
+// Throws corrupt for a file that aria2 has not finished. Until it has, aria2 keeps a note beside the file.
 void refuse_unfinished(const std::filesystem::path& path);
 
-// Throws corrupt if a file's first bytes belong to a foreign kind. expected: what should have been there, in
-// words.
+// Throws corrupt if a file's first bytes belong to another kind of file. `expected` describes what should be
+// there.
 void refuse_foreign(std::string_view head, const std::filesystem::path& path, std::string_view expected);
 
-// Why there is nothing at a path: "no such file or folder", or the missing target of the link there.
+// Says why nothing is at a path: "no such file or folder", or which target a link there lacks.
 std::string why_missing(const std::filesystem::path& path, std::string_view what = "file or folder");
 
-// Says whether something is at a path, even a link to nothing: an optional file must not be ignored because
-// of that.
+// Says whether something is at a path, even a link whose target is gone: an optional file must not be ignored
+// just because its link is broken.
 bool lies_at(const std::filesystem::path& path);
 
-// Throws not_found for the first link in a folder whose target is gone, among names with the endings of
-// models' files. For callers that did not find what they looked for in the folder.
+// Throws not_found for the first link in a folder whose target is gone, if its name ends as models' files do.
+// It is called when a folder does not contain what was looked for.
 void refuse_dangling_link(const std::filesystem::path& folder);
 
 }  // namespace tachy

@@ -1,6 +1,6 @@
-// Refers to a function that is only called before the call that took it returns. It has the size of two
-// words, where std::function may allocate. The function must outlive it; a temporary of the calling
-// expression does.
+// Refers to a function that is only called until the call that received it returns. It has the size of two
+// words and allocates nothing, whereas std::function may. The function must outlive the reference; a
+// temporary in the calling expression does.
 #pragma once
 
 #include <memory>

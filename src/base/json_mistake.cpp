@@ -11,7 +11,7 @@ constexpr std::string_view kSpaces = " \t\r\n";
 
 bool is_letter(char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || c == '-'; }
 
-// The word of letters that contains this byte.
+// Returns the word of letters that contains this byte.
 std::string_view word_at(std::string_view text, size_t at) {
   size_t begin = at, end = at;
   while (begin > 0 && is_letter(text[begin - 1])) --begin;
@@ -24,7 +24,7 @@ char last_before(std::string_view text, size_t at) {
   return found == std::string_view::npos ? '\0' : text[found];
 }
 
-// Returns what the parser says it expected, or nothing.
+// Returns what the parser's message says it expected, or nothing.
 std::string_view expected_of(std::string_view words) {
   constexpr std::string_view kBefore = "; expected ";
   const size_t at = words.rfind(kBefore);

@@ -13,7 +13,8 @@ struct Slot {
   std::atomic<int> state{kFree};
   std::atomic<uintptr_t> begin{0};
   std::atomic<uint64_t> bytes{0};
-  // Never freed: a handler that reads a slot while it changes sees a wrong name, not a wild pointer.
+  // It is never freed, so a handler that reads a slot while it changes sees a wrong name but no dangling
+  // pointer.
   char text[1024];
 };
 

@@ -1,8 +1,8 @@
 // Logging to stderr through spdlog, and the TACHY_LOG switch.
 //
-// TACHY_LOG is a comma-separated list of topics: "dispatch" prints each op's choice once, "plan" the memory
-// plan, "load" the files that are opened; "debug" stands for all of them. Warnings are always printed, each
-// text once.
+// TACHY_LOG is a comma-separated list of topics: "dispatch" prints each op's choice once, "plan" prints the
+// memory plan, "load" prints the files that are opened, and "debug" stands for all three. Warnings are always
+// printed, but each text only once.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace tachy {
 bool log_enabled(std::string_view topic);
 
 void log_line(std::string_view topic, std::string_view text);
-void warn_line(std::string_view text);  // once for each distinct text
+void warn_line(std::string_view text);  // prints each distinct text once
 void set_quiet(bool quiet);             // drops warnings (tests, --quiet)
 
 template <class... Args>

@@ -28,7 +28,7 @@ size_t distance(std::string_view a, std::string_view b) {
 std::vector<std::string> near_names(std::string_view name, const std::vector<std::string>& names,
                                     size_t count) {
   if (name.size() > kLongestWord) return {};
-  std::vector<std::pair<size_t, size_t>> ranked;  // distance, then the order of the names
+  std::vector<std::pair<size_t, size_t>> ranked;  // distance, then position in the list of names
   for (size_t i = 0; i < names.size(); ++i)
     ranked.emplace_back(distance(name, std::string_view(names[i]).substr(0, kLongestWord)), i);
   std::ranges::sort(ranked);

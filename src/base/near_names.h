@@ -1,4 +1,4 @@
-// Suggests names that may have been meant by one that does not exist.
+// Suggests existing names for one that does not exist, in case of a misspelling.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace tachy {
 
-// Returns at most `count` of them, ordered by the number of letters to insert, remove or change
-// (Levenshtein), then by their order in `names`. Returns nothing for a name of more than 256 bytes.
+// Returns at most `count` of `names`. Those with the fewest letters to insert, remove or change (Levenshtein)
+// come first, and equal ones keep their order. Returns nothing for a name of more than 256 bytes.
 std::vector<std::string> near_names(std::string_view name, const std::vector<std::string>& names,
                                     size_t count = 4);
 

@@ -20,10 +20,10 @@ namespace {
 
 constexpr size_t kLongestName = 255, kShortened = 150;
 
-// "process (4711)"; without a number if the system has none: the holder is on another machine, in another
-// container or this very process.
+// Returns "process (4711)", or "process" without a number if the system gives none because the holder is on
+// another machine, in another container or this very process.
 std::string holder(const os::File& file) {
-  for (int tries = 0; tries < 10; ++tries) {  // the holder may not have got any further than the lock
+  for (int tries = 0; tries < 10; ++tries) {  // the holder may have the lock but not yet have told its number
     if (tries > 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     std::error_code error;
     const std::optional<os::ProcessId> process = os::told_holder(file, error);
@@ -95,8 +95,8 @@ std::string OutputLock::take(const fs::path& output, bool told) {
 
 void OutputLock::release() {
   if (!file_) return;
-  // This happens while it is locked: another process that opens it now finds that the name is gone, or
-  // belongs to another file.
+  // The file is removed while it is still locked. Another process that opens it at this moment will find that
+  // its name is gone or belongs to another file.
   if (file_.is_at(path_)) os::remove_file(path_.c_str());
   forget_temporary(path_);
   file_.close();

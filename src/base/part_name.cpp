@@ -27,7 +27,7 @@ namespace {
 
 constexpr size_t kStemBytes = 100;
 
-// The process in ".STEM.PID-N.part", or 0 for any other name.
+// Returns the process in ".STEM.PID-N.part", or 0 for any other name.
 os::ProcessId maker_of(std::string_view name, std::string& stem) {
   if (!name.starts_with('.') || !name.ends_with(".part")) return 0;
   name = name.substr(1, name.size() - 6);
@@ -39,8 +39,8 @@ os::ProcessId maker_of(std::string_view name, std::string& stem) {
   return error == std::errc() && end == name.data() + dash && pid > 0 ? pid : 0;
 }
 
-// Removes temporary files for this final name whose process was killed. A folder is listed only once, for
-// files of earlier processes: a sequence of pictures makes thousands of names.
+// Removes temporary files for this final name whose process no longer exists. Each folder is listed only
+// once, because a sequence of pictures uses thousands of names.
 void remove_left(const fs::path& folder, const std::string& stem) {
   static std::mutex mutex;
   static std::map<std::string, std::multimap<std::string, std::pair<os::ProcessId, fs::path>>> folders;

@@ -1,8 +1,7 @@
-// The name under which a file is written until it is complete: `.STEM.PID-N.part` in the folder of its final
-// name.
+// The name that a file has while it is being written: `.STEM.PID-N.part` in the folder of its final name.
 //
-// It is created exclusively, so that no other file or link is followed or lost. A signal handler removes it
-// (last_words.h). When the next process writes the same final name, it removes what a killed process left.
+// The file is created exclusively, so no link is followed and no other file is lost. A signal handler removes
+// it (last_words.h). If a process is killed, the next one that writes the same final name removes the file.
 #pragma once
 
 #include <filesystem>
@@ -12,15 +11,15 @@
 
 namespace tachy {
 
-// Creates the file for reading and writing; `part` is then its path. `error` says why the system does not
-// allow it. The caller calls forget_temporary(part) once it is renamed or removed.
+// Creates the file for reading and writing, and sets `part` to its path; `error` is the system's reason if it
+// fails. After renaming or removing the file, the caller calls forget_temporary(part).
 os::File create_part(const std::filesystem::path& final_path, std::filesystem::path& part,
                      std::error_code& error);
 
 // Removes the files that killed processes left for this final name.
 void remove_left_parts(const std::filesystem::path& final_path);
 
-// The folder that holds `path`: "." for a bare name.
+// Returns the folder that holds `path`, or "." for a bare name.
 std::filesystem::path folder_of(const std::filesystem::path& path);
 
 }  // namespace tachy

@@ -1,19 +1,19 @@
-// Ranges of time, named like the modules of a model: they show where a generation's seconds go.
+// Time ranges named after the modules of a model, to show where a generation's seconds go.
 //
 // Code marks a range by a ProfileRange on the stack; without a Profiler that costs one comparison with null.
-// Ranges nest by time within a thread. HostProfiler reads the clock (base/profiler.h); a device backend
-// implements the same two calls by recording an event on its stream in begin() and end(), and resolves them
-// when it is asked for the events.
+// Within a thread, ranges nest by time. HostProfiler reads the clock (base/profiler.h). A device backend
+// implements the same two calls: begin() and end() record an event on its stream, and their times are read
+// when somebody asks for the events.
 //
-// This is separate from profiler.h because every kernel's file includes it (tensor/stream.h), and nvcc reads
-// headers three times.
+// This is not part of profiler.h because tensor/stream.h, and so every kernel's file, includes it, and nvcc
+// reads headers three times.
 #pragma once
 
 #include <cstdint>
 
 namespace tachy {
 
-// The kind of work in a range, for the summary by kind.
+// The kind of work in a range, by which the summary groups ranges.
 enum class ProfileKind {
   group,
   attention,
@@ -31,15 +31,15 @@ const char* profile_kind_name(ProfileKind kind);
 class Profiler {
  public:
   virtual ~Profiler() = default;
-  // `name` is a literal; `index` tells repeated ranges apart (block 3), or is -1. May be called from any
-  // thread.
+  // `name` is a literal; `index` tells repeated ranges apart (block 3), or is -1. Any thread may call this.
   virtual uint64_t begin(const char* name, ProfileKind kind, int64_t index) = 0;
   virtual void end(uint64_t token) = 0;
-  // Says whether a recorded step may be replayed while it watches: then it is not told of the ranges inside.
+  // Says whether recorded steps may be replayed while this profiler watches. It is not told of the ranges
+  // inside them.
   virtual bool keeps_graphs() const { return false; }
 };
 
-// Says whether each range's work must be queued inside the range.
+// Says whether the work of each range has to be queued inside that range.
 inline bool forbids_graphs(const Profiler* profiler) { return profiler && !profiler->keeps_graphs(); }
 
 class ProfileRange {

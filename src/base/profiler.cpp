@@ -39,7 +39,7 @@ uint64_t HostProfiler::begin(const char* name, ProfileKind kind, int64_t index) 
   const int lane =
       lanes_.try_emplace(std::this_thread::get_id(), static_cast<int>(lanes_.size())).first->second;
   events_.push_back({name, kind, index, lane, 0, -1});
-  events_.back().start_us = now_us();  // last, so that the bookkeeping is not included
+  events_.back().start_us = now_us();  // set last, so that the bookkeeping is not included
   return events_.size() - 1;
 }
 
@@ -56,7 +56,7 @@ std::vector<ProfileEvent> HostProfiler::events() const {
     std::copy_if(events_.begin(), events_.end(), std::back_inserter(out),
                  [](const ProfileEvent& e) { return e.end_us >= e.start_us; });
   }
-  // A parent may begin at the same instant as its first child: it was pushed earlier, so keep that order.
+  // A parent may begin at the same instant as its first child, but was pushed earlier. Keep that order.
   std::stable_sort(out.begin(), out.end(), [](const ProfileEvent& a, const ProfileEvent& b) {
     return a.lane != b.lane ? a.lane < b.lane : a.start_us < b.start_us;
   });

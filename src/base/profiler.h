@@ -1,4 +1,4 @@
-// The profiler that reads the host's clock, and the events of a run that it records.
+// A profiler that reads the host's clock, and the events that it records.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ struct ProfileEvent {
   const char* name;
   ProfileKind kind;
   int64_t index;
-  int lane;                 // 0, 1, … in the order in which threads first began a range
+  int lane;                 // 0, 1, …: threads are numbered in the order of their first ranges
   double start_us, end_us;  // since the profiler was made; end is below start while the range is open
 };
 
@@ -26,7 +26,7 @@ class HostProfiler : public Profiler {
   uint64_t begin(const char* name, ProfileKind kind, int64_t index) override;
   void end(uint64_t token) override;
 
-  std::vector<ProfileEvent> events() const;  // closed ranges, by lane and start
+  std::vector<ProfileEvent> events() const;  // only closed ranges, ordered by lane and start
 
  private:
   double now_us() const;

@@ -1,6 +1,6 @@
-// The reason why an implementation does not take a call: a value that code can branch on, with words for
-// people. Making one costs nothing if the words are a literal: choosing an implementation makes some for
-// every call of an op.
+// The reason why an implementation cannot take a call: a value for code and words for people. Because
+// choosing an implementation makes some for every call of an op, making one costs nothing if the words are a
+// literal.
 #pragma once
 
 #include <string>
@@ -10,18 +10,18 @@ namespace tachy {
 
 struct Refusal {
   enum class Why {
-    arguments,     // it has no code for these shapes, dtypes, strides or options
+    arguments,     // there is no code for these shapes, dtypes, strides or options
     settings,      // another precision, level or implementation was asked for
-    slower,        // it could, but another is as fast or faster for this shape
+    slower,        // it can, but another is as fast or faster for this shape
     other_device,  // it is for tensors on another device
-    not_built,     // this build lacks it
-    machine,       // another kind of CPU or GPU, or a driver without what it needs
-    weak_gpu,      // the GPU is older or smaller than our kernels need: worth a line even if nobody asks
+    not_built,     // this build does not contain it
+    machine,       // the machine has another kind of CPU or GPU, or its driver is too old
+    weak_gpu,      // the GPU is older or smaller than our kernels need; this is reported even if nobody asks
     library,       // a vendor library is missing or has nothing for this call
   };
   Why why;
   const char* words;
-  std::string more = {};  // follows the words, if they depend on the call
+  std::string more = {};  // follows the words with details of the call
 
   std::string text() const { return words + more; }
 

@@ -20,7 +20,7 @@ std::vector<ProfileEvent> RunProfiler::all_events() const {
     std::lock_guard lock(mutex_);
     all.insert(all.end(), device_.begin(), device_.end());
   }
-  // A parent is reported after its children and may begin at the same instant as the first: it ends later.
+  // A parent is reported after its children and may begin at the same instant as the first; it ends later.
   std::stable_sort(all.begin() + host, all.end(), [](const ProfileEvent& a, const ProfileEvent& b) {
     if (a.lane != b.lane) return a.lane < b.lane;
     return a.start_us != b.start_us ? a.start_us < b.start_us : a.end_us > b.end_us;

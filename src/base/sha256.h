@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4): tells whether a file is the one that a run was made with. Not used for secrets.
+// SHA-256 (FIPS 180-4), to tell whether a file is the one that a run used. It protects no secrets.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ class Sha256 {
  public:
   void add(std::span<const uint8_t> bytes);
   void add(std::string_view text) { add({reinterpret_cast<const uint8_t*>(text.data()), text.size()}); }
-  std::string hex();  // hash of everything added; call once
+  std::string hex();  // hash of everything added; call this only once
 
  private:
   void block(const uint8_t* bytes);

@@ -39,7 +39,7 @@ void stress_pause() {
   if (seed == 0) return;
   static std::atomic<uint64_t> turn{0};
   const uint64_t draw = mixed(seed + 0x9e3779b97f4a7c15u * (turn.fetch_add(1) + 1));
-  if (draw % 8 != 0) return;  // most calls do not pause: delays should hit some and not others
+  if (draw % 8 != 0) return;  // most calls do not pause, so delays differ from call to call
   const uint64_t most = (draw >> 8) % 16 == 0 ? 4000 : 300;  // microseconds
   std::this_thread::sleep_for(std::chrono::microseconds((draw >> 16) % most));
 }

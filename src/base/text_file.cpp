@@ -21,7 +21,7 @@ constexpr std::string_view kUtf32Little("\xFF\xFE\0\0", 4), kUtf32Big("\0\0\xFE\
                                             : error.message());
 }
 
-// The line of a byte in a file whose lines end in any of the three ways, and where that line begins.
+// The line that contains a byte and where that line begins, in a file with any of the three line ends.
 struct RawPlace {
   size_t line = 1, begin = 0;
 };
@@ -35,8 +35,8 @@ RawPlace raw_place(std::string_view bytes, size_t at) {
   return place;
 }
 
-// Guesses the encoding of bytes that include zeros: in wider encodings, the bytes of ASCII characters are
-// further apart.
+// Guesses the encoding of bytes that include zeros: wider encodings put zeros between the bytes of ASCII
+// characters.
 const char* wider_encoding(std::string_view bytes) {
   const std::string_view some = bytes.substr(0, 4096);
   size_t zeros[4] = {};

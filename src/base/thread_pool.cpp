@@ -18,19 +18,19 @@
 #include "base/notice.h"
 #include "base/os/processors.h"
 
-// Belongs to whatever OpenMP runtime oneDNN uses; omp.h belongs to a compiler, not to the runtime.
+// Provided by the OpenMP runtime that oneDNN uses. omp.h is not included, since it belongs to a compiler.
 extern "C" void omp_set_num_threads(int);
 
 namespace tachy {
 namespace {
 
-// Two ops of a step are microseconds apart, and waking a sleeping thread takes 50 or more: a waiting thread
-// polls for this long before it sleeps.
+// Ops within a step are microseconds apart, and waking a sleeping thread takes 50 or more. So a waiting
+// thread polls for this long before it sleeps.
 constexpr std::chrono::microseconds kLook{100};
 
-constexpr size_t kOpenMpSettings = 216;  // bytes of libgomp's record for a thread
+constexpr size_t kOpenMpSettings = 216;  // size of libgomp's record for a thread
 
-// Polls, and says whether `ready` became true.
+// Polls for a while, and says whether `ready` became true.
 template <class Ready>
 bool look_for(Ready&& ready) {
   const auto end = std::chrono::steady_clock::now() + kLook;
@@ -50,7 +50,7 @@ bool look_for(Ready&& ready) {
 struct ThreadPool::State {
   std::vector<std::thread> workers;
   int threads = 1;
-  bool looks = false;  // not if threads share processors: polling would keep others from working
+  bool looks = false;  // false if threads share processors, where polling would keep others from working
 
   std::mutex turn;  // held by the caller that the workers serve
   std::mutex mutex;
@@ -58,15 +58,15 @@ struct ThreadPool::State {
   std::atomic<uint64_t> generation{0};
   std::atomic<bool> stop{false};
   std::atomic<int> running{0};  // workers that have not finished the current generation
-  std::atomic<int> ready{0};    // workers that have begun, or could not
+  std::atomic<int> ready{0};    // workers that have started, or failed to
   std::atomic<bool> starved{false};
 
   const std::function<void(int64_t, int)>* body = nullptr;
   int64_t tiles = 0;
   std::atomic<int64_t> next{0};
   std::exception_ptr error;
-  bool collects = false;           // the caller's lines are taken
-  std::vector<std::string> lines;  // lines that workers reported meanwhile
+  bool collects = false;           // a LineScope takes the caller's lines
+  std::vector<std::string> lines;  // lines that workers have reported in the meantime
 
   static thread_local int current_worker;  // -1 outside a body
 
@@ -113,8 +113,8 @@ struct ThreadPool::State {
     for (auto& worker : workers) worker.join();
   }
 
-  // OpenMP runtimes end the process if there is no memory for a thread's first settings. A block of their
-  // size that this thread has just freed is in its own cache, so that they get this one.
+  // OpenMP runtimes end the process if they get no memory for a thread's first settings. This allocates and
+  // frees a block of that size, which stays in this thread's own cache, so that they will get it.
   bool begin() {
     void* volatile settings = std::malloc(kOpenMpSettings);
     if (settings) {
@@ -158,7 +158,7 @@ ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
     for (int begun = 0; (begun = state_->ready) < threads - 1;) state_->ready.wait(begun);
   } catch (const std::system_error& e) {
     const size_t started = state_->workers.size();
-    state_->end();  // the destructor does not run then
+    state_->end();  // the destructor does not run after an exception here
     fail(ErrorCode::out_of_memory, "`threads`: cannot start thread {} of {}: {}; fewer may work", started + 2,
          threads, e.code().message());
   }
@@ -173,7 +173,7 @@ int ThreadPool::threads() const { return state_->threads; }
 
 void ThreadPool::run(int64_t tiles, const std::function<void(int64_t, int)>& body) {
   if (tiles <= 0) return;
-  // The calling thread also works; the team size is set per thread, so it is set here as well.
+  // The calling thread works, too, and the team size is set per thread, so it is set here as well.
   omp_set_num_threads(1);
   if (State::current_worker >= 0 || state_->threads == 1 || tiles == 1) {
     const int worker = std::max(0, State::current_worker);
@@ -208,7 +208,7 @@ void ThreadPool::run(int64_t tiles, const std::function<void(int64_t, int)>& bod
   }
   const std::exception_ptr error = s.error;
   const std::vector<std::string> lines = std::exchange(s.lines, {});
-  turn.unlock();  // whoever is told of a line may call the pool
+  turn.unlock();  // the receiver of a line may itself call the pool
   for (const std::string& line : lines) say_line(line);
   if (error) std::rethrow_exception(error);
 }

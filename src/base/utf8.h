@@ -1,5 +1,5 @@
-// Checks whether bytes are UTF-8, and writes characters as UTF-8. Functions that need Unicode's tables are in
-// text/utf8.h.
+// Checks whether bytes are UTF-8, and writes characters as UTF-8. text/utf8.h has the functions that need
+// Unicode's tables.
 #pragma once
 
 #include <cstddef>

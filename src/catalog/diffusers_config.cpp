@@ -11,9 +11,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kDiffusersVersion = "0.42.1";  // the version whose keys these are
+constexpr const char* kDiffusersVersion = "0.42.1";  // the version whose keys are written
 
-// Writes a number as people do: 1e-06 for 1e-6f.
+// Writes a number in its short form, such as 1e-06 for 1e-6f.
 json number(float value) { return parse_json_line(fmt::format("{}", value)); }
 
 json numbers(const std::vector<float>& values) {
@@ -24,8 +24,8 @@ json numbers(const std::vector<float>& values) {
 
 json or_null(int64_t value) { return value > 0 ? json(value) : json(); }
 
-// Returns a part's config.json if it has `key`. The description of how its weights were quantised is removed,
-// because they no longer are.
+// Returns a part's config.json if it has `key`, but without the description of how its weights were
+// quantised, because they no longer are.
 json own(const ComponentFiles& files, const char* key) {
   if (!files.config || !files.config->contains(key)) return {};
   json out = *files.config;

@@ -1,5 +1,5 @@
-// The JSON files of a model folder in diffusers' layout: a part's own file if it has one in that dialect,
-// otherwise one made from the part's options.
+// The JSON files of a model folder in diffusers' layout. A part's own file is used if it is in diffusers'
+// dialect; otherwise one is made from the part's options.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -15,7 +15,7 @@ nlohmann::json image_processor_json(const ClipPreparation& preparation);
 nlohmann::json vae_json(const ComponentFiles& files, const VaeConfig& config);
 nlohmann::json scheduler_json(const ModelBundle& model);
 
-// Names the parts that are there; [null, null] stands for missing ones.
+// Names the parts that the model has; [null, null] stands for those that are missing.
 nlohmann::json model_index_json(const ModelBundle& model, bool tokenizer);
 
 }  // namespace tachy

@@ -26,7 +26,7 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
-// Returns "…/models" for "…/models/diffusion_models/wan/x.safetensors"; empty for other places.
+// Returns "…/models" for "…/models/diffusion_models/wan/x.safetensors", and an empty path for other places.
 fs::path models_folder(const fs::path& transformer) {
   std::error_code ignored;
   fs::path folder = fs::absolute(transformer, ignored).lexically_normal().parent_path();
@@ -60,7 +60,7 @@ std::string names(const std::vector<fs::path>& files) {
   return files.size() > kMostShown ? fmt::format("{} +{} more", out, files.size() - kMostShown) : out;
 }
 
-// A kind of part to look for.
+// Describes a kind of part to look for.
 struct Search {
   const char* field;
   const char* what;  // "a umT5 text encoder whose embeddings have 4096 channels"

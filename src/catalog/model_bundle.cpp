@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// If a part was named by itself, errors about it say so.
+// Opens a part that the user has named, and says so in errors about it.
 ComponentFiles named_part(const char* field, const fs::path& path,
                           ComponentFiles (*part_at)(const fs::path&)) {
   ComponentFiles files = naming(field, [&] { return part_at(path); });
@@ -52,7 +52,7 @@ ModelFiles model_files(const fs::path& path, const PartPaths& parts) {
   return files;
 }
 
-// Chooses the tokenizer: the one that was named, else that of a named text encoder, else the folder's.
+// Chooses the tokenizer: the one that the user has named, or that of a named text encoder, or the folder's.
 void choose_tokenizer(ModelBundle& m, const PartPaths& parts) {
   fs::path& tokenizer = m.files.tokenizer;
   if (!parts.tokenizer.empty()) {
@@ -74,7 +74,7 @@ void choose_tokenizer(ModelBundle& m, const PartPaths& parts) {
         m.text_encoder->files_text());
 }
 
-// Opens the text encoder and finds its tokenizer; a model that follows actions has neither.
+// Opens the text encoder and finds its tokenizer. A model that follows actions has neither.
 void open_text_encoder_of(ModelBundle& m, const PartPaths& parts, FileAccess access) {
   if (!m.reads_text()) {
     const char* const named = !parts.text_encoder.empty() ? "`text_encoder`" : "`tokenizer`";
@@ -88,7 +88,7 @@ void open_text_encoder_of(ModelBundle& m, const PartPaths& parts, FileAccess acc
   choose_tokenizer(m, parts);
 }
 
-// Opens CLIP's vision model, if the transformer uses its results and it is there.
+// Opens CLIP's vision model if the transformer uses its results and the model has one.
 void open_image_encoder_of(ModelBundle& m, const fs::path& path, const PartPaths& parts, FileAccess access) {
   ComponentFiles& files = m.files.image_encoder;
   if (m.dit.image_dim == 0) {
@@ -103,7 +103,7 @@ void open_image_encoder_of(ModelBundle& m, const fs::path& path, const PartPaths
   if (!files.present() && m.files.layout == ModelFiles::Layout::single) {
     try {
       files = find_image_encoder(path, m.dit);
-    } catch (const Error& e) {  // embeddings may be given in its place
+    } catch (const Error& e) {  // the user may give embeddings instead
       m.no_image_encoder = e.message();
     }
   }
@@ -122,7 +122,7 @@ void open_image_encoder_of(ModelBundle& m, const fs::path& path, const PartPaths
         m.dit.pos_embed_seq_len, m.clip.tokens());
 }
 
-// Opens the low-noise expert, if there is one.
+// Opens the low-noise expert if there is one.
 void open_second_expert(ModelBundle& m, FileAccess access) {
   const ComponentFiles& files = m.files.transformer_2;
   if (!files.present()) return;
@@ -144,7 +144,7 @@ void open_second_expert(ModelBundle& m, FileAccess access) {
         m.files.root.string());
 }
 
-// Opens the audio encoder, if the transformer follows speech: the one that was named, or the model's own.
+// If the transformer follows speech, opens the audio encoder: the named one, or the model's own.
 void open_audio_encoder_of(ModelBundle& m, const PartPaths& parts) {
   if (!m.dit.audio_branch()) {
     require(parts.audio_encoder.empty(),
@@ -168,8 +168,7 @@ void open_audio_encoder_of(ModelBundle& m, const PartPaths& parts) {
         m.audio.hidden_size);
 }
 
-// Finds InfiniteTalk's file: the one that was named, or the one in the model's folder that the model itself
-// names.
+// Finds InfiniteTalk's file: the one that the user has named, or the one that the model names in its folder.
 fs::path infinitetalk_of(const ModelFiles& files, const PartPaths& parts) {
   if (!parts.infinitetalk.empty() || !files.generation_config) return parts.infinitetalk;
   const std::string name = json_string(*files.generation_config, "infinitetalk", "");
@@ -194,8 +193,8 @@ ModelBundle ModelBundle::open(const fs::path& named, FileAccess access, const Pa
   refuse_other_inputs(m.dit, m.transformer->files_text());
   m.family = &family_of(m.files, m.dit);
   m.original = m.files.layout == ModelFiles::Layout::original || (single && transformer.original);
-  // If Matrix-Game 2's transformer is a file by itself, its other parts are files beside it. Those of other
-  // models may be named, or be in ComfyUI's folders.
+  // If Matrix-Game 2's transformer is a single file, its other parts are files beside it. The parts of other
+  // models may be named or be in ComfyUI's folders.
   if (m.family->actions && single) find_original_parts(m.files, m.files.transformer.weights.parent_path());
   if (m.reads_text() && !m.files.text_encoder.present())
     m.files.text_encoder = find_text_encoder(path, m.dit);

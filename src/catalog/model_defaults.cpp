@@ -1,4 +1,5 @@
-// Defaults for what a user may leave out: a model's own settings, those of its scheduler, or its family's.
+// Defaults for everything that a user may leave out: the model's own settings, its scheduler's, or its
+// family's.
 #include "catalog/model_defaults.h"
 
 #include "base/error.h"
@@ -8,7 +9,7 @@
 namespace tachy {
 namespace {
 
-// The negative prompt of the original repository, which its pipelines use when the caller gives none.
+// The original repository's negative prompt, which its pipelines use if the caller gives none.
 constexpr const char* kOriginalNegativePrompt =
     "色调艳丽，过曝，静态，细节模糊不清，字幕，风格，作品，画作，画面，静止，整体发灰，最差质量，低质量，"
     "JPEG压缩残留，丑陋的，残缺的，多余的手指，画得不好的手部，画得不好的脸部，畸形的，毁容的，形态畸形的肢体"
@@ -32,8 +33,8 @@ void take_own_settings(const nlohmann::json& j, VideoRequest& d) {
   if (j.contains("guidance_scale_2")) d.guidance_2 = json_double(j, "guidance_scale_2", 5, 0, 100);
   if (j.contains("flow_shift")) d.shift = json_double(j, "flow_shift", 5, 0.01, 100);
   if (j.contains("negative_prompt")) d.negative_prompt = json_string(j, "negative_prompt", "");
-  // diffusers keeps these in the scheduler's config; distilled models need the values that they were
-  // distilled with.
+  // diffusers keeps these values in the scheduler's config. Distilled models need the values with which they
+  // were distilled.
   if (j.contains("sampler"))
     d.sampler = std::string(to_string(
         naming("generation_config.json", [&] { return parse_sampler(json_string(j, "sampler", "")); })));
@@ -56,7 +57,7 @@ void take_family(const ModelBundle& m, VideoRequest& d) {
   const char* const layout = m.original ? "original" : "diffusers";
   fill(d.sampler, std::string(f.sampler)), fill(d.grid, std::string(f.grid ? f.grid : layout));
   fill(d.shift, f.shift), fill(d.steps, f.steps);
-  // If only the first expert's scale is known, it counts for both, as in diffusers.
+  // As in diffusers, the scale of the first expert is used for both if the second one's is unknown.
   if (m.experts() == 2) fill(d.guidance_2, d.guidance.value_or(f.guidance_2));
   fill(d.guidance, f.guidance), fill(d.audio_guidance, f.audio_guidance);
   fill(d.height, f.height), fill(d.width, f.width), fill(d.frames, f.frames), fill(d.fps, f.fps);

@@ -1,4 +1,4 @@
-// Defaults for what a user may leave out, from a model's own settings or else from its family.
+// Defaults for everything that a user may leave out, from the model's own settings or from its family.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace tachy {
 
-// From the model's generation_config.json, or empty.
+// Returns the factors in the model's generation_config.json, or nothing.
 std::vector<float> preview_factors(const ModelBundle& model);
 // Returns a request with every optional filled in.
 VideoRequest default_request(const ModelBundle& model);

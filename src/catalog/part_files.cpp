@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = std::shared_ptr<const nlohmann::json>;
 
-// For each part a key that its config always has, and that no other part's config has.
+// For each part, a key that is in each of its configs and in no other part's.
 constexpr const char* kTransformerKey = "ffn_dim";
 constexpr const char* kTextEncoderKey = "d_kv";
 constexpr const char* kVaeKey = "z_dim";
@@ -47,7 +47,7 @@ Json config_in_header(const TensorSource& source, const char* key) {
   return json->contains(key) ? json : nullptr;
 }
 
-// The original repositories' text encoders, VAEs and image encoders have no file with a config.
+// In the original repositories, text encoders, VAEs and image encoders have no config file.
 Json config_of(const ComponentFiles& files, const TensorSource& source, const char* key) {
   return files.config ? files.config : config_in_header(source, key);
 }
@@ -78,7 +78,7 @@ WanConfig transformer_config(const ComponentFiles& files, const NamedSource& nam
   return config;
 }
 
-// If the file is another part, the error says which field it belongs to.
+// If the file is another part of a model, the error says which field it belongs to.
 void check_is_transformer(const std::shared_ptr<TensorSource>& source) {
   const auto refuse = [&](bool is, const char* other, const char* field) {
     check(!is, ErrorCode::invalid_argument, "{}: expected a transformer, but this is {}; give it as `{}`",
@@ -144,8 +144,8 @@ ImageEncoderFiles read_image_encoder(const ComponentFiles& files, FileAccess acc
   const auto side = static_cast<int>(out.config.image_size);
   out.preparation = {.shortest_edge = side, .side = side};
   const fs::path folder = files.weights.parent_path();
-  // In diffusers' layout the processor is beside image_encoder/; files beside another folder belong to
-  // another model.
+  // In diffusers' layout the processor's folder is beside image_encoder/. For other layouts, files beside the
+  // folder belong to other models.
   const fs::path beside =
       folder.filename() == "image_encoder" ? folder.parent_path() / "image_processor" : folder;
   for (const fs::path& place : {folder, beside}) {

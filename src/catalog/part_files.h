@@ -1,8 +1,8 @@
-// Opens one part of a model: its tensors under the names that models read, and its config. A part is a
-// component's folder, a file by itself, or a part of a whole model's folder.
+// Opens one part of a model: its config, and its tensors under the names that models read. A part is a
+// component's folder, a single file, or a part of a whole model's folder.
 //
-// The config of a file by itself is looked for in this order: beside it, under its own name with the ending
-// .json or as config.json; in its header's metadata, as "config"; in the shapes of its tensors.
+// The config of a single file is looked for in this order: beside it, as a .json file of the same name or as
+// config.json; in its header's metadata, as "config"; in the shapes of its tensors.
 #pragma once
 
 #include <filesystem>
@@ -23,11 +23,11 @@ namespace tachy {
 struct TransformerFiles {
   std::shared_ptr<TensorSource> source;
   WanConfig config;
-  bool original = false;  // the file has the original repository's names
+  bool original = false;  // the file uses the original repository's names
 };
 TransformerFiles read_transformer(const ComponentFiles& files, FileAccess access = FileAccess::map);
 TransformerFiles open_transformer(const std::filesystem::path& path);
-// Adds the tensors of InfiniteTalk's file to a transformer that has no audio branch of its own.
+// Adds the tensors of InfiniteTalk's file to a transformer that has no audio branch yet.
 void add_infinitetalk(TransformerFiles& transformer, const std::filesystem::path& path,
                       FileAccess access = FileAccess::map);
 
@@ -48,7 +48,7 @@ VaeFiles open_vae(const std::filesystem::path& path);
 struct ImageEncoderFiles {
   std::shared_ptr<TensorSource> source;
   ClipVisionConfig config;
-  // From its image processor's config, which lies beside it or beside image_encoder/.
+  // Read from its image processor's config, which is beside the file or beside image_encoder/.
   ClipPreparation preparation;
 };
 ImageEncoderFiles read_image_encoder(const ComponentFiles& files, FileAccess access = FileAccess::map);
@@ -57,14 +57,14 @@ ImageEncoderFiles open_image_encoder(const std::filesystem::path& path);
 struct AudioEncoderFiles {
   std::shared_ptr<TensorSource> source;
   Wav2Vec2Config config;
-  // Whether its preprocessor_config.json wants a clip with mean 0 and variance 1; empty if there is no such
-  // file.
+  // Whether its preprocessor_config.json asks for sounds with mean 0 and variance 1; empty if there is no
+  // such file.
   std::optional<bool> normalise;
 };
-// Opens a component's folder or a file by itself.
+// Opens a component's folder or a single file.
 AudioEncoderFiles open_audio_encoder(const std::filesystem::path& path);
 
-// Finds a part that was named by itself.
+// These find a part that the user has named.
 ComponentFiles transformer_at(const std::filesystem::path& path);
 ComponentFiles text_encoder_at(const std::filesystem::path& path);
 ComponentFiles vae_at(const std::filesystem::path& path);

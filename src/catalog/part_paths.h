@@ -1,16 +1,16 @@
-// Paths of a model's parts that are named separately. Uses standard types only: this header is part of the
-// public interface (api/tachyscope.h).
+// Paths of parts of a model that the user names separately. This header uses only standard types, because it
+// is part of the public interface (api/tachyscope.h).
 #pragma once
 
 #include <filesystem>
 
 namespace tachy {
 
-// A file, a component's folder, or the folder of a model that has this part (for the tokenizer: its file, or
-// a folder that holds it). Empty means the model's own part.
+// Each is a file, a component's folder, or the folder of a model that has this part (for the tokenizer, its
+// file or the folder that holds it). If empty, the model's own part is used.
 struct PartPaths {
   std::filesystem::path transformer_2, text_encoder, vae, tokenizer, image_encoder;
-  // For talking photos: a file for each, or the encoder's folder.
+  // For talking photos. Each is a file, or the encoder's folder.
   std::filesystem::path infinitetalk, audio_encoder;
   bool operator==(const PartPaths&) const = default;
 };

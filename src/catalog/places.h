@@ -1,5 +1,5 @@
-// The places where the models that ship with the project may be: $TACHY_MODEL_DIR, then beside the executable
-// (a build folder in the source tree, an installation, a relocatable package).
+// Where the models that ship with the project are looked for: first in $TACHY_MODEL_DIR, then beside the
+// executable (in a build folder of the source tree, an installation, or a relocatable package).
 #pragma once
 
 #include <filesystem>

@@ -18,8 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The files and folders in a model's folder, and the files in each of those. A folder that holds anything
-// else is not replaced, because that would be lost.
+// What a model's folder may contain, and the files in each of its subfolders. A folder with anything else is
+// not replaced, because the other things would be lost.
 const std::set<std::string> kFiles = {"model_index.json", "generation_config.json"};
 const std::set<std::string> kFolders = {"transformer", "transformer_2", "text_encoder",  "tokenizer",
                                         "vae",         "scheduler",     "image_encoder", "image_processor"};
@@ -59,7 +59,7 @@ void check_folder(const fs::path& out, bool overwrite) {
             out.string(), item.lexically_relative(out).string());
   };
   for (const fs::path& item : items) {
-    // If a link is removed, nothing behind it is lost.
+    // Removing a link loses nothing that it leads to.
     const fs::file_status status = fs::symlink_status(item, ignored);
     const bool part = kFolders.contains(item.filename().string());
     require_known(item, fs::is_directory(status) ? part : part || kFiles.contains(item.filename().string()));
@@ -72,7 +72,7 @@ void check_folder(const fs::path& out, bool overwrite) {
   }
 }
 
-// Runs before anything is read: hours of work must not end with a name that cannot be written.
+// Runs before anything is read, because hours of work must not end with a name that cannot be written.
 void check_output(const fs::path& out, const ConvertForm& form, bool overwrite) {
   std::error_code ignored;
   require(!out.empty(), "the output's name is empty");
@@ -98,7 +98,7 @@ void check_output(const fs::path& out, const ConvertForm& form, bool overwrite) 
         "{}: cannot write: the name belongs to something that is not a plain file", out.string());
 }
 
-// The real path of `path`, or of the folder that will hold it.
+// Returns the real path of `path`, or of the folder that will contain it.
 fs::path resolved(const fs::path& path) {
   std::error_code error;
   const fs::path found = fs::weakly_canonical(path, error);
@@ -108,9 +108,10 @@ fs::path resolved(const fs::path& path) {
 
 void refuse_own_input(const ConvertPlan& plan, const fs::path& out) {
   const fs::path target = resolved(out), name = out.filename();
-  // The output, and the place where it is written until it is complete.
+  // The output and its temporary place.
   const fs::path ours[] = {target, resolved(folder_of(out)) / ("." + name.string() + ".convert.part")};
-  // Compares both the given name and the file that it leads to: folders of models often hold links.
+  // Both the given name and the file that it leads to are compared, because folders of models often contain
+  // links.
   const auto check_file = [&](const fs::path& file) {
     for (const fs::path& read : {resolved(file), resolved(folder_of(file)) / file.filename()})
       for (fs::path place = read; place.has_relative_path(); place = place.parent_path())
@@ -161,7 +162,7 @@ void write_folder(const ConvertPlan& plan, const fs::path& out, const ConvertOpt
     run.write(file, part);
   }
   run.check_cancelled();
-  if (options.overwrite) check_folder(out, true);  // files may have been added since
+  if (options.overwrite) check_folder(out, true);  // files may have been added in the meantime
   folder.commit(options.overwrite);
 }
 

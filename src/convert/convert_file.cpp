@@ -1,4 +1,4 @@
-// Writes the transformer as one file. These tensors are quantised, and the others are kept as follows:
+// Writes the transformer as one file. Each form quantises these tensors, and keeps the others as follows:
 //
 //   fp8, int8       the matrices of the blocks; all others as they are
 //   gguf, quantised the same; vectors, small tensors, modulation and kernels in F32; the embedders and the
@@ -42,7 +42,7 @@ class FilePlanner {
       const Entry whole = restored(source_, entry);
       form_.type ? add_gguf(whole) : add(whole);
     }
-    if (form_.kind == Kind::fp8)  // two values in it tell ComfyUI not to multiply in 8 bits
+    if (form_.kind == Kind::fp8)  // the two values in it tell ComfyUI not to multiply in 8 bits
       file_.tensors.push_back(
           {.name = std::string(kComfyPrefix) + "scaled_fp8", .dims = {2}, .dtype = DType::f8_e4m3});
     if (form_.type)
@@ -138,7 +138,7 @@ ComponentFiles find_transformer(const std::filesystem::path& in, const std::stri
   return transformer_at(in);
 }
 
-// Notes what is worth knowing about a source that is quantised, or is already such a file.
+// Adds notes about a source that is quantised, or already has the requested form.
 void note_source(const std::filesystem::path& in, const ConvertForm& form, const TensorSource& source,
                  std::vector<std::string>& notes) {
   static const std::map<Kind, std::string_view> marks = {{Kind::fp8, "f8_e4m3 with scales"},

@@ -20,14 +20,14 @@ using Entry = TensorSource::Entry;
 constexpr const char* kTokenizerFiles[] = {"tokenizer.json", "tokenizer_config.json", "spiece.model",
                                            "special_tokens_map.json", "added_tokens.json"};
 
-// The dtype that diffusers can load: 8-bit floats and quantised weights become bfloat16, float64 becomes
-// float32.
+// Returns a dtype that diffusers can load: bfloat16 for 8-bit floats and quantised weights, float32 for
+// float64.
 DType loadable(const Entry& entry) {
   const bool small = entry.dtype == DType::f8_e4m3 || entry.dtype == DType::f8_e5m2;
   return small ? DType::bf16 : entry.dtype == DType::f64 ? DType::f32 : kept_dtype(entry);
 }
 
-// A component's tensors in shards of at most `most` bytes; a larger tensor gets a shard of its own.
+// Divides a component's tensors into shards of at most `most` bytes; a larger tensor gets its own shard.
 class Shards {
  public:
   Shards(ConvertPlan& plan, fs::path folder, std::string stem, uint64_t most)
@@ -127,7 +127,7 @@ class FolderPlanner {
     if (plan_.copies.size() > before) return true;
     const Entry* carried = m_.text_encoder ? carried_tokenizer(*m_.text_encoder) : nullptr;
     if (carried) {
-      read_carried_tokenizer(*m_.text_encoder);  // throws if it is not one
+      read_carried_tokenizer(*m_.text_encoder);  // throws if it is no tokenizer
       plan_.texts.emplace_back(to / "spiece.model", std::string(static_cast<const char*>(carried->data),
                                                                 static_cast<size_t>(carried->bytes)));
     } else if (m_.text_encoder) {
@@ -137,8 +137,8 @@ class FolderPlanner {
     return carried != nullptr;
   }
 
-  // A folder in diffusers' layout is copied as it is. From other sources only the vision model is written,
-  // without the text model that may lie in the same file.
+  // The folder of a model in diffusers' layout is copied. From other sources only the vision model is
+  // written, without a text model in the same file.
   void add_image_encoder() {
     const bool copied = m_.files.image_encoder.weights.parent_path() == m_.files.root / "image_encoder";
     if (m_.image_encoder && !copied) {

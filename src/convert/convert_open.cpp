@@ -1,5 +1,5 @@
-// Opens the source of a conversion to a folder: a whole model, a transformer with the parts that are there,
-// or another part by itself.
+// Opens the source of a conversion to a folder: a whole model, a transformer with the parts that can be
+// found, or another part alone.
 #include "base/error.h"
 #include "catalog/model_bundle.h"
 #include "catalog/model_defaults.h"
@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Opens a part that may be missing; the notes then say what it lacks.
+// Opens a part that may be missing; the notes then say so.
 template <class Body>
 void attempt(std::vector<std::string>& notes, bool named, Body&& body) {
   try {
@@ -23,7 +23,7 @@ void attempt(std::vector<std::string>& notes, bool named, Body&& body) {
   }
 }
 
-// Opens a transformer by itself, with the other parts that are named or lie in ComfyUI's folders.
+// Opens a single transformer with the other parts that are named or in ComfyUI's folders.
 void open_parts(ModelBundle& m, const fs::path& in, const PartPaths& parts, std::vector<std::string>& notes) {
   m.files = {.layout = ModelFiles::Layout::single, .root = in, .transformer = transformer_at(in)};
   const TransformerFiles dit = read_transformer(m.files.transformer);
@@ -54,7 +54,7 @@ void open_parts(ModelBundle& m, const fs::path& in, const PartPaths& parts, std:
   m.defaults = default_request(m);
 }
 
-// Opens a text encoder or a VAE by itself.
+// Opens a text encoder or a VAE that was given alone.
 bool open_other_part(ModelBundle& m, const fs::path& in) {
   const auto weights = open_weights(in);
   if (is_umt5_encoder(*umt5_source(weights).source)) {

@@ -50,7 +50,7 @@ TensorSource::Entry restored(const TensorSource& source, const TensorSource::Ent
         in_quotes(entry.name_in_file), entry.unusable);
   TensorSource::Entry out = entry;
   const bool table = entry.name.ends_with("scale_shift_table") || entry.name.ends_with(".pos_embed");
-  // A derived tensor is made in rows of the file's shape, which must then stay.
+  // A derived tensor is made in rows of the file's shape, so its shape must stay.
   while (table && !entry.derived && out.dims.size() < 3) out.dims.insert(out.dims.begin(), 1);
   return out;
 }

@@ -15,7 +15,7 @@ namespace tachy {
 namespace {
 
 constexpr int64_t kTileValues = 1 << 18, kTileBytes = 4 << 20;
-constexpr int64_t kTilesAtOnce = 32;  // between two reports of progress
+constexpr int64_t kTilesAtOnce = 32;  // tiles between two reports of progress
 constexpr double kLargestHalf = 65504;
 
 using Clock = std::chrono::steady_clock;
@@ -58,7 +58,7 @@ struct ConvertRun::State {
     check(!options.cancel || !options.cancel->load(), ErrorCode::cancelled, "cancelled");
   }
 
-  // Calls body(first, count) for all of [0, total) in pieces of `step`.
+  // Calls body(first, count) for [0, total) in pieces of `step`.
   template <class Body>
   void pieces(int64_t all, int64_t step, uint64_t bytes_of_all, Body&& body) {
     const int64_t tiles = (all + step - 1) / step;
@@ -91,7 +91,7 @@ void check_holds(const TensorSource::Entry& entry, float largest, double most, s
         what);
 }
 
-// The largest value that the stored tensor can hold; infinity for a type that holds any float.
+// Returns the largest value that the stored tensor can represent; infinity if its type holds any float.
 double largest_of(const StoredTensor& tensor) {
   if (tensor.type) return tensor.type->name == "f32" || tensor.type->name == "bf16" ? INFINITY : kLargestHalf;
   return tensor.dtype == DType::f16 ? kLargestHalf : INFINITY;
@@ -157,7 +157,7 @@ class TensorJob {
                   tensor_.type ? tensor_.type->name : dtype_name(tensor_.dtype));
     if (!tensor_.type) {
       const int64_t size = dtype_size(tensor_.dtype);
-      std::vector<float> stored(values.size());  // aligned, and never too short
+      std::vector<float> stored(values.size());  // is aligned and large enough for any type
       store_values(values.data(), count, tensor_.dtype, stored.data());
       return put(first * size, stored.data(), static_cast<size_t>(count * size));
     }

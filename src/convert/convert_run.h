@@ -13,7 +13,7 @@ class ConvertRun {
   ConvertRun(const ConvertPlan& plan, const ConvertOptions& options);
   ~ConvertRun();
 
-  // Throws cancelled, io, and numerical for values that the stored form cannot hold.
+  // Throws cancelled, io, or numerical for values that the stored form cannot represent.
   void write(const ConvertFile& file, OutputFile& out);
   void check_cancelled() const;
 

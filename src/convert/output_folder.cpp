@@ -43,7 +43,7 @@ void OutputFolder::make(const std::set<fs::path>& subfolders) {
     check(!error, ErrorCode::io, "{}: cannot create: {}", (part_ / folder).string(), error.message());
     noted_.push_back((part_ / folder).string());
   }
-  noted_.push_back(part_.string());  // noted after its contents, because they are removed in this order
+  noted_.push_back(part_.string());  // noted after its contents, because this is the order of removal
   for (const std::string& folder : noted_) note_temporary(folder);
 }
 
@@ -88,13 +88,13 @@ void OutputFolder::commit(bool replace) {
     return;
   }
   if (!replace) kept("it has been created in the meantime");
-  // One step exchanges both, so that there is always one of them; the folder that is removed afterwards is
-  // the old one.
+  // One step exchanges both names, so one of the folders always has the name. Afterwards the old folder is
+  // removed.
   if (!os::exchange_names(part_, path_)) {
     sync_to_disk(beside);
     return;
   }
-  // Some file systems cannot do that: the old one is moved aside first.
+  // Some file systems cannot exchange names, so the old folder is first moved aside.
   const fs::path old = path_.parent_path() / ("." + path_.filename().string() + ".convert.old");
   fs::rename(path_, old, error);
   if (error) kept(error.message());

@@ -1,5 +1,5 @@
-// A folder that appears under its name whole or not at all: it is filled as .NAME.convert.part beside it, and
-// then renamed. If a process was killed, the next one removes what it left.
+// A folder that appears under its name only when it is complete. It is filled as .NAME.convert.part beside
+// its final place, and then renamed. If a process was killed, the next one removes its remains.
 #pragma once
 
 #include <filesystem>
@@ -13,19 +13,18 @@ namespace tachy {
 
 class OutputFolder {
  public:
-  // subfolders: one level of them inside the folder. Throws io and leaves nothing behind, even while another
-  // process fills the same folder, whose files stay.
+  // `subfolders` are one level of folders inside the folder. If another process is filling the same folder,
+  // this throws io, leaves nothing behind, and does not touch that process's files.
   OutputFolder(std::filesystem::path path, const std::set<std::filesystem::path>& subfolders);
-  ~OutputFolder();  // removes what was written, unless commit() has run
+  ~OutputFolder();  // removes what was written unless commit() has run
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
 
-  // Returns the place where a file of the folder is written for now. It is also removed if a signal ends the
-  // process.
+  // Returns the temporary place of a file of the folder. If a signal ends the process, the file is removed.
   std::filesystem::path place(const std::filesystem::path& file);
-  // Everything is on the disk before it gets its name. replace: replaces a folder of that name, which is
-  // removed. Without it, or if the name cannot be taken, throws io and leaves the finished files in the place
-  // that the message names.
+  // Puts everything on the disk and then gives it its name. With `replace`, a folder of that name is replaced
+  // and removed. Without it, or if the name cannot be taken, throws io; the finished files stay where the
+  // message says.
   void commit(bool replace);
 
  private:
@@ -35,7 +34,7 @@ class OutputFolder {
 
   std::filesystem::path path_, part_;
   std::vector<std::string> noted_;
-  os::File lock_;  // the folder, locked
+  os::File lock_;  // the locked folder
 };
 
 }  // namespace tachy

@@ -10,7 +10,7 @@ namespace {
 
 constexpr Rate kUnknown{0, 0, "no kernel of ours has been timed there"};
 
-// Sources for an H200, in the files of bench/notes, which also give the commands.
+// Sources of rates for an H200: files of bench/notes, which also give the commands.
 constexpr const char
     *kForward = "transformer.md: a forward's calls alone, 1.3B to 14B, 22 November 2026",
     *kEight = "eight_bit_products.md: calls in turn, 1536 x 1536 to 13824 x 5120, 23 November 2026",
@@ -22,7 +22,7 @@ constexpr const char
     *kConvCudnn = "vae.md: cuDNN's graphs beside sm90, 22 November 2026",
     *kCopy = "norms.md, vae.md: fused norms to a copy, 22 November 2026",
     *kLink = "loading.md: PCI Express 5, page-locked";
-// Sources for other GPUs.
+// Sources of rates for other GPUs.
 constexpr const char *kSheet = "NVIDIA's data sheet x the share of it that an H200 reaches here",
                      *kSheetA100 = "NVIDIA's data sheet (312 TFLOP/s) x 0.75 to 0.85",
                      *kSageChart =

@@ -1,6 +1,6 @@
-// How fast kinds of GPUs do the work of a run: the one table from which `--plan --gpu` predicts. A rate is
-// what a run reaches, from the least to the most, and its source says where that was seen. A rate of 0 to 0
-// is unknown: nothing is predicted then, rather than something wrong.
+// The speed of GPUs in the work of a run: `--plan --gpu` predicts only from this table. A rate is what a run
+// reaches, from the least to the most, and its source says where this was observed. A rate of 0 to 0 is
+// unknown; it gives no prediction rather than a wrong one.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@
 namespace tachy {
 
 struct Rate {
-  double least, most;  // per second: TFLOP of products, TB of memory
+  double least, most;  // per second, in TFLOP for products and TB for memory
   const char* source;
   bool known() const { return least > 0; }
 };
@@ -21,24 +21,24 @@ struct Rate {
 struct GpuRates {
   const char* name;   // "a100"
   const char* title;  // "NVIDIA A100, 80 GB"
-  int capability;     // a row with a lower one is for the same GPU under TACHY_CUDA_CAPABILITY
-  bool seen;          // this project has run on it
+  int capability;     // with a lower one than its GPU's, the row is for that GPU under TACHY_CUDA_CAPABILITY
+  bool seen;          // says whether this project has run on it
   int multiprocessors;
   double memory_gib;
   Rate product, product_fp8, product_f32;  // linear layers in 16 bits, in e4m3, in float32
-  Rate attention, attention_int8;          // in 16 bits; attention_int8: attention in 8 bits
+  Rate attention, attention_int8;          // attention in 16 bits and in 8 bits
   Rate convolution, convolution_fp8;
   Rate memory;    // passes that only read and write
-  Rate transfer;  // from page-locked host memory
+  Rate transfer;  // copies from page-locked host memory
 };
 
 std::span<const GpuRates> gpu_rates();
-// Finds a GPU by its name; with TACHY_CUDA_CAPABILITY, the newest row that does not exceed it. Throws
-// invalid_argument, with the names.
+// Finds a GPU by its name; if TACHY_CUDA_CAPABILITY is set, takes the newest row that does not exceed it.
+// Throws invalid_argument with the known names.
 const GpuRates& find_gpu_rates(std::string_view name);
 cuda::GpuInfo facts_of(const GpuRates& rates);
 
-// The rate for this kind of work and this dtype.
+// Returns the rate for this kind of work and this dtype.
 const Rate& rate_of(const GpuRates& rates, WorkKind kind, DType numbers);
 
 }  // namespace tachy

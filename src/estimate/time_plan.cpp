@@ -11,8 +11,8 @@
 namespace tachy {
 namespace {
 
-// Time from one kernel to the next when they are replayed (bench/notes/transformer.md: the shipped model's
-// shape).
+// The time between two kernels when they are replayed (bench/notes/transformer.md, at the shape of the
+// shipped model).
 constexpr double kLaunchSeconds = 5e-6;
 
 double seconds_at(const OpWork& w, double products, double memory) {
@@ -20,7 +20,7 @@ double seconds_at(const OpWork& w, double products, double memory) {
   return std::max(computing, w.bytes / (memory * 1e12)) + kLaunchSeconds;
 }
 
-// Settles how the run would compute there, as TextToVideo does for a GPU that is here.
+// Decides how the run would compute on that GPU, as TextToVideo does for a GPU of this machine.
 Resolved settle(const ModelBundle& model, const VideoRequest& request, const GpuRates& rates) {
   const GpuMode mode = gpu_mode(request.level, request.dtype.value_or(""), rates.capability,
                                 request.residual.value_or(""), request.attention, request.math);
@@ -34,7 +34,7 @@ Resolved settle(const ModelBundle& model, const VideoRequest& request, const Gpu
   return out;
 }
 
-// Blocks that are not on the GPU are transferred in every pass; each pass makes patches once.
+// Adds the transfers of each pass: the blocks that do not stay on the GPU. A pass makes patches exactly once.
 void add_transfers(TimePlan::Stage& stage, const StagePlan& plan) {
   if (plan.host_bytes == 0) return;
   int64_t passes = 0;

@@ -1,8 +1,8 @@
-// Predicts a run on a GPU that is not here: the plan's dry run with that GPU's properties, and a time from
-// its rates. Each call takes the time of its products or that of its bytes, whichever is longer, plus a
-// launch; blocks that come from the host are transferred at the same time. Loading and encoding the file are
-// not included. How much memory kernels need for themselves cannot be known without that GPU, so the plan's
-// memory is that of weights and activations only.
+// Predicts a run on a GPU that this machine does not have. It combines the plan's dry run, made with the
+// other GPU's properties, and a time from that GPU's rates. Each call takes the time of its products or of
+// its bytes, whichever is longer, plus a launch; blocks that come from the host are transferred at the same
+// time. Loading and encoding the file are not included. The memory that kernels need for themselves is
+// unknown without that GPU, so the plan counts only weights and activations.
 #pragma once
 
 #include <filesystem>
@@ -21,13 +21,13 @@ struct Seconds {
   double middle() const { return (least + most) / 2; }
 };
 
-// Throws unsupported if a rate that matters is not known.
+// Throws unsupported if a rate that is needed is unknown.
 Seconds seconds_of(std::span<const OpWork> work, const GpuRates& rates);
 
 struct TimePlan {
-  std::string gpu;    // its title
+  std::string gpu;    // the GPU's title
   bool seen = false;  // GpuRates::seen
-  VideoPlan plan;     // its seconds are the least
+  VideoPlan plan;     // its seconds are the shortest times
   VideoRequest request;
   struct Stage {
     std::string name;
@@ -41,8 +41,8 @@ struct TimePlan {
 struct TimePlanInput {
   std::filesystem::path model;
   PartPaths parts;
-  std::string gpu;        // a name of gpu_rates()
-  uint64_t max_vram = 0;  // 0: all of its memory
+  std::string gpu;        // a name in gpu_rates()
+  uint64_t max_vram = 0;  // 0 means all of its memory
 };
 TimePlan plan_time(const TimePlanInput& in, const VideoRequest& request);
 

@@ -1,4 +1,4 @@
-// Reads integers from a range of bytes, in either byte order; every access is checked. Private to src/media.
+// Reads integers of either byte order from a range of bytes, and checks every access. Private to src/media.
 #pragma once
 
 #include <cstdint>

@@ -15,11 +15,11 @@ constexpr std::string_view kToPicture = "convert it to PNG or JPEG", kToSound = 
                            kExport = "export it as PNG or JPEG", kAgain = "download the file itself",
                            kUnpack = "unpack it";
 
-// Bytes at a place of the file, and their meaning. The first row that matches counts.
+// Bytes at a place in the file, and the kind that they mean. The first row that matches counts.
 struct Mark {
   size_t at;
   std::string_view bytes, kind, way_out;
-  // For which purposes a file of this kind can be read: if one cannot be opened, it is damaged.
+  // The purposes for which such a file can be read. If it cannot be opened for them, it is damaged.
   unsigned read_as = 0;
 };
 constexpr unsigned kPicture = 1u << unsigned(Wanted::picture), kSound = 1u << unsigned(Wanted::sound),
@@ -76,8 +76,8 @@ constexpr Mark kMarks[] = {
     {0, "FLV", "a Flash video", kToVideo},
 };
 
-// Cameras write TIFFs, too: with a tag DNGVersion (0xc612) in the first directory, or with Make (0x010f), as
-// NEF, ARW and PEF have it, together with pictures in further directories (SubIFDs, 0x014a).
+// Cameras also write TIFFs: with the tag DNGVersion (0xc612) in the first directory, or, as in NEF, ARW and
+// PEF, with Make (0x010f) and pictures in further directories (SubIFDs, 0x014a).
 std::string_view tiff_kind(std::span<const uint8_t> head) {
   const bool big = starts_with(head, 0, "MM");
   const Bytes in(head, "TIFF", big);
@@ -126,7 +126,7 @@ std::string file_kind(std::span<const uint8_t> head, Wanted wanted) {
     if (!starts_with(head, mark.at, mark.bytes)) continue;
     if (mark.read_as & 1u << unsigned(wanted)) return std::string(kUnknownKind);
     const bool moves = mark.way_out == kToVideo, sounds = mark.way_out == kToSound;
-    // A film is neither a sound under a wrong name nor a picture to convert.
+    // A film is neither a misnamed sound nor a picture to convert.
     if (wanted == Wanted::picture && moves) return sentence(mark.kind, "save one of its pictures as PNG");
     if (wanted == Wanted::picture && sounds) return std::string(mark.kind);
     if (wanted != Wanted::picture && mark.way_out == kToPicture) return std::string(mark.kind);

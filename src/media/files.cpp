@@ -52,7 +52,7 @@ void PartFile::write(std::span<const uint8_t> bytes) {
 
 void PartFile::seal() {
   if (!file_) return;
-  // Some file systems cannot sync and say so; any other failure means lost data.
+  // Some file systems report that they cannot sync. Any other failure means lost data.
   std::error_code reason = file_.sync();
   if (reason == std::errc::invalid_argument) reason.clear();
   const std::error_code closed = file_.close();
@@ -73,7 +73,7 @@ bool PartFile::publish_new() {
   seal();
   const std::error_code reason = os::rename_new(part_, final_);
   if (reason == std::errc::file_exists) return false;
-  if (reason) {  // some file systems do not support that
+  if (reason) {  // some file systems cannot do this
     std::error_code ec;
     if (fs::exists(fs::symlink_status(final_, ec))) return false;
     publish();

@@ -1,4 +1,4 @@
-// Files that appear whole or not at all, and reading with a limit.
+// Files that appear under their names only when they are complete, and reading with a limit.
 //
 // PartFile writes a file under the name that base/part_name gives it, syncs it and renames it to the final
 // name. Until publish() has run, its destructor removes the file.
@@ -27,9 +27,9 @@ class PartFile {
   const std::filesystem::path& path() const { return part_; }
   const std::filesystem::path& final_path() const { return final_; }
   void write(std::span<const uint8_t> bytes);  // appends to what write() has written before
-  void seal();                                 // sync and close
-  void publish();                              // seal() if needed, then rename
-  // The same, but returns false if the name is taken by now; that file then stays as it is.
+  void seal();                                 // syncs and closes the file
+  void publish();                              // seals the file if needed, and then renames it
+  // Does the same, but returns false if a file has the name by then; that file stays as it is.
   bool publish_new();
 
  private:
@@ -37,24 +37,24 @@ class PartFile {
   os::File file_;
 };
 
-// Makes renames in this folder survive a power cut; does not complain if the file system cannot do so.
+// Makes renames in this folder survive a power cut, if the file system can do so.
 void sync_folder(const std::filesystem::path& folder);
 
-// Throws "path: cannot WHAT: reason" with ErrorCode::io (not_found for a missing file that should be read).
+// Throws "path: cannot WHAT: reason" with ErrorCode::io (not_found for a missing file that is to be read).
 [[noreturn]] void fail_io(const std::filesystem::path& path, const char* what, std::error_code reason);
-// The reason why the last call of C's library failed, also one made through C++'s streams.
+// Returns why the last call of C's library failed, even if it was made through C++'s streams.
 inline std::error_code last_reason() { return {errno, std::generic_category()}; }
 
-// Reads the whole file; throws if it has more than max_bytes.
+// Reads the whole file. Throws if it has more than max_bytes.
 std::vector<uint8_t> read_file_bytes(const std::filesystem::path& path, uint64_t max_bytes);
 
 // Throws not_found or io unless `path` is a regular file.
 void check_readable_file(const std::filesystem::path& path);
 
-// Throws io if a file could not be written there, since hours of work must not end in that. "" is accepted.
-// field: for messages, "`preview`".
+// Throws io if no file can be written there, because hours of work must not end with that. "" is accepted.
+// `field` names the option in messages, such as "`preview`".
 void check_writable(const char* field, const std::filesystem::path& path);
-// Writes the whole file or nothing.
+// Writes the whole file, or none if that fails.
 void write_whole(const std::filesystem::path& path, const std::string& text);
 
 }  // namespace tachy

@@ -1,7 +1,7 @@
-// One picture as the rest of the engine sees it: 8-bit RGB, rows from top to bottom, interleaved.
+// A picture in the form that the engine uses: 8-bit RGB, interleaved, with rows from top to bottom.
 //
-// RgbFrame owns its bytes ([height, width, 3], no padding). RgbView points at bytes of another owner, with a
-// row stride, so that a writer can take a tensor's memory without a copy. Values are full-range sRGB, 0 to
+// RgbFrame owns its bytes ([height, width, 3], no padding). RgbView points to another owner's bytes and has a
+// row stride, so that a writer can read a tensor's memory without a copy. Values are full-range sRGB, 0 to
 // 255.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace tachy {
 
-// A single picture is never larger than this, whatever a file claims.
+// No picture is larger than this, whatever its file claims.
 inline constexpr int kMaxImageSide = 16384;
 inline constexpr int64_t kMaxImagePixels = 100'000'000;
 

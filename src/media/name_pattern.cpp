@@ -19,7 +19,7 @@ std::optional<NamePattern> parse_name_pattern(const fs::path& path) {
   NamePattern out;
   size_t end = at + 1;
   out.digits = 1;
-  // "%d", "%4d" and "%04d" all mean zero-padded here; a width has one digit.
+  // "%d", "%4d" and "%04d" all mean zero-padded numbers here; a width has one digit.
   if (end < name.size() && name[end] == '0') ++end;
   if (end < name.size() && std::isdigit(static_cast<unsigned char>(name[end])))
     out.digits = name[end++] - '0';

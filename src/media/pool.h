@@ -1,5 +1,5 @@
-// Objects that take long to make and serve one thread at a time: one is made when none is free, and kept for
-// the next user. Private to src/media.
+// A pool of objects that take long to make and serve one thread at a time. An object is made if none is free,
+// and kept for the next user. Private to src/media.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ class Pool {
     }
     return make_();
   }
-  // An object that is not given back is simply replaced by a new one.
+  // If an object is not given back, a new one simply replaces it.
   void give(Owner one) {
     std::lock_guard lock(mutex_);
     free_.push_back(std::move(one));

@@ -65,7 +65,7 @@ void AdaptedLinear::add_layout(std::vector<uint64_t>& to) const {
                          reinterpret_cast<uintptr_t>(part.b.data)});
 }
 
-// Uses the way that moves fewer values.
+// Says whether the matrix way moves fewer values.
 bool AdaptedLinear::in_matrix(int64_t rows) const {
   const int64_t in = linear_.in(), out = linear_.out();
   return linear_.weight().has_matrix() && rows * (in + 2 * out) > 2 * out * in;
@@ -73,7 +73,7 @@ bool AdaptedLinear::in_matrix(int64_t rows) const {
 
 bool AdaptedLinear::covers_all() const { return parts_.size() == linear_.parts().size(); }
 
-// s·(x·Aᵀ) in scratch. `codes` are those of x, if A is in codes as well.
+// Computes s·(x·Aᵀ) in scratch. `codes` are those of x if A is in codes, too.
 Tensor AdaptedLinear::low_of(const Tensor& x, const WeightForm::Codes* codes, Stream& stream) const {
   const Tensor low = stream.arena->tensor(x.dtype, {x.dim(0), a_.dim(0)});
   const ArenaScope scope(*stream.arena);
@@ -89,7 +89,7 @@ Tensor AdaptedLinear::low_of(const Tensor& x, const WeightForm::Codes* codes, St
   return low;
 }
 
-// For each part, its rows of the sum are B·(sA) added to the unchanged matrix.
+// Writes the matrix of each part plus its B·(sA) into scratch, and multiplies once.
 void AdaptedLinear::by_matrix(ops::GemmArgs args, Stream& stream) const {
   const WeightForm::Matrix base = linear_.weight().matrix(stream);
   args.weight = base.scratch ? base.values : stream.arena->tensor(base.values.dtype, base.values.shape());
@@ -110,8 +110,8 @@ void AdaptedLinear::by_matrix(ops::GemmArgs args, Stream& stream) const {
   ops::gemm(args, stream);
 }
 
-// If the adapters fill all of y, their sum is written to y before the product. Otherwise it is added
-// afterwards, which is the same if no activation follows.
+// If the adapters cover all of y, their sum is written to y before the product. Otherwise it is added
+// afterwards, which gives the same result if no activation follows.
 void AdaptedLinear::by_codes(const ops::GemmArgs& args, Stream& stream) const {
   const WeightForm& weight = linear_.weight();
   const WeightForm::Codes x = weight.codes_of(args.x, stream);
@@ -151,7 +151,7 @@ void AdaptedLinear::after(const Tensor& x, const Tensor& y, Stream& stream, cons
   } else {
     low = low_of(x, nullptr, stream);
   }
-  if (e.act == ops::Activation::none) {  // the epilogue of a sum is the sum of epilogues
+  if (e.act == ops::Activation::none) {  // the epilogue of the sum is the sum of two epilogues
     linear_(x, y, stream, e);
     Epilogue sum = e;
     sum.residual = y;

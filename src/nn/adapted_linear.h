@@ -1,18 +1,19 @@
-// One product of a model with the low-rank adapters beside it:
+// One product of a model together with its low-rank adapters:
 //   y = epilogue(x·Wᵀ + bias + Σ_i s_i·(x·A_iᵀ)·B_iᵀ)
-// All adapters of one product read x together: their A matrices are stacked. Adapters of the same layer are
-// added in one product, with their B matrices side by side. Layers that are joined have adapters of their
-// own, which are added to their columns. The strengths are a separate vector, so that they can change alone.
+// All adapters of a product read x at once, because their A matrices are stacked. The adapters of one layer
+// are added in one product, with their B matrices side by side. If layers are joined, each has its own
+// adapters, which are added to its columns. The strengths are a separate vector, so that they can change
+// alone.
 //
-// There are three ways to compute this, which cost differently. Let x be [M, in], y [M, out],
-// and R the sum of the ranks:
+// There are three ways to compute this, with different costs. Let x be [M, in], y [M, out], and R the sum of
+// the ranks:
 //
-//   matrix   W + B·(sA) in scratch, then one product with the whole epilogue: 2·out·in values moved, whatever
-//            M is. The sum is rounded, as if the adapters were merged. Used when the form has its matrix on a
+//   matrix   W + B·(sA) in scratch, then one product with its epilogue; 2·out·in values are moved, whatever
+//            M is. The sum is rounded, as if the adapters were merged. Used if the form has its matrix on a
 //            device and there are many rows.
-//   codes    x·Aᵀ from the codes of 8 bits that the product makes of x anyway, with A in 8 bits, too; B·low
-//            goes into y, which the product adds before its activation. Used when the form reads codes.
-//   after    x·Aᵀ, the product, then B·low added to y: M·(in + 2·out) values moved. The linear part of the
+//   codes    x·Aᵀ from the 8-bit codes that the product makes of x anyway, with A in 8 bits, too. B·low goes
+//            into y, to which the product adds before its activation. Used if the form reads codes.
+//   after    x·Aᵀ, the product, then B·low added to y; moves M·(in + 2·out) values. The linear part of the
 //            epilogue takes the sum in two products; an activation is a separate pass after them. Used
 //            everywhere else.
 //
@@ -29,26 +30,25 @@ namespace tachy::nn {
 
 class AdaptedLinear {
  public:
-  // parts[i] holds the adapters of linear.parts()[i]. The store is the linear's: on a GPU or beside it.
-  // `scales` is set later (take_scales), for all layers in one piece.
+  // parts[i] holds the adapters of linear.parts()[i]. The store is the linear's own: on a GPU or beside it.
+  // take_scales sets the scales later, for all layers in one piece.
   using PartAdapters = std::vector<LayerAdapters>;
   AdaptedLinear(const Linear& linear, const PartAdapters& parts, ParamStore& store);
 
   const Linear& linear() const { return linear_; }
-  // Works like Linear's; scratch comes from the stream's arena.
+  // Computes the product like a Linear; scratch comes from the stream's arena.
   void operator()(const Tensor& x, const Tensor& y, Stream& stream, const Epilogue& epilogue) const;
 
-  // For each row of the stacked A: the adapter it belongs to (null for a row of zeros), and the factor by
-  // which its strength must be multiplied. Call it once, after the values have been filled in: codes have
-  // scales, which are part of the factor.
+  // For each row of the stacked A: its adapter (null for a row of zeros), and a factor for the adapter's
+  // strength, which includes the scale of codes. Call this once, after the values have been filled in.
   struct Row {
     const LowRank* adapter;
     float factor;
   };
   std::vector<Row> take_rows();
-  int64_t rank() const { return a_.dim(0); }                    // total rank: rows of the stacked A
+  int64_t rank() const { return a_.dim(0); }                    // total rank: the rows of the stacked A
   void take_scales(const Tensor& scales) { scales_ = scales; }  // [rank()] f32, where the linear computes
-  // Adds everything except the linear that a recorded product depends on.
+  // Adds everything on which a recorded product depends, except for the linear itself.
   void add_layout(std::vector<uint64_t>& to) const;
 
  private:
@@ -66,12 +66,12 @@ class AdaptedLinear {
   void add(const Tensor& low, const Tensor& y, const Epilogue& epilogue, Stream& stream) const;
 
   Linear linear_;
-  bool codes_ = false;  // a_ is in codes
+  bool codes_ = false;  // says whether a_ holds codes
   Tensor a_;            // [R, in]
   Tensor scales_;       // [R] f32
   std::vector<Part> parts_;
-  std::vector<Row> rows_;               // kept until they are taken
-  std::vector<RoundedWeight> rounded_;  // each part's codes, kept as long
+  std::vector<Row> rows_;               // kept until somebody takes them
+  std::vector<RoundedWeight> rounded_;  // the codes of each part, kept as long as the rows
 };
 
 }  // namespace tachy::nn

@@ -55,7 +55,7 @@ AdapterSet::AdapterSet(std::span<const LowRank> adapters, const LinearRegistry& 
       first += linear->rank();
     }
   }
-  for (const AdaptedLinear* linear : made[0]) {  // layers that the host computes are in no recording
+  for (const AdaptedLinear* linear : made[0]) {  // no recorded step contains layers of the host
     layout_.push_back(reinterpret_cast<uintptr_t>(linear->linear().id()));
     linear->add_layout(layout_);
   }

@@ -7,14 +7,14 @@
 namespace tachy::nn {
 namespace {
 
-// Values [begin, begin + count) of a contiguous tensor, as float32.
+// Reads values [begin, begin + count) of a contiguous tensor as float32.
 void widen_some(const Tensor& from, int64_t begin, int64_t count, float* to) {
   ThreadPool alone(1);
   const Tensor some(static_cast<char*>(from.data) + begin * dtype_size(from.dtype), from.dtype, {count});
   convert_weight(some, Tensor(to, DType::f32, {count}), alone);
 }
 
-// Stacks one matrix of each adapter.
+// One matrix of each adapter, stacked.
 class Stacked : public DerivedTensor {
  public:
   Stacked(const LayerAdapters& adapters, Tensor LowRank::*matrix, int64_t rank) : rank_(rank) {
@@ -33,7 +33,7 @@ class Below final : public Stacked {
   void decode(int64_t first, const Tensor& rows) const override {
     const int64_t end = first + rows.dim(0), in = matrices_.front().dim(1);
     std::fill_n(rows.as<float>(), rows.numel(), 0.0f);
-    int64_t begin = 0;  // where this matrix begins
+    int64_t begin = 0;  // the first row of this matrix
     for (const Tensor& a : matrices_) {
       const int64_t from = std::max(first, begin), to = std::min(end, begin + a.dim(0));
       if (from < to)

@@ -1,5 +1,5 @@
-// The layers of a multi-head attention: q, k and v, either three products or joined into one, optional norms
-// of q and k over all channels (before they are split into heads), and the output layer.
+// The layers of a multi-head attention: q, k and v as three products or one joined product, optional norms of
+// q and k over all channels (before they are split into heads), and the output layer.
 #pragma once
 
 #include "nn/linear.h"
@@ -8,8 +8,8 @@
 
 namespace tachy::nn {
 
-// An attention that may be computed a few heads at a time (runtime/pace.h), since heads do not depend on one
-// another. It attends to one range of keys, all of them or listed blocks, without masks and biases.
+// Computes an attention a few heads at a time (runtime/pace.h), which is possible because heads do not depend
+// on one another. It attends to all keys or to listed blocks of keys, without masks or biases.
 void attention_in_pieces(const ops::AttentionArgs& args, Stream& stream);
 
 // Inputs of a self-attention besides x; see ops/attention/attention.h.
@@ -20,14 +20,14 @@ struct AttentionInput {
 };
 
 struct Attention {
-  // Names below the scope, and sizes. Joined: q, k and v are one product.
+  // The layers' names below the scope, and sizes. If `joined`, q, k and v are one product.
   struct Layers {
     const char *q, *k, *v, *out;
     int64_t channels, heads, head_dim;
     bool biases = true, joined = false;
   };
-  // q, k and v [rows, heads·head_dim] in the arena's memory. If they are joined, each one's rows have the
-  // others' between them.
+  // q, k and v [rows, heads·head_dim] in the arena's memory. If they are joined, a row of q is followed by
+  // the same row of k and of v.
   struct Projected {
     Tensor q, k, v;
   };
@@ -35,23 +35,23 @@ struct Attention {
   Linear q, k, v;
   Linear qkv;  // used in place of the three when they are joined
   Linear out;
-  Norm norm_q, norm_k;  // undefined if there are none
+  Norm norm_q, norm_k;  // undefined if the model has none
   int64_t heads = 1, head_dim = 1;
 
   Attention() = default;
   Attention(const Scope& scope, ParamStore& store, const Layers& layers);
 
-  // Views t [rows, heads·head_dim] as [batch, rows / batch, heads, head_dim], and as
-  // [batch, rows / batch, heads·head_dim].
+  // These view t [rows, heads·head_dim] as [batch, rows / batch, heads, head_dim] and as [batch, rows /
+  // batch, heads·head_dim].
   Tensor by_heads(const Tensor& t, int64_t batch) const;
   static Tensor by_batch(const Tensor& t, int64_t batch);
 
-  // The result is not normed. If `codes` of x are given, x itself is not read (Linear::takes_codes).
+  // The results are not normed yet. If `codes` of x are given, x itself is not read (Linear::takes_codes).
   Projected project(const Tensor& x, Stream& stream, const RowCodes& codes = {}) const;
-  // Makes keys (normed) and values of rows that the queries of another input will look at.
+  // Makes normed keys, and values, for the queries of another input.
   void keys(const Tensor& x, const Tensor& to_k, const Tensor& to_v, Stream& stream) const;
 
-  // y = residual + out(the self-attention of x's rows); y may be the residual.
+  // Computes y = residual + out(self-attention of x's rows); y may be the residual.
   void operator()(const Tensor& x, const Tensor& y, const Tensor& residual, const AttentionInput& in,
                   Stream& stream) const;
 };

@@ -12,7 +12,7 @@ struct EncoderLayer {
   Attention attention;
   Mlp mlp;
 
-  // h [batch·length, channels], updated in place; its dtype may be wider than the activations'.
+  // Updates h [batch·length, channels] in place; its dtype may be wider than the activations'.
   void operator()(const Tensor& h, const AttentionInput& in, Stream& stream) const;
 };
 

@@ -13,20 +13,20 @@ struct Linear::Layer {
   std::vector<Part> parts;
   std::unique_ptr<const WeightForm> weight;
   Tensor bias;  // [out] f32 or undefined
-  // The same in the activations' dtype, because a product's epilogue needs its output's dtype.
+  // The bias in the activations' dtype, because a product's epilogue needs its output's dtype.
   Tensor low_bias;
   bool on_gpu = false;
 };
 
 namespace {
 
-// "blocks.3.attn1.to_q." → "blocks.3.attn1.to_q"
+// Turns "blocks.3.attn1.to_q." into "blocks.3.attn1.to_q".
 std::string layer_name(const Scope& scope) {
   const std::string& prefix = scope.prefix();
   return prefix.substr(0, prefix.size() - (prefix.ends_with('.') ? 1 : 0));
 }
 
-// The parts' biases, one after another.
+// Returns the biases of all parts, one after another.
 Tensor place_biases(std::span<const Tensor> biases, DType dtype, ParamStore& store) {
   int64_t count = 0;
   for (const Tensor& bias : biases) count += bias.dim(0);
@@ -39,7 +39,7 @@ Tensor place_biases(std::span<const Tensor> biases, DType dtype, ParamStore& sto
   return out;
 }
 
-// The layer's weight as a matrix, whatever dims it has in the file.
+// Returns the layer's weight as a matrix, whatever dims it has in the file.
 WeightPart read_weight(const Scope& scope, std::initializer_list<int64_t> dims) {
   const std::span<const int64_t> all(dims.begin(), dims.size());
   const auto* entry = scope.entry("weight");

@@ -1,6 +1,5 @@
-// The linear layers of a model, by the names that they have in its checkpoint (blocks.3.attn1.to_q),
-// whether a layer is a product of its own or a part of one. Reports, tests and adapters' files
-// address layers by these names.
+// The linear layers of a model by their names in its checkpoint (blocks.3.attn1.to_q), no matter whether a
+// layer is a product of its own or a part of one. Reports, tests and adapter files use these names.
 #pragma once
 
 #include <deque>
@@ -20,14 +19,14 @@ class LinearRegistry {
     const std::string& name() const { return part().name; }
   };
 
-  // Throws `internal` if a name is there already.
+  // Throws `internal` if the registry already has the name.
   void add(const Linear& linear);
 
   const Entry* find(std::string_view name) const;
-  // Throws `not_found` with the names that come nearest. `model` is its name, such as "transformer".
+  // Throws `not_found` with the nearest names. `model` is the model's name, such as "transformer".
   const Entry& at(std::string_view name, std::string_view model) const;
 
-  // Entries are in the order in which the model was built.
+  // Entries have the order in which the model was built.
   size_t size() const { return entries_.size(); }
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }

@@ -1,6 +1,6 @@
-// A transformer's feed-forward, whose hidden activations are wide (two to six times x):
+// A transformer's feed-forward, whose hidden activations are two to six times as wide as x:
 //   y = [residual +] down(act(up(x)))        or, gated:   y = [residual +] down(act(gate(x)) ⊙ up(x))
-// They are computed for a piece of the rows at a time.
+// The hidden activations are computed for only a part of the rows at a time.
 #pragma once
 
 #include "nn/linear.h"
@@ -14,11 +14,11 @@ struct Mlp {
 
   struct Options {
     Tensor residual = {};  // [M, out], may be y
-    // Codes of x; if they are given, x is not read (Linear::takes_codes). Not for a gated one.
+    // Codes of x; if given, x is not read (Linear::takes_codes). A gated feed-forward does not take them.
     RowCodes codes = {};
-    int64_t free_rows = 0;  // for how many rows the hidden activations fit into memory that is taken anyway
+    int64_t free_rows = 0;  // rows whose hidden activations fit into memory that is taken anyway
   };
-  // x [M, in] → y [M, out], which may be x.
+  // Computes x [M, in] → y [M, out]; y may be x.
   void operator()(const Tensor& x, const Tensor& y, Stream& stream, const Options& options) const;
   void operator()(const Tensor& x, const Tensor& y, Stream& stream) const { (*this)(x, y, stream, {}); }
 };

@@ -11,7 +11,7 @@
 namespace tachy::nn {
 namespace {
 
-// On a device, the tensors of blocks are sent together, about this many bytes at a time.
+// The tensors of blocks are sent to a device together, about this many bytes at a time.
 constexpr size_t kSendBytes = size_t{768} << 20;
 constexpr int64_t kSmallBytes = int64_t{64} << 10;
 
@@ -68,7 +68,7 @@ void ParamStore::fill(const Tensor& to, const WeightPart& source) {
 
 StreamingMemory::MakePiece ParamStore::pieces_of(const Tensor& to, const WeightPart& source) {
   return [this, to, source](void* piece, size_t begin, size_t bytes) {
-    stream_.throw_if_cancelled();  // a slow disk takes a while for a piece, and there may be many
+    stream_.throw_if_cancelled();  // a slow disk may need long for a piece, and there may be many pieces
     const auto size = static_cast<size_t>(dtype_size(to.dtype));
     const auto n = static_cast<int64_t>(bytes / size), first = static_cast<int64_t>(begin / size);
     const Tensor out(piece, to.dtype, {n});
@@ -97,8 +97,8 @@ void ParamStore::fill_together(const std::function<void()>& body) {
   send_deferred();
 }
 
-// Small tensors are sent last: scales are known once the codes of their rows have been made, and would
-// otherwise be computed twice.
+// Small tensors are sent last, because scales are known once the codes of their rows have been made. They
+// would otherwise be computed twice.
 void ParamStore::send_deferred() {
   send_rounded();
   std::ranges::stable_partition(deferred_, [](const Deferred& d) { return d.to.bytes() >= kSmallBytes; });
@@ -124,7 +124,7 @@ Tensor ParamStore::uploaded(const void* host, DType dtype, std::initializer_list
 Tensor ParamStore::packed(std::span<const WeightPart> parts) {
   int64_t rows = 0;
   std::vector<Tensor> tensors;
-  std::vector<std::unique_ptr<uint8_t[]>> decoded;  // needed only until they are packed
+  std::vector<std::unique_ptr<uint8_t[]>> decoded;  // only needed until they are packed
   for (const WeightPart& part : parts) {
     tensors.push_back(part.tensor);
     rows += part.tensor.dim(0);

@@ -1,5 +1,5 @@
-// Rounds a file's rows to codes of 8 bits on the device. The bus carries 2 bytes per value instead of 1, but
-// the host's threads need not compute: they only read the file.
+// Rounds a file's rows to 8-bit codes on the device. The bus then carries 2 bytes per value instead of 1, but
+// the host's threads only read the file and compute nothing.
 #include <algorithm>
 
 #include "base/env.h"
@@ -9,8 +9,8 @@
 namespace tachy::nn {
 namespace {
 
-// Memory for rows that wait to be rounded. It is less if there are fewer rows, or if the device does not have
-// four times as much free.
+// The most memory for rows that wait to be rounded. Less is taken if there are fewer rows, or if less than
+// four times as much is free on the device.
 constexpr size_t kRoundBytes = size_t{256} << 20;
 
 bool asked_for() { return env_string("TACHY_ROUND_WEIGHTS", "host") == "device"; }
@@ -37,7 +37,7 @@ void ParamStore::make_room_for_rounding(size_t free) {
   }
   const size_t room = std::max(row, std::min({kRoundBytes, all, free / 4}));
   if (rounding_.size() >= room) return;
-  rounding_ = Buffer();  // first, so that both need never exist at once
+  rounding_ = Buffer();  // frees the old Buffer before the new one is allocated
   rounding_ = Buffer(room, stream_.memory);
 }
 
@@ -50,8 +50,8 @@ void ParamStore::send_rounded() {
   std::vector<ops::QuantizeArgs> roundings;
   size_t used = 0;
   Stream plain = stream_;
-  plain.hooks = {};  // the work of loading is not counted in a run's plan
-  // Copies wait for what was queued before them, so the Buffer is free when the next rows come.
+  plain.hooks = {};  // a run's plan does not count the work of loading
+  // Copies wait for earlier work in the queue, so the Buffer is free when the next rows come.
   const auto send = [&] {
     stream_.throw_if_cancelled();
     memory.upload_all(uploads, *stream_.pool);

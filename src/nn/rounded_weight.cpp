@@ -8,9 +8,9 @@
 namespace tachy::nn {
 namespace {
 
-constexpr int64_t kScaleRows = 256;  // rows in a piece of scales; to make it may mean to read all of them
+constexpr int64_t kScaleRows = 256;  // rows in a piece of scales, which may have to be read completely
 constexpr int64_t kValues =
-    int64_t{1}  // Values that a thread reads and rounds while they are in its core's cache.
+    int64_t{1}  // The values that a thread reads and rounds at a time, so that they stay in its core's cache.
     << 16;
 
 class Codes final : public DerivedTensor {
@@ -35,10 +35,10 @@ class RoundedScales final : public DerivedTensor {
 
  private:
   RoundedWeight rounded_;
-  int64_t base_;  // the first of its rows
+  int64_t base_;  // index of its first row
 };
 
-// 8-bit values that need only a multiplication, or, in a file without scales, nothing at all.
+// The stored 8-bit values if they need only a multiplication, or no change in a file without scales.
 std::optional<StoredValues> stored_bytes(const WeightPart& from) {
   const Tensor& t = from.tensor;
   if (from.derived) {
@@ -55,8 +55,8 @@ bool quantize_reads(DType dtype) {
 
 }  // namespace
 
-// Everything that one of the loading pool's threads needs: a single-threaded place to run an op, memory for
-// rows as they were read, and memory for them as float32.
+// What one thread of the loading pool needs: a single-threaded place to run an op, memory for rows as they
+// were read, and memory for the rows as float32.
 struct RoundedWeight::Scratch {
   ThreadPool pool{1};
   Arena none{0};
@@ -76,8 +76,8 @@ RoundedWeight::RoundedWeight(const WeightPart& from, DType dtype)
 
 int64_t RoundedWeight::rows_at_a_time() const { return (kValues + width() - 1) / width(); }
 
-// Puts some rows into the scratch, in the form that quantize reads. They are copied from the file rather than
-// read from the mapping, because one page fault per page costs more than rounding does.
+// Copies some rows into the scratch, in the form that quantize reads. They are copied from the file and not
+// read from the mapping, because one page fault per page costs more than the rounding.
 Tensor RoundedWeight::values(int64_t first, int64_t count, Scratch& scratch) const {
   const Tensor wide(scratch.wide.get(), DType::f32, {count, width()});
   const auto read = [&](const Tensor& file) {
@@ -122,7 +122,7 @@ void RoundedWeight::codes(int64_t first, const Tensor& q, const Tensor& scale) c
     (*known_)[static_cast<size_t>(first + i)].store(scale.as<float>()[i], std::memory_order_relaxed);
 }
 
-// Where codes have not been made yet, they are made here for the sake of their scales.
+// If the codes have not been made yet, they are made here to get their scales.
 void RoundedWeight::scales(int64_t first, const Tensor& scale) const {
   const int64_t count = scale.dim(0);
   const auto known = [&](int64_t i) {

@@ -11,7 +11,7 @@
 namespace tachy::nn {
 namespace {
 
-constexpr size_t kTile = size_t{1} << 20;  // bytes that a thread sums at a time; a multiple of 4
+constexpr size_t kTile = size_t{1} << 20;  // bytes that a thread sums at a time; must be a multiple of 4
 
 uint64_t host_checksum(const void* data, size_t bytes, ThreadPool& pool) {
   std::atomic<uint64_t> sum{0};
@@ -22,7 +22,7 @@ uint64_t host_checksum(const void* data, size_t bytes, ThreadPool& pool) {
   return sum;
 }
 
-// The file's tensor that contains p; null if none does.
+// Returns the file's tensor that contains p, or null.
 const TensorSource::Entry* entry_at(const std::vector<const TensorSource::Entry*>& sorted, const void* p) {
   const auto after = std::upper_bound(sorted.begin(), sorted.end(), p,
                                       [](const void* at, const auto* entry) { return at < entry->data; });
@@ -78,7 +78,7 @@ int64_t UploadCheck::verify(const std::string& part, const TensorSource& file, c
   return compared;
 }
 
-// Compares both sides once more, byte by byte, to tell which one cannot be relied on.
+// Compares both sides again, byte by byte, to find out which one is unreliable.
 void UploadCheck::report(const Upload& u, const std::string& what) {
   const auto bytes = static_cast<size_t>(u.to.bytes());
   const Buffer there(bytes);

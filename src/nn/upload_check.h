@@ -1,9 +1,9 @@
 // `verify_upload` checks that weights on a device equal those in their file. An UploadCheck notes every
-// tensor that a ParamStore uploads while the check exists, and compares checksums: one of the bytes on the
-// device, computed there, and one of the file's values, converted again on the host. Blocks that pass through
-// slots are compared in the host's copy; runtime/block_stream.h compares each with that copy whenever it
-// arrives. Weights that are sent for a product (nn/weight_visiting.cpp) are compared each time, while they
-// are on the device.
+// tensor that a ParamStore uploads while the check exists. It then compares two checksums: one is computed on
+// the device, the other on the host from the file's values, converted again. For blocks that pass through
+// slots the host's copy is checked, and runtime/block_stream.h compares each block with it on arrival.
+// Weights that are sent for a single product (nn/weight_visiting.cpp) are compared each time while they are
+// on the device.
 #pragma once
 
 #include <map>
@@ -24,10 +24,10 @@ class UploadCheck {
   UploadCheck(const UploadCheck&) = delete;
   UploadCheck& operator=(const UploadCheck&) = delete;
 
-  void begin(std::string part);  // later uploads belong to `part`; earlier ones with that name are forgotten
+  void begin(std::string part);  // later uploads belong to `part`; earlier ones with this name are forgotten
 
-  // Throws `device`, naming the tensor and how it differs. Returns how many tensors were compared;
-  // those that do not lie in `file` as they are (made while loading) are left out. `when` is, for
+  // Throws `device`, naming the tensor and how it differs. Returns the number of tensors that were compared;
+  // it skips tensors that loading has computed and `file` does not contain as they are. `when` is, for
   // example, "after loading".
   int64_t verify(const std::string& part, const TensorSource& file, const std::string& when);
 

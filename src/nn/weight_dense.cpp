@@ -1,4 +1,4 @@
-// A copy in the activations' dtype, where the stream computes. Parts are stacked in one matrix.
+// A copy in the activations' dtype, where the stream computes. Its parts are stacked into one matrix.
 #include "nn/weight_form.h"
 
 namespace tachy::nn {

@@ -1,6 +1,6 @@
 // A weight that is kept as the source of its values. A product makes the values slab by slab, in the dtype in
-// which they would be kept (float32, or a file's own 16 bits if an adapter is merged into those). The bits of
-// y equal those of a product with a file that holds these values.
+// which they would be stored (float32, or the file's own 16 bits if an adapter is merged into it). y has the
+// same bits as with a file that holds these values.
 #include <algorithm>
 
 #include "nn/weight_form.h"
@@ -8,7 +8,7 @@
 namespace tachy::nn {
 namespace {
 
-constexpr int64_t kSlabValues = int64_t{4} << 20;  // size of the scratch: at least a row
+constexpr int64_t kSlabValues = int64_t{4} << 20;  // size of the scratch, unless a row is longer
 
 class DerivedWeight final : public WeightForm {
  public:

@@ -16,7 +16,7 @@ ops::GemmArgs WeightForm::columns_of(const ops::GemmArgs& args, int64_t first, i
   return own;
 }
 
-// These throw in a form that does not have them.
+// By default these throw, for forms that do not support them.
 WeightForm::Matrix WeightForm::matrix(Stream&) const {
   throw Error(ErrorCode::internal, fmt::format("a weight in the form {} has no matrix", name()));
 }

@@ -1,4 +1,4 @@
-// A weight that stays in the file: a product widens slabs of it into scratch as it needs them.
+// A weight that stays in the file. A product widens slabs of it into scratch as it needs them.
 #include "nn/weight_form.h"
 
 namespace tachy::nn {

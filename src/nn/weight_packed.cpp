@@ -1,5 +1,5 @@
-// A copy in the order in which the CPU's products read it (cpu/panels.h), made once. Several parts are packed
-// as one matrix: one product then reads x once for all of them.
+// A copy, made once, in the order in which the CPU's products read it (cpu/panels.h). Several parts are
+// packed as one matrix, so that one product reads x once for all of them.
 #include <vector>
 
 #include "nn/weight_form.h"
@@ -37,8 +37,8 @@ class PackedWeight final : public WeightForm {
 
  private:
   Tensor packed_;
-  // For several parts, or a derived one, weight_ has only their shape and dtype. The definition, which does
-  // not read packed weights, then reads them from the file.
+  // If the weight has several parts or is derived, this has only their shape and dtype. The reference
+  // definition does not read packed weights, so it then reads them from the file.
   Tensor weight_;
   WeightPtr unpacked_;
 };

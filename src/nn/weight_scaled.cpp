@@ -1,6 +1,7 @@
-// A weight in 8 bits with a scale per row; each product rounds its x in the same way, with a scale per row.
-// Codes and scales are made on the host (nn/rounded_weight.h) or, if requested, on the device
-// (ParamStore::fill_rounded). On a CPU int8 codes are kept only in the order in which its products read them.
+// A weight in 8 bits with a scale per row; each product rounds the rows of its x in the same way. Codes and
+// scales are made on the host (nn/rounded_weight.h) or, if requested, on the device
+// (ParamStore::fill_rounded). On a CPU, int8 codes are kept only in the order in which its products read
+// them.
 #include <algorithm>
 #include <memory>
 
@@ -53,7 +54,7 @@ class ScaledWeight final : public WeightForm {
     product_of(codes, args, stream);
   }
 
-  // Not for int8 on a CPU, where the codes are packed: there the adapters' input is not rounded.
+  // Returns nothing for int8 on a CPU: the codes are packed there, so the adapters' input is not rounded.
   std::optional<DType> code_dtype() const override {
     return on_gpu_ || dtype_ == DType::f8_e4m3 ? std::optional(dtype_) : std::nullopt;
   }
@@ -79,9 +80,9 @@ class ScaledWeight final : public WeightForm {
   }
 
  private:
-  // Holds all rows as codes until they are packed.
+  // Makes the codes of all rows, and packs them.
   void pack(std::span<const WeightPart> parts, Stream& stream) {
-    constexpr int64_t kRows = 32;  // rows of float32 that a thread has at a time
+    constexpr int64_t kRows = 32;  // rows that a thread has as float32 at a time
     const auto codes = std::make_unique_for_overwrite<int8_t[]>(static_cast<size_t>(codes_.numel()));
     const Tensor all(codes.get(), dtype_, codes_.shape());
     int64_t first = 0;
@@ -102,7 +103,7 @@ class ScaledWeight final : public WeightForm {
   DType dtype_;
   bool on_gpu_;
   Tensor codes_, scales_;  // [out, in], [out, 1]
-  Tensor packed_;          // if it is defined, codes_ has only a shape
+  Tensor packed_;          // if defined, codes_ has only a shape
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Several stacked weights, each in a form of its own; each makes its own columns of y.
+// Several stacked weights, each in its own form, each of which makes its own columns of y.
 #include <vector>
 
 #include "nn/weight_form.h"

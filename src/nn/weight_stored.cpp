@@ -1,6 +1,6 @@
-// A weight as its file has it, where the stream computes: blocks of GGUF, or 8-bit values with or without
-// scales. Before each product the whole matrix is made in scratch, in the activations' dtype: a pass over
-// memory that is short compared with the product of many rows. The bits of y are those of a dense weight.
+// A weight as it is in its file (blocks of GGUF, or 8-bit values with or without scales), where the stream
+// computes. Each product first makes the whole matrix in scratch, in the activations' dtype. With many rows
+// this pass over memory is short compared with the product. y has the same bits as with a dense weight.
 #include <array>
 #include <memory>
 #include <vector>
@@ -12,7 +12,7 @@
 namespace tachy::nn {
 namespace {
 
-// StoredScales on their way to where the stream computes.
+// The scales of a stored weight on their way to the place where the stream computes.
 class StoredScales final : public DerivedTensor {
  public:
   explicit StoredScales(std::vector<float> values) : values_(std::move(values)) {}

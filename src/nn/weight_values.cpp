@@ -9,10 +9,10 @@
 namespace tachy::nn {
 namespace {
 
-// A file's tensor is converted in pieces of this many values.
+// The number of values of a file's tensor that are converted at a time.
 constexpr int64_t kPieceValues = int64_t{4} << 20;
 
-// Values of a derived tensor that a thread makes at a time.
+// The number of values of a derived tensor that a thread makes at a time.
 constexpr int64_t kDecodeValues = int64_t{1} << 18;
 
 template <class T, T (*Round)(float)>
@@ -43,7 +43,7 @@ void convert_weight(const Tensor& source, const Tensor& to, ThreadPool& pool) {
   const int64_t count = to.numel(), piece = std::min(count, kPieceValues);
   if (to.dtype == DType::f32) return ops::widen(source.view({-1}), to.view({-1}), host);
   const auto wide = std::make_unique_for_overwrite<float[]>(
-      source.dtype != DType::f32 ? static_cast<size_t>(piece) : 0);  // on their way to a narrower type
+      source.dtype != DType::f32 ? static_cast<size_t>(piece) : 0);  // values before they are narrowed
   for (int64_t begin = 0; begin < count; begin += piece) {
     const int64_t n = std::min(piece, count - begin);
     Tensor values = source.flat(begin, n);

@@ -1,6 +1,6 @@
-// A weight that stays in its file, in the host's memory, and is sent to the device for each product. It is
-// for layers that are used only a few times in a run, whose matrices would otherwise occupy the device
-// unread. The bits are a dense weight's.
+// A weight that stays in its file, in the host's memory, and is sent to the device for each product. It suits
+// layers that are used only a few times in a run, whose matrices would otherwise lie on the device unused.
+// The bits are those of a dense weight.
 #include <algorithm>
 #include <vector>
 
@@ -10,7 +10,7 @@
 namespace tachy::nn {
 namespace {
 
-// Smaller ones save less than the copies cost.
+// Smaller weights save less than their copies cost.
 constexpr int64_t kFewestBytes = int64_t{8} << 20;
 
 class VisitingWeight final : public WeightForm {
@@ -29,7 +29,7 @@ class VisitingWeight final : public WeightForm {
   }
 
   bool has_matrix() const override { return true; }
-  // The copies begin when the queued work is done, because it may still read the scratch.
+  // The copies begin when the queued work is done, because that work may still read the scratch.
   Matrix matrix(Stream& stream) const override {
     const Tensor all = stream.arena->tensor(stream.precision.activation, {rows_, in()});
     if (stream.measuring()) return {.values = all, .scratch = true};

@@ -7,7 +7,7 @@
 namespace tachy::runtime {
 namespace {
 
-// Tells which part of a sequence this rank and the others have.
+// Tells which parts of a sequence this rank and the others have.
 class Division {
  public:
   Division(Comm& comm, int64_t tokens, int64_t heads) : comm_(comm), tokens_(tokens), heads_(heads) {}

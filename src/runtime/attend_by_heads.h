@@ -1,11 +1,11 @@
-// Attention over a sequence whose tokens are divided among ranks: each rank gets all tokens of some heads,
-// attends, and gets the result of its own tokens back (Ulysses, arXiv 2309.14509). Heads do not depend on one
-// another, so the result is the same.
+// Attention over a sequence whose tokens are divided among ranks. Each rank gets all tokens of some heads,
+// attends, and gets back the result of its own tokens (Ulysses, arXiv 2309.14509). Since heads do not depend
+// on one another, the result stays the same.
 //
 //   q, k, v [B, T/P, H, D]  →  [B, T, H/P, D]  →  attend  →  [B, T, H/P, D]  →  out [B, T/P, H, D]
 //
-// Tokens and heads are divided as share_of says; ranks beyond the heads attend to nothing and only pass their
-// tokens on. With one rank it only calls attend() with the tensors that it was given.
+// share_of divides tokens and heads. If there are more ranks than heads, the others attend to nothing and
+// only exchange their tokens. With a single rank, attend() is called with the given tensors.
 #pragma once
 
 #include <functional>
@@ -15,10 +15,11 @@
 namespace tachy::runtime {
 
 struct HeadTensors {
-  Tensor q, k, v, out;  // [B, tokens, heads, D], inner dim contiguous
+  Tensor q, k, v, out;  // [B, tokens, heads, D], contiguous along D
 };
 
-// comm: null if there is one rank. tokens: T, the tokens of all ranks. attend writes all of its `out`.
+// `comm` is null if there is one rank. `tokens` is T, the number of tokens of all ranks. `attend` must write
+// its whole `out`.
 void attend_by_heads(Comm* comm, int64_t tokens, const HeadTensors& mine, Stream& stream,
                      const std::function<void(const HeadTensors&)>& attend);
 

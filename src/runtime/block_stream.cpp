@@ -10,7 +10,7 @@ constexpr size_t kPage = 4096;
 }  // namespace
 
 int64_t BlockStream::rank_of(int64_t i, int64_t blocks, int64_t streamed) {
-  const int64_t k = (i * streamed + blocks - 1) / blocks;  // the first streamed one whose block is i or later
+  const int64_t k = (i * streamed + blocks - 1) / blocks;  // the first streamed block from i on
   return k < streamed && k * blocks / streamed == i ? k : -1;
 }
 
@@ -30,7 +30,7 @@ BlockStream::~BlockStream() {
     finish();  // waits for copies that read the images
     memory_.synchronize();
   } catch (const Error&) {
-    // The device failed, and its next user will get the error.
+    // The device has failed, and its next user will get the error.
   }
   for (int64_t k = 0; k < streamed_; ++k)
     if (pinned_[static_cast<size_t>(k)]) copies_.unpin(image_of_rank(k));
@@ -40,7 +40,7 @@ char* BlockStream::slot(int64_t block) const {
   return static_cast<char*>(slots_.select(0, rank(block) % 2).data);
 }
 
-// Pages are locked as a whole, and a page that is already locked is refused, so no two images share one.
+// Pages are locked as a whole, and locking a page twice fails, so no two images share a page.
 char* BlockStream::image_of_rank(int64_t rank) const {
   const auto start = (reinterpret_cast<uintptr_t>(images_.data()) + kPage - 1) / kPage * kPage;
   return reinterpret_cast<char*>(start) + rank * stride_;
@@ -48,8 +48,8 @@ char* BlockStream::image_of_rank(int64_t rank) const {
 
 char* BlockStream::image(int64_t block) const { return image_of_rank(rank(block)); }
 
-// Images are locked one after the other, because locking all of them takes seconds, during which nothing
-// could stop the run.
+// Images are locked one by one, because locking all of them at once takes seconds, during which the run could
+// not be stopped.
 void BlockStream::loaded(int64_t block) {
   const int64_t k = rank(block);
   copies_.pin(image_of_rank(k), static_cast<size_t>(stride_));
@@ -67,7 +67,7 @@ void BlockStream::enter(int64_t block) {
   const int64_t k = rank(block);
   if (k < 0) return;
   const auto s = static_cast<size_t>(k % 2);
-  if (holds_[s] != k) send(k);  // this is the first pass, or the one before was given up
+  if (holds_[s] != k) send(k);  // this is the first pass, or the previous one was not finished
   if (waited_[s]) return;
   copies_.wait_beside(static_cast<int>(s));
   waited_[s] = true;
@@ -91,7 +91,7 @@ void BlockStream::leave(int64_t block) {
   const int64_t k = rank(block);
   if (k < 0) return;
   const int64_t next = k + 2 < streamed_ ? k + 2 : k % 2;
-  if (next != k) send(next);  // if three are streamed, the second keeps its slot
+  if (next != k) send(next);  // with three streamed blocks, the second keeps its slot
 }
 
 void BlockStream::finish() {

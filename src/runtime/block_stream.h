@@ -1,11 +1,11 @@
-// A sequence of equal blocks of weights of which only some stay on the device. The others lie page-locked on
-// the host and pass through two slots of device memory, each copied while the blocks before it compute.
+// A sequence of equal blocks of weights, only some of which stay on the device. The others lie page-locked on
+// the host and pass through two slots of device memory. Each is copied while the blocks before it compute.
 //
-// Of N blocks n are streamed, the k-th being block ⌊k·N/n⌋, so that N/n blocks' compute hides each copy; it
-// uses slot k mod 2. leave() begins the copy of the slot's next block (block k + 2; after the last ones the
-// first two again, so that every pass ends as the next one has to begin). A pass may be captured in a graph:
-// when it begins and when it ends, no copy is under way. If the overlap is perfect, a pass takes the longer
-// of compute and copies. n = 3 saves one block, n = N leaves two slots.
+// If n of N blocks are streamed, the k-th of them is block ⌊k·N/n⌋, so that the work of N/n blocks hides each
+// copy. It uses slot k mod 2. leave() begins the copy of the slot's next block, k + 2. After the last blocks
+// it copies the first two again, so that a pass ends in the state in which the next one begins. A pass may be
+// captured in a graph, because no copy is under way when it begins or ends. With perfect overlap, a pass
+// takes the longer of compute and copies. n = 3 saves the memory of one block; n = N leaves only two slots.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,17 @@ class BlockStream {
   BlockStream(const BlockStream&) = delete;
   BlockStream& operator=(const BlockStream&) = delete;
 
-  // Index of block i among the streamed ones; -1: it stays on the device.
+  // Returns the index of block i among the streamed ones, or -1 if it stays on the device.
   static int64_t rank_of(int64_t i, int64_t blocks, int64_t streamed);
   static constexpr int64_t kFewest = 3;  // fewer would save nothing
 
   int64_t rank(int64_t block) const { return ranks_[static_cast<size_t>(block)]; }
-  char* slot(int64_t block) const;   // where it will lie
-  char* image(int64_t block) const;  // where its bytes have to be put, on the host
-  void loaded(int64_t block);        // call it when its bytes have been put there; it page-locks them
+  char* slot(int64_t block) const;   // the block's place on the device
+  char* image(int64_t block) const;  // where the caller puts its bytes on the host
+  void loaded(int64_t block);        // call this when its bytes are complete; it page-locks them
 
-  // Call these for the blocks of a pass in order. Work queued between enter and leave may use the block.
+  // Call these in order for the blocks of a pass. Work that is queued between enter and leave may use the
+  // block.
   void enter(int64_t block);
   void leave(int64_t block);
   void finish();  // after the last block
@@ -49,11 +50,11 @@ class BlockStream {
   int64_t streamed_;
   Tensor slots_;
   std::vector<int64_t> ranks_;
-  int64_t stride_;  // distance between images: block_bytes in whole pages
-  Buffer images_;   // [streamed, stride], with room to begin at a page
-  // By rank: set when page-locked; holds its checksum if that is needed.
+  int64_t stride_;  // distance between images: block_bytes rounded up to whole pages
+  Buffer images_;   // [streamed, stride], plus room to begin at a page
+  // By rank: set once the image is page-locked, and then its checksum if that is needed.
   std::vector<std::optional<uint64_t>> pinned_;
-  int64_t holds_[2] = {-1, -1};  // rank of the block that a slot holds or is being sent
+  int64_t holds_[2] = {-1, -1};  // rank of the block in each slot or on its way there
   bool waited_[2] = {true, true};
 };
 

@@ -33,7 +33,7 @@ void KvRing::put(int64_t layer, int64_t first, const Tensor& from_k, const Tenso
     const Tensor place = to.slice(0, slot, slot + n).view({n * tokens, to.dim(2)});
     ops::copy({.x = from.slice(0, begin * tokens, (begin + n) * tokens), .y = place}, stream);
   };
-  for (int64_t i = 0; i < count;) {  // as many frames at a time as have slots side by side
+  for (int64_t i = 0; i < count;) {  // copies as many frames at a time as have adjacent slots
     const int64_t slot = slots.slot(first + i);
     int64_t n = 1;
     while (i + n < count && slots.slot(first + i + n) == slot + n) ++n;

@@ -1,6 +1,6 @@
-// Keys and values of the last frames of a video that is made block by block, for every layer, at addresses
-// that never change. Each frame has a slot. A new frame takes the slot of the oldest one, but never that of a
-// sink, one of the first frames, which are kept. The order of keys does not matter to attention, and the
+// The keys and values of the last frames of a video that is made block by block, for every layer, at fixed
+// addresses. Each frame has a slot. A new frame takes the slot of the oldest one that is not a sink. The
+// sinks are the video's first frames, which are kept. Attention does not depend on the order of keys, and the
 // slots in use are always the first ones, so nothing has to be moved or joined.
 //
 //   slot(f) = f where f < sinks, otherwise sinks + (f - sinks) mod (frames - sinks);   in use: [0, min(frames, end))
@@ -15,19 +15,20 @@ namespace tachy::runtime {
 struct RingSlots {
   int64_t frames = 0, sinks = 0;
 
-  // Throws if a block of that many frames would overwrite itself or a sink.
+  // Throws if a block of this many frames would overwrite itself or a sink.
   void expect_block(int64_t block) const;
   int64_t slot(int64_t frame) const {
     return frame < sinks ? frame : sinks + (frame - sinks) % (frames - sinks);
   }
-  // How many slots are in use once there have been frames [0, end).
+  // Returns the number of slots in use after frames [0, end).
   int64_t in_use(int64_t end) const { return end < frames ? end : frames; }
 };
 
 struct KvRing {
   RingSlots slots;
   Tensor k, v;  // [layers, frames, tokens, channels] of the activations' dtype
-  // [layers, sinks, tokens, channels]: keys of the sinks as they were put; undefined if they do not move.
+  // [layers, sinks, tokens, channels]: the sinks' keys before they were turned; undefined if sinks do not
+  // move.
   Tensor sinks_k;
 
   // Makes a ring whose tensors the caller allocates: allocate(dims).
@@ -41,23 +42,22 @@ struct KvRing {
     return ring;
   }
 
-  // A place where the keys of `count` frames from `first` on can be computed directly, without put(): the
-  // rows [count·tokens, channels] of their slots. Returns nothing if the slots are not side by side, or if
-  // there are sinks among the frames, whose keys are kept twice.
+  // Returns the slots of `count` frames from `first` on, as rows [count·tokens, channels], so that keys can
+  // be computed directly in them without put(). Returns nothing if the slots are not adjacent, or if some of
+  // the frames are sinks, whose keys are kept twice.
   std::optional<Tensor> place(int64_t layer, int64_t first, int64_t count) const;
-  // Copies frames from `first` on into their slots: from [frames·tokens, channels], whose rows may be
-  // strided. from_k is undefined if the keys were computed in their place.
+  // Copies frames from `first` on into their slots, from [frames·tokens, channels], whose rows may be
+  // strided. Leave from_k undefined if the keys were computed in place.
   void put(int64_t layer, int64_t first, const Tensor& from_k, const Tensor& from_v, Stream& stream) const;
 
-  // The keys and values in use when frame `end` is the next: [frames in use, tokens, channels].
+  // The keys and values in use before frame `end`: [frames in use, tokens, channels].
   Tensor keys(int64_t layer, int64_t end) const { return k.select(0, layer).slice(0, 0, slots.in_use(end)); }
   Tensor values(int64_t layer, int64_t end) const {
     return v.select(0, layer).slice(0, 0, slots.in_use(end));
   }
 
-  // Turns the keys of the sinks in all layers from the positions with which they were put: cos
-  // and sin [sinks·tokens, channels / heads / 2]. It starts from the original keys each time, so
-  // that errors do not add up.
+  // Turns the sinks' keys in all layers, starting from the original keys each time so that errors do not add
+  // up. cos and sin are [sinks·tokens, channels / heads / 2].
   void turn_sinks(const Tensor& cos, const Tensor& sin, int64_t heads, Stream& stream) const;
 };
 

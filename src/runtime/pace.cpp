@@ -11,7 +11,7 @@ namespace tachy::runtime {
 namespace {
 
 constexpr double kPieceSeconds = 0.12;
-constexpr double kClock = 1.7e9, kShare = 0.6;  // share of the tensor cores' rate that attention reaches
+constexpr double kClock = 1.7e9, kShare = 0.6;  // the share of the tensor cores' rate that attention reaches
 
 // A rough estimate of attention's multiply-adds (times two) per second.
 double attention_rate(const cuda::GpuInfo& gpu, DType dtype) {

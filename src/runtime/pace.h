@@ -1,26 +1,26 @@
-// Makes a run stop soon after it was told to, however large its step, by checks between pieces of a stage's
-// work. Work that is queued on a GPU cannot be taken back, so the host must not be far ahead of it, and no
-// single kernel may be long. TACHY_PACE=off queues everything at once and whole, and captures steps however
-// long they are; with it one can measure what the checks cost.
+// Lets a run stop soon after it is told to, even in a long step, by checks between pieces of work. Work that
+// is queued on a GPU cannot be taken back, so the host must not be far ahead of it, and no kernel may be
+// long. TACHY_PACE=off queues all work at once and undivided, and captures steps however long they are; this
+// shows what the checks cost.
 #pragma once
 
 #include "tensor/stream.h"
 
 namespace tachy::runtime {
 
-bool paced();  // TACHY_PACE does not say off
+bool paced();  // false if TACHY_PACE is off
 
-// Throws `cancelled` if the run was told to stop. On a GPU it first waits if the host is
-// more than about 0.1 s ahead.
+// Throws `cancelled` if the run was told to stop. If the host is more than about 0.1 s ahead of a GPU, it
+// waits first.
 void checkpoint(const Stream& stream);
 
-// How many heads of an attention to queue at a time, given the multiply-adds (times two) of all of them. On a
-// GPU it is as many as are computed in about 0.12 s, as far as that can be known beforehand; elsewhere it is
-// all. It depends only on the arguments and the kind of GPU.
+// Returns how many heads of an attention to queue at a time; `flops` is the multiply-adds (times two) of all
+// heads. On a GPU these take about 0.12 s by an estimate, elsewhere it is all heads. The result depends only
+// on the arguments and the kind of GPU.
 int64_t heads_at_a_time(const Stream& stream, int64_t heads, double flops);
 
-// How many of a feed-forward's rows are computed at a time: in about equal pieces of at most the size that
-// keeps its wide activations small compared with the rest (32768 rows on a GPU, 8192 elsewhere), or of
+// Returns how many rows of a feed-forward to compute at a time, in pieces of about equal size. The limit is
+// what keeps its wide activations small compared with the rest (32768 rows on a GPU, 8192 elsewhere), or
 // `free_rows`, whose memory costs nothing.
 int64_t rows_at_a_time(const Stream& stream, int64_t rows, int64_t free_rows);
 

@@ -10,7 +10,7 @@ namespace {
 
 cuda::GraphMaker* maker_of(const Stream& stream) { return dynamic_cast<cuda::GraphMaker*>(stream.memory); }
 
-// Measures the time on the device. For a maker without a clock all steps count as short.
+// Returns the time on the device. If it has no clock, every step counts as short.
 double timed(const Stream& stream, const std::function<void()>& body) {
   if (stream.gpu) return cuda::device_us(*stream.gpu, body);
   body();
@@ -22,7 +22,7 @@ std::unique_ptr<cuda::Graph> captured(Stream& stream, const std::function<void()
   const auto* device = StreamingMemory::of(stream.memory);
   const size_t before = device->free_bytes();
   auto graph = cuda::capture(*stream.gpu, body);
-  const size_t after = device->free_bytes();  // an estimate: others may ask the driver for memory meanwhile
+  const size_t after = device->free_bytes();  // an estimate, since others may take memory meanwhile
   log_topic("graph", "{} nodes, {} of the GPU's memory", graph->nodes(),
             human_bytes(before > after ? before - after : 0));
   return graph;

@@ -1,15 +1,15 @@
-// A step as a CUDA graph: the first call of a shape runs directly (libraries choose their kernels
-// then), the second is captured, and each later one is a single launch. The tensors that a step reads
-// and writes must lie at the same addresses every time; values that change from step to step are copied
-// into fixed tensors before.
+// Replays a step as a CUDA graph. The first call with a shape runs directly (libraries choose their kernels
+// then), the second is captured, and each later one is a single launch. The tensors that a step reads and
+// writes must have the same addresses every time; values that change from step to step are copied into fixed
+// tensors first.
 //
-// The graph may outlive the job in which it was captured: a later job whose step has the same
-// signature (addresses, shapes, precision, weights, adapters) launches it from its first step on.
-// Another signature begins anew.
+// The graph may outlive the job in which it was captured: a later job whose steps have the same signature
+// (addresses, shapes, precision, weights, adapters) launches it from its first step on. With any other
+// signature, this starts again from the beginning.
 //
-// A graph cannot be stopped, and if kernels are long it saves nothing: a step that takes longer than
+// A graph cannot be stopped, and saves nothing if kernels are long. So a step that takes longer than
 // kLongestUs is not captured, but queued piece by piece (runtime/pace.h). The first call includes the loading
-// of kernels; if it was long because of that, the second one is measured as well.
+// of kernels; if it is too long, the second call is measured, too.
 //
 // Without a GPU, or on a queue that cannot be captured, every call runs directly.
 #pragma once
@@ -31,7 +31,7 @@ class StepSignature {
     return *this;
   }
   StepSignature& add(const Tensor& t);
-  StepSignature& add(const Stream& stream);  // where its scratch begins, its precision and adapters
+  StepSignature& add(const Stream& stream);  // the start of its scratch, its precision and its adapters
   bool operator==(const StepSignature&) const = default;
 
  private:
@@ -42,21 +42,21 @@ class StepGraph {
  public:
   static constexpr double kLongestUs = 200e3;
 
-  // `body` queues the step's work on the stream and does nothing else. It may be called again as long as the
-  // graph lives, so it owns whatever it needs.
+  // `body` must only queue the step's work on the stream. It may be called again as long as the graph exists,
+  // so it owns whatever it needs.
   void run(Stream& stream, const StepSignature& signature, const std::function<void()>& body);
   void forget();
 
-  int captures() const { return captures_; }  // so far
-  // Number of the graph's nodes; 0 before the capture.
+  int captures() const { return captures_; }  // how many so far
+  // Returns the number of the graph's nodes, or 0 before the capture.
   int64_t nodes() const { return graph_ ? static_cast<int64_t>(graph_->nodes()) : 0; }
   std::vector<std::string> names() const { return graph_ ? graph_->names() : std::vector<std::string>(); }
 
-  // Whether steps on this stream can be recorded.
+  // Says whether steps on this stream can be recorded.
   static bool possible(const Stream& stream);
 
  private:
-  double last_us_ = -1;  // duration on the device of the last call that ran directly; negative: none did
+  double last_us_ = -1;  // time on the device of the last call that ran directly; negative if none did
   StepSignature signature_;
   std::unique_ptr<cuda::Graph> graph_;
   int captures_ = 0;

@@ -5,7 +5,7 @@
 namespace tachy::runtime {
 namespace {
 
-// Fills `to` from the tensor that another rank shows, which has as many bytes.
+// Copies into `to` the tensor that another rank shows, which has the same number of bytes.
 void take(const Tensor& from, const Tensor& to) {
   const int64_t given = from.defined() ? from.bytes() : 0, wanted = to.defined() ? to.bytes() : 0;
   check(given == wanted, ErrorCode::internal, "ranks: {} bytes were sent where {} are expected", given,
@@ -41,7 +41,7 @@ void ThreadComm::exchange(std::span<const Tensor> from, std::span<const Tensor> 
   place_.meet();
   for (int p = 0; p < size(); ++p)
     take(place_.shown(p)[static_cast<size_t>(rank_)], to[static_cast<size_t>(p)]);
-  place_.meet();  // from here on this rank may change the tensors that it showed
+  place_.meet();  // after this, the rank may change the tensors that it showed
 }
 
 void ThreadComm::collect(const Tensor& part, std::span<const Tensor> to, Stream&) {

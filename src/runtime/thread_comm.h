@@ -1,6 +1,5 @@
-// Ranks that are threads of this process, whose tensors lie on the host. Copies stand in for the exchange
-// between several devices. A team may have several groups of ranks; the ranks of each group exchange only
-// with one another.
+// Ranks that are threads of this process, with their tensors on the host, so exchanges are plain copies. A
+// team may have several groups of ranks; ranks exchange only within their group.
 #pragma once
 
 #include <condition_variable>
@@ -11,9 +10,8 @@
 
 namespace tachy::runtime {
 
-// Where the ranks of one group wait for each other. Once a rank gives up (after an error, or when it is
-// stopped), an exception of type Abandoned tells all others that wait or come later, so that nobody waits for
-// a rank that will not come.
+// Where the ranks of one group wait for each other. If a rank gives up, because of an error or because it was
+// stopped, all ranks that wait or come later get an exception of type Abandoned, so that none waits for ever.
 class MeetingPlace {
  public:
   struct Abandoned {};
@@ -21,7 +19,7 @@ class MeetingPlace {
   explicit MeetingPlace(int size) : shown_(static_cast<size_t>(size)) {}
   int size() const { return static_cast<int>(shown_.size()); }
 
-  // Rank `rank` shows these tensors to the others until all have met once more.
+  // Shows the tensors of rank `rank` to the others until all have met once more.
   using Shown = std::span<const Tensor>;
   void show(int rank, Shown tensors);
   const Shown& shown(int rank) const { return shown_[static_cast<size_t>(rank)]; }

@@ -18,8 +18,8 @@ double UsualWait::least() const {
   return *std::min_element(took_.begin(), took_.begin() + std::min<uint64_t>(waits_, kKept));
 }
 
-// If a wait had ended before the first check, nobody knows how much earlier. So the next check comes sooner,
-// and if that goes on, sooner and sooner: by 1/256, 1/64, 1/16, 1/4, 1/2 of the time.
+// If the work had arrived before the first check, it is unknown how much earlier. So the next first check
+// comes sooner, and if this repeats, sooner and sooner: by 1/256, 1/64, 1/16, 1/4 and 1/2 of the time.
 void UsualWait::remember(double took, bool looked_too_late) {
   too_late_ = looked_too_late ? std::min(too_late_ + 1, 5) : 0;
   const double sooner = looked_too_late ? std::min(std::ldexp(1.0, 2 * too_late_ - 10), 0.5) : 0;
@@ -31,16 +31,16 @@ double UsualWait::until(const std::function<bool()>& arrived, double since) {
   const double begin = clock_.now();
   if (expected > begin) clock_.sleep(expected - begin);
   bool at_once = true;
-  double looked = since;  // when it had certainly not arrived
+  double looked = since;  // when the work had certainly not arrived
   for (double nap = kNap; !arrived(); at_once = false) {
     looked = clock_.now();
     clock_.sleep(nap);
-    // Naps grow if it takes unusually long, or if nobody knows how long it takes.
+    // Naps grow if the wait is unusually long, or if there is no estimate.
     if (waits_ < kFewest || clock_.now() > expected + 0.1 * (expected - since) + 10 * kNap)
       nap = std::min(nap * kGrowth, kLongestNap);
   }
   const double end = clock_.now();
-  // Something that had ended before anybody waited does not tell how long it takes.
+  // If the work had arrived before the wait began, its duration is unknown.
   if (!at_once || expected > begin) remember((at_once ? end : looked) - since, at_once);
   return end;
 }

@@ -1,10 +1,10 @@
 // The timestep lists of published distilled models.
 //
 // A list consists of sigmas and the timesteps that the model sees. "shift s of b" is s b / (1 + (s - 1) b).
-// Stochastic lists renoise (SamplerKind::lcm) and take each sigma as the entry of the 1000-point shifted
-// table nearest to their timestep. Sources of the values: LightX2V's step_distill scheduler and configs,
-// Wan2.2-Lightning, ComfyUI-WanVideoWrapper's scheduler options, CausVid, Self-Forcing, Matrix-Game 2,
-// FastVideo, rCM's inference scripts.
+// Stochastic lists add new noise in each step (SamplerKind::lcm). Their sigmas come from the shifted table of
+// 1000 points, at the entries nearest to their timesteps. The values are taken from LightX2V's step_distill
+// scheduler and configs, Wan2.2-Lightning, ComfyUI-WanVideoWrapper's scheduler options, CausVid,
+// Self-Forcing, Matrix-Game 2, FastVideo, and rCM's inference scripts.
 #include <cmath>
 
 #include "base/error.h"
@@ -22,7 +22,7 @@ SamplerConfig euler_list(double shift, const std::vector<double>& bases) {
   return config;
 }
 
-// Timesteps as given, sigma = t / 1000; the published recipe ignores the shift here.
+// Takes the given timesteps, with sigma = t / 1000; the published recipe ignores the shift here.
 SamplerConfig euler_timesteps(const std::vector<double>& timesteps) {
   SamplerConfig config = euler_list(1, timesteps);
   config.timesteps = timesteps;
@@ -55,8 +55,7 @@ SamplerConfig renoise_list(double shift, const std::vector<double>& bases) {
   return config;
 }
 
-// The values are those of the published code's float32 arithmetic, because the model
-// sees fractional timesteps.
+// Takes the values that the published code gets in float32, because the model sees fractional timesteps.
 SamplerConfig renoise_values(double shift, const std::vector<double>& timesteps,
                              const std::vector<double>& sigmas) {
   SamplerConfig config;
@@ -68,7 +67,7 @@ SamplerConfig renoise_values(double shift, const std::vector<double>& timesteps,
   return config;
 }
 
-// LightX2V's config for a first and a last picture gives each expert two of the four steps by number
+// LightX2V's config for a first and a last picture gives each expert two of the four steps
 // (boundary_step_index), whereas the boundary of the timesteps would give the first expert three.
 SamplerConfig flf2v_list(const std::vector<double>& bases) {
   SamplerConfig config = euler_list(16, bases);
@@ -76,10 +75,10 @@ SamplerConfig flf2v_list(const std::vector<double>& bases) {
   return config;
 }
 
-// rCM counts noise as an angle a, with x = cos(a) x0 + sin(a) noise. On a straight line between the two this
-// is sigma = tan(a) / (1 + tan(a)). The first angle is atan(most). The noise with which a run begins is
-// multiplied by its sigma. Its scripts, in training too, pass the timesteps to the network in bfloat16, whose
-// values lie 4 apart here: the model knows no others.
+// rCM describes noise by an angle a: x = cos(a) x0 + sin(a) noise. On a straight line between x0 and noise
+// this corresponds to sigma = tan(a) / (1 + tan(a)). The first angle is atan(most). The noise with which a
+// run begins is multiplied by its sigma. In training and in inference, rCM's scripts pass the timesteps to
+// the network in bfloat16, whose values are 4 apart in this range, so the model knows no others.
 SamplerConfig rcm_list(double most, double first_timestep) {
   SamplerConfig config;
   config.kind = SamplerKind::lcm;
@@ -129,7 +128,7 @@ const FewStepList* find_few_step_list(std::string_view name) {
 }
 
 bool few_step_takes(const FewStepList& list, int steps) {
-  // This is the only recipe that is published as a list from which a run may take the beginning.
+  // No other recipe is published as a list of which a run may take only the beginning.
   const bool begins = list.name == "causvid-14b" && steps >= 1 && steps < list.config.steps;
   return begins || steps == list.config.steps;
 }

@@ -1,4 +1,4 @@
-// Names of samplers and grids, as users of other programs spell them.
+// The names of samplers and grids in the spellings that users of other programs know.
 #include <algorithm>
 #include <cctype>
 
@@ -8,7 +8,7 @@
 namespace tachy {
 namespace {
 
-// Lower case without separators, so that "UniPC", "uni_pc" and "uni-pc" are one name; '+' is kept.
+// Removes separators and capitals, so that "UniPC", "uni_pc" and "uni-pc" are one name; '+' is kept.
 std::string squeeze(std::string_view name) {
   std::string out;
   for (const char c : name)

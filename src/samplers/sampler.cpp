@@ -11,8 +11,8 @@
 //          as in dpmpp
 //   unipc  the same predictor with r = (lambda1 - lambda) / h and (m1 - m); before it, from step 1 on, x is
 //          corrected with the m just obtained (m itself comes from the uncorrected x).
-// If a sigma is exactly 1, lambda is -inf, 1/r is 0 and B is -1. This case is written out
-// below, so that no NaN arises.
+// If a sigma is exactly 1, lambda is -inf, 1/r is 0 and B is -1. The code below treats this case separately,
+// so that no NaN arises.
 #include "samplers/sampler.h"
 
 #include <cmath>
@@ -25,13 +25,13 @@ namespace {
 
 Slot state(int index) { return static_cast<Slot>(static_cast<int>(Slot::state) + index); }
 
-// lambda of a float32 sigma; 1 - sigma is exact in double.
+// Returns lambda of a float32 sigma; 1 - sigma is exact in double.
 double lambda(double sigma) {
   if (sigma >= 1) return -std::numeric_limits<double>::infinity();
   return std::log1p(-sigma) - std::log(sigma);
 }
 
-// Drops zero terms: a slot that was never written must not be read, not even times 0.
+// Drops terms of weight zero, because a slot that was never written must not be read, not even times 0.
 Assignment assign(Slot target, std::initializer_list<std::pair<Slot, double>> terms) {
   Assignment out{target, {}};
   for (const auto& [slot, coefficient] : terms)
@@ -39,7 +39,7 @@ Assignment assign(Slot target, std::initializer_list<std::pair<Slot, double>> te
   return out;
 }
 
-// One transition between neighbouring sigmas.
+// A step from one sigma to the next.
 struct Transition {
   double ratio;  // s' / s
   double a, b;   // 1 - s', expm1(-h)
@@ -49,7 +49,8 @@ struct Transition {
   }
 };
 
-// (lambda of the sigma before - lambda of this one) / h: negative, and -inf if the sigma before is 1.
+// Returns (lambda of the previous sigma - lambda of this one) / h, which is negative, and -inf if the
+// previous sigma is 1.
 double step_ratio(double before, double now, double h) { return (lambda(before) - lambda(now)) / h; }
 
 Update to_clean(double sigma) {
@@ -67,7 +68,7 @@ Update lcm_update(const std::vector<float>& s, size_t i) {
                  {{Slot::latent, keep}, {Slot::prediction, -keep * s[i]}, {Slot::noise, double{s[i + 1]}}})};
 }
 
-// x' from x, m and m1; with `order` 2 it includes the difference m1 - m. `r` is negative.
+// Computes x' from x, m and m1; with `order` 2 it includes the difference m1 - m. `r` is negative.
 Assignment predictor(const Transition& t, Slot m, Slot m1, int order, double r) {
   const double difference = order == 2 ? -t.a * t.b * 0.5 / r : 0;  // times (m1 - m); 0 for r = -inf
   return assign(Slot::latent, {{Slot::latent, t.ratio}, {m, -t.a * t.b - difference}, {m1, difference}});
@@ -98,11 +99,11 @@ Update dpmpp_sde_update(const std::vector<float>& s, size_t i) {
                                 {Slot::noise, s[i + 1] * std::sqrt(-std::expm1(-2 * t.h))}})};
 }
 
-// The corrected x of step i, written to state 0, which holds the corrected x of step i - 1. States 1 and 2
-// hold m of the even and the odd steps, so m2 lies where this step's m will be written.
+// Computes the corrected x of step i and writes it to state 0, which holds that of step i - 1. States 1 and 2
+// hold m of the even and the odd steps, so m2 is where this step's m will be written.
 Assignment corrector(const std::vector<float>& s, size_t i, Slot m1, Slot m2) {
   const Transition t(s[i - 1], s[i]);
-  const int order = i >= 2 ? 2 : 1;  // order of the predictor that led here
+  const int order = i >= 2 ? 2 : 1;  // order of the predictor of the previous step
   double rho1 = 0, rho2 = 0.5;       // weights of (m2 - m1) and (m - m1)
   if (order == 2) {
     const double r = step_ratio(s[i - 2], s[i - 1], t.h), hh = -t.h;
@@ -122,7 +123,7 @@ Assignment corrector(const std::vector<float>& s, size_t i, Slot m1, Slot m2) {
 
 Update unipc_update(const std::vector<float>& s, size_t i) {
   const bool last = i + 2 == s.size();
-  if (last) return to_clean(s[i]);  // x' = m: the corrected x has no weight
+  if (last) return to_clean(s[i]);  // in the last step x' = m, without the corrected x
   const Slot kept = state(0), m = state(1 + static_cast<int>(i % 2)),
              m1 = state(1 + static_cast<int>((i + 1) % 2));
   Update out;

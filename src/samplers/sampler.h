@@ -1,9 +1,10 @@
 // Flow-matching samplers: from noise (sigma 1) to a latent (sigma 0) in a few model calls.
 //
-// x_s = (1 - s) x0 + s noise, the model predicts v = noise - x0, so x0 = x - s v. All solvers here are linear
-// in the tensors they touch, so a step is a short list of assignments `target = sum of coefficient * source`,
-// whose coefficients depend on the schedule only: they are computed once, in double from the float32 sigmas,
-// when the Sampler is made. The caller owns the tensors (float32) and runs the list with one elementwise op.
+// With x_s = (1 - s) x0 + s noise, the model predicts v = noise - x0, so x0 = x - s v. All solvers here are
+// linear in the tensors that they use, so a step is a short list of assignments `target = sum of coefficient
+// * source`. The coefficients depend only on the schedule, and are computed once, in double from the float32
+// sigmas, when the Sampler is made. The caller owns the tensors (float32) and runs the list with one
+// elementwise op.
 //
 //   Grid::diffusers reproduces diffusers 0.42.1:
 //     unipc  UniPCMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=s,
@@ -42,27 +43,27 @@ struct SamplerConfig {
   Grid grid = Grid::diffusers;
   int steps = 50;
   double shift = 5.0;
-  // The list of a distilled model. If sigmas are given (each in (0, 1], falling, without the final 0), they
-  // replace the grid, `steps` and `shift`. If timesteps are given (as many), the model sees these; otherwise
-  // it sees 1000 * sigma (truncated for unipc, dpmpp and dpmpp_sde).
+  // The sigmas of a distilled model, if not empty: each in (0, 1], falling, without the final 0. They replace
+  // the grid, `steps` and `shift`. The model then sees as many `timesteps`, or if these are empty, 1000 *
+  // sigma (truncated for unipc, dpmpp and dpmpp_sde).
   std::vector<double> sigmas;
   std::vector<double> timesteps;
-  // With two experts, the number of the first one's steps; negative: the boundary decides.
+  // The number of steps of the first of two experts; if negative, the boundary decides.
   int high_noise_steps = -1;
-  bool scaled_noise = false;  // the run begins with noise times the first sigma
+  bool scaled_noise = false;  // the run begins with noise that is multiplied by the first sigma
 };
 
-// A point of [0, 1], moved by the shift.
+// Moves a point of [0, 1] by the shift.
 inline double shifted(double shift, double base) { return shift * base / (1 + (shift - 1) * base); }
 
 struct Schedule {
   std::vector<float> sigmas;  // steps + 1 values, the last is 0
   std::vector<double>
       timesteps;  // steps values, 0 to 1000: whole for unipc, dpmpp and dpmpp_sde, else fractional
-  int high_noise_steps = -1;  // as in SamplerConfig
+  int high_noise_steps = -1;  // see SamplerConfig
 
   int steps() const { return static_cast<int>(timesteps.size()); }
-  // For models with two experts: whether step i belongs to the high-noise one (boundary 0.875 or 0.9).
+  // For models with two experts: says whether step i uses the high-noise one (boundary 0.875 or 0.9).
   bool high_noise(int step, double boundary) const {
     return high_noise_steps >= 0 ? step < high_noise_steps : timesteps[step] >= boundary * 1000;
   }
@@ -70,11 +71,11 @@ struct Schedule {
 
 Schedule make_schedule(const SamplerConfig& config);
 
-// Tensors of the caller, all with the latent's shape.
+// The caller's tensors, all of the latent's shape.
 enum class Slot : int {
-  latent = 0,      // x: the model's input; holds the next latent when the update has run
+  latent = 0,      // x: the model's input; after the update, the next latent
   prediction = 1,  // v: the model's output after guidance
-  noise = 2,       // fresh standard normal numbers, read only where Sampler::needs_noise(step)
+  noise = 2,       // fresh standard normal numbers, read only if Sampler::needs_noise(step)
   state = 3,       // state k is Slot(3 + k), k < Sampler::state_tensors()
 };
 
@@ -83,16 +84,16 @@ struct Term {
   float coefficient;
 };
 
-// target = sum of coefficient * slot, elementwise; the target may be one of the sources.
+// target = sum of coefficient * slot, elementwise. The target may be one of the sources.
 struct Assignment {
   Slot target;
   std::vector<Term> terms;  // at most kMaxTerms; summed in this order
 };
 inline constexpr int kMaxTerms = 5;
 
-// Assignments must be run in order. Since they are elementwise, one fused pass that runs them all element by
-// element gives the same result as one pass for each. If steps 0, 1, 2 … are run once each, state is never
-// read before it was written. `prediction` and `noise` are only read.
+// Assignments must be run in order. Since they are elementwise, one fused pass that runs all of them element
+// by element gives the same result. If steps 0, 1, 2 … are each run once, no state is read before it was
+// written. `prediction` and `noise` are only read.
 using Update = std::vector<Assignment>;
 
 class Sampler {
@@ -101,14 +102,14 @@ class Sampler {
 
   const Schedule& schedule() const { return schedule_; }
   int steps() const { return schedule_.steps(); }
-  int state_tensors() const { return state_tensors_; }  // latent-sized float32 tensors to keep between steps
+  int state_tensors() const { return state_tensors_; }  // latent-sized float32 tensors, kept between steps
   const Update& update(int step) const;
   bool needs_noise(int step) const;
-  // Whether the references draw noise in every step, even where it has no effect (the last one). What is
-  // drawn afterwards, for a further clip, depends on it.
+  // Says whether the references draw noise in every step, even in the last one, where it has no effect. The
+  // noise of a later clip depends on this.
   bool always_draws() const { return always_draws_; }
-  float noise_scale() const { return noise_scale_; }  // factor of the noise that a run begins with
-  // x0 as the model sees it at this step (for previews): latent + coefficient * prediction.
+  float noise_scale() const { return noise_scale_; }  // factor of the noise with which a run begins
+  // At this step the model's estimate of x0 is latent + coefficient * prediction, which previews show.
   float denoised_coefficient(int step) const { return -schedule_.sigmas[step]; }
 
  private:
@@ -120,24 +121,24 @@ class Sampler {
 };
 
 // Accepts "unipc", "uni_pc", "euler", "flowmatch_euler", "dpm++", "dpmpp", "dpm++_sde", "lcm" … and
-// diffusers' class names, in any case. The error names the accepted spellings.
+// diffusers' class names, in upper or lower case. The error lists the accepted spellings.
 SamplerKind parse_sampler(std::string_view name);
 Grid parse_grid(std::string_view name);
 std::string_view to_string(SamplerKind kind);
 std::string_view to_string(Grid grid);
 
-// The published lists of distilled models, by name ("lightx2v-4", "fastwan-3" …; see few_step.cpp for each
-// one's source). All run without guidance.
+// The published lists of distilled models, by name ("lightx2v-4", "fastwan-3" …); few_step.cpp gives the
+// source of each. All of them run without guidance.
 struct FewStepList {
   std::string_view name, about;
   SamplerConfig config;
 };
 const std::vector<FewStepList>& few_step_lists();
 const FewStepList* find_few_step_list(std::string_view name);  // null if there is none
-// Whether a run may take that many steps of the list: all of them, or only the beginning
-// if its recipe allows that.
+// Says whether a run may take this number of steps: the whole list or, if its recipe allows that, its
+// beginning.
 bool few_step_takes(const FewStepList& list, int steps);
-// If `steps` is not 0, takes the beginning of the list, which few_step_takes() must allow.
+// If `steps` is not 0, takes only the beginning of the list, which few_step_takes() must allow.
 SamplerConfig few_step_config(std::string_view name, int steps = 0);
 
 }  // namespace tachy

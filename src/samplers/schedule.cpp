@@ -1,7 +1,7 @@
 // The noise levels of a run and the timesteps that the model sees.
 //
-// shift(s, b) = s b / (1 + (s - 1) b), computed in double in this order of operations: the references compute
-// it with numpy, and truncated timesteps and float32 sigmas have to come out identical, not merely close.
+// shift(s, b) = s b / (1 + (s - 1) b) is computed in double in this order of operations. The references use
+// numpy, and truncated timesteps and float32 sigmas have to be identical, not merely close.
 #include <cmath>
 
 #include "base/error.h"
@@ -13,7 +13,7 @@ namespace {
 constexpr double kTrainSteps = 1000;
 constexpr int kMaxSteps = 1000;
 
-// numpy.linspace(start, stop, count): the last value is `stop` itself.
+// Does what numpy.linspace(start, stop, count) does: the last value is `stop` itself.
 std::vector<double> linspace(double start, double stop, int count) {
   std::vector<double> out(static_cast<size_t>(count), start);
   if (count < 2) return out;
@@ -28,8 +28,8 @@ std::vector<double> drop_last(std::vector<double> values) {
   return values;
 }
 
-// The wrapper's schedulers are constructed with the shift: their highest sigma is 0.999 shifted, in float32,
-// and their list is shifted once more.
+// The wrapper constructs its schedulers with the shift: their highest sigma is the shifted 0.999 in float32,
+// and the list is then shifted once more.
 std::vector<double> wrapper_bases(const SamplerConfig& config) {
   const auto shift = static_cast<float>(config.shift), less = static_cast<float>(config.shift - 1);
   return drop_last(linspace(shift * 0.999f / (1 + less * 0.999f), 0.0, config.steps + 1));
@@ -45,7 +45,7 @@ std::vector<double> unipc_bases(const SamplerConfig& config) {
 std::vector<double> dpmpp_bases(const SamplerConfig& config) {
   if (config.grid == Grid::wrapper) return wrapper_bases(config);
   if (config.grid == Grid::original) return drop_last(linspace(1.0, 0.0, config.steps + 1));
-  // diffusers runs the grid over alpha = 1 - sigma, so that it starts at 0.999 and stops short of 0.
+  // diffusers makes the grid over alpha = 1 - sigma, so it starts at 0.999 and ends above 0.
   const std::vector<double> alphas = linspace(1.0, 1 / kTrainSteps, config.steps + 1);
   std::vector<double> out;
   for (int i = config.steps; i > 0; --i) out.push_back(1.0 - alphas[static_cast<size_t>(i)]);
@@ -54,7 +54,7 @@ std::vector<double> dpmpp_bases(const SamplerConfig& config) {
 
 std::vector<double> euler_bases(const SamplerConfig& config) {
   if (config.grid == Grid::original) return drop_last(linspace(1.0, 0.0, config.steps + 1));
-  // The first of diffusers' two shifts: its constructor keeps the shifted ends, in float32.
+  // This is the first of diffusers' two shifts: its constructor keeps the shifted ends in float32.
   const auto shift = static_cast<float>(config.shift);
   auto end = [&](float t) {
     const float base = t / static_cast<float>(kTrainSteps);
@@ -66,7 +66,7 @@ std::vector<double> euler_bases(const SamplerConfig& config) {
   return out;
 }
 
-// The timesteps of Grid::multitalk: numpy's linspace rounded to float32, then torch's arithmetic in float32.
+// The timesteps of Grid::multitalk: numpy's linspace is rounded to float32, and the rest is torch's float32.
 std::vector<float> multitalk_timesteps(const SamplerConfig& config) {
   const auto shift = static_cast<float>(config.shift), less = static_cast<float>(config.shift - 1);
   constexpr auto kSteps = static_cast<float>(kTrainSteps);
@@ -94,7 +94,7 @@ std::vector<double> grid_sigmas(const SamplerConfig& config) {
       break;
   }
   for (double& value : out) value = shifted(config.shift, value);
-  // diffusers moves a first sigma of 1 away from the singularity of lambda.
+  // diffusers moves a first sigma of 1 away from lambda's singularity.
   if (config.kind == SamplerKind::unipc && config.grid == Grid::diffusers && std::fabs(out[0] - 1) < 1e-6)
     out[0] -= 1e-6;
   return out;
@@ -159,8 +159,8 @@ Schedule make_schedule(const SamplerConfig& config) {
   out.high_noise_steps = config.high_noise_steps;
   for (double sigma : sigmas) {
     out.sigmas.push_back(static_cast<float>(sigma));
-    // Whole timesteps are the truncated double product, fractional ones a float32
-    // product, as in the references.
+    // As in the references, whole timesteps are truncated double products, and fractional ones are float32
+    // products.
     out.timesteps.push_back(whole ? std::trunc(sigma * kTrainSteps)
                                   : static_cast<double>(out.sigmas.back() * static_cast<float>(kTrainSteps)));
   }

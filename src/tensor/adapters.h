@@ -1,6 +1,5 @@
-// The adapters that a run adds to the products of a model's linear layers, carried by its
-// stream. nn/adapter_set.h makes them, and only nn/ looks inside. The model itself does not
-// change for others that use it.
+// The adapters that a run adds to the products of a model's linear layers. The run's stream carries them;
+// nn/adapter_set.h makes them, and only nn/ looks inside. Other users of the model see no change.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +11,8 @@ class Adapters {
  public:
   Adapters(const Adapters&) = delete;
   Adapters& operator=(const Adapters&) = delete;
-  // Everything that a recorded step of this model depends on: which layers, where their matrices lie, their
-  // shapes. Sets with the same layout may replace one another in it.
+  // Everything about the adapters that a recorded step depends on: the layers, and the addresses and shapes
+  // of their matrices. A recorded step can use any other set with the same layout.
   const std::vector<uint64_t>& layout() const { return layout_; }
 
  protected:

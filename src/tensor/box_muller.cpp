@@ -28,7 +28,7 @@ TACHY_INLINED void to_normals(float* data, size_t blocks) {
 
 }  // namespace
 
-// Both ways give the same bits: the C library's fma rounds once, too, but is a call for each value.
+// Both branches give the same bits. The C library's fma also rounds once, but it is a call for each value.
 void box_muller(float* data, size_t blocks) {
 #ifdef __x86_64__
   static const bool fast = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");

@@ -1,9 +1,8 @@
 // Turns two uniform numbers into two normal ones, with the bits of torch's CPU generator, on
 // the host and on a GPU alike.
 //
-// It uses Cephes' polynomials for log, sine and cosine in float32, with a fused multiply-add wherever
-// a product feeds one sum. The AVX2 code that torch ships does so, and the bits have to match.
-// Source: Cephes (Moshier).
+// It uses Cephes' polynomials (by Moshier) for log, sine and cosine in float32, with a fused multiply-add
+// wherever a product feeds one sum. torch's AVX2 code does the same, and the bits have to match.
 #pragma once
 
 #include <bit>
@@ -11,8 +10,8 @@
 #include <cstdint>
 #include <numbers>
 
-// No step is a branch, and there are no calls if the processor has FMA, so that the compiler can compute
-// eight values at a time.
+// No step branches, and with FMA in the processor there are no calls, so the compiler can compute eight
+// values at a time.
 #ifdef __CUDACC__
 #define TACHY_INLINED __host__ __device__ __forceinline__
 #else
@@ -21,7 +20,7 @@
 
 namespace tachy::box_muller_steps {
 
-// Each of these rounds once: a compiler for GPUs would otherwise fuse a product with the sum after it.
+// Each of these rounds once. Without them, a GPU compiler would fuse a product with the sum after it.
 #ifdef __CUDA_ARCH__
 TACHY_INLINED float product(float a, float b) { return __fmul_rn(a, b); }
 TACHY_INLINED float sum(float a, float b) { return __fadd_rn(a, b); }
@@ -46,7 +45,7 @@ TACHY_INLINED float log_of(float x) {
   const bool low = mantissa < 0.707106781186547524f;
   const float exponent = low ? sum(e, -1.0f) : e,
               f = low ? sum(sum(mantissa, -1.0f), mantissa) : sum(mantissa, -1.0f);
-  // Written out, because a loop here would keep the one around it from being vectorised.
+  // This is unrolled by hand, because a loop here would keep the enclosing loop from being vectorised.
   float y = fused(7.0376836292e-2f, f, -1.1514610310e-1f);
   y = fused(y, f, 1.1676998740e-1f);
   y = fused(y, f, -1.2420140846e-1f);
@@ -68,7 +67,7 @@ struct SinCos {
 TACHY_INLINED SinCos sin_cos_of(float x) {
   const int octant = (static_cast<int>(product(x, 1.27323954473516f)) + 1) & ~1;
   const auto multiple = static_cast<float>(octant);
-  x = fused(multiple, -0.78515625f, x);  // pi/4 in three parts
+  x = fused(multiple, -0.78515625f, x);  // pi/4, split into three parts
   x = fused(multiple, -2.4187564849853515625e-4f, x);
   x = fused(multiple, -3.77489497744594108e-8f, x);
   const float z = product(x, x);
@@ -82,7 +81,7 @@ TACHY_INLINED SinCos sin_cos_of(float x) {
   return {(octant & 4) != 0 ? -sine : sine, ((octant - 2) & 4) != 0 ? cosine : -cosine};
 }
 
-// For u in [0, 1).
+// Returns the radius for u in [0, 1).
 TACHY_INLINED float radius_of(float u) { return root(product(-2.0f, log_of(sum(1.0f, -u)))); }
 TACHY_INLINED SinCos direction_of(float u) {
   return sin_cos_of(product(2.0f * std::numbers::pi_v<float>, u));

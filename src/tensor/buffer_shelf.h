@@ -1,5 +1,5 @@
-// Buffers that outlive their users: the next user that asks for the same sizes in the same order gets the
-// same addresses, which is what a captured graph needs.
+// Buffers that outlive their users. The next user that asks for the same sizes in the same order gets the
+// same addresses, which a captured graph needs.
 #pragma once
 
 #include <vector>
@@ -10,15 +10,15 @@ namespace tachy {
 
 class BufferShelf {
  public:
-  // Makes the next user begin with the first Buffer again.
+  // The next user begins with the first Buffer again.
   void rewind() { next_ = 0; }
 
-  // The next Buffer: the existing one if it has this size, otherwise a new one in its place.
+  // Returns the next Buffer: the existing one if it has this size, otherwise a new one that replaces it.
   const Buffer& take(size_t bytes, DeviceMemory* device) {
     if (next_ == buffers_.size()) buffers_.emplace_back();
     Buffer& place = buffers_[next_];
     if (place.size() != bytes || !place.data()) {
-      place = Buffer();  // first, so that both need never exist at once
+      place = Buffer();  // frees the old Buffer before the new one is allocated
       place = Buffer(bytes, device);
     }
     ++next_;

@@ -1,4 +1,4 @@
-// Where a tensor lies: on the host, on one of the GPUs, or nowhere (a measure run).
+// Where a tensor lies: on the host, on one of the GPUs, or nowhere (in a measure run).
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace tachy {
 
-// `null` is the device of a measure run: shapes are passed on, nothing is stored, and ops
-// return before their kernel.
+// `null` is the device of a measure run, where tensors have shapes but no storage and ops return before their
+// kernel.
 enum class DeviceType : uint8_t { cpu, null, cuda };
 
 struct Device {

@@ -1,7 +1,8 @@
 // Memory of a device other than the CPU, for folders that do not know CUDA. src/cuda implements it.
 //
-// Everything happens in the order of the device's one compute stream: after what was queued before, and
-// before what is queued later. upload() and download() return when the host's memory may be used again.
+// All calls take effect in the order of the device's single compute stream: after the work queued before
+// them, and before the work queued after them. When upload() and download() return, the host's memory may be
+// used again.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@ namespace tachy {
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
-  virtual Device device() const = 0;         // device of the tensors that lie in it
+  virtual Device device() const = 0;         // device of the tensors in this memory
   virtual void* allocate(size_t bytes) = 0;  // throws `out_of_memory` with the size and the free memory
   virtual void release(void* p, size_t bytes) noexcept = 0;
   virtual void upload(void* to, const void* from, size_t bytes) = 0;    // from the host

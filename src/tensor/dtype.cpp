@@ -55,8 +55,8 @@ bool is_float(DType dtype) { return dtype <= DType::f64; }
 
 namespace {
 
-// |v| in an 8-bit float with kMantissa bits whose smallest normal number is 2^kLowest; smaller values are
-// multiples of 2^(kLowest − kMantissa).
+// Rounds |v| to an 8-bit float with kMantissa bits whose smallest normal number is 2^kLowest. Smaller values
+// become multiples of 2^(kLowest − kMantissa).
 template <int kMantissa, int kLowest>
 uint32_t f8_magnitude(uint32_t magnitude) {
   constexpr uint32_t shift = 23 - kMantissa, first_normal = static_cast<uint32_t>(kLowest + 127) << 23;

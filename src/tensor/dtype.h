@@ -62,8 +62,8 @@ inline bf16_t to_bf16(float v) {
 
 f16_t to_f16(float v);
 
-// Like torch's .to(): values that overflow become NaN in e4m3 (which has no infinity) and infinity in e5m2.
-// Saturating is the quantising op's task.
+// Like torch's .to(): a value that overflows becomes NaN in e4m3, which has no infinity, and infinity in
+// e5m2. The quantising op saturates values itself.
 f8_e4m3_t to_f8_e4m3(float v);
 f8_e5m2_t to_f8_e5m2(float v);
 

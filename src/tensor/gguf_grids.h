@@ -1,5 +1,5 @@
-// The grids of GGUF's types of 1 to 3 bits, made by tools/make_gguf_grids.py, which
-// explains how they are written.
+// The grids of GGUF's types of 1 to 3 bits. tools/make_gguf_grids.py makes this file, and explains how the
+// grids are written.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 
 namespace tachy::gguf {
 
-// Rows of N digits of a base: two bits per digit of base 3, three per digit of base 8, the first
-// digit in the lowest bits.
+// Decodes rows of N digits of a base. A digit takes two bits in base 3 and three bits in base 8, with the
+// first digit in the lowest bits.
 template <size_t Rows, int Base>
 consteval std::array<uint16_t, Rows> grid_of(std::string_view steps) {
   std::array<uint16_t, Rows> out{};

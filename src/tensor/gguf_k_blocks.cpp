@@ -1,4 +1,4 @@
-// Blocks of 256 values with scales in two stages: one or two float16 for the block, and 4 to 8 bits for each
+// Blocks of 256 values with two levels of scales: one or two float16 for the block, and 4 to 8 bits for each
 // group of 16 or 32 values.
 //
 //   q2_k, q4_k, q5_k   value = (d * scale[g]) * q - (dmin * least[g])
@@ -12,9 +12,9 @@
 namespace tachy::gguf {
 namespace {
 
-constexpr int kLane = 32;  // values that share a shift
+constexpr int kLane = 32;  // values whose bits are at the same position
 
-// The eight scales and eight least values of q4_k and q5_k, 6 bits each in 12 bytes.
+// Unpacks the eight scales and the eight least values of q4_k and q5_k, 6 bits each, from 12 bytes.
 void six_bit_pairs(const uint8_t* packed, int* scale, int* least) {
   for (int i = 0; i < 4; ++i) {
     scale[i] = packed[i] & 63;
@@ -54,7 +54,7 @@ void Q3K::decode(const uint8_t* from, float* to) {
       const float scale = d * wide((low | high << 4) - 32);
       for (int i = 0; i < 16; ++i) {
         const int j = 16 * half + i;
-        // A bit that is not set subtracts 4.
+        // If the bit is not set, 4 is subtracted.
         to[kLane * lane + j] = scale * wide((at[j] >> shift & 3) + (mask[j] >> lane & 1) * 4 - 4);
       }
     }

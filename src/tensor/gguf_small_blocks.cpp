@@ -1,11 +1,11 @@
-// Blocks of 256 values of 1 to 3 bits. Most store indices of rows of a grid: eight or four magnitudes that
-// occur together.
+// Blocks of 256 values of 1 to 3 bits. Most types store indices of rows of a grid, where a row is four or
+// eight magnitudes that often occur together.
 //
 //   iq2_*, iq3_*   value = ± scale * magnitude            scale = d * (0.5 + s) / 4, iq3_xxs: / 2, iq3_s: d * (1 + 2s)
 //   iq1_*          value = scale * (digit - 1 ± 1/8)      scale = d * (1 + 2s)
 //   tq1_0, tq2_0   value = d * (digit - 1)
 //
-// The xxs and xs types keep seven signs for eight values; the eighth makes their number even.
+// The xxs and xs types store seven signs for eight values; the eighth makes the number of minus signs even.
 #include <array>
 #include <bit>
 #include <cstring>
@@ -36,7 +36,7 @@ void row2(int row, float scale, int signs, float* to) {
   for (int i = 0; i < 8; ++i) to[i] = with_sign(scale * kMagnitudes2[row >> 2 * i & 3], signs, i);
 }
 
-// Writes half of the values that share a byte of signs.
+// Writes four values from a row of magnitudes; two rows share a byte of signs.
 void row3(float (*magnitude)(int), int row, float scale, int signs, float* to) {
   for (int i = 0; i < 4; ++i) to[i] = with_sign(scale * magnitude(row >> 3 * i & 7), signs, i);
 }
@@ -46,7 +46,7 @@ void row1(int row, float scale, bool less, float* to) {
   for (int i = 0; i < 8; ++i) to[i] = scale * (wide((row >> 2 * i & 3) - 1) + delta);
 }
 
-// The i-th of numbers with 4 bits each.
+// Returns the i-th of numbers that have 4 bits each.
 int nibble(const uint8_t* from, int i) { return from[i / 2] >> 4 * (i % 2) & 15; }
 
 }  // namespace
@@ -118,8 +118,8 @@ void Iq1S::decode(const uint8_t* from, float* to) {
   }
 }
 
-// The 16 bits of d lie in the upper four bits of four words, whose other bits are four
-// scales of three bits each.
+// The 16 bits of d lie in the upper four bits of four words. The other bits of each word are four scales of
+// three bits.
 void Iq1M::decode(const uint8_t* from, float* to) {
   const uint8_t *high = from + 32, *scales = from + 48;
   uint16_t bits = 0;
@@ -133,8 +133,8 @@ void Iq1M::decode(const uint8_t* from, float* to) {
   }
 }
 
-// Digits of base 3, five per byte: the byte is their fraction of 256, and multiplying by 3 yields one digit
-// after another.
+// Five digits of base 3 share a byte, which holds them as a fraction of 256. Each multiplication by 3 yields
+// the next digit.
 void Tq10::decode(const uint8_t* from, float* to) {
   const float d = half_at(from + 52);
   const auto digits = [&](const uint8_t* bytes, int count, int each) {

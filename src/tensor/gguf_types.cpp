@@ -43,7 +43,7 @@ uint32_t word_at(const uint8_t* from) {
   return word;
 }
 
-// Bit i of `bits` as the fifth bit of a value.
+// Returns bit i of `bits` as the fifth bit of a value.
 int fifth(uint32_t bits, int i) { return static_cast<int>(bits >> i & 1u) << 4; }
 
 struct Q50 {
@@ -89,8 +89,8 @@ struct Iq4Nl {
   static void decode(const uint8_t* from, float* to) { by_table(kUneven, half_at(from), from + 2, to); }
 };
 
-// 256 values with a scale of 6 bits for each 32, minus 32. The upper two bits of the
-// scales lie in a separate word.
+// A block has 256 values, and for each 32 of them a scale of 6 bits, stored plus 32. The upper two bits of
+// the scales are in a separate word.
 struct Iq4Xs {
   static constexpr int kValues = 256, kBytes = 136;
   static void decode(const uint8_t* from, float* to) {
@@ -104,7 +104,7 @@ struct Iq4Xs {
   }
 };
 
-// The scale is a power of two; half of it is used here, since the table holds the doubled values.
+// The scale is a power of two. Half of it is used here, because the table holds doubled values.
 struct Mxfp4 {
   static constexpr int kValues = 32, kBytes = 17;
   static void decode(const uint8_t* from, float* to) {
@@ -144,8 +144,8 @@ constexpr GgufType kTypes[] = {
     blocks_of<Iq1M>(29, "iq1_m"),
     blocks_of<Tq10>(34, "tq1_0"),
     blocks_of<Tq20>(35, "tq2_0"),
-    // These occur only as intermediate sums, never in a file, except for one whose tensors have a separate
-    // scale beside them.
+    // Of these, files contain only the last, whose tensors have a separate scale beside them. The others occur
+    // only as intermediate sums.
     {9, "q8_1", 32, 40},
     {15, "q8_k", 256, 292},
     {40, "nvfp4", 64, 36},

@@ -1,8 +1,8 @@
-// The types of GGUF's tensors. A plain one is a dtype of ours; a quantised one stores blocks of 32 or 256
-// neighbouring values of a row: integers of 2 to 8 bits and the scales that they are multiplied with.
+// The types of GGUF's tensors. A plain type is one of our dtypes. A quantised type stores blocks of 32 or 256
+// neighbouring values of a row, as integers of 2 to 8 bits and the scales that multiply them.
 //
-// decode gives the float32 that the reference (the `gguf` Python package) gives, bit for bit: every product
-// and every difference is rounded once, in the reference's order, and nothing is fused.
+// decode gives bit for bit the float32 values of the reference (the `gguf` Python package): each product and
+// difference is rounded once, in the reference's order, and nothing is fused.
 #pragma once
 
 #include <cstddef>
@@ -21,16 +21,16 @@ struct GgufType {
   std::string_view name;
   int block_values, block_bytes;
   std::optional<DType> plain = {};
-  DecodeBlocks decode = nullptr;  // for a quantised type; null for one of which only the size is known
+  DecodeBlocks decode = nullptr;  // for quantised types; null if only the size of the type is known
 };
 
-const GgufType* find_gguf_type(uint32_t id);            // nullptr for an unknown one
-const GgufType* find_gguf_type(std::string_view name);  // "q8_0"; the same
+const GgufType* find_gguf_type(uint32_t id);            // nullptr if there is none
+const GgufType* find_gguf_type(std::string_view name);  // takes names such as "q8_0"
 
 // Each type of block has one struct, defined in the file of its family.
 namespace gguf {
 
-// Decodes all blocks of a run, one after another.
+// Decodes all blocks of a row of blocks, one after another.
 template <class Block>
 void decode_blocks(const std::byte* blocks, int64_t count, float* to) {
   const auto* at = reinterpret_cast<const uint8_t*>(blocks);
@@ -73,7 +73,7 @@ struct Q6K {
   static void decode(const uint8_t* from, float* to);
 };
 
-// The same with 1 to 3 bits per value.
+// Blocks like these with 1 to 3 bits per value.
 struct Iq2Xxs {
   static constexpr int kValues = 256, kBytes = 66;
   static void decode(const uint8_t* from, float* to);

@@ -1,4 +1,4 @@
-// Objects that watch a run and may end it. Each one that is null costs one branch.
+// Objects that watch a run and may end it. One that is null costs a single branch.
 #pragma once
 
 #include <atomic>
@@ -14,14 +14,14 @@ class PickCheck;
 }  // namespace ops
 
 struct Hooks {
-  // True: the run ends with ErrorCode::cancelled at its next check.
+  // If set to true, the run ends with ErrorCode::cancelled at its next check.
   const std::atomic<bool>* cancel = nullptr;
   Profiler* profiler = nullptr;  // is told of the ranges of a run
-  // In a measure run only:
+  // These two are used only in a measure run:
   uint64_t* flops = nullptr;         // counts the multiply-adds (times two) of products
   ops::PickRecord* picks = nullptr;  // notes which implementation each op gets
-  // In a computing run only:
-  ops::PickCheck* planned = nullptr;  // compares with what the plan noted
+  // This one is used only in a computing run:
+  ops::PickCheck* planned = nullptr;  // compares each choice with the one in the plan
 };
 
 }  // namespace tachy

@@ -18,8 +18,8 @@ void count_allocation(size_t bytes) {
   }
 }
 
-// Large blocks lie on 2 MB pages if the system has them: products read panels and rows that are pages apart,
-// and with 4 KB pages they wait for address translation (GEMM in bf16 runs at half the speed).
+// Large blocks use 2 MB pages if the system has them. Products read panels and rows that are pages apart, and
+// with 4 KB pages they wait for address translation (GEMM in bf16 then runs at half the speed).
 // TACHY_HUGE_PAGES=0 switches this off.
 constexpr size_t kHugePage = size_t{2} << 20;
 

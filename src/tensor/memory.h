@@ -25,9 +25,9 @@ namespace tachy {
 inline constexpr size_t kAlignment = 256;
 constexpr size_t align_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Where memory that is only counted seems to lie. It is aligned as the real memory will be, so that whoever
-// asks for a tensor's alignment gets the same answer in a measure run and in a computing run. And it is far
-// from any address that a process can have, so that any access faults.
+// The address that memory seems to have while it is only counted. Its alignment is that of the real memory,
+// so code that checks alignment takes the same path in a measure run as in a computing run. It is far from
+// any address that a process can have, so any access faults.
 inline void* planned_address(size_t offset) {
   constexpr uintptr_t kNowhere = uintptr_t{1} << 54;
   return reinterpret_cast<void*>(kNowhere + offset);
@@ -42,7 +42,8 @@ struct BufferFree {
 class Buffer {
  public:
   Buffer() = default;
-  // On the host, or on `device`, which must outlive the Buffer. Throws `out_of_memory` with the size.
+  // Allocates on the host, or on `device`, which must outlive the Buffer. Throws `out_of_memory` with the
+  // size.
   explicit Buffer(size_t bytes, DeviceMemory* device = nullptr);
   void* data() const { return data_.get(); }
   size_t size() const { return size_; }
@@ -51,8 +52,9 @@ class Buffer {
     return tensor(dtype, std::span<const int64_t>(dims.begin(), dims.size()));
   }
 
-  // Bytes held by all live Buffers on the host (each rounded to kAlignment), and the highest value since the
-  // last reset. Arenas count too. Tests compare this with the plan. A DeviceMemory has a count of its own.
+  // Bytes held by all live Buffers on the host (each rounded up to kAlignment), including those of arenas,
+  // and their highest value since the last reset. Tests compare them with the plan. A DeviceMemory counts its
+  // own.
   static size_t live_bytes();
   static size_t peak_bytes();
   static void reset_peak();
@@ -64,7 +66,7 @@ class Buffer {
 
 class Arena {
  public:
-  Arena() = default;  // measuring
+  Arena() = default;  // a measuring arena
   enum class Kind { whole, pieces };
   explicit Arena(size_t capacity, DeviceMemory* device = nullptr, Kind kind = Kind::whole)
       : buffer_(capacity && kind == Kind::whole ? Buffer(capacity, device) : Buffer()),
@@ -74,8 +76,8 @@ class Arena {
         memory_(device),
         device_(device ? device->device() : Device::cpu) {}
 
-  // Takes a part of `outer`, which must not be rewound past it while this arena is used. If `outer`
-  // measures, so does this arena, and `outer` counts the capacity.
+  // Uses a part of `outer`, which must not be rewound past that part while this arena is used. If `outer`
+  // measures, this arena does so, too, and `outer` counts its capacity.
   Arena(Arena& outer, size_t capacity)
       : lent_(outer.bytes(capacity)),
         capacity_(capacity),
@@ -104,14 +106,14 @@ class Arena {
 
  private:
   Buffer buffer_;
-  void* lent_ = nullptr;  // used in place of the Buffer
+  void* lent_ = nullptr;  // memory of another owner, used in place of the Buffer
   size_t capacity_ = 0, used_ = 0, peak_ = 0;
   struct Piece {
     size_t offset;
     std::unique_ptr<void, BufferFree> data;
   };
   void* piece(size_t offset, size_t bytes);
-  void free_pieces();  // frees those past the used part
+  void free_pieces();  // frees the pieces past the used part
 
   bool measuring_ = true;
   Kind kind_ = Kind::whole;

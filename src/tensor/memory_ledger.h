@@ -1,6 +1,6 @@
-// The contents of a device's memory: bytes and their highest value for the plan's tests, and bytes
-// by label ("denoise: weights") for the message that tells that memory is short. Several threads
-// may allocate and release.
+// A record of what a device's memory holds: the bytes and their highest value, which tests compare with the
+// plan, and the bytes by label ("denoise: weights"), for messages about a shortage of memory. Several threads
+// may allocate and release at once.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ class MemoryLedger {
     for (const auto& [p, entry] : entries_) visit(p, entry.bytes, entry.label);
   }
 
-  // One line per label, the largest first: "  denoise: weights        26.9 GB in 825".
+  // One line per label, the largest first, such as "  denoise: weights        26.9 GB in 825".
   std::string table() const;
 
   inline static thread_local std::string label = "other";  // label of this thread's next allocations

@@ -76,7 +76,7 @@ void TorchCpuGenerator::normal(std::span<float> out) {
   uniform24(out);
   box_muller(out.data(), out.size() / kBlock);
   if (out.size() % kBlock == 0) return;
-  const auto last = out.last(kBlock);  // overlaps the block before; redrawn as a whole
+  const auto last = out.last(kBlock);  // this overlaps the previous block and is redrawn as a whole
   uniform24(last);
   box_muller(last.data(), 1);
 }
@@ -117,7 +117,7 @@ TorchCudaGenerator::TorchCudaGenerator(uint64_t seed, int multiprocessors)
 void TorchCudaGenerator::normal(std::span<float> out) {
   const auto n = static_cast<int64_t>(out.size());
   if (n == 0) return;
-  // Beyond this size torch splits the tensor into several launches.
+  // torch splits larger tensors into several launches.
   require(n <= int64_t{1} << 29, "noise: expected at most 2^29 values, got {}", n);
   const int64_t blocks = std::min(grid_limit_, (n + kCudaBlock - 1) / kCudaBlock);
   const int64_t threads = blocks * kCudaBlock;

@@ -1,7 +1,7 @@
-// A Stream is what an op runs on. It says where work is queued and where memory comes from, in which
-// precision a model computes (precision.h), which optimisations are switched off (without.h), who watches
-// (hooks.h) and what is added to a model's layers (adapters.h). It is a small value: a part of a run that
-// differs in one of these copies it.
+// Tells an op where its work is queued, where memory comes from, in which precision the model computes
+// (precision.h), which optimisations are off (without.h), who watches (hooks.h) and what is added to the
+// model's layers (adapters.h). It is a small value: a part of a run that needs one of these changed copies
+// it.
 #pragma once
 
 #include "base/thread_pool.h"
@@ -15,19 +15,19 @@
 namespace tachy {
 
 namespace cuda {
-class Gpu;  // cuda/gpu.h; opaque here, so that no host file needs CUDA's headers
+class Gpu;  // cuda/gpu.h; only declared here, so that host files do not need CUDA's headers
 }
 
 // In a measure run (`measuring()`) an op checks its arguments, takes its scratch and returns.
 struct Stream {
   Arena* arena = nullptr;  // activations and scratch
   ThreadPool* pool = nullptr;
-  cuda::Gpu* gpu = nullptr;        // ops run there, queued on its stream; null: on the CPU
-  DeviceMemory* memory = nullptr;  // the GPU's memory; given together with `gpu`
+  cuda::Gpu* gpu = nullptr;        // ops are queued on its stream; if null, they run on the CPU
+  DeviceMemory* memory = nullptr;  // the GPU's memory; set together with `gpu`
   Precision precision;
   Without without;
   Hooks hooks;
-  const Adapters* adapters = nullptr;  // for the one model that this stream runs; null: none
+  const Adapters* adapters = nullptr;  // for the only model that this stream runs; null if there are none
 
   bool measuring() const { return arena->measuring(); }
   int threads() const { return pool->threads(); }

@@ -1,6 +1,6 @@
 // Further abilities of a device's memory (see device_memory.h): uploads that are made piece by piece in
-// page-locked memory, copies that run beside the compute stream, and a ledger of who holds what. src/cuda
-// implements it for a GPU, tests implement it on the host.
+// page-locked memory, copies that run beside the compute stream, and a ledger of its allocations. src/cuda
+// implements them for a GPU, and tests do so on the host.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ namespace tachy {
 
 class StreamingMemory {
  public:
-  // Writes bytes [begin, begin + count) of an upload to `piece`.
+  // Called to write bytes [begin, begin + count) of an upload to `piece`.
   using MakePiece = std::function<void(void* piece, size_t begin, size_t count)>;
 
   virtual ~StreamingMemory() = default;
-  // The same object, or null for a device that lacks these abilities.
+  // Returns the same object, or null if the device lacks these abilities.
   static StreamingMemory* of(DeviceMemory* memory) { return dynamic_cast<StreamingMemory*>(memory); }
 
-  virtual size_t free_bytes() const = 0;  // free memory of the device, for any process
-  // Like upload(), for bytes that `make` writes piece by piece, each while the one before is being copied.
+  virtual size_t free_bytes() const = 0;  // memory of the device that any process may still take
+  // Like upload(), but `make` writes the bytes piece by piece while the previous piece is being copied.
   virtual void upload_pieces(void* to, size_t bytes, const MakePiece& make) = 0;
   // Makes many uploads at once. The pool's threads make pieces in parallel with one another and
   // with the copies: `make` is called from any thread, for several pieces at a time, which
@@ -40,38 +40,39 @@ class StreamingMemory {
   // Page-locks host memory for copy_beside; throws `out_of_memory` if the system does not allow it.
   virtual void pin(void* host, size_t bytes) = 0;
   virtual void unpin(void* host) noexcept = 0;
-  // Copies from page-locked memory, beginning when the work queued so far is done, in parallel with work
-  // queued later. `mark` (0 or 1) stands for the copy's end until it is used again. The copy may be captured
-  // in a graph if the wait is, too.
+  // Copies from page-locked memory. The copy begins when the work queued so far is done, and runs in parallel
+  // with work that is queued later. `mark` (0 or 1) identifies the copy's end until the mark is used again.
+  // The copy may be captured in a graph together with its wait.
   static constexpr int kMarks = 2;
   virtual void copy_beside(void* to, const void* pinned, size_t bytes, int mark) = 0;
   virtual void wait_beside(int mark) = 0;  // makes work queued later wait for that copy
 
-  // Copies to the host, after the work queued so far. `mark` (0 to kFetches - 1) stands for the copy's end
-  // until it is used again. It returns before the copy is made only if the host's memory is page-locked.
+  // Copies to the host after the work queued so far. `mark` (0 to kFetches - 1) identifies the copy's end
+  // until the mark is used again. If the host's memory is not page-locked, the call waits for the copy.
   static constexpr int kFetches = 4;
   virtual void fetch(void* pinned, const void* from, size_t bytes, int mark) = 0;
-  // Whether that copy is done. Throws `device` if earlier work in the queue failed.
+  // Says whether the copy with this mark is done. Throws `device` if work queued before it failed.
   virtual bool fetched(int mark) = 0;
 
-  // Called between pieces of work (runtime/pace.h). It waits if the host is further ahead of the device than
-  // a run may take to stop. It does nothing while a graph is captured.
+  // Called between pieces of work (runtime/pace.h). It waits if the host has queued more work than a run may
+  // take to stop. It does nothing while a graph is captured.
   virtual void pace() {}
-  // checksum_of (base/checksum.h) of bytes on the device, computed there; waits for the work queued before.
+  // Returns checksum_of (base/checksum.h) of bytes on the device. It is computed there after the work queued
+  // before.
   virtual uint64_t checksum(const void* device, size_t bytes) = 0;
 
   MemoryLedger ledger;  // what this memory has allocated
 
-  // For `verify_upload` (nn/upload_check.h): called when a tensor of a file has been written to `to` or, in a
-  // block that passes through slots, to `image` on the host. If it is set, blocks are also compared with
-  // their images whenever they arrive.
+  // Used by `verify_upload` (nn/upload_check.h). It is called when a tensor of a file has been written to
+  // `to`, or to `image` on the host if its block passes through slots. If it is set, such blocks are also
+  // compared with their images whenever they arrive.
   struct Uploaded {
     Tensor to, source;
     void* image = nullptr;
   };
   std::function<void(const Uploaded&)> uploaded;
-  // The same for a tensor that is only on the device for a product: called while it is there, by any
-  // session's thread.
+  // Does the same for a tensor that is on the device only for one product. It is called while the tensor is
+  // there, by any session's thread.
   std::function<void(const Uploaded&)> visited;
 };
 

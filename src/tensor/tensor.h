@@ -1,5 +1,5 @@
-// Tensor: a trivially copyable view (pointer, up to 6 dims and strides, dtype, device). It owns nothing;
-// owners are Buffer (weights, state) and Arena (activations). Row-major unless strides say otherwise.
+// Tensor: a trivially copyable view (pointer, up to 6 dims and strides, dtype, device) that owns nothing.
+// Weights and state belong to Buffers, activations to an Arena. It is row-major unless the strides differ.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct Tensor {
   Tensor(void* data, DType dtype, std::initializer_list<int64_t> dims, Device device = Device::cpu)
       : Tensor(data, dtype, std::span<const int64_t>(dims.begin(), dims.size()), device) {}
 
-  bool defined() const { return rank > 0; }  // a default-made Tensor means "not given"
+  bool defined() const { return rank > 0; }  // a default-constructed Tensor means "not given"
   int64_t dim(int axis) const;               // negative axes count from the end
   int64_t stride(int axis) const;
   std::span<const int64_t> shape() const { return {dims, static_cast<size_t>(rank)}; }
@@ -38,11 +38,11 @@ struct Tensor {
   bool contiguous() const;
   bool inner_contiguous() const { return rank == 0 || strides[rank - 1] == 1 || dims[rank - 1] == 1; }
 
-  // The typed pointer; throws when T is not the tensor's dtype.
+  // Returns the typed pointer; throws if T is not the tensor's dtype.
   template <class T>
   T* as() const;
 
-  Tensor view(std::initializer_list<int64_t> shape) const;   // must be contiguous; one -1 is allowed
+  Tensor view(std::initializer_list<int64_t> shape) const;   // only if contiguous; one dim may be -1
   Tensor slice(int axis, int64_t begin, int64_t end) const;  // [begin, end) along axis
   Tensor flat(int64_t begin, int64_t count) const;  // this many elements of a contiguous tensor, as one row
   Tensor select(int axis, int64_t index) const;     // drops the axis

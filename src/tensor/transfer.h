@@ -1,5 +1,5 @@
-// Copies bytes between the host and the place where a stream computes. In a measure run nothing happens.
-// Device tensors must be contiguous. On the CPU a transfer is a plain copy.
+// Copies bytes between the host and the device of a stream. In a measure run nothing happens. Device tensors
+// must be contiguous. For a stream on the CPU these are plain copies.
 #pragma once
 
 #include <utility>
@@ -11,15 +11,15 @@ namespace tachy {
 
 void upload(const void* host, const Tensor& to, const Stream& stream);
 void download(const Tensor& from, void* host, const Stream& stream);  // waits for work queued before
-// Both lie where the stream computes.
+// Both tensors must be on the stream's device.
 void copy_bytes(const Tensor& from, const Tensor& to, const Stream& stream);
-// From the host or from the device: the tensor says where it lies.
+// Copies from the host or from the device, wherever `from` lies.
 void bring(const Tensor& from, const Tensor& to, const Stream& stream);
 void zero(const Tensor& to, const Stream& stream);
 
-// Runs body(host stream) on the CPU with an arena of its own, whose size is found by a measure run of the
-// same body. It is for values that are computed once on the host although a GPU does the rest (the time path,
-// tables). Tensors that body keeps must lie elsewhere.
+// Runs body(host stream) on the CPU with its own arena, whose size a measure run of the same body finds. It
+// is meant for values that are computed once on the host even if there is a GPU (tables, and values made from
+// timesteps). Tensors that must outlive the call may not lie in this arena.
 template <class Body>
 void run_on_host(const Stream& stream, Body&& body) {
   Arena measure;
@@ -35,9 +35,9 @@ void run_on_host(const Stream& stream, Body&& body) {
   body(host);
 }
 
-// Calls body(stream, tensors), which writes the contents of `to` on the host. If the stream computes there,
-// it writes straight into `to`, with the stream's own scratch. With a GPU it writes into copies, as
-// run_on_host does, which are then uploaded.
+// Calls body(stream, tensors), which writes the contents of `to` on the host. On the CPU it writes straight
+// into `to`, with the stream's own scratch. With a GPU it writes into copies in host memory (as in
+// run_on_host), which are then uploaded.
 template <class Body>
 void make_on_host(Stream& stream, std::initializer_list<Tensor> to, Body&& body) {
   if (!stream.gpu) return body(stream, std::span<const Tensor>(to.begin(), to.size()));

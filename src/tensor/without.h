@@ -1,6 +1,6 @@
-// The optimisations and implementations that are switched off in a run, by their names. A stream
-// carries this (stream.h), and it is checked before a faster way is taken. If nothing is switched
-// off, that costs one branch.
+// The names of the optimisations and implementations that are switched off in a run. A stream carries them
+// (stream.h), and code checks them before it takes a faster way. If nothing is switched off, the check costs
+// one branch.
 #pragma once
 
 #include <cstdint>
@@ -29,10 +29,10 @@ enum class Optimisation {
 struct OptimisationInfo {
   Optimisation which;
   const char* name;
-  const char* means;  // its meaning in one line, for people
+  const char* means;  // describes it to people in one line
 };
 std::span<const OptimisationInfo> optimisations();
-// Names that stand for several at once, such as the block's whole chain of fused passes.
+// Names that stand for several optimisations, such as all fused passes of a block.
 struct OptimisationGroup {
   const char* name;
   const char* means;
@@ -49,7 +49,7 @@ class Without {
   void add(Optimisation o) { mask_ |= bit(o); }
   void add_kernel(std::string op, std::string impl);
 
-  uint64_t signature() const;  // equal for those that switch off the same things
+  uint64_t signature() const;  // equal for values that switch off the same things
   bool operator==(const Without& other) const { return signature() == other.signature(); }
 
  private:

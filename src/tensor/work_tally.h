@@ -1,8 +1,8 @@
-// Counts what ops would do while a measure run goes through them: multiply-adds by kind and dtype, and the
-// bytes that must pass through memory. With a GPU's rates this gives a time (estimate/time_plan.h).
+// Counts what ops would do while a measure run goes through them: the multiply-adds by kind and dtype, and
+// the bytes that must pass through memory. With the rates of a GPU they give a time (estimate/time_plan.h).
 //
-// Ops count into the tally of their thread (ops/count_work.h), if there is one, just as allocations are
-// labelled by thread (MemoryLabel): a measure run stays in its thread.
+// A measure run stays in one thread, so ops count into the tally of their thread if there is one
+// (ops/count_work.h), just as MemoryLabel labels the allocations of a thread.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,16 @@
 
 namespace tachy {
 
-// pass: an op that only reads and writes memory. transfer: from the host to a device, beside other work.
+// A pass is an op that only reads and writes memory. A transfer copies from the host to a device during other
+// work.
 enum class WorkKind { pass, product, attention, convolution, transfer };
 const char* work_kind_name(WorkKind kind);
 
 struct OpWork {
   std::string_view op;  // a name that lives as long as the program
   WorkKind kind = WorkKind::pass;
-  DType numbers = DType::f32;  // dtype of the factors; for a pass, of its main operand
-  // For one call: multiply-adds times two; bytes read and written, each counted once.
+  DType numbers = DType::f32;  // dtype of the factors, or of a pass's main operand
+  // Per call: multiply-adds times two, and bytes read or written, each counted once.
   double flops = 0, bytes = 0;
   int64_t calls = 1;
 };
@@ -35,14 +36,14 @@ class WorkTally {
   // A stage of a run and its work, in the order of the first calls.
   using Stage = std::pair<std::string, std::vector<OpWork>>;
 
-  // Later notes belong to that stage, even if it had a part before.
+  // Later notes belong to the stage with this name, even if the stage already has some.
   void begin_stage(std::string_view name);
   void note(const OpWork& work);
-  // Counts what was noted since `before`, a copy of this object, as `times` times as many calls.
+  // Counts everything that was noted since `before`, a copy of this object, `times` times instead of once.
   void repeat_since(const WorkTally& before, int64_t times);
   std::vector<Stage> stages() const;
 
-  // The tally of this thread, or null, and the class that sets it.
+  // Returns this thread's tally, or null. The class after it sets the tally.
   static WorkTally* current();
   class Counting {
    public:
@@ -62,7 +63,7 @@ class WorkTally {
   std::map<Key, int64_t> calls_;
 };
 
-// Bytes of the tensors that are defined.
+// Sums the bytes of those tensors that are defined.
 double bytes_of(std::initializer_list<Tensor> tensors);
 
 }  // namespace tachy

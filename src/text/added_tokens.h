@@ -1,8 +1,8 @@
-// Added tokens: strings such as "</s>" or "<extra_id_0>" that are cut out of the text before the model sees
+// Added tokens: strings such as "</s>" or "<extra_id_0>" that are cut out of the text before the model gets
 // it.
 //
-// Tokens with normalized=false are looked for in the raw text, the others in the normalized pieces between
-// them, in their own normalized form. At each place the longest token wins.
+// Tokens with normalized=false are looked for in the raw text. The others are looked for, in their own
+// normalized form, in the normalized pieces between them. At each place the longest token wins.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct AddedToken {
   bool normalized = false;
 };
 
-// A piece of text on its way to ids: either a text or, if id >= 0, an added token.
+// A piece of text that is to become ids: an added token if id >= 0, otherwise a text.
 struct Split {
   std::string text;
   int64_t id = -1;
@@ -35,8 +35,8 @@ struct Split {
 
 class AddedTokens {
  public:
-  // Reads the "added_tokens" array. The model's id is used for a token whose content it knows; the others
-  // follow its last id (as in the library; a different id in the file causes a warning).
+  // Reads the "added_tokens" array. A token whose content the model knows gets the model's id, and the others
+  // follow the model's last id (as in the library; if the file has another id, there is a warning).
   static AddedTokens from_json(const nlohmann::json& section, const Unigram& model,
                                const Normalizer& normalizer, std::string_view file);
 

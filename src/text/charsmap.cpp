@@ -68,8 +68,8 @@ Charsmap Charsmap::parse(std::string_view bytes, std::string_view where) {
   check(map.pool_.empty() || map.pool_.back() == '\0', ErrorCode::corrupt,
         "{}: the last replacement has no end", where);
 
-  // Visit every node: lookups do not check bounds, and libsentencepiece keeps room for kMaxNested keys that
-  // begin one text. `most` is the largest number of keys on any path to a node's children.
+  // Visit every node, because lookups do not check bounds, and libsentencepiece has room for only kMaxNested
+  // keys at the beginning of one text. `most` is the largest number of keys on any path to a node's children.
   const auto& units = map.units_;
   constexpr uint8_t kUnseen = 0xFF;
   std::vector<uint8_t> most(units.size(), kUnseen);

@@ -1,5 +1,4 @@
-// Cleans prompts: text_fixes, then HTML references twice, then white space. All of this is in UTF-32, as in
-// Python.
+// Cleans prompts: first text_fixes, then HTML references twice, then white space, all in UTF-32 as in Python.
 #include "text/clean_prompt.h"
 
 #include "base/error.h"

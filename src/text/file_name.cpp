@@ -10,7 +10,7 @@ namespace {
 
 enum class Kind { kept, joined, nothing, dash };
 
-// Says how a character is treated. `joined` is kept after a character that is kept, and dropped otherwise.
+// Says how a character is treated. A `joined` one is kept only after a character that is kept.
 Kind kind_of(char32_t c) {
   const utf8proc_property_t& p = *utf8proc_get_property(static_cast<utf8proc_int32_t>(c));
   if (p.ignorable) return Kind::nothing;
@@ -28,7 +28,7 @@ Kind kind_of(char32_t c) {
     case UTF8PROC_CATEGORY_MC:
     case UTF8PROC_CATEGORY_ME:
       return Kind::joined;
-    case UTF8PROC_CATEGORY_SK:  // the colour of an emoji's skin
+    case UTF8PROC_CATEGORY_SK:  // an emoji's skin colour
       return c >= 0x1F3FB && c <= 0x1F3FF ? Kind::joined : Kind::dash;
     case UTF8PROC_CATEGORY_SO: {
       const bool flag = p.boundclass == UTF8PROC_BOUNDCLASS_REGIONAL_INDICATOR;
@@ -52,7 +52,7 @@ std::string file_name_of(std::string_view text, size_t max_bytes) {
     else if (kind == Kind::dash && behind)
       kept += U'-';
   }
-  // A character that was left out may have stood between two that belong together.
+  // A character that was left out may have separated two that belong together.
   const std::u32string chars = to_utf32(normalize(to_utf8(kept), Form::nfc));
   std::string out, cluster;
   utf8proc_int32_t state = 0;

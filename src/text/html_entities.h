@@ -5,7 +5,7 @@
 
 namespace tachy::text {
 
-// These are plain pointers, since the compiler would have to count 9,000 lengths for string_views.
+// These are plain pointers, because with string_views the compiler would have to count 9,000 lengths.
 struct HtmlEntity {
   const char* name;  // without "&"; with or without ";", as HTML 5 lists it
   const char* text;  // UTF-8

@@ -1,5 +1,6 @@
-// HTML character references. Both dialects share the numeric rule of HTML 5: code points 0x80..0x9F mean
-// Windows-1252, surrogates and numbers beyond Unicode become U+FFFD, other control and non-characters vanish.
+// HTML character references. Both dialects follow HTML 5 for numbers: code points 0x80..0x9F mean
+// Windows-1252, surrogates and numbers beyond Unicode become U+FFFD, and other control and non-characters are
+// removed.
 #include "text/html_unescape.h"
 
 #include <algorithm>
@@ -53,7 +54,7 @@ void append_number(std::u32string& out, char32_t number) {
   }
 }
 
-// Reads "#123" or "#x1F" at `at` (after "&"); returns the end, or `at` when there are no digits.
+// Reads "#123" or "#x1F" at `at` (after "&"). Returns the end, or `at` if there are no digits.
 size_t read_number(std::u32string_view text, size_t at, char32_t& number) {
   size_t i = at + 1;
   const bool hex = i < text.size() && (text[i] == 'x' || text[i] == 'X');
@@ -140,7 +141,7 @@ std::u32string html_unescape_strict(std::u32string_view text) {
     i = end + 1;
     if (numeric) {
       char32_t number = 0;
-      // "&#59;" is a semicolon, which ftfy takes as a sign that the reference was not consumed.
+      // "&#59;" is a semicolon, and ftfy takes a semicolon as a sign that the reference was not understood.
       if (read_number(whole, 1, number) + 1 == whole.size() && number != ';') {
         append_number(out, number);
       } else {

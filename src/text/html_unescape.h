@@ -11,8 +11,8 @@ namespace tachy::text {
 // Gives the same results as Python 3.11's html.unescape.
 std::u32string html_unescape(std::u32string_view text);
 
-// ftfy's step: only references of up to 24 letters and digits that end in a semicolon, also upper-case
-// spellings of lower-case names; a reference is left alone unless all of it is understood.
+// Does what ftfy does: it only takes references of up to 24 letters and digits that end in a semicolon,
+// including upper-case spellings of lower-case names, and only if it understands all of the reference.
 std::u32string html_unescape_strict(std::u32string_view text);
 
 }  // namespace tachy::text

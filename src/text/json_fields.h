@@ -1,4 +1,4 @@
-// Typed access to fields of a JSON object; a wrong or missing field throws Error{corrupt} naming the place.
+// Typed access to the fields of a JSON object. A wrong or missing field throws Error{corrupt} with its place.
 #pragma once
 
 #include <nlohmann/json.hpp>

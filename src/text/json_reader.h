@@ -1,5 +1,5 @@
-// Reads a tokenizer.json in one pass: model.vocab, which is nearly all of the file, goes straight into a
-// table, and everything else into an ordinary JSON value.
+// Reads a tokenizer.json in one pass. model.vocab, which is nearly all of the file, goes straight into a
+// table, and the rest becomes an ordinary JSON value.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -17,12 +17,12 @@ struct TokenizerFile {
   std::vector<double> scores;
 };
 
-// Throws Error{corrupt} naming `file` and the byte offset for malformed JSON, nesting or sizes beyond the
-// limits, pieces that are not [string, finite number], and a second vocabulary. Throws Error{unsupported} for
-// a vocabulary that is not an array (so the model is not unigram).
+// Throws Error{corrupt}, with `file` and the byte offset, for malformed JSON, too much nesting or size,
+// pieces that are not [string, finite number], and a second vocabulary. Throws Error{unsupported} for a
+// vocabulary that is not an array (so the model is not unigram).
 TokenizerFile read_tokenizer_json(std::string_view bytes, std::string_view file);
 
-// Reads a decimal text as serde_json does (and so the `tokenizers` library): quickly, but sometimes off by
+// Reads a decimal number as serde_json, and so the `tokenizers` library, does: quickly, but sometimes off by
 // one unit in the last place. Sums of scores that are equal there must be equal here, too.
 double serde_number(std::string_view text);
 

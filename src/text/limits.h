@@ -1,4 +1,4 @@
-// Requirements of every tokenizer for a text.
+// The requirements of every tokenizer for a text.
 #pragma once
 
 #include <cstddef>

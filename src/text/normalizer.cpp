@@ -13,7 +13,7 @@ namespace tachy::text {
 namespace {
 
 constexpr size_t kMaxNormalizers = 64, kMaxReplacement = 4096;
-constexpr size_t kMaxGrown = 64u << 20;  // a hostile Replace must not fill the memory
+constexpr size_t kMaxGrown = 64u << 20;  // the limit for a hostile Replace
 
 template <class F>
 class Step final : public NormalizerStep {
@@ -32,7 +32,7 @@ std::shared_ptr<const NormalizerStep> make_step(F body) {
   return std::make_shared<Step<F>>(std::move(body));
 }
 
-// Keeps the characters that `keep` accepts, mapped by `map`.
+// Keeps the characters that `keep` accepts, and changes them by `map`.
 template <class Keep, class Map>
 std::string filter(std::string_view valid, bool& front_lost, Keep keep, Map map) {
   std::string out;

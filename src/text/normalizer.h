@@ -12,7 +12,7 @@ namespace tachy::text {
 class NormalizerStep {
  public:
   virtual ~NormalizerStep() = default;
-  // `front_lost` is set when characters at the very front vanished: a Metaspace with prepend_scheme "first"
+  // Sets `front_lost` if characters at the very front were removed: a Metaspace with prepend_scheme "first"
   // needs to know whether a piece of text still begins where the input began.
   virtual std::string apply(std::string_view valid, bool& front_lost) const = 0;
 };
@@ -20,7 +20,7 @@ class NormalizerStep {
 class Normalizer {
  public:
   // Accepts null, Sequence, Replace (String or Regex), Strip, StripAccents, Prepend, Lowercase, NFC, NFD,
-  // NFKC, NFKD, Nmt, Precompiled. Throws Error{unsupported} naming `file` and the type for anything else.
+  // NFKC, NFKD, Nmt and Precompiled. Throws Error{unsupported}, with `file` and the type, for anything else.
   static Normalizer from_json(const nlohmann::json& section, std::string_view file);
 
   bool empty() const { return steps_.empty(); }

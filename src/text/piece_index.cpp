@@ -1,5 +1,5 @@
-// The sorted array and its binary searches. Sorting compares the first eight bytes as one number, which
-// nearly always decides.
+// The sorted array and its binary searches. Sorting first compares eight bytes as one number, which nearly
+// always decides.
 #include "text/piece_index.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
-// PieceIndex finds all pieces of a vocabulary that begin a text, shortest first.
+// PieceIndex finds all pieces of a vocabulary with which a text begins, shortest first.
 //
-// The pieces' bytes lie in one string. An array of their numbers, sorted by bytes, serves as the trie: a node
-// is a range of that array whose pieces share a prefix, and a step to a child narrows the range by binary
-// search. This takes four bytes per piece, and only the sort to build. (A double array would be faster to
-// search, but a prompt is short, and users wait for 256,000 pieces to load.)
+// The bytes of all pieces are in one string. An array of the pieces' numbers, sorted by bytes, serves as the
+// trie: a node is a range of the array whose pieces share a prefix, and a binary search narrows the range to
+// a child. This takes four bytes per piece and only a sort to build. (A double array would be faster to
+// search, but prompts are short, and users wait while 256,000 pieces are loaded.)
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ class PieceTable {
 
 class PieceIndex {
  public:
-  // The last one of equal pieces counts; empty pieces are never found.
+  // Of equal pieces, the last one counts. Empty pieces are never found.
   void build(const PieceTable& table);
 
   // Calls found(length, id) for every piece that is a prefix of `text`, shortest first.
@@ -51,11 +51,11 @@ class PieceIndex {
   int64_t find(const PieceTable& table, std::string_view piece) const;  // -1 if absent
 
  private:
-  // Keeps the pieces of [low, high), all longer than `depth`, whose byte at `depth` is `byte`.
+  // Narrows [low, high), whose pieces are all longer than `depth`, to those with `byte` at `depth`.
   void narrow(const PieceTable& table, size_t depth, unsigned char byte, uint32_t& low, uint32_t& high) const;
 
   std::vector<uint32_t> order_;
-  std::array<uint32_t, 257> first_{};  // the place in order_ where each first byte begins
+  std::array<uint32_t, 257> first_{};  // where each first byte begins in order_
 };
 
 }  // namespace tachy::text

@@ -13,7 +13,7 @@ namespace tachy::text {
 
 class PreTokenizer {
  public:
-  // Throws Error{unsupported} naming `file` and the type for anything but the types above.
+  // Throws Error{unsupported}, with `file` and the type, for other types than those above.
   static PreTokenizer from_json(const nlohmann::json& section, std::string_view file);
 
   void apply(std::vector<Split>& splits) const;  // added tokens stay unchanged
@@ -21,7 +21,7 @@ class PreTokenizer {
  private:
   enum class Prepend { always, first, never };
   struct Step {
-    bool metaspace = false;   // otherwise it is a WhitespaceSplit
+    bool metaspace = false;   // if false, it is a WhitespaceSplit
     std::string replacement;  // one character
     Prepend prepend = Prepend::always;
     bool split = true;

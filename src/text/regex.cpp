@@ -46,9 +46,8 @@ Param limits(unsigned long most_retries) {
   fail(ErrorCode::unsupported, "{}: the regular expression '{}' {}", where, pattern, why);
 }
 
-// Returns the first piece of a pattern that Python's `re` refuses or understands differently: escapes that it
-// does not have, POSIX brackets, and flags for the rest of a pattern (it wants them in front of everything).
-// Empty if there is none.
+// Returns the first part of a pattern that Python's `re` refuses or understands differently, or "": escapes
+// that Python lacks, POSIX brackets, and flags for the rest of a pattern (Python wants them at the front).
 std::string_view unlike_python(std::string_view pattern) {
   constexpr std::string_view kEscapes = "AbBdDsSwWZafnrtvxuU", kFlags = "aiLmsux-";
   for (size_t i = 0; i < pattern.size(); ++i) {

@@ -13,8 +13,8 @@ namespace {
 
 constexpr double kUnknownPenalty = 10.0;
 
-// Control, byte, unused and unknown pieces never stand for text: the model gets empty pieces in their place,
-// which it does not find. A user-defined piece scores higher than every other way to read its bytes.
+// Control, byte, unused and unknown pieces never stand for text, so the model gets empty pieces in their
+// place, which it does not find. A user-defined piece scores higher than any other way to read its bytes.
 Unigram make_model(const SpieceFile& file) {
   float least = std::numeric_limits<float>::max(), most = std::numeric_limits<float>::min();
   for (size_t i = 0; i < file.types.size(); ++i) {

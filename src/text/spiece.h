@@ -1,8 +1,7 @@
-// The tokenizer of a spiece.model. It gives the ids of libsentencepiece (0.2.3; compared by
-// tests/golden/text/compare.py), except that a run of characters that the vocabulary lacks gets a single
-// unknown id. The library would spell them in byte pieces, but Wan's text encoder was trained with the
-// former. Another choice is also possible if user-defined pieces fit a text in several ways that are equally
-// good.
+// The tokenizer of a spiece.model. It gives the ids of libsentencepiece 0.2.3 (tests/golden/text/compare.py
+// compares them), with one exception: a run of characters that the vocabulary lacks gets a single unknown id.
+// The library would spell them in byte pieces, but Wan's text encoder was trained with unknown ids. If
+// user-defined pieces fit a text in several equally good ways, the choice may also differ.
 #pragma once
 
 #include <memory>

@@ -20,8 +20,8 @@ class Message {
   Message(std::string_view bytes, size_t offset, std::string_view name)
       : bytes_(bytes), offset_(offset), name_(name) {}
 
-  // Reads the next field; returns false at the end. Afterwards `number` or `payload` holds the value,
-  // depending on the wire type.
+  // Reads the next field, and returns false at the end. The value is then in `number` or `payload`, depending
+  // on the wire type.
   bool next() {
     if (at_ == bytes_.size()) return false;
     const uint64_t tag = varint();

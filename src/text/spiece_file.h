@@ -33,7 +33,7 @@ struct SpieceFile {
 // Throws Error{corrupt} or Error{unsupported} unless `bytes` is a sound SentencePiece unigram model.
 SpieceFile read_spiece_file(std::string_view bytes, std::string_view name);
 
-// Makes the same from another file's vocabulary, with the same errors.
+// Makes the same struct from another file's vocabulary, with the same errors.
 SpieceFile make_spiece_file(const Vocabulary& from, std::string_view name);
 
 }  // namespace tachy::text

@@ -1,7 +1,7 @@
 // Changes a text as SentencePiece does before it looks for pieces. It applies the character map (at each
-// place the longest key counts; user-defined pieces stay as they are), removes white space at both ends and
-// repeated white space, writes a mark U+2581 for every space, and puts one such mark in front (or at the
-// end).
+// place the longest key counts; user-defined pieces stay as they are), removes white space at both ends, and
+// makes repeated white space one space. Then it writes a mark U+2581 for every space, and one more in front
+// (or at the end).
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ class SpieceNormalizer {
  private:
   struct Prefix {
     std::string_view becomes;
-    size_t length;  // bytes that it replaces
+    size_t length;  // number of bytes that it replaces
   };
   Prefix next(std::string_view text) const;
 

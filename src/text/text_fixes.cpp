@@ -1,6 +1,6 @@
 // The fixes in ftfy's order: HTML references, C1 controls as Windows-1252, Latin ligatures, character width,
-// curly quotes, line breaks, terminal escapes, control characters, NFC; repeated until the text is stable.
-// (Its surrogate repair has nothing to do: valid UTF-8 and the reference decoder hold no surrogates.)
+// curly quotes, line breaks, terminal escapes, control characters, NFC. They are repeated until the text is
+// stable. (ftfy's surrogate repair is not needed, because valid UTF-8 contains no surrogates.)
 #include "text/text_fixes.h"
 
 #include <array>
@@ -66,7 +66,7 @@ std::u32string_view ligature(char32_t c) {
   }
 }
 
-// Maps half- and full-width forms to their usual width: the compatibility decomposition of each, made once.
+// Maps half- and full-width forms to their usual width. The compatibility decomposition of each is made once.
 const std::u32string& usual_width(char32_t c) {
   static const auto table = [] {
     std::array<std::u32string, kLastWide - kFirstWide + 1> t;
@@ -122,7 +122,7 @@ std::u32string fix_line_breaks(std::u32string_view text) {
   return out;
 }
 
-// Removes ESC [, digits and semicolons, and a letter.
+// Removes terminal escapes: ESC [, digits and semicolons, and a letter.
 std::u32string remove_terminal_escapes(std::u32string_view text) {
   std::u32string out;
   out.reserve(text.size());
@@ -160,7 +160,7 @@ std::u32string fix_segment(std::u32string text, bool unescape, bool& mojibake) {
 }  // namespace
 
 bool looks_like_mojibake(std::u32string_view text) {
-  size_t pair_end = 0;  // the place where the last two-byte sequence ended
+  size_t pair_end = 0;  // where the last two-byte sequence ended
   for (size_t i = 0; i + 1 < text.size(); ++i) {
     if (text[i] < 0xC2) continue;
     const int lead = windows1252_byte(text[i]);

@@ -1,4 +1,4 @@
-// Finds a model's tokenizer, and makes the padded form that text encoders take.
+// Finds a model's tokenizer, and makes the padded form that text encoders read.
 #include "text/tokenizer.h"
 
 #include <algorithm>
@@ -61,7 +61,7 @@ std::unique_ptr<Tokenizer> Tokenizer::open(const fs::path& folder_or_file) {
   std::error_code error;
   if (fs::is_directory(folder_or_file, error)) {
     file.clear();
-    // The places in the folder itself, in a diffusers model and in an original Wan checkpoint.
+    // The places are the folder itself, a diffusers model's subfolder, and an original Wan checkpoint's.
     for (const char* inside : {"", "tokenizer", "google/umt5-xxl"}) {
       for (const char* leaf : {"tokenizer.json", "spiece.model"}) {
         const fs::path candidate = folder_or_file / inside / leaf;
@@ -107,7 +107,7 @@ namespace {
 
 constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581, which stands for a space in pieces
 
-// Moves this many characters forward from this byte; a negative number moves back.
+// Moves a number of characters forward from a byte, or back if the number is negative.
 size_t moved(std::string_view text, size_t at, int characters) {
   const auto within = [&](size_t i) { return (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80; };
   for (; characters > 0 && at < text.size(); --characters) do

@@ -1,6 +1,6 @@
-// tokenizer.json: cuts out added tokens, then applies normalizer, pre-tokenizer and unigram model. The
-// post-processor tells which id ends a text; "truncation", "padding" (except for its pad id) and "decoder" do
-// not matter here.
+// tokenizer.json: cuts out added tokens, then applies the normalizer, the pre-tokenizer and the unigram
+// model. The post-processor tells which id ends a text. "truncation", "padding" (except for its pad id) and
+// "decoder" are ignored.
 #include "text/tokenizer_json.h"
 
 #include "base/error.h"

@@ -1,4 +1,4 @@
-// Viterbi over the bytes of the text; only positions where a character begins are visited.
+// The Viterbi algorithm over the bytes of the text. It only visits positions where a character begins.
 #include "text/unigram.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// UTF-8 and Unicode properties. We do the decoding, and also the validation (base/utf8.h; error texts need
-// offsets); utf8proc does normalization, categories and case.
+// UTF-8 and Unicode properties. We decode and validate ourselves, because error texts need offsets
+// (base/utf8.h); utf8proc does normalization, categories and case.
 #include "text/utf8.h"
 
 #include <utf8proc.h>
@@ -68,8 +68,8 @@ bool is_mark(char32_t c) {
 }
 
 bool is_word_char(char32_t c) {
-  if (c == 0x200C || c == 0x200D) return true;  // Join_Control
-  // Alphabetic symbols: circled and squared Latin letters are not in a letter category.
+  if (c == 0x200C || c == 0x200D) return true;  // the property Join_Control
+  // Circled and squared Latin letters are alphabetic symbols, but in no category of letters.
   if ((c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) || (c >= 0x1F150 && c <= 0x1F169) ||
       (c >= 0x1F170 && c <= 0x1F189))
     return true;

@@ -1,5 +1,5 @@
-// Unicode helpers of the text folder: UTF-8 in and out, white space in both senses that matter here (Python's
-// and the Unicode property), general categories, and normalization forms (through utf8proc).
+// Unicode helpers of this folder: UTF-8 conversions, white space (as Python and as Unicode define it),
+// general categories, and normalization forms (through utf8proc).
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@ using tachy::append_utf8;
 using tachy::find_invalid_utf8;
 inline constexpr size_t kValid = kValidUtf8;
 
-// Throws Error{invalid_argument} "what: invalid UTF-8 at byte N".
+// Throws Error{invalid_argument} with "what: invalid UTF-8 at byte N".
 void require_utf8(std::string_view bytes, std::string_view what);
 
 // Decodes the character at `at` of valid UTF-8 and moves `at` past it.
 char32_t next_char(std::string_view valid, size_t& at);
 
-// Tells a character's length in bytes from its first byte (valid UTF-8).
+// Returns a character's length in bytes, by its first byte (valid UTF-8).
 inline size_t char_length(unsigned char lead) {
   return lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
 }

@@ -1,5 +1,5 @@
-// Windows-1252, in the tolerant form of web browsers: bytes 0x80..0x9F that the code page leaves undefined
-// keep their Latin-1 meaning.
+// Windows-1252 as web browsers read it: bytes 0x80..0x9F that the code page leaves undefined have their
+// Latin-1 meaning.
 #pragma once
 
 namespace tachy::text {
@@ -13,7 +13,7 @@ inline char32_t windows1252_char(unsigned char byte) {
   return byte >= 0x80 && byte <= 0x9F ? kWindows1252[byte - 0x80] : byte;
 }
 
-// Returns the byte that Windows-1252 or Latin-1 writes for `c`, or -1.
+// Returns the byte for `c` in Windows-1252 or Latin-1, or -1.
 inline int windows1252_byte(char32_t c) {
   if (c < 0x100) return static_cast<int>(c);
   for (int i = 0; i < 32; ++i)

@@ -9,7 +9,7 @@
 namespace tachy {
 namespace {
 
-// values decoded at a time: they stay in a core's second-level cache
+// values decoded at a time, which fit into a core's second-level cache
 constexpr int64_t kSlabValues = 1 << 18;
 
 }  // namespace
@@ -24,7 +24,7 @@ void decode_values(const DerivedTensor& from, int64_t width, int64_t begin, cons
   if (begin == end) return;
   const int64_t step = std::max<int64_t>(kSlabValues / width, 1), last_row = (end + width - 1) / width;
   const DType made = from.makes(to.dtype) ? to.dtype : DType::f32;
-  std::vector<std::byte> slab;  // holds rows that are converted, or only a part of which is wanted
+  std::vector<std::byte> slab;  // holds rows that are to be converted, or of which only a part is wanted
   for (int64_t row = begin / width; row < last_row;) {
     int64_t rows = std::min(step, last_row - row);
     const bool cut = row * width < begin || (row + 1) * width > end;

@@ -71,7 +71,7 @@ std::vector<size_t> by_size_and_name(std::span<const StoredTensor> tensors) {
   return order;
 }
 
-// Little-endian numbers and strings, one after another.
+// Writes little-endian numbers and strings one after another.
 class GgufBytes {
  public:
   template <class T>
@@ -102,7 +102,7 @@ class GgufBytes {
   std::string text_;
 };
 
-// Merges the outermost dimensions: rows stay rows, and blocks of a row stay blocks.
+// Merges the outermost dimensions, so rows stay rows, and blocks of a row stay blocks.
 std::vector<int64_t> folded(std::vector<int64_t> dims) {
   if (dims.empty()) return {1};  // a scalar
   while (dims.size() > kMostGgufDims) {

@@ -1,5 +1,5 @@
-// The layout of a file of tensors, before their data is made: the list of tensors determines the header, the
-// place of each tensor and the length of the file. The data may then be made and written in any order.
+// The layout of a file of tensors before their data exists. The list of tensors determines the header, the
+// place of each tensor and the length of the file, so the data can be made and written in any order.
 #pragma once
 
 #include <cstdint>
@@ -24,14 +24,13 @@ struct StoredTensor {
 
 struct FileLayout {
   std::string header;  // the file's first bytes
-  // where each tensor's data begins in the file, in the order in which the tensors were given
+  // where each tensor's data begins in the file; the tensors have the order of the given list
   std::vector<uint64_t> begins;
   uint64_t bytes = 0;  // length of the whole file
 };
 
-// Data is ordered by element size (largest first), then by name, as the reference library does it: every
-// tensor is then aligned for its dtype without holes, which the format forbids. The data begins at a multiple
-// of 8.
+// Data is ordered by element size (largest first) and then by name, as in the reference library. So every
+// tensor is aligned for its dtype without gaps, which the format forbids. The data begins at a multiple of 8.
 FileLayout safetensors_layout(std::span<const StoredTensor> tensors,
                               const std::map<std::string, std::string>& metadata = {});
 
@@ -41,8 +40,8 @@ struct GgufKey {
 };
 
 // Writes version 3, aligned to 32 bytes, with the tensors in the given order. Readers of GGUF refuse tensors
-// of more than four dimensions: such a tensor is stored with its outermost dimensions merged and its shape in
-// comfy.gguf.orig_shape.NAME.
+// of more than four dimensions, so the outermost dimensions of such a tensor are merged, and its shape is
+// stored in comfy.gguf.orig_shape.NAME.
 FileLayout gguf_layout(std::span<const StoredTensor> tensors, std::vector<GgufKey> keys);
 
 }  // namespace tachy

@@ -40,7 +40,7 @@ std::string names_of(const std::vector<fs::path>& folders) {
                                          : out;
 }
 
-// Returns the content of refs/main; empty if that is not a plain name.
+// Returns the content of refs/main, or an empty text if it is not a plain name.
 std::string main_of(const fs::path& root) {
   char text[128] = {};
   std::ifstream in(root / "refs" / "main", std::ios::binary);

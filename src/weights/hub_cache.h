@@ -6,9 +6,9 @@
 
 namespace tachy {
 
-// For the root of a cache, returns the snapshot that refs/main names, or the only one, and logs which;
-// returns any other path unchanged. Throws not_found for a cache without a snapshot, and invalid_argument,
-// naming them, if there are several and none is main, or if a folder holds several caches.
+// For the root of a cache, returns the snapshot that refs/main names, or the only one, and logs this choice.
+// Returns any other path unchanged. Throws not_found for a cache without a snapshot. Throws invalid_argument,
+// listing them, if there are several and none is main, or if a folder contains several caches.
 std::filesystem::path snapshot_of(const std::filesystem::path& path);
 
 }  // namespace tachy

@@ -12,9 +12,9 @@
 namespace tachy {
 namespace {
 
-// Python writes -Infinity, Infinity and NaN, which are not JSON: diffusers does so for DPM-Solver's
-// lambda_min_clipped. Nothing here reads such a value, so it becomes a text of the same length, which a
-// getter of numbers refuses. The length keeps offsets in errors true.
+// Python writes -Infinity, Infinity and NaN, which are not JSON (diffusers does so for DPM-Solver's
+// lambda_min_clipped). Nothing here reads such a value, so it is replaced by a text of the same length, which
+// getters of numbers refuse. The equal length keeps offsets in errors right.
 std::string with_python_numbers_as_texts(std::string_view text) {
   constexpr std::pair<std::string_view, std::string_view> kNumbers[] = {
       {"-Infinity", "\"-inf\"   "}, {"Infinity", "\"inf\"   "}, {"NaN", "\"\" "}};
@@ -36,7 +36,7 @@ std::string with_python_numbers_as_texts(std::string_view text) {
   return out;
 }
 
-// Returns nullptr when the key is absent or null.
+// Returns nullptr if the key is absent or null.
 const nlohmann::json* value_of(const nlohmann::json& j, std::string_view key) {
   if (!j.is_object()) return nullptr;
   const auto it = j.find(key);
@@ -45,7 +45,7 @@ const nlohmann::json* value_of(const nlohmann::json& j, std::string_view key) {
 
 std::string shown(const nlohmann::json& value) { return in_quotes(json_line(value), 60); }
 
-// An integer, or a float that is one (configs written by other tools hold 16.0).
+// Accepts an integer, or a float with a whole value (other tools write 16.0 into configs).
 bool as_int(const nlohmann::json& value, int64_t lo, int64_t hi, int64_t& out) {
   if (value.is_number_unsigned()) {
     const auto u = value.get<uint64_t>();

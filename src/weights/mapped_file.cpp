@@ -1,4 +1,4 @@
-// A mapped file stays open for check_unchanged(). With FileAccess::read it is read into one Buffer.
+// A mapped file stays open for check_unchanged(). FileAccess::read reads the file into one Buffer.
 #include "weights/mapped_file.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace tachy {
 namespace {
 
-// The mappings of this process, for copy_from_file.
+// All mappings of this process, for copy_from_file.
 std::shared_mutex g_mutex;
 std::vector<const OpenMapping*> g_mappings;
 

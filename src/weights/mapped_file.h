@@ -1,11 +1,12 @@
-// A file mapped read-only into memory; the mapping ends with its owner.
+// A file that is mapped read-only into memory until its owner is destroyed.
 //
-// Weights are used where they lie: opening a 30 GB file costs a few system calls, pages arrive when first
-// read and can be dropped by the kernel at any time. Writing through the pointers is a segmentation fault.
+// Weights are used where they lie: opening a 30 GB file costs a few system calls. Pages are loaded when they
+// are first read, and the kernel can drop them at any time. Writing through the pointers is a segmentation
+// fault.
 //
-// The price: a file that somebody truncates while it is mapped raises SIGBUS when its pages are read.
-// check_unchanged() finds that beforehand, base/last_words.h lets a handler name the file, and
-// FileAccess::read avoids it altogether: the file is read into memory at once.
+// This has a price: if somebody truncates a mapped file, reading its pages raises SIGBUS. check_unchanged()
+// finds this beforehand, and base/last_words.h lets a handler name the file. FileAccess::read avoids the
+// problem by reading the whole file into memory at once.
 #pragma once
 
 #include <cstddef>
@@ -39,25 +40,25 @@ class MappedFile {
   const std::string& path() const { return path_; }
   bool in_memory() const { return copy_.data() != nullptr; }  // true if the file was read, not mapped
 
-  // When the content last changed, in nanoseconds: as of now if the file is mapped, as of the reading
-  // otherwise.
+  // When the content last changed, in nanoseconds: by now if the file is mapped, otherwise by the time it was
+  // read.
   int64_t modified_ns() const;
 
-  // Throws io when the mapped file is no longer as long as it was.
+  // Throws io if the mapped file no longer has its length.
   void check_unchanged() const;
 
  private:
   const std::byte* data_ = nullptr;
   uint64_t size_ = 0;
-  int64_t modified_ns_ = 0;  // as of opening the file
+  int64_t modified_ns_ = 0;  // when the file was opened
   std::string path_;
   std::unique_ptr<OpenMapping> mapped_;
   Buffer copy_;
 };
 
-// Copies like memcpy, from anywhere. Bytes of a mapped file are read instead: the kernel then copies out of
-// its cache without a page fault for each page, and with several threads at once it reads ahead from the
-// disk. Throws io when the file has become shorter.
+// Copies like memcpy, from any memory. But bytes of a mapped file are read from the file: the kernel then
+// copies from its cache without one page fault per page, and with several threads it reads ahead from the
+// disk. Throws io if the file has become shorter.
 void copy_from_file(void* to, const void* from, size_t bytes);
 
 }  // namespace tachy

@@ -1,5 +1,5 @@
-// Looks for every component under the names that its repositories use; if one is not found, an error lists
-// them.
+// Looks for every component under the names that its repositories use. If one is missing, an error lists the
+// names.
 #include "weights/model_layout.h"
 
 #include <fmt/format.h>
@@ -42,7 +42,7 @@ fs::path tokenizer_in(const fs::path& folder) {
   return folder;
 }
 
-// model_index.json lists [library, class] per component, and [null, null] for one that this pipeline lacks.
+// Says whether model_index.json has [library, class] for a component; [null, null] means that it is missing.
 bool is_listed(const nlohmann::json& index, const char* name) {
   const auto it = index.find(name);
   return it != index.end() && it->is_array() && it->size() == 2 && !(*it)[1].is_null();
@@ -68,7 +68,7 @@ ModelFiles open_diffusers(const fs::path& root) {
   return m;
 }
 
-// Returns the file of `root` that begins with `stem` and has an extension of weights.
+// Returns the file of `root` that begins with `stem` and has an extension of weight files.
 fs::path weights_like(const fs::path& root, std::string_view stem, std::string_view end_of_stem = "") {
   std::vector<fs::path> found;
   std::error_code error;
@@ -92,8 +92,8 @@ ComponentFiles original_file(const fs::path& root, const char* component, const 
   return {path, nullptr};
 }
 
-// Picks the transformer's weights among those of the VAE and CLIP; empty if there are none or if it is not
-// clear which.
+// Tells the transformer's weights from those of the VAE and CLIP; returns an empty path if there are none or
+// the choice is unclear.
 fs::path transformer_in(const fs::path& folder) {
   for (const char* usual :
        {"diffusion_pytorch_model.safetensors", "diffusion_pytorch_model.safetensors.index.json"})
@@ -110,7 +110,7 @@ fs::path transformer_in(const fs::path& folder) {
   return found;
 }
 
-// Matrix-Game 2 has neither a text encoder nor a tokenizer, and VAE and CLIP are one folder above its
+// Matrix-Game 2 has neither a text encoder nor a tokenizer. Its VAE and CLIP are one folder above its
 // variants.
 ModelFiles open_steered(const fs::path& root) {
   ModelFiles m{.layout = ModelFiles::Layout::original, .root = root};
@@ -132,7 +132,7 @@ bool follows_actions(const fs::path& weights) {
   });
 }
 
-// A folder of Matrix-Game 2 as it was published: there is no config, so the tensors must tell what it is.
+// Opens a folder of Matrix-Game 2 as published. It has no config, so the tensors tell what it is.
 std::optional<ModelFiles> open_published_actions(const fs::path& root) {
   for (const fs::path& folder : {root, root / "base_distilled_model"}) {
     if (!is_folder(folder) || is_file(folder / "config.json")) continue;
@@ -188,7 +188,7 @@ bool is_component_folder(const fs::path& named) {
   if (is_file(folder / "model_index.json") || !is_file(folder / "config.json") ||
       find_weights(folder).empty())
     return false;
-  // The root of an original model holds its transformer, but is a whole model; Matrix-Game 2's has no text
+  // The root of an original model contains its transformer but is a whole model. Matrix-Game 2's has no text
   // encoder.
   if (!weights_like(folder, "Wan2.", "_VAE").empty() &&
       read_json(folder / "config.json").contains("action_config"))

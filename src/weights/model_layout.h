@@ -1,4 +1,4 @@
-// Where the parts of a model folder lie, detected by content.
+// Finds the parts of a model folder by its contents.
 //
 // diffusers: model_index.json; transformer/ (transformer_2/) text_encoder/ tokenizer/ vae/ scheduler/ …
 // original:  config.json with model_type beside diffusion_pytorch_model*.safetensors (2.2 A14B:
@@ -14,11 +14,12 @@
 
 namespace tachy {
 
-// `weights` is for open_weights(). The config may be null: the original text encoder and VAE have none.
+// `weights` is the path for open_weights(). The config may be null: the original text encoder and VAE have
+// none.
 struct ComponentFiles {
   std::filesystem::path weights;  // a folder or a file; empty when the component is absent
   std::shared_ptr<const nlohmann::json> config;
-  bool alone = false;  // a file that the user named by itself: its tensors tell what no config says
+  bool alone = false;  // the user named this file by itself, so its tensors tell what no config says
   bool present() const { return !weights.empty(); }
 };
 
@@ -32,8 +33,8 @@ struct ModelFiles {
   ComponentFiles text_encoder;
   ComponentFiles vae;
   ComponentFiles image_encoder;  // 2.1 image-to-video (CLIP)
-  // A folder with tokenizer.json, spiece.model or both, or one of these files; empty where the text encoder's
-  // file contains it.
+  // A folder with tokenizer.json or spiece.model, or one of these files. It is empty if the text encoder's
+  // file contains the tokenizer.
   std::filesystem::path tokenizer;
   std::shared_ptr<const nlohmann::json> model_index;        // diffusers only
   std::shared_ptr<const nlohmann::json> scheduler;          // scheduler_config.json; null when absent
@@ -42,11 +43,11 @@ struct ModelFiles {
 
 const char* layout_name(ModelFiles::Layout layout);  // "diffusers", "original" or "single file"
 
-// Throws not_found, naming the component and every name that was looked for.
+// Throws not_found with the component and every name that was looked for.
 ModelFiles open_model(const std::filesystem::path& path);
 
-// Fills in the VAE and the image encoder where `files` lacks them, from the folder or the one above it, under
-// the names of the original repositories.
+// Fills in the VAE and the image encoder that `files` lacks, from the folder or the one above it, under the
+// names of the original repositories.
 void find_original_parts(ModelFiles& files, const std::filesystem::path& folder);
 
 // Opens the folder of a single component (config.json and weights). Throws not_found.

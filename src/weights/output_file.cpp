@@ -34,7 +34,7 @@ void OutputFile::commit(uint64_t bytes, bool replace) {
   error = file_.sync();
   check(!error, ErrorCode::io, "{}: cannot sync: {}", path_.string(), error.message());
   bool named = false;
-  if (!replace) {  // giving it a second name fails if that name is taken
+  if (!replace) {  // adding a second name fails if this name is taken
     fs::create_hard_link(part_, path_, error);
     named = !error;
     if (error == std::errc::file_exists) {

@@ -1,4 +1,4 @@
-// Makes sure that no two tensors of a file share a byte.
+// Checks that no two tensors of a file share a byte.
 #pragma once
 
 #include <algorithm>

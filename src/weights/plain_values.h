@@ -1,5 +1,5 @@
-// Handles tensors whose dtype no model computes with. float64 is narrowed once, to float32, as it is read.
-// Whoever asks for a weight that holds whole numbers gets an error, which names the file and the tensor.
+// Handles tensors of dtypes with which no model computes. float64 is narrowed to float32, once, while it is
+// read. A weight of whole numbers throws an error with the file and the tensor when a model asks for it.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace tachy {
 
-// Says whether a tensor of this name is a weight, no matter who chose the name. Settings and counts beside
-// weights may be whole numbers.
+// Says whether a tensor with this name is a weight, in any naming. Settings and counts beside weights may be
+// whole numbers.
 bool is_weight_name(std::string_view name);
 
 // Returns the same source if it has no such tensors.

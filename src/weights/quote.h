@@ -1,4 +1,4 @@
-// Names from files, made safe for messages: control bytes are escaped and long names are cut.
+// Makes names from files safe for messages: control bytes are escaped and long names are cut.
 #pragma once
 
 #include <fmt/format.h>

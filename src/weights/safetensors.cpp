@@ -1,6 +1,6 @@
-// The reader is a streaming JSON handler, so that no document tree is built (1,300 tensors parse in about a
-// millisecond), repeated keys are seen, and JSON that is nested deeper than the format allows is refused
-// where that begins.
+// The reader is a streaming JSON handler. It builds no document tree (1,300 tensors parse in about a
+// millisecond), notices repeated keys, and refuses JSON at the point where it is nested deeper than the
+// format allows.
 #include "weights/safetensors.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ constexpr uint64_t kMaxHeader = 100'000'000;
 struct DTypeName {
   std::string_view name;
   DType dtype;
-  uint64_t unread_bits = 0;  // bits in a value that nothing here reads; its dtype is then one of bytes
+  uint64_t unread_bits = 0;  // bits in a value that nothing here reads, and whose dtype is one of bytes
 };
 constexpr DTypeName kDTypes[] = {
     {"F64", DType::f64},
@@ -41,7 +41,7 @@ constexpr DTypeName kDTypes[] = {
     {"I8", DType::i8},
     {"U8", DType::u8},
     {"BOOL", DType::boolean},
-    {"F8_E8M0", DType::u8},  // powers of two, which are only used as scales: read as bytes
+    {"F8_E8M0", DType::u8},  // powers of two that only serve as scales, so they are read as bytes
     {"F4", DType::u8, 4},
     {"F6_E2M3", DType::u8, 6},
     {"F6_E3M2", DType::u8, 6},
@@ -66,7 +66,7 @@ struct Header {
   std::map<std::string, std::string> metadata;
 };
 
-// nlohmann's SAX interface; every method returns false to stop, after setting error_.
+// Implements nlohmann's SAX interface. To stop, a method sets error_ and returns false.
 class HeaderHandler {
  public:
   explicit HeaderHandler(Header& header) : header_(header) {}
@@ -180,7 +180,7 @@ class HeaderHandler {
   bool in_array_ = false, in_metadata_ = false;
 };
 
-// Says whether the shape takes exactly `bytes`. Values of less than a byte share bytes.
+// Says whether the shape takes exactly `bytes`. Values smaller than a byte share bytes.
 bool takes(std::span<const int64_t> shape, const DTypeName& dtype, uint64_t bytes) {
   const auto count = checked_bytes(shape, dtype.unread_bits > 0 ? DType::u8 : dtype.dtype);
   if (!count || dtype.unread_bits == 0) return count == bytes;

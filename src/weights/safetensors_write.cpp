@@ -1,4 +1,4 @@
-// Writes tensors that are in memory, all at once.
+// Writes tensors that are in memory to a file at once.
 #include "base/error.h"
 #include "weights/file_layout.h"
 #include "weights/output_file.h"

@@ -1,5 +1,5 @@
-// The tracker that all copies of a Scope share: it knows which tensors were read, which were missing, and
-// which had to be copied because they lie unaligned in their file.
+// The tracker that all copies of a Scope share. It knows which tensors were read, which were missing, and
+// which had to be copied because they are unaligned in their file.
 #include "weights/scope.h"
 
 #include <fmt/format.h>
@@ -54,7 +54,7 @@ struct Scope::Tracker {
   std::vector<bool> used;
   std::vector<std::string> missing;
   std::map<size_t, Buffer> copies;        // by the entry's index
-  std::map<size_t, os::Mapping> planned;  // likewise, for tensors that are only counted
+  std::map<size_t, os::Mapping> planned;  // also by index, for tensors that are only counted
   std::vector<os::Mapping> zeros;
   uint64_t copied = 0;
 
@@ -88,7 +88,7 @@ struct Scope::Tracker {
           source->file_of(entry), in_quotes(entry.name_in_file));
     const auto copy = copies.find(index_of(entry));
     if (copy != copies.end()) return copy->second.tensor(entry.dtype, entry.dims);
-    if (plan_only) {  // counted once, however often it is read
+    if (plan_only) {  // a tensor is counted once, however often it is read
       os::Mapping& values = planned[index_of(entry)];
       if (!values.data()) values = zeros_of(*bytes), copied += align_up(*bytes);
       return Tensor(values.data(), entry.dtype, entry.dims);

@@ -1,6 +1,6 @@
-// A sharded checkpoint: the index names one file per tensor. Only tensors of the index are listed, and each
-// must be in the shard that it names. Shard names are plain file names: an index cannot reach outside its
-// folder.
+// A sharded checkpoint, whose index names one file per tensor. Only tensors of the index are listed, and each
+// must be in the shard that the index names. Names of shards are plain file names, so an index cannot reach
+// outside its folder.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -19,7 +19,7 @@ constexpr size_t kMaxShards = 4096;
 
 bool is_plain_name(std::string_view name) {
   if (name.empty() || name.size() > 255 || name == "." || name == "..") return false;
-  if (name.ends_with(".json")) return false;  // an index that names an index would recurse
+  if (name.ends_with(".json")) return false;  // an index that names an index would never end
   return std::none_of(name.begin(), name.end(),
                       [](char c) { return c == '/' || c == '\\' || static_cast<unsigned char>(c) < 0x20; });
 }

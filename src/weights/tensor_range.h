@@ -1,4 +1,4 @@
-// Overflow-checked sizes for shapes that come from files, and shapes of kernels.
+// Sizes for shapes from files, with overflow checks, and shapes of kernels.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace tachy {
 
-// The product of non-negative extents times the element size; nothing when one is negative or the product
+// Returns the product of the extents and the element size, or nothing if an extent is negative or the product
 // exceeds int64.
 inline std::optional<uint64_t> checked_bytes(std::span<const int64_t> dims, DType dtype) {
   uint64_t total = static_cast<uint64_t>(dtype_size(dtype));
@@ -29,8 +29,8 @@ inline std::optional<uint64_t> checked_bytes(std::span<const int64_t> dims, DTyp
   return empty ? 0 : total;
 }
 
-// Says whether `found` is `dims` with neighbouring dimensions merged: files that allow four dimensions store
-// a five-dimensional kernel so, with its values in the same order.
+// Says whether `found` is `dims` with neighbouring dimensions merged. Files that allow only four dimensions
+// store a five-dimensional kernel like this, with its values in the same order.
 inline bool is_folded(std::span<const int64_t> dims, std::span<const int64_t> found) {
   size_t i = 0;
   for (const int64_t extent : found) {

@@ -1,5 +1,5 @@
-// The sorted list of entries, and open_weights(): the first bytes tell formats apart, and folders are
-// recognised by the file names that diffusers, transformers and the original repositories use.
+// The sorted list of entries, and open_weights(). The first bytes tell formats apart, and folders are
+// recognised by the file names of diffusers, transformers and the original repositories.
 #include "weights/tensor_source.h"
 
 #include <fmt/format.h>
@@ -97,8 +97,7 @@ constexpr std::array<std::string_view, 12> kUsualNames = {
 
 bool is_index_name(std::string_view name) { return name.ends_with(".index.json"); }
 
-// "model-00002-of-00003.safetensors" is the second of three. Returns nothing for another name, or if there is
-// only one shard.
+// Returns (2, 3) for "model-00002-of-00003.safetensors", and nothing for other names or a single shard.
 std::optional<std::pair<int, int>> shard_number(std::string_view name) {
   constexpr std::string_view kShape = "-00000-of-00000";
   const size_t dot = name.rfind('.');
@@ -111,8 +110,8 @@ std::optional<std::pair<int, int>> shard_number(std::string_view name) {
   return count > 1 ? std::optional(std::pair(number(1), count)) : std::nullopt;
 }
 
-// Returns the only file of the folder that `wanted` accepts; empty when there is none, an error when there
-// are several.
+// Returns the only file of the folder that `wanted` accepts, or an empty path. Several such files are an
+// error.
 template <class Wanted>
 fs::path only_file(const fs::path& folder, Wanted wanted) {
   std::vector<fs::path> found;
@@ -136,13 +135,13 @@ std::shared_ptr<TensorSource> told_by_head(const fs::path& path, FileAccess acce
     check(file.size() > 0, ErrorCode::corrupt, "{}: the file is empty: download it again", path.string());
     head.assign(reinterpret_cast<const char*>(file.data()), std::min<uint64_t>(file.size(), kKindBytes));
   }
-  // GGUF is tested first: its ninth byte, the low one of the number of tensors, may be any.
+  // GGUF is tested first, because its ninth byte, the low one of the number of tensors, can have any value.
   if (head.starts_with("GGUF")) return open_gguf(path, access);
   if (head.size() > 8 && head[8] == '{') return open_safetensors(path, access);
   if (head.starts_with("PK")) return open_torch_zip(path, access);
   if (head[0] == '{' && path.filename().string().ends_with(".json")) return open_sharded(path, access);
   refuse_foreign(head, path, "tensors in a safetensors, GGUF or PyTorch file");
-  // The reader of safetensors gives a more precise error.
+  // The reader of safetensors has more precise errors.
   if (path.extension() == ".safetensors") return open_safetensors(path, access);
   return open_torch_zip(path, access);
 }
@@ -178,8 +177,8 @@ fs::path find_weights(const fs::path& folder) {
   for (const auto name : kUsualNames) {
     std::error_code ignored;
     if (fs::is_regular_file(folder / name, ignored)) return folder / name;
-    // A dangling link is an error: the file of the next name may have another precision, or be something else
-    // altogether.
+    // A dangling link is an error, because the file that would be tried next may have another precision, or
+    // be something else altogether.
     check(!lies_at(folder / name) || fs::exists(folder / name, ignored), ErrorCode::not_found, "{}: {}",
           (folder / name).string(), why_missing(folder / name));
   }

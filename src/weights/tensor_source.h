@@ -1,8 +1,7 @@
-// The form that every weights format is turned into: a sorted list of named, contiguous tensors that lie in
-// mapped files.
+// The common form of all weights formats: a sorted list of named, contiguous tensors in mapped files.
 //
-// A source owns its mappings: keep the shared_ptr (or Scope::keep()) as long as any tensor of it is in use.
-// Models ask for `name` (after renaming, see rename.h); `name_in_file` is for people.
+// A source owns its mappings, so keep the shared_ptr (or Scope::keep()) as long as any of its tensors is in
+// use. Models ask for `name` (after renaming, see rename.h); `name_in_file` is for messages.
 #pragma once
 
 #include <cstdint>
@@ -30,13 +29,13 @@ class TensorSource {
     const void* data = nullptr;  // may be unaligned for its dtype: Scope copies such tensors
     uint64_t bytes = 0;
     uint32_t file = 0;     // index into files()
-    std::string unusable;  // why this tensor cannot be read (non-contiguous …); empty when it can
-    // Set where the values must be made first: `data` is then null and `bytes` is the size in the file. Code
-    // that keeps all values keeps them as `dtype`: float32, unless a file's own 16 bits ask for less.
+    std::string unusable;  // why this tensor cannot be read (non-contiguous …); empty if it can
+    // Set if the values have to be made first. `data` is then null, and `bytes` is the size in the file. Code
+    // that keeps all values keeps them as `dtype`: float32, or the file's own 16 bits.
     std::shared_ptr<const DerivedTensor> derived = {};
   };
 
-  // Sorts by name. Throws corrupt when two entries share a name.
+  // Sorts by name. Throws corrupt if two entries share a name.
   TensorSource(std::vector<Entry> entries, std::vector<std::shared_ptr<const MappedFile>> files,
                std::map<std::string, std::string> metadata = {});
 
@@ -46,8 +45,8 @@ class TensorSource {
   }
 
   const Entry* find(std::string_view name) const;  // nullptr when there is none
-  // The dims of a tensor that a part of a model must have; messages name that part. Throws not_found without
-  // the tensor, and corrupt if it has another rank.
+  // Returns the dims of a tensor that `part` of a model must have; messages name the part. Throws not_found
+  // if there is no such tensor, and corrupt if its rank is different.
   const std::vector<int64_t>& dims_of(std::string_view part, std::string_view name, size_t rank) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
   std::span<const Entry> entries() const { return entries_; }
@@ -68,17 +67,17 @@ class TensorSource {
   std::map<std::string, std::string> metadata_;
 };
 
-// Returns the tensors of both, with the metadata of the first. Throws corrupt when both have a tensor of one
-// name.
+// Returns the tensors of both, with the metadata of the first. Throws corrupt if both have a tensor with the
+// same name.
 std::shared_ptr<TensorSource> joined(const TensorSource& first, const TensorSource& second);
 
 // Opens weights by content: a .safetensors file, a torch zip (.pth .pt .bin), a .gguf file, a *.index.json of
-// shards, or a folder that holds one of these. In a folder, that has a usual name (diffusion_pytorch_model,
+// shards, or a folder with one of these. In a folder, the file has a usual name (diffusion_pytorch_model,
 // model, pytorch_model) or is the only one.
 std::shared_ptr<TensorSource> open_weights(const std::filesystem::path& path,
                                            FileAccess access = FileAccess::map);
 
-// Returns the file in `folder` that open_weights(folder) would open; empty when there is none.
+// Returns the file that open_weights(folder) would open, or an empty path if there is none.
 std::filesystem::path find_weights(const std::filesystem::path& folder);
 
 }  // namespace tachy

@@ -1,4 +1,4 @@
-// An open file that is closed with its owner. Nothing here throws: the reason for a failure is a
+// An open file that is closed when its owner is destroyed. Nothing here throws: failures are returned as a
 // std::error_code with the system's message. A call that a signal interrupts is repeated.
 #pragma once
 
@@ -13,16 +13,16 @@
 namespace tachy::os {
 
 enum class OpenAs {
-  input,  // for reading; a named pipe waits until somebody writes. A folder can be opened, too, to sync it
-  regular_input,  // the same without waiting, for callers that refuse a pipe once facts() has reported it
-  new_file,  // for reading and writing; file_exists if the name is taken, even by a link that leads nowhere
-  folder,    // for locking; a link to a folder does not count as one
+  input,  // for reading; opening a named pipe waits for a writer. A folder can be opened, too, to sync it
+  regular_input,  // for reading, but never waits: for callers that refuse a pipe once facts() has reported it
+  new_file,  // for reading and writing; file_exists if the name is taken, even by a link whose target is gone
+  folder,    // for locking; a link to a folder is refused
 };
 
 struct FileFacts {
   uint64_t bytes = 0;
   int64_t modified_ns = 0;  // when its content was last changed, in nanoseconds since 1970
-  bool regular = false;     // not a folder, pipe or device
+  bool regular = false;     // whether it is a file and not a folder, pipe or device
 };
 
 class File {
@@ -41,10 +41,10 @@ class File {
   Handle handle() const { return handle_; }
 
   FileFacts facts(std::error_code& error) const;
-  // Says whether the name itself, and not a link with that name, leads to this very file.
+  // Says whether this very file has that name. A link with that name does not count.
   bool is_at(const std::filesystem::path& path) const;
 
-  // Returns the number of bytes read, 0 at the end of the file; reading fewer than requested is not an error.
+  // Returns the number of bytes read, which may be fewer than requested, or 0 at the end of the file.
   size_t read(void* to, size_t bytes, std::error_code& error);  // continues after the previous call
   size_t read_at(uint64_t offset, void* to, uint64_t bytes, std::error_code& error) const;
   // These write all bytes, or return an error.
@@ -52,12 +52,12 @@ class File {
   std::error_code write_at(uint64_t offset, const void* data, uint64_t bytes);
   std::error_code resize(uint64_t bytes);  // added bytes are zero
 
-  // Waits until the file's bytes, or a folder's names, are on the disk. Some file systems cannot do so:
-  // std::errc::invalid_argument.
+  // Waits until the file's bytes, or a folder's names, are on the disk. Returns std::errc::invalid_argument
+  // on file systems that cannot do this.
   std::error_code sync();
   // Asks the system to drop the file from memory.
   void forget_cached();
-  std::error_code close();  // may be called without a file
+  std::error_code close();  // does nothing if no file is open
 
  private:
   Handle handle_ = kNoHandle;

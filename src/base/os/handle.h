@@ -1,5 +1,5 @@
-// The system's number for something open: a descriptor of POSIX or a HANDLE of Windows. -1 means none for
-// both.
+// The system's number for something that is open: a descriptor on POSIX, a HANDLE on Windows. On both, -1
+// means none.
 #pragma once
 
 #include <cstdint>

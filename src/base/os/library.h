@@ -9,14 +9,14 @@ namespace tachy::os {
 class Library {
  public:
   Library() = default;  // holds no library
-  // Opens a library. If `name` is not a path, the system looks for it where it keeps libraries. Others can
-  // find its symbols. On failure, `why` is the system's reason.
+  // Opens a library. If `name` is not a path, the system searches its usual folders. Libraries that are
+  // loaded later can use its symbols. On failure, `why` is the system's reason.
   static Library open(const std::string& name, std::string& why);
   // Returns a library that the process has already loaded, or none.
   static Library loaded(const std::string& name);
 
   explicit operator bool() const { return handle_ != nullptr; }
-  void* symbol(const char* name) const;  // nullptr if it has no symbol of that name
+  void* symbol(const char* name) const;  // nullptr if the library has no such symbol
 
  private:
   explicit Library(void* handle) : handle_(handle) {}

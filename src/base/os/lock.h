@@ -1,5 +1,5 @@
-// Locks of open files. The system releases a lock when the file is closed or the process ends, in whatever
-// way.
+// Locks on open files. The system releases a lock when the file is closed or the process ends, however it
+// ends.
 #pragma once
 
 #include <filesystem>
@@ -11,20 +11,20 @@
 
 namespace tachy::os {
 
-// Opens a file whose only purpose is to be locked; makes it if it is missing. If it belongs to another user,
-// it is enough that it can be read. Links are not followed, and named pipes are not waited for.
+// Opens a file that exists only to be locked, and makes it if it is missing. If it belongs to another user,
+// permission to read it is enough. Links are not followed, and named pipes are not waited for.
 File open_lock_file(const std::filesystem::path& path, std::error_code& error);
 
 enum class LockResult {
   locked,
-  taken,        // by another open file, of another process or of this one
+  taken,        // by another open file, in this process or another
   unsupported,  // the file system has no locks
 };
 LockResult try_lock(const File& file);
 
-// Such a lock does not tell who holds it. Its holder can do so by tell_holder, as long as it lives.
-// told_holder returns that process, 0 for a process of another machine or container, and nothing if nobody
-// has told, or if it is this very process.
+// A lock does not tell who holds it, so its holder calls tell_holder, which lasts as long as the holder
+// lives. told_holder then returns that process, or 0 for a process on another machine or in another
+// container. It returns nothing if nobody has told, or if the holder is this very process.
 void tell_holder(const File& file);
 std::optional<ProcessId> told_holder(const File& file, std::error_code& error);
 

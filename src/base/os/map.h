@@ -1,5 +1,5 @@
-// Memory that the system fills when it is first read: a file's bytes, or zeros. It is read-only and ends with
-// its owner.
+// Memory that the system fills when it is first read, with a file's bytes or with zeros. It is read-only and
+// is unmapped when its owner is destroyed.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ namespace tachy::os {
 class Mapping {
  public:
   Mapping() = default;
-  // Maps the first `bytes` of a file, at least one; the file may be closed before the mapping ends. Returns
-  // not_enough_memory if no addresses are left. If the file is truncated later, reading the missing part is
-  // reported to on_unreadable_page() in signals.h.
+  // Maps the first `bytes` of a file, at least one; the file may be closed while the mapping is in use.
+  // Returns not_enough_memory if no addresses are left. If the file is truncated later, reading the missing
+  // part is reported to on_unreadable_page() in signals.h.
   static Mapping of_file(const File& file, uint64_t bytes, std::error_code& error);
-  // Maps zeros that take only address space: a single page of the system stands for all of them. At least one
-  // byte.
+  // Maps at least one byte of zeros. They take only address space, since one page of the system stands for
+  // all.
   static Mapping of_zeros(uint64_t bytes, std::error_code& error);
 
   Mapping(Mapping&& other) noexcept
@@ -29,7 +29,7 @@ class Mapping {
   }
   ~Mapping();
 
-  void* data() const { return data_; }  // nullptr if there is none
+  void* data() const { return data_; }  // nullptr if nothing is mapped
   uint64_t size() const { return bytes_; }
 
  private:

@@ -1,5 +1,5 @@
-// Blocks of memory on given boundaries, and how much memory there is: for this process, its container and the
-// machine. Values that the system does not report are left out, and set no limit.
+// Aligned blocks of memory, and how much memory this process, its container and the machine have. A value
+// that the system does not report is left out, and sets no limit.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace tachy::os {
 
-// Allocates any number of bytes, at a multiple of `alignment` (a power of two); nullptr if there is no
-// memory. free_aligned releases it.
+// Allocates any number of bytes at a multiple of `alignment`, a power of two. Returns nullptr if memory is
+// short. free_aligned releases the block.
 void* allocate_aligned(size_t bytes, size_t alignment);
 void free_aligned(void* block);
-// Asks for pages of 2 MB. This is a hint: if the system has none, small pages are used.
+// Asks for pages of 2 MB. This is only a hint: small pages are used if the system has no large ones.
 void prefer_huge_pages(void* block, size_t bytes);
 
 // A limit on this process's addresses (ulimit -v), and how many of them it has used.
@@ -22,7 +22,7 @@ struct AddressSpace {
 };
 std::optional<AddressSpace> address_space();
 
-// A limit on the memory of all processes of a container together.
+// A limit on the memory that all processes of a container use together.
 struct ContainerMemory {
   uint64_t limit = 0;
   std::optional<uint64_t> used;

@@ -1,4 +1,4 @@
-// This machine's name, and addresses in text.
+// This machine's name, and the parsing of network addresses.
 #pragma once
 
 #include <array>

@@ -11,16 +11,16 @@ namespace tachy::os {
 using ProcessId = int;
 
 ProcessId process_id();
-// Says whether a process with this number lives, even one of another user. True if that cannot be found out.
+// Says whether a process with this number exists, even one of another user. True if that cannot be found out.
 bool process_exists(ProcessId id);
 
 // The file of the running program.
 std::filesystem::path executable_path(std::error_code& error);
-// Facts about the same file, even if another one has taken its name; all zero if the system does not report
-// them.
+// Returns facts about the file that this program was started from, even if another file now has its name. All
+// are zero if the system does not report them.
 FileFacts executable_facts();
 
-// From now on `then` is called in the child of each fork, which has none of its parent's threads. On systems
+// From now on, each fork calls `then` in the child, which has none of its parent's threads. On systems
 // without fork it is never called.
 void call_in_forked_child(void (*then)());
 

@@ -1,4 +1,4 @@
-// Clocks that C++ does not have, or that mean something else on some systems.
+// Clocks that C++ lacks, or that mean different things on different systems.
 #pragma once
 
 namespace tachy::os {

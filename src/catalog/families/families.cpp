@@ -1,4 +1,4 @@
-// The table of families. Its order counts: the first row that fits is a model's.
+// The table of families. Its order matters: a model belongs to the first row that fits.
 #include "base/error.h"
 #include "catalog/families/family.h"
 #include "weights/json_file.h"
@@ -10,12 +10,12 @@ using Traits = FamilyTraits;
 
 constexpr const char* kImageToVideo = "image-to-video";
 constexpr const char* kSteadyShot = "镜头晃动，";               // no shaking camera
-constexpr const char* kOneSteadyShot = "镜头切换，镜头晃动，";  // and no cuts
+constexpr const char* kOneSteadyShot = "镜头切换，镜头晃动，";  // no cuts and no shaking camera
 
 bool behind_the_noise(const Traits& t) { return t.image_input == ImageInput::channels; }
 
 constexpr Family kFamilies[] = {
-    // Matrix-Game 2.
+    // This is Matrix-Game 2.
     {.name = ModelFamily::image,
      .kind = "world",
      .fits = [](const Traits& t) { return t.actions; },
@@ -26,7 +26,8 @@ constexpr Family kFamilies[] = {
      .no_request =
          "this model follows a picture and actions of keyboard and mouse (Matrix-Game 2), not a prompt: "
          "tachyscope world makes its videos"},
-    // InfiniteTalk beside Wan2.1-I2V. Its defaults are those of its own program: a scheduler's config is that of the model below it.
+    // InfiniteTalk with Wan2.1-I2V. The defaults are those of its own program, since a scheduler's config
+    // belongs to Wan2.1.
     {.name = ModelFamily::talking,
      .kind = kImageToVideo,
      .fits =
@@ -77,7 +78,7 @@ constexpr Family kFamilies[] = {
      .last_image = Given::perhaps,
      .boundary = 0.9,
      .defaults = {.steps = 40, .guidance = 3.5, .guidance_2 = 3.5}},
-    // One of its experts by itself, and models of its kind that have one transformer.
+    // One of the experts of such a model alone, or a model of this kind with one transformer.
     {.name = ModelFamily::image,
      .kind = kImageToVideo,
      .fits = behind_the_noise,
@@ -89,7 +90,7 @@ constexpr Family kFamilies[] = {
      .kind = "text-to-video",
      .fits = [](const Traits& t) { return t.experts; },
      .defaults = {.steps = 40, .shift = 12, .guidance = 4}},
-    // Wan2.1-T2V, and Self-Forcing's and CausVid's models.
+    // Wan2.1-T2V, and the models of Self-Forcing and CausVid.
     {.name = ModelFamily::text,
      .kind = "text-to-video",
      .fits = [](const Traits&) { return true; },
@@ -100,7 +101,7 @@ constexpr Family kFamilies[] = {
 ImageInput image_input_of(const ModelFiles& files, const WanConfig& c) {
   if (c.image_branch() || c.in_channels > c.out_channels) return ImageInput::channels;
   const bool expands = files.model_index &&
-                       json_bool(*files.model_index, "expand_timesteps", false);  // diffusers' name for it
+                       json_bool(*files.model_index, "expand_timesteps", false);  // diffusers' name for this
   return expands || c.in_channels == 48 ? ImageInput::first_frame : ImageInput::none;
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 std::vector<float> as_processor(RgbView picture, const ClipPreparation& how) {
   const int64_t w = picture.width, h = picture.height, edge = how.shortest_edge, side = how.side;
-  // The longer side is truncated from a double, as in the reference.
+  // The longer side is a truncated double, as in the reference.
   const auto longer = [&](int64_t a, int64_t b) {
     return static_cast<int64_t>(static_cast<double>(edge * a) / static_cast<double>(b));
   };
@@ -37,8 +37,8 @@ std::vector<float> as_processor(RgbView picture, const ClipPreparation& how) {
   return out;
 }
 
-// The four neighbours of each output along one axis. Comparing bits showed which of its multiplications
-// torch's compiler fuses with the addition after them; it is the same for AVX2 and AVX-512.
+// The four neighbours of each output along one axis. A comparison of bits showed which multiplications
+// torch's compiler fuses with the following addition; they are the same for AVX2 and AVX-512.
 struct Cubic {
   int64_t at[4];
   float weight[4];

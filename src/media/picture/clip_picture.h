@@ -6,7 +6,7 @@
 //   original    Wan 2.1's repository: torch's bicubic (A = -0.75, never widened) in float32 squashes the
 //               picture in [-1, 1] to the square; (v / 2 + 1/2 - mean) / deviation
 //
-// Both give the reference's bits; torch's are those of a CPU with fused multiply-add.
+// Both give the bits of the reference; for torch these are the bits of a CPU with fused multiply-add.
 #pragma once
 
 #include <vector>
@@ -16,8 +16,8 @@
 
 namespace tachy {
 
-// Returns [3, side, side]. Throws invalid_argument for a picture whose shape would need absurd amounts of
-// memory.
+// Returns [3, side, side]. Throws invalid_argument for a picture with a shape that would need absurd amounts
+// of memory.
 std::vector<float> clip_pixels(RgbView picture, const ClipPreparation& how);
 
 }  // namespace tachy

@@ -13,13 +13,13 @@ namespace {
 constexpr unsigned kOrientation = 0x0112;
 constexpr std::string_view kPrefix("Exif\0\0", 6);
 
-// Size of one value of TIFF's types; 0 for an unknown type.
+// Returns the size of one value of a TIFF type, or 0 for an unknown type.
 size_t type_bytes(uint64_t type) {
   constexpr uint8_t bytes[] = {0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8};
   return type < std::size(bytes) ? bytes[type] : 0;
 }
 
-// Returns the first value; nothing if it is not a number (Pillow treats a byte as part of a text).
+// Returns the first value, or nothing if it is not a number (Pillow treats a byte as part of a text).
 std::optional<double> number_at(const Bytes& in, size_t at, uint64_t type) {
   const auto whole = [&](int bytes) { return in.get(at, bytes); };
   const auto ratio = [](double above, double below) { return below == 0 ? std::nan("") : above / below; };
@@ -51,7 +51,7 @@ std::optional<double> number_at(const Bytes& in, size_t at, uint64_t type) {
 }
 
 struct Found {
-  bool any = false;  // the tag is there, whatever its value
+  bool any = false;  // whether the tag exists, whatever its value
   int orientation = 1;
 };
 

@@ -1,4 +1,4 @@
-// The way up in which a picture is shown, according to its EXIF and XMP, by the rules of Pillow 13's
+// Finds out which way up a picture is shown, from its EXIF and XMP, by the rules of Pillow 13's
 // Image.getexif():
 //
 //   EXIF   a TIFF (byte order, 42, offset of the first directory), with or without "Exif\0\0" once or twice
@@ -6,7 +6,8 @@
 //          whose value lies outside the data do not.
 //   XMP    if EXIF has no such tag: the first tiff:Orientation="N" or <tiff:Orientation>N
 //
-// Anything odd means upright: a damaged note is no reason to refuse a photo. Private to src/media.
+// Anything unexpected counts as upright, since damaged metadata is no reason to refuse a photo. Private to
+// src/media.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace tachy {
 
-// Returns 1 (upright) to 8, as in EXIF. Never throws.
+// Returns 1 (upright) to 8, as in EXIF. It never throws.
 int orientation_of(std::span<const uint8_t> exif, std::string_view xmp);
 
 }  // namespace tachy

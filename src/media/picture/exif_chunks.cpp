@@ -14,8 +14,8 @@
 namespace tachy {
 namespace {
 
-constexpr size_t kMostText = 1 << 20;  // limit for an unpacked text, as in Pillow
-constexpr int kMostTexts = 16;         // limit for the texts of a file that are unpacked
+constexpr size_t kMostText = 1 << 20;  // the limit of an unpacked text, as in Pillow
+constexpr int kMostTexts = 16;         // how many texts of a file are unpacked at most
 constexpr std::string_view kRawProfile = "Raw profile type exif", kXmpKeyword = "XML:com.adobe.xmp";
 
 struct Chunk {
@@ -23,7 +23,7 @@ struct Chunk {
   std::span<const uint8_t> data;
 };
 
-// Calls `use` with each whole chunk of a PNG until it returns false.
+// Calls `use` with each complete chunk of a PNG until it returns false.
 void each_png_chunk(std::span<const uint8_t> file, const std::function<bool(const Chunk&)>& use) {
   const Bytes in(file, "PNG", true);
   for (size_t at = 8; in.has(at, 8);) {
@@ -45,7 +45,7 @@ std::optional<std::string> inflated(std::string_view packed) {
   return out;
 }
 
-// Returns the text up to the next zero byte, and removes both; nothing if there is no zero byte.
+// Returns the text before the next zero byte, and removes both; returns nothing if there is no zero byte.
 std::optional<std::string_view> cut_word(std::string_view& text) {
   const size_t end = text.find('\0');
   if (end == text.npos) return std::nullopt;
@@ -54,8 +54,8 @@ std::optional<std::string_view> cut_word(std::string_view& text) {
   return word;
 }
 
-// The text of a chunk with this keyword; nothing for any other. `left` counts down how many texts may still
-// be unpacked.
+// Returns the text of a chunk with this keyword, and nothing for any other chunk. `left` is the number of
+// texts that may still be unpacked.
 std::optional<std::string> text_in(const Chunk& chunk, std::string_view keyword, int& left) {
   std::string_view rest = text_of(chunk.data);
   if (cut_word(rest) != keyword) return std::nullopt;
@@ -94,7 +94,7 @@ std::vector<uint8_t> raw_profile(std::string_view text) {
     const bool space = c == ' ' || (c >= '\t' && c <= '\r');
     if (space && upper < 0) continue;
     const int digit = digit_of(c);
-    // Lines are joined without a gap, so a line may end in the middle of a byte.
+    // Lines are simply joined, so a line may end in the middle of a byte.
     if (digit < 0 && c == '\n') continue;
     if (digit < 0) return {};
     if (upper >= 0) out.push_back(uint8_t(upper << 4 | digit));

@@ -5,7 +5,7 @@
 //         international; all may be before or after the pixels.
 //   WebP  the first chunks "EXIF" and "XMP ", if VP8X says that they are there
 //
-// A part that is damaged or too large counts as missing: a decoder reports it if it matters. Private to
+// A part that is damaged or too large counts as missing; if it matters, a decoder reports it. Private to
 // src/media.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace tachy {
 int png_orientation(std::span<const uint8_t> file);
 int webp_orientation(std::span<const uint8_t> file);
 
-// Says whether a PNG is animated (APNG): it has a chunk acTL for more than one picture before the pixels.
+// Says whether a PNG is animated (APNG): before the pixels it has a chunk acTL for more than one picture.
 bool png_animated(std::span<const uint8_t> file);
 
 }  // namespace tachy

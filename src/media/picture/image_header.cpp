@@ -30,7 +30,7 @@ ImageHeader jpeg_header(std::span<const uint8_t> file, std::string_view name, bo
     size_t length = in.get(at + 2, 2);
     check(length >= 2, ErrorCode::corrupt, "{}: JPEG segment at byte {} of length {}", name, at, length);
     auto segment = in.part(at + 4, length - 2);
-    // These are SOF0 to SOF15 without DHT (c4), JPG (c8) and DAC (cc).
+    // The markers SOF0 to SOF15, without DHT (c4), JPG (c8) and DAC (cc).
     if (marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc) {
       Bytes sof(segment, name, true);
       out.height = int(sof.get(1, 2));
@@ -44,7 +44,7 @@ ImageHeader jpeg_header(std::span<const uint8_t> file, std::string_view name, bo
     check(marker != 0xd9, ErrorCode::corrupt, "{}: JPEG ends at byte {} without a picture", name, at);
   }
   out.orientation = orientation_of(exif, text_of(xmp));
-  // In a scan FF is always followed by 0 or a marker, so FF D9 can only be the end.
+  // In a scan, FF is always followed by 0 or a marker, so FF D9 can only be the end.
   bool ended = !whole;
   for (size_t i = at; !ended && i + 1 < file.size(); ++i) ended = file[i] == 0xff && file[i + 1] == 0xd9;
   check(ended, ErrorCode::corrupt, "{}: JPEG of {} bytes has no end marker (truncated?)", name, file.size());

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kMaxFileBytes = uint64_t(512) << 20;
 
-// The input of a decoder: the file, or a file made from it.
+// A decoder's input: the file, or a file made from it.
 struct Still {
   std::span<const uint8_t> file;
   AVCodecID codec = AV_CODEC_ID_NONE;
@@ -30,7 +30,7 @@ RgbFrame decode_by_ffmpeg(const Still& still, const std::string& name) {
         name);
   av::CodecPtr codec = av::new_codec(decoder);
   codec->thread_count = 1;
-  // A file may hold more pixels than its header says; decoders round up a little.
+  // A file may have more pixels than its header says; decoders round up a little.
   codec->max_pixels = (int64_t{still.width} + 64) * (int64_t{still.height} + 64);
   int rc = avcodec_open2(codec.get(), decoder, nullptr);
   check(rc >= 0, ErrorCode::unsupported, "{}: cannot start the decoder: {}", name, av::reason(rc));

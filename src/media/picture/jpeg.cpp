@@ -1,7 +1,7 @@
 #include "media/picture/jpeg.h"
 
 #include <csetjmp>
-#include <cstdio>  // jpeglib.h uses FILE and size_t without saying so
+#include <cstdio>  // jpeglib.h uses FILE and size_t but does not include them
 #include <cstdlib>
 // These must be in this order.
 #include <jpeglib.h>
@@ -12,8 +12,8 @@
 
 namespace tachy {
 
-// libjpeg reports errors by calling a function that must not return; no variable that longjmp skips needs a
-// destructor.
+// libjpeg reports errors by calling a function that must not return. So no variable that longjmp skips may
+// need a destructor.
 struct JpegFailure {
   std::jmp_buf back;
   char text[JMSG_LENGTH_MAX] = "";
@@ -51,7 +51,7 @@ struct JpegEncoder::State {
 bool JpegEncoder::State::run(RgbView picture) {
   if (setjmp(failure.back)) {
     if (made) jpeg_abort_compress(&jpeg);
-    buffer = before;  // libjpeg may already have freed others
+    buffer = before;  // libjpeg may already have freed later buffers
     return false;
   }
   if (!made) {
@@ -77,7 +77,7 @@ bool JpegEncoder::State::run(RgbView picture) {
     jpeg_write_scanlines(&jpeg, &row, 1);
   }
   jpeg_finish_compress(&jpeg);
-  // libjpeg leaves a buffer that was too small to its owner and puts a larger one in its place.
+  // If a buffer was too small, libjpeg replaces it by a larger one but leaves it to its owner.
   if (before != buffer) std::free(before);
   if (used > capacity) capacity = used;
   return true;

@@ -41,7 +41,8 @@ Box measure(const std::vector<Point>& points, size_t begin, size_t end) {
   return box;
 }
 
-// The cut that minimises the remaining error, that is, maximises sum_left^2/w_left + sum_right^2/w_right.
+// Finds the cut that minimises the remaining error, that is, maximises sum_left^2/w_left +
+// sum_right^2/w_right.
 size_t best_cut(std::vector<Point>& points, const Box& box) {
   auto first = points.begin() + ptrdiff_t(box.begin), last = points.begin() + ptrdiff_t(box.end);
   std::sort(first, last, [axis = box.axis](const Point& a, const Point& b) {
@@ -165,8 +166,8 @@ PaletteMapper::PaletteMapper(const Palette& palette)
   require(count_ >= 1 && count_ <= 255, "PaletteMapper: expected 1 to 255 colours, got {}", count_);
   for (int c = 0; c < 3; ++c)
     for (const auto& color : palette.colors) colors_[c].push_back(color[c]);
-  // Steps of width d err by d/sqrt(12) rms; a dither as wide as the step makes the mean exact. It is limited,
-  // because a very coarse palette looks better with bands than with a visible grid.
+  // Steps of width d have an rms error of d/sqrt(12), and dithering as wide as the step makes the mean exact.
+  // It is limited, because a very coarse palette looks better with bands than with a visible grid.
   amplitude_ = palette.rms_error < 0.25 ? 0 : float(std::min(3.46 * palette.rms_error, 40.0));
 }
 

@@ -1,11 +1,11 @@
-// Chooses the 255 colours of a GIF: a histogram of all frames, median cut, a few k-means rounds, then ordered
-// dithering.
+// Chooses the 255 colours of a GIF by a histogram of all frames, median cut and a few k-means rounds, and
+// then dithers frames with them.
 //
-// The histogram has 64 bins per channel. A cut splits the box with the largest squared error, across the axis
-// and at the place that leave the least. Dithering is ordered (8x8 Bayer), and the coarser the palette, the
-// stronger it is. Unlike error diffusion it does not flicker between frames, so that still areas stay still
-// and compress well. After Heckbert, "Color image quantization for frame buffer display", 1982. Private to
-// src/media.
+// The histogram has 64 bins per channel. Each cut splits the box with the largest squared error, across the
+// axis and at the place that leave the least error. Dithering is ordered (8x8 Bayer), and stronger for
+// coarser palettes. Unlike error diffusion it does not flicker between frames, so still areas stay still and
+// compress well. The method is Heckbert's, "Color image quantization for frame buffer display", 1982. Private
+// to src/media.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ class ColorHistogram {
   struct Bin {
     uint64_t count = 0;
     std::array<uint64_t, 3> sum{};
-    uint64_t squares = 0;  // over all three channels: tells a bin of one colour from one of several
+    uint64_t squares = 0;  // over all three channels; it tells a bin of one colour from a bin of several
   };
   const std::vector<Bin>& bins() const { return bins_; }
 
@@ -34,7 +34,7 @@ class ColorHistogram {
 
 struct Palette {
   std::vector<std::array<uint8_t, 3>> colors;
-  double rms_error = 0;  // per channel, for the histogram's pixels without dithering
+  double rms_error = 0;  // per channel, for the pixels of the histogram without dithering
 };
 
 Palette make_palette(const ColorHistogram& histogram, int max_colors);  // 1..255
@@ -50,7 +50,7 @@ class PaletteMapper {
   int count_ = 0;
   float amplitude_ = 0;
   std::array<std::vector<float>, 3> colors_;  // by channel, for vector instructions
-  std::vector<uint8_t> known_;                // index + 1 for every colour that was looked up so far
+  std::vector<uint8_t> known_;                // index + 1 for every colour that has been looked up
 };
 
 }  // namespace tachy

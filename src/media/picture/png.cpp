@@ -14,7 +14,7 @@ namespace {
 constexpr char kKeyword[] = "Comment";
 constexpr size_t kMaxTextBytes = 16 << 20;
 
-// libpng leaves by longjmp when something is wrong. So all code between setjmp and its calls is in functions
+// libpng uses longjmp when something is wrong. So all code between setjmp and libpng's calls is in functions
 // whose variables need no destructor; the callers own what these functions fill.
 struct PngFailure {
   char text[256] = "";
@@ -26,7 +26,7 @@ struct PngFailure {
   png_longjmp(png, 1);
 }
 
-void on_warning(png_structp, const char*) {}  // about chunks that are not used here
+void on_warning(png_structp, const char*) {}  // they are about chunks that are not used here
 
 // A reader and its source.
 struct PngReader {
@@ -42,8 +42,8 @@ struct PngReader {
   ~PngReader() { png_destroy_read_struct(&png, &info, nullptr); }
 };
 
-// libpng allocates room for a text chunk before it checks whether the file has that many bytes: 2 GB if the
-// chunk says so.
+// libpng allocates room for a text chunk before it checks whether the file is that long: 2 GB if the chunk
+// says so.
 void check_lengths(std::span<const uint8_t> file, std::string_view name) {
   const Bytes in(file, name, true);
   for (size_t at = 8; in.has(at, 8);) {
@@ -92,7 +92,7 @@ bool read_pixels(PngReader& r, png_bytepp rows) {
   return true;
 }
 
-// Reads the chunks before the pixels; the size is known afterwards.
+// Reads the chunks before the pixels, after which the size is known.
 bool read_front(PngReader& r) {
   if (setjmp(png_jmpbuf(r.png))) return false;
   set_up(r);
@@ -102,7 +102,7 @@ bool read_front(PngReader& r) {
   return true;
 }
 
-// Reads the chunks after the pixels; the pixels themselves all go into one row.
+// Reads the chunks after the pixels. All pixels go into the same row.
 bool read_back(PngReader& r, png_bytep row) {
   if (setjmp(png_jmpbuf(r.png))) return false;
   const int passes = png_set_interlace_handling(r.png);

@@ -1,4 +1,4 @@
-// Writes one picture for each frame, or a single picture. Private to src/media.
+// Writes one picture per frame, or a single picture. Private to src/media.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace tachy {
 
 class PngWriter final : public VideoWriter {
  public:
-  // Without a pattern it writes one picture named `path`.
+  // Without a pattern, it writes a single picture named `path`.
   PngWriter(std::filesystem::path path, int width, int height, VideoOptions options,
             std::optional<NamePattern> pattern);
   ~PngWriter() override;

@@ -6,10 +6,10 @@
 //                                   bilinear: w ~ 1 - |d|, |d| < 1
 //   d = (j + 1/2 - (i + 1/2) s) / max(s, 1),   s = in / out;   the weights of an output pixel sum to 1
 //
-// The arithmetic is Pillow's, to the bit: weights become 22-bit fixed-point numbers, each pass ends in 8
-// bits, and rows come first unless the height loses more than twice as many pixels as the width (Pillow 13;
-// older versions always begin with the rows). Image-to-video models were trained with Pillow's resize, and
-// diffusers gives them its result; transformers prepares CLIP's pictures with bicubic.
+// The arithmetic gives Pillow's bits: weights become 22-bit fixed-point numbers, each pass ends in 8 bits,
+// and rows come first unless the height loses more than twice as many pixels as the width (Pillow 13; older
+// versions always begin with the rows). Image-to-video models were trained with Pillow's resize, and
+// diffusers gives them its results; transformers prepares CLIP's pictures with bicubic.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -161,7 +161,7 @@ RgbFrame crop_resize(RgbView image, int width, int height) {
   check_size(image, width, height);
   const double shape = double(height) / width;
   const bool tall = double(image.height) / image.width > shape;
-  // Computes in doubles, with the product first, and rounds a half to even, like Python and Pillow.
+  // Computes in doubles, multiplies first, and rounds halves to even, like Python and Pillow.
   const int w = tall ? image.width : int(double(image.height) * width / height),
             h = tall ? int(double(image.width) * height / width) : image.height;
   const auto edge = [](double x) { return static_cast<int>(std::nearbyint(x)); };

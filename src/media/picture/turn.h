@@ -1,4 +1,4 @@
-// Turns and mirrors pictures as a camera or a container says. Private to src/media.
+// Turns and mirrors pictures according to a camera's or a container's metadata. Private to src/media.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@ namespace tachy {
 // Applies EXIF's orientation, 1 (upright) to 8, like Pillow's exif_transpose.
 RgbFrame turn_upright(RgbFrame in, int orientation);
 
-// Says whether width and height are swapped.
+// Says whether the orientation swaps width and height.
 constexpr bool turns_sideways(int orientation) { return orientation >= 5; }
 
-// The orientation that a display matrix of mp4, mov or mkv stands for. It has nine numbers as in FFmpeg,
-// 16.16 and 2.30 fixed point; a stored point (x, y) is shown at (m0 x + m3 y, m1 x + m4 y). Returns 1 for a
-// matrix of zeros, and 0 for one that turns by an angle other than 90, 180 or 270 degrees, give or take one,
-// as ffmpeg decides.
+// Returns the orientation of a display matrix in mp4, mov or mkv. The matrix has nine numbers as in FFmpeg,
+// in 16.16 and 2.30 fixed point; a stored point (x, y) is shown at (m0 x + m3 y, m1 x + m4 y). Returns 1 for
+// a matrix of zeros. Returns 0 for other angles than 90, 180 or 270 degrees, give or take one degree, as
+// ffmpeg decides.
 int orientation_of_matrix(const int32_t* matrix);
 
 }  // namespace tachy

@@ -13,7 +13,7 @@ namespace {
 constexpr double kOffset = -0.691, kAbsoluteGate = -70, kRelativeGate = -10;
 constexpr double kStep = 0.25;  // as a part of a block
 
-// One second-order filter that starts from rest (transposed direct form II).
+// A second-order filter that starts from rest (transposed direct form II).
 class Biquad {
  public:
   Biquad(double b0, double b1, double b2, double a0, double a1, double a2)
@@ -43,14 +43,14 @@ Biquad high_pass(int rate) {
 
 double loudness_of(double power) { return kOffset + 10 * std::log10(power); }
 
-// The first sample of the block that starts `blocks` blocks after the start. The reference rounds the product
-// in this order, too: another order would start some blocks one sample off.
+// Returns the first sample of the block that starts `blocks` blocks after the start. The product is rounded
+// in the reference's order: in another order, some blocks would start one sample off.
 size_t sample_at(double blocks, int rate) { return size_t(kLoudnessBlockSeconds * blocks * rate); }
 
-// The mean square of each block of the filtered sound.
+// Returns the mean square of each block of the filtered sound.
 std::vector<double> block_powers(std::span<const float> samples, int rate) {
   const double seconds = double(samples.size()) / rate;
-  // Rounded half to even, the default rounding of the processor.
+  // A half is rounded to even, which is the processor's default.
   const size_t count =
       size_t(std::nearbyint((seconds - kLoudnessBlockSeconds) / (kLoudnessBlockSeconds * kStep)) + 1);
   std::vector<double> powers(count, 0.0);

@@ -1,4 +1,4 @@
-// Measures how loud a sound is, and makes sounds equally loud before a model of speech hears them.
+// Measures how loud a sound is, and makes sounds equally loud before a speech model hears them.
 //
 // Loudness is that of ITU-R BS.1770-4 for one channel, in LUFS:
 //
@@ -7,9 +7,9 @@
 //   l(z) = -0.691 + 10 log10 z
 //   L    = l(mean of z_j with l(z_j) > -70 and l(z_j) > l(mean of z_j with l(z_j) >= -70) - 10)
 //
-// The filters are those of pyloudnorm, with which the models' own pipelines measure: the numerator of its
-// high pass differs from the standard's table, and its last block may end after the sound. Everything is in
-// double precision. One pass over the sound adds each sample to the blocks that are open at that point.
+// The filters are those of pyloudnorm, which the models' own pipelines use: the numerator of its high pass
+// differs from the standard's table, and its last block may end after the sound. Everything is in double
+// precision. One pass over the sound adds each sample to the blocks that contain it.
 #pragma once
 
 #include <span>
@@ -19,16 +19,17 @@ namespace tachy {
 
 inline constexpr double kLoudnessBlockSeconds = 0.4;
 
-// Returns LUFS; minus infinity if no block is above -70 (silence). Throws invalid_argument for less than 0.4
-// s, which has no loudness, for a rate outside that of Resampler, and for samples that are not finite.
+// Returns LUFS, or minus infinity if no block is above -70 (silence). Throws invalid_argument for a sound of
+// less than 0.4 s, which has no loudness, for a rate that Resampler does not accept, and for samples that are
+// not finite.
 double integrated_loudness(std::span<const float> samples, int rate);
 
-// Brings the sound to `target` LUFS with one factor, without clipping. A sound whose loudness is beyond 100
-// in either direction (silence) is left as it is. Throws what integrated_loudness throws.
+// Brings the sound to `target` LUFS by one factor, without clipping. A sound whose loudness is beyond ±100
+// (such as silence) is not changed. Throws what integrated_loudness throws.
 void normalise_loudness(std::vector<float>& samples, int rate, double target = -23);
 
 // x <- (x - mean) / sqrt(variance + 1e-7) over the whole sound, in float32, as transformers'
-// Wav2Vec2FeatureExtractor does it where a model's preprocessor_config.json sets do_normalize. The mean and the
+// Wav2Vec2FeatureExtractor does if a model's preprocessor_config.json sets do_normalize. The mean and the
 // variance are summed in double precision and then rounded.
 void standardise(std::vector<float>& samples);
 

@@ -29,7 +29,7 @@ struct Resampler::Engine {
 };
 
 int64_t resampled_length(int64_t samples, int from, int to) {
-  // Computed in two parts, so that no product exceeds 64 bits.
+  // This is computed in two parts, so that no product exceeds 64 bits.
   return samples / from * to + (samples % from * to + from - 1) / from;
 }
 
@@ -53,7 +53,7 @@ void Resampler::process(const float* samples, size_t count, std::vector<float>& 
     const size_t before = out.size();
     out.resize(before + kPiece);
     size_t used = 0, made = 0;
-    // A call without input says that there will be no more.
+    // A call without input says that no more input will come.
     check_soxr(soxr_process(engine_->soxr, samples, count, samples ? &used : nullptr, out.data() + before,
                             kPiece, &made),
                "resample");

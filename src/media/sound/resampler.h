@@ -2,13 +2,13 @@
 //
 //   y[0 .. ceil(n·to/from))  from  x[0 .. n)
 //
-// The input may come in pieces of any size; the way it is cut does not change a bit of the output. soxr
-// itself may leave out the last sample (at 48 kHz for two lengths in three): librosa then adds a zero, and so
-// does this.
+// The input may come in pieces of any size, and the output does not depend on them. soxr itself may omit the
+// last sample (at 48 kHz for two lengths in three); librosa then adds a zero, and so does this.
 //
-// This calls libsoxr directly, as swresample's engine of that name does: swresample keeps samples of its own,
-// and asking it for those after the end of the input has crashed inside soxr. Its other engine is another
-// filter (different from the first digits on), and would give speech features other than the reference's.
+// This calls libsoxr directly, as swresample's engine of that name does. swresample keeps samples of its own,
+// and asking it for those after the end of the input has crashed inside soxr. Its other engine has a
+// different filter (results differ from the first digits on), which would give speech features other than the
+// reference's.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,13 @@ int64_t resampled_length(int64_t samples, int from, int to);
 
 class Resampler {
  public:
-  Resampler(int from, int to);  // equal rates: the samples pass unchanged
+  Resampler(int from, int to);  // with equal rates, samples pass unchanged
   ~Resampler();
   Resampler(const Resampler&) = delete;
   Resampler& operator=(const Resampler&) = delete;
 
   void push(std::span<const float> samples, std::vector<float>& out);  // appends the samples that are ready
-  void finish(std::vector<float>& out);  // call once: appends the samples that were held back
+  void finish(std::vector<float>& out);  // call this once; it appends the samples that were held back
 
  private:
   struct Engine;

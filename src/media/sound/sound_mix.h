@@ -5,9 +5,9 @@
 
 namespace tachy {
 
-// The sound with the lower rate is brought to the other's. in_turn: the second one begins where the first one
-// ends; otherwise both begin together. If the sum exceeds full scale, it is made quieter as a whole, so that
-// nothing is clipped.
+// Brings the sound with the lower rate to the other one's rate. With in_turn, the second sound begins where
+// the first ends; otherwise both begin together. If the sum exceeds full scale, all of it is made quieter, so
+// that nothing is clipped.
 Sound mixed(const Sound& first, const Sound& second, bool in_turn);
 
 }  // namespace tachy

@@ -70,7 +70,7 @@ class SoundReader {
     codec_ = av::new_codec(decoder);
     rc = avcodec_parameters_to_context(codec_.get(), stream_->codecpar);
     check(rc >= 0, ErrorCode::corrupt, "{}: bad stream parameters: {}", name_, av::reason(rc));
-    // Needed to cut off the samples that encoders add before and after the sound.
+    // This is needed to cut off the samples that encoders add before and after the sound.
     codec_->pkt_timebase = stream_->time_base;
     av::Dictionary only(av::Options{{"codec_whitelist", kSounds.decoders}});
     rc = avcodec_open2(codec_.get(), decoder, only.get());
@@ -83,7 +83,7 @@ class SoundReader {
 
   Sound read() {
     while (next_frame()) {
-      // A gap: the sound goes on after it.
+      // The sound goes on after an error, so this is a gap.
       check(trouble_.empty(), ErrorCode::corrupt, "{}: {}", name_, trouble_);
       take_frame();
       av_frame_unref(frame_.get());
@@ -115,7 +115,7 @@ class SoundReader {
     }
   }
 
-  // Notes an error. If nothing follows, the sound was truncated, and the part that is there is used.
+  // Notes an error. If nothing follows it, the sound was truncated, and the part before it is used.
   void stumble(const char* what, int rc) {
     const std::string text = fmt::format("{} near {}: {}", what, place(), av::reason(rc));
     if (trouble_.empty()) trouble_ = text;
@@ -130,9 +130,9 @@ class SoundReader {
       return;
     }
     if (got < 0) return;
-    // In a packet that ends too early, plain samples are right; a part of a compressed packet is useless.
+    // In a packet that ends too early, plain samples are valid, but a part of a compressed packet is useless.
     const bool part = (packet_->flags & AV_PKT_FLAG_CORRUPT) != 0, pcm = plain_samples();
-    // A byte of padding is cut off, or the rest of a truncated sample.
+    // This cuts off a byte of padding, or the rest of a truncated sample.
     if (pcm) av_shrink_packet(packet_.get(), packet_->size / whole_sample_bytes() * whole_sample_bytes());
     if (packet_->size == 0) return av_packet_unref(packet_.get());
     const int rc = part && !pcm ? AVERROR_INVALIDDATA : avcodec_send_packet(codec_.get(), packet_.get());
@@ -190,7 +190,7 @@ class SoundReader {
     }
   }
 
-  // The seconds that the header states; 0 for none or a placeholder. Elsewhere a duration is an estimate.
+  // Returns the header's seconds, or 0 for none or a placeholder. Other durations are estimates.
   double told_seconds() const {
     const double there = double(sound_.samples.size()) / sound_.rate;
     if (wav_) return wav_->told > 0 ? there * double(wav_->told) / double(wav_->bytes()) : 0;

@@ -1,11 +1,11 @@
 // Reads the sound of a file (wav with RF64, BW64 and W64, mp3, aac and m4a, flac, opus and vorbis in ogg,
-// aiff, au, caf, the sound track of a video) as one channel: the mean of the file's channels, summed in their
-// order in float32, as librosa does.
+// aiff, au, caf, or the sound track of a video) as one channel. This is the mean of the file's channels,
+// summed in their order in float32, as in librosa.
 //
 // Files are treated as hostile, as in VideoReader: only listed containers and codecs are tried, a file cannot
-// make the reader open another one, and its length is limited. If a file ends before its header says, the
-// part that is there is read, with a warning. If a part in the middle cannot be decoded, that is an error:
-// after a gap, lips would move at the wrong time.
+// make the reader open another one, and its length is limited. If a file is shorter than its header says, the
+// existing part is read, with a warning. A part in the middle that cannot be decoded is an error, because
+// after a gap lips would move at the wrong time.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct SoundLimits {
   int max_channels = 16;
 };
 
-// Throws not_found, io, unsupported (an unknown container or codec, or no sound in the file) or corrupt.
+// Throws not_found, io, unsupported (an unknown container or codec, or a file without sound), or corrupt.
 Sound read_sound(const std::filesystem::path& path, const SoundLimits& limits = {});
 
 // Does the same at 16 kHz, like librosa.load(path, sr=16000, mono=True).

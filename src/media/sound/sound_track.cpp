@@ -40,8 +40,8 @@ SoundTrack::SoundTrack(AVFormatContext& file, const std::string& encoder, const 
 void SoundTrack::write(std::span<const float> samples, int rate) {
   std::vector<float> sound = resample(samples, rate, kRate);
   const size_t step = codec_->frame_size > 0 ? size_t(codec_->frame_size) : 1024;
-  // Players cut off the first frame of AAC: silence after a shorter sound makes sure that something is left
-  // of it.
+  // Players cut off the first frame of AAC. Silence after a short sound makes sure that some of the sound is
+  // left.
   sound.resize(std::max(sound.size(), 2 * step));
   for (size_t at = 0; at < sound.size(); at += step) {
     FramePtr frame = new_frame();

@@ -1,8 +1,8 @@
 // The sound track of a film: one channel at 48 kHz, AAC in mp4 and Opus in webm. Private to src/media.
 //
-// The whole sound is known when the film begins, so it is encoded at once, and libavformat holds its packets
-// until the matching pictures come: an hour is 43 MB. Players remove the samples that encoders add at the
-// beginning: both containers say how many there are.
+// The whole sound is known when the film begins, so it is encoded at once, and libavformat keeps its packets
+// until the matching pictures come (43 MB for an hour). Encoders add samples at the beginning; both
+// containers say how many, so that players remove them.
 #pragma once
 
 #include <span>
@@ -14,9 +14,9 @@ namespace tachy::av {
 
 class SoundTrack {
  public:
-  // Adds a stream to a file whose header has not been written yet. `name` is the file's, for errors.
+  // Adds a stream to a file whose header has not been written yet. `name` is the file's name for errors.
   SoundTrack(AVFormatContext& file, const std::string& encoder, const std::string& name);
-  void write(std::span<const float> samples, int rate);  // call once, after the header
+  void write(std::span<const float> samples, int rate);  // call this once, after the header
 
  private:
   void drain();

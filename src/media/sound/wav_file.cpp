@@ -52,7 +52,7 @@ class WavWalk {
     return out;
   }
 
-  // Returns nothing if there is no name of readable letters.
+  // Returns nothing if there is no name of printable letters.
   std::optional<WavChunk> chunk_at(uint64_t at) {
     const size_t head_bytes = w64_ ? 24 : 8;
     const std::vector<uint8_t> head = bytes_at(at, head_bytes);
@@ -66,14 +66,14 @@ class WavWalk {
     return out;
   }
 
-  // The place where the next chunk begins. Some programs leave out the padding.
+  // Returns where the next chunk begins. Some programs omit the padding.
   uint64_t behind(const WavChunk& chunk) {
     const uint64_t end = chunk.bytes > size_ ? size_ : chunk.at + chunk.bytes, align = w64_ ? 8 : 2;
     const uint64_t padded = (end + align - 1) / align * align;
     return padded != end && (padded > size_ || (!chunk_at(padded) && chunk_at(end))) ? end : padded;
   }
 
-  // Says whether there is nothing but whole chunks from here to the end of the file.
+  // Says whether only whole chunks follow up to the end of the file.
   bool only_chunks(uint64_t at) {
     for (int i = 0; i < kMostChunks && at < size_; ++i) {
       const auto chunk = chunk_at(at);
@@ -98,7 +98,7 @@ class WavWalk {
     const bool all = told == 0 || told > there;
     out_.parts.push_back({chunk.at, all ? there : told});
     if (told > there && told < kLeastPlaceholder) out_.told = told;
-    // Its own size says nothing about what follows.
+    // The chunk's own size does not tell what follows.
     if (large_bytes_ && !all) return chunk.bytes != 0xffffffff;
     return !all;
   }

@@ -53,7 +53,7 @@ int64_t WavInput::seek(void* self, int64_t to, int whence) {
   return base + to;
 }
 
-// Reads as much as one piece has, beginning at its start or inside it.
+// Reads no further than the end of one piece, beginning at its start or inside it.
 int WavInput::read_some(uint8_t* to, uint64_t count) {
   uint64_t within = at_;
   if (within < head_.size()) {

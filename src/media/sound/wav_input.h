@@ -1,5 +1,5 @@
-// A wav file as libavformat should see it: its format, then one chunk of samples of the right size
-// (wav_file.h), read from their places in the file. Private to src/media.
+// Shows libavformat a wav file as its format and one chunk of samples of the right size (wav_file.h). The
+// samples are read from their places in the file. Private to src/media.
 #pragma once
 
 #include <filesystem>

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kSpareFrames = 4;
 constexpr auto kCancelPoll = std::chrono::milliseconds(20);
 
-// The result does not depend on the number of threads, so this number may depend on the machine.
+// The machine may determine this number, because the result does not depend on it.
 int preparing_threads() { return std::clamp(available_processors() / 2, 1, 6); }
 
 }  // namespace
@@ -38,7 +38,7 @@ void BackgroundWriter::start() {
   for (int i = 0; i < preparing_threads(); ++i) threads_.emplace_back([this] { prepare_frames(); });
 }
 
-// A signal handler cannot notify: a waiting thread checks the flag from time to time.
+// A signal handler cannot notify, so a waiting thread checks the flag from time to time.
 template <class Condition>
 void BackgroundWriter::wait(std::unique_lock<std::mutex>& lock, Condition condition) {
   while (!error_ && !condition()) {
@@ -80,7 +80,7 @@ void BackgroundWriter::prepare_frames() {
   for (;;) {
     changed_.wait(lock, [&] { return stop_ || claimed_ < queue_.size(); });
     if (stop_) return;
-    // The item stays in place: only the ends of the queue change, and this one is not ready.
+    // The item stays in place, because only the ends of the queue change, and this one is not ready.
     Item& item = queue_[claimed_++];
     lock.unlock();
     std::unique_ptr<VideoWriter::Ready> ready;
@@ -130,7 +130,7 @@ void BackgroundWriter::write_frames() {
   }
 }
 
-// Call this with the lock held. The other threads end, too: their work could not be used.
+// Call this with the lock held. The other threads also end, because their work would be useless.
 void BackgroundWriter::fail_with(std::exception_ptr error) {
   if (!error_) error_ = error;
   stop_ = true;

@@ -1,9 +1,9 @@
 // Encodes in the background while another thread makes the frames.
 //
-// Frames are copied into a queue. A few threads prepare them (colours, a picture's compression) in any order,
-// and one more hands them to the encoder in the right order. The queue holds a whole clip of 81 frames at
-// 480p or 720p, so that a GPU that decodes faster than the encoder works does not wait for it; beyond
-// kQueueBytes write() waits. An exception in any of the threads is thrown by the next write() or by finish().
+// Frames are copied into a queue. A few threads prepare them (colour conversion, a picture's compression) in
+// any order, and one more passes them to the encoder in the right order. The queue has room for a clip of 81
+// frames at 480p or 720p, so that a GPU that decodes faster than the encoder works does not wait; beyond
+// kQueueBytes, write() waits. An exception in any thread is thrown by the next write() or by finish().
 // Without finish() the queue is dropped and the file never gets its name.
 #pragma once
 
@@ -24,9 +24,9 @@ class BackgroundWriter {
  public:
   static constexpr size_t kQueueBytes = size_t{256} << 20;  // and at least four frames
 
-  // `cancel`: once true, write() and finish() throw cancelled instead of waiting.
+  // Once `cancel` is true, write() and finish() throw cancelled instead of waiting.
   //
-  // `profiler`: is told what the threads do; may be null; it must outlive this.
+  // `profiler` is told what the threads do. It may be null, and must outlive this object.
   explicit BackgroundWriter(std::unique_ptr<VideoWriter> writer, const std::atomic<bool>* cancel = nullptr,
                             Profiler* profiler = nullptr);
   ~BackgroundWriter();
@@ -34,18 +34,18 @@ class BackgroundWriter {
   BackgroundWriter& operator=(const BackgroundWriter&) = delete;
 
   void write(RgbView frame);
-  void finish();  // call once: waits until every frame is encoded, then finishes the file
+  void finish();  // call this once; it waits until every frame is encoded, and then finishes the file
 
  private:
   struct Item {
-    RgbFrame frame;  // until it is prepared
+    RgbFrame frame;  // used until it is prepared
     std::unique_ptr<VideoWriter::Ready> ready;
-    size_t bytes = 0;  // size of the one or the other
+    size_t bytes = 0;  // size of the frame or of what was prepared from it
   };
-  void prepare_frames();  // the threads' work
+  void prepare_frames();  // runs in each preparing thread
   void write_frames();
   void start();
-  void stop();  // ends the threads; waiting frames are dropped
+  void stop();  // ends the threads and drops waiting frames
   void fail_with(std::exception_ptr error);
   bool full() const { return queue_.size() >= 4 && bytes_ >= kQueueBytes; }
   template <class Condition>
@@ -57,9 +57,9 @@ class BackgroundWriter {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Item> queue_;
-  size_t claimed_ = 0;           // how many of the queue, from its front, have been or are being prepared
-  size_t bytes_ = 0;             // in the queue
-  std::vector<RgbFrame> spare_;  // storage of frames that have been prepared
+  size_t claimed_ = 0;           // how many at the queue's front have been prepared or are being prepared
+  size_t bytes_ = 0;             // size of the queue
+  std::vector<RgbFrame> spare_;  // memory of frames that have been prepared
   bool busy_ = false, stop_ = false;
   std::exception_ptr error_;
   std::vector<std::thread> threads_;

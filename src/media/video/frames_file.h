@@ -1,10 +1,10 @@
-// Frames of a video in a file, uncompressed in time, to be read again one by one: a long run keeps its
-// finished windows so.
+// Keeps frames of a video in a file, each compressed by itself, to be read again one by one. A long run keeps
+// its finished windows in this way.
 //
 //   "tachyscope frames 1\n", then for each frame 4 bytes, little endian, and as many bytes of a PNG
 //
-// The file appears whole or not at all. A caller that keeps the result of made() can later tell whether the
-// file is another one.
+// The file appears only when it is complete. A caller that keeps the result of made() can later tell whether
+// the file has been replaced.
 #pragma once
 
 #include <functional>
@@ -40,14 +40,14 @@ class FramesWriter final : public VideoWriter {
   FramesFile made_;
 };
 
-// Says whether the file begins like a frames file.
+// Says whether a file begins as a frames file does.
 bool is_frames_file(const std::filesystem::path& path);
 
-// Throws not_found, io or corrupt, with the path, unless the file is there and has that many bytes.
+// Throws not_found, io or corrupt, with the path, unless the file exists with that many bytes.
 void check_frames_file(const std::filesystem::path& path, const FramesFile& expected);
 
-// Reads the frames in order; they must have this size. Whether the file can be trusted is known only at the
-// end: throws corrupt, with the path, if it is damaged or not the expected one.
+// Reads the frames in order; all must have this size. Only at the end is it known whether the file can be
+// trusted: throws corrupt, with the path, if it is damaged or not the expected one.
 void read_frames(const std::filesystem::path& path, const FramesFile& expected, int width, int height,
                  const std::function<void(RgbView)>& frame);
 

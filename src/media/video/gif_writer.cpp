@@ -30,8 +30,8 @@ av::OutputSetup gif_setup(const std::filesystem::path& path, int width, int heig
   return setup;
 }
 
-// FFmpeg's muxer has no comments. An extension block may stand anywhere: it goes before the last byte, the
-// trailer.
+// FFmpeg's muxer does not write comments. An extension block may be anywhere, so it is inserted before the
+// last byte, the trailer.
 void append_comment(const PartFile& part, const std::string& comment) {
   std::fstream file(part.path(), std::ios::binary | std::ios::in | std::ios::out);
   file.seekg(-1, std::ios::end);
@@ -102,7 +102,7 @@ std::string gif_comment(const std::filesystem::path& path) {
     return value;
   };
   auto skip = [&](int64_t count) { file.seekg(count, std::ios::cur); };
-  // Sub-blocks are a length byte and as many bytes, until a length of 0.
+  // A sub-block is a length byte and as many bytes. A length of 0 ends the list.
   auto sub_blocks = [&](std::string* out) {
     while (int size = byte()) {
       if (out == nullptr) {

@@ -1,4 +1,4 @@
-// Writes a GIF: all frames are kept, one palette is made for them at the end, and the encoder stores the
+// Writes a GIF. It keeps all frames, makes one palette for them at the end, and the encoder stores the
 // changes between frames. Private to src/media.
 #pragma once
 
@@ -28,7 +28,7 @@ class GifWriter final : public VideoWriter {
   std::vector<RgbFrame> kept_;
 };
 
-// Returns the text of all comment extensions of a GIF. Throws corrupt.
+// Returns the text of all comment extensions of a GIF. Throws corrupt for a damaged file.
 std::string gif_comment(const std::filesystem::path& path);
 
 }  // namespace tachy

@@ -21,7 +21,7 @@ void keep_message(void* object, int level, const char* format, va_list args) {
   av_log_format_line2(object, level, format, args, line, sizeof line, &prefix);
   std::string text(line);
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-  // "[libx264 @ 0x55…] message": the address is useless and differs between runs.
+  // In "[libx264 @ 0x55…] message", the address is useless and differs between runs.
   if (size_t at = text.find(" @ 0x"), end = text.find("] "); at != text.npos && end != text.npos && at < end)
     text = text.substr(1, at - 1) + ": " + text.substr(end + 2);
   if (text.empty()) return;
@@ -92,7 +92,7 @@ SwsPtr new_converter(int width, int height, AVPixelFormat from, Color from_color
   set("dstw", width), set("dsth", height), set("dst_format", to);
   set("sws_flags", (from_color.centered_chroma ? SWS_BILINEAR : SWS_BICUBIC) | SWS_ACCURATE_RND |
                        SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP | SWS_BITEXACT);
-  // Positions in 1/256 luma pixels: chroma in the left column, half way between two rows (JPEG: in the
+  // Positions in 1/256 luma pixels. Chroma is in the left column, half way between two rows (in JPEG, in the
   // middle).
   auto site = [&](const char* h, const char* v, AVPixelFormat format, bool centered) {
     const AVPixFmtDescriptor* d = av_pix_fmt_desc_get(format);
@@ -127,7 +127,7 @@ void copy_planes(const AVFrame& from, AVFrame& to, int width, int height) {
 RgbFrame ToRgb::convert(const AVFrame& frame, bool still_image) {
   auto format = AVPixelFormat(frame.format);
   Color color{SWS_CS_ITU709, frame.color_range == AVCOL_RANGE_JPEG, still_image};
-  // The J formats are the same layouts with the range in their name; swscale warns about them.
+  // The J formats have the same layouts and the range in their name; swscale warns about them.
   if (format == AV_PIX_FMT_YUVJ420P) format = AV_PIX_FMT_YUV420P, color.full_range = true;
   if (format == AV_PIX_FMT_YUVJ422P) format = AV_PIX_FMT_YUV422P, color.full_range = true;
   if (format == AV_PIX_FMT_YUVJ444P) format = AV_PIX_FMT_YUV444P, color.full_range = true;
@@ -145,7 +145,7 @@ RgbFrame ToRgb::convert(const AVFrame& frame, bool still_image) {
     case AVCOL_SPC_BT2020_NCL:
       color.matrix = SWS_CS_BT2020;
       break;
-    // Without a tag, pictures and old video are BT.601 and HD video is BT.709.
+    // Without a tag, pictures and old video are taken as BT.601, and HD video as BT.709.
     default:
       color.matrix = still_image || frame.height < 720 ? SWS_CS_ITU601 : SWS_CS_ITU709;
   }
@@ -155,8 +155,8 @@ RgbFrame ToRgb::convert(const AVFrame& frame, bool still_image) {
               color_.matrix == color.matrix && color_.full_range == color.full_range &&
               color_.centered_chroma == color.centered_chroma;
   if (!same) {
-    // When it converts to RGB, swscale rounds a linear chroma filter to halves; when it converts to planes,
-    // it does not.
+    // swscale rounds a linear chroma filter to halves when it converts to RGB, but not when it converts to
+    // planes.
     bool enlarge = still_image && (d->log2_chroma_w || d->log2_chroma_h);
     enlarge_ = enlarge ? new_converter(width, height, format, color, AV_PIX_FMT_YUV444P, color) : nullptr;
     full_ = enlarge ? new_picture(AV_PIX_FMT_YUV444P, width, height) : nullptr;
@@ -175,7 +175,7 @@ RgbFrame ToRgb::convert(const AVFrame& frame, bool still_image) {
     sws_scale(enlarge_.get(), from->data, from->linesize, 0, height, full_->data, full_->linesize);
     from = full_.get();
   }
-  // swscale may write whole vectors, so it writes into padded memory, which is then copied.
+  // swscale may write whole vectors, so it writes into padded memory, which is copied afterwards.
   int rc = sws_scale(converter_.get(), from->data, from->linesize, 0, height, rgb_->data, rgb_->linesize);
   check(rc == height, ErrorCode::internal, "media: converting a frame gave {} of {} rows", rc, height);
   RgbFrame out(frame.width, frame.height);

@@ -1,6 +1,6 @@
-// Shared parts for all users of FFmpeg's libraries: owners, quiet logging, error texts, colour conversion.
+// What all users of FFmpeg's libraries share: owners, quiet logging, error texts, and colour conversion.
 //
-// Only functions that FFmpeg 5.1, 6 and 7 share without deprecation are used. Private to src/media.
+// Only functions are used that FFmpeg 5.1, 6 and 7 share and have not deprecated. Private to src/media.
 #pragma once
 
 extern "C" {
@@ -40,13 +40,14 @@ PacketPtr new_packet();
 CodecPtr new_codec(const AVCodec* codec);
 FramePtr new_picture(AVPixelFormat format, int width, int height);  // with aligned, padded storage
 
-// Sends the libraries' own messages to TACHY_LOG=media; errors of this thread are also kept for reason().
-// Every entry point calls this; it forgets earlier messages.
+// Sends the libraries' own messages to TACHY_LOG=media, and keeps the errors of this thread for reason().
+// Every entry point calls this, which forgets earlier messages.
 void quiet();
-// "No space left on device (libx264: …)": the text for the code, and the libraries' messages since quiet().
+// Returns the text for the code and the libraries' messages since quiet(): "No space left on device (libx264:
+// …)".
 std::string reason(int code);
 
-// Options by name; those that this version does not know are ignored.
+// Options by name. Those that this version of FFmpeg does not know are ignored.
 using Options = std::vector<std::pair<std::string, std::string>>;
 class Dictionary {
  public:
@@ -60,32 +61,32 @@ class Dictionary {
   AVDictionary* dict_ = nullptr;
 };
 
-// How to read YCbCr numbers: an SWS_CS_* matrix, and whether they use all 256 steps.
+// How YCbCr numbers are read: an SWS_CS_* matrix, and whether they use all 256 steps.
 struct Color {
   int matrix = SWS_CS_ITU709;
   bool full_range = false;
-  // Chroma lies between the pixels, as in JPEG and WebP, whose decoders enlarge it linearly; otherwise in the
-  // left column, which is the default of H.264 and VP9.
+  // If true, chroma is between the pixels, as in JPEG and WebP, whose decoders enlarge it linearly. Otherwise
+  // it is in the left column, which is the default of H.264 and VP9.
   bool centered_chroma = false;
 };
 
-// Converts pixels without scaling, at swscale's best accuracy, with chroma sited as H.264 and VP9 do by
-// default.
+// Converts pixels without scaling, with swscale's best accuracy and the chroma positions that are the default
+// of H.264 and VP9.
 SwsPtr new_converter(int width, int height, AVPixelFormat from, Color from_color, AVPixelFormat to,
                      Color to_color);
 
 bool is_rgb(AVPixelFormat format);
 
-// swscale stretches chroma by ceil(n/2) to n instead of 2: with an odd side it drifts by up to a pixel. So
-// odd frames are converted inside pictures with even sides.
+// With an odd side n, swscale stretches chroma from ceil(n/2) to n, and not by 2, so it drifts by up to a
+// pixel. So odd frames are converted inside pictures with even sides.
 constexpr int even(int n) { return (n + 1) / 2 * 2; }
 
-// Copies into an RGB24 picture that is at least that large; the last pixels are repeated.
+// Copies into an RGB24 picture that is at least as large, and repeats the last pixels.
 void copy_rgb(RgbView from, AVFrame& to);
-// Copies the top left corner; both have the same format.
+// Copies the top left corner. Both pictures have the same format.
 void copy_planes(const AVFrame& from, AVFrame& to, int width, int height);
 
-// Converts decoded frames of any format to RGB; keeps the converter between frames.
+// Converts decoded frames of any format to RGB, and keeps the converter between frames.
 class ToRgb {
  public:
   RgbFrame convert(const AVFrame& frame, bool still_image);

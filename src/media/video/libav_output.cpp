@@ -5,7 +5,7 @@
 namespace tachy::av {
 namespace {
 
-// Describes the pictures that the encoder gets.
+// Tells the encoder about its pictures.
 void describe(AVCodecContext& codec, const OutputSetup& setup) {
   codec.width = setup.width;
   codec.height = setup.height;
@@ -31,7 +31,8 @@ Output::Output(const OutputSetup& setup) : name_(setup.path.string()), cancel_(s
   const AVCodec* encoder = avcodec_find_encoder_by_name(setup.encoder.c_str());
   check(encoder != nullptr, ErrorCode::unsupported, "{}: this FFmpeg has no encoder {}; {}",
         setup.path.string(), setup.encoder, setup.encoder_hint);
-  // A local owner until the constructor can no longer throw: before that, the destructor would not run.
+  // A local owner until the constructor cannot throw any more, because before that the destructor would not
+  // run.
   struct FormatGuard {
     AVFormatContext* context = nullptr;
     ~FormatGuard() {
@@ -48,7 +49,7 @@ Output::Output(const OutputSetup& setup) : name_(setup.path.string()), cancel_(s
   format_->flags |= AVFMT_FLAG_BITEXACT;
   if (setup.streamed) format_->flags |= AVFMT_FLAG_FLUSH_PACKETS;
   const std::string url = name_ == "-" ? "pipe:1" : "file:" + (part_ ? part_->path() : setup.path).string();
-  format_->url = av_strdup(url.c_str());  // mp4 reads its own file again to move the index to the front
+  format_->url = av_strdup(url.c_str());  // to move the index to the front, mp4 reads its own file again
   if (!setup.comment.empty()) av_dict_set(&format_->metadata, "comment", setup.comment.c_str(), 0);
 
   codec_ = new_codec(encoder);
@@ -108,12 +109,12 @@ void Output::send(AVFrame& picture, int64_t index) {
 
 void Output::drain() {
   for (;;) {
-    // When the last frame has been sent, dozens of frames may still wait in the encoder.
+    // After the last frame has been sent, dozens of frames may still be in the encoder.
     check(cancel_ == nullptr || !*cancel_, ErrorCode::cancelled, "cancelled");
     int rc = avcodec_receive_packet(codec_.get(), packet_.get());
     if (rc == AVERROR(EAGAIN) || rc == AVERROR_EOF) return;
     if (rc < 0) fail_write("encode", rc);
-    // Every frame lasts as long as the others: without this, the last one would have no duration.
+    // Every frame lasts equally long. Without this, the last one would have no duration.
     if (packet_->duration == 0) packet_->duration = 1;
     packet_->stream_index = stream_->index;
     av_packet_rescale_ts(packet_.get(), codec_->time_base, stream_->time_base);

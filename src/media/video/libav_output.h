@@ -1,5 +1,5 @@
-// One encoder and one muxer that write one PartFile, or a growing file, or standard output: mp4, webm and gif
-// share this. Private to src/media.
+// One encoder and one muxer that write a PartFile, a growing file, or standard output. The writers of mp4,
+// webm and gif share this. Private to src/media.
 #pragma once
 
 #include <atomic>
@@ -21,13 +21,13 @@ struct OutputSetup {
   AVPixelFormat format = AV_PIX_FMT_NONE;
   int width = 0, height = 0, threads = 1;
   AVRational rate{16, 1};
-  bool video_color = false;  // tag as BT.709 of limited range, otherwise as RGB
+  bool video_color = false;  // tag as BT.709 with limited range; otherwise as RGB
   Options encoder_options, muxer_options;
   std::string comment;
   std::string sound_encoder;  // for the sound track, if there is one
   std::span<const float> sound;
   int sound_rate = 0;
-  bool streamed = false;                      // writes straight to `path`; "-": standard output
+  bool streamed = false;                      // writes straight to `path`, where "-" is standard output
   const std::atomic<bool>* cancel = nullptr;  // see VideoOptions
 };
 
@@ -38,10 +38,10 @@ class Output {
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
-  AVFrame& picture();  // a writable picture to fill for send()
+  AVFrame& picture();  // returns a writable picture to be filled for send()
   void send(AVFrame& picture, int64_t index);
   void close();    // drains, writes the index, closes; the file still has its temporary name
-  void publish();  // gives it its name, unless it has it already
+  void publish();  // gives the file its name, unless it already has it
   PartFile& part() { return *part_; }  // only for files that are not streamed
 
  private:
@@ -49,10 +49,10 @@ class Output {
   [[noreturn]] void fail_write(const char* what, int code);
 
   std::string name_;              // for messages
-  std::optional<PartFile> part_;  // empty if it is streamed
+  std::optional<PartFile> part_;  // empty if the output is streamed
   const std::atomic<bool>* cancel_ = nullptr;
   AVFormatContext* format_ = nullptr;
-  bool begun_ = false;  // the header is written, the trailer is not
+  bool begun_ = false;  // the header has been written, but not the trailer
   AVStream* stream_ = nullptr;
   CodecPtr codec_;
   std::unique_ptr<SoundTrack> sound_;

@@ -16,11 +16,11 @@ namespace {
 constexpr uint64_t kSegment = 0x18538067, kTracks = 0x1654ae6b, kCluster = 0x1f43b675, kTrackEntry = 0xae,
                    kTrackType = 0x83, kVideoElement = 0xe0, kProjection = 0x7670, kType = 0x7671,
                    kYaw = 0x7673, kPitch = 0x7674, kRoll = 0x7675;
-constexpr uint64_t kUnknown = UINT64_MAX;  // a size that was not known when the file was written
+constexpr uint64_t kUnknown = UINT64_MAX;  // the size was unknown when the file was written
 constexpr uint64_t kMostTracksBytes = 4 << 20;
-constexpr int kMostElements = 1000;  // in a file before its tracks
+constexpr int kMostElements = 1000;  // limit for the elements before the tracks
 
-// The first bits of an element's name give its length and belong to the name; those of a size do not.
+// The first bits of an element's name give its length and are part of the name. Those of a size are not.
 struct Head {
   uint64_t id = 0, bytes = 0;
   size_t head_bytes = 0;
@@ -96,13 +96,13 @@ int orientation_of(const Pose& pose) {
   if (!std::isfinite(pose.roll)) return 1;
   const double angle = pose.roll * std::numbers::pi / 180, c = std::cos(angle) * 65536,
                s = std::sin(angle) * 65536;
-  const double sign = mirrored ? -1 : 1;  // it is first mirrored and then turned
+  const double sign = mirrored ? -1 : 1;  // it is mirrored first and then turned
   const int32_t matrix[9] = {
       int32_t(sign * c), int32_t(-s), 0, int32_t(sign * s), int32_t(c), 0, 0, 0, 1 << 30};
   return orientation_of_matrix(matrix);
 }
 
-// Returns the content of Tracks, or nothing if a picture comes before it.
+// Returns the content of Tracks, or nothing if a picture comes first.
 std::vector<uint8_t> read_tracks(std::ifstream& file) {
   uint64_t at = 0;
   for (int i = 0; i < kMostElements; ++i) {

@@ -15,12 +15,12 @@ std::string speed_of(const VideoOptions& options) {
 }
 
 // The number of x264's frame threads. The file depends on it, so it follows from the picture alone. Each
-// thread gets four rows of macroblocks: with more threads, each would search fewer rows of the previous frame
+// thread gets four rows of macroblocks; with more threads, each would search fewer rows of the previous frame
 // for moved blocks.
 int frame_threads(int height) { return std::clamp((height + 15) / 16 / 4, 1, 12); }
 
-// `crf` 0 means that decoding gives back the frames that were written, so they stay RGB: a conversion to
-// YCbCr would lose bits.
+// `crf` 0 means that decoding returns the written frames exactly, so they stay RGB: converting to YCbCr would
+// lose bits.
 bool is_lossless(const VideoOptions& options) { return options.crf == 0; }
 
 AVPixelFormat pixel_format(const VideoOptions& options, VideoFormat format) {
@@ -46,26 +46,26 @@ av::OutputSetup mp4_setup(const std::filesystem::path& path, int height, const V
   setup.encoder_options = {{"preset", speed_of(options)},
                            {"profile", lossless ? "high444" : "high"},
                            {"crf", std::to_string(options.crf < 0 ? 16 : options.crf)},
-                           // A key frame every two seconds lets players jump.
+                           // A key frame every two seconds allows players to seek.
                            {"g", std::to_string(std::clamp(int(std::lround(options.fps * 2)), 1, 250))}};
 #if defined(__x86_64__)
   // With AVX-512, x264 (build 164) writes a different file for the same frames about once in thirty times
-  // (its rate control by macroblock trees; this never happens with AVX2).
+  // (because of its rate control by macroblock trees). With AVX2 this never happens.
   if (__builtin_cpu_supports("avx512f")) setup.encoder_options.push_back({"x264-params", "asm=avx2"});
 #endif
   setup.muxer_options = {{"movflags", "+faststart"}};
   if (!options.streamed) return setup;
-  // Each piece has at most half a second and is complete by itself: players can begin while the file grows.
+  // Each piece has at most half a second and is complete, so players can begin while the file grows.
   setup.encoder_options.push_back({"tune", "zerolatency"});
   setup.muxer_options = {{"movflags", "+empty_moov+default_base_moof"}, {"frag_duration", "500000"}};
   return setup;
 }
 
-// VP9's tiles are columns of at least 256 pixels that are encoded independently: the file depends on the
-// number of tiles, not on the threads.
+// VP9's tiles are columns of at least 256 pixels that are encoded independently. The file depends on the
+// number of tiles, but not on the threads.
 int tile_columns_log2(int width) { return width >= 1024 ? 2 : width >= 512 ? 1 : 0; }
 
-// libvpx's scale within the deadline "good": 5 (fast) to 0.
+// Returns libvpx's speed within the deadline "good", from 5 (fast) to 0.
 std::string cpu_used(const std::string& speed) {
   constexpr int scale[] = {5, 5, 4, 3, 2, 1, 1, 0, 0};
   static_assert(std::size(scale) == std::size(kEncodeSpeeds));
@@ -153,7 +153,7 @@ std::unique_ptr<VideoWriter::Ready> MovieWriter::prepare_frame(RgbView frame) {
   check(rows == rgb.height, ErrorCode::internal, "{}: converting a frame gave {} of {} rows", path_.string(),
         rows, rgb.height);
   converters_.give(std::move(converter));
-  out.width = width_, out.height = height_;  // without the column and row that make odd sides even
+  out.width = width_, out.height = height_;  // without the column and the row that make odd sides even
   return ready;
 }
 

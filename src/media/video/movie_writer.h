@@ -1,4 +1,4 @@
-// Writes mp4 and webm: frames go through an encoder as they come. Private to src/media.
+// Writes mp4 and webm by encoding frames as they come. Private to src/media.
 #pragma once
 
 #include "media/pool.h"
@@ -18,7 +18,7 @@ class MovieWriter final : public VideoWriter {
   void finish_file() override;
 
  private:
-  // A converter and its input picture: swscale may read whole vectors, so rows need padding.
+  // A converter and its input picture, whose rows need padding because swscale may read whole vectors.
   struct Converter {
     av::SwsPtr from_rgb;
     av::FramePtr rgb;

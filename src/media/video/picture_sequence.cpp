@@ -63,7 +63,7 @@ std::vector<fs::path> pictures_of(const fs::path& path, int64_t max_frames) {
     std::sort(files.begin(), files.end());
     check(!files.empty(), ErrorCode::not_found, "{}: no pictures in this folder", path.string());
   } else if (auto pattern = fs::exists(path, ec) ? std::nullopt : parse_name_pattern(path)) {
-    // Our pictures count from 0, those of others from 1.
+    // Our pictures are counted from 0, those of other programs from 1.
     int64_t first = fs::exists(pattern->name(0), ec) ? 0 : 1;
     for (int64_t i = first; i - first < max_frames && fs::exists(pattern->name(i), ec); ++i)
       files.push_back(pattern->name(i));

@@ -1,4 +1,4 @@
-// Reads pictures in place of a video: a folder of them, a pattern such as out_%04d.png, or a single picture.
+// Reads pictures instead of a video: a folder of them, a pattern such as out_%04d.png, or a single picture.
 // Private to src/media.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace tachy {
 
-// Returns null if the path is of another kind. Throws not_found if it names no picture.
+// Returns null for a path of another kind. Throws not_found if the path names no picture.
 std::unique_ptr<VideoReader> open_pictures(const std::filesystem::path& path,
                                            const ReadVideoOptions& options);
 

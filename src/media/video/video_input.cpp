@@ -38,7 +38,7 @@ InputPtr open_input(const std::filesystem::path& path, const Allowed& allowed, A
     check(kind == kUnknownKind, ErrorCode::corrupt, "{}: expected {}, got {}", path.string(), allowed.what,
           kind);
     const std::string why = reason(rc);
-    // mp4, m4a and mov have it at the end, unless they were made for streaming.
+    // The index of mp4, m4a and mov is at the end, unless they were made for streaming.
     char begin[8] = {};
     std::ifstream(path, std::ios::binary).read(begin, sizeof begin);
     const bool unfinished =

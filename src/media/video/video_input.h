@@ -1,4 +1,4 @@
-// Opens a container in such a way that it cannot reach other files or the network. Private to src/media.
+// Opens a container so that it can reach neither other files nor the network. Private to src/media.
 #pragma once
 
 #include <filesystem>
@@ -16,8 +16,7 @@ struct CloseInput {
 };
 using InputPtr = std::unique_ptr<AVFormatContext, CloseInput>;
 
-// The kinds of files that are accepted: names of libavformat and libavcodec, separated by commas, and a name
-// for all of them.
+// The accepted kinds of files: names of libavformat and libavcodec, separated by commas, and a common name.
 struct Allowed {
   const char* containers;
   const char* decoders;
@@ -27,15 +26,15 @@ struct Allowed {
 extern const Allowed kVideos;
 
 // Throws not_found, io or corrupt (also for a container that is not allowed). If `source` is given, it is
-// read instead of the file and must live as long.
+// read instead of the file and must outlive the result.
 InputPtr open_input(const std::filesystem::path& path, const Allowed& allowed = kVideos,
                     AVIOContext* source = nullptr);
 
 // Reads the next packet of one stream. Returns 0, AVERROR_EOF at the end, or an error.
 int next_packet(AVFormatContext& input, const AVStream& stream, AVPacket& packet);
 
-// How to turn the frames, as in EXIF: 1 (upright) to 8, or 0 for an angle that is not a multiple of 90
-// degrees. It comes from the bytes of a display matrix, or from the container.
+// Returns how to turn the frames, as in EXIF: 1 (upright) to 8, or 0 for an angle that is not a multiple of
+// 90 degrees. This comes from the bytes of a display matrix, or from the container.
 int orientation_in(std::span<const uint8_t> matrix);
 int orientation_of(const AVFormatContext& input, const AVStream& stream, const std::filesystem::path& path);
 

@@ -59,7 +59,7 @@ class MovieReader final : public VideoReader {
 
  private:
   void find_streams() {
-    // The analysis also decodes, so it gets the same limits.
+    // The analysis of streams also decodes, so it gets the same limits.
     std::vector<AVDictionary*> options(input_->nb_streams, nullptr);
     for (AVDictionary*& o : options) {
       av_dict_set_int(&o, "max_pixels", options_.max_pixels, 0);
@@ -82,8 +82,8 @@ class MovieReader final : public VideoReader {
     }
   }
 
-  // The pictures' own orientation (H.264 and HEVC can have one) takes precedence over the container's, as in
-  // ffmpeg.
+  // As in ffmpeg, the pictures' own orientation (H.264 and HEVC can have one) has precedence over the
+  // container's.
   int find_orientation(const fs::path& path) {
     decoded_ = decode_next();
     const AVFrameSideData* own =
@@ -92,8 +92,8 @@ class MovieReader final : public VideoReader {
     return av::orientation_of(*input_, *stream_, path);
   }
 
-  // The container's number of frames. It includes those that an edit list leaves out; only reading gives the
-  // number then.
+  // Returns the container's number of frames. It includes those that an edit list omits; then only reading
+  // tells the number.
   int64_t frames_told() const {
     const int64_t told = std::max<int64_t>(0, stream_->nb_frames);
     const double shown =
@@ -137,8 +137,7 @@ class MovieReader final : public VideoReader {
     info_.comment = info_.codec == "gif" ? read_comment(path) : av::comment_of(*input_);
   }
 
-  // Warns of things that a player would do and this does not: a warning is better than a surprise in the
-  // result.
+  // Warns of things that a player would do and this reader does not, so that the result is no surprise.
   void tell_what_is_left_out() const {
     if (orientation_ == 0)
       warn(
@@ -155,13 +154,13 @@ class MovieReader final : public VideoReader {
            shape.den);
   }
 
-  // Frames are read one after another, no matter how long each is shown.
+  // Frames are read one after another, however long each is shown.
   void watch_times() {
     const int64_t at = frame_->best_effort_timestamp;
     if (at != AV_NOPTS_VALUE && last_time_ != AV_NOPTS_VALUE && at > last_time_) {
       const int64_t step = at - last_time_;
       shortest_ = shortest_ == 0 ? step : std::min(shortest_, step), longest_ = std::max(longest_, step);
-      // Containers that count milliseconds round every time.
+      // Containers that count milliseconds round all times.
       if (longest_ > shortest_ + shortest_ / 2 && longest_ - shortest_ > 1)
         warn("{}: its frames are shown for unequal times; they are read one after another", name_);
     }

@@ -1,6 +1,7 @@
-// Reads a video (mp4, mov, mkv, webm, avi, gif), a folder of pictures, a pattern such as out_%04d.png or one
-// picture as RGB frames, in the order in which they are shown. Like ffmpeg, it turns them by right angles and
-// mirrors them as the file says (the display matrix of mp4 and mov, the pose of mkv; a picture's EXIF).
+// Reads RGB frames in the order in which they are shown, from a video (mp4, mov, mkv, webm, avi, gif), a
+// folder of pictures, a pattern such as out_%04d.png or one picture. Like ffmpeg, it turns them by right
+// angles and mirrors them as the file says (the display matrix of mp4 and mov, the pose of mkv, a picture's
+// EXIF).
 //
 // Files are treated as hostile: only listed containers and codecs are tried, a file cannot make the reader
 // open another one, and sizes and the number of frames are limited.
@@ -18,7 +19,7 @@ namespace tachy {
 struct VideoInfo {
   int width = 0, height = 0;  // after turning
   double fps = 0;             // average; 0 if the file does not say (pictures)
-  int64_t frames = 0;         // as stated by the container; 0 if it does not say: count them by reading
+  int64_t frames = 0;         // stated by the container; 0 if it does not say, so that they must be counted
   std::string codec;          // "h264", "vp9", "gif", "png" …
   std::string pixel_format;   // "yuv420p" …
   std::string color_space;    // "bt709" …; "unknown" if the file does not say

@@ -1,4 +1,4 @@
-// Writes frames to a video or to pictures; the ending of the name decides:
+// Writes frames to a video or to pictures. The ending of the name decides which:
 //
 //   clip.mp4        H.264, 4:2:0, BT.709, index in front (plays in browsers while it loads)
 //   clip.webm       VP9, 4:2:0, BT.709
@@ -9,10 +9,10 @@
 //
 //   -               mp4 to standard output, streamed
 //
-// Everything that is not streamed is written under a temporary name in the same folder, synced and renamed by
-// finish(). So the final name never belongs to half a file, and an old file of that name stays as it was
-// until then. The same frames and options give the same bytes: the picture's size determines the number of
-// encoder threads, not the machine.
+// Unless the output is streamed, it is written under a temporary name in the same folder, synced, and renamed
+// by finish(). So the final name never belongs to half a file, and until then an old file of that name does
+// not change. The same frames and options give the same bytes, because the number of encoder threads depends
+// on the size of the picture and not on the machine.
 #pragma once
 
 #include <atomic>
@@ -28,20 +28,20 @@ namespace tachy {
 
 struct VideoOptions {
   double fps = 16;
-  // mp4: 0 to 51, webm: 0 to 63, lower is better; -1 picks 16 (mp4) or 24 (webm). 0 is lossless: the decoded
-  // frames have the same bits (H.264 High 4:4:4 or VP9 profile 1, in RGB).
+  // 0 to 51 for mp4 and 0 to 63 for webm, where lower is better; -1 means 16 (mp4) or 24 (webm). 0 is
+  // lossless: decoded frames have the same bits (H.264 High 4:4:4 or VP9 profile 1, in RGB).
   int crf = -1;
   std::string comment;          // settings as JSON, embedded; read_comment() of metadata.h reads it
-  bool loop = true;             // gif: repeats for ever, or plays once
-  std::string speed;            // mp4 and webm: one of kEncodeSpeeds; empty: kEncodeSpeedDefault
-  int threads = 0;              // for the encoder, 0: by the picture's size; the bytes may depend on it
-  int64_t expected_frames = 0;  // if known: lets open() refuse a video that could only fail later
-  // mp4: the file itself grows as frames come, half a second at a time, and can be played meanwhile; after an
-  // error the written part stays.
+  bool loop = true;             // for gif: whether it repeats for ever
+  std::string speed;            // for mp4 and webm, one of kEncodeSpeeds; if empty, kEncodeSpeedDefault
+  int threads = 0;              // of the encoder, by the picture's size if 0; may change the bytes
+  int64_t expected_frames = 0;  // if known, open() can refuse a video that could only fail later
+  // For mp4: the file itself grows by half a second at a time while frames come, and can be played meanwhile.
+  // After an error, the written part stays.
   bool streamed = false;
-  // Checked while an encoder catches up: once true, write() and finish() throw cancelled.
+  // Checked while an encoder catches up: when it is true, write() and finish() throw cancelled.
   const std::atomic<bool>* cancel = nullptr;
-  // One channel, beginning with the first frame, for mp4 and webm; open() no longer needs it when it returns.
+  // One channel that begins with the first frame, for mp4 and webm. It is not needed after open().
   std::span<const float> sound = {};
   int sound_rate = 16000;
 };
@@ -54,23 +54,23 @@ inline constexpr std::string_view kEncodeSpeedDefault = "veryfast";
 
 enum class VideoFormat { mp4, webm, gif, png, png_sequence };
 
-// The format that a name asks for. Throws unsupported, listing the endings that work.
+// Returns the format for a name. Throws unsupported with the endings that work.
 VideoFormat video_format(const std::filesystem::path& path);
 
 class VideoWriter {
  public:
-  // Throws io (with path and reason) when nothing can be written there, invalid_argument for sizes or options
-  // that the format cannot hold, unsupported when this FFmpeg lacks the encoder.
+  // Throws io (with the path and the reason) if nothing can be written there, invalid_argument for sizes or
+  // options that the format does not allow, and unsupported if this FFmpeg lacks the encoder.
   static std::unique_ptr<VideoWriter> open(const std::filesystem::path& path, int width, int height,
                                            const VideoOptions& options = {});
 
-  // Without finish() (or after an error) the temporary files are removed and the file with the final name is
-  // left alone.
+  // Without finish(), or after an error, this removes the temporary files and leaves a file with the final
+  // name alone.
   virtual ~VideoWriter() = default;
   VideoWriter(const VideoWriter&) = delete;
   VideoWriter& operator=(const VideoWriter&) = delete;
 
-  // A frame after all work that needs no other frame: converted colours, or a compressed picture.
+  // A frame after all work that depends on no other frame: converted colours, or a compressed picture.
   class Ready {
    public:
     virtual ~Ready() = default;
@@ -79,8 +79,8 @@ class VideoWriter {
 
   void write(RgbView frame);  // the frame must have the size given to open()
   void finish();              // call once; at least one frame must have been written
-  // write() in two halves: any threads may run the first, also at the same time; the second must follow the
-  // frames' order.
+  // The two halves of write(). Several threads may run the first at the same time; the second must follow the
+  // order of the frames.
   std::unique_ptr<Ready> prepare(RgbView frame);
   void write(std::unique_ptr<Ready> frame);
   int64_t frames_written() const { return frames_; }
@@ -103,7 +103,7 @@ class VideoWriter {
   enum class State { open, finished, failed } state_ = State::open;
 };
 
-// Writes one picture to a PNG file, with the same guarantees.
+// Writes one picture to a PNG file, which also appears only when it is complete.
 void write_png(const std::filesystem::path& path, RgbView image, const std::string& comment = {});
 
 }  // namespace tachy

@@ -11,8 +11,7 @@ namespace {
 constexpr const char* kWhat = "image processor";
 constexpr int64_t kBicubic = 3;  // Pillow's number for this filter
 
-// The accepted values are "size": {"shortest_edge": 224} or 224; "crop_size": {"height":
-// 224, "width": 224} or 224.
+// Accepts "size": {"shortest_edge": 224} or 224, and "crop_size": {"height": 224, "width": 224} or 224.
 int64_t extent(const nlohmann::json& j, const char* key, std::initializer_list<const char*> sides,
                int64_t otherwise) {
   const auto found = j.find(key);

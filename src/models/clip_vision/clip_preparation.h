@@ -7,8 +7,8 @@
 
 namespace tachy {
 
-// `side` is the model's image_size, to which the picture must be brought. Throws `unsupported` for steps that
-// this engine does not take, `corrupt` for values that make no sense.
+// `side` is the model's image_size, to which the picture is brought. Throws `unsupported` for steps that this
+// engine does not carry out, and `corrupt` for impossible values.
 ClipPreparation clip_preparation(const nlohmann::json& config, int side);
 
 }  // namespace tachy

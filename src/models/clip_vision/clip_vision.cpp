@@ -37,7 +37,7 @@ ClipVision::ClipVision(const Scope& scope, const ClipVisionConfig& c, nn::ParamS
   positions_ = store.widened(embeddings.tensor("position_embedding.weight", {c.tokens(), c.hidden_size}));
   patches_ = nn::Linear::from_kernel(embeddings.sub("patch_embedding"), store,
                                      {c.hidden_size, 3, c.patch_size, c.patch_size}, /*has_bias=*/false);
-  // Spelled like this in the files.
+  // The files use this spelling.
   pre_norm_ = nn::Norm::layer(model.sub("pre_layrnorm"), store, c.hidden_size, c.eps);
   const Scope layers = model.sub("encoder.layers");
   for (int64_t i = 0; i + 1 < c.num_layers; ++i) layers_.push_back(load_layer(layers.sub(i), c, store));
@@ -57,7 +57,7 @@ std::vector<std::string> ClipVision::ignorable(const ClipVisionConfig& c) {
           "log_scale"};
 }
 
-// The patches' products are added to the positions; the class token has no product.
+// The products of the patches are added to the positions. The class token has no product.
 void ClipVision::embed(const Tensor& pixels, const Tensor& h, Stream& stream) const {
   const ClipVisionConfig& c = config_;
   const int64_t batch = pixels.dim(0), patches = c.tokens() - 1, side = c.image_size, p = c.patch_size;
@@ -85,7 +85,7 @@ void ClipVision::forward(const Tensor& pixels, const Tensor& out, Stream& stream
   expect_shape("image encoder", "out", out, {batch, tokens, c.hidden_size});
   ProfileRange part(stream.hooks.profiler, "embedding", ProfileKind::linear);
   embed(pixels, out, stream);
-  const Tensor h = out.view({batch * tokens, c.hidden_size});  // the residual stream lives in the output
+  const Tensor h = out.view({batch * tokens, c.hidden_size});  // the residual stream is in the output
   part.next("norm", ProfileKind::norm);
   pre_norm_(h, h, stream);
   part.done();

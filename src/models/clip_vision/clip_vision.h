@@ -2,7 +2,7 @@
 // at (transformers' CLIPVisionModel: hidden_states[-2]; the original: the first 31 of 32 blocks):
 //   h = [class; patches·W] + positions;  h = LN(h)
 //   each layer but the last:  h += Attn(LN(h));  h += W₂·gelu(W₁·LN(h))
-// The last layer, the norm after it and the projection are never read.
+// The last layer, the norm after it and the projection of the file are not used.
 #pragma once
 
 #include <memory>
@@ -20,13 +20,14 @@ class ClipVision {
   // The tensors' names are those of Hugging Face's files ("vision_model.…").
   ClipVision(const Scope& scope, const ClipVisionConfig& config, nn::ParamStore& store);
 
-  // Tensors that a file may hold besides; load_component passes them over.
+  // Tensors that a file may also contain; load_component ignores them.
   static std::vector<std::string> ignorable(const ClipVisionConfig& config);
 
   const ClipVisionConfig& config() const { return config_; }
   const nn::LinearRegistry& linears() const { return *linears_; }
 
-  // pixels [B, 3, image_size, image_size] f32 where the stream computes → out [B, tokens, hidden_size] f32.
+  // Computes pixels [B, 3, image_size, image_size] f32, where the stream computes → out [B, tokens,
+  // hidden_size] f32.
   void forward(const Tensor& pixels, const Tensor& out, Stream& stream) const;
 
  private:

@@ -31,7 +31,7 @@ ops::Activation activation_of(const std::string& name) {
        name);
 }
 
-// Checks options that depend on one another. `of` says where they come from, for messages.
+// Checks options that depend on one another. `of` names their source in messages.
 void check_together(const ClipVisionConfig& c, const std::string& of) {
   check(c.hidden_size % c.num_heads == 0, ErrorCode::corrupt,
         "image encoder: {}: hidden_size {} is not a multiple of num_attention_heads {}", of, c.hidden_size,
@@ -44,7 +44,7 @@ void check_together(const ClipVisionConfig& c, const std::string& of) {
         c.image_size, c.patch_size, c.tokens(), kMostTokens);
 }
 
-// The published models, by their width: OpenAI's B and L, LAION's H and g, bigG.
+// Tells the number of heads of the published models by their width: OpenAI's B and L, LAION's H and g, bigG.
 int64_t heads_of(const TensorSource& source, int64_t hidden_size) {
   static const std::map<int64_t, int64_t> known = {{768, 12}, {1024, 16}, {1280, 16}, {1408, 16}, {1664, 16}};
   const auto found = known.find(hidden_size);
@@ -87,7 +87,7 @@ ClipVisionConfig ClipVisionConfig::from_tensors(const TensorSource& source) {
 }
 
 ClipVisionConfig ClipVisionConfig::from_json(const nlohmann::json& config) {
-  const auto own = config.find("vision_config");  // in the file of a whole CLIPModel
+  const auto own = config.find("vision_config");  // the key in the file of a whole CLIPModel
   const nlohmann::json& j = own != config.end() && own->is_object() ? *own : config;
   ClipVisionConfig c;
   c.hidden_size = json_int(j, "hidden_size", 768, 1, 1 << 16);

@@ -1,6 +1,6 @@
-// Options of CLIP's vision model, from the config.json that Hugging Face's CLIPVisionModel (or the whole
-// CLIPModel) writes. The original Wan layout and single files have no such file; there they follow from the
-// tensors, except for the number of heads, which is known for the published sizes only.
+// Options of CLIP's vision model, from the config.json of Hugging Face's CLIPVisionModel (or of the whole
+// CLIPModel). The original Wan layout and single files have no config.json, so the options follow from the
+// tensors. The number of heads does not follow from them, and is known only for the published sizes.
 #pragma once
 
 #include <cstdint>
@@ -26,16 +26,16 @@ struct ClipVisionConfig {
   int64_t patches_a_side() const { return image_size / patch_size; }
   int64_t tokens() const { return patches_a_side() * patches_a_side() + 1; }  // the class token comes first
 
-  // A missing key has the default of transformers' CLIPVisionConfig, because files leave
-  // out values that equal it.
+  // A missing key gets the default of transformers' CLIPVisionConfig, because files leave out values that
+  // equal it.
   static ClipVisionConfig from_json(const nlohmann::json& config);
-  // Reads the options off the tensors' shapes, under Hugging Face's names. Throws `not_found` if the file
-  // holds no CLIP vision model.
+  // Finds the options by the tensors' shapes, under Hugging Face's names. Throws `not_found` if the file
+  // contains no CLIP vision model.
   static ClipVisionConfig from_tensors(const TensorSource& source);
   bool operator==(const ClipVisionConfig&) const = default;
 };
 
-// Looks for Hugging Face's names (clip_vision_source in weights/names/rename.h).
+// Says whether a source has Hugging Face's names for it (clip_vision_source in weights/names/rename.h).
 bool is_clip_vision(const TensorSource& source);
 
 }  // namespace tachy

@@ -1,5 +1,5 @@
-// Options of a umT5 encoder, from the config.json that Hugging Face's UMT5EncoderModel writes. The original
-// Wan layout and single files have no such file; there they follow from the tensors.
+// Options of a umT5 encoder, from the config.json of Hugging Face's UMT5EncoderModel. The original Wan layout
+// and single files have no config.json, so the options follow from the tensors.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ struct Umt5Config {
   float eps = 1e-6f;
 
   static Umt5Config from_json(const nlohmann::json& config);
-  // Reads the options off the tensors' shapes, under Hugging Face's names. Throws `not_found` if the file
-  // holds no umT5 encoder.
+  // Finds the options by the tensors' shapes, under Hugging Face's names. Throws `not_found` if the file
+  // contains no umT5 encoder.
   static Umt5Config from_tensors(const TensorSource& source);
 };
 
-// Tells a umT5 encoder by its position biases: every block has its own, whereas in a T5 encoder only the
-// first has them.
+// Recognises a umT5 encoder by its position biases: each of its blocks has them, but only the first block of
+// a T5 encoder does.
 bool is_umt5_encoder(const TensorSource& source);
 
 }  // namespace tachy

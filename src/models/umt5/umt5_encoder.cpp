@@ -15,7 +15,7 @@ int64_t relative_position_bucket(int64_t relative, int64_t num_buckets, int64_t 
   const int64_t half = num_buckets / 2, exact = half / 2;
   const int64_t base = relative > 0 ? half : 0, n = std::abs(relative);
   if (n < exact) return base + n;
-  // This is in float32, as the reference computes it: the thresholds fall on exact powers of two.
+  // This uses float32 like the reference, because the thresholds are at exact powers of two.
   const float ratio =
       std::log(static_cast<float>(n) / static_cast<float>(exact)) /
       static_cast<float>(std::log(static_cast<double>(max_distance) / static_cast<double>(exact)));
@@ -64,7 +64,7 @@ Umt5Encoder::Layer Umt5Encoder::load_layer(const Scope& scope, nn::ParamStore& s
   return layer;
 }
 
-// The lookup runs on the host, where the file is: a prompt needs only a few rows of the table.
+// The lookup runs on the host, where the file is, because a prompt needs only a few rows of the table.
 void Umt5Encoder::embed(const Tensor& ids, const Tensor& h, Stream& stream) const {
   make_on_host(stream, {h}, [&](Stream& host, std::span<const Tensor> to) { embedding_(ids, to[0], host); });
 }
@@ -78,7 +78,7 @@ void Umt5Encoder::forward(const Tensor& ids, const Tensor& mask, const Tensor& o
   Arena& arena = *stream.arena;
   const ArenaScope scope(arena);
 
-  const Tensor h = out.view({rows, c.d_model});  // the residual stream lives in the output
+  const Tensor h = out.view({rows, c.d_model});  // the residual stream is in the output's memory
   const Tensor bias = arena.f32({c.num_heads, length, length});
   const Tensor bucket = arena.tensor(DType::i32, {2 * length - 1});
   std::vector<int32_t> buckets;

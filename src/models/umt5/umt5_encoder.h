@@ -1,7 +1,7 @@
 // umT5 text encoder (the original: google/umt5-xxl; transformers' UMT5EncoderModel):
 //   h = Emb[ids];  each layer:  h += Attn(RMS(h)) · Wo;  b = RMS(h);
 //                               h += (gelu_tanh(b·W_gate) ⊙ (b·W_up)) · W_down
-// Scores are NOT divided by sqrt(d_kv); every layer owns its table of relative position biases.
+// Scores are NOT divided by sqrt(d_kv), and each layer has its own table of relative position biases.
 #pragma once
 
 #include <memory>
@@ -22,9 +22,9 @@ class Umt5Encoder {
   const Umt5Config& config() const { return config_; }
   const nn::LinearRegistry& linears() const { return *linears_; }
 
-  // ids [B, L] i64 and mask [B, L] i64 (1 = token, 0 = padding; undefined: all are tokens), both on the
-  // host → out [B, L, d_model] f32. Rows of padding are computed too, as in the reference; they attend to the
-  // real tokens only.
+  // Encodes ids [B, L] i64 → out [B, L, d_model] f32. mask [B, L] i64 is 1 for a token and 0 for padding; if
+  // it is undefined, all are tokens. ids and mask are on the host. Rows of padding are computed too, as in
+  // the reference; they attend only to the real tokens.
   void forward(const Tensor& ids, const Tensor& mask, const Tensor& out, Stream& stream) const;
 
  private:
@@ -40,13 +40,13 @@ class Umt5Encoder {
   Precision precision_;  // the precision that the weights were made for
   nn::Embedding embedding_;
   std::vector<Layer> layers_;
-  std::shared_ptr<runtime::BlockStream> streamed_;  // null: all layers stay where they are
+  std::shared_ptr<runtime::BlockStream> streamed_;  // null if all layers stay where they are
   nn::Norm final_norm_;
   std::shared_ptr<const nn::LinearRegistry> linears_;
   std::shared_ptr<const void> mapping_;
 };
 
-// Bucket that T5's bidirectional scheme gives a relative position (key − query).
+// Returns the bucket of a relative position (key − query) in T5's bidirectional scheme.
 int64_t relative_position_bucket(int64_t relative, int64_t num_buckets, int64_t max_distance);
 
 }  // namespace tachy

@@ -40,8 +40,8 @@ void WanBlock::text_keys(const Tensor& text, const Tensor& k, const Tensor& v, S
   cross_.keys(text, k, v, stream);
 }
 
-// Without a norm in the cross-attention there is none that could write codes, and some branches read the
-// norms' results in another form. On a GPU a norm writes codes in whole packs.
+// Models without a norm in the cross-attention have none that could write codes, and some branches read the
+// norms' results in another form. On a GPU a norm writes codes only in whole packs.
 bool WanBlock::takes_codes(const Stream& stream) const {
   const auto takes = [&](const nn::Linear& linear) { return linear.takes_codes(DType::f8_e4m3, stream); };
   return config_.dim() % 8 == 0 && config_.cross_attn_norm &&

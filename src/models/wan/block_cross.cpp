@@ -1,4 +1,4 @@
-// The block's attention to tokens that are not its own: the text's, and those that branches add at the same
+// The block's attention to other tokens than its own: the text's, and those that branches add at the same
 // point or after it.
 #include "models/wan/block.h"
 #include "ops/attention/attention.h"
@@ -26,7 +26,7 @@ void WanBlock::cross_attention(const WanBlockInput& in, const Tensor& modulation
   const int64_t dim = config_.dim(), rows = in.batch * in.tokens;
   const Tensor q = arena.tensor(stream.precision.activation, {rows, dim});
   ProfileRange part(stream.hooks.profiler);
-  if (!config_.cross_attn_norm) {  // no published model: u is the stream itself, in the activations' dtype
+  if (!config_.cross_attn_norm) {  // no published model: u is the residual stream, in the activations' dtype
     part.next("copy", ProfileKind::elementwise);
     ops::copy({.x = in.x, .y = u}, stream);
   }
@@ -50,7 +50,7 @@ void WanBlock::add_and_norm(const WanBlockInput& in, const WanPending& sum, cons
                      : sum.gate.defined() ? "gated residual + next norm"
                                           : "residual + norm + modulate";
   const ProfileRange part(stream.hooks.profiler, name, ProfileKind::norm);
-  if (!sum.y.defined())  // a branch has added it
+  if (!sum.y.defined())  // a branch has added it already
     return ops::layernorm_modulate(
         {.x = in.x, .scale = to.scale, .shift = to.shift, .row = in.row, .eps = config_.eps, .y = in.u},
         stream);
@@ -78,7 +78,7 @@ void WanBlock::context_attention(const WanBlockInput& in, int64_t index, int64_t
                   .k = split(context.k.select(0, index)),
                   .v = split(context.v.select(0, index)),
                   .key_bias = context.key_bias,
-                  .finite_bias = true,  // the logarithm of how many equal rows a key stands for
+                  .finite_bias = true,  // the logarithm of the number of rows for which a key stands
                   .scale = score_scale(config_, stream),
                   .out = out},
                  stream);

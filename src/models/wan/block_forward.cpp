@@ -1,13 +1,13 @@
-// The block in as few passes over memory as possible: one product for q, k and v, one pass for both norms and
-// the rope, and every residual add in one pass with the norm that follows it:
+// The block in as few passes over memory as possible: one product makes q, k and v, one pass does both norms
+// and the rope, and one pass does each residual add together with the norm that follows it:
 //   q‖k‖v = u·W;  q, k = rope(norm(q, k));  a = attention          u = LN(x)(1 + M1) + M0: see below
 //   x += M2·(a·Wo), u = LN_affine(x);  q = norm(u·Wq);  a = attention with the text's keys
 //   x += a·Wo,      u = LN(x)(1 + M4) + M3;  f = FFN(u), in pieces of rows where its width asks for it
 //   x += M5·f,      u = LN(x)(1 + M1') + M0', the next block's (or the head's)
 // x is the residual stream (float32, or the activations' dtype); everything else has the activations' dtype.
-// Each of these fusions can be switched off (Stream::without), which leaves the separate passes. Branches act
-// on both sides of a residual add (branch.h): one that needs x itself adds in a pass of its own, and then the
-// norm is a separate pass, too.
+// Each of these fusions can be switched off (Stream::without), which leaves separate passes. Branches act
+// before and after a residual add (branch.h). If a branch needs x itself, the add and the norm are separate
+// passes.
 #include <algorithm>
 #include <cmath>
 
@@ -22,7 +22,7 @@
 
 namespace tachy {
 
-// Tokens are exchanged between ranks only in self-attention over a whole clip.
+// Ranks exchange tokens only in self-attention over a whole clip.
 void WanBlock::check_ranks(const WanBlockInput& in) const {
   if (!in.comm || in.comm->size() == 1) return;
   const char* alone = in.causal ? "a video that is made block by block" : nullptr;
@@ -141,7 +141,7 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
   ProfileRange part(stream.hooks.profiler, "q, k, v", ProfileKind::linear);
   nn::Attention::Projected made = self_.project(in.u, stream, in.codes);
   part.next("q, k norm + rope", ProfileKind::norm);
-  // A block's keys are written straight into the ring, if the ring has one contiguous place for them.
+  // A block's keys are written straight into the ring if it has adjacent slots for them.
   std::optional<Tensor> place;
   if (in.causal) place = in.causal->ring.place(index, in.causal->first, in.causal->frames);
   norm_and_turn(in, made, place ? *place : made.k, stream);
@@ -176,7 +176,7 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
 void WanBlock::feed_forward(const WanBlockInput& in, const Tensor& modulation, const WanModulation& next,
                             int64_t index, Stream& stream) const {
   const int64_t rows = in.batch * in.tokens;
-  // The hidden activations may reuse the memory of q, k and v, and their codes that of u.
+  // The hidden activations may reuse the memory of q, k and v, and their codes may reuse that of u.
   const int64_t value = dtype_size(stream.precision.activation),
                 code = in_eight_bits(stream.precision.products) ? 1 : 0;
   const int64_t free_rows = rows * (3 * value + code) * config_.dim() / ((value + code) * config_.ffn_dim);

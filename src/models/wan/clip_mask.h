@@ -1,8 +1,8 @@
-// Says which frames' keys the frames of a block look at. A block that is made by itself is one part, which
-// sees all that its rings have. A whole clip in one pass, with the results of making it block by block, is a
-// single block of all its frames, in rings that have room for them. Each of its parts sees what a block in
-// its place would see. This is training's block-causal mask, but without the cost of a mask, since the keys
-// of a part lie side by side.
+// Says to which frames' keys the frames of a block attend. A block that is made alone is one part, which sees
+// everything in its rings. A whole clip can also be a single block with all its frames, in rings that have
+// room for them. Each of its parts then sees what a block in its place would see, so one pass has the results
+// of making the clip block by block. This is the block-causal mask of training, but it costs nothing, since
+// the keys of a part are adjacent.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,20 @@
 namespace tachy {
 
 struct WanMask {
-  std::vector<int64_t> parts;  // latent frames of each part; empty: no mask
-  int64_t frames = 0;          // how many frames a part sees, including its own; 0: all before it
-  int64_t sinks = 0;           // how many of these are the clip's first ones, in self-attention
+  std::vector<int64_t> parts;  // latent frames of each part; if empty, there is no mask
+  int64_t frames = 0;          // how many frames a part sees, including its own; 0 means all before it, too
+  int64_t sinks = 0;           // how many of these are the first ones of the clip, in self-attention
 };
 
 // Frames [first, end) of the current block see slots [from, until) of a ring. If some slots before `from` are
-// out of sight, self-attention sees slots [0, sinks) in place of the first `sinks` slots from `from` on.
+// hidden, self-attention sees slots [0, sinks) instead of the first `sinks` slots from `from` on.
 struct WanPart {
   int64_t first, end, from, until, sinks = 0;
   Tensor seen(const Tensor& t) const { return t.slice(0, from, until); }
 };
 
-// Calls attend(part, keys, values) for each part of a block of `frames` frames that ends before frame `end`;
-// without parts the block is one part. Keys and values [frames, tokens, channels] are all that the ring has.
+// Calls attend(part, keys, values) for each part of a block of `frames` frames that ends before frame `end`.
+// Without parts, the block is one part. Keys and values [frames, tokens, channels] are the whole ring's.
 template <class Attend>
 void attend_parts(std::span<const WanPart> parts, int64_t frames, const runtime::KvRing& ring, int64_t layer,
                   int64_t end, Attend&& attend) {

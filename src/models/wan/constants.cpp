@@ -3,7 +3,7 @@
 namespace tachy {
 
 void WanConstants::add(Tensor& t, std::initializer_list<int64_t> dims) {
-  constexpr int64_t kStep = 64;  // lets every tensor be read in packs of any width
+  constexpr int64_t kStep = 64;  // this alignment lets every tensor be read in packs of any width
   places_.push_back({&t, dims, values_});
   int64_t count = 1;
   for (const int64_t dim : dims) count *= dim;

@@ -1,5 +1,5 @@
-// Lays out several tensors in one allocation, so that the values that the host computes for
-// them are uploaded at once.
+// Lays out several tensors in one allocation, so that the values that the host computes for them are uploaded
+// together.
 #pragma once
 
 #include <vector>
@@ -10,12 +10,12 @@ namespace tachy {
 
 class WanConstants {
  public:
-  // `t` is set by allocate(), and must exist until then.
+  // allocate() sets `t`, which must exist until then.
   void add(Tensor& t, std::initializer_list<int64_t> dims);
   Tensor allocate(nn::ParamStore& store) const;
 
-  // Finds where tensor `t` of the allocation `all` lies within `host`, the values that will go there. An
-  // undefined `t` gives an undefined tensor.
+  // Returns the part of `host`, the values for the allocation `all`, that belongs to the tensor `t`. For an
+  // undefined `t` the result is undefined.
   static Tensor on_host(const Tensor& t, const Tensor& all, std::span<float> host);
 
  private:

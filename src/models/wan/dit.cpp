@@ -13,8 +13,8 @@
 namespace tachy {
 namespace {
 
-// The layers that take nearly all of a step are the blocks', except for keys and values of the text, which
-// are made once per run. Embedders and the head keep the activations' dtype, since every block inherits their
+// The layers of the blocks take nearly all of a step's time, except for those that make keys and values of
+// the text once per run. Embedders and the head keep the activations' dtype, since every block inherits their
 // rounding errors.
 bool multiplies_in_eight_bits(std::string_view layer, const WanBranches& branches) {
   const auto is = [&](std::string_view end) { return layer.ends_with(end); };
@@ -24,8 +24,8 @@ bool multiplies_in_eight_bits(std::string_view layer, const WanBranches& branche
          std::ranges::any_of(branches, [&](const auto& b) { return b->multiplies_in_eight_bits(layer); });
 }
 
-// Keys and values of the text, and of other tokens that branches look at, are made once
-// per run, or once per window.
+// Keys and values of the text, and of other tokens to which branches attend, are made once per run or once
+// per window.
 bool makes_keys_of_context(std::string_view layer, const WanBranches& branches) {
   return layer.ends_with(".attn2.to_k") || layer.ends_with(".attn2.to_v") ||
          std::ranges::any_of(branches, [&](const auto& b) { return b->makes_keys(layer); });
@@ -80,8 +80,9 @@ void WanDit::expect_own(const Stream& stream) const {
   nn::expect_own_adapters("transformer", stream, *linears_);
 }
 
-// The time path runs once for all steps, in float32. With a GPU it stays on the host, where its weights lie
-// in the file (at 14B's size it would waste 1.3 GB of the GPU's memory on float32).
+// What depends on timesteps is computed once for all steps, in float32. With a GPU this still happens on the
+// host, where its weights lie in the file (at 14B's size, float32 weights would waste 1.3 GB of the GPU's
+// memory).
 void WanDit::load_times(const Scope& condition, nn::ParamStore& store) {
   const int64_t dim = config_.dim();
   time1_ = nn::Linear(condition.sub("time_embedder.linear_1"), store, config_.freq_dim, dim);

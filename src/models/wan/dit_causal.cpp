@@ -1,5 +1,5 @@
 // Allocates the memory of a video that is made block by block, and prepares a block before its first step:
-// positions, sinks, the branches' inputs.
+// positions, sinks, and the inputs of branches.
 #include <algorithm>
 
 #include "models/wan/dit.h"
@@ -12,7 +12,8 @@ namespace {
 
 constexpr double kTheta = 10000.0;
 
-// The slots that the frames of the current block look at. A mask's parts cover a whole clip that begins here.
+// Returns the slots that the frames of the current block see. A mask's parts cover a whole clip that begins
+// here.
 std::vector<WanPart> parts_of(const WanCausal& causal) {
   const WanMask& m = causal.mask;
   if (m.parts.empty()) return {{0, causal.frames, 0, causal.ring.slots.in_use(causal.end())}};
@@ -32,11 +33,11 @@ std::vector<WanPart> parts_of(const WanCausal& causal) {
   return out;
 }
 
-// Channels of a head that turn by the frame (ops/rope/rope.h).
+// Returns how many channels of a head turn by the frame (ops/rope/rope.h).
 int64_t time_channels(int64_t head_dim) { return head_dim - 2 * (2 * (head_dim / 6)); }
 
-// Repeats a row for the `each` tokens of a frame: rows [1, n] or [frames, n] go into the first columns of
-// table [frames·each, ≥ n].
+// Repeats a row for the `each` tokens of a frame: rows [1, n] or [frames, n] are written to the first columns
+// of table [frames·each, ≥ n].
 void spread(const Tensor& rows, const Tensor& table, int64_t frames, Stream& stream) {
   const int64_t each = table.dim(0) / frames, n = rows.dim(1);
   Tensor from(rows.data, DType::f32, {frames, each, n}, rows.device), to = from;
@@ -108,7 +109,7 @@ void WanDit::begin_block(WanCausal& causal, const WanGrid& grid, const WanExtras
     fill_constants(causal, given, host);
     upload(host.data(), causal.constants, stream);
   }
-  // The angles of rows and columns have been there since the grid was made.
+  // The angles of rows and columns were filled in when the grid was made.
   spread(causal.time_cos.slice(0, 0, grid.frames), grid.cos, grid.frames, stream);
   spread(causal.time_sin.slice(0, 0, grid.frames), grid.sin, grid.frames, stream);
   if (!causal.sink_cos.defined() || end <= causal.window.frames) return;

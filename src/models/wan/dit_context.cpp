@@ -1,4 +1,4 @@
-// Prepares a prompt and a picture before the first step: keys and values for every block.
+// Prepares a prompt and a picture before the first step: makes keys and values for every block.
 #include <cmath>
 
 #include "models/wan/dit.h"
@@ -16,7 +16,7 @@ WanContext WanDit::make_context(const Tensor& text, int64_t total_rows, const Te
   if (c.text_dim == 0) {
     require(!text.defined() && image.defined(),
             "transformer: the model has no text: expected an image's embeddings alone");
-    WanContext context;  // the image's tokens take the text's place
+    WanContext context;  // the image's tokens replace the text
     const ArenaScope made(*stream.arena);
     add_keys(image_(image, stream), context, store);
     return context;
@@ -27,8 +27,8 @@ WanContext WanDit::make_context(const Tensor& text, int64_t total_rows, const Te
   const bool padded = total_rows > given, collapsed = padded && !stream.without.has(Optimisation::few_keys);
   const int64_t keys = collapsed ? given + 1 : total_rows;
 
-  // One zero row stands for all rows past the prompt (unless this is switched off): equal rows stay equal,
-  // and exp(s + ln n) = n·exp(s).
+  // A single zero row stands for all rows past the prompt (unless this is switched off): equal rows stay
+  // equal, and exp(s + ln n) = n·exp(s).
   const DType type = stream.precision.activation;
   const Tensor rows = stream.arena->tensor(type, {keys, c.text_dim});
   const Tensor hidden = stream.arena->tensor(type, {keys, dim}),

@@ -1,5 +1,5 @@
-// One pass of the transformer: patches in, blocks, the head's velocities out. With several ranks, each has
-// its own share of the tokens.
+// One pass of the transformer, from patches through blocks to the head's velocities. Each of several ranks
+// has its own share of the tokens.
 #include <algorithm>
 
 #include "base/env.h"
@@ -14,7 +14,7 @@
 namespace tachy {
 
 // Makes room for the codes that the blocks' norms write, and writes those of the first norm's u. If norms
-// cannot write codes, each product rounds the norm's result itself, to the same bits.
+// cannot write codes, each product rounds the norm's result itself, with the same bits.
 nn::RowCodes WanDit::codes_for_norms(const Tensor& u, Stream& stream) const {
   if (env_string("TACHY_NORM_CODES", "1") == "0" || stream.without.has(Optimisation::norm_codes) ||
       stream.without.has(Optimisation::fused_norms))
@@ -73,7 +73,7 @@ void WanDit::predict(const WanInput& in, runtime::Share own, const Tensor& u, co
 
 namespace {
 
-// The timestep row of each of this rank's tokens, taken from the rows [batch·tokens] of all tokens.
+// Selects this rank's tokens from the timestep rows [batch·tokens] of all tokens.
 Tensor rows_of(const Tensor& row, int64_t batch, int64_t tokens, runtime::Share own, Stream& stream) {
   if (!row.defined() || own.count() == tokens) return row;
   const Tensor out = stream.arena->tensor(DType::i32, {batch * own.count()});

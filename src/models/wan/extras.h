@@ -1,6 +1,6 @@
-// Values that belong to branches of a transformer (branch.h), at most one of each type. They are carried by a
-// forward pass, a prompt's context, or the memory of a video that is made block by block. The carriers do not
-// know what the values are: a branch finds its own by their type. A type T has
+// Values that belong to branches of a transformer (branch.h), at most one of each type. A forward pass, a
+// prompt's context, or the memory of a video that is made block by block carries them without knowing what
+// they are. A branch finds its own value by its type. A type T has
 //   static constexpr const char* kName                 the name that messages use
 //   std::vector<Tensor> tensors() const              its tensors, whose addresses a captured step depends on
 #pragma once
@@ -20,7 +20,7 @@ class WanExtras {
     const char* name;
     std::shared_ptr<const void> value;
     std::vector<Tensor> (*tensors)(const void* value);
-    bool defined() const;  // whether any of its tensors is
+    bool defined() const;  // whether any of its tensors is defined
   };
 
   template <class T>
@@ -30,7 +30,7 @@ class WanExtras {
     return out;
   }
 
-  // Replaces the value of that type, if there is one.
+  // Replaces the value of this type, if there is one.
   template <class T>
   void put(T value) {
     put(std::make_shared<const T>(std::move(value)));
@@ -41,7 +41,7 @@ class WanExtras {
                [](const void* of) { return static_cast<const T*>(of)->tensors(); }});
   }
 
-  // Null if there is none. The value stays where it is as long as any copy of this object has it.
+  // Returns null if there is none. The value keeps its address as long as any copy of this object has it.
   template <class T>
   const T* find() const {
     for (const Entry& entry : entries_)
@@ -49,7 +49,7 @@ class WanExtras {
     return nullptr;
   }
 
-  void add_missing(const WanExtras& others);  // adds the values whose types are missing here
+  void add_missing(const WanExtras& others);  // adds those whose types are missing here
   std::vector<Tensor> tensors() const;        // the tensors of all values
   const std::vector<Entry>& entries() const { return entries_; }
   bool empty() const { return entries_.empty(); }

@@ -20,7 +20,7 @@ int64_t in_range(const TensorSource& source, const char* option, int64_t value, 
   return value;
 }
 
-// Blocks are numbered from 0 without a gap.
+// Counts the blocks, which are numbered from 0 without a gap.
 int64_t count_blocks(const TensorSource& source) {
   int64_t count = 0, last = -1;
   while (source.has(fmt::format("blocks.{}.attn1.to_q.weight", count))) ++count;
@@ -43,7 +43,7 @@ constexpr const char* kImageNorm = "condition_embedder.image_embedder.norm1.weig
 // Every published model has text, except for those whose only context is the image.
 bool has_text(const TensorSource& s) { return s.has(kTextWeight) || !s.has(kImageNorm); }
 
-// Everything except the heads; head_dim is then 0 and num_heads the width.
+// Finds all options except the heads; head_dim is then 0 and num_heads the width.
 WanConfig without_heads(const TensorSource& s) {
   check(is_wan_transformer(s), ErrorCode::not_found,
         "{}: expected a Wan transformer, found no tensors 'patch_embedding.weight' and "

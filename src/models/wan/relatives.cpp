@@ -20,7 +20,7 @@ using Entry = TensorSource::Entry;
 constexpr size_t kMostShown = 6;
 constexpr const char* kWhatRuns = "text-to-video and image-to-video models are";
 
-// Tensors that only relatives of Wan's transformer have. A name that begins with a dot belongs to a block.
+// Tensors that only relatives of Wan's transformer have. Names that begin with a dot are inside a block.
 struct Relative {
   std::string_view begins, name;
 };
@@ -59,8 +59,8 @@ constexpr Relative kRelatives[] = {
     {"time_embedding_r.", "a MeanFlow model"},
 };
 
-// The modules of Wan's transformer, by diffusers' names; those in a block begin with a dot. Modules for
-// speech and for actions are checked where they are read.
+// The modules of Wan's transformer by diffusers' names; those that begin with a dot are inside a block.
+// Modules for speech and for actions are checked where they are read.
 constexpr std::string_view kKnown[] = {
     "patch_embedding.",
     "condition_embedder.text_embedder.linear_1.",
@@ -87,16 +87,16 @@ constexpr std::string_view kKnown[] = {
     ".ffn.net.",
     ".audio_cross_attn.",
     ".action_model.",
-    ".to_gate_compress.",  // FastWan's choice of what sparse attention reads; here attention reads all of it
+    ".to_gate_compress.",  // it chooses FastWan's sparse attention; here attention reads everything
 };
 
-// Words in the names of tensors that change no video: tables that are computed, counts, and adapters that lie
-// beside the weights into which they were merged.
+// Parts of the names of tensors that do not affect a video: computed tables, counts, and adapters beside the
+// weights into which they were merged.
 constexpr std::string_view kHarmless[] = {"freqs",        "rope",  "inv_freq", "num_batches_tracked",
                                           "position_ids", "lora_", "proj_l."};
 
-// The name within its block: ".ffn.net.2.weight" for "blocks.7.ffn.net.2.weight". Other
-// names are returned whole.
+// Returns the name within a block: ".ffn.net.2.weight" for "blocks.7.ffn.net.2.weight". Other names are
+// returned whole.
 std::string_view within_block(std::string_view name) {
   constexpr std::string_view kBlocks = "blocks.";
   if (!name.starts_with(kBlocks)) return name;
@@ -104,7 +104,7 @@ std::string_view within_block(std::string_view name) {
   return dot == name.npos ? name : name.substr(dot);
 }
 
-// The prefix that the file puts before the transformer's names; "" if there is none.
+// Returns the prefix that the file puts before the transformer's names, or "".
 std::string_view prefix_of(const TensorSource& source) {
   constexpr std::string_view kPatch = "patch_embedding.weight";
   const Entry* patch = source.find(kPatch);
@@ -112,7 +112,7 @@ std::string_view prefix_of(const TensorSource& source) {
   return name.ends_with(kPatch) ? name.substr(0, name.size() - kPatch.size()) : "";
 }
 
-// Whether a tensor belongs to the transformer, in a file that may hold other parts besides it.
+// Says whether a tensor belongs to the transformer, in a file that may contain other parts, too.
 bool is_own(const Entry& entry, std::string_view prefix) {
   static constexpr std::array<std::string_view, 8> kOthers = {
       "vae.",         "first_stage_model.", "text_encoder",   "cond_stage_model.",
@@ -122,7 +122,7 @@ bool is_own(const Entry& entry, std::string_view prefix) {
                       [&](auto other) { return entry.name.starts_with(other); });
 }
 
-// Whether the tensor holds numbers that were learned. Integers and single numbers are settings and counts.
+// Says whether the tensor's numbers were learned. Integers and single numbers are settings and counts.
 bool is_learned(const Entry& entry) {
   if (!entry.unusable.empty() || (!entry.derived && !is_float(entry.dtype))) return false;
   if (std::all_of(entry.dims.begin(), entry.dims.end(), [](int64_t extent) { return extent == 1; }))
@@ -196,8 +196,8 @@ void refuse_other_inputs(const WanConfig& c, const std::string& where) {
     check(c.in_channels != in || c.out_channels != out, ErrorCode::unsupported,
           "{}: it takes {} channels and makes {}: it is {}, which is not supported; {}", where, in, out, name,
           kWhatRuns);
-  // Image-to-video models take noise, a mask with one channel for each frame that the VAE takes
-  // together, and the picture.
+  // Image-to-video models take noise, a mask, and the picture. The mask has one channel for each frame that
+  // the VAE combines.
   const int64_t mask = c.in_channels - 2 * c.out_channels;
   check(c.in_channels == c.out_channels || (mask >= 1 && mask <= 8), ErrorCode::unsupported,
         "{}: it takes {} channels and makes {}: it needs an input of another kind, which is not supported; "

@@ -1,7 +1,7 @@
-// Models that are made of Wan's transformer and need more than text and pictures: control videos, poses,
-// cameras, sounds. Their files hold all of Wan's tensors and would run as text-to-video, but make a
-// video that was not intended, so they are refused by name. Any other tensor that no model here reads and that is not
-// known to be harmless is refused by its name, too.
+// Models that extend Wan's transformer and need more than text and pictures: control videos, poses, cameras,
+// sounds. Their files contain all of Wan's tensors and would run as text-to-video, but would make the wrong
+// video, so they are refused by name. Any other tensor that no model here reads is also refused by name,
+// unless it is known to be harmless.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -12,14 +12,14 @@
 
 namespace tachy {
 
-// Throws `unsupported`. `source` has diffusers' names, and may hold other parts of a
-// model besides the transformer.
+// Throws `unsupported`. `source` has diffusers' names, and may contain other parts of a model besides the
+// transformer.
 void refuse_relatives(const TensorSource& source);
 
-// Throws `unsupported` for a config.json of another model's class or type.
+// Throws `unsupported` if a config.json has the class or type of another model.
 void refuse_other_class(const nlohmann::json& config, const std::string& where);
 
-// Throws `unsupported` for a transformer whose input is neither noise alone nor noise, mask and picture.
+// Throws `unsupported` if a transformer's input is neither only noise nor noise, mask and picture.
 void refuse_other_inputs(const WanConfig& config, const std::string& where);
 
 }  // namespace tachy

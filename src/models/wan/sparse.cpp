@@ -9,7 +9,7 @@
 namespace tachy {
 namespace {
 
-// Rods are about kSide x kSide tokens wide; kSide columns of a rod are a cube.
+// Rods are about kSide x kSide tokens wide, so kSide columns of a rod are a cube.
 constexpr int64_t kSide = 5;
 
 int64_t parts_of(int64_t extent) { return std::max<int64_t>(1, (2 * extent + kSide) / (2 * kSide)); }

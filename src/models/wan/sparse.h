@@ -1,14 +1,14 @@
 // Block-sparse self-attention of a Wan transformer: each block of 128 queries attends to some of the blocks
 // of 128 keys. Tokens are put in an order in which a block is a compact piece of the video. They are
-// reordered only once, outside all transformer blocks: patches and the head's output are reordered on their
-// way (ops/patchify's `place`), and rope tables and rows of timesteps are made in that order. Nothing else in
-// a transformer depends on where a token lies.
+// reordered only once, outside of all transformer blocks: patches and the head's output on their way
+// (ops/patchify's `place`), while rope tables and rows of timesteps are made in this order. Nothing else in a
+// transformer depends on the place of a token.
 //
-// The order: frames and rows are cut into nearly equal parts of about five. The tokens of one part of frames
-// and one part of rows, over all columns, form a rod, column after column. Any 128 neighbours in a rod are
-// about 5 x 5 x 5 tokens. Rods run to and fro, each beginning next to the end of the last one, so that a
+// For this order, frames and rows are cut into nearly equal parts of about five. The tokens of one part of
+// frames and one part of rows form a rod over all columns, column after column, so any 128 neighbours in a
+// rod are about 5 x 5 x 5 tokens. Rods run to and fro, and each begins next to the end of the last one. So a
 // block that spans two rods is compact, too, and the grid need not be divisible by anything
-// (bench/notes/sparse_attention.md compares it with other orders).
+// (bench/notes/sparse_attention.md compares other orders).
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@
 
 namespace tachy {
 
-// Where each token of a grid lies: the one in frame t, row h and column w at
-// places[(t·rows + h)·columns + w].
+// Returns the position of each token of a grid: that of frame t, row h and column w is at places[(t·rows +
+// h)·columns + w].
 std::vector<int32_t> compact_places(int64_t frames, int64_t rows, int64_t columns);
 
-// How a block's keys are picked; see ops/choose_blocks.
+// How the key blocks are picked; see ops/choose_blocks.
 enum class KeyChooser {
-  top_k,         // by the products of mean queries and mean keys, anew for each head and transformer block
-  sliding_tile,  // those nearest in the video; they are the same throughout a run
+  top_k,         // by the products of mean queries and mean keys, newly for each head and transformer block
+  sliding_tile,  // the nearest ones in the video, the same throughout a run
 };
 KeyChooser parse_key_chooser(std::string_view name);  // "top-k" or "sliding-tile"
 
@@ -38,20 +38,20 @@ struct WanSparse {
 
 struct WanGrid;
 
-// The keys that self-attention attends to: all of them, unless one of the first two members is set.
+// The keys to which self-attention attends: all, unless one of the first two members is set.
 struct WanKeys {
-  int64_t keep = 0;                // this many blocks, chosen by their means
+  int64_t keep = 0;                // so many blocks, chosen by their means
   ops::BlockLists lists;           // these blocks, for all heads: [1, 1, blocks, n] and [1, 1, blocks]
   bool few_in_eight_bits = false;  // AttentionArgs::eight_bits_of_few
 
   bool all() const { return keep == 0 && !lists.defined(); }
-  // Lists for q and k [B, tokens, heads, D]. If they are chosen here, they lie in the stream's arena.
+  // Returns lists for q and k [B, tokens, heads, D]. If they are chosen here, they are in the stream's arena.
   ops::BlockLists for_heads(const Tensor& q, const Tensor& k, Stream& stream) const;
 };
 
-// Returns the number of blocks that is nearest to `share` of all blocks of `tokens` tokens; at least one.
+// Returns the number of blocks nearest to `share` of all blocks of `tokens` tokens, but at least one.
 int64_t kept_blocks(double share, int64_t tokens);
-// Puts lists that all steps share into `store`.
+// Puts the lists that all steps share into `store`.
 WanKeys make_keys(const WanSparse& sparse, const WanGrid& grid, nn::ParamStore& store);
 
 }  // namespace tachy

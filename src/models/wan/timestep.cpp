@@ -7,8 +7,8 @@
 namespace tachy {
 namespace {
 
-// exp(−ln(10000)·i/128) in float32 as torch 2.11 evaluates it (diffusers' get_timestep_embedding with 256
-// channels): 85 of the 128 are not the correctly rounded values, so they are kept as bits. They were made by
+// exp(−ln(10000)·i/128) in float32, as torch 2.11 computes it (diffusers' get_timestep_embedding with 256
+// channels). 85 of the 128 values are not correctly rounded, so they are stored as bits. They were made by
 //   torch.exp(-math.log(10000) * torch.arange(0, 128, dtype=torch.float32) / 128)
 constexpr uint32_t kDiffusersFrequencies[128] = {
 #include "models/wan/sinusoid_table.inc"
@@ -32,7 +32,7 @@ void fill_sinusoid(std::span<const double> timesteps, Sinusoid kind, const Tenso
   auto* row = out.as<float>();
   for (double t : timesteps) {
     for (int64_t i = 0; i < half; ++i) {
-      // In diffusers the angle is a float32 product, and the cosine is taken of that rounded angle.
+      // In diffusers the angle is a rounded float32 product, whose cosine is taken.
       const double angle =
           kind == Sinusoid::diffusers
               ? static_cast<double>(static_cast<float>(t) * frequencies[static_cast<size_t>(i)])

@@ -9,7 +9,7 @@
 
 namespace tachy {
 
-// out [R, freq_dim] f32, one row per timestep.
+// Fills out [R, freq_dim] f32 with one row per timestep.
 void fill_sinusoid(std::span<const double> timesteps, Sinusoid kind, const Tensor& out);
 
 }  // namespace tachy

@@ -57,8 +57,8 @@ WanConfig from_original(const nlohmann::json& j) {
   c.num_layers = json_int(j, "num_layers", 1, 4096);
   c.cross_attn_norm = json_bool(j, "cross_attn_norm", true);
   c.eps = static_cast<float>(json_double(j, "eps", 1e-6, 0, 1));
-  // 2.1's i2v and flf2v have the CLIP branch. 2.2's i2v-A14B says model_type i2v too, but has none (its
-  // expert folders hold no img_emb). In that case the loader has dropped the key before it comes here.
+  // 2.1's i2v and flf2v have the CLIP branch. 2.2's i2v-A14B has model_type i2v, too, but no branch (its
+  // experts' folders contain no img_emb). For it, the loader has removed the key before this.
   const std::string type = json_string(j, "model_type", "t2v");
   if (type == "flf2v") c.pos_embed_seq_len = 514;
   if (type == "i2v" || type == "flf2v") c.image_dim = 1280;

@@ -1,10 +1,10 @@
 // The residual block in e4m3: y = conv2(silu(norm2(conv1(silu(norm1(x)))))) + shortcut(x), where both
-// convolutions read codes. Everything else of the networks stays in the activations' dtype.
+// convolutions read codes. Everything else in the networks keeps the activations' dtype.
 //
-// The scale of a convolution's x is a 448th of the largest value that the norm before it can reach,
-// √C·max|gamma|. So it follows from the weights alone, no value saturates, and frames may come in any pieces.
-// e4m3 is a floating-point format, so a scale of half as much, from maxima that were measured, changes next
-// to nothing (bench/notes/vae.md).
+// The scale of a convolution's x is 1/448 of the largest value that the norm before it can reach,
+// √C·max|gamma|. It follows from the weights alone, so no value saturates, and frames may come in any pieces.
+// e4m3 is a floating-point format, so half the scale, from measured maxima, makes almost no difference
+// (bench/notes/vae.md).
 #include <cmath>
 #include <utility>
 
@@ -35,7 +35,7 @@ class CodesBlock : public Layer {
       shortcut_(rows_of(x), rows_of(y), pass.stream);
       normed = arena.tensor(DType::f8_e4m3, x.shape());
     }
-    normed.dtype = DType::f8_e4m3;  // the room may be one for numbers
+    normed.dtype = DType::f8_e4m3;  // `room` may have been made for numbers
     if (!std::exchange(pass.normed, false)) normalise(x, norm1_, true, normed, pass.stream, conv1_.scale);
     const Tensor hidden = arena.tensor(DType::f8_e4m3, y.shape());
     conv1_.run_normed(normed, norm2_, conv2_.scale, hidden, pass);
@@ -54,8 +54,8 @@ class CodesBlock : public Layer {
 
 bool Loader::in_codes(int64_t ci, int64_t co) const {
   const Stream& stream = store.stream();
-  // A tensor core multiplies this many channels at once. Fewer would be padded, and cost more quality than
-  // they save time.
+  // A tensor core multiplies this many channels at once. Fewer would be padded, which costs more quality than
+  // it saves time.
   return stream.precision.products == Products::e4m3 && ci % 32 == 0 && co % 32 == 0 &&
          ops::scaled_conv3d_runs(stream);
 }

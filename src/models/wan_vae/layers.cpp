@@ -50,7 +50,7 @@ class ResBlock : public Layer {
   const char* name() const override { return "res block"; }
   void run(const Tensor& x, const Tensor& y, Pass& pass) const override {
     ArenaScope scope(*pass.stream.arena);
-    Tensor normed = x;  // with a shortcut, x is free once it has been projected into y
+    Tensor normed = x;  // if there is a shortcut, x is free after its projection into y
     if (shortcut_.defined()) {
       const ProfileRange range(pass.stream.hooks.profiler, "1x1x1 shortcut", ProfileKind::linear);
       shortcut_(rows_of(x), rows_of(y), pass.stream);

@@ -36,7 +36,7 @@ void Network::add_saved(int id, LayerPtr layer) {
 
 void Network::finish(const Scope& scope, int64_t input_frames_multiple) {
   frames_multiple_ = input_frames_multiple;
-  mapping_ = scope.keep();  // 1x1 convolutions may read their weight where it lies in the file
+  mapping_ = scope.keep();  // 1x1 convolutions may read their weight directly from the file
   buffer_bytes_ = store_->bytes();
   planned_ = store_->plan_only();
   memory_ = store_->keep();
@@ -99,7 +99,7 @@ void Network::run(const Tensor& x, const Tensor& y, VaeState& state, Stream& str
   state.next_frame += frames;
 }
 
-// The dtype of the normalised input of a group's layers: numbers if one of them needs numbers.
+// Returns the dtype of normed inputs in a group: that of numbers if one of its layers needs numbers.
 DType Network::room_dtype(const Group& group) const {
   for (size_t i = 1; i < group.layers.size(); ++i)
     if (group.layers[i]->input_gamma() && group.layers[i]->input_scale() == 0) return precision_.activation;

@@ -1,8 +1,8 @@
-// A network: groups of layers, each a layer that changes the shape followed by layers that work in place.
+// A network is a list of groups of layers: a layer that changes the shape, then layers that work in place.
 //
-// The caller of a group allocates its output first and everything below it afterwards, so that
+// The caller of a group first allocates the group's output and then everything else, so that
 //   peak = output of the widest group + the larger of (its own scratch, the peak of what comes before it):
-// an activation that has been consumed never lies beside the next resolution's scratch.
+// an activation that has been consumed never takes memory together with the next resolution's scratch.
 #pragma once
 
 #include "models/wan_vae/layers.h"
@@ -11,29 +11,29 @@ namespace tachy::wan_vae {
 
 class Network {
  public:
-  // up: sizes are input << level (decoder); down: input >> level (encoder).
+  // With `up` (decoder), sizes are input << level; with `down` (encoder), they are input >> level.
   enum class Direction { up, down };
 
-  // The store is used until finish(), which takes what it holds.
+  // The store is used until finish(), which takes its memory.
   Network(Direction direction, nn::ParamStore& store)
       : direction_(direction), store_(&store), precision_(store.stream().precision) {}
 
-  // Builds the network, in the order of execution.
+  // These build the network, in the order of execution.
   Loader at(const Scope& scope) { return {scope, *store_, slots_, level_}; }
   void change(LayerPtr layer, int64_t channels, int levels = 0, bool in_time = false);  // starts a group
   void keep_shape(LayerPtr layer) { groups_.back().layers.push_back(std::move(layer)); }
   void res_block(const Loader& loader, int64_t ci, int64_t co);
-  int save();                              // the current activation, for a shortcut
-  void add_saved(int id, LayerPtr layer);  // adds save `id` to the current activation
+  int save();                              // keeps the current activation for a shortcut
+  void add_saved(int id, LayerPtr layer);  // adds it to the current activation
   void finish(const Scope& scope, int64_t input_frames_multiple);
 
   size_t buffer_bytes() const { return buffer_bytes_; }
 
-  // single: the clip is one chunk of one frame, and nothing is remembered.
+  // With `single`, the clip is one chunk of one frame, and nothing is remembered.
   VaeState make_state(int64_t height, int64_t width, bool single, const Stream& stream) const;
   size_t state_bytes(int64_t height, int64_t width, bool single) const;
 
-  // Runs the next chunk, x [n, H, W, C] → y, whose shape output_dims() tells, and advances the state.
+  // Runs the next chunk, x [n, H, W, C] → y, whose shape is output_dims(), and advances the state.
   void run(const Tensor& x, const Tensor& y, VaeState& state, Stream& stream) const;
   std::vector<int64_t> output_dims(const VaeState& state, int64_t frames) const;
 
@@ -42,7 +42,7 @@ class Network {
     std::vector<LayerPtr> layers;
     int64_t channels;
     int level, time_level;
-    std::vector<int> saves;  // saves whose memory this group provides; it adds them at its end
+    std::vector<int> saves;  // saves that have their memory in this group, which adds them at its end
   };
   struct Save {
     int64_t channels;

@@ -1,10 +1,10 @@
-// Halving and doubling of space and time.
+// Layers that halve or double space and time.
 //
 //   upsample:   [time_conv (3,1,1) C→2C, its halves are the earlier and the later frame]; 2x2 pixels; conv 3x3
 //   downsample: zero pad right and bottom, conv 3x3 stride 2; [time_conv (3,1,1) stride 2, no padding]
 //
-// In time the first frame passes through unchanged. The upsampler then forgets it (its second chunk sees
-// zeros as history); the downsampler keeps it as the second chunk's history.
+// In time the first frame passes through unchanged. The upsampler then forgets it, so its second chunk sees
+// zeros as history; the downsampler keeps it as the second chunk's history.
 #include "models/wan_vae/layers.h"
 #include "ops/conv2d/conv2d.h"
 #include "ops/conv3d/conv3d.h"
@@ -48,7 +48,7 @@ class Upsample : public Layer {
   }
 
  private:
-  // Each half is computed by itself and written where it belongs, which saves an interleaving pass.
+  // Each half is computed separately and written to its place, which saves an interleaving pass.
   Tensor double_frames(const Tensor& x, Pass& pass) const {
     VaeState::Cache& cache = pass.state.caches[static_cast<size_t>(slot_)];
     const int64_t n = x.dim(0), c = x.dim(3);

@@ -1,6 +1,6 @@
-// Wan2.2's shortcuts around whole blocks (ops/shortcut has the formulas): the block's input is kept, averaged
-// (down) or duplicated (up), and added to the block's output. The first chunk is one frame; when it is
-// upsampled in time, only the last of its frames is used.
+// Wan2.2's shortcuts around whole blocks (ops/shortcut has the formulas). The block's input is kept, averaged
+// (down) or duplicated (up), and added to the block's output. The first chunk is one frame; if it is
+// upsampled in time, only the last of the resulting frames is used.
 #include "ops/shortcut/shortcut.h"
 
 #include "models/wan_vae/layers.h"

@@ -106,7 +106,7 @@ VaeConfig VaeConfig::from_json(const nlohmann::json& j) {
   c.patch_size = json_int(j, "patch_size", 1, 1, 16);
   c.latents_mean = read_floats(j, "latents_mean");
   c.latents_std = read_floats(j, "latents_std");
-  if (c.z_dim == 16 && c.latents_mean.empty() && c.latents_std.empty()) {  // the reference's default values
+  if (c.z_dim == 16 && c.latents_mean.empty() && c.latents_std.empty()) {  // use the reference's defaults
     c.latents_mean = wan21().latents_mean;
     c.latents_std = wan21().latents_std;
   }
@@ -119,7 +119,7 @@ void VaeConfig::validate() const {
   check(temporal_downsample.size() == steps, ErrorCode::unsupported,
         "vae config: expected one temperal_downsample for each of {} level changes, got {}", steps,
         temporal_downsample.size());
-  // The reference always encodes four frames at a time, so each chunk must shrink to whole latent frames.
+  // The reference always encodes four frames at a time, so each chunk must become whole latent frames.
   check(4 % temporal_stride() == 0, ErrorCode::unsupported,
         "vae config: temperal_downsample makes {} frames a latent frame; 1, 2 and 4 are supported",
         temporal_stride());
@@ -152,15 +152,15 @@ int64_t VaeConfig::latent_frames(int64_t frames) const {
   return frames < 1 ? 0 : 1 + (frames - 1) / 4 * (4 / temporal_stride());
 }
 
-// Each causal convolution over three frames looks two frames back, at the rate of its level.
+// Each causal convolution over three frames looks back two frames, at the rate of its level.
 int64_t VaeConfig::encoder_past() const {
-  int64_t rate = 1, past = 2;  // conv_in
+  int64_t rate = 1, past = 2;  // the past of conv_in
   for (int64_t level = 0; level < levels(); ++level) {
     past += num_res_blocks * 2 * 2 * rate;
     if (level + 1 == levels() || !temporal_downsample[static_cast<size_t>(level)]) continue;
     past += 2 * rate, rate *= 2;
   }
-  return past + (2 * 2 * 2 + 2) * rate;  // the middle's two blocks, conv_out
+  return past + (2 * 2 * 2 + 2) * rate;  // the two middle blocks, and conv_out
 }
 
 int64_t VaeConfig::pixel_frames(int64_t latents) const {

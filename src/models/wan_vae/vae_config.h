@@ -1,8 +1,8 @@
 // Options of a Wan VAE (diffusers' AutoencoderKLWan), from its config.json. The original layout has no such
-// file; there it is wan21() or wan22(), with the width that the tensors have.
+// file; its options are wan21() or wan22(), with the width of the tensors.
 //
-// A latent frame is temporal_stride() pixel frames (the first one is a single frame), a latent pixel is
-// spatial_stride()² pixels.
+// A latent frame stands for temporal_stride() pixel frames (the first one for a single frame), and a latent
+// pixel for spatial_stride()² pixels.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,21 @@ struct VaeConfig {
   int64_t z_dim = 16;
   std::vector<int64_t> dim_mult{1, 2, 4, 4};
   int64_t num_res_blocks = 2;
-  // One per change of level; the file says temperal_downsample.
+  // One for each change of level; the file spells it temperal_downsample.
   std::vector<bool> temporal_downsample{false, true, true};
-  std::vector<float> latents_mean, latents_std;  // [z_dim]; empty: latents cannot be normalised
+  std::vector<float> latents_mean, latents_std;  // [z_dim]; if empty, latents cannot be normalised
   bool is_residual = false;                      // Wan2.2's averaging shortcuts around each block
   int64_t in_channels = 3, out_channels = 3;     // after patchify
   int64_t patch_size = 1;
 
   static VaeConfig from_json(const nlohmann::json& config);
-  // wan21() or wan22(), by tensors under diffusers' names. Throws `not_found` if this is neither.
+  // Returns wan21() or wan22(), according to tensors with diffusers' names. Throws `not_found` for other
+  // tensors.
   static VaeConfig from_tensors(const TensorSource& source);
   static VaeConfig wan21();
   static VaeConfig wan22();
 
-  // Throws `unsupported` or `corrupt`, naming the key. from_json calls it.
+  // Throws `unsupported` or `corrupt`, with the key. from_json calls it.
   void validate() const;
 
   int64_t levels() const { return static_cast<int64_t>(dim_mult.size()); }
@@ -40,8 +41,8 @@ struct VaeConfig {
   int64_t spatial_stride() const;   // 8; 16 for Wan2.2
   int64_t image_channels() const { return out_channels / (patch_size * patch_size); }
   int64_t latent_frames(int64_t frames) const;  // 1 + ⌊(frames − 1)/4⌋ for 4; a remainder is not encoded
-  // On how many frames before its last one an encoded latent frame depends (112 for Wan 2.1's shape). After
-  // that many equal frames, all latent frames are equal.
+  // Returns on how many earlier frames an encoded latent frame depends (112 for Wan 2.1's shape). After so
+  // many equal frames, all latent frames are equal.
   int64_t encoder_past() const;
   int64_t pixel_frames(int64_t latents) const;  // 1 + 4(latents − 1)
 };

@@ -13,7 +13,7 @@ namespace {
 
 using namespace wan_vae;
 
-// W' = W·diag(std), b' = W·mean + b.
+// Computes W' = W·diag(std), b' = W·mean + b.
 nn::Linear load_post_quant(const Scope& scope, const VaeConfig& c, bool normalised, nn::ParamStore& store) {
   check(!normalised || !c.latents_mean.empty(), ErrorCode::unsupported,
         "vae: config.json has no latents_mean and latents_std, which normalised latents need");
@@ -81,7 +81,7 @@ std::unique_ptr<Network> build(const Scope& root, const VaeConfig& c, const VaeD
   return net;
 }
 
-// Rearranges x [n, h, w, c·p²] → y [n, h·p, w·p, c]; the horizontal offset is the slower index of a channel.
+// Rearranges x [n, h, w, c·p²] → y [n, h·p, w·p, c]; in a channel, the horizontal offset is the slower index.
 void unpatchify(const Tensor& x, const Tensor& y, int64_t p, Stream& stream) {
   const int64_t n = x.dim(0), h = x.dim(1), w = x.dim(2), c = y.dim(3);
   Tensor target(y.data, y.dtype, {n, h, w, c, p, p}, y.device);

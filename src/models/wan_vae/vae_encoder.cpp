@@ -1,8 +1,8 @@
 // The encoder's chain (names: diffusers' WanEncoder3d):
 //   conv_in 3³ → levels of res blocks, each but the last with a downsampler → res, attention, res →
 //   norm, silu, conv_out, quant 1³.
-// quant_conv and, if requested, the map to the DiT's latents are folded into conv_out, since nothing
-// nonlinear lies between.
+// quant_conv and, if requested, the map to the DiT's latents are folded into conv_out, since nothing between
+// them is nonlinear.
 #include <algorithm>
 
 #include "models/wan_vae/network.h"
@@ -17,7 +17,7 @@ using namespace wan_vae;
 
 void add_levels(Network& net, const Scope& blocks, const VaeConfig& c) {
   const int64_t last = c.levels() - 1;
-  int64_t channels = c.base_dim, flat = 0;  // the blocks of Wan2.1 are one flat list
+  int64_t channels = c.base_dim, flat = 0;  // in Wan2.1 all blocks are in one flat list
   for (int64_t i = 0; i <= last; ++i) {
     const auto level = static_cast<size_t>(i);
     const Scope block = blocks.sub(i);
@@ -37,7 +37,8 @@ void add_levels(Network& net, const Scope& blocks, const VaeConfig& c) {
   }
 }
 
-// W' = S·Wq·W_out, b' = S·(Wq·b_out + bq − m): S = 1/std and m = mean on the first z rows when normalised.
+// Computes W' = S·Wq·W_out, b' = S·(Wq·b_out + bq − m). If normalised, S = 1/std and m = mean on the first z
+// rows.
 CausalConv load_folded_head(Network& net, const Scope& root, const VaeConfig& c,
                             const VaeEncoderOptions& options) {
   const Loader at = net.at(root);
@@ -103,8 +104,8 @@ std::unique_ptr<Network> build(const Scope& root, const VaeConfig& c, const VaeE
   return net;
 }
 
-// Rearranges x [n, h·p, w·p, c], any strides → y [n, h, w, c·p²]; the horizontal offset is the
-// slower index of a channel.
+// Rearranges x [n, h·p, w·p, c] with any strides → y [n, h, w, c·p²]; in a channel, the horizontal offset is
+// the slower index.
 void patchify(const Tensor& x, const Tensor& y, int64_t p, Stream& stream) {
   const int64_t n = y.dim(0), h = y.dim(1), w = y.dim(2), c = x.dim(3);
   Tensor source(x.data, x.dtype, {n, h, w, c, p, p}, x.device);

@@ -1,14 +1,14 @@
-// The Wan video autoencoder, streaming: a clip of any length passes in chunks through causal networks that
-// keep the last frames of every convolution's input (VaeState). Activations: channels-last [T, H, W, C] f32.
+// The Wan video autoencoder, streaming: a clip of any length passes in chunks through causal networks, which
+// keep the last input frames of each convolution (VaeState). Activations are channels-last [T, H, W, C] f32.
 //
 //   encode: video [T, H, W, 3] in [−1, 1] → mean, logvar [z, T', H/8, W/8],  T' = 1 + ⌊(T − 1)/4⌋
 //   decode: latents [z, T', h, w] → frames [n, 8h, 8w, 3] in [−1, 1], n = 1 for the first latent, then 4 each
 //
-// Memory. Weights are packed into Buffers at construction (those of 1x1 convolutions also stay mapped); an
-// object made on a measuring stream knows their size without reading any data, and can only be measured. The
-// state is one more Buffer for the length of a call; everything else comes from stream.arena, and a measure
-// run of the same calls tells its exact peak. Encoder and decoder are separate objects, so that only one need
-// be held at a time.
+// Weights are packed into Buffers at construction (those of 1x1 convolutions also stay mapped). An object
+// that is made on a measuring stream knows the Buffers' size without reading any data, and can only be
+// measured. The state is one more Buffer for the length of a call. All other memory comes from stream.arena,
+// and a measure run of the same calls tells its exact peak. Encoder and decoder are separate objects, so that
+// only one need be in memory at a time.
 #pragma once
 
 #include <array>
@@ -25,59 +25,59 @@ namespace wan_vae {
 class Network;
 }
 
-// A network's memory between chunks: for each causal convolution the last frames of its input.
+// What a network keeps between chunks: the last input frames of each causal convolution.
 struct VaeState {
   struct Cache {
-    Tensor frames;        // [1 or 2, H, W, C] f32, newest last; undefined when the clip is a single chunk
+    Tensor frames;        // [1 or 2, H, W, C] f32, newest last; undefined if the clip is a single chunk
     int64_t history = 0;  // how many of them are valid, counted from the end
   };
   std::vector<Cache> caches;      // in the order of execution
   int64_t height = 0, width = 0;  // size of the network's input
-  int64_t next_frame = 0;         // index in the network's input; 0: the next chunk is the first
+  int64_t next_frame = 0;         // index in the network's input; 0 before the first chunk
   size_t bytes = 0;               // size of the Buffer (0 for a single chunk); exact also in a measure run
   Buffer buffer;                  // empty in a measure run
-  // [1] i32 where the decoder computes. It is set when frames are not finite; whoever shows them reads it
+  // [1] i32 on the decoder's device, set when frames are not finite. Code that shows frames must read it
   // first. If it is undefined, the decoder waits for each chunk and throws an error.
   Tensor mark;
 };
 
 struct VaeDecoderOptions {
-  // true: latents are the DiT's (z·std + mean is folded into the first layer); false: they are what
-  // diffusers' decode takes
+  // If true, latents are the DiT's (z·std + mean is folded into the first layer); otherwise they are as
+  // diffusers' decode takes them.
   bool normalised = true;
 };
 
 class VaeDecoder {
  public:
-  // `scope` is the root of the diffusers names (decoder.…, post_quant_conv.…). The stream
-  // is used for packing only.
+  // `scope` is the root of diffusers' names (decoder.…, post_quant_conv.…). The stream is only used for
+  // packing.
   VaeDecoder(const Scope& scope, const VaeConfig& config, const VaeDecoderOptions& options, Stream& stream);
   ~VaeDecoder();
   VaeDecoder(VaeDecoder&&) noexcept;
   VaeDecoder& operator=(VaeDecoder&&) noexcept;
 
   const VaeConfig& config() const { return config_; }
-  // The error's text when the frames from `first` on are not finite.
+  // Returns the error's text for frames from `first` on that are not finite.
   static std::string not_finite(int64_t first);
-  size_t buffer_bytes() const;  // size of the weights; exact whether loaded or planned
+  size_t buffer_bytes() const;  // size of the weights; exact for loaded and for planned objects
   size_t state_bytes(int64_t h, int64_t w, int64_t latent_frames) const;
 
-  // frames [n, H, W, 3] in [−1, 1], contiguous, valid during the call, f32 (on a GPU in the activations'
-  // dtype); `first` is the index of the first one.
+  // Gets frames [n, H, W, 3] in [−1, 1], contiguous and only valid during the call, in f32 (on a GPU in the
+  // activations' dtype). `first` is the index of the first of them.
   using Sink = std::function<void(const Tensor& frames, int64_t first)>;
 
-  // latents [z, T, h, w] f32, any strides. The first latent frame is decoded alone, then `chunk` at a time
-  // (any chunk gives the same frames; 1 needs the least memory). A measure run calls the sink, too, with
-  // frames without storage (Device::null). Throws numerical when a frame holds NaN or Inf, cancelled when
-  // asked to stop.
+  // Decodes latents [z, T, h, w] f32 with any strides. The first latent frame is decoded alone, then `chunk`
+  // at a time (any chunk gives the same frames; 1 needs the least memory). A measure run calls the sink, too,
+  // with frames without storage (Device::null). Throws numerical if a frame contains NaN or Inf, and
+  // cancelled if the run is told to stop.
   void decode(const Tensor& latents, const Sink& sink, Stream& stream, int64_t chunk = 1) const;
 
-  // The same in steps, for callers that make latents one by one: make_state once (latent_frames 1 means a
+  // Decodes in steps, for callers that make latents one by one: make_state once (latent_frames 1 means a
   // still image, without caches), then decode_chunk for each chunk [z, n, h, w], where n = 1 for the first.
   VaeState make_state(int64_t h, int64_t w, int64_t latent_frames, const Stream& stream) const;
   void decode_chunk(VaeState& state, const Tensor& latents, const Sink& sink, Stream& stream) const;
-  // The same for blocks of latents [z, n, h, w] of a video that may have no end: the very first latent frame
-  // gives one frame, each later one four. (Self-Forcing's own page begins with zeros in its caches, which
+  // Decodes blocks of latents [z, n, h, w] of a video that may have no end: the very first latent frame gives
+  // one frame, and each later one gives four. (Self-Forcing's own page begins with zeros in its caches, which
   // gives other frames.)
   void decode_block(VaeState& state, const Tensor& latents, const Sink& sink, Stream& stream,
                     int64_t chunk = 1) const;
@@ -88,13 +88,13 @@ class VaeDecoder {
 };
 
 struct VaeEncoderOptions {
-  bool normalised = false;  // mean becomes (mean − latents_mean)/latents_std; logvar stays as it is
-  bool logvar = true;       // false: only the mean is computed
+  bool normalised = false;  // mean becomes (mean − latents_mean)/latents_std; logvar does not change
+  bool logvar = true;       // if false, only the mean is computed
 };
 
 class VaeEncoder {
  public:
-  // `scope` is the root of the diffusers names (encoder.…, quant_conv.…).
+  // `scope` is the root of diffusers' names (encoder.…, quant_conv.…).
   VaeEncoder(const Scope& scope, const VaeConfig& config, const VaeEncoderOptions& options, Stream& stream);
   ~VaeEncoder();
   VaeEncoder(VaeEncoder&&) noexcept;
@@ -104,14 +104,14 @@ class VaeEncoder {
   size_t buffer_bytes() const;
   size_t state_bytes(int64_t height, int64_t width, int64_t frames) const;
 
-  // video [T, H, W, 3] f32 in [−1, 1], any strides (a [3, T, H, W] tensor comes in through
-  // channels_last_view). mean, logvar [z, T', h, w] f32 contiguous: diffusers' latent_dist, logvar clamped to
-  // [−30, 20]; logvar is undefined when the options exclude it. Frames beyond 1 + 4(T' − 1) are not read, as
-  // in the reference.
+  // Encodes video [T, H, W, 3] f32 in [−1, 1] with any strides (channels_last_view makes it of a [3, T, H, W]
+  // tensor). mean and logvar [z, T', h, w] are f32, contiguous, and equal diffusers' latent_dist, with logvar
+  // clamped to [−30, 20]; logvar is undefined if the options exclude it. As in the reference, frames beyond 1
+  // + 4(T' − 1) are not read.
   void encode(const Tensor& video, const Tensor& mean, const Tensor& logvar, Stream& stream) const;
 
-  // The same, but it asks for frames when it needs them, so that a long clip never lies in memory:
-  // source(first, count) gives [count, H, W, 3], valid until its next call. It is called in measure runs too.
+  // Asks for frames when it needs them, so that a long clip is never in memory as a whole. source(first,
+  // count) returns [count, H, W, 3], valid until its next call. Measure runs call it, too.
   static constexpr int64_t kChunkFrames = 4;  // at most this many at a time; the first one is alone
   using Source = std::function<Tensor(int64_t first, int64_t count)>;
   void encode(std::array<int64_t, 3> frames_height_width, const Source& source, const Tensor& mean,
@@ -123,7 +123,7 @@ class VaeEncoder {
   std::unique_ptr<wan_vae::Network> network_;
 };
 
-// [C, T, H, W] seen as [T, H, W, C]; no data moves.
+// Views [C, T, H, W] as [T, H, W, C] without moving data.
 inline Tensor channels_last_view(const Tensor& x) {
   return x.transpose(0, 1).transpose(1, 2).transpose(2, 3);
 }

@@ -65,7 +65,7 @@ void Wav2Vec2::embed(const Tensor& samples, const Tensor& h, Stream& stream) con
   position_.add(h, stream);
 }
 
-// The states are the residual stream: a layer reads its predecessor's states where they lie.
+// The states are also the residual stream: a layer reads the states of the previous layer in place.
 void Wav2Vec2::norm_last(const Tensor& h, const Tensor& states, Stream& stream) const {
   const ArenaScope scope(*stream.arena);
   const DType dtype = stream.precision.activation;

@@ -34,7 +34,7 @@ ops::Activation activation_of(const nlohmann::json& j, const char* key) {
        "audio encoder: {} '{}' is not supported, only gelu, gelu_new and gelu_pytorch_tanh", key, name);
 }
 
-// Checks options that depend on one another. `of` says where they come from, for messages.
+// Checks options that depend on one another. `of` names their source in messages.
 void check_together(const Wav2Vec2Config& c, const std::string& of) {
   check(c.hidden_size % c.num_heads == 0, ErrorCode::corrupt,
         "audio encoder: {}: hidden_size {} is not a multiple of num_attention_heads {}", of, c.hidden_size,
@@ -64,7 +64,7 @@ void check_ranges(const TensorSource& source,
           value, least, most);
 }
 
-// The published models, by their width: base, large.
+// Tells the number of heads of the published models, base and large, by their width.
 int64_t heads_of(const TensorSource& source, int64_t hidden_size) {
   static const std::map<int64_t, int64_t> known = {{768, 12}, {1024, 16}};
   const auto found = known.find(hidden_size);
@@ -76,7 +76,7 @@ int64_t heads_of(const TensorSource& source, int64_t hidden_size) {
   return found->second;
 }
 
-// Every published model has the same kernels and strides.
+// Reads the channels; kernels and strides are the same in all published models.
 void read_convolutions(const TensorSource& source, Wav2Vec2Config& c) {
   const Lists usual = c.conv_kernel;
   c.conv_dim.clear(), c.conv_kernel.clear();
@@ -120,7 +120,7 @@ Wav2Vec2Config Wav2Vec2Config::from_tensors(const TensorSource& source) {
   Wav2Vec2Config c;
   read_convolutions(source, c);
   c.conv_bias = source.has(fmt::format(kConvolution, 0, "conv.bias"));
-  // The published models that norm each convolution are those that norm first in each layer.
+  // In the published models, those that norm each convolution also norm first in each layer.
   c.layer_features = c.norm_first = source.has(fmt::format(kConvolution, 1, "layer_norm.weight"));
   const std::string folded = std::string(kPosition) + "weight",
                     normed = std::string(kPosition) + "parametrizations.weight.original1";

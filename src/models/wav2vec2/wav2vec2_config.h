@@ -1,6 +1,6 @@
-// Options of wav2vec2, from the config.json that Hugging Face's Wav2Vec2Model (or one with a head) writes. A
-// single file has none; there they follow from the tensors, except for the number of heads and the
-// convolutions' strides, which are known for the published sizes only.
+// Options of wav2vec2, from the config.json of Hugging Face's Wav2Vec2Model (or of one with a head). For a
+// single file they follow from the tensors, except for the number of heads and the strides of the
+// convolutions, which are known only for the published sizes.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct Wav2Vec2Config {
   std::vector<int64_t> conv_kernel = {10, 3, 3, 3, 3, 2, 2};
   std::vector<int64_t> conv_stride = {5, 2, 2, 2, 2, 2, 2};
   bool conv_bias = false;
-  // feat_extract_norm "layer": each convolution is normed; "group": only the first, over time.
+  // Whether each convolution is normed (feat_extract_norm "layer") or only the first, over time ("group").
   bool layer_features = false;
   bool norm_first = false;   // do_stable_layer_norm
   int64_t pos_kernel = 128;  // num_conv_pos_embeddings
@@ -37,13 +37,13 @@ struct Wav2Vec2Config {
   int64_t head_dim() const { return hidden_size / num_heads; }
   int64_t features() const { return conv_dim.back(); }
   int64_t vectors(int64_t samples) const;  // how many vectors the convolutions make of that many samples
-  int64_t least_samples() const;           // how many samples give one vector
+  int64_t least_samples() const;           // the fewest samples that give a vector
 
-  // A missing key has the default of transformers' Wav2Vec2Config, because files leave
-  // out values that equal it.
+  // A missing key gets the default of transformers' Wav2Vec2Config, because files leave out values that equal
+  // it.
   static Wav2Vec2Config from_json(const nlohmann::json& config);
-  // Reads the options off the tensors' shapes (wav2vec2_source in weights/names/rename.h). Throws `not_found` if
-  // the file holds no wav2vec2.
+  // Finds the options by the tensors' shapes (wav2vec2_source in weights/names/rename.h). Throws `not_found`
+  // if the file contains no wav2vec2.
   static Wav2Vec2Config from_tensors(const TensorSource& source);
   bool operator==(const Wav2Vec2Config&) const = default;
 };

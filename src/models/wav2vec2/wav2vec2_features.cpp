@@ -13,7 +13,7 @@ namespace tachy {
 namespace {
 
 constexpr int64_t kPiece = 256;       // vectors made at a time: about 5 s
-constexpr float kFeatureEps = 1e-5f;  // not an option: torch's default in each of these norms
+constexpr float kFeatureEps = 1e-5f;  // not an option: each of these norms has torch's default
 
 // Mean [kernel] and covariance [kernel, kernel] of all windows of the samples.
 struct Moments {
@@ -72,14 +72,14 @@ Wav2Vec2Features::Wav2Vec2Features(const Scope& scope, const Wav2Vec2Config& c, 
     if (c.layer_features) {
       made.norm = nn::Norm::layer(layer.sub("layer_norm"), store, out, kFeatureEps);
     } else if (i == 0) {
-      const Scope norm = layer.sub("layer_norm");  // has this name, although it is the group norm
+      const Scope norm = layer.sub("layer_norm");  // it has this name although it is the group norm
       gain_ = file_values(norm.tensor("weight", {out})), shift_ = file_values(norm.tensor("bias", {out}));
     }
     in = out;
   }
 }
 
-// gain·(w·x − mean)/sqrt(var + eps) + shift = w'·x + b'. The convolution's own bias cancels.
+// gain·(w·x − mean)/sqrt(var + eps) + shift equals w'·x + b'. The convolution's own bias cancels out.
 void Wav2Vec2Features::fold_group_norm(std::span<const float> samples, std::span<float> weight,
                                        std::span<float> bias) const {
   const auto k = static_cast<size_t>(config_.conv_kernel[0]);
@@ -115,7 +115,7 @@ void Wav2Vec2Features::convolve(size_t layer, const First& first, const Tensor& 
   const ArenaScope scope(*stream.arena);
   const ops::Activation act = own.norm.defined() ? ops::Activation::none : config_.feature_act;
   const int64_t kernel = config_.conv_kernel[layer], stride = config_.conv_stride[layer];
-  if (layer == 0) {  // in float32 everywhere, because samples have more than 8 bits
+  if (layer == 0) {  // always in float32, because samples have more than 8 bits
     const Tensor rows = nn::windows(x, kernel, stride, DType::f32, stream);
     ops::gemm({.x = rows, .weight = first.weight, .bias = first.bias, .act = act, .y = y}, stream);
   } else {
@@ -130,13 +130,13 @@ void Wav2Vec2Features::piece(const Tensor& samples, const First& first, const Te
                              int64_t end, Stream& stream) const {
   const ArenaScope scope(*stream.arena);
   const size_t layers = convolutions_.size();
-  // For each layer, the rows [from, to) of its input.
+  // Rows [from, to) of the input of each layer.
   std::vector<int64_t> from(layers + 1, begin), to(layers + 1, end);
   for (size_t i = layers; i-- > 0;) {
     from[i] = from[i + 1] * config_.conv_stride[i];
     to[i] = (to[i + 1] - 1) * config_.conv_stride[i] + config_.conv_kernel[i];
   }
-  // Two buffers alternate. The first layer's is float32, and so is the last one's result.
+  // Two buffers alternate. The input of the first layer and the result of the last one are float32.
   Tensor x = samples.view({-1, 1}).slice(0, from[0], to[0]);
   Tensor rooms[2];
   for (size_t i = 0; i < layers; ++i) {

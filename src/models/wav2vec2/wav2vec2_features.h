@@ -1,13 +1,12 @@
-// The front of wav2vec2: seven convolutions that turn samples [n] into one vector of
-// 512 for each 320 samples,
+// The front of wav2vec2: seven convolutions turn samples [n] into one vector of 512 for each 320 samples,
 //   f = act(norm(conv(f)))       norm: only the first, each channel over all time ("group"),
 //                                or each convolution, over the channels ("layer")
-// Since the transformer runs at a video's rate, the vectors are then interpolated linearly to the number of
-// frames, first on first and last on last (align_corners).
+// The transformer runs at a video's rate, so the vectors are then interpolated linearly to the number of
+// frames. The first and the last vector become the first and the last frame (align_corners).
 //
 // The group norm's mean and variance are those of w·x over all windows x of the samples, which are w·mean(x)
-// and w·Cov(x)·w. They follow from a kernel's worth of numbers, found on the host in float64. The norm then
-// becomes part of the first convolution's weight and bias, so that only a few seconds of the clip need be in
+// and w·Cov(x)·w. They follow from a few numbers per tap, which the host computes in float64. The norm then
+// becomes part of the first convolution's weight and bias, so only a few seconds of the clip need to be in
 // memory at a time.
 #pragma once
 
@@ -25,20 +24,20 @@ class Wav2Vec2Features {
   Wav2Vec2Features() = default;
   Wav2Vec2Features(const Scope& scope, const Wav2Vec2Config& config, nn::ParamStore& store);
 
-  // samples [n] f32 on the host → y [vectors(n), features] f32 where the stream computes.
+  // Turns samples [n] f32 on the host into y [vectors(n), features] f32 where the stream computes.
   void forward(const Tensor& samples, const Tensor& y, Stream& stream) const;
 
-  // x [n, channels] → y [frames, channels], f32 where the stream computes. The sums are
-  // computed on the host in float64.
+  // Turns x [n, channels] into y [frames, channels], f32 where the stream computes. The sums are computed on
+  // the host in float64.
   static void interpolate(const Tensor& x, const Tensor& y, Stream& stream);
 
  private:
   struct Convolution {
-    nn::Linear linear;  // for all but the first
+    nn::Linear linear;  // defined for all but the first
     nn::Norm norm;      // may be undefined
   };
-  // The first convolution for these samples: weight [channels, kernel] and bias [channels],
-  // where the stream computes.
+  // The first convolution for these samples, where the stream computes: weight [channels, kernel] and bias
+  // [channels].
   struct First {
     Tensor weight, bias;
   };

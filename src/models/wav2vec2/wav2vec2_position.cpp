@@ -20,7 +20,7 @@ Wav2Vec2Position::Wav2Vec2Position(const Scope& scope, const Wav2Vec2Config& c, 
   const int64_t width = c.hidden_size, each = width / c.pos_groups;
   Tensor weight;
   TapFactors factors;
-  if (scope.has("weight")) {  // in a file from which the norm has been removed
+  if (scope.has("weight")) {  // the weight norm has been removed from this file
     weight = scope.tensor("weight", {width, each, kernel_});
   } else {
     const Tensor g = scope.tensor("parametrizations.weight.original0", {1, 1, kernel_});

@@ -1,7 +1,7 @@
 // wav2vec2's positional embedding, a wide convolution in groups of channels that is added to its input:
 //   h[t] += act(W·[h[t − k/2] … h[t − k/2 + k − 1]] + b)        zeros beyond both ends
-// Its file holds weight norm's factors, g / ‖v‖ for each tap; here they are part of the weights. Each group
-// is a product of its own over windows of the group's channels.
+// The file contains the factors of weight norm, g / ‖v‖ for each tap; here they are part of the weights. Each
+// group is a product of its own, over windows of the group's channels.
 #pragma once
 
 #include <vector>
@@ -16,7 +16,7 @@ class Wav2Vec2Position {
   Wav2Vec2Position() = default;
   Wav2Vec2Position(const Scope& scope, const Wav2Vec2Config& config, nn::ParamStore& store);
 
-  // h [frames, hidden_size] f32, contiguous, updated in place.
+  // Updates h [frames, hidden_size] in place; it is f32 and contiguous.
   void add(const Tensor& h, Stream& stream) const;
 
  private:

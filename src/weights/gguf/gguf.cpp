@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMostBlockValues = 256;
 
-// A tensor of quantised blocks. Rows of a restored shape need not begin where blocks begin.
+// A tensor of quantised blocks. If its shape was restored, rows need not begin where blocks begin.
 class BlockTensor final : public DerivedTensor {
  public:
   BlockTensor(const GgufTensor& tensor, std::shared_ptr<const MappedFile> file)
@@ -67,15 +67,15 @@ class BlockTensor final : public DerivedTensor {
   std::shared_ptr<const MappedFile> file_;
 };
 
-// The shape that a converter noted before it made the tensor fit the format. The first part of a split file
-// holds it.
+// Returns the shape that a converter noted before it made the tensor fit the format. The first part of a
+// split file has this note.
 std::vector<int64_t> original_shape(const GgufHeader& first, const GgufHeader& own, const GgufTensor& tensor,
                                     const std::string& path) {
   const std::string key = "comfy.gguf.orig_shape." + tensor.name;
   auto noted = own.integers(key);
   if (!noted) noted = first.integers(key);
   if (!noted) return tensor.dims;
-  const auto same = checked_bytes(tensor.dims, DType::u8);  // counts of elements
+  const auto same = checked_bytes(tensor.dims, DType::u8);  // these count elements
   check(!noted->empty() && noted->size() <= kMaxDims && checked_bytes(*noted, DType::u8) == same,
         ErrorCode::corrupt, "{}: tensor {}: its shape {} cannot be that of comfy.gguf.orig_shape, {}", path,
         in_quotes(tensor.name), shape_string(tensor.dims), shape_string(*noted));
@@ -108,7 +108,7 @@ std::shared_ptr<TensorSource> open_gguf(const std::filesystem::path& path, FileA
   const std::vector<GgufPart> parts = open_gguf_parts(path, access);
   std::vector<TensorSource::Entry> entries;
   std::vector<std::shared_ptr<const MappedFile>> files;
-  std::map<std::string, std::string> metadata;  // the first part's, where several have a key
+  std::map<std::string, std::string> metadata;  // if several parts have a key, the first part's value
   for (const GgufPart& part : parts) {
     const auto number = static_cast<uint32_t>(files.size());
     for (const GgufTensor& tensor : part.header.tensors())

@@ -2,8 +2,8 @@
 // (architecture "t5encoder"), quantised or not.
 //
 // A quantised tensor is an entry that is made when it is read (TensorSource::Entry::derived). Code that keeps
-// it whole keeps it as float32, the type's own values. All other tensors are used where they lie in the file.
-// Scalars and strings of the header are in metadata() under their keys.
+// it whole keeps float32, the exact values of its type. All other tensors are used where they lie in the
+// file. metadata() has the header's scalars and strings under their keys.
 #pragma once
 
 #include <filesystem>
@@ -16,17 +16,17 @@
 
 namespace tachy {
 
-// Restores shapes that converters took apart (the keys comfy.gguf.orig_shape.NAME). Any part of a split file
-// stands for all of them (gguf_parts.h).
+// Restores shapes that converters changed (the keys comfy.gguf.orig_shape.NAME). If a file is split, `path`
+// may name any of its parts (gguf_parts.h).
 std::shared_ptr<TensorSource> open_gguf(const std::filesystem::path& path,
                                         FileAccess access = FileAccess::map);
 
 bool is_gguf(const MappedFile& file);
 
-// Reads the tokenizer from the keys tokenizer.ggml.*; its views live as long as the file. Returns nothing
-// when there is none, and throws unsupported when it is not that of a T5 (SentencePiece unigram).
+// Reads the tokenizer from the keys tokenizer.ggml.*; its views live as long as the file. Returns nothing if
+// there is none, and throws unsupported if it does not belong to a T5 (SentencePiece unigram).
 std::optional<Vocabulary> gguf_vocabulary(const GgufHeader& header, std::string_view path);
-// Does the same for the file that a source was opened from, if that is GGUF.
+// Does the same for the file of a source, if this is a GGUF file.
 std::optional<Vocabulary> gguf_vocabulary(const TensorSource& source);
 
 }  // namespace tachy

@@ -16,17 +16,17 @@ void put_half(float value, uint8_t* to) {
   std::memcpy(to, &half, sizeof half);
 }
 
-// The factor that turns x into units of d; 0 for a block of equal values.
+// Returns the factor that turns x into units of d, or 0 for a block of equal values.
 float per_unit(float d) { return d == 0 ? 0 : 1 / d; }
 
-// The whole part of `value`, limited to [0, most]: a scale that is too small for float32 must not push it
-// outside.
+// Returns the whole part of `value`, limited to [0, most] because a scale that is too small for float32 must
+// not push it outside.
 uint8_t whole(float value, int most) {
   return value > 0 ? static_cast<uint8_t>(std::min(value, static_cast<float>(most))) : 0;
 }
 
-// Packs four bits of each value: value i into the low half of byte i, value i + 16 into its high half. If
-// there are fifth bits, one word before the bytes holds all of them.
+// Packs four bits of each value: those of value i into the low half of byte i, those of value i + 16 into its
+// high half. Fifth bits, if there are any, are in one word before the bytes.
 void put_codes(const uint8_t (&codes)[kValues], bool fifth, uint8_t* to) {
   if (fifth) {
     uint32_t word = 0;
@@ -53,7 +53,7 @@ struct Q80 {
   }
 };
 
-// Codes around a middle: 8 of 16, or 16 of 32.
+// For codes around a middle: 8 of 16, or 16 of 32.
 template <int kMiddle>
 struct Centred {
   static constexpr bool kFifth = kMiddle == 16;
@@ -70,7 +70,7 @@ struct Centred {
   }
 };
 
-// Codes from the smallest value to the largest.
+// For codes from the smallest value to the largest.
 template <int kMost>
 struct Ranged {
   static constexpr bool kFifth = kMost == 31;

@@ -1,4 +1,4 @@
-// Reads the header with a cursor that never passes the end, and places the tensors.
+// Reads the header with a cursor that never passes the end, and computes the places of the tensors.
 #include "weights/gguf/gguf_header.h"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ constexpr uint64_t kMaxName = 65535;
 constexpr int kMaxNesting = 4;  // depth of nested arrays
 constexpr uint64_t kLeastKey = 8 + 4 + 1, kLeastTensor = 8 + 4 + 4 + 8;
 
-// Size of a scalar; 0 for a string or an array.
+// Returns the size of a scalar, or 0 for a string or an array.
 uint64_t scalar_bytes(GgufKind kind) {
   switch (kind) {
     case GgufKind::u8:
@@ -69,7 +69,7 @@ class Cursor {
     return value;
   }
 
-  // Reads a count of things that take at least `least` bytes each.
+  // Reads the number of things that take at least `least` bytes each.
   uint64_t count(uint64_t least, uint64_t most, std::string_view what) {
     const auto value = number<uint64_t>(what);
     check(value <= most, ErrorCode::corrupt, "{}: byte {}: {}: {}, the limit is {}", path_, at_ - 8, what,
@@ -163,7 +163,7 @@ GgufTensor read_tensor(Cursor& in, const std::string& path, uint64_t& offset) {
     const auto extent = in.number<uint64_t>(what);
     check(extent <= INT64_MAX && (extent == 0 || values <= INT64_MAX / extent), ErrorCode::corrupt,
           "{}: byte {}: {}: its shape is too large", path, in.at() - 8, what);
-    if (extent > 0) values *= extent;  // so that an extent of 0 hides no overflow
+    if (extent > 0) values *= extent;  // an extent of 0 must not hide an overflow
     out.dims.insert(out.dims.begin(), static_cast<int64_t>(extent));
   }
   if (out.dims.empty()) out.dims = {1};

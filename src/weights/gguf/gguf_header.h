@@ -5,8 +5,8 @@
 //   a tensor:  string  u32 rank  u64 extents[rank] (the innermost first)  u32 type  u64 offset
 //   data, from the next multiple of general.alignment (32) on
 //
-// Nothing is trusted: every count is compared with the bytes that are left before anything is allocated or
-// walked. Little endian, versions 2 and 3 (which are the same).
+// Nothing in the file is trusted: every count is compared with the bytes that are left before memory is
+// allocated or elements are read. Numbers are little endian. Versions 2 and 3 are the same here.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +26,9 @@ enum class GgufKind : uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, strin
 
 struct GgufValue {
   GgufKind kind = GgufKind::u8;
-  GgufKind element = GgufKind::u8;  // the kind of an array's elements
+  GgufKind element = GgufKind::u8;  // kind of an array's elements
   uint64_t count = 0;               // number of an array's elements
-  // the bytes of a scalar or a string; an array's elements as they lie in the file
+  // the bytes of a scalar or a string, or of an array's elements as the file stores them
   std::span<const std::byte> bytes = {};
 };
 
@@ -42,7 +42,7 @@ struct GgufTensor {
 
 class GgufHeader {
  public:
-  // `file` must outlive the header. Throws corrupt or unsupported, naming `path`, the offset and the reason.
+  // `file` must outlive the header. Throws corrupt or unsupported with `path`, the offset and the reason.
   GgufHeader(std::span<const std::byte> file, std::string path);
 
   uint32_t version() const { return version_; }
@@ -50,18 +50,17 @@ class GgufHeader {
   std::span<const GgufTensor> tensors() const { return tensors_; }
   const std::map<std::string, GgufValue, std::less<>>& values() const { return values_; }
 
-  // Each of these returns nothing when the key is absent, and throws corrupt when its value is of another
-  // kind.
+  // Each of these returns nothing if the key is absent, and throws corrupt if its value is of another kind.
   std::optional<std::string_view> text(std::string_view key) const;
   std::optional<int64_t> integer(std::string_view key) const;
   std::optional<bool> flag(std::string_view key) const;
   std::optional<std::vector<int64_t>> integers(std::string_view key) const;
   std::optional<std::vector<float>> floats(std::string_view key) const;
   std::optional<std::vector<std::string_view>> texts(std::string_view key) const;
-  // Returns an array of 8-bit elements.
+  // Returns the bytes of an array of 8-bit elements.
   std::optional<std::string_view> bytes(std::string_view key) const;
 
-  // Returns a scalar or a string as text for people; nothing for an array.
+  // Returns a scalar or a string as text for people, but nothing for an array.
   static std::optional<std::string> shown(const GgufValue& value);
 
  private:

@@ -1,6 +1,6 @@
-// The files of one GGUF. llama.cpp's tools split large ones into NAME-00001-of-00003.gguf and so on. Each has
-// some of the tensors, and `split.no`, `split.count` and `split.tensors.count`; the other keys are in the
-// first.
+// The files of one GGUF. llama.cpp's tools split large ones into NAME-00001-of-00003.gguf and so on. Each
+// part has some of the tensors, and the keys `split.no`, `split.count` and `split.tensors.count`. The first
+// part has all other keys.
 #pragma once
 
 #include <filesystem>
@@ -18,8 +18,8 @@ struct GgufPart {
   GgufHeader header;
 };
 
-// Opens all parts in their order, whichever of them `path` names, and a single one if the file is not split.
-// The others lie in the same folder.
+// Opens all parts in their order, whichever of them `path` names, or the single file if it is not split. All
+// parts are in the same folder.
 std::vector<GgufPart> open_gguf_parts(const std::filesystem::path& path, FileAccess access);
 
 // Says whether a file's name marks it as a part after the first.

@@ -1,4 +1,5 @@
-// Values of keys, by kind. Any kind of integer is accepted as an integer: writers choose different widths.
+// Reads values of keys by kind. All kinds of integers count as integers, because writers choose different
+// widths.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -128,7 +129,7 @@ std::optional<std::vector<std::string_view>> GgufHeader::texts(std::string_view 
   if (value->element != GgufKind::string) wrong_kind(key, "an array of strings");
   std::vector<std::string_view> out(value->count);
   uint64_t at = 0;
-  for (auto& text : out) {  // the header's reader has checked their lengths
+  for (auto& text : out) {  // their lengths were checked when the header was read
     const auto length = scalar<uint64_t>(value->bytes.subspan(at));
     text = {reinterpret_cast<const char*>(value->bytes.data() + at + 8), length};
     at += 8 + length;

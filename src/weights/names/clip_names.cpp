@@ -1,8 +1,8 @@
-// Gives CLIP's vision model the names of Hugging Face's files, which models read. Three namings are known:
+// Gives CLIP's vision model the names of Hugging Face's files, which models read. It knows three namings:
 //   vision_model.embeddings.class_embedding   CLIPVisionModelWithProjection, CLIPModel, ComfyUI's clip_vision_h
 //   embeddings.class_embedding                CLIPVisionModel of transformers 5
 //   visual.cls_embedding                      the original's checkpoint of both towers, or of the image tower alone
-// The original keeps q, k and v of a layer in one matrix [3·C, C], one below the other: they become three
+// The original stores q, k and v of a layer in one matrix [3·C, C], one below the other; they become three
 // entries.
 #include "weights/names/rename.h"
 
@@ -30,7 +30,7 @@ constexpr ClipRule kLayer[] = {
     {"mlp.2.", "mlp.fc2."},
 };
 
-// Some of the rows of a derived tensor.
+// A range of rows of a derived tensor.
 class SomeRows final : public DerivedTensor {
  public:
   SomeRows(std::shared_ptr<const DerivedTensor> whole, int64_t first)
@@ -43,7 +43,7 @@ class SomeRows final : public DerivedTensor {
   int64_t first_;
 };
 
-// "transformer.3.attn.proj.weight" → "encoder.layers.3.self_attn.out_proj.weight"; empty for an unknown name.
+// Turns "transformer.3.attn.proj.weight" into "encoder.layers.3.self_attn.out_proj.weight"; "" if unknown.
 std::string from_original(std::string_view name) {
   for (const auto& [from, to] : kTop)
     if (name.starts_with(from)) return std::string(to) + std::string(name.substr(from.size()));
@@ -59,13 +59,13 @@ std::string from_original(std::string_view name) {
   return {};
 }
 
-// Removes leading dimensions of 1: [1, 257, 1280] and [1, 1, 1280] are tables and vectors.
+// Removes leading dimensions of 1 from tables and vectors: [1, 257, 1280] and [1, 1, 1280].
 void squeeze(std::vector<int64_t>& dims, size_t rank) {
   while (dims.size() > rank && dims.front() == 1) dims.erase(dims.begin());
 }
 
-// Splits one matrix or bias [3·C, …] into the rows of q, k and v. A shape that does not divide stays as it
-// is, for the report of missing and unused tensors.
+// Splits one matrix or bias [3·C, …] into the rows of q, k and v. If its shape cannot be divided, it is kept
+// for the report of missing and unused tensors.
 void split(const Entry& entry, std::vector<Entry>& out) {
   const size_t at = entry.name.find(".qkv.");
   if (entry.dims.empty() || entry.dims[0] <= 0 || entry.dims[0] % 3 != 0) {
@@ -100,7 +100,7 @@ std::vector<Entry> original_entries(const TensorSource& source, std::string_view
       name = "embeddings.position_embedding.weight", squeeze(entry.dims, 2);
     else
       name = from_original(rest);
-    // All other tensors (the head) keep the tower's name, even if the file has left it out.
+    // All other tensors (those of the head) get the tower's prefix, even if the file omits it.
     entry.name = name.empty() ? "visual." + std::string(rest) : std::string(kPrefix) + name;
     if (name.find(".qkv.") != name.npos)
       split(entry, out);

@@ -1,4 +1,4 @@
-// InfiniteTalk's own file: the tensors of its audio branch, as the original and repackaged files name them (rename.h).
+// The tensors of InfiniteTalk's audio branch, as its original and repackaged files name them (rename.h).
 #include "weights/names/rename.h"
 
 namespace tachy {

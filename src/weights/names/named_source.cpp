@@ -1,5 +1,4 @@
-// Detects which names a file's tensors have, and gives the same tensors the names that models read
-// (rename.h).
+// Detects how a file names its tensors, and gives them the names that models read (rename.h).
 #include <algorithm>
 #include <array>
 #include <map>
@@ -87,8 +86,8 @@ std::shared_ptr<TensorSource> without_prefix(const std::shared_ptr<TensorSource>
 
 namespace {
 
-// Restores the patch embedding [dim, C, 1, 2, 2] in a file that allows only four dimensions, if merging
-// neighbours among its other dimensions gives the stored ones. Wan's patches are 1x2x2; others need a config.
+// Restores the patch embedding [dim, C, 1, 2, 2] in a file that allows only four dimensions, if the stored
+// shape results from merging neighbouring dimensions. Wan's patches are 1x2x2; others need a config.
 std::shared_ptr<TensorSource> with_patch_embedding(const std::shared_ptr<TensorSource>& source) {
   const auto *weight = source->find("patch_embedding.weight"), *bias = source->find("patch_embedding.bias");
   if (!weight || !bias || weight->dims.size() >= 5 || bias->dims.size() != 1) return source;
@@ -116,7 +115,7 @@ NamedSource umt5_source(const std::shared_ptr<TensorSource>& source) {
   if (is_original_umt5_names(*plain)) return {renamed(plain, umt5_from_original), true};
   if (is_gguf_umt5_names(*plain)) return {renamed(plain, umt5_from_gguf), false};
   if (!plain->has(kTied)) return {plain, false};
-  // Files hold the tied embedding under one of the two names, or under both.
+  // Files contain the tied embedding under either of these names, or under both.
   const bool both = plain->has("shared.weight");
   std::vector<TensorSource::Entry> entries;
   for (auto entry : plain->entries()) {

@@ -1,7 +1,7 @@
-// The mappings are tables of name pieces. A rule replaces a leading piece that ends at a dot or at the end of
-// the name; the rest (.weight, .bias) is kept. Indices of blocks are kept, but those of the VAE 2.1 decoder
-// are recounted: the original's flat list has index b·4+r, where r = 0, 1, 2 are residual blocks and r = 3 is
-// the upsampler of stage b.
+// The mappings are tables of parts of names. A rule replaces a leading part that ends at a dot or at the end
+// of the name; the rest (.weight, .bias) is kept. Indices of blocks are kept, except in the VAE 2.1 decoder:
+// the original's flat list has index b·4+r, where r = 0, 1, 2 are the residual blocks and r = 3 is the
+// upsampler of stage b.
 #include "weights/names/rename.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ struct Rule {
   std::string_view from, to;
 };
 
-// Returns `name` with its leading piece replaced; nothing when no rule fits.
+// Returns `name` with its leading part replaced, or nothing if no rule fits.
 template <size_t N>
 std::optional<std::string> apply(const Rule (&rules)[N], std::string_view name) {
   for (const auto& [from, to] : rules) {
@@ -137,7 +137,7 @@ bool is_resample(std::string_view rest) {
   return rest.starts_with("resample.1.") || rest.starts_with("time_conv.");
 }
 
-// Maps the rest of a name after "encoder.downsamples." or "decoder.upsamples." in VAE 2.1.
+// Maps the rest of a VAE 2.1 name after "encoder.downsamples." or "decoder.upsamples.".
 std::optional<std::string> vae21_stage(std::string_view rest, bool encoder) {
   const auto index = take_index(rest);
   if (!index) return std::nullopt;
@@ -151,7 +151,7 @@ std::optional<std::string> vae21_stage(std::string_view rest, bool encoder) {
                   : fmt::format("up_blocks.{}.upsamplers.0.{}", stage, tail);
 }
 
-// Does the same for VAE 2.2, where every stage is a list of its own.
+// Does the same for VAE 2.2, where every stage has its own list.
 std::optional<std::string> vae22_stage(std::string_view rest, bool encoder) {
   const auto stage = take_index(rest);
   if (!stage || !take_piece(rest, encoder ? "downsamples" : "upsamples")) return std::nullopt;

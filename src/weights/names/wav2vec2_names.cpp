@@ -1,6 +1,6 @@
-// Gives wav2vec2 the names of transformers' Wav2Vec2Model since its weights are normed by a parametrization.
-// Files of whole models (pre-training, CTC) lose the prefix "wav2vec2.", and weight_g and weight_v of older
-// files are renamed.
+// Gives wav2vec2 the names of newer transformers' Wav2Vec2Model, whose weights are normed by a
+// parametrization. The prefix "wav2vec2." of whole models (pre-training, CTC) is removed, and weight_g and
+// weight_v of older files are renamed.
 #include "weights/names/rename.h"
 
 namespace tachy {

@@ -16,8 +16,8 @@ bool is_8_bit_float(const Entry& entry) {
   return entry.dtype == DType::f8_e4m3 || entry.dtype == DType::f8_e5m2;
 }
 
-// Returns the prefix that names of the same part share; "" if they begin with the model's own modules. One
-// file may hold several parts of a model, only some of which are scaled.
+// Returns the prefix that names of the same part share, or "" if names begin with the model's own modules.
+// One file may contain several parts of a model, only some of which are scaled.
 std::string_view part_of(std::string_view name) {
   static constexpr std::array<std::string_view, 10> kParts = {
       "model.",         "diffusion_model.",  "transformer.",  "vae.",         "first_stage_model.",
@@ -27,7 +27,7 @@ std::string_view part_of(std::string_view name) {
   return "";
 }
 
-// Embedding tables are looked up and not multiplied: ComfyUI, musubi-tuner and LightX2V scale only linear
+// Embedding tables are looked up and not multiplied, and ComfyUI, musubi-tuner and LightX2V scale only linear
 // layers.
 bool is_embedding(std::string_view layer) {
   const std::string_view leaf = layer.substr(layer.rfind('.') + 1);
@@ -46,9 +46,9 @@ std::string tensor_text(const TensorSource& source, const Entry& entry) {
   return fmt::format("{}: tensor {}", source.file_of(entry), in_quotes(entry.name_in_file));
 }
 
-// Says whether rows [first, first + rows) hold anything but zeros.
+// Says whether rows [first, first + rows) contain anything but zeros.
 bool has_values(const QuantizedWeight& w, int64_t first, int64_t rows) {
-  const int64_t row_bytes = w.dtype == DType::u8 ? w.width / 2 : w.width;  // two values of 4 bits in a byte
+  const int64_t row_bytes = w.dtype == DType::u8 ? w.width / 2 : w.width;  // a byte holds two 4-bit values
   const std::byte sign =
       w.dtype == DType::f8_e4m3 || w.dtype == DType::f8_e5m2 ? std::byte{0x80} : std::byte{0};
   const std::byte* begin = w.data + first * row_bytes;
@@ -59,7 +59,7 @@ bool has_values(const QuantizedWeight& w, int64_t first, int64_t rows) {
 }  // namespace
 
 void refuse_lost_scales(const TensorSource& source, const QuantizedLayers& layers) {
-  std::map<std::string_view, const Entry*> scaled;  // one scale for each part
+  std::map<std::string_view, const Entry*> scaled;  // an example of a scale for each part
   for (const auto& [name, layer] : layers.layers)
     if (layer.weight && layer.scale && is_8_bit_float(*layer.weight))
       scaled.emplace(part_of(name), layer.scale);

@@ -26,7 +26,7 @@ constexpr Role kRoles[] = {
     {"comfy_quant", &QuantizedLayer::marker},
 };
 
-// Names that only other quantisations use.
+// A name that only other quantisations use.
 struct Foreign {
   std::string_view leaf, name;
 };
@@ -55,7 +55,8 @@ bool is_quantised(DType dtype) {
   return dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2 || dtype == DType::i8 || dtype == DType::u8;
 }
 
-// True for a description of a quantised weight that is not known here: its values would be read without it.
+// Says whether this describes a quantised weight in an unknown way, so that its values would be read without
+// it.
 bool describes_unknown(const TensorSource& source, const Split& name) {
   if (name.leaf.find("scale") == name.leaf.npos && name.leaf.find("zero_point") == name.leaf.npos &&
       name.leaf.find("quant") == name.leaf.npos)
@@ -85,7 +86,7 @@ QuantizedLayer& layer_named(const TensorSource& source, QuantizedLayers& out, st
   return layer;
 }
 
-// Adds the entry to its layer if it describes one.
+// Adds the entry to its layer if it describes the layer.
 bool take_part(const TensorSource& source, const Entry& entry, QuantizedLayers& out) {
   const Split name = split_name(entry.name);
   for (const Role& role : kRoles) {
@@ -102,8 +103,7 @@ bool take_part(const TensorSource& source, const Entry& entry, QuantizedLayers& 
   return false;
 }
 
-// Returns the format that `json` states. Refuses settings that change the values in a way that is not known
-// here.
+// Returns the format that `json` states. Refuses unknown settings that change the values.
 std::string format_in(const nlohmann::json& json, const std::string& where) {
   return naming(where, [&] {
     const std::string format = json_string(json, "format", "");
@@ -126,7 +126,7 @@ void read_marker(const TensorSource& source, QuantizedLayer& layer) {
   layer.format = format_in(parse_json(text, where), where);
 }
 
-// Layers are named like the file's tensors, or like them without the file's prefix.
+// Layers have the file's names, or the file's names without its prefix.
 std::string in_file(const TensorSource& source, const std::string& name) {
   for (const std::string_view prefix :
        {"", "model.diffusion_model.", "diffusion_model.", "model.", "transformer."})
@@ -149,7 +149,7 @@ void read_metadata(const TensorSource& source, QuantizedLayers& out) {
     check(about.is_object() && !name.empty(), ErrorCode::corrupt, "{}: expected an object", layer_text);
     const std::string format = format_in(about, layer_text);
     QuantizedLayer& layer = layer_named(source, out, in_file(source, name));
-    if (layer.format.empty()) layer.format = format;  // a layer's own tensor takes precedence
+    if (layer.format.empty()) layer.format = format;  // a layer's own tensor has precedence
   }
 }
 

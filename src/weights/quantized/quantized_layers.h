@@ -1,5 +1,5 @@
-// Finds out by name which tensors of a file describe the quantised weight of which layer, and which formats
-// the file states.
+// Finds by name which tensors of a file describe which layer's quantised weight, and the formats that the
+// file states.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ namespace tachy {
 struct QuantizedLayer {
   using Entry = TensorSource::Entry;
   std::string name;    // "blocks.0.ffn.0", with the file's prefix
-  std::string format;  // "float8_e4m3fn" …; empty if the file does not say
+  std::string format;  // "float8_e4m3fn" …; empty if the file states none
   const Entry* weight = nullptr;
   const Entry* scale = nullptr;
   const Entry* scale_2 = nullptr;
@@ -25,8 +25,8 @@ struct QuantizedLayer {
 
 struct QuantizedLayers {
   std::map<std::string, QuantizedLayer, std::less<>> layers;  // by name
-  std::set<const TensorSource::Entry*> markers;               // scaled_fp8: nothing that they say is needed
-  // the layer's name for each entry that belongs to one
+  std::set<const TensorSource::Entry*> markers;               // scaled_fp8, whose contents are not needed
+  // the layer's name for each entry of a layer
   std::map<const TensorSource::Entry*, std::string> names;
 
   // Returns end() for an entry that belongs to no layer.
@@ -37,8 +37,8 @@ struct QuantizedLayers {
   }
 };
 
-// Throws corrupt for malformed JSON and for contradictory descriptions of a weight, and unsupported, by name,
-// for quantisations that are not read.
+// Throws corrupt for malformed JSON and for contradictory descriptions of a weight. Throws unsupported, with
+// the name, for quantisations that this engine does not read.
 QuantizedLayers quantized_layers(const TensorSource& source);
 
 }  // namespace tachy

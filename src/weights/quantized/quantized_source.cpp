@@ -1,5 +1,5 @@
-// First the tensors that describe a weight are put beside it, by their names alone (quantized_layers.h). Then
-// each such layer becomes an entry (make_entry), after its dtypes, shapes and formats were checked.
+// First the tensors that describe a weight are grouped with it, by their names alone (quantized_layers.h).
+// Then each such layer becomes an entry (make_entry), once its dtypes, shapes and formats have been checked.
 #include "weights/quantized/quantized_source.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace {
 
 using Entry = TensorSource::Entry;
 
-// Reports what is wrong with a tensor of a layer, always in the same form.
+// Reports in one form what is wrong with a tensor of a layer.
 template <class... Args>
 [[noreturn]] void refuse(ErrorCode code, const TensorSource& source, const Entry& entry,
                          fmt::format_string<Args...> text, Args&&... args) {
@@ -90,7 +90,7 @@ class LayerReader {
              format(), in_quotes(layer_.name + ".weight_scale"));
   }
 
-  // The format in the file decides if there is one, otherwise the weight's dtype.
+  // Takes the format that the file states, or, if there is none, the weight's dtype.
   Quantization kind_of_layer() const {
     struct Format {
       std::string_view name;
@@ -168,7 +168,7 @@ class LayerReader {
     made_.scale = {bytes_of(*layer_.scale_2), DType::f32};
   }
 
-  // Rows and columns belong to a tensor that lies in the file, so rounding them up cannot overflow.
+  // Rows and columns are those of a tensor in the file, so rounding them up cannot overflow.
   static uint64_t checked_tiles(int64_t rows, int64_t blocks) {
     return static_cast<uint64_t>(tiled_bytes(rows, blocks));
   }
@@ -193,7 +193,7 @@ class LayerReader {
   QuantizedWeight made_;
 };
 
-// True for a layer whose inputs may be quantised, but whose weight is not.
+// Says whether a layer only has quantised inputs, but no quantised weight.
 bool only_inputs(const QuantizedLayer& layer) {
   return !layer.scale && !layer.scale_2 && !layer.column_scale && layer.format.empty() &&
          is_small_float(layer.weight->dtype);

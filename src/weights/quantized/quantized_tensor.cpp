@@ -30,7 +30,7 @@ const Table& table(DType dtype) {
   return dtype == DType::f8_e4m3 ? e4m3 : dtype == DType::f8_e5m2 ? e5m2 : i8;
 }
 
-// A sign, two bits of exponent and one of mantissa.
+// The values of four bits: a sign, two bits of exponent and one of mantissa.
 constexpr float kE2m1[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
 float e8m0(uint8_t bits) {  // 2^(bits - 127); 255 is NaN
@@ -60,7 +60,7 @@ class QuantizedTensor : public DerivedTensor {
   uint8_t block_scale(int64_t row, int64_t block, int64_t blocks) const {
     return static_cast<uint8_t>(w_.block_scale[tiled_place(row, block, blocks)]);
   }
-  // There are too many scales in a weight of this size to check them when a file is opened.
+  // A weight of this size has too many scales to check them when the file is opened.
   float checked_scale(float scale, int64_t row, int64_t block) const {
     if (!std::isfinite(scale)) [[unlikely]]
       fail(ErrorCode::corrupt, "{}: the scale of block {} of row {} is {}: the file is damaged", w_.name,

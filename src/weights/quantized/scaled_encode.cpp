@@ -7,12 +7,12 @@
 namespace tachy {
 
 float largest_magnitude(std::span<const float> values) {
-  uint32_t most = 0;  // magnitudes are ordered like their bits, with infinity and NaN above all others
+  uint32_t most = 0;  // magnitudes have the order of their bits, with infinity and NaN above all others
   for (const float value : values) most = std::max(most, std::bit_cast<uint32_t>(value) & 0x7fffffffu);
   return std::bit_cast<float>(most);
 }
 
-// Any scale is right for a matrix of zeros.
+// A matrix of zeros may have any scale.
 float e4m3_scale(float largest) {
   const float scale = largest / 448;
   return scale > 0 ? scale : 1;

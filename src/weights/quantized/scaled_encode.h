@@ -11,7 +11,7 @@
 
 namespace tachy {
 
-// Returns the largest magnitude; infinity or NaN if there is such a value.
+// Returns the largest magnitude, which is infinity or NaN if any value is.
 float largest_magnitude(std::span<const float> values);
 
 float e4m3_scale(float largest);

@@ -45,7 +45,7 @@ const StorageName* look_up(const StorageName (&table)[N], std::string_view name)
   return nullptr;
 }
 
-// Modules whose functions run programs and code or reach the network. No checkpoint holds an object of them.
+// Modules whose functions run programs or code, or use the network. Checkpoints contain no objects of them.
 constexpr std::string_view kRunning =
     " os posix nt subprocess _posixsubprocess sys runpy importlib shutil socket pty ctypes _ctypes cffi code "
     "codeop pdb bdb timeit profile cProfile trace webbrowser pickle _pickle marshal cloudpickle dill "
@@ -56,11 +56,11 @@ constexpr std::string_view kRunning =
 constexpr std::string_view kRunningBuiltins =
     " eval exec execfile compile open __import__ setattr delattr globals locals vars breakpoint input apply "
     "map filter reload help ";
-// Names that run code in whatever module they are.
+// Names that run code in any module.
 constexpr std::string_view kRunningNames =
     " system popen exec eval Popen check_output __import__ CodeType FunctionType LambdaType ";
 
-// Says whether `word` is one of `words`, each of which has a space before and after it.
+// Says whether `word` is in `words`, where each word has a space before and after it.
 bool has_word(std::string_view words, std::string_view word) {
   return !word.empty() && words.find(' ' + std::string(word) + ' ') != words.npos;
 }

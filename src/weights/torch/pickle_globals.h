@@ -1,5 +1,5 @@
-// The names that a pickle mentions. Storages, dtypes and the few functions that build tensors from them are
-// known here; any other class or function is a text and no more; some exist to run code.
+// The names in a pickle. Storages, dtypes and the few functions that build tensors from them are known here.
+// Any other class or function is only a text; some exist to run code.
 #pragma once
 
 #include <string_view>
@@ -22,13 +22,13 @@ inline constexpr std::string_view kOrderedDict = "collections.OrderedDict",
                                   kTypedTensor = "torch._tensor._rebuild_from_type_v2",
                                   kDefaultDict = "collections.defaultdict";
 
-// Both return null for any other name.
+// Both return null for all other names.
 const StorageName* find_storage(std::string_view name);
 const StorageName* find_dtype(std::string_view name);
 
-// Says whether a file that mentions this name was made to run something on the machine that loads it. Nothing
-// is run here, whatever the name. Such a file is refused nevertheless, by this name, since its next reader
-// may be another program.
+// Says whether a file with this name in it was made to run something on the machine that loads it. Nothing is
+// run here, whatever the name. Such a file is still refused, with the name, since another program may read it
+// next.
 bool runs_code(std::string_view name);
 
 }  // namespace tachy

@@ -1,5 +1,5 @@
-// Builds objects from the values on a pickle's stack (pickle_reader.cpp): lists, dicts, and the storages,
-// tensors and parameters that a state dict's calls make. Any other call makes an opaque value.
+// Builds objects from the values on a pickle's stack (pickle_reader.cpp): lists and dicts, and the storages,
+// tensors and parameters that the calls of a state dict make. Any other call makes an opaque value.
 #pragma once
 
 #include <string>
@@ -94,7 +94,7 @@ class PickleObjects : protected PickleStack {
 
   void push_opaque(std::string_view name) { push({.kind = Kind::opaque, .text = std::string(name)}); }
 
-  // REDUCE: callee(*args).
+  // REDUCE calls callee(*args).
   void reduce() {
     const auto args = tuple_items(pop());  // a copy: push() below may move the array
     const auto callee = pop();
@@ -121,8 +121,8 @@ class PickleObjects : protected PickleStack {
     }
   }
 
-  // (function, class, its arguments, state): a tensor of its own class. If plain values rebuild it, it is a
-  // plain tensor.
+  // (function, class, its arguments, state): a tensor of a special class, which becomes a plain tensor if
+  // plain values rebuild it.
   void rebuild_typed(const std::vector<PickleIndex>& args) {
     need(args.size() == 4 && out_[args[0]].kind == Kind::global, "the arguments of a typed tensor");
     const std::string& function = out_[args[0]].text;
@@ -132,7 +132,7 @@ class PickleObjects : protected PickleStack {
       push_opaque(function);
   }
 
-  // NEWOBJ, NEWOBJ_EX: class.__new__(class, *args). No class is known here.
+  // NEWOBJ and NEWOBJ_EX call class.__new__(class, *args). No class is known here.
   void make_object(bool with_keywords) {
     if (with_keywords) pop();
     tuple_items(pop());
@@ -142,8 +142,7 @@ class PickleObjects : protected PickleStack {
     push_opaque(name);
   }
 
-  // BUILD sets attributes: `_metadata` of a state dict or those of an object. They hold no tensors that are
-  // wanted.
+  // BUILD sets attributes: `_metadata` of a state dict, or those of an object. No tensor in them is wanted.
   void set_attributes() {
     pop();
     const Kind kind = out_[top()].kind;
@@ -151,7 +150,7 @@ class PickleObjects : protected PickleStack {
          "an object to set attributes of");
   }
 
-  // `items` have already been taken off the stack; the list or dict is then on top.
+  // Adds `items`, which are no longer on the stack; the list or dict is then on top of it.
   void append_items(Kind kind, const std::vector<PickleIndex>& items) {
     const PickleIndex target = top();
     need(kind != Kind::dict || items.size() % 2 == 0, "pairs of key and value");

@@ -1,5 +1,5 @@
-// One loop over opcodes. It knows those that torch.save uses (protocols 2 to 5) and no others: an import is a
-// text, a constructor and __setstate__ are skipped, and the bytes have no way to reach one.
+// A loop over opcodes. It knows only those that torch.save uses (protocols 2 to 5). An import becomes a text,
+// constructors and __setstate__ are skipped, and no bytes can call one.
 #include "weights/torch/pickle_reader.h"
 
 #include "base/error.h"
@@ -89,7 +89,7 @@ class Interpreter : PickleObjects {
       case 'G':
         take<uint64_t>();
         push({.kind = Kind::real});
-        return true;  // big-endian; no tensor needs its value
+        return true;  // a big-endian number whose value no tensor needs
       case 'X':
         push_text(take_text(take<uint32_t>()));
         return true;
@@ -104,14 +104,14 @@ class Interpreter : PickleObjects {
     }
   }
 
-  // Integers of more than 64 bits are states of random generators, which nothing here needs.
+  // Integers of more than 64 bits belong to states of random generators, which are not needed here.
   void push_long(uint64_t bytes) {
     if (bytes <= 8) return push_int(take_long(bytes));
     take_text(bytes);
     push_opaque("");
   }
 
-  // Bytes, which are never a tensor's name or shape, and texts of Python 2.
+  // Reads bytes, which are never a tensor's name or shape, and texts of Python 2.
   bool push_bytes(uint8_t op) {
     switch (op) {
       case 'U':
@@ -168,7 +168,7 @@ class Interpreter : PickleObjects {
     }
   }
 
-  // Makes tuples, lists and dicts, or adds to them.
+  // Makes tuples, lists and dicts, or adds items to them.
   bool build(uint8_t op) {
     switch (op) {
       case ')':

@@ -1,11 +1,11 @@
 // A pickle interpreter that builds plain values and executes nothing.
 //
-// Only tensors are wanted, but checkpoints also hold configs, schedulers and states of random generators:
-// objects of any class. Those become `opaque` values, whose class is a text here; what would have built them
-// is skipped.
+// Only tensors are wanted, but checkpoints also contain objects of any class: configs, schedulers and states
+// of random generators. These become `opaque` values, for which only the class's name is kept; whatever would
+// have built them is skipped.
 //
-// Values are nodes of one flat array and refer to each other by index: shared and cyclic references cost
-// nothing, and no recursion happens here. The node count, memo and stack are capped.
+// Values are nodes of one flat array and refer to each other by index, so shared and cyclic references cost
+// nothing, and nothing here recurses. The number of nodes, the memo and the stack are limited.
 #pragma once
 
 #include <cstdint>
@@ -39,12 +39,12 @@ struct PickleValue {
   Kind kind = Kind::none;
   DType dtype = DType::f32;  // for a storage or a tensor
   bool untyped = false;      // for a storage: it is counted in bytes
-  // a boolean or an integer; a storage's number of elements; a tensor's offset in elements
+  // a boolean or an integer; for a storage the number of elements; for a tensor the offset in elements
   int64_t integer = 0;
-  // A string; for a global "module.name"; for an opaque value its class or function, "" if that has no name;
-  // for a storage or a tensor the storage's key.
+  // A string. For a global it is "module.name"; for an opaque value its class or function, or "" if that has
+  // no name; for a storage or a tensor the storage's key.
   std::string text;
-  std::vector<PickleIndex> items;      // of a tuple or a list; for a dict: key, value, key, value …
+  std::vector<PickleIndex> items;      // of a tuple or a list; of a dict as key, value, key, value …
   std::vector<int64_t> dims, strides;  // of a tensor
   std::string unread = {};             // the dtype of a storage or a tensor, if it is not known here
 };
@@ -55,8 +55,8 @@ struct Pickle {
   const PickleValue& operator[](PickleIndex i) const { return values[i]; }
 };
 
-// `what` names file and entry in errors. Throws unsupported, naming them, for globals that exist to run code
-// (pickle_globals.h).
+// `what` names file and entry in errors. Throws unsupported, with the names, for globals that exist to run
+// code (pickle_globals.h).
 Pickle read_pickle(std::span<const std::byte> bytes, std::string_view what);
 
 }  // namespace tachy

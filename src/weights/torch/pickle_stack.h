@@ -1,5 +1,5 @@
-// The state that a pickle's opcodes work on (pickle_reader.cpp): the bytes, the stack with its marks, and the
-// memo. All of them are capped and bounds-checked, whatever the bytes say.
+// What a pickle's opcodes work on (pickle_reader.cpp): the bytes, the stack with its marks, and the memo. All
+// are limited and bounds-checked, whatever the bytes say.
 #pragma once
 
 #include <cstring>
@@ -54,7 +54,7 @@ class PickleStack {
     return rest.substr(0, end);
   }
 
-  // Takes a signed little-endian integer of `count` bytes.
+  // Reads a signed little-endian integer of `count` bytes.
   int64_t take_long(uint64_t count) {
     const auto raw = take_text(count);
     need(count <= 8, "an integer of at most 64 bits");

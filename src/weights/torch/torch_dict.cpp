@@ -18,15 +18,15 @@ using Kind = PickleValue::Kind;
 constexpr int kMostLevels = 4;
 constexpr size_t kMostShown = 8;
 
-// In order of preference. Averaged weights are the ones that few-step models run with: checkpoints of
-// Self-Forcing, CausVid and DMD keep them as generator_ema.
+// The names, in order of preference. Few-step models run with averaged weights, which checkpoints of
+// Self-Forcing, CausVid and DMD store as generator_ema.
 constexpr std::string_view kNames[] = {
     "generator_ema", "ema_generator", "state_dict_ema", "ema_state_dict", "model_ema",        "ema_model",
     "ema",           "params_ema",    "shadow",         "state_dict",     "model_state_dict", "model_state",
     "model",         "module",        "generator",      "gen_model",      "transformer",      "dit",
     "net",           "network",       "params",         "weights"};
 
-// Says whether the name is that of something beside a model that may hold tensors: an optimizer's moments,
+// Says whether something with this name is no model although it may contain tensors: an optimizer's moments,
 // states of random generators, settings.
 bool is_bookkeeping(std::string_view name) {
   for (const std::string_view word :
@@ -46,8 +46,8 @@ class Search {
  public:
   Search(const Pickle& pickle, const std::string& file) : pickle_(pickle), file_(file) {}
 
-  // Finds the model in the dict `index` or in one inside it. Each dict is looked at once, no matter which
-  // dicts refer to it.
+  // Finds the model in the dict `index` or in one inside it. Each dict is examined once, however many dicts
+  // refer to it.
   Found in(PickleIndex index, int level) {
     const auto [known, added] = seen_.emplace(index, Found{});
     if (!added) return known->second;
@@ -58,7 +58,7 @@ class Search {
     for (size_t i = 0; i + 1 < items.size(); i += 2) {
       const PickleValue &key = pickle_[items[i]], &value = pickle_[items[i + 1]];
       if (key.kind != Kind::string) continue;
-      if (key.text == "param_groups") return {};  // an optimizer
+      if (key.text == "param_groups") return {};  // this dict is an optimizer
       if (is_tensor(value)) ++(is_count(value) ? counts : own.tensors);
       if (value.kind != Kind::dict || level == kMostLevels || is_bookkeeping(key.text)) continue;
       if (Found found = in(items[i + 1], level + 1); found.tensors > 0)
@@ -75,14 +75,14 @@ class Search {
     return static_cast<size_t>(std::find(std::begin(kNames), std::end(kNames), name) - std::begin(kNames));
   }
 
-  // True for a single number, as counts of steps are.
+  // Says whether a tensor is a single number, as counts of steps are.
   static bool is_count(const PickleValue& tensor) {
     return tensor.kind == Kind::tensor &&
            std::all_of(tensor.dims.begin(), tensor.dims.end(), [](int64_t extent) { return extent == 1; });
   }
 
-  // Chooses between a dict's own tensors and the models that it holds. A model with less than half as many
-  // tensors as another one is a part of that, or an average that had not begun.
+  // Chooses between a dict's own tensors and the models in it. A model with less than half as many tensors as
+  // another one is a part of that one, or an average that had not begun.
   Found chosen(Found own, std::vector<std::pair<std::string, Found>> inner) const {
     size_t most = 0;
     for (const auto& [name, found] : inner) most = std::max(most, found.tensors);
@@ -116,8 +116,8 @@ class Search {
 }  // namespace
 
 bool is_tensor(const PickleValue& value) {
-  // Includes quantised tensors, those on other devices and those of other classes, all of which torch
-  // rebuilds with special functions.
+  // This includes quantised tensors and those on other devices or of other classes, which torch rebuilds with
+  // special functions.
   const bool rebuilt = value.kind == Kind::opaque && (value.text.starts_with("torch._utils._rebuild") ||
                                                       value.text.starts_with("torch._tensor._rebuild"));
   return value.kind == Kind::tensor || rebuilt;

@@ -1,4 +1,4 @@
-// Finds the model among a checkpoint's dicts: training scripts keep it beside an optimizer, a schedule,
+// Finds the model among a checkpoint's dicts. Training scripts store it beside an optimizer, a schedule,
 // counts of steps, configs, averaged weights and other models.
 //
 //   {"step": 1000, "generator": {…}, "generator_ema": {…}, "critic": {…}, "optimizer": {…}}      Self-Forcing, CausVid, DMD
@@ -14,14 +14,15 @@ namespace tachy {
 struct ModelDict {
   const PickleValue* dict = nullptr;
   std::string path;  // "generator_ema", "state_dict.generator"; "" if the whole file is the model
-  std::string said;  // a note on the choice for people; "" if there was none
+  std::string said;  // a note for people on the choice, or ""
 };
 
-// Averaged weights come first, as in the inference scripts of projects that keep them. Throws unsupported if
-// there is no model (an optimizer's state is not one), or if there are several under names that tell nothing.
+// Averaged weights are preferred, as in the inference scripts of projects that keep them. Throws unsupported
+// if there is no model (an optimizer's state is not one), or if there are several whose names do not tell
+// which is meant.
 ModelDict model_dict(const Pickle& pickle, const std::string& file);
 
-// Also true for a tensor of a kind that cannot be read.
+// Also returns true for a tensor of a kind that cannot be read.
 bool is_tensor(const PickleValue& value);
 
 }  // namespace tachy

@@ -1,5 +1,5 @@
-// Zip directory → data.pkl → the dict that holds the tensors → one entry per tensor, checked against its
-// storage.
+// Goes from the zip directory to data.pkl, to the dict with the tensors, and to one entry per tensor, which
+// is checked against its storage.
 #include "weights/torch/torch_zip.h"
 
 #include <fmt/format.h>
@@ -91,7 +91,7 @@ Archive open_archive(const std::filesystem::path& path_, FileAccess access) {
   return archive;
 }
 
-// A tensor of a kind that nothing here reads: reading it is an error.
+// Makes an entry for a tensor of an unknown kind, which is an error once somebody reads it.
 TensorSource::Entry unread_entry(const std::string& name, const PickleValue& value) {
   const std::string& what = value.kind == Kind::opaque ? value.text : value.unread;
   return {.name = name,

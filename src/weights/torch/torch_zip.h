@@ -1,8 +1,8 @@
-// Checkpoints of torch.save (.pth, .pt, .bin): a stored zip of data.pkl and one file per storage.
+// Reads checkpoints of torch.save (.pth, .pt, .bin): a stored zip of data.pkl and one file per storage.
 //
-// data.pkl is read by a small interpreter that executes nothing: it knows the opcodes and the few globals
-// that state dicts use (OrderedDict, _rebuild_tensor_v2, storage and dtype names); pickle_reader.h says what
-// becomes of others. Tensors are views into the mapping; one whose strides are not contiguous is listed as
+// A small interpreter reads data.pkl and executes nothing. It knows the opcodes and the few globals that
+// state dicts use (OrderedDict, _rebuild_tensor_v2, names of storages and dtypes); pickle_reader.h says what
+// happens to others. Tensors are views into the mapping. Those with non-contiguous strides are listed as
 // unusable.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace tachy {
 
-// Finds the model inside dicts that hold it beside other things (torch_dict.h).
+// Finds the model even if it is inside dicts with other contents (torch_dict.h).
 std::shared_ptr<TensorSource> open_torch_zip(const std::filesystem::path& path,
                                              FileAccess access = FileAccess::map);
 

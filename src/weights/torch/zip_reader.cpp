@@ -1,6 +1,6 @@
-// End record → (zip64 end record) → central directory → local headers, each read through one bounds-checked
-// little-endian accessor. Sizes come from the central directory, because local headers may leave them to a
-// data descriptor; the data's place comes from the local header's own name and extra lengths.
+// Reads the end record, the zip64 end record if there is one, the central directory and the local headers,
+// all through one bounds-checked little-endian accessor. Sizes come from the central directory, because local
+// headers may omit them. The data's place comes from the lengths of name and extra field in the local header.
 #include "weights/torch/zip_reader.h"
 
 #include <cstring>
@@ -83,7 +83,7 @@ Central find_central(const ZipBytes& file) {
   return central;
 }
 
-// Extra field 1 replaces, in this order, each of the three values that is 0xffffffff.
+// Extra field 1 contains, in this order, each of the three values that is 0xffffffff.
 void apply_zip64(const ZipBytes& file, uint64_t extra, uint64_t extra_bytes, uint64_t& raw, uint64_t& stored,
                  uint64_t& local) {
   uint64_t at = extra;

@@ -1,4 +1,4 @@
-// Shared by the files of this folder.
+// Helpers that the files of this folder share.
 #pragma once
 
 #include <sys/stat.h>
@@ -14,7 +14,7 @@ inline int descriptor(const File& file) { return static_cast<int>(file.handle())
 
 // Returns why the last call failed.
 inline std::error_code last_error() { return {errno, std::generic_category()}; }
-// Does the same for a call that returned `result`, which is 0 unless it failed.
+// Returns the reason if `result`, a call's return value, is not 0, and no error otherwise.
 inline std::error_code error_of(int result) { return result == 0 ? std::error_code() : last_error(); }
 
 inline FileFacts facts_of(const struct stat& info) {

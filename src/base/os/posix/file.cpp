@@ -10,7 +10,7 @@
 namespace tachy::os {
 namespace {
 
-constexpr uint64_t kMostAtOnce = 1u << 30;  // systems have limits of their own, from 2 GiB on
+constexpr uint64_t kMostAtOnce = 1u << 30;  // systems set limits of their own, from 2 GiB on
 
 int open_flags(OpenAs how) {
   switch (how) {
@@ -26,7 +26,7 @@ int open_flags(OpenAs how) {
   return O_RDONLY;
 }
 
-// Repeats a call that returns a number of bytes until no signal interrupts it.
+// Repeats a call that returns a number of bytes as long as signals interrupt it.
 template <class Call>
 ssize_t uninterrupted(Call&& call) {
   ssize_t count;
@@ -85,7 +85,7 @@ std::error_code File::write_at(uint64_t offset, const void* data, uint64_t bytes
       return ::pwrite(descriptor(*this), at, std::min(bytes, kMostAtOnce), static_cast<off_t>(offset));
     });
     if (count < 0) return last_error();
-    // Otherwise it would be repeated for ever.
+    // Without this, the loop would never end.
     if (count == 0) return std::make_error_code(std::errc::io_error);
     at += count, offset += static_cast<uint64_t>(count), bytes -= static_cast<uint64_t>(count);
   }

@@ -15,7 +15,8 @@ namespace fs = std::filesystem;
 std::error_code rename_new(const fs::path& from, const fs::path& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
   if (errno == EEXIST) return last_error();
-  // Some file systems cannot do that: giving it a second name also fails if that name is taken.
+  // Some file systems cannot rename like this. Giving the file a second name also fails if that name is
+  // taken.
   if (::link(from.c_str(), to.c_str()) != 0) return last_error();
   ::unlink(from.c_str());
   return {};

@@ -1,5 +1,6 @@
-// The lock itself is flock's. A second lock, of fcntl's kind, tells its holder: it keeps nobody out (other
-// threads of the process could take it), and unlike a number in the file it takes no room on a full disk.
+// The lock itself is flock's. A second lock, made by fcntl, tells who holds it. That one keeps nobody out,
+// since other threads of the process could take it; but unlike a number in the file it needs no room on a
+// full disk.
 #include "base/os/lock.h"
 
 #include <fcntl.h>

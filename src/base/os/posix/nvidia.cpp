@@ -5,7 +5,7 @@
 
 namespace tachy::os {
 
-// Looks for the driver's device files, or the library that WSL brings.
+// Looks for the driver's device files, or for the library that WSL provides.
 bool nvidia_gpu_seen() {
   std::error_code ec;
   for (int i = 0; i < 16; ++i)
@@ -16,8 +16,8 @@ bool nvidia_gpu_seen() {
 std::string nvidia_driver_version() {
   std::string version;
   if (std::ifstream module("/sys/module/nvidia/version"); module >> version) return version;
-  // "NVRM version: NVIDIA UNIX … Kernel Module  580.65.06  …": find the first word that consists of digits
-  // and at least one point.
+  // In "NVRM version: NVIDIA UNIX … Kernel Module  580.65.06  …", find the first word of digits and points
+  // that has at least one point.
   std::ifstream text("/proc/driver/nvidia/version");
   for (std::string word; text >> word;)
     if (word.find('.') != std::string::npos && word.find_first_not_of("0123456789.") == std::string::npos)

@@ -1,4 +1,4 @@
-// The branches that a Wan transformer may have, in a table that a new one joins by adding a line.
+// The table of branches that a Wan transformer may have. A new branch is one more line in it.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace tachy {
 using WanBranches = std::vector<std::unique_ptr<WanBranch>>;
 
 // Makes the model's branches, in the order in which they act at a point of a block. `scope` is the
-// transformer's. Blocks add the parameters of their own as they are built (WanBranch::load).
+// transformer's. The parameters in blocks are loaded when blocks are built (WanBranch::load).
 WanBranches make_branches(const Scope& scope, const WanConfig& config, nn::ParamStore& store);
 
 }  // namespace tachy

@@ -11,21 +11,21 @@ namespace {
 
 constexpr float kMlpNormEps = 1e-5f, kHeadNormEps = 1e-6f;
 
-// A view, with other dims and strides, of the beginning of `t`.
+// Views the beginning of `t` with other dims and strides.
 Tensor strided(const Tensor& t, std::initializer_list<int64_t> dims, std::initializer_list<int64_t> strides) {
   Tensor out(t.data, t.dtype, dims, t.device);
   std::copy(strides.begin(), strides.end(), out.strides);
   return out;
 }
 
-// The tensor [rows, heads·width] that is normed and turned, and where its result goes: to itself, or to a
-// place in a ring.
+// A tensor [rows, heads·width] to be normed and turned, and the destination: the tensor itself, or a place in
+// a ring.
 struct Turned {
   Tensor from, to;
 };
 
-// Norms each head of q, and of k if it is there, and turns it by the frame that the row belongs to. Places
-// are the batch: the frames of a place lie `places` rows apart.
+// Norms each head of q, and of k if it is given, and turns it by the frame of its row. Places are the batch:
+// the frames of a place are `places` rows apart.
 void norm_and_turn(const Turned& q, const Turned& k, const Tensor& cos, const Tensor& sin, Stream& stream) {
   const int64_t frames = cos.dim(0), heads = cos.dim(1), width = 2 * cos.dim(2),
                 places = q.from.dim(0) / frames;
@@ -37,7 +37,7 @@ void norm_and_turn(const Turned& q, const Turned& k, const Tensor& cos, const Te
                      .eps = kHeadNormEps,
                      .heads = static_cast<int>(heads),
                      .norm_heads = true,
-                     .cos = cos.select(1, 0),  // all heads turn alike
+                     .cos = cos.select(1, 0),  // all heads turn by the same angles
                      .sin = sin.select(1, 0),
                      .y = by_places(q.to),
                      .x2 = by_places(k.from),
@@ -51,7 +51,7 @@ float scale_of(int64_t width) { return 1.0f / std::sqrt(static_cast<float>(width
 
 WanAction::WanAction(const Scope& scope, const WanActionConfig& c, int64_t dim, nn::ParamStore& store)
     : config_(c) {
-  const auto norms = [&](const char* q, const char* k, int64_t width) {  // in the file, but of no use
+  const auto norms = [&](const char* q, const char* k, int64_t width) {  // in the file, but not used
     for (const char* name : {q, k}) (void)scope.sub(name).optional("weight", {width});
   };
   if (c.mouse_dim > 0) {
@@ -105,7 +105,7 @@ void WanAction::follow_mouse(const WanActionInput& in, int64_t module, Stream& s
   const std::optional<Tensor> place = in.mouse_ring->place(module, in.first, in.frames);
   norm_and_turn({q, q}, {k, place.value_or(k)}, in.mouse_cos, in.mouse_sin, stream);
   in.mouse_ring->put(module, in.first, place ? Tensor() : k, v, stream);
-  // Places are the batch: the frames of a place lie `places` rows apart.
+  // Places are the batch: the frames of a place are `places` rows apart.
   const int64_t end = in.first + in.frames;
   const auto by_places = [&](const Tensor& t, int64_t frames, int64_t row) {
     return strided(t, {places, frames, heads, width}, {row, places * row, width, 1});
@@ -196,7 +196,7 @@ void fill_action_rope(const WanActionConfig& c, int64_t first, const Tensor& cos
                 : 0;
       cosines[p] = static_cast<float>(std::cos(angle)), sines[p] = static_cast<float>(std::sin(angle));
     }
-    for (int64_t h = 1; h < heads; ++h) {  // all heads turn alike
+    for (int64_t h = 1; h < heads; ++h) {  // all heads turn by the same angles
       std::copy(cosines, cosines + pairs, cosines + h * pairs);
       std::copy(sines, sines + pairs, sines + h * pairs);
     }

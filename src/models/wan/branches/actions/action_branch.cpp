@@ -8,13 +8,13 @@
 namespace tachy {
 namespace {
 
-// The pixel frames [first, end) whose actions a block of latent frames must know.
+// The pixel frames [first, end) whose actions a block of latent frames needs.
 struct PixelFrames {
   int64_t first, end;
 };
 
-// `rows` [n, width] of a script begin at pixel frame `begin`. `to` is where a block's actions lie; it is
-// undefined if the model has no such actions.
+// Checks a script's `rows` [n, width], which begin at pixel frame `begin`. `to` is the place of a block's
+// actions; it is undefined if the model has no such actions.
 void expect_actions(const char* name, const Tensor& rows, int64_t begin, int64_t width,
                     const PixelFrames& needed, const Tensor& to) {
   if (!to.defined())

@@ -37,7 +37,7 @@ void make_audio(const WanDit& dit, std::span<const AudioWindow> speakers, const 
           audio.regions.defined() ? kMostSpeakers : 1);
   const ArenaScope scope(*stream.arena);
   const int64_t row = c.audio_tokens * c.audio_dim;
-  // A frame's tokens lie together, speaker after speaker.
+  // The tokens of a frame are adjacent, those of the first speaker before those of the second.
   const Tensor tokens = stream.arena->tensor(stream.precision.activation, {audio.frames, count, row});
   for (int64_t s = 0; s < count; ++s) {
     const ArenaScope one(*stream.arena);

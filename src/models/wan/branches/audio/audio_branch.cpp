@@ -47,7 +47,7 @@ void AudioBranch::expect(const WanInput& in) const {
   require(static_cast<int64_t>(given) == batch,
           "transformer: the model has an audio branch: expected the speech of {} batch items, got {}", batch,
           given);
-  // Attention is for each frame by itself, so a frame's tokens must lie together.
+  // Each frame has its own attention, so its tokens must be adjacent.
   check(c.patch_t == 1 && in.grid->places.empty(), ErrorCode::unsupported,
         "transformer: the audio branch needs tokens in the order of their frames: no block-sparse attention");
   for (const WanAudio& audio : speech->items) {
@@ -80,7 +80,7 @@ void AudioBranch::after_cross_attention(const WanBlockInput& in, int64_t index, 
   part.next("audio attention", ProfileKind::attention);
   for (int64_t b = 0; b < in.batch; ++b) attend(in, index, b, q, stream);
   part.next("audio out", ProfileKind::linear);
-  block.out(u, q, stream);  // in place of y, which has been added
+  block.out(u, q, stream);  // overwrites y, which has been added
 }
 
 void AudioBranch::attend(const WanBlockInput& in, int64_t index, int64_t b, const Tensor& q,
@@ -89,7 +89,7 @@ void AudioBranch::attend(const WanBlockInput& in, int64_t index, int64_t b, cons
   const int64_t dim = config_.dim();
   nn::Attention heads;
   heads.heads = config_.num_heads, heads.head_dim = config_.head_dim;
-  // A latent frame's tokens lie together, so frames are the batch of one attention.
+  // The tokens of a latent frame are adjacent, so frames are the batch of one attention.
   const auto by_frames = [&](const Tensor& t) { return heads.by_heads(t, audio.frames); };
   const auto of_item = [&](const Tensor& t) {
     return by_frames(t.slice(0, b * in.tokens, (b + 1) * in.tokens));

@@ -1,7 +1,7 @@
-// InfiniteTalk's audio branch: after the cross-attention each latent frame's tokens look at the
-// frame's own audio tokens,
+// InfiniteTalk's audio branch. After the cross-attention, the tokens of each latent frame attend to the audio
+// tokens of this frame:
 //   x += W_o·Attn(W_q·LN_affine(x), W_kv·tokens)
-// With two speakers, q and k are turned by which of them x looks at (branches/speakers).
+// With two speakers, q and k are turned according to the speaker that x looks at (branches/speakers).
 #pragma once
 
 #include <memory>
@@ -33,8 +33,8 @@ class AudioBranch : public WanBranch {
     nn::Norm norm;
     nn::Linear q, kv, out;
   };
-  // Lets batch item b's q rows attend to audio tokens, each latent frame's rows to the frame's own. The
-  // result goes into u's rows.
+  // Lets the q rows of batch item b attend to audio tokens, each latent frame's rows to those of this frame.
+  // The result is written to the rows of u.
   void attend(const WanBlockInput& in, int64_t index, int64_t b, const Tensor& q, Stream& stream) const;
 
   WanConfig config_;

@@ -13,7 +13,7 @@ constexpr const char* kOthers = "audio_proj.proj1_vf.weight";
 constexpr const char* kTokens = "audio_proj.proj3.weight";
 constexpr const char* kNorm = "audio_proj.norm.weight";
 
-// How many times `unit` goes into `extent`, a size of the tensor `name`.
+// Returns how many times `unit` fits into `extent`, a size of the tensor `name`.
 int64_t times(const TensorSource& source, const char* name, int64_t extent, int64_t unit, int64_t most) {
   check(extent > 0 && extent % unit == 0 && extent / unit <= most, ErrorCode::corrupt,
         "{}: tensor '{}' has an extent of {}, expected a multiple of {}, at most {} times it",

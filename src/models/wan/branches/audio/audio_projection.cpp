@@ -10,7 +10,7 @@ namespace {
 
 constexpr float kNormEps = 1e-5f;
 
-// Copies `count` rows of the clip from row `first` on; they may lie outside the clip.
+// Copies `count` rows of the clip from row `first` on. Rows outside of the clip are those at its ends.
 void gather(const Tensor& states, int64_t first, int64_t count, float* to) {
   const int64_t last = states.dim(0) - 1, row = states.dim(1) * states.dim(2);
   for (int64_t i = 0; i < count; ++i)
@@ -18,7 +18,7 @@ void gather(const Tensor& states, int64_t first, int64_t count, float* to) {
                 static_cast<size_t>(row) * sizeof(float));
 }
 
-// These are a few thousand values, too few for an op.
+// These few thousand values are too few for an op.
 void relu(const Tensor& x, const Stream& stream) {
   if (stream.measuring()) return;
   auto* values = x.as<float>();

@@ -1,5 +1,5 @@
-// The image branch of Wan 2.1's image-to-video models. The cross-attention's queries look at the picture's
-// keys, too, with a softmax of their own, and the result is added to that of the text.
+// The image branch of Wan 2.1's image-to-video models. The cross-attention's queries also attend to the keys
+// of the picture, with a separate softmax, and the result is added to that of the text.
 #pragma once
 
 #include <memory>

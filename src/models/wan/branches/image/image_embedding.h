@@ -1,6 +1,6 @@
 // Turns the rows that an image encoder makes of the picture into tokens of the transformer's width:
 //   LN(W2·gelu(W1·LN(rows [+ positions])))
-// Only first-last-frame models, which see two pictures, have positions.
+// Only first-last-frame models, which get two pictures, have positions.
 #pragma once
 
 #include "models/wan/wan_config.h"
@@ -14,7 +14,8 @@ class WanImageEmbedding {
   WanImageEmbedding() = default;
   WanImageEmbedding(const Scope& scope, const WanConfig& config, nn::ParamStore& store);
 
-  // image [m, image_dim] f32, on the host or where the model computes → [m, dim], in the stream's arena.
+  // Turns image [m, image_dim] f32, on the host or on the model's device, into [m, dim] in the stream's
+  // arena.
   Tensor operator()(const Tensor& image, Stream& stream) const;
 
  private:

@@ -12,8 +12,8 @@
 namespace tachy {
 namespace {
 
-// Says where the tokens of batch items with two speakers look, one item after the other.
-// Each block computes it anew.
+// Says to which speaker the tokens of batch items with two speakers look, one item after the other. Each
+// block computes this anew.
 struct Routes {
   static constexpr const char* kName = "routes";
   Tensor places;  // [items, cos and sin, tokens, head_dim/2] f32
@@ -42,7 +42,7 @@ class SpeakersBranch : public WanBranch {
  public:
   explicit SpeakersBranch(const WanConfig& c) : config_(c) {}
 
-  bool load(const Scope&, int64_t, nn::ParamStore&) override { return true; }  // has no parameters
+  bool load(const Scope&, int64_t, nn::ParamStore&) override { return true; }  // it has no parameters
   bool takes_codes() const override { return true; }
   const char* needs_all_tokens() const override { return "a talking photo"; }
 

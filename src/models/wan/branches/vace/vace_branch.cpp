@@ -11,14 +11,14 @@
 namespace tachy {
 namespace {
 
-// A prompt's keys and values for the control blocks.
+// The keys and values of a prompt for the control blocks.
 struct ControlContext {
   static constexpr const char* kName = "the control's context";
   WanContext keys;
   std::vector<Tensor> tensors() const { return {keys.k, keys.v}; }
 };
 
-// The input of the control blocks. Its x is c; its u is the transformer's.
+// The input of the control blocks: its x is c, and its u is the transformer's.
 struct ControlPass {
   static constexpr const char* kName = "the control's pass";
   WanBlockInput in;
@@ -30,7 +30,7 @@ class VaceBranch : public WanBranch {
   VaceBranch(const Scope& scope, const WanConfig& config, nn::ParamStore& store);
 
   bool load(const Scope&, int64_t index, nn::ParamStore&) override {
-    return config_.vace.hint_of(index) >= 0;  // its parameters lie outside the blocks
+    return config_.vace.hint_of(index) >= 0;  // its parameters are outside of the blocks
   }
   bool takes_codes() const override { return true; }
   const char* needs_all_tokens() const override { return "a video that follows another one"; }
@@ -130,7 +130,7 @@ void VaceBranch::after_feed_forward(const WanBlockInput& in, int64_t index, WanP
   const Control& control = controls_[static_cast<size_t>(hint)];
   ProfileRange part(stream.hooks.profiler, "control", ProfileKind::group);
   WanBlockInput pass = in.more.find<ControlPass>()->in;
-  pass.u = in.u;  // free until the hint is there
+  pass.u = in.u;  // u is free until the hint is made
   const WanModulation first = WanBlock::first_norm(pass, hint);
   ops::layernorm_modulate({.x = pass.x,
                            .scale = first.scale,
