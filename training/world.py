@@ -315,8 +315,8 @@ def pack(scenes):
 
 def _constants():
     rng = np.random.default_rng(7)
-    stars = rng.random((4, 4, 8, 8)).astype(np.float32)        # pattern, (there, x, y, light), cells of 16 pixels
-    towers = rng.random((4, 20)).astype(np.float32)            # pattern, tower
+    stars = rng.random((4, 4, 8, 8)).astype(np.float32)    # pattern, (presence, x, y, light), 16-pixel cells
+    towers = rng.random((4, 20)).astype(np.float32)        # pattern, tower
     return stars, towers
 
 

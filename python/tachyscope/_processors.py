@@ -2,8 +2,9 @@
 make first.
 
 Linear layers and norms of queries and keys are called as modules. A module's processor decides what it computes. The
-rule knows two of diffusers' own; every other one (the user's, or those of IP adapters, perturbed guidance, fused
-projections) runs as it is, whether it was there when `optimize` was called or came later."""
+rule in this file stands in for two processors of diffusers; every other processor (the user's, or those of IP
+adapters, perturbed guidance, fused projections) runs as it is, whether it was there when `optimize` was
+called or came later."""
 
 import torch
 from diffusers.models import attention_dispatch, attention_processor

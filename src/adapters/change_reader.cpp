@@ -55,7 +55,7 @@ class LayerReader {
   const AdapterTarget& target_;
   LayerChanges out_;
   std::set<Role> used_ = {Role::alpha};
-  // Holds values that are no views of the file. All changes of the layer share it.
+  // Holds values that are not views of the file. All changes of the layer share it.
   std::shared_ptr<std::deque<std::vector<float>>> made_ = std::make_shared<std::deque<std::vector<float>>>();
 };
 

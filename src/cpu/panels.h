@@ -25,8 +25,8 @@
 
 namespace tachy::cpu {
 
-// The number of columns of a whole panel and, below, the number of which a segment's depth must be a
-// multiple.
+// A whole panel has panel_columns columns. The depth of a segment must be a multiple of panel_depth_step, and
+// panel_depth rounds a depth up to one.
 int64_t panel_columns(Compute compute);
 inline int64_t panel_depth_step(Compute compute) { return compute == Compute::bf16 ? 32 : 1; }
 inline int64_t panel_depth(int64_t depth, Compute compute) {

@@ -13,7 +13,8 @@ namespace {
 
 #define TACHY_TARGET_ARM_BF16 __attribute__((target("arch=armv8.2-a+bf16")))
 
-// Multiplies pair kPair of the four that left[r] holds by the pairs of kVectors times four columns at b.
+// Each left[r] holds four pairs. Multiplies number kPair of them by the pairs at b, which are those of
+// kVectors vectors of four columns, and adds the products to `sum`.
 template <int kPair, int kRows, int kVectors>
 TACHY_TARGET_ARM_BF16 __attribute__((always_inline)) inline void neon_pair(
     const bfloat16x8_t (&left)[kRows], const uint16_t* b, float32x4_t (&sum)[kRows][kVectors]) {

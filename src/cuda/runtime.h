@@ -21,7 +21,7 @@ struct LaunchShape {
   size_t shared_bytes = 0;
   unsigned cluster = 1;      // blocks of a cluster, along x
   bool cooperative = false;  // all blocks run at once and may wait for each other
-  bool overlapping = false;  // loaded while the kernel before it ends, for which it waits itself (overlap.h)
+  bool overlapping = false;  // loaded before the previous kernel has ended, and waits for that (overlap.h)
 };
 
 // Queues kernel<<<shape>>>(args…) on the stream. `name` appears in the error. It also permits kernels to have

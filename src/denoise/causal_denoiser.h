@@ -28,7 +28,7 @@ inline constexpr const char* kBlockRange = "video block";
 
 struct CausalInput {
   const WanDit* network = nullptr;
-  const TensorSource* weights = nullptr;  // the network's file, in which it may use weights where they lie
+  const TensorSource* weights = nullptr;  // the network's file, from which passes may read weights directly
   std::span<const double> timesteps;      // timesteps of one block's steps
   Tensor text;                            // [n, text_dim] f32; undefined if the model reads no text
   int64_t text_rows = 0;                  // rows of the text's context; those beyond n are padding

@@ -19,7 +19,7 @@ namespace tachy {
 
 struct ClipInput {
   const WanDit* network = nullptr;
-  const TensorSource* weights = nullptr;  // the network's file, in which it may use weights where they lie
+  const TensorSource* weights = nullptr;  // the network's file, from which passes may read weights directly
   std::span<const double> timesteps;      // timesteps of the steps that it predicts
   int first_step = 0;                     // the number of the first of these steps
   std::vector<Tensor> texts;              // [n, text_dim] f32, one for each guidance branch
@@ -37,8 +37,8 @@ struct ClipInput {
   std::optional<WanSparse> sparse;      // block-sparse self-attention
   int riflex = 0;                       // as in WanDit::make_grid
   bool few_in_eight_bits = false;       // as in WanKeys
-  int dense_steps = 0;                  // steps before this one, counted in the whole run, are dense
-                                        // nevertheless
+  int dense_steps = 0;                  // with `sparse`: the number of steps at the beginning of the whole
+                                        // run that attend to all keys
   uint64_t serial = 0;                  // serial number of the network (LoadedPart)
   runtime::StepGraph* graph = nullptr;  // keeps the captured pass; null: it is not captured
   runtime::RankTeam* ranks = nullptr;   // these divide the pass; null: it is not divided

@@ -1,6 +1,6 @@
-// The common code of products of tiles by mma.sync (byte_gemm.cuh, conv_tile_sm80.cuh). Operands are in
-// shared memory stage after stage; a stage is kSlabs slabs, and a slab holds 64 bytes along K of each row of
-// both operands, as four chunks of 16 bytes. A row's number changes the order of its chunks, so that the
+// Code for kernels that multiply tiles with mma.sync (byte_gemm.cuh, conv_tile_sm80.cuh). Shared memory holds
+// the operands in stages; a stage is kSlabs slabs, and a slab holds 64 bytes along K of each row of both
+// operands, as four chunks of 16 bytes. A row's number changes the order of its chunks, so that the
 // eight rows that ldmatrix reads at once lie in different banks. Each warp owns a rectangle of the tile and
 // multiplies 32 bytes of K at a time, whatever the elements are.
 #pragma once

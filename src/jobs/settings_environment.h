@@ -1,4 +1,4 @@
-// The part `environment` of a run's settings: variables that change what is computed (base/environment.h).
+// The `environment` part of a run's settings: variables that change what is computed (base/environment.h).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

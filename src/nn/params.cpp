@@ -68,7 +68,7 @@ void ParamStore::fill(const Tensor& to, const WeightPart& source) {
 
 StreamingMemory::MakePiece ParamStore::pieces_of(const Tensor& to, const WeightPart& source) {
   return [this, to, source](void* piece, size_t begin, size_t bytes) {
-    stream_.throw_if_cancelled();  // a slow disk may need long for a piece, and there may be many pieces
+    stream_.throw_if_cancelled();  // a slow disk may take long over a piece, and there may be many pieces
     const auto size = static_cast<size_t>(dtype_size(to.dtype));
     const auto n = static_cast<int64_t>(bytes / size), first = static_cast<int64_t>(begin / size);
     const Tensor out(piece, to.dtype, {n});

@@ -29,7 +29,7 @@ class Outbox {
     }
     wake_();
   }
-  // Queues news that later news replaces: it is left out while other events wait.
+  // Queues a message that the next one of its kind will replace, so it is dropped if many events wait.
   void news(std::string text) {
     {
       const std::lock_guard lock(mutex_);

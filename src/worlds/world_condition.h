@@ -1,5 +1,5 @@
-// What a steered world sees of its picture (Matrix-Game 2), besides CLIP's tokens: channels that follow the
-// noise's during the whole session.
+// What a steered world sees of its picture (Matrix-Game 2), besides CLIP's tokens: channels that are appended
+// to those of the noise during the whole session.
 //
 //   channels [s + z, T, h, w] = mask (1 at latent frame 0, else 0), then VAE(picture, grey, grey …), mean, normalised
 //

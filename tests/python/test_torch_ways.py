@@ -53,7 +53,7 @@ def test_compile_with_gradients(case):
 
 
 def test_compile_by_inductor():
-    """The ops stand between torch's products and activations, from which inductor makes kernels."""
+    """The op stands between operations of torch, a product and an activation, which inductor compiles."""
     torch.compiler.reset()
     case = BY_NAME["rms_norm"]
     x, weight = (t.float() for t in case.draw().values())

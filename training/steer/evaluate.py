@@ -31,7 +31,7 @@ def one_thread():
 
 @torch.no_grad()
 def play(team, folder, eyes_file, items, blocks, sigmas=None):
-    """Plays items; returns clips uint8 [frames, H, W, 3]."""
+    """Plays items and returns their clips, each uint8 [frames, H, W, 3]."""
     dev = team.device
     torch.backends.cudnn.benchmark = False  # every shape occurs only a few times
     auto, eyes = autoencoder.load(os.path.join(folder, "vae")).to(dev).eval(), net.Eyes(eyes_file, dev)

@@ -68,7 +68,7 @@ class CrossAttention(nn.Module):
 
 
 class AudioAttention(nn.Module):
-    """Attention of each latent frame to its own tokens, without norms of queries and keys, rope or gate."""
+    """Attention of each latent frame to its own tokens, without rope, gate, or norms of queries and keys."""
 
     def __init__(self, d, width):
         super().__init__()

@@ -76,11 +76,11 @@ def _cases(batch, tokens, heads, dim, dtype=torch.float32):
 
 
 def validate_fused_ops():
-    """Says whether the three agree with plain PyTorch, in float32 and bfloat16."""
+    """Says whether the three fused operations agree with plain PyTorch, in float32 and bfloat16."""
     shapes = [(2, 9, 3, 20), (1, 33, 2, 64), (2, 9, 3, 20, torch.bfloat16)]
     return agree(case for shape in shapes for case in _cases(*shape).values())
 
 
 def benchmark_fused_ops():
-    """Returns microseconds of plain PyTorch and of the kernels, for 256 tokens of 8 heads of 64."""
+    """Returns the microseconds that plain PyTorch and the kernels take, for 256 tokens of 8 heads of 64."""
     return compare_times(_cases(1, 256, 8, 64))

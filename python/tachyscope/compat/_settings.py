@@ -25,11 +25,12 @@ class OptimizationLevel(enum.Enum):
 
 @dataclasses.dataclass
 class OptimizationConfig:
-    """Tells `optimize_transformer` what to replace. Without whole blocks, their norms are replaced one by one; without
-    fused attention, it is the model's own, which is torch's scaled_dot_product_attention. use_torch_compile calls
-    transformer.compile(). Fields that are None come from the environment (WAN_ENABLE_FUSED_BLOCK; WAN_FORCE_SDPA,
-    inverted; WAN_TORCH_COMPILE); if that says nothing, they are True, True and False. use_fp8 and use_cuda_graphs
-    are refused: this package has no fp8 kernels, and a graph needs example inputs, which `tachyscope.graph` takes."""
+    """Tells `optimize_transformer` what to replace. If blocks are not replaced as a whole, their norms are
+    replaced one by one. If attention is not replaced, the model's own is used, torch's
+    scaled_dot_product_attention. use_torch_compile calls transformer.compile(). Fields that are None come
+    from the environment (WAN_ENABLE_FUSED_BLOCK; WAN_FORCE_SDPA, inverted; WAN_TORCH_COMPILE); if that says
+    nothing, they are True, True and False. use_fp8 and use_cuda_graphs are refused: this package has no fp8
+    kernels, and a graph needs example inputs, which `tachyscope.graph` takes."""
 
     level: OptimizationLevel = OptimizationLevel.SAFE
     enable_fused_block: bool | None = None

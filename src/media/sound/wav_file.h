@@ -2,14 +2,14 @@
 //
 //   RIFF, RF64, BW64   name (4 bytes), size (4), "WAVE", then chunks: name (4), size (4), content, padding to
 //                      an even number. RF64 and BW64 keep the size of their samples in a chunk ds64.
-//   W64                a name of 16 bytes, size (8), "wave" (16), then chunks: name (16), size (8, with these
-//                      24), content, padding to a multiple of 8
+//   W64                a name of 16 bytes, size (8), "wave" (16), then chunks: name (16), size (8), content,
+//                      padding to a multiple of 8. A chunk's size includes the 24 bytes of name and size.
 //
 // Programs that write to a pipe do not know the size of their samples beforehand and write a placeholder: 0,
 // or the largest number that they know (0x7ffff000, 0x7fffffff, 2,000,000,000, 0xffffffff less a header …).
 // Their samples reach to the end of the file, which needs no warning; a truncated file does. Each version of
-// libavformat knows another part of this, and of several chunks of samples it reads the last. So it is given
-// a single chunk of the right size. Private to src/media.
+// libavformat handles only some of these cases, and if there are several chunks of samples, it reads only the
+// last. So it is given a single chunk of the right size. Private to src/media.
 #pragma once
 
 #include <cstdint>

@@ -120,7 +120,7 @@ Wav2Vec2Config Wav2Vec2Config::from_tensors(const TensorSource& source) {
   Wav2Vec2Config c;
   read_convolutions(source, c);
   c.conv_bias = source.has(fmt::format(kConvolution, 0, "conv.bias"));
-  // In the published models, those that norm each convolution also norm first in each layer.
+  // Published models with a norm after each convolution are also those whose layers begin with a norm.
   c.layer_features = c.norm_first = source.has(fmt::format(kConvolution, 1, "layer_norm.weight"));
   const std::string folded = std::string(kPosition) + "weight",
                     normed = std::string(kPosition) + "parametrizations.weight.original1";

@@ -26,8 +26,8 @@ struct Tokens8 {
 };
 
 constexpr int kSampled8 = 1024;
-// The largest |v| of the sample is scaled to 2^4, of e4m3's 448, which leaves room for values outside the
-// sample. A value loses precision only if it is below a 2^10th of the largest.
+// The largest |v| of the sample is scaled to 2^4. Since e4m3 reaches 448, this leaves room for larger values
+// outside the sample. A value loses precision only if it is less than 2^-10 times the largest.
 constexpr float kTopOfSample = 16;
 
 // Grid: B·H blocks of 1,024 threads; a lane has four channels.

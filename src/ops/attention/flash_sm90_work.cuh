@@ -56,7 +56,7 @@ struct Tile90 {
   static constexpr bool kRepair = kRepair_, kBare = kBare_;
   static constexpr bool kRanges = kOf_ == Keys90::ranges, kBiases = kOf_ == Keys90::biases,
                         kMasks = kBiases || kOf_ == Keys90::masks, kLists = kOf_ == Keys90::lists;
-  // Any step may meet an end, and there may be no step.
+  // Any step, not only the last, may contain keys that are not seen, and a unit may have no steps at all.
   static constexpr bool kPartial = kRanges || kMasks || kLists;
   static constexpr bool kOwnSteps = kMasks || kLists;    // each unit has its own number of steps
   static constexpr bool kHandsOut = kLists && !kRepair;  // free blocks draw units (flash_sm90_units.cuh)

@@ -27,8 +27,8 @@ struct Params {
   bool streaming;
 };
 
-// Writes the sums so far to this thread's slot for a row of the table; with several rows, they are added to
-// what is there.
+// Moves this thread's sums to its slot for one row of the table. With `more`, they are added to what the slot
+// already contains.
 template <int N>
 __device__ __forceinline__ void flush(float* to, bool more, float (&sum)[N]) {
 #pragma unroll

@@ -1,5 +1,6 @@
-// It first norms the whole row (or a head, which is then a row); then, head by head, it scales, weights and
-// rotates the pairs. So x is read twice, from cache.
+// First the factor of the norm is computed from the whole row (or from one head, which then counts as a row).
+// Then, head by head, the values are multiplied by it and by the weight, and their pairs are rotated. So x is
+// read twice, the second time from cache.
 #include <cmath>
 
 #include "ops/op_helpers.h"

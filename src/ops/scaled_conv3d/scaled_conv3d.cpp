@@ -52,7 +52,7 @@ void check_args(const ScaledConv3dArgs& a, const Stream& stream) {
   const Tensor& result = scaled_conv3d_result(a);
   expect_shape(op, "y", result, {-1, -1, -1, -1});
   const int64_t t = a.x.dim(0), h = a.x.dim(1), w = a.x.dim(2), co = result.dim(3);
-  // The dtype of the sums, of the residual, and of a norm that is not codes.
+  // The dtype of y, of the residual, and of `normed` unless that holds codes.
   const Tensor& wide = a.y.defined() ? a.y : a.residual.defined() ? a.residual : a.normed;
   if (wide.dtype != DType::f8_e4m3) expect_float_dtype(op, "y", wide, stream);
   if (a.y.defined()) expect_frames("y", a.y, {t, h, w, co}, wide.dtype, stream);

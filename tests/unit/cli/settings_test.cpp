@@ -205,7 +205,8 @@ TEST_F(SettingsOfRuns, WhereThereIsNoKernelForVaeMathTheRunIsRefused) {
   EXPECT_TRUE(files().empty());
 }
 
-// A file's encoding is repeated in the same format; another format's numbers mean something else.
+// --from repeats the encoding of a file if the new one has the same format. In another format its numbers
+// would mean something else.
 TEST_F(SettingsOfRuns, TheEncodingIsRepeatedAndNoReasonNotToGoOn) {
   const auto from = [&](const char* output, std::vector<std::string> more = {}) {
     more.insert(more.begin(), {"generate", "--from", "a.mp4", "-o", output, "-t", "2"});

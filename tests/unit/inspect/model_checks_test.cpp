@@ -1,6 +1,6 @@
 // Tests `validate` of a named model: without golden values it compares its stages with the definitions. Whole
-// generations of the shipped world and talking photo are compared with the reference's. Each of these checks
-// finds a fault.
+// generations of the shipped world and talking photo are compared with those of the reference. Both kinds of
+// checks must also fail when a test changes a value or the request.
 #include "inspect/model_checks.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// The tiny models with two experts of tests/golden/experts, together with text encoder, tokenizer and VAE of
-// tests/golden/pipeline, as both repositories ship them.
+// The tiny models with two experts of tests/golden/experts, together with the text encoder, the tokenizer and
+// the VAE of tests/golden/pipeline, laid out as in diffusers' repository or in the original one.
 #pragma once
 
 #include <fstream>
