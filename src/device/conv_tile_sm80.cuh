@@ -44,9 +44,8 @@ struct ConvTileCopies {
   const ConvTileParams& p;
   uint32_t to;
   int tile = static_cast<int>(blockIdx.x), stages, left = 0;  // stages of a tile, and those left
-  int pixel
-      [S::kPassesX];  // where the next tap begins, counted from the first pixel of frame 0 of x; it may be
-                      // negative
+  // Where the next tap begins, counted from the first pixel of frame 0 of x; it may be negative.
+  int pixel[S::kPassesX];
   uint32_t taps[S::kPassesX];  // the existing taps, with the next one in bit 0
   const T* from[S::kPassesX];  // what the next stage copies
   uint32_t present = 0;        // whether the next stage copies anything: one bit for each pass
