@@ -1,0 +1,81 @@
+// The table of jobs, which alone decides what exists and who has it: SQLite today (sqlite_table.h), and another
+// database later behind the same functions. All of them may be called from any thread. Every change is on the disk
+// when its function returns, and is one transaction. They throw io when the disk or the database fails.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "queue/job_row.h"
+
+namespace tachy::queue {
+
+// The result of insert().
+struct Inserted {
+  enum class How { made, repeated, mismatch, queue_full, owner_full } how;
+  JobRow row;  // the new row, or the earlier one of the same idempotency key
+};
+
+// Values to change in a job that is still queued; those that are left out stay.
+struct Change {
+  std::optional<std::string> model, needs, request, settings, facts;
+  std::optional<int> priority;
+  std::optional<double> planned_seconds;
+  std::optional<std::string>
+      before;  // the id of the queued job in front of which this one goes; "": to the end
+};
+
+class JobTable {
+ public:
+  virtual ~JobTable() = default;
+
+  // Adds a queued job. `idempotency` is the caller's key, or ""; `fingerprint` identifies the request's content: an
+  // earlier job of the same owner and key within 24 hours is returned if its fingerprint is the same. At most
+  // `most_queued` jobs wait in all, and `most_of_owner` of one owner (0: no limit of its own).
+  virtual Inserted insert(const JobRow& job, const std::string& idempotency, const std::string& fingerprint,
+                          int64_t most_queued, int64_t most_of_owner) = 0;
+  virtual std::optional<JobRow> find(const std::string& id) = 0;
+  // Returns jobs by their creation, the newest first unless `ascending`, after the job `after` ("": from the start).
+  // `owner` is null for the jobs of all. Throws not_found for an unknown `after`.
+  virtual Page list(const std::string* owner, const std::string& after, int limit, bool ascending) = 0;
+  virtual std::vector<WaitingJob> waiting() = 0;  // in the order of priority, place, creation
+  virtual Counts counts() = 0;
+
+  // queued -> in_progress, unless it is paused or somebody was faster.
+  virtual std::optional<JobRow> claim(const std::string& id, const std::string& worker) = 0;
+  // in_progress -> queued, for a job that is interrupted and goes on later; `paused` holds it there.
+  virtual bool give_back(const std::string& id, const std::string& worker, bool paused) = 0;
+  // Raises the progress of a job under way; a smaller value changes nothing.
+  virtual void progress(const std::string& id, const std::string& worker, int percent) = 0;
+  // in_progress (of this worker) -> completed or failed; `message` is sent on, if the server has a webhook. Returns
+  // false if the worker no longer has the job: it must then write nothing more.
+  virtual bool end(const JobRow& ended, const std::string& worker, const std::optional<Webhook>& message) = 0;
+
+  // A job under way gets the wish; a queued one that is cancelled fails at once with the code `cancelled`
+  // (`message` is then sent on). Returns the row afterwards; a job that has ended is returned as it is.
+  virtual std::optional<JobRow> wish(const std::string& id, Wish wish,
+                                     const std::optional<Webhook>& message) = 0;
+  virtual std::optional<JobRow> set_paused(const std::string& id, bool paused) = 0;  // of a queued job
+  // Returns nothing if the job is not queued any more, or is unknown.
+  virtual std::optional<JobRow> change(const std::string& id, const Change& change) = 0;
+  virtual bool remove(const std::string& id) = 0;
+
+  // Puts the jobs that this worker had when it died back into the queue, and returns them.
+  virtual std::vector<JobRow> recover(const std::string& worker) = 0;
+  // Returns ended jobs to be removed: those that have expired, and the oldest ones while all together are larger
+  // than `most_bytes` (0: no limit).
+  virtual std::vector<std::string> outdated(int64_t now_ms, uint64_t most_bytes) = 0;
+
+  virtual std::vector<Webhook> due_webhooks(int64_t now_ms, int limit) = 0;
+  virtual void webhook_sent(const std::string& id) = 0;
+  virtual void webhook_later(const std::string& id, int64_t due_ms) = 0;
+
+  virtual std::vector<Preset> presets(const std::string& owner) = 0;
+  virtual void save_preset(const Preset& preset,
+                           int64_t most) = 0;  // throws invalid_argument beyond `most` of one owner
+  virtual bool remove_preset(const std::string& owner, const std::string& name) = 0;
+};
+
+}  // namespace tachy::queue

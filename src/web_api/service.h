@@ -1,0 +1,36 @@
+// The HTTP interface of a server: /v1/videos and what belongs to it.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "http/router.h"
+#include "http/server.h"
+#include "queue/event_book.h"
+#include "queue/job_table.h"
+#include "web_api/job_request.h"
+#include "workers/foreman.h"
+
+namespace tachy::web_api {
+
+// What the interface works with; all of it outlives the server.
+struct Service {
+  queue::JobTable& table;
+  queue::EventBook& book;
+  workers::Foreman& foreman;
+  Offers offers;
+  std::filesystem::path files;  // the server's folder
+  int64_t most_queued = 1000;
+  int64_t most_queued_of_key = 0;       // 0: no limit of its own
+  double most_pixel_frames = 0;         // pixels x frames of one job; 0: what memory allows
+  bool keys = false;                    // whether callers need a key
+  bool loopback = true;                 // whether the server listens on this machine alone
+  std::string link_secret;              // signs links to a video and tickets of sockets
+  std::atomic<bool>* ending = nullptr;  // no new jobs: the server is going down
+};
+
+// Adds the routes of /v1, /health, /ready and /openapi.json.
+void add_routes(http::Router& router, Service& service);
+
+}  // namespace tachy::web_api

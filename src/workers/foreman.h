@@ -1,0 +1,87 @@
+// Runs the jobs of a table: picks the next one, opens its model, makes the video in the job's folder, and writes the
+// end into the table. It interrupts a job for one of higher priority, or for a world, and lets it go on later with
+// the same bits.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "jobs/job_spec.h"
+#include "queue/event_book.h"
+#include "queue/job_table.h"
+#include "workers/models.h"
+
+namespace tachy::workers {
+
+struct ForemanOptions {
+  std::filesystem::path files;   // the server's folder
+  std::string worker = "local";  // this process's name in the table
+  int at_once = 0;               // jobs that run beside one another where they fit; 0: by the device
+  double keep_days = 0;          // how long an ended job is kept; 0: for ever
+  uint64_t keep_bytes = 0;       // how much all ended jobs together may take; 0: as much as there is
+  // Makes the message about the end of a job, if the server has a webhook; may be empty.
+  std::function<std::optional<queue::Webhook>(const queue::JobRow&)> message;
+  // Is told of every finished step, run and end, for metrics (metrics.h); may be empty.
+  std::function<void(const nlohmann::json& event)> measured;
+};
+
+// What a job would take.
+struct Outlook {
+  uint64_t gpu_bytes = 0, host_bytes = 0;
+  double seconds = 0;             // of computing
+  double seconds_to_preview = 0;  // until the first preview
+  int64_t queue_position = 0;     // how many would run before it
+  double wait_seconds = 0;        // until it would begin
+  bool fits = true;
+  std::string reason;                                 // why it does not fit, with the limit
+  nlohmann::json nearest = nlohmann::json::object();  // fields that would fit
+  std::shared_ptr<const PreparedRequest> prepared;    // null if it does not fit
+};
+
+// What is known of a job at this moment beside its row.
+struct Live {
+  std::string stage;            // "" if it does not run
+  int64_t done = 0, total = 0;  // of the stage
+  double eta_seconds = -1;      // until its end, waiting included; negative: unknown
+  int64_t position = -1;        // in the queue, 0 is next; negative: it does not wait
+  bool interrupted = false;     // it makes room for something else
+};
+
+class Foreman {
+ public:
+  Foreman(ForemanOptions options, queue::JobTable& table, queue::EventBook& book, Models& models);
+  ~Foreman();  // as stop()
+
+  // Plans a job without running it. Throws for what is wrong with it: invalid_argument, unsupported, not_found, which
+  // name the field in backticks. What is right but too large does not throw: `fits` is false.
+  Outlook outlook(const jobs::JobSpec& job, const std::string& model, int priority);
+
+  // Puts jobs that an earlier process left back into the queue, opens the default model, and begins.
+  void start();
+  bool ready(std::string* why = nullptr) const;  // the default model can take a job
+  // To be called after every change in the table: a new job, a wish, a changed order.
+  void wake();
+  // Keeps a plan for the job's first run, so that it begins at once.
+  void remember(const std::string& id, std::shared_ptr<const PreparedRequest> prepared);
+  // Stops computing the job, if it runs, and returns when its files are no longer written.
+  void stop_job(const std::string& id);
+  Live live(const queue::JobRow& row) const;
+
+  // Makes room on the device for a world: jobs under way are interrupted within a second, and wait until the handle
+  // is dropped.
+  std::shared_ptr<void> make_room();
+
+  // Takes no further job, interrupts those under way with their states saved, and returns within a few seconds.
+  void stop();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tachy::workers

@@ -1,0 +1,42 @@
+// The models that a server offers, each under a name. A model is opened when somebody first needs it, and stays
+// open; its weights are loaded by the first job.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "api/tachyscope.h"
+#include "jobs/job_spec.h"
+
+namespace tachy::workers {
+
+struct ServedModel {
+  std::string name;            // "wan"
+  std::filesystem::path path;  // a folder or a file
+  bool world = false;          // steered by keys: it has a page and takes no jobs
+  int64_t since = 0;           // the time of its file, in seconds since 1970
+};
+
+class Models {
+ public:
+  // `engine` has the options that all of them share (device, memory, threads). The first model that is no world is
+  // the default.
+  Models(std::vector<ServedModel> models, EngineOptions engine);
+  ~Models();
+
+  const std::vector<ServedModel>& all() const;
+  const ServedModel* find(const std::string& name) const;  // "" is the default; null: there is none
+  // Opens the model. Others who ask for it at the same time wait. Throws not_found for an unknown name, and what
+  // Engine() throws.
+  std::shared_ptr<Engine> open(const std::string& name);
+  std::shared_ptr<Engine> opened(const std::string& name) const;  // null if nobody has opened it yet
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tachy::workers
