@@ -1,7 +1,7 @@
 // What a job takes over from the one that it is made from: a remix, an extension, or a queued job that is changed.
+#include "api/fields.h"
 #include "base/sha256.h"
 #include "queue/job_folder.h"
-#include "request/request_fields.h"
 #include "web_api/api_error.h"
 #include "web_api/submit.h"
 #include "web_api/video_object.h"
@@ -31,9 +31,23 @@ json fields_of_job(const queue::JobRow& row) {
   return fields;
 }
 
+void add_inputs(JobRequest& to, const std::vector<TakenOver>& inputs) {
+  if (inputs.empty()) return;
+  Sha256 hash;
+  hash.add(to.fingerprint);
+  for (const TakenOver& input : inputs) {
+    to.job.settings.inputs[input.name] = {input.path.string(), input.sha256};
+    if (!input.spelling.empty())
+      to.given.emplace(input.spelling, json{{"file", input.shown}, {"sha256", input.sha256}});
+    hash.add("\n" + input.name + "=" + input.sha256);
+  }
+  to.fingerprint = hash.hex();
+  jobs::load_inputs(to.job.settings);
+}
+
 void inherit_inputs(Service& service, const queue::JobRow& source, JobRequest& to) {
   const json settings = stored_object(source.settings), given = stored_object(source.request);
-  bool added = false;
+  std::vector<TakenOver> inputs;
   for (const RequestInput& input : request_inputs()) {
     const std::string hash_key = std::string(input.name) + "_sha256";
     if (to.job.settings.inputs.count(input.name) || !settings.contains(input.name) ||
@@ -46,16 +60,10 @@ void inherit_inputs(Service& service, const queue::JobRow& source, JobRequest& t
     std::error_code ignored;
     if (!std::filesystem::is_regular_file(path, ignored))
       throw ApiError("expired", "an input of the earlier video is gone", spelling);
-    to.job.settings.inputs[input.name] = {path.string(), sha256};
-    if (!spelling.empty()) to.given.emplace(spelling, given.at(spelling));
-    to.fingerprint += "\n" + std::string(input.name) + "=" + sha256;
-    added = true;
+    const std::string shown = spelling.empty() ? name : given.at(spelling).value("file", name);
+    inputs.push_back({input.name, path, sha256, spelling, shown});
   }
-  if (!added) return;
-  Sha256 hash;
-  hash.add(to.fingerprint);
-  to.fingerprint = hash.hex();
-  jobs::load_inputs(to.job.settings);
+  add_inputs(to, inputs);
 }
 
 }  // namespace tachy::web_api

@@ -33,6 +33,15 @@ void fill_row(queue::JobRow& row, const JobRequest& job, const workers::Outlook&
 
 // What a job that is made from another one takes over: its fields, without files and without what is ours.
 nlohmann::json fields_of_job(const queue::JobRow& row);
+// An input that does not come with the request.
+struct TakenOver {
+  std::string name;  // as in request_inputs()
+  std::filesystem::path path;
+  std::string sha256;
+  std::string spelling;  // the field under which JobRequest::given shows it, with the file's name
+  std::string shown;
+};
+void add_inputs(JobRequest& to, const std::vector<TakenOver>& inputs);
 // Hands on the inputs of `source` where the caller gave none of that kind.
 void inherit_inputs(Service& service, const queue::JobRow& source, JobRequest& to);
 

@@ -52,20 +52,25 @@ queue::JobRow take_source(Service& service, const http::Request& request, Fields
   return source;
 }
 
+// Gives the job the video's last picture to begin with.
+void begin_with(Service& service, const queue::JobRow& source, JobRequest& job) {
+  if (job.job.settings.inputs.count("image"))
+    throw ApiError("invalid_value", "`input_reference`: an extension begins with the video's last picture",
+                   "input_reference");
+  const auto picture = last_picture(queue::JobFolder(service.files, source.id).video(), service.offers.spool);
+  job.files.push_back(picture);
+  add_inputs(job, {{"image", picture->path(), picture->sha256, "input_reference", picture->filename()}});
+}
+
 http::Reply extend_video(Service& service, http::Request& request) {
   refuse_while_ending(service);
   Fields fields = fields_of(request);
   const queue::JobRow source = take_source(service, request, fields);
-  if (fields.values.contains("input_reference"))
-    throw ApiError("invalid_value", "`input_reference`: an extension begins with the video's last picture",
-                   "input_reference");
   json base = fields_of_job(source);
-  for (const char* drawn : {"seed", "priority"}) base.erase(drawn);
-  fields.values["input_reference"] = {{"file", fields.files.size()}};
-  fields.files.push_back(
-      last_picture(queue::JobFolder(service.files, source.id).video(), service.offers.spool));
+  for (const char* own : {"seed", "priority"}) base.erase(own);
+  JobRequest job = parse_job(fields, request.caller, service.offers, &base);
+  begin_with(service, source, job);
   try {
-    JobRequest job = parse_job(fields, request.caller, service.offers, &base);
     return submit(service, request, std::move(job), {{"extension", source.id}});
   } catch (const Error& e) {  // the model's word on a first picture
     if (e.code() != ErrorCode::unsupported && e.message().find("`image`") == std::string::npos) throw;
