@@ -1,4 +1,4 @@
-// What a crash has left between the table and the folders, and what tidy() makes of it.
+// After a crash, tidy() brings the folders and the table together again.
 #include <fstream>
 
 #include "api_fixture.h"
