@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "http/message.h"
 
 namespace tachy::web_api {
@@ -27,6 +28,9 @@ http::Reply error_reply(const ApiError& error);
 // Turns what a handler threw into a reply: an ApiError as it is, an Error by its code, with the field that its
 // message names in backticks as `param`, anything else as internal_error without its text.
 http::Reply error_reply(const std::exception& error);
+// Returns what error_reply makes of an Error, with fields spelt as in `given` (JobRequest::given; null: as documented),
+// in the message and as `param`.
+ApiError as_api_error(const Error& error, const nlohmann::json& given);
 http::Reply error_reply(
     int status);  // of the HTTP server's own statuses: 404, 405, 413, 415, 400, 408, 431, 503
 

@@ -27,6 +27,7 @@ struct Sound {
 struct SoundLimits {
   double max_seconds = 7200;  // longer sounds are an error
   int max_channels = 16;
+  int64_t max_samples = INT64_MAX;  // of one channel, at the file's own rate
 };
 
 // Throws not_found, io, unsupported (an unknown container or codec, or a file without sound), or corrupt.

@@ -1,0 +1,28 @@
+// Pictures and sounds of a request. Each is a file part, a data URL, {image_url or audio_url: data URL}, or an address
+// if the server was started with hosts for them. What a file is, is decided by its content. It is opened here, with
+// limits on its bytes, pixels and seconds, so that a small file cannot become a large one in memory.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "web_api/field_names.h"
+#include "web_api/job_request.h"
+#include "web_api/values.h"
+
+namespace tachy::web_api {
+
+inline constexpr uint64_t kMostPictureBytes = uint64_t{64} << 20;
+inline constexpr int64_t kMostPicturePixels = 40'000'000;
+inline constexpr double kMostSoundSeconds = 1800;
+inline constexpr int64_t kMostSoundSamples = 100'000'000;  // before they become 16 kHz
+
+// Finds the input's file and reads it into the job's request. The file is added to `out`, also under its name and hash
+// in `given`. Throws ApiError.
+void take_input(const ApiField& field, const Value& value, const Fields& fields, const Offers& offers,
+                JobRequest& out);
+
+// Returns the last part of a name that somebody sent, fit to be shown. It is never used as a path.
+std::string shown_filename(const std::string& filename);
+
+}  // namespace tachy::web_api
