@@ -31,7 +31,7 @@ SessionPool::Lease SessionPool::to_plan() {
 }
 
 SessionPool::Lease SessionPool::to_compute(const VideoPlan& plan, const Precision& precision, Products vae,
-                                           const std::atomic<bool>* cancel) {
+                                           const StopFlags& stop) {
   const uint64_t base = model_.memory() ? 0 : model_.bundle().read_bytes();
   Wish wish{.tenant = &tenancy_.tenant(),
             .plan = &plan,
@@ -41,7 +41,7 @@ SessionPool::Lease SessionPool::to_compute(const VideoPlan& plan, const Precisio
             .layout = plan.keeps ? Session::layout_of(plan) : Session::Layout()};
   wish.claim.thread = std::this_thread::get_id();
   Admission::Lock lock = tenancy_.lock();
-  const auto place = tenancy_.admission().enter(lock, wish, cancel);
+  const auto place = tenancy_.admission().enter(lock, wish, stop);
   try {
     return {*this, take(wish), place};
   } catch (...) {
