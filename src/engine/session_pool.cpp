@@ -47,11 +47,11 @@ bool SessionPool::fits_beside(const VideoPlan& plan, const Precision& precision,
 }
 
 SessionPool::Lease SessionPool::to_compute(const VideoPlan& plan, const Precision& precision, Products vae,
-                                           const std::atomic<bool>* cancel) {
+                                           const StopFlags& stop) {
   Wish wish = wish_of(plan, precision, vae);
   wish.claim.thread = std::this_thread::get_id();
   Admission::Lock lock = tenancy_.lock();
-  const auto place = tenancy_.admission().enter(lock, wish, cancel);
+  const auto place = tenancy_.admission().enter(lock, wish, stop);
   try {
     return {*this, take(wish), place};
   } catch (...) {

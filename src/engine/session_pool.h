@@ -38,8 +38,7 @@ class SessionPool {
   // Leases a session for planning on a GPU: only one thread at a time may use the states of its libraries.
   Lease to_plan();
   // Leases a session for a job. Throws out_of_memory if it would not fit alone, and cancelled.
-  Lease to_compute(const VideoPlan& plan, const Precision& precision, Products vae,
-                   const std::atomic<bool>* cancel);
+  Lease to_compute(const VideoPlan& plan, const Precision& precision, Products vae, const StopFlags& stop);
 
   // Throws out_of_memory, with both numbers, if the plan needs more than this process may take.
   void check_memory(const VideoPlan& plan) const { tenancy_.check_memory(plan); }
