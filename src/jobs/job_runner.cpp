@@ -143,9 +143,10 @@ class Making {
       writer_->write(view);
       state_.frame(view);
     };
-    if (!job_.preview.empty())
-      callbacks.preview = [this](const RgbImage& image, int) {
-        write_png(job_.preview, view_of(image), preview_comment());
+    if (!job_.preview.empty() || sink_.wants_previews())
+      callbacks.preview = [this](const RgbImage& image, int step) {
+        if (!job_.preview.empty()) write_png(job_.preview, view_of(image), preview_comment());
+        if (sink_.wants_previews()) sink_.preview(image, step);
       };
     if (!job_.save_latents.empty())
       callbacks.latents = [this](std::span<const float> values, std::span<const int64_t> shape) {

@@ -167,6 +167,9 @@ struct VideoCallbacks {
   // marked so (OpPick::why).
   std::function<void(const std::string& stage, const std::vector<ops::OpPick>&)> picks;
   const std::atomic<bool>* cancel = nullptr;
+  // While it is true, the run waits at its next stopping point with all that it has, so that another one may compute;
+  // then it goes on to the same bits. `cancel` ends it there, too.
+  const std::atomic<bool>* hold = nullptr;
   Profiler* profiler = nullptr;  // is told of each module's time
 };
 

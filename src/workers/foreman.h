@@ -1,6 +1,6 @@
-// Runs the jobs of a table: picks the next one, opens its model, makes the video in the job's folder, and writes the
-// end into the table. It interrupts a job for one of higher priority, or for a world, and lets it go on later with
-// the same bits.
+// Runs the jobs of a table: picks the next one, opens its model, makes the video in the job's folder, and
+// writes the end into the table. It interrupts a job for one of higher priority, or for a world, and lets it
+// go on later with the same bits.
 #pragma once
 
 #include <atomic>
@@ -20,6 +20,7 @@ namespace tachy::workers {
 
 struct ForemanOptions {
   std::filesystem::path files;   // the server's folder
+  std::filesystem::path loras;   // the folder of LoRA files; "": none
   std::string worker = "local";  // this process's name in the table
   int at_once = 0;               // jobs that run beside one another where they fit; 0: by the device
   double keep_days = 0;          // how long an ended job is kept; 0: for ever
@@ -57,8 +58,9 @@ class Runs {
  public:
   virtual ~Runs() = default;
 
-  // Plans a job without running it. Throws for what is wrong with it: invalid_argument, unsupported, not_found, which
-  // name the field in backticks. What is right but too large does not throw: `fits` is false.
+  // Plans a job without running it. Throws for what is wrong with it: invalid_argument, unsupported,
+  // not_found, which name the field in backticks. What is right but too large does not throw: `fits` is
+  // false.
   virtual Outlook outlook(const jobs::JobSpec& job, const std::string& model, int priority) = 0;
   virtual bool ready(std::string* why = nullptr) const = 0;  // the default model can take a job
   // To be called after every change in the table: a new job, a wish, a changed order.
@@ -85,11 +87,12 @@ class Foreman : public Runs {
   void stop_job(const std::string& id) override;
   Live live(const queue::JobRow& row) const override;
 
-  // Makes room on the device for a world: jobs under way are interrupted within a second, and wait until the handle
-  // is dropped.
+  // Makes room on the device for a world: jobs under way are interrupted within a second, and wait until the
+  // handle is dropped.
   std::shared_ptr<void> make_room();
 
-  // Takes no further job, interrupts those under way with their states saved, and returns within a few seconds.
+  // Takes no further job, interrupts those under way with their states saved, and returns within a few
+  // seconds.
   void stop();
 
  private:
