@@ -61,9 +61,13 @@ std::string with_nearest(std::string message, const json& nearest) {
 }  // namespace
 
 workers::Outlook outlook_of(Service& service, const JobRequest& request) {
-  workers::Outlook outlook = service.foreman.outlook(request.job, request.model, request.priority);
-  apply_limit(service, outlook);
-  return outlook;
+  try {
+    workers::Outlook outlook = service.foreman.outlook(request.job, request.model, request.priority);
+    apply_limit(service, outlook);
+    return outlook;
+  } catch (const Error& e) {
+    throw as_api_error(e, request.given);
+  }
 }
 
 workers::Outlook outlook_or_refuse(Service& service, const JobRequest& request) {

@@ -1,6 +1,5 @@
 // Videos that are made from a video: a remix has its settings and another prompt, and an extension begins with its
 // last picture. No model here changes the pictures of a video that is there, nor knows characters.
-#include "base/error.h"
 #include "base/json_text.h"
 #include "queue/job_folder.h"
 #include "web_api/api_error.h"
@@ -72,10 +71,10 @@ http::Reply extend_video(Service& service, http::Request& request) {
   begin_with(service, source, job);
   try {
     return submit(service, request, std::move(job), {{"extension", source.id}});
-  } catch (const Error& e) {  // the model's word on a first picture
-    if (e.code() != ErrorCode::unsupported && e.message().find("`image`") == std::string::npos) throw;
+  } catch (const ApiError& e) {  // the model's word on a first picture
+    if (e.code != "unsupported" && e.param != "input_reference") throw;
     throw ApiError("unsupported",
-                   "this model begins with no picture, so it cannot extend a video: " + e.message());
+                   "this model begins with no picture, so it cannot extend a video: " + e.message);
   }
 }
 
