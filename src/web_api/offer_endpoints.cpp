@@ -1,10 +1,8 @@
 // What a request may name on this server: models and LoRAs.
-#include <algorithm>
-
-#include "base/disk.h"
 #include "base/json_text.h"
 #include "web_api/api_error.h"
 #include "web_api/endpoint.h"
+#include "web_api/loras.h"
 #include "web_api/video_object.h"
 
 namespace tachy::web_api {
@@ -46,14 +44,9 @@ http::Reply retrieve_model(Service& service, http::Request& request) {
 // Only the names, without folders and endings, by which a request gives them.
 http::Reply list_loras(Service& service, http::Request&) {
   json data = json::array();
-  std::error_code error;
   if (!service.offers.loras.empty())
-    for (const auto& path : list_folder(service.offers.loras, error)) {
-      if (path.extension() != ".safetensors") continue;
-      std::error_code ignored;
-      const auto bytes = std::filesystem::file_size(path, ignored);
-      data.push_back({{"id", path.stem().string()}, {"object", "lora"}, {"bytes", ignored ? 0 : bytes}});
-    }
+    for (const OfferedLora& lora : offered_loras(service.offers.loras))
+      data.push_back({{"id", lora.name}, {"object", "lora"}, {"bytes", lora.bytes}});
   return http::json_reply(200, json_line({{"object", "list"}, {"data", std::move(data)}}));
 }
 

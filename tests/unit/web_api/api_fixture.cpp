@@ -42,8 +42,9 @@ void ApiTest::SetUp() {
       std::vector<workers::ServedModel>{
           {.name = "sprites", .path = fs::path(TACHY_SOURCE_DIR) / "models/sprites", .since = 1'700'000'000}},
       EngineOptions{.threads = 1});
-  service = std::unique_ptr<Service>(new Service{
-      *table, *book, runs, {.models = *models, .spool = folder_ / "spool"}, folder_, .ending = &ending});
+  service = std::unique_ptr<Service>(
+      new Service{*table, *book, runs, {.models = *models, .spool = folder_ / "spool"}, folder_});
+  service->ending = &ending;
   service->offers.presets = [this](const std::string& owner) { return table->presets(owner); };
   service->link_secret = "a secret of tests";
   add_routes(router, *service);
