@@ -1,6 +1,7 @@
 // This process, the file of its program, and other processes.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <system_error>
 
@@ -19,6 +20,10 @@ std::filesystem::path executable_path(std::error_code& error);
 // Returns facts about the file that this program was started from, even if another file now has its name. All
 // are zero if the system does not report them.
 FileFacts executable_facts();
+
+// Lets this process have as many files and sockets open at once as the system allows it, if that is fewer than `most`
+// now, and returns how many it may have.
+size_t allow_open_files(size_t most);
 
 // From now on, each fork calls `then` in the child, which has none of its parent's threads. On systems
 // without fork it is never called.
