@@ -2,7 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include "base/os/file.h"
 
@@ -19,6 +21,10 @@ std::filesystem::path executable_path(std::error_code& error);
 // Returns facts about the file that this program was started from, even if another file now has its name. All
 // are zero if the system does not report them.
 FileFacts executable_facts();
+
+// Runs another program in this process's place, under the same number and with the same streams. `arguments` are
+// those after its name. Returns only if that fails, with the reason.
+std::error_code become(const std::filesystem::path& program, const std::vector<std::string>& arguments);
 
 // From now on, each fork calls `then` in the child, which has none of its parent's threads. On systems
 // without fork it is never called.

@@ -26,6 +26,16 @@ FileFacts executable_facts() {
   return ::stat(kExecutable, &info) == 0 ? facts_of(info) : FileFacts();
 }
 
+std::error_code become(const std::filesystem::path& program, const std::vector<std::string>& arguments) {
+  std::vector<std::string> words{program.string()};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  ::execv(program.c_str(), pointers.data());
+  return last_error();
+}
+
 void call_in_forked_child(void (*then)()) { ::pthread_atfork(nullptr, nullptr, then); }
 
 }  // namespace tachy::os
