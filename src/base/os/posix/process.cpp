@@ -29,6 +29,16 @@ FileFacts executable_facts() {
   return ::stat(kExecutable, &info) == 0 ? facts_of(info) : FileFacts();
 }
 
+std::error_code become(const std::filesystem::path& program, const std::vector<std::string>& arguments) {
+  std::vector<std::string> words{program.string()};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  ::execv(program.c_str(), pointers.data());
+  return last_error();
+}
+
 size_t allow_open_files(size_t most) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 256;  // POSIX promises fewer; every system has more
