@@ -30,15 +30,25 @@ SessionPool::Lease SessionPool::to_plan() {
   }
 }
 
+Wish SessionPool::wish_of(const VideoPlan& plan, const Precision& precision, Products vae) const {
+  const uint64_t base = model_.memory() ? 0 : model_.bundle().read_bytes();
+  return {.tenant = &tenancy_.tenant(),
+          .plan = &plan,
+          .precision = precision,
+          .claim = claim_of(plan, precision, base, vae),
+          .session = true,
+          .layout = plan.keeps ? Session::layout_of(plan) : Session::Layout()};
+}
+
+bool SessionPool::fits_beside(const VideoPlan& plan, const Precision& precision, Products vae) {
+  const Wish wish = wish_of(plan, precision, vae);
+  const Admission::Lock lock = tenancy_.lock();
+  return tenancy_.admission().would_enter(wish);
+}
+
 SessionPool::Lease SessionPool::to_compute(const VideoPlan& plan, const Precision& precision, Products vae,
                                            const StopFlags& stop) {
-  const uint64_t base = model_.memory() ? 0 : model_.bundle().read_bytes();
-  Wish wish{.tenant = &tenancy_.tenant(),
-            .plan = &plan,
-            .precision = precision,
-            .claim = claim_of(plan, precision, base, vae),
-            .session = true,
-            .layout = plan.keeps ? Session::layout_of(plan) : Session::Layout()};
+  Wish wish = wish_of(plan, precision, vae);
   wish.claim.thread = std::this_thread::get_id();
   Admission::Lock lock = tenancy_.lock();
   const auto place = tenancy_.admission().enter(lock, wish, stop);

@@ -42,6 +42,9 @@ class SessionPool {
 
   // Throws out_of_memory, with both numbers, if the plan needs more than this process may take.
   void check_memory(const VideoPlan& plan) const { tenancy_.check_memory(plan); }
+  // Says whether a job of this plan would be let in at once now. What idle sessions keep is released for it if that
+  // is needed.
+  bool fits_beside(const VideoPlan& plan, const Precision& precision, Products vae);
 
   size_t sessions();  // number of open sessions
 
@@ -49,6 +52,7 @@ class SessionPool {
   using Clock = Tenant::Clock;
   // For these functions the admission's lock must be held.
   Session& take(const Wish& wish);
+  Wish wish_of(const VideoPlan& plan, const Precision& precision, Products vae) const;
   std::list<Session> idle_since(Clock::time_point latest);
   void watch_idle();
 

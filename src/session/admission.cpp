@@ -91,6 +91,12 @@ Admission::Place Admission::enter(Lock& lock, const Wish& wish, const StopFlags&
   return tenant.claims.insert(tenant.claims.end(), wish.claim);
 }
 
+bool Admission::would_enter(const Wish& wish) {
+  const bool alone = !wish.tenant->model->one_at_a_time() || wish.tenant->claims.empty();
+  const bool first = std::ranges::all_of(line_, [](const StopFlags& other) { return other.held(); });
+  return first && alone && tenants_.make_room(wish);
+}
+
 Admission::Place Admission::enter_to_plan(Lock& lock, Tenant& tenant) {
   if (tenant.model->one_at_a_time())
     wait_turn(

@@ -39,6 +39,8 @@ class Admission {
   // even alone, cancelled, and unsupported if it would have to wait for the run in whose callback it is
   // called.
   Place enter(Lock& lock, const Wish& wish, const StopFlags& stop);
+  // Says whether enter() would let the wish's run in without waiting. The caller holds the lock.
+  bool would_enter(const Wish& wish);
   // Enters for planning. Waits only if one session at a time may compute on the model.
   Place enter_to_plan(Lock& lock, Tenant& tenant);
   void leave(Lock& lock, Tenant& tenant, Place place);
