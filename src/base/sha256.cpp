@@ -59,7 +59,7 @@ void Sha256::add(std::span<const uint8_t> bytes) {
   }
 }
 
-std::string Sha256::hex() {
+std::array<uint8_t, 32> Sha256::digest() {
   const uint64_t bits = total_ * 8;
   const uint8_t mark = 0x80, zero = 0;
   add({&mark, 1});
@@ -67,9 +67,14 @@ std::string Sha256::hex() {
   uint8_t length[8];
   for (int i = 0; i < 8; ++i) length[i] = static_cast<uint8_t>(bits >> (56 - 8 * i));
   add(length);
+  std::array<uint8_t, 32> out;
+  for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<uint8_t>(state_[i / 4] >> (24 - 8 * (i % 4)));
+  return out;
+}
+
+std::string Sha256::hex() {
   std::string out;
-  for (const uint32_t word : state_)
-    for (int shift = 28; shift >= 0; shift -= 4) out += "0123456789abcdef"[(word >> shift) & 15];
+  for (const uint8_t byte : digest()) out += {"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
   return out;
 }
 

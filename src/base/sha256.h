@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), to tell whether a file is the one that a run used. It protects no secrets.
+// SHA-256 (FIPS 180-4), to tell whether a file is the one that a run used, and for signatures (hmac.h).
 #pragma once
 
 #include <array>
@@ -12,7 +12,9 @@ class Sha256 {
  public:
   void add(std::span<const uint8_t> bytes);
   void add(std::string_view text) { add({reinterpret_cast<const uint8_t*>(text.data()), text.size()}); }
-  std::string hex();  // hash of everything added; call this only once
+  // Both return the hash of everything added; call one of them, once.
+  std::array<uint8_t, 32> digest();
+  std::string hex();
 
  private:
   void block(const uint8_t* bytes);
