@@ -128,12 +128,8 @@ class ShopFloor : public testing::Test {
     return out;
   }
   // Returns the file that a run makes which nothing disturbs.
-  static std::string undisturbed(const Small& small) {
-    ShopFloorAlone alone;
-    return alone.make(small);
-  }
+  static std::string undisturbed(const Small& small);
 
-  struct ShopFloorAlone;
   TemporaryFiles files_;
   std::vector<workers::ServedModel> served_ = {{.name = "sprites", .path = sprites()}};
   workers::ForemanOptions options_;
@@ -143,20 +139,18 @@ class ShopFloor : public testing::Test {
   std::unique_ptr<workers::Foreman> foreman_;
 };
 
-struct ShopFloor::ShopFloorAlone {
-  std::string make(const Small& small) {
-    TemporaryFiles files;
-    queue::SqliteTable table(files.path / "tachyscope.db");
-    queue::EventBook book(files.path);
-    workers::Models models({{.name = small.model, .path = sprites()}}, {.threads = 2, .device = "cpu"});
-    workers::Foreman foreman({.files = files.path}, table, book, models);
-    foreman.start();
-    const std::string id = put(table, files.path, small);
-    foreman.wake();
-    EXPECT_TRUE(wait([&] { return table.find(id)->ended_ms > 0; }));
-    EXPECT_EQ(table.find(id)->status, Status::completed) << table.find(id)->error.message;
-    return bytes_of(queue::JobFolder(files.path, id).video());
-  }
-};
+inline std::string ShopFloor::undisturbed(const Small& small) {
+  TemporaryFiles files;
+  queue::SqliteTable table(files.path / "tachyscope.db");
+  queue::EventBook book(files.path);
+  workers::Models models({{.name = small.model, .path = sprites()}}, {.threads = 2, .device = "cpu"});
+  workers::Foreman foreman({.files = files.path}, table, book, models);
+  foreman.start();
+  const std::string id = put(table, files.path, small);
+  foreman.wake();
+  EXPECT_TRUE(wait([&] { return table.find(id)->ended_ms > 0; }));
+  EXPECT_EQ(table.find(id)->status, Status::completed) << table.find(id)->error.message;
+  return bytes_of(queue::JobFolder(files.path, id).video());
+}
 
 }  // namespace tachy::test
