@@ -117,7 +117,7 @@ const LoadedPart& Session::use(Part part) {
       return key.part == part && !key.adapters.empty() && key.adapters != own.adapters;
     });
   if (!held) {
-    // Who waits for this part must not wait until a hold of this run ends.
+    // Those who wait for this part must not wait until a hold of this run ends.
     struct Awaited {
       Hooks& hooks;
       ~Awaited() { hooks.awaited = nullptr; }

@@ -82,7 +82,7 @@ TEST_P(Hold, OthersGoOnAndTheBitsAreEqual) {
   std::this_thread::sleep_for(100ms);  // until the run has reached its next check
   const int reports = held.reports;
   EXPECT_EQ(test::run(pipeline, other).rgb, others.rgb);
-  // Who waits for a part makes the run that loads it go on until it is loaded, but no further.
+  // Another run that waits for a part makes the run that loads it go on until it is loaded, but no further.
   if (std::string(stage) != "load") {
     EXPECT_EQ(held.reports, reports) << "it went on while it was held";
   }
