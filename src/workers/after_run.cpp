@@ -43,6 +43,8 @@ int last_preview_of(const queue::JobFolder& folder) {
   return last;
 }
 
+queue::JobError cancelled_error() { return {"cancelled", "the job was cancelled"}; }
+
 void tell_end(queue::EventBook& book, const queue::JobRow& row) {
   if (row.status == queue::Status::completed) {
     json data = {{"progress", 100}};

@@ -22,6 +22,8 @@ void join_job(queue::JobRow& row, const queue::JobFolder& folder, const std::ato
 // Returns the highest number of a preview in the folder, or 0.
 int last_preview_of(const queue::JobFolder& folder);
 
+queue::JobError cancelled_error();
+
 // Adds the event `done` or `failed` of a row that has ended.
 void tell_end(queue::EventBook& book, const queue::JobRow& row);
 

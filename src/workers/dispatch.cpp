@@ -31,10 +31,10 @@ void Foreman::State::dispatch() {
 }
 
 void Foreman::State::look() {
-  if (reap()) passed_over.clear();
+  if (reap()) too_large.clear();
   const Jobs jobs = jobs_now();
   obey(jobs);
-  update_waiting();
+  tell_places();
   bool room = false;
   {
     const std::lock_guard lock(bell->mutex);
@@ -85,31 +85,68 @@ void Foreman::State::obey(const Jobs& jobs) const {
   }
 }
 
-void Foreman::State::update_waiting() {
-  double busy = 0;
-  for (const auto& [id, job] : jobs_now()) busy += std::max(job->live().eta_seconds, 0.0);
-  for (const auto& [id, place] : waiting.update(table.waiting(), busy, at_once()))
-    book.add(
-        id, "queued",
-        {{"position", place.position}, {"eta_seconds", std::round(place.start_seconds + place.seconds)}});
+// The pace is 1, since planned_seconds of a row are already what this server has seen runs to take.
+void Foreman::State::tell_places() {
+  std::vector<double> busy;
+  for (const auto& [id, job] : jobs_now())
+    if (!job->held()) busy.push_back(std::max(job->live().eta_seconds, 0.0));
+  busy.resize(std::max(busy.size(), static_cast<size_t>(at_once())));
+  turns.set(loaded, busy, 1);
+  const std::vector<queue::TurnQueue::Next> order = turns.order();
+  for (const size_t i : told.to_tell(order))
+    book.add(order[i].job.id, "queued",
+             {{"position", i},
+              {"eta_seconds", std::round(order[i].start_seconds + order[i].job.planned_seconds)}});
 }
 
 void Foreman::State::fill() {
-  for (const queue::WaitingJob& next : waiting.in_order()) {
+  while (true) {
     const Jobs jobs = jobs_now();
-    if (!may_begin(next, jobs)) return make_way(next, jobs);
-    begin(next.id);
+    const std::vector<queue::TurnQueue::Next> order = turns.order();
+    const queue::WaitingJob* const next = order.empty() ? nullptr : &order.front().job;
+    if (go_on(jobs, next)) continue;
+    if (!next || !place_for(*next, jobs) || !begin(*next)) return;
   }
 }
 
-bool Foreman::State::may_begin(const queue::WaitingJob& job, const Jobs& beside) {
-  if (beside.empty()) return true;
-  // One that is being stopped is waited for: its memory is about to be free.
-  const auto stops = [](const auto& one) { return one.second->stopped() != Stop::none; };
-  if (static_cast<int>(beside.size()) >= at_once() || std::ranges::any_of(beside, stops)) return false;
-  if (job.id == passed_over) return false;
-  if (fits_beside(job.id)) return true;
-  passed_over = job.id;
+// A held job goes on before anything begins that is not more urgent than it.
+bool Foreman::State::go_on(const Jobs& jobs, const queue::WaitingJob* next) {
+  RunningJob* held = nullptr;
+  int computing = 0;
+  for (const auto& [id, job] : jobs) {
+    if (!job->held())
+      ++computing;
+    else if (!held || job->row().priority > held->row().priority)
+      held = job.get();
+  }
+  if (!held || computing >= at_once() || (next && next->priority > held->row().priority)) return false;
+  held->hold(false);
+  return true;
+}
+
+// Says whether the job may begin now. If not, the running job of the least priority makes way for it,
+// provided that it is less urgent: it is held where both fit into memory, so that it loses nothing, and
+// stopped otherwise.
+bool Foreman::State::place_for(const queue::WaitingJob& job, const Jobs& jobs) {
+  RunningJob* least = nullptr;
+  int computing = 0;
+  for (const auto& [id, one] : jobs) {
+    if (one->stopped() != Stop::none) return false;  // its memory and its place are about to be free
+    if (one->held()) continue;
+    ++computing;
+    if (!least || one->row().priority < least->row().priority) least = one.get();
+  }
+  if (jobs.empty()) return true;
+  const bool fits = job.id != too_large && fits_beside(job.id);
+  if (!fits) too_large = job.id;
+  if (computing < at_once() && fits) return true;
+  if (!least || least->row().priority >= job.priority) {
+    // Held jobs may be all that is in the way, and they would be for ever.
+    if (computing == 0) jobs.begin()->second->stop(Stop::priority);
+    return false;
+  }
+  if (fits && least->hold(true)) return true;
+  least->stop(Stop::priority);
   return false;
 }
 
@@ -134,25 +171,17 @@ bool Foreman::State::fits_beside(const std::string& id) {
   }
 }
 
-// Stops the running job of the least priority, if that is lower than the waiting one's.
-void Foreman::State::make_way(const queue::WaitingJob& waiting_job, const Jobs& jobs) const {
-  RunningJob* least = nullptr;
-  for (const auto& [id, job] : jobs) {
-    if (job->stopped() != Stop::none) return;  // somebody makes way already
-    if (!least || job->row().priority < least->row().priority) least = job.get();
-  }
-  if (least && least->row().priority < waiting_job.priority) least->stop(Stop::priority);
-}
-
-void Foreman::State::begin(const std::string& id) {
+// Returns false if somebody else was faster, or if nothing is to begin now.
+bool Foreman::State::begin(const queue::WaitingJob& next) {
+  const std::string& id = next.id;
   {
     const std::lock_guard lock(bell->mutex);
-    if (bell->stopping || bell->rooms > 0) return;
+    if (bell->stopping || bell->rooms > 0) return false;
     beginning.insert(id);
   }
   std::shared_ptr<RunningJob> job;
   try {
-    if (std::optional<queue::JobRow> row = table.claim(id, options.worker)) {
+    if (std::optional<queue::JobRow> row = turns.claim(id, options.worker)) {
       auto plan = plans.get(id, row->settings);
       job = std::make_shared<RunningJob>(shop, std::move(*row), std::move(plan),
                                          [ring = bell] { ring->ring(); });
@@ -163,6 +192,7 @@ void Foreman::State::begin(const std::string& id) {
     throw;
   }
   plans.drop(id);
+  if (job) note_loaded(next.needs);
   {
     const std::lock_guard lock(bell->mutex);
     beginning.erase(id);
@@ -174,6 +204,14 @@ void Foreman::State::begin(const std::string& id) {
   }
   bell->rung.notify_all();
   if (job) job->start();
+  return job != nullptr;
+}
+
+// What stays in memory beside the last one is not known: on a GPU most likely nothing.
+void Foreman::State::note_loaded(const std::string& needs) {
+  std::erase(loaded, needs);
+  loaded.insert(loaded.begin(), needs);
+  loaded.resize(std::min(loaded.size(), size_t{models.on_gpu() ? 1u : 4u}));
 }
 
 // Removes ended jobs that are too old, or too many. The folder goes first: a row without one is found again.

@@ -42,7 +42,8 @@ Foreman::State::State(ForemanOptions given, queue::JobTable& jobs, queue::EventB
       models(served),
       rates(options.files / "rates.json"),
       reporter(table, book, options.worker),
-      shop{options, table, book, models, rates, reporter} {}
+      shop{options, table, book, models, rates, reporter},
+      turns(table) {}
 
 Foreman::Foreman(ForemanOptions options, queue::JobTable& table, queue::EventBook& book, Models& models)
     : state_(std::make_unique<State>(std::move(options), table, book, models)) {}
@@ -58,16 +59,24 @@ void Foreman::start() {
 
 // The jobs that an earlier process had go on where they were, unless it was they that ended the process.
 void Foreman::State::recover() {
-  for (const queue::JobRow& row : table.recover(options.worker)) {
-    const queue::JobFolder folder(options.files, row.id);
-    if (!crashed_too_often(row, folder, mark->killed())) continue;
-    std::optional<queue::JobRow> claimed = table.claim(row.id, options.worker);
-    if (!claimed) continue;
-    claimed->status = queue::Status::failed, claimed->ended_ms = wall_clock_ms();
-    claimed->error = {"crashed", "the server ended unexpectedly each time while it was making this video"};
-    const auto message = options.message ? options.message(*claimed) : std::nullopt;
-    if (table.end(*claimed, options.worker, message)) tell_end(book, *claimed);
+  for (queue::JobRow& row : table.recover(options.worker)) {
+    if (row.wish == queue::Wish::cancel || row.wish == queue::Wish::cancel_keeping_frames) {
+      row.status = queue::Status::failed, row.error = cancelled_error();
+      const auto message = options.message ? options.message(row) : std::nullopt;
+      if (const auto ended = table.wish(row.id, queue::Wish::cancel, message)) tell_end(book, *ended);
+    } else if (crashed_too_often(row, {options.files, row.id}, mark->killed())) {
+      fail_crashed(std::move(row));
+    }
   }
+}
+
+void Foreman::State::fail_crashed(queue::JobRow row) {
+  std::optional<queue::JobRow> claimed = table.claim(row.id, options.worker);
+  if (!claimed) return;
+  claimed->status = queue::Status::failed, claimed->ended_ms = wall_clock_ms();
+  claimed->error = {"crashed", "the server ended unexpectedly each time while it was making this video"};
+  const auto message = options.message ? options.message(*claimed) : std::nullopt;
+  if (table.end(*claimed, options.worker, message)) tell_end(book, *claimed);
 }
 
 void Foreman::State::open_default() {
@@ -125,8 +134,8 @@ Live Foreman::live(const queue::JobRow& row) const {
   }
   Live out;
   if (row.status != queue::Status::queued || row.paused) return out;
-  std::optional<WaitingList::Place> place = s.waiting.find(row.id);
-  if (!place) place = s.waiting.next_of(row.priority);  // it is so new that the list does not have it yet
+  const std::optional<queue::TurnQueue::Place> place = s.turns.find(row.id);
+  if (!place) return out;  // somebody has just taken it
   out.position = place->position;
   out.eta_seconds = place->start_seconds + row.planned_seconds;
   return out;

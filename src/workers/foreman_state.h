@@ -15,12 +15,13 @@
 #include <thread>
 #include <vector>
 
+#include "queue/turn_queue.h"
 #include "workers/crashes.h"
 #include "workers/foreman.h"
+#include "workers/places_told.h"
 #include "workers/rates.h"
 #include "workers/reporter.h"
 #include "workers/running_job.h"
-#include "workers/waiting_list.h"
 
 namespace tachy::workers {
 
@@ -64,17 +65,19 @@ struct Foreman::State {
   using Jobs = std::map<std::string, std::shared_ptr<RunningJob>>;
 
   void recover();
+  void fail_crashed(queue::JobRow row);
   void open_default();
   void dispatch();                    // the dispatcher's function
   void look();                        // one round of it
   bool reap();                        // forgets jobs that have ended; true if there were any
   void obey(const Jobs& jobs) const;  // what was asked of the jobs that run
-  void update_waiting();
-  void fill();  // begins jobs, or stops some for others
-  bool may_begin(const queue::WaitingJob& job, const Jobs& beside);
+  void tell_places();
+  void fill();                                                  // begins jobs, and stops some for others
+  bool go_on(const Jobs& jobs, const queue::WaitingJob* next);  // ends a hold if nothing better is to do
+  bool place_for(const queue::WaitingJob& job, const Jobs& jobs);
   bool fits_beside(const std::string& id);
-  void make_way(const queue::WaitingJob& job, const Jobs& jobs) const;
-  void begin(const std::string& id);
+  bool begin(const queue::WaitingJob& job);
+  void note_loaded(const std::string& needs);
   void sweep();
   void stop();
 
@@ -91,7 +94,7 @@ struct Foreman::State {
   const Shop shop;
   const std::shared_ptr<Bell> bell = std::make_shared<Bell>();
   Plans plans;
-  WaitingList waiting;
+  queue::TurnQueue turns;
   std::optional<CrashMark> mark;
 
   // Guarded by the bell's mutex.
@@ -100,7 +103,9 @@ struct Foreman::State {
   std::string not_ready = "the server is starting";
 
   // The dispatcher's own.
-  std::string passed_over;  // a job that did not fit beside those that run
+  std::string too_large;            // a job that did not fit beside those that run
+  std::vector<std::string> loaded;  // what jobs needed that began lately, the last one first
+  PlacesTold told;
   int64_t swept_ms = 0;
   std::thread dispatcher, opener;
 };

@@ -6,6 +6,7 @@
 #include "base/json_text.h"
 #include "workers/foreman_state.h"
 #include "workers/nearest.h"
+#include "workers/wall_clock.h"
 
 namespace tachy::workers {
 namespace {
@@ -73,7 +74,8 @@ Outlook Foreman::outlook(const jobs::JobSpec& job, const std::string& model, int
   require(!served->world, "`model`: {} is a world, which is steered and makes no videos", served->name);
   const std::shared_ptr<Engine> engine = s.models.open(served->name);
   Outlook out;
-  const WaitingList::Place place = s.waiting.next_of(priority);
+  const queue::TurnQueue::Place place =
+      s.turns.would_get({.model = served->name, .priority = priority, .created_ms = wall_clock_ms()});
   out.queue_position = place.position, out.wait_seconds = place.start_seconds;
   try {
     auto prepared = std::make_shared<const PreparedRequest>(planned(*engine, job.settings.request));

@@ -64,7 +64,30 @@ void RunningJob::stop(Stop why) {
   Stop now = why_.load();
   while (now < why && !why_.compare_exchange_weak(now, why)) {
   }
+  if (why == Stop::keep) keep_ = true;
+  if (why > Stop::keep) keep_ = false;
   cancel_ = true;
+}
+
+bool RunningJob::hold(bool held) {
+#ifndef TACHY_JOB_CONTROL
+  if (held) return false;
+#endif
+  if (row_.kind != "video") return false;
+  const std::lock_guard lock(mutex_);
+  if (hold_ == held) return true;
+  const double now = monotonic_seconds();
+  if (held)
+    held_since_ = now;
+  else
+    held_seconds_ += now - held_since_;
+  hold_ = held;
+  return true;
+}
+
+double RunningJob::computing_seconds() const {
+  const std::lock_guard lock(mutex_);
+  return (hold_ ? held_since_ : monotonic_seconds()) - held_seconds_;
 }
 
 void RunningJob::run() {
@@ -97,7 +120,11 @@ void RunningJob::make_video() {
   const jobs::JobSpec job = job_of_row(row_, folder_, *model, shop_.options.loras);
   const std::shared_ptr<Engine> engine = shop_.models.open(row_.model);
   jobs::JobStore store(&cancel_);
+#ifdef TACHY_JOB_CONTROL
+  jobs::JobRunner runner(*engine, store, *this, jobs::JobControl{&cancel_, &hold_, &keep_});
+#else
   jobs::JobRunner runner(*engine, store, *this, &cancel_);
+#endif
   if (!prepared_) prepared_ = std::make_shared<const PreparedRequest>(runner.prepare(job));
   const VideoRequest& filled = prepared_->request();
   const VideoPlan& plan = prepared_->plan();
@@ -108,9 +135,9 @@ void RunningJob::make_video() {
     const std::lock_guard lock(mutex_);
     meter_.emplace(plan, shop_.rates.of(key), row_.progress);
   }
-  const double begin = monotonic_seconds();
+  const double begin = computing_seconds();
   if (runner.run(job, *prepared_)) {
-    const double seconds = monotonic_seconds() - begin;
+    const double seconds = computing_seconds() - begin;
     learn(key, plan, seconds);
     tell_run(plan, seconds);
   }
@@ -133,7 +160,7 @@ void RunningJob::stopped_or_failed(ErrorCode code, const std::string& text) {
   const Stop why = why_.load();
   const bool stopped = code == ErrorCode::cancelled && why != Stop::none;
   if (stopped && gives_back(why)) return give_back(why);
-  std::string message = stopped ? "the job was cancelled" : text;
+  std::string message = stopped ? cancelled_error().message : text;
   // What a front end may do to go on is nothing that a caller of the server could do.
   if (const size_t at = going_on_.empty() ? message.npos : message.find(going_on_); at != message.npos)
     message.erase(at, going_on_.size());
@@ -156,7 +183,11 @@ void RunningJob::look_at_wish() try {
 void RunningJob::give_back(Stop why) {
   shop_.reporter.finish(row_.id);
   if (insist([&] { return shop_.table.give_back(row_.id, shop_.options.worker, why == Stop::pause); }))
-    measured({{"event", "interrupted"}, {"cause", cause_of(why)}});
+    return measured({{"event", "interrupted"}, {"cause", cause_of(why)}});
+  if (const auto row = shop_.table.find(row_.id); !row || row->wish != queue::Wish::cancel) return;
+  stop(Stop::cancel);  // which came meanwhile
+  remove_states(folder_);
+  end(queue::Status::failed, cancelled_error(), true);
 }
 
 void RunningJob::end(queue::Status status, const queue::JobError& error, bool told) {
@@ -208,7 +239,7 @@ Live RunningJob::live() const {
   out.stage = last_.stage.empty() ? "prepare" : last_.stage;
   out.done = last_.done, out.total = last_.total;
   out.eta_seconds = meter_ ? meter_->seconds_left() : row_.planned_seconds > 0 ? row_.planned_seconds : -1;
-  out.interrupted = gives_back(why_.load());
+  out.interrupted = hold_ || gives_back(why_.load());
   return out;
 }
 
@@ -225,7 +256,7 @@ void RunningJob::notice(const std::string& text) {
 }
 
 void RunningJob::progress(const Progress& p) {
-  const double now = monotonic_seconds();
+  const double now = computing_seconds();
   if (p.stage == "denoise") {
     if (p.done > 0 && last_step_ > 0)
       measured({{"event", "step"}, {"stage", p.stage}, {"seconds", now - last_step_}});

@@ -11,6 +11,10 @@
 #include <string>
 #include <thread>
 
+#if __has_include("jobs/job_control.h")
+#include "jobs/job_control.h"
+#define TACHY_JOB_CONTROL
+#endif
 #include "jobs/job_sink.h"
 #include "queue/job_folder.h"
 #include "workers/foreman.h"
@@ -52,6 +56,9 @@ class RunningJob final : private jobs::JobSink {
   void start();
   void stop(Stop why);  // returns at once
   Stop stopped() const { return why_.load(); }
+  // Makes the job wait with all that it has, or go on. Returns false if it cannot be held.
+  bool hold(bool held);
+  bool held() const { return hold_.load(); }
   bool ended() const { return ended_.load(); }
   // Notes that it shares the device with others, so that nothing is learnt from its times.
   void not_alone() { alone_ = false; }
@@ -89,9 +96,14 @@ class RunningJob final : private jobs::JobSink {
   const std::function<void()> on_end_;
 
   std::atomic<bool> cancel_ = false, ended_ = false, alone_ = true;
+  std::atomic<bool> hold_ = false, keep_ = false;
   std::atomic<Stop> why_ = Stop::none;
 
-  mutable std::mutex mutex_;  // guards the next two
+  // Seconds that pass while the job does not wait.
+  double computing_seconds() const;
+
+  mutable std::mutex mutex_;  // guards the next four
+  double held_since_ = 0, held_seconds_ = 0;
   std::optional<ProgressMeter> meter_;
   Progress last_;
 
