@@ -3,7 +3,10 @@
 // when its function returns, and is one transaction. They throw io when the disk or the database fails.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,7 +48,9 @@ class JobTable {
 
   // queued -> in_progress, unless it is paused or somebody was faster.
   virtual std::optional<JobRow> claim(const std::string& id, const std::string& worker) = 0;
-  // in_progress -> queued, for a job that is interrupted and goes on later; `paused` holds it there.
+  // in_progress -> queued, for a job that is interrupted and goes on later; `paused` holds it there, and so does a wish
+  // to pause it that came meanwhile. Returns false if the worker no longer has the job, or if somebody wishes it
+  // cancelled: the worker then ends it.
   virtual bool give_back(const std::string& id, const std::string& worker, bool paused) = 0;
   // Raises the progress of a job under way; a smaller value changes nothing.
   virtual void progress(const std::string& id, const std::string& worker, int percent) = 0;
@@ -62,7 +67,8 @@ class JobTable {
   virtual std::optional<JobRow> change(const std::string& id, const Change& change) = 0;
   virtual bool remove(const std::string& id) = 0;
 
-  // Puts the jobs that this worker had when it died back into the queue, and returns them.
+  // Puts the jobs that this worker had when it died back into the queue, and returns them. One that was to be cancelled
+  // keeps its wish: wish() then ends it with its message.
   virtual std::vector<JobRow> recover(const std::string& worker) = 0;
   // Returns ended jobs to be removed: those that have expired, and the oldest ones while all together are larger
   // than `most_bytes` (0: no limit).
@@ -76,6 +82,16 @@ class JobTable {
   virtual void save_preset(const Preset& preset,
                            int64_t most) = 0;  // throws invalid_argument beyond `most` of one owner
   virtual bool remove_preset(const std::string& owner, const std::string& name) = 0;
+
+  // Changes whenever the jobs that wait, or the seconds that owners have used, may have changed: what was computed
+  // from them stays true while it is the same. Here it changes with each call, so that nothing is kept.
+  virtual uint64_t version() const {
+    static std::atomic<uint64_t> calls{0};
+    return ++calls;
+  }
+  // The planned seconds that each owner's jobs were charged when they were first taken, with older ones counted less
+  // and less (policy.h).
+  virtual std::map<std::string, double> used_seconds() { return {}; }
 };
 
 }  // namespace tachy::queue
