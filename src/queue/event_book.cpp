@@ -1,5 +1,5 @@
-// The last events of a job are kept in memory, the earlier ones are read from its file. Jobs that nobody listens to are
-// forgotten in the order in which they were last used; their files bring them back.
+// The last events of a job are kept in memory, the earlier ones are read from its file. Jobs that nobody
+// listens to are forgotten in the order in which they were last used; their files bring them back.
 #include "queue/event_book.h"
 
 #include <algorithm>
@@ -89,7 +89,8 @@ struct EventBook::State {
     drop_unused();
     return events;
   }
-  // Looks at a few of the jobs that were used the longest ago. Those that somebody holds are put to the front.
+  // Looks at a few of the jobs that were used the longest ago. Those that somebody holds are put to the
+  // front.
   void drop_unused() {
     for (int tries = 0; tries < 8 && jobs.size() > kKeptJobs; ++tries) {
       const auto it = jobs.find(used.back());
@@ -148,7 +149,7 @@ std::vector<Event> EventBook::since(const std::string& job, int64_t number) {
   if (events->gone) return {};
   std::vector<Event> found;
   if (!events->tail.empty() && events->tail.front().number > std::max<int64_t>(number, 0) + 1)
-    found = events->file.read();
+    found = events->file.after(number);
   std::erase_if(
       found, [&](const Event& e) { return e.number <= number || e.number >= events->tail.front().number; });
   for (const Event& event : events->tail)

@@ -1,6 +1,6 @@
-// The events of one job on the disk, one JSON object a line. Lines are appended without waiting for the disk: after a
-// kill or a power cut the last one may be torn. It is cut off when the file is next read, and numbers go on after the
-// last whole one.
+// The events of one job on the disk: each is a line with a JSON object. Lines are appended without waiting
+// for the disk: after a kill or a power cut the last one may be torn. It is cut off when the file is next
+// read, and numbers go on after the last whole one.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,8 @@ class EventFile {
 
   // Returns all events, or none if there is no file. Whatever follows the last whole event is cut off.
   std::vector<Event> read();
+  // Returns the events after this number, of a file that read() has seen.
+  std::vector<Event> after(int64_t number) const;
   // Returns an error if the event is not in the file; the events before it then stay.
   std::error_code append(const Event& event);
 

@@ -1,5 +1,5 @@
-// The folder of all of a server's files: made where it is missing, for this user alone, and locked as long as the
-// server lives. The system releases the lock however the process ends.
+// The folder of all of a server's files: made where it is missing, for this user alone, and locked as long as
+// the server lives. The system releases the lock however the process ends.
 #pragma once
 
 #include <filesystem>
@@ -10,8 +10,8 @@ namespace tachy::queue {
 
 class FilesLock {
  public:
-  // Makes FILES, FILES/jobs and FILES/spool. Throws io if another server has the folder (with its process's number), or
-  // if nothing can be written there.
+  // Makes FILES, FILES/jobs and FILES/spool. Throws io if another server has the folder (with its process's
+  // number), or if nothing can be written there.
   explicit FilesLock(const std::filesystem::path& files);
 
   const std::filesystem::path& files() const { return files_; }

@@ -1,5 +1,5 @@
-// Numbers in a row, of which a range is lowered and the smallest of a range is asked for, each in O(log n): a tree
-// over the row. The policy keeps how far each waiting job may still be passed over in it.
+// Numbers in a row, of which a range is lowered and the smallest of a range is asked for, each in O(log n): a
+// tree over the row. The policy keeps how far each waiting job may still be passed over in it.
 #pragma once
 
 #include <algorithm>

@@ -1,10 +1,11 @@
-// A thin owner of SQLite: a connection, its prepared statements, and errors that say which file and what to do.
+// A thin owner of SQLite: a connection, its prepared statements, and errors that say which file and what to
+// do.
 //
 //   Query query = database.query("SELECT place FROM jobs WHERE id = ?", id);
 //   if (query.next()) place = query.real(0);
 //
-// A statement is prepared once for each text and kept with the connection. One thread at a time uses a connection;
-// sqlite_pool.h says which. A file that another process is writing is waited for.
+// A statement is prepared once for each text and kept with the connection. One thread at a time uses a
+// connection; sqlite_pool.h says which. A file that another process is writing is waited for.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +60,8 @@ class Query {
 class Sqlite {
  public:
   enum class Access { read, write };
-  // Opens the file; with `write` it is made where it is missing, and a file that can only be read is refused. Throws
-  // io.
+  // Opens the file; with `write` it is made where it is missing, and a file that can only be read is refused.
+  // Throws io.
   Sqlite(const std::filesystem::path& file, Access access);
   ~Sqlite();
   Sqlite(const Sqlite&) = delete;
@@ -100,8 +101,8 @@ class Sqlite {
   std::map<std::string_view, sqlite3_stmt*> statements_;
 };
 
-// A change that is whole or not there. It takes the right to write when it begins, so that what it reads stays true;
-// without commit() it is taken back.
+// A change that is whole or not there. It takes the right to write when it begins, so that what it reads
+// stays true; without commit() it is taken back.
 class Transaction {
  public:
   explicit Transaction(Sqlite& database) : database_(database) { database_.run("BEGIN IMMEDIATE"); }

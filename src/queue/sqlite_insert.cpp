@@ -37,7 +37,8 @@ double last_place(Sqlite& database) {
   return query.next() ? query.real(0) : 0;
 }
 
-// Numbers the places of the jobs of one priority anew, in their order: between two of them there was no number left.
+// Numbers the places of the jobs of one priority anew, in their order: between two of them there was no
+// number left.
 void spread_places(Sqlite& database, int priority) {
   std::vector<int64_t> order;
   {
@@ -50,8 +51,8 @@ void spread_places(Sqlite& database, int priority) {
   for (const int64_t seq : order) database.change("UPDATE jobs SET place = ? WHERE seq = ?", ++place, seq);
 }
 
-// Returns the place of the job that waits next in front of this place, or nothing. The job that is moved does not
-// count, or it would be in its own way.
+// Returns the place of the job that waits next in front of this place, or nothing. The job that is moved does
+// not count, or it would be in its own way.
 std::optional<double> place_below(Sqlite& database, int priority, double place, const std::string& moved) {
   Query query = database.query(
       "SELECT place FROM jobs WHERE status = 0 AND priority = ? AND place < ? AND id <> ? "

@@ -1,6 +1,6 @@
-// The connections of one database: one that writes, which its users take in turn, and as many that read as threads
-// read at the same time. With SQLite's log (WAL) a reader sees what was last committed and never waits for a writer,
-// nor for the disk on which the writer waits.
+// The connections of one database: one that writes, which its users take in turn, and as many that read as
+// threads read at the same time. With SQLite's log (WAL) a reader sees what was last committed and never
+// waits for a writer, nor for the disk on which the writer waits.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,5 @@
-// Rows of the database as the structures of job_row.h, and what several of the table's functions do with them.
+// Rows of the database as the structures of job_row.h, and what several of the table's functions do with
+// them.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +19,10 @@ std::optional<JobRow> find_job(Sqlite& database, const std::string& id);
 void insert_job(Sqlite& database, const JobRow& job);
 void insert_webhook(Sqlite& database, const Webhook& message);
 
-// Adds planned seconds to what an owner has used; negative ones are given back. What was used is forgotten by half
-// in each half-life (policy.h).
+// Adds planned seconds to what an owner has used; negative ones are given back. What was used is forgotten by
+// half in each half-life (policy.h).
 void charge(Sqlite& database, const std::string& owner, double seconds, int64_t now_ms);
-// What a job that ends early has not used of the seconds that its owner was charged.
+// Returns the part of the charged seconds that a job which ends early has not used.
 double unused_seconds(const JobRow& job);
 
 constexpr int64_t number(Status status) { return static_cast<int64_t>(status); }

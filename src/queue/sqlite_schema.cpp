@@ -1,9 +1,10 @@
-// A version that was released never changes: what a later one needs is a step of its own at the end of kSteps, and
-// a copy of the older version, as text, for the test of migrations (tests/unit/queue/version_1.sql).
+// A version that was released never changes: what a later one needs is a step of its own at the end of
+// kSteps, and a copy of the older version, as text, for the test of migrations
+// (tests/unit/queue/version_1.sql).
 //
-// Jobs are numbered by their creation (seq), which pages of a list go by. The long texts of a job lie in a table of
-// their own: a row of progress is then a hundred bytes, and a pass over all jobs reads little. `status` and `wish`
-// are the numbers of the enumerations in job_row.h.
+// Jobs are numbered by their creation (seq), which pages of a list go by. The long texts of a job lie in a
+// table of their own: a row of progress is then a hundred bytes, and a pass over all jobs reads little.
+// `status` and `wish` are the numbers of the enumerations in job_row.h.
 #include "queue/sqlite_schema.h"
 
 #include <iterator>
@@ -77,7 +78,7 @@ CREATE TABLE presets (
 ) WITHOUT ROWID;
 )";
 
-// What each owner has used lately, for fairness (policy.h).
+// The seconds that each owner has used lately, for fairness (policy.h).
 constexpr const char* kVersion2 = R"(
 CREATE TABLE shares (
   owner TEXT PRIMARY KEY,

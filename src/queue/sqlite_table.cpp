@@ -24,8 +24,8 @@ std::optional<JobRow> SqliteTable::find(const std::string& id) {
   return pool_.read([&](Sqlite& database) { return find_job(database, id); });
 }
 
-// A page begins behind the number of the job `after` and not at an offset, so that it costs as much at the end of
-// the list as at its beginning, and a job that is added or removed in between moves no other one.
+// A page begins behind the number of the job `after` and not at an offset, so that it costs as much at the
+// end of the list as at its beginning, and a job that is added or removed in between moves no other one.
 Page SqliteTable::list(const std::string* owner, const std::string& after, int limit, bool ascending) {
   static const std::string kUp = " ORDER BY j.seq LIMIT ?", kDown = " ORDER BY j.seq DESC LIMIT ?";
   static const std::string kOfAll[] = {kSelectJob + "WHERE j.seq < ?" + kDown,

@@ -1,6 +1,7 @@
-// Whose turn it is, kept up to date with the table: the policy's order, computed anew only when the table or what
-// runs has changed, so that every poll may ask for its place. It also keeps the account of who was passed over. That
-// account is in memory: after a restart each job is as patient as at first.
+// The turns of the jobs that wait, kept up to date with the table. The policy's order is computed anew only
+// when the table or what runs has changed, so that every poll may ask for its place. It also keeps the
+// account of who was passed over. That account is in memory: after a restart each job is as patient as at
+// first.
 #pragma once
 
 #include <chrono>
@@ -20,8 +21,9 @@ class TurnQueue {
  public:
   explicit TurnQueue(JobTable& table) : table_(table) {}
 
-  // Is told of what runs: the needs in memory (the latest first), for each place at which jobs run how many seconds it
-  // is still taken (0: free), and how many seconds a planned one takes. To be called whenever one of them changes.
+  // Is told of what runs: the needs in memory (the latest first), for each place at which jobs run how many
+  // seconds it is still taken (0: free), and how many seconds a planned one takes. To be called whenever one
+  // of them changes.
   void set(std::vector<std::string> loaded, std::vector<double> busy, double pace);
 
   struct Next {

@@ -1,4 +1,5 @@
-// Tests what a disk and a file can do to the table: full, read-only, damaged, of another program, older, newer.
+// Tests what a disk and a file can do to the table: full, read-only, damaged, of another program, older,
+// newer.
 #include <fstream>
 #include <sstream>
 
@@ -18,7 +19,8 @@ std::string refusal_to_open(const fs::path& file, ErrorCode code = ErrorCode::io
   return message_of(code, [&] { SqliteTable table(file); });
 }
 
-// Inserts until it fails, and says how far it came: "17 inserted, then: …". Everything before the failure is there.
+// Inserts until it fails, and says how far it came: "17 inserted, then: …". Everything before the failure is
+// there.
 std::string insert_until_full(SqliteTable& table, int64_t& inserted) {
   JobRow job = a_job();
   job.settings.assign(20'000, 'x');

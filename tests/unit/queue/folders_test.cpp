@@ -110,7 +110,8 @@ TEST_F(Turns, AreForecastAndFollowTheTable) {
   EXPECT_FALSE(queue.find(b.id).has_value());
 }
 
-// Jobs whose model is loaded come one after another: the one with the other model is passed over as far as it may be.
+// Jobs whose model is loaded come one after another: the one with the other model is passed over as far as it
+// may be.
 TEST_F(Turns, KeepTheAccountOfWhoIsPassedOver) {
   TurnQueue queue(table());
   queue.set({"A"}, {0}, 1);

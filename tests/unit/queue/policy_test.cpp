@@ -1,4 +1,5 @@
-// Tests the order of the jobs that wait: each rule by examples, and all of them on random queues that are run down.
+// Tests the order of the jobs that wait: each rule by examples, and all of them on random queues that are run
+// down.
 #include "queue/policy.h"
 
 #include <gmock/gmock.h>
@@ -110,7 +111,8 @@ TEST(SlackTree, IsARowOfNumbers) {
   }
 }
 
-// A server that takes the next job again and again while others come, and keeps the account of who is passed over.
+// A server that takes the next job again and again while others come, and keeps the account of who is passed
+// over.
 struct Server {
   explicit Server(unsigned seed) : random(seed) {}
   void arrive() {

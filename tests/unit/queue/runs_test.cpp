@@ -1,4 +1,5 @@
-// Tests the life of a job in the table: claims, wishes, interruptions, ends, what is outdated, messages and presets.
+// Tests the life of a job in the table: claims, wishes, interruptions, ends, what is outdated, messages and
+// presets.
 #include "table_case.h"
 
 namespace tachy::queue {

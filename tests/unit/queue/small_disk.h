@@ -44,7 +44,8 @@ std::string in_child(Body&& body) {
   return text;
 }
 
-// Puts a small disk onto the folder, for the calling process alone. Returns false if this user may not do that.
+// Puts a small disk onto the folder, for the calling process alone. Returns false if this user may not do
+// that.
 inline bool mount_small(const std::filesystem::path& folder, const char* size) {
   return unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
          mount("tmpfs", folder.c_str(), "tmpfs", 0, size) == 0;

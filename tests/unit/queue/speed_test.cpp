@@ -1,4 +1,5 @@
-// Tests that the table is quick with 10,000 jobs in it: what each poll asks for, the start of a server, the order.
+// Tests that the table is quick with 10,000 jobs in it: what each poll asks for, the start of a server, the
+// order.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -74,13 +75,14 @@ TEST_F(Speed, OfAThousandThatWait) {
   EXPECT_EQ(queue.order().size(), 1000u);
   EXPECT_LE(median_seconds(1000, [&](int i) { queue.find(ids_[static_cast<size_t>(10'000 + i)]); }),
             20e-6 * kSlower);
-  const double anew = median_seconds(20, [&](int i) {
+  std::vector<double> anew;  // after a change of the table
+  for (int i = 0; i < 21; ++i) {
     table.set_paused(ids_[10'500], i % 2 == 0);
-    queue.find(ids_[10'001]);
-  });
-  const double change = median_seconds(20, [&](int i) { table.set_paused(ids_[10'500], i % 2 == 0); });
-  EXPECT_LE(anew - change, 20e-3 * kSlower);
-  RecordProperty("order_microseconds", static_cast<int>((anew - change) * 1e6));
+    anew.push_back(median_seconds(1, [&](int) { queue.find(ids_[10'001]); }));
+  }
+  std::nth_element(anew.begin(), anew.begin() + 10, anew.end());
+  EXPECT_LE(anew[10], 20e-3 * kSlower);
+  RecordProperty("order_microseconds", static_cast<int>(anew[10] * 1e6));
 }
 
 // A reader never waits for the writer, who waits for the disk within a transaction.

@@ -102,8 +102,8 @@ TEST_F(Together, TwoProcessesShareAFile) {
   check_whole(file());
 }
 
-// What a killed process has been told by the table: "made ID", "ended ID" …, one a line, each written when the
-// function had returned.
+// What a killed process has been told by the table: "made ID", "ended ID" …, one on each line, written when
+// the function had returned.
 struct Told {
   explicit Told(int pipe) : pipe(pipe) {}
   void operator()(const std::string& what, const std::string& id) const {
@@ -113,8 +113,8 @@ struct Told {
   int pipe;
 };
 
-// Inserts, claims, gives back, ends and removes jobs until it is killed. Each insert has a key, and is tried again by
-// the next process as a client would.
+// Inserts, claims, gives back, ends and removes jobs until it is killed. Each insert has a key, and is tried
+// again by the next process as a client would.
 [[noreturn]] void live_until_killed(const std::filesystem::path& file, const Told& told, unsigned seed,
                                     int round) {
   SqliteTable table(file);
@@ -199,7 +199,8 @@ TEST_F(Together, KillsLoseAndDoubleNothing) {
       EXPECT_TRUE(has_ended || !lives.ended.contains(id)) << "its end was lost: " << id;
       EXPECT_EQ(messages[id], has_ended ? 1 : 0) << id;
     }
-    // What was tried last may have come through or not; trying again makes one job of it, as for any other key.
+    // What was tried last may have come through or not; trying again makes one job of it, as for any other
+    // key.
     if (lives.keys.empty()) continue;
     const Inserted again = table.insert(a_job(), lives.keys.back(), "print", 0, 0);
     EXPECT_NE(again.how, Inserted::How::mismatch);
