@@ -123,7 +123,7 @@ json operation_of(const Endpoint& endpoint) {
   return operation;
 }
 
-std::string lower(std::string text) {
+std::string in_small_letters(std::string text) {
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text;
 }
@@ -133,7 +133,7 @@ std::string lower(std::string text) {
 json describe(const Endpoints& endpoints) {
   json paths = json::object();
   for (const Endpoint& endpoint : endpoints)
-    paths[endpoint.pattern][lower(endpoint.method)] = operation_of(endpoint);
+    paths[endpoint.pattern][in_small_letters(endpoint.method)] = operation_of(endpoint);
   return {{"openapi", "3.1.0"},
           {"info",
            {{"title", "Tachyscope"},
