@@ -7,26 +7,42 @@
 #include "base/disk.h"
 #include "base/error.h"
 #include "base/json_text.h"
-#if __has_include("workers/derived_files.h")
+#include "media/video/video_reader.h"
 #include "workers/derived_files.h"
-#define TACHY_DERIVED_FILES
-#endif
+#include "workers/join_job.h"
 
 namespace tachy::workers {
 
 using nlohmann::json;
 
-void make_thumbnail_if_possible([[maybe_unused]] const queue::JobFolder& folder,
+void make_thumbnail_if_possible(const queue::JobFolder& folder,
                                 const std::function<void(const std::string&)>& say) try {
-#ifdef TACHY_DERIVED_FILES
   make_thumbnail(folder);
-#endif
 } catch (const std::exception& e) {
   say(std::string("there is no thumbnail: ") + e.what());
 }
 
-void join_job(queue::JobRow& row, const queue::JobFolder&, const std::atomic<bool>*) {
-  fail(ErrorCode::unsupported, "{}: videos cannot be joined yet", row.id);
+void join_job(queue::JobRow& row, const queue::JobFolder& folder, const std::atomic<bool>* cancel) {
+  const json settings = parse_json_text(row.settings, row.id);
+  const auto parts = settings.find("join");
+  check(parts != settings.end() && parts->is_array(), ErrorCode::corrupt, "{}: there is nothing to join",
+        row.id);
+  std::vector<std::filesystem::path> inputs;
+  for (const json& part : *parts) {
+    const std::filesystem::path name = part.is_string() ? part.get<std::string>() : "";
+    check(!name.empty() && name == name.filename(), ErrorCode::corrupt, "{}: {} is not the name of a file",
+          row.id, json_line(part));
+    inputs.push_back(folder.inputs() / name);
+  }
+  const JoinedVideo joined = join_videos(inputs, folder.video(), cancel);
+  const VideoInfo info = VideoReader::open(folder.video())->info();
+  row.facts = json_line({{"size", fmt::format("{}x{}", info.width, info.height)},
+                         {"width", info.width},
+                         {"height", info.height},
+                         {"frames", joined.frames},
+                         {"fps", info.fps},
+                         {"seconds", fmt::format("{:.2f}", joined.seconds)},
+                         {"bytes", std::filesystem::file_size(folder.video())}});
 }
 
 int last_preview_of(const queue::JobFolder& folder) {

@@ -40,11 +40,20 @@ std::string code_of(ErrorCode code, const std::string& message) {
       return says_full(message) ? "disk_full" : "io_error";
     case ErrorCode::device:
       return "device_error";
+    case ErrorCode::not_found:
+      return "not_found";
+    case ErrorCode::out_of_memory:
+      return "out_of_memory";
+    case ErrorCode::unsupported:
+      return "unsupported";
+    case ErrorCode::corrupt:
+      return "corrupt";
+    case ErrorCode::cancelled:
+      return "cancelled";
     case ErrorCode::internal:
-      return "internal_error";
-    default:
-      return std::string(to_string(code));  // out_of_memory, unsupported, not_found, corrupt, cancelled
+      break;
   }
+  return "internal_error";
 }
 
 }  // namespace

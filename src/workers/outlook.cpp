@@ -11,11 +11,14 @@
 namespace tachy::workers {
 namespace {
 
-// Well formed, but impossible: it is too large, or off the model's grid.
-bool is_too_large(const Error& e) {
+// Says whether a request may be well formed, but impossible: too large for the machine or the model, or off
+// its grid. Models state their limits without naming a field, so then it is tried whether something smaller
+// would do.
+bool may_be_too_large(const Error& e) {
   if (e.code() == ErrorCode::out_of_memory) return true;
   if (e.code() != ErrorCode::invalid_argument) return false;
-  return std::ranges::any_of(std::initializer_list<const char*>{"`width`", "`height`", "`frames`"},
+  return !e.message().starts_with('`') ||
+         std::ranges::any_of(std::initializer_list<const char*>{"`width`", "`height`", "`frames`"},
                              [&](const char* field) { return e.message().starts_with(field); });
 }
 
@@ -88,8 +91,9 @@ Outlook Foreman::outlook(const jobs::JobSpec& job, const std::string& model, int
     out.seconds_to_preview = seconds_to_preview(*prepared, rate);
     out.prepared = std::move(prepared);
   } catch (const Error& e) {
-    if (!is_too_large(e)) throw;
+    if (!may_be_too_large(e)) throw;
     does_not_fit(out, *engine, job.settings.request, e);
+    if (out.nearest.empty() && e.code() != ErrorCode::out_of_memory) throw;
   }
   return out;
 }

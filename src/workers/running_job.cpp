@@ -70,9 +70,6 @@ void RunningJob::stop(Stop why) {
 }
 
 bool RunningJob::hold(bool held) {
-#ifndef TACHY_JOB_CONTROL
-  if (held) return false;
-#endif
   if (row_.kind != "video") return false;
   const std::lock_guard lock(mutex_);
   if (hold_ == held) return true;
@@ -120,11 +117,7 @@ void RunningJob::make_video() {
   const jobs::JobSpec job = job_of_row(row_, folder_, *model, shop_.options.loras);
   const std::shared_ptr<Engine> engine = shop_.models.open(row_.model);
   jobs::JobStore store(&cancel_);
-#ifdef TACHY_JOB_CONTROL
-  jobs::JobRunner runner(*engine, store, *this, jobs::JobControl{&cancel_, &hold_, &keep_});
-#else
-  jobs::JobRunner runner(*engine, store, *this, &cancel_);
-#endif
+  jobs::JobRunner runner(*engine, store, *this, {.cancel = &cancel_, .hold = &hold_, .keep = &keep_});
   if (!prepared_) prepared_ = std::make_shared<const PreparedRequest>(runner.prepare(job));
   const VideoRequest& filled = prepared_->request();
   const VideoPlan& plan = prepared_->plan();
@@ -184,8 +177,9 @@ void RunningJob::give_back(Stop why) {
   shop_.reporter.finish(row_.id);
   if (insist([&] { return shop_.table.give_back(row_.id, shop_.options.worker, why == Stop::pause); }))
     return measured({{"event", "interrupted"}, {"cause", cause_of(why)}});
-  if (const auto row = shop_.table.find(row_.id); !row || row->wish != queue::Wish::cancel) return;
-  stop(Stop::cancel);  // which came meanwhile
+  const auto row = shop_.table.find(row_.id);
+  if (!row || row->wish == queue::Wish::none || row->wish == queue::Wish::pause) return;
+  stop(Stop::cancel);  // which came meanwhile, and there is nothing more to keep
   remove_states(folder_);
   end(queue::Status::failed, cancelled_error(), true);
 }

@@ -11,10 +11,6 @@
 #include <string>
 #include <thread>
 
-#if __has_include("jobs/job_control.h")
-#include "jobs/job_control.h"
-#define TACHY_JOB_CONTROL
-#endif
 #include "jobs/job_sink.h"
 #include "queue/job_folder.h"
 #include "workers/foreman.h"
