@@ -23,7 +23,8 @@ class Metrics {
 
   // Takes an event of ForemanOptions::measured; one that it does not know changes nothing.
   //   {"event": "step", "model", "size", "stage", "seconds"}
-  //   {"event": "run", "model", "size", "wait_seconds", "seconds", "planned_seconds", "planned_bytes", "seen_bytes"}
+  //   {"event": "run", "model", "size", "wait_seconds", "seconds", "planned_seconds", "planned_bytes",
+  //   "seen_bytes"}
   //   {"event": "end", "model", "size", "status", "code", "cause"}    cause: of a cancel
   //   {"event": "interrupted", "cause"}
   void measured(const nlohmann::json& event);

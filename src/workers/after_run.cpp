@@ -1,0 +1,75 @@
+#include "workers/after_run.h"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "base/disk.h"
+#include "base/error.h"
+#include "base/json_text.h"
+#include "media/video/video_reader.h"
+#include "workers/derived_files.h"
+#include "workers/join_job.h"
+
+namespace tachy::workers {
+
+using nlohmann::json;
+
+void make_thumbnail_if_possible(const queue::JobFolder& folder,
+                                const std::function<void(const std::string&)>& say) try {
+  make_thumbnail(folder);
+} catch (const std::exception& e) {
+  say(std::string("there is no thumbnail: ") + e.what());
+}
+
+void join_job(queue::JobRow& row, const queue::JobFolder& folder, const std::atomic<bool>* cancel) {
+  const json settings = parse_json_text(row.settings, row.id);
+  const auto parts = settings.find("join");
+  check(parts != settings.end() && parts->is_array(), ErrorCode::corrupt, "{}: there is nothing to join",
+        row.id);
+  std::vector<std::filesystem::path> inputs;
+  for (const json& part : *parts) {
+    const std::filesystem::path name = part.is_string() ? part.get<std::string>() : "";
+    check(!name.empty() && name == name.filename(), ErrorCode::corrupt, "{}: {} is not the name of a file",
+          row.id, json_line(part));
+    inputs.push_back(folder.inputs() / name);
+  }
+  const JoinedVideo joined = join_videos(inputs, folder.video(), cancel);
+  const VideoInfo info = VideoReader::open(folder.video())->info();
+  row.facts = json_line({{"size", fmt::format("{}x{}", info.width, info.height)},
+                         {"width", info.width},
+                         {"height", info.height},
+                         {"frames", joined.frames},
+                         {"fps", info.fps},
+                         {"seconds", fmt::format("{:.2f}", joined.seconds)},
+                         {"bytes", std::filesystem::file_size(folder.video())}});
+}
+
+int last_preview_of(const queue::JobFolder& folder) {
+  constexpr std::string_view kBegin = "preview-", kEnd = ".jpg";
+  int last = 0;
+  std::error_code ec;
+  for (const auto& path : list_folder(folder.path, ec)) {
+    const std::string name = path.filename().string();
+    if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) continue;
+    int number = 0;
+    std::from_chars(name.data() + kBegin.size(), name.data() + name.size() - kEnd.size(), number);
+    last = std::max(last, number);
+  }
+  return last;
+}
+
+queue::JobError cancelled_error() { return {"cancelled", "the job was cancelled"}; }
+
+void tell_end(queue::EventBook& book, const queue::JobRow& row) {
+  if (row.status == queue::Status::completed) {
+    json data = {{"progress", 100}};
+    const json facts = parsed_or_discarded(row.facts);
+    if (facts.is_object()) data.update(facts);
+    book.add(row.id, "done", data);
+  } else {
+    book.add(row.id, "failed", {{"error", {{"code", row.error.code}, {"message", row.error.message}}}});
+  }
+}
+
+}  // namespace tachy::workers
