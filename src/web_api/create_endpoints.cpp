@@ -1,0 +1,67 @@
+// Asking for a video, and asking what one would take.
+#include "base/json_text.h"
+#include "web_api/api_error.h"
+#include "web_api/asked.h"
+#include "web_api/endpoint.h"
+#include "web_api/submit.h"
+
+namespace tachy::web_api {
+namespace {
+
+using nlohmann::json;
+
+http::Reply create_video(Service& service, http::Request& request) {
+  refuse_while_ending(service);
+  return submit(service, request, parse_job(fields_of(request), request.caller, service.offers));
+}
+
+http::Reply plan_video(Service& service, http::Request& request) {
+  const JobRequest job = parse_job(fields_of(request), request.caller, service.offers);
+  const workers::Outlook outlook = outlook_of(service, job);
+  const json plan = {{"object", "video.plan"},
+                     {"model", job.model},
+                     {"gpu_bytes", outlook.gpu_bytes},
+                     {"host_bytes", outlook.host_bytes},
+                     {"seconds", outlook.seconds},
+                     {"seconds_to_preview", outlook.seconds_to_preview},
+                     {"queue_position", outlook.queue_position},
+                     {"wait_seconds", outlook.wait_seconds},
+                     {"fits", outlook.fits},
+                     {"reason", outlook.fits ? json() : json(outlook.reason)},
+                     {"nearest", outlook.fits ? json() : outlook.nearest}};
+  return http::json_reply(200, json_line(plan));
+}
+
+Parameter idempotency_key() {
+  return {"Idempotency-Key",
+          "header",
+          {{"type", "string"}, {"maxLength", 255}},
+          "A request that is sent again within 24 hours under the same key gives the same video."};
+}
+
+}  // namespace
+
+void add_create_endpoints(Endpoints& to) {
+  to.push_back({.method = "POST",
+                .pattern = "/v1/videos",
+                .id = "createVideo",
+                .means = "Puts a video into the queue.",
+                .answer = create_video,
+                .errors = {404, 422, 429},
+                .body = "CreateVideo",
+                .form = true,
+                .lane = http::Lane::slow,
+                .parameters = {idempotency_key()}});
+  to.push_back({.method = "POST",
+                .pattern = "/v1/videos/plan",
+                .id = "planVideo",
+                .means = "Says what memory and time a video would take, and whether it fits.",
+                .answer = plan_video,
+                .reply = "Plan",
+                .errors = {404, 422},
+                .body = "CreateVideo",
+                .form = true,
+                .lane = http::Lane::slow});
+}
+
+}  // namespace tachy::web_api

@@ -1,0 +1,69 @@
+// What a job takes over from the one that it is made from: a remix, an extension, or a queued job that is changed.
+#include "api/fields.h"
+#include "base/sha256.h"
+#include "queue/job_folder.h"
+#include "web_api/api_error.h"
+#include "web_api/submit.h"
+#include "web_api/video_object.h"
+
+namespace tachy::web_api {
+namespace {
+
+using nlohmann::json;
+
+bool is_file(const json& value) { return value.is_object() && value.contains("sha256"); }
+
+// Returns the caller's spelling of the input with this hash, or "".
+std::string spelt_file(const json& given, const std::string& sha256) {
+  for (const auto& [field, value] : given.items())
+    if (is_file(value) && value.at("sha256") == sha256) return field;
+  return "";
+}
+
+}  // namespace
+
+json fields_of_job(const queue::JobRow& row) {
+  json fields = json::object();
+  for (const auto& [field, value] : stored_object(row.request).items())
+    if (field != kMadeFrom && !is_file(value)) fields[field] = value;
+  const json facts = stored_object(row.facts);
+  if (!fields.contains("seed") && facts.contains("seed")) fields["seed"] = facts.at("seed");
+  return fields;
+}
+
+void add_inputs(JobRequest& to, const std::vector<TakenOver>& inputs) {
+  if (inputs.empty()) return;
+  Sha256 hash;
+  hash.add(to.fingerprint);
+  for (const TakenOver& input : inputs) {
+    to.job.settings.inputs[input.name] = {input.path.string(), input.sha256};
+    if (!input.spelling.empty())
+      to.given.emplace(input.spelling, json{{"file", input.shown}, {"sha256", input.sha256}});
+    hash.add("\n" + input.name + "=" + input.sha256);
+  }
+  to.fingerprint = hash.hex();
+  jobs::load_inputs(to.job.settings);
+}
+
+void inherit_inputs(Service& service, const queue::JobRow& source, JobRequest& to) {
+  const json settings = stored_object(source.settings), given = stored_object(source.request);
+  std::vector<TakenOver> inputs;
+  for (const RequestInput& input : request_inputs()) {
+    const std::string hash_key = std::string(input.name) + "_sha256";
+    if (to.job.settings.inputs.count(input.name) || !settings.contains(input.name) ||
+        !settings.contains(hash_key))
+      continue;
+    const std::string sha256 = settings.at(hash_key), name = settings.at(input.name);
+    const std::filesystem::path path =
+        queue::JobFolder(service.files, source.id).inputs() / std::filesystem::path(name).filename();
+    const std::string spelling = spelt_file(given, sha256);
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(path, ignored))
+      throw ApiError("expired", "an input of the earlier video is gone", spelling);
+    const std::string shown = spelling.empty() ? name : given.at(spelling).value("file", name);
+    inputs.push_back({input.name, path, sha256, spelling, shown});
+  }
+  add_inputs(to, inputs);
+}
+
+}  // namespace tachy::web_api

@@ -1,0 +1,180 @@
+// The schemas of everything that the interface takes and gives (components of /openapi.json).
+#include "web_api/endpoint.h"
+
+namespace tachy::web_api {
+namespace {
+
+using nlohmann::json;
+
+json text() { return {{"type", "string"}}; }
+json whole() { return {{"type", "integer"}}; }
+json number() { return {{"type", "number"}}; }
+json truth() { return {{"type", "boolean"}}; }
+json constant(const char* value) { return {{"type", "string"}, {"const", value}}; }
+json fields() { return {{"type", "object"}}; }
+json or_null(json schema) {
+  schema["type"] = json::array({schema.at("type"), "null"});
+  return schema;
+}
+json list_of(const std::string& schema) {
+  return {{"type", "array"}, {"items", {{"$ref", "#/components/schemas/" + schema}}}};
+}
+
+// An object whose members are all there, and that may have others in later versions.
+json object_of(json members) {
+  json required = json::array();
+  for (const auto& [name, schema] : members.items()) required.push_back(name);
+  return {{"type", "object"}, {"properties", std::move(members)}, {"required", std::move(required)}};
+}
+
+// A body that has the required fields, and no others than the named ones.
+json body_with(json members, json required) {
+  return {{"type", "object"},
+          {"properties", std::move(members)},
+          {"required", std::move(required)},
+          {"additionalProperties", false}};
+}
+
+json video_error() { return object_of({{"code", text()}, {"message", text()}}); }
+
+json video() {
+  json members = {
+      {"id", text()},
+      {"object", constant("video")},
+      {"created_at", whole()},
+      {"completed_at", or_null(whole())},
+      {"expires_at", or_null(whole())},
+      {"started_at", or_null(whole())},
+      {"ended_at", or_null(whole())},
+      {"status", {{"type", "string"}, {"enum", {"queued", "in_progress", "completed", "failed"}}}},
+      {"progress", {{"type", "integer"}, {"minimum", 0}, {"maximum", 100}}},
+      {"model", text()},
+      {"prompt", or_null(text())},
+      {"seconds", text()},
+      {"size", text()},
+      {"error", or_null(video_error())},
+      {"remixed_from_video_id", or_null(text())},
+      {"extended_from_video_id", or_null(text())},
+      {"kind", {{"type", "string"}, {"enum", {"video", "join"}}}},
+      {"paused", truth()},
+      {"priority", whole()},
+      {"queue_position", or_null(whole())},
+      {"eta_seconds", or_null(number())},
+      {"stage", or_null(text())},
+      {"seed", or_null(whole())},
+      {"num_frames", or_null(whole())},
+      {"fps", or_null(number())},
+      {"bytes", or_null(whole())},
+      {"settings", fields()}};
+  members["urls"] = object_of({{"self", text()},
+                               {"events", text()},
+                               {"video", or_null(text())},
+                               {"thumbnail", or_null(text())},
+                               {"spritesheet", or_null(text())}});
+  return object_of(std::move(members));
+}
+
+json error() {
+  json members = {
+      {"message", text()}, {"type", text()}, {"param", or_null(text())}, {"code", or_null(text())}};
+  json inner = object_of(std::move(members));
+  inner["properties"]["nearest"] = fields();  // where something else would fit
+  return object_of({{"error", std::move(inner)}});
+}
+
+json plan() {
+  return object_of({{"object", constant("video.plan")},
+                    {"model", text()},
+                    {"gpu_bytes", whole()},
+                    {"host_bytes", whole()},
+                    {"seconds", number()},
+                    {"seconds_to_preview", number()},
+                    {"queue_position", whole()},
+                    {"wait_seconds", number()},
+                    {"fits", truth()},
+                    {"reason", or_null(text())},
+                    {"nearest", or_null(fields())}});
+}
+
+json list_schema(const std::string& schema) {
+  return object_of({{"object", constant("list")}, {"data", list_of(schema)}});
+}
+
+json video_list() {
+  json list = list_schema("Video");
+  list["properties"].update(
+      {{"has_more", truth()}, {"first_id", or_null(text())}, {"last_id", or_null(text())}});
+  for (const char* name : {"has_more", "first_id", "last_id"}) list["required"].push_back(name);
+  return list;
+}
+
+json deleted(const char* object) {
+  return object_of({{"id", text()}, {"deleted", truth()}, {"object", constant(object)}});
+}
+
+json model() {
+  return object_of({{"id", text()},
+                    {"object", constant("model")},
+                    {"created", whole()},
+                    {"owned_by", text()},
+                    {"kind", {{"type", "string"}, {"enum", {"video", "world"}}}},
+                    {"default", truth()},
+                    {"defaults", or_null(fields())}});
+}
+
+json preset() {
+  return object_of({{"id", text()},
+                    {"object", constant("preset")},
+                    {"fields", fields()},
+                    {"about", text()},
+                    {"built_in", truth()}});
+}
+
+// Returns the fields of create without those that are required of it alone, and with others.
+json variation(const json& create, json more, json required) {
+  json schema = create;
+  schema["properties"].update(more);
+  if (required.empty())
+    schema.erase("required");
+  else
+    schema["required"] = std::move(required);
+  return schema;
+}
+
+}  // namespace
+
+json description_schemas() {
+  const json create = request_schema();
+  const json id_of_video = {
+      {"description", "The completed video, as {\"id\": …} or as the id."},
+      {"anyOf", {text(), {{"type", "object"}, {"properties", {{"id", text()}}}, {"required", {"id"}}}}}};
+  const json before = {
+      {"type", {"string", "null"}},
+      {"description", "The queued video in front of which this one goes; empty: to the end."}};
+  json ids = {{"type", "array"}, {"items", text()}, {"minItems", 2}, {"maxItems", 100}};
+  return {{"Video", video()},
+          {"VideoList", video_list()},
+          {"DeletedVideo", deleted("video.deleted")},
+          {"Error", error()},
+          {"Plan", plan()},
+          {"Link", object_of({{"object", constant("video.link")}, {"url", text()}, {"expires_at", whole()}})},
+          {"Model", model()},
+          {"ModelList", list_schema("Model")},
+          {"Lora", object_of({{"id", text()}, {"object", constant("lora")}, {"bytes", whole()}})},
+          {"LoraList", list_schema("Lora")},
+          {"Preset", preset()},
+          {"PresetList", list_schema("Preset")},
+          {"DeletedPreset", deleted("preset.deleted")},
+          {"Health", object_of({{"status", text()}, {"version", text()}})},
+          {"Description", fields()},
+          {"CreateVideo", create},
+          {"RemixVideo", variation(create, json::object(), {"prompt"})},
+          {"ExtendVideo", variation(create, {{"video", id_of_video}}, {"video", "prompt"})},
+          {"ChangeVideo", variation(create, {{"before", before}}, json::array())},
+          {"JoinVideos", body_with({{"videos", std::move(ids)}}, {"videos"})},
+          {"CreatePreset", body_with({{"name", text()}, {"fields", fields()}}, {"name", "fields"})},
+          {"PresetFields", variation(create, json::object(), json::array())},
+          {"AnyFields", fields()}};
+}
+
+}  // namespace tachy::web_api

@@ -1,0 +1,23 @@
+# The endpoints, and what they share.
+set(route_sources
+  asked.cpp
+  change_endpoints.cpp
+  content_endpoints.cpp
+  create_endpoints.cpp
+  event_endpoints.cpp
+  inherit.cpp
+  job_feed.cpp
+  job_files.cpp
+  join_endpoint.cpp
+  last_picture.cpp
+  offer_endpoints.cpp
+  openapi.cpp
+  openapi_schemas.cpp
+  preset_endpoints.cpp
+  routes.cpp
+  server_endpoints.cpp
+  submit.cpp
+  tidy.cpp
+  vary_endpoints.cpp
+  video_endpoints.cpp
+  video_object.cpp)

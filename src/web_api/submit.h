@@ -1,0 +1,48 @@
+// The way of a job into the table. Its folder is complete and synced first, then the row is inserted: a crash in
+// between leaves a folder that nobody knows, never a job without its inputs.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "web_api/job_files.h"
+#include "web_api/service.h"
+
+namespace tachy::web_api {
+
+// Plans the job. Throws over_limit, with what would fit, if the machine or the server's own limits do not allow it.
+workers::Outlook outlook_or_refuse(Service& service, const JobRequest& request);
+// The same without the exception: `fits` is false, and `reason` says why.
+workers::Outlook outlook_of(Service& service, const JobRequest& request);
+
+// Plans and enters a video; answers with its Video object. `made_from` is {} or {"remix": ID}.
+http::Reply submit(Service& service, const http::Request& request, JobRequest job,
+                   const nlohmann::json& made_from = nlohmann::json::object());
+
+// Inserts the row whose folder is complete but has no name yet. An earlier job of the same idempotency key is the
+// answer in its place.
+http::Reply enter(Service& service, const http::Request& request, queue::JobRow row, NewFolder& folder,
+                  const std::string& fingerprint, std::shared_ptr<const PreparedRequest> prepared);
+
+// Throws queue_full if no job can be taken, before work is spent on one. A repeated request is let through.
+void refuse_when_full(Service& service, const http::Request& request);
+
+// Fills in what a row takes from a parsed and planned request.
+void fill_row(queue::JobRow& row, const JobRequest& job, const workers::Outlook& outlook);
+
+// What a job that is made from another one takes over: its fields, without files and without what is ours.
+nlohmann::json fields_of_job(const queue::JobRow& row);
+// An input that does not come with the request.
+struct TakenOver {
+  std::string name;  // as in request_inputs()
+  std::filesystem::path path;
+  std::string sha256;
+  std::string spelling;  // the field under which JobRequest::given shows it, with the file's name
+  std::string shown;
+};
+void add_inputs(JobRequest& to, const std::vector<TakenOver>& inputs);
+// Hands on the inputs of `source` where the caller gave none of that kind.
+void inherit_inputs(Service& service, const queue::JobRow& source, JobRequest& to);
+
+}  // namespace tachy::web_api

@@ -1,0 +1,60 @@
+// What a crash may have left between the table and the folders, removed before the server begins. The table decides:
+// a folder without a row goes, as does the row of an ended job without a folder. A job that waits keeps its row in any
+// case; where its folder is gone it gets a new one, and if inputs are missing it fails with a message of its own.
+#include <unordered_set>
+
+#include "base/disk.h"
+#include "queue/job_folder.h"
+#include "web_api/asked.h"
+#include "web_api/job_files.h"
+
+namespace tachy::web_api {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kPageRows = 100;
+
+// Returns the ids of all jobs whose rows stay.
+std::unordered_set<std::string> tidied_rows(Service& service) {
+  std::unordered_set<std::string> ids;
+  std::vector<std::string> lost;
+  std::string after;
+  for (bool more = true; more;) {
+    const queue::Page page = service.table.list(nullptr, after, kPageRows, true);
+    for (const queue::JobRow& row : page.rows) {
+      const fs::path folder = queue::JobFolder(service.files, row.id).path;
+      if (!is_folder(folder) && has_ended(row)) {
+        lost.push_back(row.id);
+        continue;
+      }
+      std::error_code ignored;
+      if (!has_ended(row)) fs::create_directories(folder / "inputs", ignored);
+      ids.insert(row.id);
+    }
+    more = page.has_more && !page.rows.empty();
+    if (!page.rows.empty()) after = page.rows.back().id;
+  }
+  for (const std::string& id : lost) service.table.remove(id);
+  return ids;
+}
+
+// Says whether a folder has a name that only this program gives.
+bool is_ours(const std::string& name) {
+  for (const char* beginning : {kNewFolder, kGoneFolder})
+    if (name.starts_with(beginning)) return queue::is_job_id(name.substr(std::string_view(beginning).size()));
+  return queue::is_job_id(name);
+}
+
+}  // namespace
+
+void tidy(Service& service) {
+  const std::unordered_set<std::string> ids = tidied_rows(service);
+  std::error_code error;
+  for (const fs::path& folder : list_folder(service.files / "jobs", error)) {
+    const std::string name = folder.filename().string();
+    if (is_ours(name) && !ids.contains(name)) remove_folder(folder);
+  }
+}
+
+}  // namespace tachy::web_api

@@ -1,0 +1,132 @@
+// Videos that are made from a video: a remix has its settings and another prompt, and an extension begins with its
+// last picture. No model here changes the pictures of a video that is there, nor knows characters.
+#include "base/json_text.h"
+#include "queue/job_folder.h"
+#include "web_api/api_error.h"
+#include "web_api/asked.h"
+#include "web_api/endpoint.h"
+#include "web_api/last_picture.h"
+#include "web_api/submit.h"
+
+namespace tachy::web_api {
+namespace {
+
+using nlohmann::json;
+
+http::Reply remix_video(Service& service, http::Request& request) {
+  refuse_while_ending(service);
+  const queue::JobRow source = job_of(service, request);
+  if (source.kind != "video")
+    throw ApiError("unsupported", "a video that was joined of others has no settings for a remix");
+  json base = fields_of_job(source);
+  base.erase("priority");
+  const Fields fields = fields_of(request);
+  if (!fields.values.contains("prompt"))
+    throw ApiError("missing_parameter", "`prompt`: it is missing", "prompt");
+  JobRequest job = parse_job(fields, request.caller, service.offers, &base);
+  inherit_inputs(service, source, job);
+  return submit(service, request, std::move(job), {{"remix", source.id}});
+}
+
+// Returns the id of the video to extend: {"id": …} as the client sends it, or the id itself.
+std::string source_id(const json& video) {
+  const json& id = video.is_object() && video.contains("id") ? video.at("id") : video;
+  if (!id.is_string() || id.get_ref<const std::string&>().empty())
+    throw ApiError("invalid_value", "`video`: expected {\"id\": …} of a completed video", "video");
+  return id;
+}
+
+// Takes `video` out of the fields and returns the completed job that it means.
+queue::JobRow take_source(Service& service, const http::Request& request, Fields& fields) {
+  if (!fields.values.contains("video"))
+    throw ApiError("missing_parameter", "`video`: it is missing", "video");
+  const json video = fields.values.at("video");
+  fields.values.erase("video");
+  if (video.is_object() && video.contains("file"))
+    throw ApiError("unsupported", "`video`: only a video that was made here can be extended; give its id",
+                   "video");
+  queue::JobRow source = visible_job(service, request.caller, source_id(video), "video");
+  if (source.status != queue::Status::completed)
+    throw ApiError("invalid_value", "`video`: the video to extend is not completed", "video");
+  return source;
+}
+
+// Gives the job the video's last picture to begin with.
+void begin_with(Service& service, const queue::JobRow& source, JobRequest& job) {
+  if (job.job.settings.inputs.count("image"))
+    throw ApiError("invalid_value", "`input_reference`: an extension begins with the video's last picture",
+                   "input_reference");
+  const auto picture = last_picture(queue::JobFolder(service.files, source.id).video(), service.offers.spool);
+  job.files.push_back(picture);
+  add_inputs(job, {{"image", picture->path(), picture->sha256, "input_reference", picture->filename()}});
+}
+
+http::Reply extend_video(Service& service, http::Request& request) {
+  refuse_while_ending(service);
+  Fields fields = fields_of(request);
+  const queue::JobRow source = take_source(service, request, fields);
+  json base = fields_of_job(source);
+  for (const char* own : {"seed", "priority"}) base.erase(own);
+  JobRequest job = parse_job(fields, request.caller, service.offers, &base);
+  begin_with(service, source, job);
+  try {
+    return submit(service, request, std::move(job), {{"extension", source.id}});
+  } catch (const ApiError& e) {  // the model's word on a first picture
+    if (e.code != "unsupported" && e.param != "input_reference") throw;
+    throw ApiError("unsupported",
+                   "this model begins with no picture, so it cannot extend a video: " + e.message);
+  }
+}
+
+http::Reply edit_video(Service&, http::Request&) {
+  throw ApiError("unsupported", "no model of this server changes the pictures of a video");
+}
+
+http::Reply no_characters(Service&, http::Request&) {
+  throw ApiError("unsupported", "no model of this server knows characters");
+}
+
+}  // namespace
+
+void add_vary_endpoints(Endpoints& to) {
+  to.push_back(
+      {.method = "POST",
+       .pattern = "/v1/videos/{id}/remix",
+       .id = "remixVideo",
+       .means = "Makes a video again with another prompt; size, length and seed stay unless they are given.",
+       .answer = remix_video,
+       .errors = {404, 410, 422, 429},
+       .body = "RemixVideo",
+       .form = true,
+       .lane = http::Lane::slow});
+  to.push_back({.method = "POST",
+                .pattern = "/v1/videos/extensions",
+                .id = "extendVideo",
+                .means = "Makes a video that begins with the last picture of a completed one.",
+                .answer = extend_video,
+                .errors = {404, 410, 422, 429},
+                .body = "ExtendVideo",
+                .form = true,
+                .lane = http::Lane::slow});
+  to.push_back({.method = "POST",
+                .pattern = "/v1/videos/edits",
+                .id = "editVideo",
+                .means = "Is not supported by the models that there are.",
+                .answer = edit_video,
+                .body = "AnyFields",
+                .form = true});
+  to.push_back({.method = "POST",
+                .pattern = "/v1/videos/characters",
+                .id = "createCharacter",
+                .means = "Is not supported by the models that there are.",
+                .answer = no_characters,
+                .body = "AnyFields",
+                .form = true});
+  to.push_back({.method = "GET",
+                .pattern = "/v1/videos/characters/{id}",
+                .id = "retrieveCharacter",
+                .means = "Is not supported by the models that there are.",
+                .answer = no_characters});
+}
+
+}  // namespace tachy::web_api

@@ -1,0 +1,82 @@
+// Looking at videos and removing them: retrieve, list, delete.
+#include "base/json_text.h"
+#include "queue/job_folder.h"
+#include "web_api/api_error.h"
+#include "web_api/asked.h"
+#include "web_api/endpoint.h"
+#include "web_api/job_files.h"
+#include "web_api/video_object.h"
+
+namespace tachy::web_api {
+namespace {
+
+using nlohmann::json;
+
+http::Reply retrieve_video(Service& service, http::Request& request) {
+  return video_reply(service, job_of(service, request));
+}
+
+http::Reply list_videos(Service& service, http::Request& request) {
+  const int limit = number_asked(request, "limit", 20, 1, 100);
+  const bool ascending = choice_asked(request, "order", {"desc", "asc"}) == "asc";
+  const std::string* after = request.asked("after");
+  if (after) visible_job(service, request.caller, *after, "after");
+  const std::string* owner = sees_all(service, request.caller) ? nullptr : &request.caller.key;
+  const queue::Page page = service.table.list(owner, after ? *after : "", limit, ascending);
+  json data = json::array();
+  for (const queue::JobRow& row : page.rows)
+    data.push_back(video_object(row, has_ended(row) ? workers::Live{} : service.foreman.live(row)));
+  json list = {{"object", "list"}, {"has_more", page.has_more}};
+  list["first_id"] = data.empty() ? json() : data.front().at("id");
+  list["last_id"] = data.empty() ? json() : data.back().at("id");
+  list["data"] = std::move(data);
+  return http::json_reply(200, json_line(list));
+}
+
+// The row goes first: if the process dies in between, a folder without a row is left, which tidy() removes.
+http::Reply delete_video(Service& service, http::Request& request) {
+  const queue::JobRow row = job_of(service, request);
+  if (!has_ended(row)) {
+    service.table.wish(row.id, queue::Wish::cancel, std::nullopt);
+    service.foreman.stop_job(row.id);
+  }
+  service.table.remove(row.id);
+  service.book.forget(row.id);
+  service.foreman.wake();
+  remove_folder(queue::JobFolder(service.files, row.id).path);
+  return http::json_reply(200, json_line({{"id", row.id}, {"deleted", true}, {"object", "video.deleted"}}));
+}
+
+}  // namespace
+
+void add_video_endpoints(Endpoints& to) {
+  to.push_back(
+      {.method = "GET",
+       .pattern = "/v1/videos",
+       .id = "listVideos",
+       .means = "Lists the caller's videos, the newest first.",
+       .answer = list_videos,
+       .reply = "VideoList",
+       .errors = {404},
+       .parameters = {
+           {"after", "query", {{"type", "string"}}, "The id of the last video of the page before."},
+           {"limit",
+            "query",
+            {{"type", "integer"}, {"minimum", 1}, {"maximum", 100}, {"default", 20}},
+            "How many videos a page has at most."},
+           {"order", "query", {{"type", "string"}, {"enum", {"asc", "desc"}}}, "By time of creation."}}});
+  to.push_back({.method = "GET",
+                .pattern = "/v1/videos/{id}",
+                .id = "retrieveVideo",
+                .means = "Returns a video's state.",
+                .answer = retrieve_video});
+  to.push_back({.method = "DELETE",
+                .pattern = "/v1/videos/{id}",
+                .id = "deleteVideo",
+                .means = "Stops a video if it is being made, and removes it with its files.",
+                .answer = delete_video,
+                .reply = "DeletedVideo",
+                .lane = http::Lane::slow});
+}
+
+}  // namespace tachy::web_api

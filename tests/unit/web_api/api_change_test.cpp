@@ -1,0 +1,210 @@
+// Cancel, pause, continue, change, remix, join: what becomes of a job.
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "api_fixture.h"
+#include "base/json_text.h"
+
+namespace tachy::web_api {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<std::string> waiting_ids(queue::JobTable& table) {
+  std::vector<std::string> ids;
+  for (const queue::WaitingJob& job : table.waiting()) ids.push_back(job.id);
+  return ids;
+}
+
+TEST_F(ApiTest, AWaitingVideoIsCancelledAtOnce) {
+  const std::string id = created();
+  const Answer answer = call("POST", "/v1/videos/" + id + "/cancel");
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.body.at("status"), "failed");
+  EXPECT_EQ(answer.body.at("error").at("code"), "cancelled");
+  const auto events = book->since(id, 0);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].type, "failed");
+  const Answer again = call("POST", "/v1/videos/" + id + "/cancel?keep=true");
+  EXPECT_EQ(again.status, 200);
+  EXPECT_EQ(again.body, answer.body);
+  EXPECT_EQ(book->since(id, 0).size(), 1u);
+}
+
+TEST_F(ApiTest, ARunningVideoIsCancelledByItsWorker) {
+  const std::string id = created();
+  begin(id);
+  runs.on_wake = [&] {  // the worker obeys
+    queue::JobRow row = *table->find(id);
+    if (row.wish != queue::Wish::cancel || row.status != queue::Status::in_progress) return;
+    row.status = queue::Status::failed, row.error = {"cancelled", "it was cancelled"};
+    table->end(row, "worker", std::nullopt);
+  };
+  const Answer answer = call("POST", "/v1/videos/" + id + "/cancel");
+  EXPECT_EQ(answer.body.at("error").at("code"), "cancelled");
+}
+
+TEST_F(ApiTest, KeepingWhatIsThereIsAWishOfItsOwn) {
+  const std::string id = created();
+  begin(id);
+  EXPECT_EQ(call("POST", "/v1/videos/" + id + "/cancel?keep=true").status, 200);
+  EXPECT_EQ(table->find(id)->wish, queue::Wish::cancel_keeping_frames);
+  EXPECT_EQ(call("POST", "/v1/videos/" + id + "/cancel?keep=maybe").param(), "keep");
+}
+
+TEST_F(ApiTest, WhatHasEndedCannotBeStopped) {
+  const std::string done = created(), failed = created();
+  complete(done);
+  fail_job(failed, "nan");
+  for (const std::string& id : {done, failed}) {
+    EXPECT_EQ(call("POST", "/v1/videos/" + id + "/cancel").code(), "not_cancellable");
+    EXPECT_EQ(call("POST", "/v1/videos/" + id + "/pause").status, 400);
+    EXPECT_EQ(call("POST", "/v1/videos/" + id + "/continue").status, 400);
+    EXPECT_EQ(call("PATCH", "/v1/videos/" + id, {{"seed", 3}}).status, 400);
+  }
+}
+
+TEST_F(ApiTest, AWebhookTellsOfACancelledJob) {
+  service->message = [](const queue::JobRow& row) {
+    return queue::Webhook{.id = "msg_1", .job = row.id, .type = "video.failed", .body = row.error.code};
+  };
+  const std::string id = created();
+  call("POST", "/v1/videos/" + id + "/cancel");
+  const auto messages = table->due_webhooks(int64_t{1} << 60, 10);
+  ASSERT_EQ(messages.size(), 1u);
+  EXPECT_EQ(messages[0].body, "cancelled");
+}
+
+TEST_F(ApiTest, APausedVideoWaitsUntilItMayGoOn) {
+  const std::string id = created();
+  Answer answer = call("POST", "/v1/videos/" + id + "/pause");
+  EXPECT_EQ(answer.body.at("status"), "queued");
+  EXPECT_EQ(answer.body.at("paused"), true);
+  EXPECT_FALSE(table->claim(id, "worker"));
+  answer = call("POST", "/v1/videos/" + id + "/continue");
+  EXPECT_EQ(answer.body.at("paused"), false);
+  EXPECT_TRUE(table->claim(id, "worker"));
+}
+
+TEST_F(ApiTest, ARunningVideoIsGivenBackToBePaused) {
+  const std::string id = created();
+  begin(id);
+  runs.on_wake = [&] {
+    if (table->find(id)->wish == queue::Wish::pause) table->give_back(id, "worker", true);
+  };
+  const Answer answer = call("POST", "/v1/videos/" + id + "/pause");
+  EXPECT_EQ(answer.body.at("status"), "queued");
+  EXPECT_EQ(answer.body.at("paused"), true);
+}
+
+TEST_F(ApiTest, ContinueTakesAPauseBackThatNobodyHasHeeded) {
+  const std::string id = created();
+  begin(id);
+  EXPECT_EQ(call("POST", "/v1/videos/" + id + "/pause").body.at("status"), "in_progress");
+  EXPECT_EQ(call("POST", "/v1/videos/" + id + "/continue").status, 200);
+  EXPECT_EQ(table->find(id)->wish, queue::Wish::none);
+}
+
+TEST_F(ApiTest, AWaitingVideoGetsOtherValues) {
+  const std::string id = created({{"seed", 5}, {"num_frames", 9}});
+  const Answer answer = call("PATCH", "/v1/videos/" + id, {{"num_frames", 13}, {"priority", 2}});
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.body.at("num_frames"), 13);
+  EXPECT_EQ(answer.body.at("seed"), 5);
+  EXPECT_EQ(answer.body.at("priority"), 2);
+  EXPECT_EQ(answer.body.at("prompt"), "a red circle moves right");
+  EXPECT_EQ(parse_json_line(table->find(id)->settings).at("num_frames"), 13);
+  EXPECT_EQ(call("PATCH", "/v1/videos/" + id, {{"nonsense", 1}}).param(), "nonsense");
+  EXPECT_EQ(call("PATCH", "/v1/videos/" + id, {{"num_frames", -1}}).status, 400);
+}
+
+TEST_F(ApiTest, ARunningVideoKeepsItsValues) {
+  const std::string id = created();
+  begin(id);
+  EXPECT_EQ(call("PATCH", "/v1/videos/" + id, {{"seed", 3}}).status, 400);
+}
+
+TEST_F(ApiTest, AWaitingVideoGetsAnotherPlace) {
+  const std::string a = created(), b = created(), c = created();
+  EXPECT_THAT(waiting_ids(*table), ElementsAre(a, b, c));
+  EXPECT_EQ(call("PATCH", "/v1/videos/" + c, {{"before", a}}).status, 200);
+  EXPECT_THAT(waiting_ids(*table), ElementsAre(c, a, b));
+  EXPECT_EQ(call("PATCH", "/v1/videos/" + c, {{"before", nullptr}}).status, 200);
+  EXPECT_THAT(waiting_ids(*table), ElementsAre(a, b, c));
+  EXPECT_EQ(call("PATCH", "/v1/videos/" + c, {{"before", "video_1"}}).param(), "before");
+  begin(a);
+  EXPECT_EQ(call("PATCH", "/v1/videos/" + c, {{"before", a}}).status, 400);
+  EXPECT_EQ(runs.outlooks, 3) << "another place needs no plan";
+}
+
+TEST_F(ApiTest, ARemixKeepsWhatIsNotGiven) {
+  const std::string id = created({{"num_frames", 9}, {"size", "64x64"}});
+  const json seed = call("GET", "/v1/videos/" + id).body.at("seed");
+  complete(id);
+  const Answer answer = call("POST", "/v1/videos/" + id + "/remix", {{"prompt", "a blue square"}});
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_NE(answer.body.at("id"), id);
+  EXPECT_EQ(answer.body.at("remixed_from_video_id"), id);
+  EXPECT_EQ(answer.body.at("prompt"), "a blue square");
+  EXPECT_EQ(answer.body.at("num_frames"), 9);
+  EXPECT_EQ(answer.body.at("size"), "64x64");
+  EXPECT_EQ(answer.body.at("seed"), seed);
+  EXPECT_FALSE(answer.body.at("settings").contains("made_from"));
+  const std::string second = answer.body.at("id");
+  EXPECT_EQ(
+      call("POST", "/v1/videos/" + second + "/remix", {{"prompt", "b"}}).body.at("remixed_from_video_id"),
+      second);
+  EXPECT_EQ(call("POST", "/v1/videos/" + id + "/remix", json::object()).code(), "missing_parameter");
+}
+
+TEST_F(ApiTest, WhatNoModelCanIsSaid) {
+  for (const char* path : {"/v1/videos/edits", "/v1/videos/characters"}) {
+    const Answer answer = call("POST", path, {{"prompt", "a"}});
+    EXPECT_EQ(answer.status, 400) << path;
+    EXPECT_EQ(answer.code(), "unsupported") << path;
+  }
+  EXPECT_EQ(call("GET", "/v1/videos/characters/c").code(), "unsupported");
+  EXPECT_EQ(call("POST", "/v1/videos/extensions", {{"prompt", "a"}}).param(), "video");
+  EXPECT_EQ(call("POST", "/v1/videos/extensions", {{"prompt", "a"}, {"video", {{"id", "video_1"}}}}).status,
+            404);
+  const std::string id = created();
+  EXPECT_EQ(call("POST", "/v1/videos/extensions", {{"prompt", "a"}, {"video", id}}).status, 400);
+}
+
+TEST_F(ApiTest, VideosAreJoinedInTheirOrder) {
+  const std::string a = created({{"num_frames", 9}}), b = created({{"num_frames", 5}});
+  complete(a), complete(b);
+  const Answer answer = call("POST", "/v1/videos/join", {{"videos", {b, a}}});
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  const std::string id = answer.body.at("id");
+  EXPECT_EQ(answer.body.at("kind"), "join");
+  EXPECT_EQ(answer.body.at("num_frames"), 14);
+  EXPECT_EQ(table->find(id)->kind, "join");
+  EXPECT_EQ(parse_json_line(table->find(id)->settings).at("join"), json({"1.mp4", "2.mp4"}));
+  EXPECT_EQ(call("DELETE", "/v1/videos/" + a).status, 200);
+  EXPECT_TRUE(std::filesystem::exists(folder_of(id).inputs() / "2.mp4"));
+  EXPECT_EQ(call("POST", "/v1/videos/" + id + "/remix", {{"prompt", "a"}}).code(), "unsupported");
+}
+
+TEST_F(ApiTest, WhatCannotBeJoinedIsNamed) {
+  const std::string a = created(), b = created();
+  complete(a);
+  const json bad[] = {json::object(),    {{"videos", json::array()}}, {{"videos", json::array({a})}},
+                      {{"videos", "x"}}, {{"videos", {a, b}}},        {{"videos", {a, 3}}}};
+  for (const json& body : bad) {
+    const Answer answer = call("POST", "/v1/videos/join", body);
+    EXPECT_EQ(answer.status, 400) << body;
+    EXPECT_EQ(answer.param(), "videos") << body;
+  }
+  EXPECT_EQ(call("POST", "/v1/videos/join", {{"videos", {a, "video_1"}}}).status, 404);
+  EXPECT_EQ(call("POST", "/v1/videos/join", {{"videos", {a, a}}, {"speed", 2}}).code(), "unknown_parameter");
+  complete(b, {{"size", "8x8"}});
+  EXPECT_THAT(call("POST", "/v1/videos/join", {{"videos", {a, b}}}).message(), HasSubstr("size"));
+  EXPECT_EQ(folders(), 2u);
+}
+
+}  // namespace
+}  // namespace tachy::web_api

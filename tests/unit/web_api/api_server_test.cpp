@@ -1,0 +1,155 @@
+// Presets, models, LoRAs, the server's state and its description.
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <set>
+
+#include "api_fixture.h"
+#include "web_api/endpoint.h"
+
+namespace tachy::web_api {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+
+std::vector<std::string> saved_names(const json& list) {
+  std::vector<std::string> names;
+  for (const json& preset : list.at("data"))
+    if (!preset.at("built_in")) names.push_back(preset.at("id"));
+  return names;
+}
+
+TEST_F(ApiTest, APresetIsSavedUsedAndRemoved) {
+  EXPECT_EQ(call("PUT", "/v1/presets/small", {{"num_frames", 9}, {"size", "64x64"}}).status, 200);
+  EXPECT_EQ(call("POST", "/v1/presets", {{"name", "fast"}, {"fields", {{"num_inference_steps", 2}}}}).status,
+            200);
+  const Answer list = call("GET", "/v1/presets");
+  EXPECT_THAT(saved_names(list.body), testing::UnorderedElementsAre("small", "fast"));
+  EXPECT_GT(list.body.at("data").size(), 2u) << "those that ship are listed, too";
+  EXPECT_EQ(create({{"preset", "small"}}).body.at("num_frames"), 9);
+  EXPECT_EQ(create({{"preset", "small"}, {"num_frames", 13}}).body.at("num_frames"), 13);
+  EXPECT_EQ(call("DELETE", "/v1/presets/small").body.at("deleted"), true);
+  EXPECT_EQ(call("DELETE", "/v1/presets/small").status, 404);
+  EXPECT_EQ(create({{"preset", "small"}}).param(), "preset");
+}
+
+TEST_F(ApiTest, APresetIsCheckedLikeAVideo) {
+  EXPECT_EQ(call("PUT", "/v1/presets/a", {{"num_frames", -1}}).param(), "num_frames");
+  EXPECT_EQ(call("PUT", "/v1/presets/a", {{"stepz", 1}}).code(), "unknown_parameter");
+  EXPECT_EQ(call("PUT", "/v1/presets/a", {{"preset", "lightning"}}).param(), "preset");
+  EXPECT_EQ(call("PUT", "/v1/presets/a", json::object()).status, 400);
+  EXPECT_EQ(call("PUT", "/v1/presets/" + std::string(65, 'a'), {{"seed", 1}}).status, 400);
+  EXPECT_EQ(call("POST", "/v1/presets", {{"fields", {{"seed", 1}}}}).param(), "name");
+  EXPECT_EQ(call("POST", "/v1/presets", {{"name", "a\nb"}, {"fields", {{"seed", 1}}}}).param(), "name");
+  EXPECT_EQ(call("POST", "/v1/presets", {{"name", "a"}, {"fields", {{"seed", 1}}}, {"x", 1}}).param(), "x");
+  const std::string shipped = call("GET", "/v1/presets").body.at("data").back().at("id");
+  EXPECT_EQ(call("PUT", "/v1/presets/" + shipped, {{"seed", 1}}).status, 400);
+  EXPECT_TRUE(saved_names(call("GET", "/v1/presets").body).empty());
+}
+
+TEST_F(ApiTest, PresetsBelongToTheirKey) {
+  service->keys = true;
+  EXPECT_EQ(call("PUT", "/v1/presets/mine", {{"seed", 1}}, {}, {.key = "alice"}).status, 200);
+  EXPECT_TRUE(saved_names(call("GET", "/v1/presets", nullptr, {}, {.key = "bob"}).body).empty());
+  EXPECT_EQ(call("DELETE", "/v1/presets/mine", nullptr, {}, {.key = "bob"}).status, 404);
+}
+
+TEST_F(ApiTest, ModelsAreListed) {
+  const Answer list = call("GET", "/v1/models");
+  ASSERT_EQ(list.body.at("data").size(), 1u);
+  const json& model = list.body.at("data").at(0);
+  EXPECT_EQ(model.at("id"), "sprites");
+  EXPECT_EQ(model.at("default"), true);
+  EXPECT_EQ(model.at("created"), 1'700'000'000);
+  EXPECT_EQ(call("GET", "/v1/models/sprites").body.at("object"), "model");
+  const Answer none = call("GET", "/v1/models/sora-2");
+  EXPECT_EQ(none.status, 404);
+  EXPECT_EQ(none.code(), "model_not_found");
+}
+
+TEST_F(ApiTest, LorasAreListedByTheirNames) {
+  EXPECT_EQ(call("GET", "/v1/loras").body.at("data"), json::array());
+  service->offers.loras = folder_;
+  std::ofstream(folder_ / "ghibli.safetensors") << "1234";
+  std::ofstream(folder_ / "notes.txt") << "1234";
+  EXPECT_EQ(call("GET", "/v1/loras").body.at("data"),
+            json::array({{{"id", "ghibli"}, {"object", "lora"}, {"bytes", 4}}}));
+}
+
+TEST_F(ApiTest, ReadinessIsThatOfTheDefaultModel) {
+  EXPECT_EQ(call("GET", "/ready").status, 200);
+  runs.open = false;
+  const Answer answer = call("GET", "/ready");
+  EXPECT_EQ(answer.status, 503);
+  EXPECT_EQ(answer.message(), "the model is being opened");
+}
+
+TEST_F(ApiTest, MetricsAreATextForPrometheus) {
+  EXPECT_EQ(call("GET", "/metrics").status, 404);
+  service->metrics = [] { return std::string("tachyscope_queued 0\n"); };
+  const Answer answer = call("GET", "/metrics");
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_THAT(answer.header("Content-Type"), testing::StartsWith("text/plain; version=0.0.4"));
+  EXPECT_EQ(std::get<std::string>(answer.reply.body), "tachyscope_queued 0\n");
+}
+
+TEST_F(ApiTest, AnUnknownAddressOrMethodIsSaid) {
+  EXPECT_EQ(call("GET", "/v1/nothing").status, 404);
+  EXPECT_EQ(call("PUT", "/v1/videos").status, 405);
+}
+
+// Calls `visit` with each "$ref" in the description.
+void each_ref(const json& value, const std::function<void(const std::string&)>& visit) {
+  if (value.is_object() && value.contains("$ref")) visit(value.at("$ref"));
+  if (value.is_structured())
+    for (const json& inner : value) each_ref(inner, visit);
+}
+
+TEST_F(ApiTest, TheDescriptionIsComplete) {
+  const Answer answer = call("GET", "/openapi.json");
+  ASSERT_EQ(answer.status, 200);
+  const json& description = answer.body;
+  EXPECT_EQ(description.at("openapi"), "3.1.0");
+  const json& schemas = description.at("components").at("schemas");
+  std::set<std::string> used;
+  each_ref(description, [&](const std::string& ref) { used.insert(ref.substr(ref.rfind('/') + 1)); });
+  for (const std::string& schema : used) EXPECT_TRUE(schemas.contains(schema)) << schema;
+  for (const auto& [name, schema] : schemas.items()) EXPECT_TRUE(used.count(name)) << name << " is not used";
+  std::set<std::string> ids;
+  for (const Endpoint& endpoint : all_endpoints()) {
+    std::string method = endpoint.method;
+    for (char& c : method) c = static_cast<char>(std::tolower(c));
+    EXPECT_TRUE(description.at("paths").at(endpoint.pattern).contains(method)) << endpoint.id;
+    EXPECT_TRUE(ids.insert(endpoint.id).second) << endpoint.id;
+  }
+}
+
+// Says which members of an object a schema of the description lacks or misses.
+void expect_described(const json& schemas, const std::string& name, const json& object) {
+  const json& schema = schemas.at(name);
+  for (const auto& [member, value] : object.items())
+    EXPECT_TRUE(schema.at("properties").contains(member)) << name << " lacks " << member;
+  for (const json& member : schema.at("required"))
+    EXPECT_TRUE(object.contains(member.get<std::string>())) << name << " has no " << member;
+}
+
+TEST_F(ApiTest, AnswersAreAsDescribed) {
+  const json schemas = call("GET", "/openapi.json").body.at("components").at("schemas");
+  const std::string id = created();
+  complete(id);
+  expect_described(schemas, "Video", call("GET", "/v1/videos/" + id).body);
+  expect_described(schemas, "VideoList", call("GET", "/v1/videos").body);
+  expect_described(schemas, "Plan", call("POST", "/v1/videos/plan", {{"prompt", "a"}}).body);
+  expect_described(schemas, "Link", call("GET", "/v1/videos/" + id + "/link").body);
+  expect_described(schemas, "Model", call("GET", "/v1/models/sprites").body);
+  expect_described(schemas, "Preset", call("PUT", "/v1/presets/a", {{"seed", 1}}).body);
+  expect_described(schemas, "PresetList", call("GET", "/v1/presets").body);
+  expect_described(schemas, "DeletedPreset", call("DELETE", "/v1/presets/a").body);
+  expect_described(schemas, "Health", call("GET", "/health").body);
+  expect_described(schemas, "Error", call("GET", "/v1/videos/x").body);
+  expect_described(schemas, "DeletedVideo", call("DELETE", "/v1/videos/" + id).body);
+}
+
+}  // namespace
+}  // namespace tachy::web_api
