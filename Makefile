@@ -2,6 +2,7 @@
 #   make demo [PROMPT="…"] [MODEL=FOLDER]   generate a video with the model that ships (or another), into out/
 #   make demo-talk          the talking photo that ships says what its example says, into out/
 #   make demo-world         the world that ships as a page on this machine: http://127.0.0.1:8190/, arrows, keys and mouse steer it
+#   make serve [SERVE="--port 8000"]   builds and starts the server: videos over HTTP, at http://127.0.0.1:8190/v1 (docs/server.md)
 #   make build               the binary at build/tachyscope
 #   make test                all tests (make build-tests: only builds them)
 #   make test-arm64          cross-compiles for 64-bit Arm and runs the tests under qemu
@@ -10,6 +11,7 @@
 #   make test-python         the Python package against PyTorch, and the other tests written in Python (the same environment)
 #   make test-isa            the tests of ops, models and runs under every lesser instruction set (make test does it, too)
 #   make test-qemu           runs on emulated CPUs with AVX2 and with SSE4.2: no bit depends on threads, weights or resuming
+#   make test-serve          the server with the openai client, under load, under kills and against hostile clients
 #   make test-leaks          300 runs of an engine and of a world with the models that ship: whether memory stays
 #   make judge               the shipped model on the held-out captions, judged by a program
 #   make package             a .deb and a relocatable tar in out/, with kernels for all GPU architectures where nvcc is
@@ -28,12 +30,12 @@ OTHER_ISAS = $(filter-out $(TEST_ISA),sse4 avx2 avx512)
 ONLY_ISA = $(if $(TEST_ISA),-E '_($(shell echo $(OTHER_ISAS) | tr ' ' '|'))$$')
 # A fresh build folder that nothing but a demo is asked of has kernels for this machine's CPU alone, which takes a tenth less time; what a
 # folder has, a demo leaves. Everything else is made of kernels for every CPU, which then are compiled anew if a demo came before.
-CPU_TARGETS = $(if $(filter-out demo demo-talk demo-world,$(MAKECMDGOALS)),all,$(if $(wildcard $(BUILD)/CMakeCache.txt),,native))
+CPU_TARGETS = $(if $(filter-out demo demo-talk demo-world serve build-serve,$(MAKECMDGOALS)),all,$(if $(wildcard $(BUILD)/CMakeCache.txt),,native))
 CPU_OPTION = $(addprefix -DTACHY_CPU_TARGETS=,$(CPU_TARGETS))
 CLANG_FORMAT ?= clang-format
 SOURCES = $(shell git ls-files '*.h' '*.cpp' '*.c' '*.cu' '*.cuh')
 
-.PHONY: package wheel demo demo-talk demo-world build build-tests test test-browser test-arm64 test-reference test-python test-isa test-qemu test-leaks judge deps configure check-layers format check-format install clean
+.PHONY: package wheel demo demo-talk demo-world serve build-serve serve-deps test-serve build build-tests test test-browser test-arm64 test-reference test-python test-isa test-qemu test-leaks judge deps configure check-layers format check-format install clean
 
 deps:
 	@tools/install_deps
@@ -62,6 +64,22 @@ demo-talk: build
 WORLD = models/world
 demo-world: build
 	$(BUILD)/tachyscope world --model $(WORLD) --image $(WORLD)/example/start.png
+
+# Its libraries are no part of what a demo needs.
+SERVER_PACKAGES = libsqlite3-dev prometheus-cpp-dev
+SERVE ?=
+serve-deps: deps
+	@tools/install_deps $(SERVER_PACKAGES)
+
+build-serve: serve-deps
+	@$(MAKE) --no-print-directory configure CPU_TARGETS=$(CPU_TARGETS)
+	@cmake --build $(BUILD) -j $(JOBS) --target tachyscope tachyscope-serve
+
+serve: build-serve
+	$(BUILD)/tachyscope serve $(SERVE)
+
+test-serve: build-serve
+	@tests/serve/run $(BUILD)
 
 build-tests: configure
 	@cmake --build $(BUILD) -j $(JOBS)

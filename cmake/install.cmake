@@ -13,6 +13,11 @@ add_library(tachyscope::tachyscope ALIAS tachyscope_interface)
 set_target_properties(tachyscope PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/tachyscope")
 target_link_options(tachyscope PRIVATE -Wl,--disable-new-dtags)
 install(TARGETS tachyscope RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+if(TARGET tachyscope-serve)  # `tachyscope serve` looks for it there; it is left out where nobody built it
+  set_target_properties(tachyscope-serve PROPERTIES INSTALL_RPATH "$ORIGIN/../../lib/tachyscope")
+  target_link_options(tachyscope-serve PRIVATE -Wl,--disable-new-dtags)
+  install(TARGETS tachyscope-serve RUNTIME DESTINATION libexec/tachyscope COMPONENT runtime OPTIONAL)
+endif()
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 install(TARGETS tachyscope_interface tachy_jobs tachy_api tachy_report tachy_worlds tachy_estimate tachy_engine tachy_stages tachy_denoise tachy_session tachy_resolve tachy_convert tachy_catalog tachy_request tachy_clip_vision tachy_umt5 tachy_wan tachy_wan_vae tachy_wav2vec2
   tachy_samplers tachy_runtime tachy_nn tachy_adapters tachy_weights tachy_text tachy_media tachy_ops tachy_cuda tachy_cpu tachy_tensor tachy_base

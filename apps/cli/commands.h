@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <string>
+#include <vector>
 
 #include "command_line.h"
 
@@ -21,6 +23,8 @@ Command add_bench(CommandLine& line);
 Command add_compare(CommandLine& line);
 Command add_all(CommandLine& line);
 Command add_doctor(CommandLine& line);
+// `words` are the program's arguments, which another program gets.
+Command add_serve(CommandLine& line, std::vector<std::string> words);
 
 // Becomes true with the first ctrl-C or SIGTERM (interrupt.h).
 extern std::atomic<bool> g_cancel;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <new>
@@ -14,40 +13,23 @@
 #include "api/tachyscope.h"
 #include "base/field.h"
 #include "base/isa.h"
-#include "base/last_words.h"
 #include "base/os/signals.h"
 #include "base/os/terminal.h"
 #include "commands.h"
 #include "field_options.h"
 #include "inspect/doctor.h"
 #include "interrupt.h"
+#include "lost_file.h"
 #include "say.h"
 
 namespace tachy::cli {
 
 namespace {
 
-// A file that is mapped into memory cannot be read. A signal handler may only make a few system calls.
-void end_by_lost_file(const void* address) {
-  uint64_t offset = 0;
-  const char* file = file_mapped_at(address, &offset);
-  if (!file) return;
-  remove_temporaries();
-  const auto say = os::write_to_standard_error;
-  char digits[24], *at = digits + sizeof digits;
-  *--at = 0;
-  do *--at = static_cast<char>('0' + offset % 10);
-  while (offset /= 10);
-  say("tachyscope: "), say(file), say(": cannot be read any more at byte "), say(at);
-  say(": it was cut short while in use, or its disk failed; with --weights read it is read into memory at "
-      "the start\n");
-  std::_Exit(exit_code(ErrorCode::io));
-}
-
 void install_signal_handlers() {
   install_interrupt();
   os::make_failed_writes_errors();
-  os::on_unreadable_page(end_by_lost_file);
+  end_at_lost_files();
 }
 
 std::string version_line() {
@@ -66,12 +48,21 @@ int run(int argc, char** argv) {
       "Environment: TACHY_DEVICE=cpu is --device cpu for every command; TACHY_LOG=dispatch,plan,load\n"
       "prints what is chosen and why; TACHY_FORCE=op:implementation overrides that choice;\n"
       "TACHY_ISA=sse4, avx2 or avx512 runs as on a CPU with no newer instructions than that.");
-  const std::pair<const char*, Command> commands[] = {
-      {"generate", add_generate(line)}, {"talk", add_talk(line)},    {"world", add_world(line)},
-      {"info", add_info(line)},         {"lora", add_lora(line)},    {"convert", add_convert(line)},
-      {"presets", add_presets(line)},   {"stage", add_stage(line)},  {"vae", add_vae(line)},
-      {"validate", add_validate(line)}, {"bench", add_bench(line)},  {"compare", add_compare(line)},
-      {"all", add_all(line)},           {"doctor", add_doctor(line)}};
+  const std::pair<const char*, Command> commands[] = {{"generate", add_generate(line)},
+                                                      {"talk", add_talk(line)},
+                                                      {"world", add_world(line)},
+                                                      {"info", add_info(line)},
+                                                      {"lora", add_lora(line)},
+                                                      {"convert", add_convert(line)},
+                                                      {"presets", add_presets(line)},
+                                                      {"stage", add_stage(line)},
+                                                      {"vae", add_vae(line)},
+                                                      {"validate", add_validate(line)},
+                                                      {"bench", add_bench(line)},
+                                                      {"compare", add_compare(line)},
+                                                      {"all", add_all(line)},
+                                                      {"doctor", add_doctor(line)},
+                                                      {"serve", add_serve(line, {argv + 1, argv + argc})}};
   int code = exit_code(ErrorCode::internal);
   const std::string chosen = line.parse(argc, argv, code);
   if (!chosen.empty()) isa_asked();  // reports a wrong TACHY_ISA before anything is opened

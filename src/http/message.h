@@ -33,12 +33,13 @@ class SpooledFile {
   const std::string& type() const { return type_; }          // the sender's word for what it is, or ""
   uint64_t bytes = 0;
   std::string sha256;  // of its content
-  // Moves the file to this name on the same file system, synced. Throws io.
+  // Moves the file to this name on the same file system, synced; path() is then the new one. Throws io.
   void keep(const std::filesystem::path& to);
 
  private:
   std::filesystem::path path_;
   std::string filename_, type_;
+  bool kept_ = false;
 };
 
 // A part of a multipart body, in the order in which it came: a text or a file.
@@ -56,6 +57,8 @@ struct Caller {
 };
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+bool equal_names(std::string_view a, std::string_view b);  // whatever the capital letters of ASCII
 
 struct Request {
   std::string method;                 // "GET"
@@ -81,7 +84,8 @@ struct FileBody {
   std::string etag;  // with its quotes
 };
 
-// What a connection reads an open event stream from. Its functions may be called from any thread.
+// What a connection reads an open event stream from. Its functions may be called from any thread. The connection calls
+// them in the sockets' thread, so they must not wait; it calls next() only when what it got before has been taken.
 class EventFeed {
  public:
   virtual ~EventFeed() = default;

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "http/message.h"
 
 namespace tachy::http {
+
+struct TakeOver;  // take_over.h, which needs Beast
 
 // Answers a request. It is called in a thread of its lane and may block there; whatever it throws becomes the
 // reply of ServerOptions::on_error.
@@ -21,6 +25,9 @@ struct Route {
   Handler handler;
   Lane lane = Lane::quick;
   bool open = false;  // answers without a key: health, readiness, the page's own files
+  // Where this is set, the whole connection goes to it once the gate has let the request's header in; there is no
+  // handler then, and the body is not read.
+  std::shared_ptr<const TakeOver> take_over = {};
 };
 
 class Router {
@@ -32,11 +39,13 @@ class Router {
     std::vector<std::string> other_methods;  // those that the path has, if it lacks only the method
   };
   // `path` is the raw path of a request's target, without its query. A path with a part that does not decode to
-  // UTF-8 text, or with "." or "..", is not found.
+  // UTF-8 text, or with "." or "..", is not found. Among patterns that fit, the one with the fewest captures counts.
+  // HEAD is answered by the route of GET where it has none of its own.
   Found find(std::string_view method, std::string_view path) const;
 
  private:
-  std::vector<Route> routes_;
+  std::vector<std::shared_ptr<const Route>> routes_;  // a Route keeps its address
+  std::vector<std::vector<std::string>> patterns_;    // their parts between the slashes
 };
 
 }  // namespace tachy::http

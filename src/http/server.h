@@ -22,11 +22,13 @@ struct Limits {
   size_t text_bytes = 4 << 20;  // of a JSON body, and of all texts of a multipart body together
   uint64_t upload_bytes = uint64_t{512} << 20;  // of a whole body
   size_t parts = 1000;
-  int connections = 2048;                     // further ones are closed as they come
-  std::chrono::milliseconds header{10'000};   // until a request's header is complete
-  std::chrono::milliseconds idle{75'000};     // between two requests of a connection
-  std::chrono::milliseconds stalled{30'000};  // while a body does not come, or a reply is not taken
-  std::chrono::milliseconds alive{15'000};    // between two comments that keep a quiet event stream open
+  int connections =
+      2048;  // for a further one, the one that waited longest for a request is closed, or itself
+  size_t quick_waiting = 1024, slow_waiting = 64;  // requests that wait for a thread; for further ones: 503
+  std::chrono::milliseconds header{10'000};        // until a request's header is complete
+  std::chrono::milliseconds idle{75'000};          // between two requests of a connection
+  std::chrono::milliseconds stalled{30'000};       // while a body does not come, or a reply is not taken
+  std::chrono::milliseconds alive{15'000};         // between two comments that keep a quiet event stream open
 };
 
 struct ServerOptions {
@@ -39,8 +41,9 @@ struct ServerOptions {
   // Looks at a request's header before its body is read, and fills in Request::caller. A reply means that the
   // request is refused. Called in the sockets' thread: it must not wait. `route` is null for an unknown path.
   std::function<std::optional<Reply>(Request& request, const Route* route)> gate;
-  // Turns an exception of a handler, of reading a body (Error), or a status of the server's own (404, 405, 413,
-  // 415, 400, 408, 431; `error` is then null) into a reply.
+  // Turns an exception of a handler or of reading a body (`status` is then 500, or 400 if the sender is wrong), or a
+  // status of the server's own (400, 404, 405, 408, 413, 415, 416, 431, 503; `error` is then null) into a reply. It
+  // is called in any thread and must not wait. The server adds Allow to 405 and Retry-After to 503.
   std::function<Reply(int status, const std::exception* error, const Request& request)> on_error;
   // Is told of every answer, for metrics: the route's pattern or "", and the status. Called in the sockets' thread.
   std::function<void(std::string_view pattern, std::string_view method, int status)> answered;
@@ -54,7 +57,8 @@ class Server {
 
   int port() const;
   std::string url() const;  // "http://127.0.0.1:8190/"
-  // Serves until `cancel` is true or stop() was called; open connections are then closed within a second.
+  // Serves until `cancel` is true or stop() was called; open connections are then closed within a second. A handler
+  // that is at work then is waited for by the destructor alone.
   void run(const std::atomic<bool>* cancel);
   void stop();  // from any thread
 

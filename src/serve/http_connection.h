@@ -12,7 +12,7 @@
 
 #include "serve/http_reply.h"
 #include "serve/hub.h"
-#include "serve/net_types.h"
+#include "http/net_types.h"
 
 namespace tachy::serve {
 

@@ -7,10 +7,22 @@
 #include <string>
 #include <utility>
 
-#include "serve/access.h"
+#include "http/access.h"
+#include "http/net_types.h"
 #include "serve/world_player.h"
 
 namespace tachy::serve {
+
+// The sockets and checks of src/http that this folder uses. Its own `http` is Beast's (http_reply.h).
+using tachy::http::Acceptor;
+using tachy::http::Access;
+using tachy::http::is_loopback;
+using tachy::http::path_of;
+using tachy::http::query_value;
+using tachy::http::random_token;
+using tachy::http::Socket;
+using tachy::http::TcpStream;
+using tachy::http::Timer;
 
 class SocketSession;
 

@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/field.h"
 #include "base/log.h"
+#include "http/net_types.h"
 #include "serve/http_connection.h"
-#include "serve/net_types.h"
 #include "serve/socket_session.h"
 
 namespace tachy::serve {

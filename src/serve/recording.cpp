@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/last_words.h"
 #include "base/os/folder.h"
-#include "serve/access.h"
+#include "http/access.h"
 
 namespace tachy::serve {
 namespace {
@@ -36,7 +36,7 @@ RecordedFile::~RecordedFile() {
 
 Recording::Recording(int width, int height, double fps, int64_t most_frames, const std::atomic<bool>* cancel)
     : folder_(make_folder()), most_frames_(most_frames), file_(std::make_shared<RecordedFile>()) {
-  file_->id = random_token();
+  file_->id = tachy::http::random_token();
   file_->path = folder_ / "world.mp4";
   // If a signal ends the process, file and folder are removed in this order.
   note_temporary(file_->path.native());

@@ -14,11 +14,11 @@
 #include <utility>
 #include <vector>
 
+#include "http/net_types.h"
+#include "http/rate_limit.h"
 #include "serve/hub.h"
 #include "serve/messages.h"
-#include "serve/net_types.h"
 #include "serve/outbox.h"
-#include "serve/rate_limit.h"
 
 namespace tachy::serve {
 
@@ -57,7 +57,7 @@ class SocketSession : public std::enable_shared_from_this<SocketSession> {
   boost::beast::flat_buffer in_;
   Request request_;
   std::shared_ptr<Outbox> outbox_;
-  RateLimit rate_;
+  tachy::http::RateLimit rate_;
   std::string text_;                  // the text that is being written
   std::optional<QueuedFrame> frame_;  // the frame that is being written
   bool open_ = false, writing_ = false, held_ = false, told_rate_ = false;

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "../fuzz_input.h"
-#include "serve/access.h"
+#include "http/access.h"
 #include "serve/messages.h"
 
 using namespace tachy;
@@ -33,12 +33,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     fuzz::expect_error_or_result([&] { check_message(text, info); });
     return 0;
   }
-  const serve::Access here("127.0.0.1", "abcdefgh"), everywhere("0.0.0.0", "abcdefgh");
+  const http::Access here("127.0.0.1", "abcdefgh"), everywhere("0.0.0.0", "abcdefgh");
   // Any host that a page for this machine alone lets in must also be let in by a page on all addresses.
   if (here.host_allowed(text) && !everywhere.host_allowed(text)) std::abort();
   if (here.token_allowed(text) != (text == "abcdefgh")) std::abort();
-  if (serve::Access::origin_allowed(text, "localhost") && text.size() < 16) std::abort();
-  if (serve::query_value(text, "token").size() > text.size() || serve::path_of(text).size() > text.size())
+  if (http::Access::origin_allowed(text, "localhost") && text.size() < 16) std::abort();
+  if (http::query_value(text, "token").size() > text.size() || http::path_of(text).size() > text.size())
     std::abort();
   return 0;
 }

@@ -1,5 +1,8 @@
 // Tests the facts that base/os reports about the machine: memory, processors, time, addresses.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <chrono>
 #include <cstdint>
@@ -74,6 +77,28 @@ TEST(OsMachine, Addresses) {
   for (const char* text : {"", "[::1]", "127.0.0.1", ":::", "name"})
     EXPECT_FALSE(is_ipv6_address(text)) << text;
   EXPECT_FALSE(machine_name().empty());
+}
+
+TEST(OsMachine, AddressesAreBytesAndText) {
+  for (const char* text : {"127.0.0.1", "255.0.10.1", "::1", "2001:db8::ff00:42:8329", "fe80::1"}) {
+    const auto address = ip_address(std::string(text));
+    ASSERT_TRUE(address) << text;
+    EXPECT_EQ(to_string(*address), text);
+    EXPECT_EQ(address->six, std::string(text).find(':') != std::string::npos);
+  }
+  for (const char* text : {"", "name", "1.2.3", "[::1]", "::1%lo"})
+    EXPECT_FALSE(ip_address(std::string(text))) << text;
+  sockaddr_in four{};
+  four.sin_family = AF_INET, four.sin_addr.s_addr = htonl(0x01020304);
+  EXPECT_EQ(to_string(ip_address(&four, sizeof four).value()), "1.2.3.4");
+  EXPECT_FALSE(ip_address(&four, 2));
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6, six.sin6_addr.s6_addr[15] = 1;
+  EXPECT_EQ(to_string(ip_address(&six, sizeof six).value()), "::1");
+  EXPECT_FALSE(ip_address(&six, sizeof four));
+  sockaddr other{};
+  other.sa_family = AF_UNIX;
+  EXPECT_FALSE(ip_address(&other, sizeof other));
 }
 
 TEST(OsMachine, ADriversVersionIsANumber) {

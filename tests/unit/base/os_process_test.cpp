@@ -88,6 +88,22 @@ TEST_F(OsProcesses, ThisProcessAndItsProgram) {
   EXPECT_EQ(facts.modified_ns, File(program, OpenAs::input, error_).facts(error_).modified_ns);
 }
 
+TEST_F(OsProcesses, AnotherProgramInThisOnesPlace) {
+  const fs::path out = folder_ / "out";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    become("/bin/sh", {"-c", "echo $$ \"$1\" > \"$2\"; exit 7", "sh", "two words", out.string()});
+    std::_Exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+  std::string line;
+  std::getline(std::ifstream(out), line);
+  EXPECT_EQ(line, std::to_string(child) + " two words");
+  EXPECT_EQ(become(folder_ / "none", {}), std::errc::no_such_file_or_directory);
+}
+
 TEST_F(OsProcesses, AForkedChildIsTold) {
   static bool told = false;
   call_in_forked_child([] { told = true; });

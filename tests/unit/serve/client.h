@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "drawn_world.h"
-#include "serve/net_types.h"
+#include "http/net_types.h"
 #include "serve/page_server.h"
 
 namespace tachy::test {
@@ -43,7 +43,7 @@ inline tcp::endpoint here(int port) {
 // Sends bytes unchanged, and returns everything that comes back.
 inline std::string send_raw(int port, const std::string& bytes) {
   asio::io_context io;
-  serve::TcpStream stream(io);
+  http::TcpStream stream(io);
   std::string out;
   char piece[4096];
   stream.expires_after(std::chrono::seconds(20));
@@ -168,7 +168,7 @@ class Visitor {
   }
 
   asio::io_context io_;
-  std::optional<beast::websocket::stream<serve::TcpStream, false>> socket_;
+  std::optional<beast::websocket::stream<http::TcpStream, false>> socket_;
 };
 
 // A server of the drawn world, in a thread of its own.

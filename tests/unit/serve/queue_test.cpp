@@ -1,16 +1,12 @@
-// The messages that wait for a visitor are limited, the oldest are dropped first, and a visitor's messages
-// have a limited rate.
+// The messages that wait for a visitor are limited, the oldest are dropped first.
 #include <gtest/gtest.h>
 
 #include <thread>
 
 #include "serve/outbox.h"
-#include "serve/rate_limit.h"
 
 namespace tachy::serve {
 namespace {
-
-using namespace std::chrono_literals;
 
 QueuedFrame frame(uint64_t sequence, uint64_t block) {
   return {.sequence = sequence, .block = block, .bytes = {1}};
@@ -64,26 +60,6 @@ TEST(PageOutbox, EventsThatNobodyReadsHaveAnEnd) {
   int events = 0;
   while (outbox.pop_event()) ++events;
   EXPECT_EQ(events, 20);
-}
-
-TEST(PageRateLimit, LetsABurstThroughAndThenTheRate) {
-  const auto begin = RateLimit::Clock::now();
-  RateLimit rate(10, 5, begin);
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(rate.take(begin), RateLimit::Clock::duration::zero());
-  const auto wait = rate.take(begin);
-  EXPECT_NEAR(std::chrono::duration<double>(wait).count(), 0.1, 1e-6);
-  auto now = begin + wait;
-  EXPECT_GT(rate.take(now), 90ms) << "the one that waited has used up what came meanwhile";
-  now += 1000s;
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(rate.take(now), RateLimit::Clock::duration::zero());
-  EXPECT_GT(rate.take(now), 0ms) << "no more than the burst is saved up";
-}
-
-TEST(PageRateLimit, AClockThatStandsStillGivesNothing) {
-  const auto begin = RateLimit::Clock::now();
-  RateLimit rate(10, 1, begin);
-  rate.take(begin);
-  EXPECT_GT(rate.take(begin - 5s), 0ms);
 }
 
 }  // namespace

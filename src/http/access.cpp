@@ -1,4 +1,4 @@
-#include "serve/access.h"
+#include "http/access.h"
 
 #include <algorithm>
 #include <cctype>
@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/os/network.h"
 
-namespace tachy::serve {
+namespace tachy::http {
 namespace {
 
 std::string lower(std::string_view text) {
@@ -104,4 +104,4 @@ bool Access::token_allowed(std::string_view token) const {
   return differs == 0;
 }
 
-}  // namespace tachy::serve
+}  // namespace tachy::http

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace tachy::serve {
+namespace tachy::http {
 
 bool is_loopback(std::string_view address);  // "127.0.0.1", "::1", "localhost"
 bool is_token(std::string_view text);        // 8 to 128 letters, digits, - and _
@@ -35,4 +35,4 @@ class Access {
   bool loopback_;
 };
 
-}  // namespace tachy::serve
+}  // namespace tachy::http

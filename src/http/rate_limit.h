@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
-namespace tachy::serve {
+namespace tachy::http {
 
 class RateLimit {
  public:
@@ -29,4 +29,4 @@ class RateLimit {
   Clock::time_point at_;
 };
 
-}  // namespace tachy::serve
+}  // namespace tachy::http

@@ -1,5 +1,5 @@
 // Sockets and timers of the server's io_context. Asio's usual names are types that take any kind of executor;
-// their code would be a quarter of what this folder compiles to, and of the compile time. Private to
+// their code would be a quarter of what a server compiles to, and of the compile time. Private to src/http and
 // src/serve.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <boost/beast/core/basic_stream.hpp>
 #include <chrono>
 
-namespace tachy::serve {
+namespace tachy::http {
 
 using Executor = boost::asio::io_context::executor_type;
 using Socket = boost::asio::basic_stream_socket<boost::asio::ip::tcp, Executor>;
@@ -19,4 +19,4 @@ using Timer =
     boost::asio::basic_waitable_timer<std::chrono::steady_clock,
                                       boost::asio::wait_traits<std::chrono::steady_clock>, Executor>;
 
-}  // namespace tachy::serve
+}  // namespace tachy::http

@@ -1,14 +1,14 @@
 // Tests which names, origins and tokens are accepted.
-#include "serve/access.h"
+#include "http/access.h"
 
 #include <gmock/gmock.h>
 
 #include "base/error.h"
 
-namespace tachy::serve {
+namespace tachy::http {
 namespace {
 
-TEST(PageAccess, ThisMachineAloneAnswersToItsOwnNames) {
+TEST(AccessTest, ThisMachineAloneAnswersToItsOwnNames) {
   const Access access("127.0.0.1", "");
   for (const char* host :
        {"127.0.0.1", "127.0.0.1:8190", "localhost", "LOCALHOST:9", "[::1]", "[::1]:8190", "127.8.0.1:80"})
@@ -20,7 +20,7 @@ TEST(PageAccess, ThisMachineAloneAnswersToItsOwnNames) {
     EXPECT_FALSE(access.host_allowed(host)) << host;
 }
 
-TEST(PageAccess, ElsewhereNamesMustBeTheMachines) {
+TEST(AccessTest, ElsewhereNamesMustBeTheMachines) {
   const Access any("0.0.0.0", "12345678"), named("world.example", "12345678");
   EXPECT_TRUE(any.host_allowed("10.0.0.1:8190"));
   EXPECT_TRUE(any.host_allowed("[fe80::1]:8190"));
@@ -30,7 +30,7 @@ TEST(PageAccess, ElsewhereNamesMustBeTheMachines) {
   EXPECT_FALSE(named.host_allowed("evil.example:8190"));
 }
 
-TEST(PageAccess, AnOriginIsTheHostItself) {
+TEST(AccessTest, AnOriginIsTheHostItself) {
   EXPECT_TRUE(Access::origin_allowed("http://localhost:8190", "localhost:8190"));
   EXPECT_TRUE(Access::origin_allowed("https://World.example", "world.example"));
   for (const char* origin :
@@ -40,7 +40,7 @@ TEST(PageAccess, AnOriginIsTheHostItself) {
   EXPECT_FALSE(Access::origin_allowed("http://", ""));
 }
 
-TEST(PageAccess, TokensAreWholeOrNothing) {
+TEST(AccessTest, TokensAreWholeOrNothing) {
   EXPECT_TRUE(Access("127.0.0.1", "").token_allowed(""));
   EXPECT_TRUE(Access("127.0.0.1", "").token_allowed("any"));
   const Access access("127.0.0.1", "abcdefgh");
@@ -53,14 +53,14 @@ TEST(PageAccess, TokensAreWholeOrNothing) {
   EXPECT_NE(random_token(), random_token());
 }
 
-TEST(PageAccess, WhatIsLoopback) {
+TEST(AccessTest, WhatIsLoopback) {
   for (const char* host : {"127.0.0.1", "127.1.2.3", "::1", "localhost", "LocalHost"})
     EXPECT_TRUE(is_loopback(host)) << host;
   for (const char* host : {"0.0.0.0", "::", "10.0.0.1", "example", "127.0.0.1x", "128.0.0.1"})
     EXPECT_FALSE(is_loopback(host)) << host;
 }
 
-TEST(PageAccess, ValuesOfAQuery) {
+TEST(AccessTest, ValuesOfAQuery) {
   EXPECT_EQ(query_value("/?token=abc", "token"), "abc");
   EXPECT_EQ(query_value("/picture?session=x&token=abc&z", "token"), "abc");
   EXPECT_EQ(query_value("/?mytoken=abc", "token"), "");
@@ -72,4 +72,4 @@ TEST(PageAccess, ValuesOfAQuery) {
 }
 
 }  // namespace
-}  // namespace tachy::serve
+}  // namespace tachy::http

@@ -1,0 +1,178 @@
+#include "server.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json_text.h"
+#include "cli/say.h"
+#include "ending.h"
+#include "http/access.h"
+#include "http/server.h"
+#include "queue/event_book.h"
+#include "queue/files_lock.h"
+#include "queue/job_folder.h"
+#include "queue/sqlite_table.h"
+#include "report/info.h"
+#include "web_api/api_error.h"
+#include "web_api/gate.h"
+#include "web_api/keys.h"
+#include "web_api/links.h"
+#include "web_api/service.h"
+#include "web_api/webhooks.h"
+#include "workers/foreman.h"
+#include "workers/metrics.h"
+#include "workers/models.h"
+
+namespace tachy::serve_app {
+namespace {
+
+constexpr int64_t kMsOfDay = 86'400'000;
+
+std::vector<workers::ServedModel> models_of(const cli::ServeOptions& o) {
+  std::vector<workers::ServedModel> out;
+  bool jobs = false;
+  for (const cli::NamedModel& model : cli::served_models(o)) {
+    const ModelInfo info = naming("--model " + model.name, [&] { return describe_model(model.path); });
+    out.push_back(
+        {.name = model.name, .path = model.path, .world = info.kind.find("world") != info.kind.npos});
+    jobs = jobs || !out.back().world;
+  }
+  require(jobs,
+          "--model: every one of these models is a world, which takes no jobs; add one that makes videos");
+  return out;
+}
+
+EngineOptions engine_of(const cli::ServeOptions& o) {
+  EngineOptions engine = o.engine;
+  engine.max_vram = cli::bytes_in("--max-vram", o.max_vram, 0);
+  return engine;
+}
+
+std::optional<web_api::WebhookOptions> webhook_of(const cli::ServeOptions& o) {
+  if (o.webhook.empty()) return std::nullopt;
+  naming("--webhook", [&] { web_api::check_webhook_url(o.webhook); });
+  return web_api::WebhookOptions{.url = o.webhook,
+                                 .secret = naming("--webhook-secret-file", [&] {
+                                   return web_api::read_webhook_secret(o.webhook_secret_file);
+                                 })};
+}
+
+// Everything that lives as long as the server, in the order in which it may go.
+class House {
+ public:
+  explicit House(const cli::ServeOptions& o)
+      : options_(o),
+        webhook_(webhook_of(o)),
+        keys_(o.keys.empty() ? std::nullopt : std::optional(web_api::Keys::read(o.keys))),
+        lock_(o.files.empty() ? queue::default_files() : o.files),
+        table_(lock_.database(), {.keep_ms = static_cast<int64_t>(o.keep_days * kMsOfDay)}),
+        book_(lock_.files()),
+        models_(models_of(o), engine_of(o)),
+        foreman_(foreman_options(), table_, book_, models_),
+        service_(make_service()) {}
+
+  int run() {
+    web_api::tidy(service_);
+    http::Router router;
+    web_api::add_routes(router, service_);
+    http::Server server(std::move(router), http_options());
+    foreman_.start();
+    std::optional<web_api::Webhooks> webhooks;
+    if (webhook_) webhooks.emplace(*webhook_, table_);
+    tell(server);
+    server.run(&g_ending);
+    foreman_.stop();
+    return 0;
+  }
+
+ private:
+  auto message() const -> std::function<std::optional<queue::Webhook>(const queue::JobRow&)> {
+    if (!webhook_) return {};
+    return web_api::end_of_job;
+  }
+
+  workers::ForemanOptions foreman_options() {
+    workers::ForemanOptions out;
+    out.files = lock_.files(), out.loras = options_.lora_dir, out.at_once = options_.at_once;
+    out.keep_days = options_.keep_days;
+    out.keep_bytes = cli::bytes_in("--keep-bytes", options_.keep_bytes, 0);
+    out.message = message();
+    out.measured = [this](const nlohmann::json& event) { metrics_.measured(event); };
+    return out;
+  }
+
+  web_api::Service make_service() {
+    web_api::Offers offers{.models = models_,
+                           .loras = options_.lora_dir,
+                           .url_hosts = options_.allow_urls,
+                           .spool = lock_.files() / "spool",
+                           .presets = [this](const std::string& owner) { return table_.presets(owner); },
+                           .upload_bytes = cli::bytes_in("--max-upload", options_.max_upload, kUpload)};
+    web_api::Service out{.table = table_, .book = book_, .foreman = foreman_, .offers = std::move(offers)};
+    out.files = lock_.files();
+    out.most_queued = options_.queue, out.most_queued_of_key = options_.key_queue;
+    out.most_pixel_frames = options_.max_pixel_frames;
+    out.keys = keys_.has_value(), out.loopback = http::is_loopback(options_.host);
+    out.link_secret = web_api::link_secret(lock_.files());
+    out.ending = &g_ending;
+    out.message = message();
+    out.metrics = [this] { return metrics_.text(table_.counts()); };
+    return out;
+  }
+
+  http::ServerOptions http_options() {
+    http::ServerOptions out;
+    out.host = options_.host, out.port = options_.port, out.spool = lock_.files() / "spool";
+    out.limits.upload_bytes = service_.offers.upload_bytes;
+    out.gate = web_api::make_gate({.host = options_.host,
+                                   .names = options_.public_names,
+                                   .keys = keys_,
+                                   .link_secret = service_.link_secret});
+    out.on_error = [](int status, const std::exception* error, const http::Request&) {
+      return error ? web_api::error_reply(*error) : web_api::error_reply(status);
+    };
+    out.answered = [this](std::string_view pattern, std::string_view method, int status) {
+      metrics_.answered(pattern, method, status);
+    };
+    return out;
+  }
+
+  void tell(const http::Server& server) const {
+    if (options_.json) {
+      cli::say(stdout,
+               json_line({{"event", "listening"}, {"url", server.url()}, {"port", server.port()}}) + "\n");
+      return;
+    }
+    if (options_.quiet) return;
+    std::string names;
+    for (const workers::ServedModel& model : models_.all()) names += (names.empty() ? "" : ", ") + model.name;
+    cli::say(stdout, fmt::format("{}v1  ({}; files in {}; ctrl-C ends it)\n", server.url(), names,
+                                 lock_.files().string()));
+  }
+
+  static constexpr uint64_t kUpload = uint64_t{512} << 20;
+
+  const cli::ServeOptions& options_;
+  const std::optional<web_api::WebhookOptions> webhook_;
+  const std::optional<web_api::Keys> keys_;
+  queue::FilesLock lock_;
+  queue::SqliteTable table_;
+  queue::EventBook book_;
+  workers::Metrics metrics_;
+  workers::Models models_;
+  workers::Foreman foreman_;
+  web_api::Service service_;
+};
+
+}  // namespace
+
+int serve(const cli::ServeOptions& options) { return House(options).run(); }
+
+}  // namespace tachy::serve_app
