@@ -1,5 +1,5 @@
-// The events of jobs, numbered for each job from 1 on: kept in the job's folder, and handed to those who listen. A
-// late listener gets all of them from the first, or from the one after the last that it has seen.
+// The events of jobs, numbered for each job from 1 on: kept in the job's folder, and handed to those who
+// listen. A late listener gets all of them from the first, or from the one after the last that it has seen.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ class EventBook {
  public:
   explicit EventBook(std::filesystem::path files);
   ~EventBook();
-  // Appends an event and wakes who listens. `done` and `failed` are the last ones of a job. An event that cannot be
-  // written to the disk still reaches the listeners.
+  // Appends an event and wakes who listens. `done` and `failed` are the last ones of a job. An event that
+  // cannot be written to the disk still reaches the listeners.
   void add(const std::string& job, const std::string& type, const nlohmann::json& data);
   std::vector<Event> since(const std::string& job, int64_t number);  // those after this one
   bool ended(const std::string& job);  // done or failed has come, or the job is gone

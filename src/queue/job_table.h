@@ -1,9 +1,13 @@
-// The table of jobs, which alone decides what exists and who has it: SQLite today (sqlite_table.h), and another
-// database later behind the same functions. All of them may be called from any thread. Every change is on the disk
-// when its function returns, and is one transaction. They throw io when the disk or the database fails.
+// The table of jobs, which alone decides what exists and who has it: SQLite today (sqlite_table.h), and
+// another database later behind the same functions. All of them may be called from any thread. Every change
+// is on the disk when its function returns, and is one transaction. They throw io when the disk or the
+// database fails.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,26 +35,28 @@ class JobTable {
  public:
   virtual ~JobTable() = default;
 
-  // Adds a queued job. `idempotency` is the caller's key, or ""; `fingerprint` identifies the request's content: an
-  // earlier job of the same owner and key within 24 hours is returned if its fingerprint is the same. At most
-  // `most_queued` jobs wait in all, and `most_of_owner` of one owner (0: no limit of its own).
+  // Adds a queued job. `idempotency` is the caller's key, or ""; `fingerprint` identifies the request's
+  // content: an earlier job of the same owner and key within 24 hours is returned if its fingerprint is the
+  // same. At most `most_queued` jobs wait in all, and `most_of_owner` of one owner (0: no limit of its own).
   virtual Inserted insert(const JobRow& job, const std::string& idempotency, const std::string& fingerprint,
                           int64_t most_queued, int64_t most_of_owner) = 0;
   virtual std::optional<JobRow> find(const std::string& id) = 0;
-  // Returns jobs by their creation, the newest first unless `ascending`, after the job `after` ("": from the start).
-  // `owner` is null for the jobs of all. Throws not_found for an unknown `after`.
+  // Returns jobs by their creation, the newest first unless `ascending`, after the job `after` ("": from the
+  // start). `owner` is null for the jobs of all. Throws not_found for an unknown `after`.
   virtual Page list(const std::string* owner, const std::string& after, int limit, bool ascending) = 0;
   virtual std::vector<WaitingJob> waiting() = 0;  // in the order of priority, place, creation
   virtual Counts counts() = 0;
 
   // queued -> in_progress, unless it is paused or somebody was faster.
   virtual std::optional<JobRow> claim(const std::string& id, const std::string& worker) = 0;
-  // in_progress -> queued, for a job that is interrupted and goes on later; `paused` holds it there.
+  // in_progress -> queued, for a job that is interrupted and goes on later; `paused` holds it there, and so
+  // does a wish to pause it that came meanwhile. Returns false if the worker no longer has the job, or if
+  // somebody wishes it cancelled: the worker then ends it.
   virtual bool give_back(const std::string& id, const std::string& worker, bool paused) = 0;
   // Raises the progress of a job under way; a smaller value changes nothing.
   virtual void progress(const std::string& id, const std::string& worker, int percent) = 0;
-  // in_progress (of this worker) -> completed or failed; `message` is sent on, if the server has a webhook. Returns
-  // false if the worker no longer has the job: it must then write nothing more.
+  // in_progress (of this worker) -> completed or failed; `message` is sent on, if the server has a webhook.
+  // Returns false if the worker no longer has the job: it must then write nothing more.
   virtual bool end(const JobRow& ended, const std::string& worker, const std::optional<Webhook>& message) = 0;
 
   // A job under way gets the wish; a queued one that is cancelled fails at once with the code `cancelled`
@@ -62,10 +68,11 @@ class JobTable {
   virtual std::optional<JobRow> change(const std::string& id, const Change& change) = 0;
   virtual bool remove(const std::string& id) = 0;
 
-  // Puts the jobs that this worker had when it died back into the queue, and returns them.
+  // Puts the jobs that this worker had when it died back into the queue, and returns them. One that was to be
+  // cancelled keeps its wish: wish() then ends it with its message.
   virtual std::vector<JobRow> recover(const std::string& worker) = 0;
-  // Returns ended jobs to be removed: those that have expired, and the oldest ones while all together are larger
-  // than `most_bytes` (0: no limit).
+  // Returns ended jobs to be removed: those that have expired, and the oldest ones while all together are
+  // larger than `most_bytes` (0: no limit).
   virtual std::vector<std::string> outdated(int64_t now_ms, uint64_t most_bytes) = 0;
 
   virtual std::vector<Webhook> due_webhooks(int64_t now_ms, int limit) = 0;
@@ -76,6 +83,17 @@ class JobTable {
   virtual void save_preset(const Preset& preset,
                            int64_t most) = 0;  // throws invalid_argument beyond `most` of one owner
   virtual bool remove_preset(const std::string& owner, const std::string& name) = 0;
+
+  // Changes whenever the jobs that wait, or the seconds that owners have used, may have changed: what was
+  // computed from them stays true while it is the same. Here it changes with each call, so that nothing is
+  // kept.
+  virtual uint64_t version() const {
+    static std::atomic<uint64_t> calls{0};
+    return ++calls;
+  }
+  // The planned seconds that each owner's jobs were charged when they were first taken, with older ones
+  // counted less and less (policy.h).
+  virtual std::map<std::string, double> used_seconds() { return {}; }
 };
 
 }  // namespace tachy::queue

@@ -1,0 +1,198 @@
+// The last events of a job are kept in memory, the earlier ones are read from its file. Jobs that nobody
+// listens to are forgotten in the order in which they were last used; their files bring them back.
+#include "queue/event_book.h"
+
+#include <algorithm>
+#include <deque>
+#include <list>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/disk.h"
+#include "base/json_text.h"
+#include "queue/event_file.h"
+#include "queue/job_folder.h"
+
+namespace tachy::queue {
+namespace {
+
+constexpr size_t kKeptEvents = 64, kKeptJobs = 256, kKeptGone = 4096;
+
+// Ids are ours, but what is not one must not become a path.
+bool is_safe(const std::string& job) {
+  return !job.empty() && job.size() <= 100 && std::all_of(job.begin(), job.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
+  });
+}
+
+}  // namespace
+
+// Somebody who is woken. Once the handle is dropped, nobody is woken any more, not even at this moment.
+struct EventListener {
+  std::recursive_mutex mutex;  // whoever is woken may drop its handle
+  std::function<void()> wake;
+  void call() {
+    const std::lock_guard lock(mutex);
+    if (const auto kept = wake) kept();
+  }
+  void drop() {
+    const std::lock_guard lock(mutex);
+    wake = nullptr;
+  }
+};
+using EventListeners = std::vector<std::shared_ptr<EventListener>>;
+
+struct JobEvents {
+  explicit JobEvents(const std::filesystem::path& path) : file(path) {}
+  // Locks the job's events, and reads the file the first time.
+  std::unique_lock<std::mutex> locked() {
+    std::unique_lock lock(mutex);
+    if (!std::exchange(read, true))
+      for (Event& event : file.read()) note(std::move(event));
+    return lock;
+  }
+  void note(Event event) {
+    last = event.number;
+    ended |= event.type == "done" || event.type == "failed";
+    tail.push_back(std::move(event));
+    if (tail.size() > kKeptEvents) tail.pop_front();
+  }
+
+  std::mutex mutex;
+  EventFile file;
+  std::deque<Event> tail;
+  int64_t last = 0;
+  bool read = false, ended = false, gone = false;
+  EventListeners listeners;
+};
+
+struct EventBook::State {
+  struct Kept {
+    std::shared_ptr<JobEvents> events;
+    std::list<std::string>::iterator used;
+  };
+
+  // Returns null for a job that is gone.
+  std::shared_ptr<JobEvents> find(const std::string& job) {
+    if (!is_safe(job)) return nullptr;
+    const std::lock_guard lock(mutex);
+    if (gone.contains(job)) return nullptr;
+    if (const auto it = jobs.find(job); it != jobs.end()) {
+      used.splice(used.begin(), used, it->second.used);
+      return it->second.events;
+    }
+    auto events = std::make_shared<JobEvents>(JobFolder(files, job).events());
+    used.push_front(job);
+    jobs[job] = {events, used.begin()};
+    drop_unused();
+    return events;
+  }
+  // Looks at a few of the jobs that were used the longest ago. Those that somebody holds are put to the
+  // front.
+  void drop_unused() {
+    for (int tries = 0; tries < 8 && jobs.size() > kKeptJobs; ++tries) {
+      const auto it = jobs.find(used.back());
+      if (it->second.events.use_count() > 1) {
+        used.splice(used.begin(), used, it->second.used);
+        continue;
+      }
+      used.pop_back();
+      jobs.erase(it);
+    }
+  }
+  std::shared_ptr<JobEvents> forget(const std::string& job) {
+    const std::lock_guard lock(mutex);
+    if (gone.insert(job).second) gone_order.push_back(job);
+    if (gone_order.size() > kKeptGone) gone.erase(gone_order.front()), gone_order.pop_front();
+    const auto it = jobs.find(job);
+    if (it == jobs.end()) return nullptr;
+    auto events = it->second.events;
+    used.erase(it->second.used);
+    jobs.erase(it);
+    return events;
+  }
+
+  std::filesystem::path files;
+  std::mutex mutex;
+  std::unordered_map<std::string, Kept> jobs;
+  std::list<std::string> used;  // the latest first
+  std::unordered_set<std::string> gone;
+  std::deque<std::string> gone_order;
+};
+
+EventBook::EventBook(std::filesystem::path files) : state_(std::make_unique<State>()) {
+  state_->files = std::move(files);
+}
+EventBook::~EventBook() = default;
+
+void EventBook::add(const std::string& job, const std::string& type, const nlohmann::json& data) {
+  const auto events = state_->find(job);
+  if (!events) return;
+  EventListeners listeners;
+  {
+    const auto lock = events->locked();
+    if (events->gone || events->ended) return;
+    Event event{events->last + 1, type, json_line(data)};
+    events->file.append(event);  // an event that is not on the disk is in memory all the same
+    events->note(std::move(event));
+    listeners = events->listeners;
+  }
+  for (const auto& listener : listeners) listener->call();
+}
+
+std::vector<Event> EventBook::since(const std::string& job, int64_t number) {
+  const auto events = state_->find(job);
+  if (!events) return {};
+  const auto lock = events->locked();
+  if (events->gone) return {};
+  std::vector<Event> found;
+  if (!events->tail.empty() && events->tail.front().number > std::max<int64_t>(number, 0) + 1)
+    found = events->file.after(number);
+  std::erase_if(
+      found, [&](const Event& e) { return e.number <= number || e.number >= events->tail.front().number; });
+  for (const Event& event : events->tail)
+    if (event.number > number) found.push_back(event);
+  return found;
+}
+
+bool EventBook::ended(const std::string& job) {
+  const auto events = state_->find(job);
+  if (!events) return true;
+  {
+    const auto lock = events->locked();
+    if (events->ended || events->gone) return true;
+  }
+  return !is_folder(JobFolder(state_->files, job).path);
+}
+
+std::shared_ptr<void> EventBook::listen(const std::string& job, std::function<void()> wake) {
+  const auto events = state_->find(job);
+  if (!events) return std::make_shared<int>(0);
+  auto listener = std::make_shared<EventListener>();
+  listener->wake = std::move(wake);
+  {
+    const auto lock = events->locked();
+    events->listeners.push_back(listener);
+  }
+  return std::shared_ptr<void>(listener.get(), [events, listener](void*) {
+    listener->drop();
+    const auto lock = events->locked();
+    std::erase(events->listeners, listener);
+  });
+}
+
+void EventBook::forget(const std::string& job) {
+  const auto events = state_->forget(job);
+  if (!events) return;
+  EventListeners listeners;
+  {
+    const auto lock = events->locked();
+    events->gone = true;
+    listeners = events->listeners;
+  }
+  for (const auto& listener : listeners) listener->call();
+}
+
+}  // namespace tachy::queue

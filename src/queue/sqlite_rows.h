@@ -1,0 +1,31 @@
+// Rows of the database as the structures of job_row.h, and what several of the table's functions do with
+// them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "queue/job_row.h"
+#include "queue/sqlite.h"
+
+namespace tachy::queue {
+
+// "SELECT …" of all that a JobRow has, from jobs j and their texts t; a condition follows.
+extern const std::string kSelectJob;
+JobRow job_row(const Query& query);  // of a statement that begins with kSelectJob
+
+std::optional<JobRow> find_job(Sqlite& database, const std::string& id);
+void insert_job(Sqlite& database, const JobRow& job);
+void insert_webhook(Sqlite& database, const Webhook& message);
+
+// Adds planned seconds to what an owner has used; negative ones are given back. What was used is forgotten by
+// half in each half-life (policy.h).
+void charge(Sqlite& database, const std::string& owner, double seconds, int64_t now_ms);
+// Returns the part of the charged seconds that a job which ends early has not used.
+double unused_seconds(const JobRow& job);
+
+constexpr int64_t number(Status status) { return static_cast<int64_t>(status); }
+constexpr int64_t number(Wish wish) { return static_cast<int64_t>(wish); }
+
+}  // namespace tachy::queue

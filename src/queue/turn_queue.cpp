@@ -1,0 +1,107 @@
+#include "queue/turn_queue.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tachy::queue {
+namespace {
+
+constexpr double kMovedSeconds = 1;  // an end that moves by less changes no forecast
+constexpr double kOldSeconds =
+    5;  // after which the order is computed anew: what owners have used counts less
+
+double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+}  // namespace
+
+void TurnQueue::set(std::vector<std::string> loaded, std::vector<double> busy, double pace) {
+  const auto now = Clock::now();
+  if (busy.empty()) busy = {0};
+  std::sort(busy.begin(), busy.end());
+  std::vector<Clock::time_point> until;
+  for (const double seconds : busy)
+    until.push_back(now + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
+                              std::clamp(std::isfinite(seconds) ? seconds : 0.0, 0.0, 1e8))));
+  const std::lock_guard lock(mutex_);
+  bool moved = until.size() != busy_until_.size();
+  for (size_t i = 0; !moved && i < until.size(); ++i)
+    moved = std::abs(std::max(0.0, seconds_between(now, until[i])) -
+                     std::max(0.0, seconds_between(now, busy_until_[i]))) > kMovedSeconds;
+  if (!moved && loaded == loaded_ && pace == pace_) return;
+  loaded_ = std::move(loaded), busy_until_ = std::move(until), pace_ = pace;
+  changed_ = true;
+}
+
+Situation TurnQueue::situation_at(Clock::time_point now) const {
+  Situation situation{.loaded = loaded_, .passed_over = passed_over_, .busy = {}, .pace = pace_};
+  for (const auto until : busy_until_) situation.busy.push_back(std::max(0.0, seconds_between(now, until)));
+  return situation;
+}
+
+std::shared_ptr<const TurnQueue::Snapshot> TurnQueue::fresh() {
+  const std::lock_guard lock(mutex_);
+  const auto now = Clock::now();
+  const uint64_t version = table_.version();
+  if (snapshot_ && !changed_ && snapshot_->version == version &&
+      seconds_between(snapshot_->made, now) < kOldSeconds)
+    return snapshot_;
+  auto next = std::make_shared<Snapshot>();
+  next->version = version, next->made = now;  // a change that comes meanwhile makes this one outdated
+  next->waiting = table_.waiting();
+  std::unordered_map<std::string, double> passed_over;
+  for (const WaitingJob& job : next->waiting)
+    if (const auto it = passed_over_.find(job.id); it != passed_over_.end()) passed_over.insert(*it);
+  passed_over_ = std::move(passed_over);
+  next->situation = situation_at(now);
+  next->situation.used = table_.used_seconds();
+  next->turns = turns(next->waiting, next->situation);
+  for (size_t i = 0; i < next->turns.size(); ++i) next->at[next->waiting[next->turns[i].job].id] = i;
+  changed_ = false;
+  return snapshot_ = std::move(next);
+}
+
+std::vector<TurnQueue::Next> TurnQueue::order() {
+  const auto now = fresh();
+  std::vector<Next> order;
+  for (const Turn& turn : now->turns)
+    order.push_back({now->waiting[turn.job], turn.start_seconds, turn.may_begin});
+  return order;
+}
+
+std::optional<TurnQueue::Place> TurnQueue::find(const std::string& id) {
+  const auto now = fresh();
+  const auto it = now->at.find(id);
+  if (it == now->at.end()) return std::nullopt;
+  const double age = seconds_between(now->made, Clock::now());
+  return Place{static_cast<int64_t>(it->second), std::max(0.0, now->turns[it->second].start_seconds - age)};
+}
+
+TurnQueue::Place TurnQueue::would_get(WaitingJob job) {
+  const auto now = fresh();
+  std::vector<WaitingJob> waiting = now->waiting;
+  job.place = 1;
+  for (const WaitingJob& other : waiting) job.place = std::max(job.place, other.place + 1);
+  job.paused = false;
+  waiting.push_back(std::move(job));
+  const std::vector<Turn> all = turns(waiting, now->situation);
+  for (size_t i = 0; i < all.size(); ++i)
+    if (all[i].job + 1 == waiting.size()) return {static_cast<int64_t>(i), all[i].start_seconds};
+  return {};
+}
+
+std::optional<JobRow> TurnQueue::claim(const std::string& id, const std::string& worker) {
+  const auto before = fresh();
+  std::optional<JobRow> row = table_.claim(id, worker);  // waits for the disk, without the lock
+  const auto it = before->at.find(id);
+  if (!row || it == before->at.end()) return row;
+  const size_t job = before->turns[it->second].job;
+  const std::lock_guard lock(mutex_);
+  for (const size_t other : passed_by(before->waiting, before->situation, job))
+    passed_over_[before->waiting[other].id] += planned_seconds(before->waiting[job]);
+  changed_ = true;
+  return row;
+}
+
+}  // namespace tachy::queue

@@ -1,0 +1,220 @@
+// Tests the table under many hands: threads, two processes, and processes that are killed at any moment.
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "small_disk.h"
+#include "table_case.h"
+
+namespace tachy::queue {
+namespace {
+
+using std::chrono::milliseconds;
+
+void check_whole(const std::filesystem::path& file) {
+  Sqlite database(file, Sqlite::Access::read);
+  Query query = database.query("PRAGMA integrity_check");
+  ASSERT_TRUE(query.next());
+  EXPECT_EQ(query.text(0), "ok");
+}
+
+// Takes jobs as long as some wait, and returns what it took.
+std::vector<std::string> work(SqliteTable& table, const std::string& worker) {
+  std::vector<std::string> taken;
+  for (;;) {
+    const std::vector<WaitingJob> waiting = table.waiting();
+    if (waiting.empty()) return taken;
+    for (const WaitingJob& job : waiting) {
+      std::optional<JobRow> row = table.claim(job.id, worker);
+      if (!row) continue;
+      row->status = Status::completed;
+      EXPECT_TRUE(table.end(*row, worker, std::nullopt));
+      taken.push_back(row->id);
+      break;
+    }
+  }
+}
+
+class Together : public Folder {};
+
+TEST_F(Together, ThreadsTakeEachJobOnce) {
+  SqliteTable table(file());
+  std::atomic<bool> reading = true;
+  std::thread reader([&] {
+    for (int64_t last = 0; reading;) {  // a reader sees whole changes, in their order
+      const Counts counts = table.counts();
+      const int64_t all = counts.queued + counts.running + counts.completed;
+      EXPECT_GE(all, last);
+      last = all;
+      table.list(nullptr, "", 20, false);
+    }
+  });
+  std::vector<std::thread> makers, workers;
+  std::atomic<int> made = 0, repeated = 0;
+  for (int t = 0; t < 3; ++t)
+    makers.emplace_back([&] {
+      for (int i = 0; i < 20; ++i) {
+        const auto how = table.insert(a_job("anna"), "key" + std::to_string(i), "print", 0, 0).how;
+        (how == Inserted::How::made ? made : repeated)++;
+      }
+    });
+  for (auto& thread : makers) thread.join();
+  EXPECT_EQ(made, 20);
+  EXPECT_EQ(repeated, 40);
+  std::vector<std::string> taken[3];
+  for (int t = 0; t < 3; ++t)
+    workers.emplace_back([&, t] { taken[t] = work(table, "w" + std::to_string(t)); });
+  for (auto& thread : workers) thread.join();
+  reading = false;
+  reader.join();
+  std::set<std::string> all;
+  size_t count = 0;
+  for (const auto& some : taken) all.insert(some.begin(), some.end()), count += some.size();
+  EXPECT_EQ(count, 20u);
+  EXPECT_EQ(all.size(), 20u);
+  EXPECT_EQ(table.counts().completed, 20);
+}
+
+TEST_F(Together, TwoProcessesShareAFile) {
+  { SqliteTable made(file()); }
+  const pid_t other = fork();
+  if (other == 0) {
+    SqliteTable table(file());
+    for (int i = 0; i < 50; ++i) table.insert(a_job("other"), "", "", 0, 0);
+    const size_t taken = work(table, "other").size();
+    _exit(taken > 0 ? 0 : 1);
+  }
+  SqliteTable table(file());
+  for (int i = 0; i < 50; ++i) table.insert(a_job("mine"), "", "", 0, 0);
+  work(table, "mine");
+  int status = 0;
+  waitpid(other, &status, 0);
+  EXPECT_EQ(status, 0);
+  work(table, "mine");
+  const Counts counts = table.counts();
+  EXPECT_EQ(counts.completed, 100);
+  EXPECT_EQ(counts.queued + counts.running, 0);
+  check_whole(file());
+}
+
+// What a killed process has been told by the table: "made ID", "ended ID" …, one on each line, written when
+// the function had returned.
+struct Told {
+  explicit Told(int pipe) : pipe(pipe) {}
+  void operator()(const std::string& what, const std::string& id) const {
+    const std::string line = what + " " + id + "\n";
+    [[maybe_unused]] const ssize_t told = write(pipe, line.data(), line.size());
+  }
+  int pipe;
+};
+
+// Inserts, claims, gives back, ends and removes jobs until it is killed. Each insert has a key, and is tried
+// again by the next process as a client would.
+[[noreturn]] void live_until_killed(const std::filesystem::path& file, const Told& told, unsigned seed,
+                                    int round) {
+  SqliteTable table(file);
+  std::mt19937 random(seed);
+  for (const JobRow& row : table.recover("w")) told("recovered", row.id);
+  for (int i = 0;; ++i) {
+    const std::string key = fmt::format("{}-{}", round, i);
+    told("trying", key);
+    const Inserted inserted = table.insert(a_job(), key, "print", 0, 0);
+    told("made", inserted.row.id);
+    const auto waiting = table.waiting();
+    JobRow row = table.claim(waiting[random() % waiting.size()].id, "w").value();
+    table.progress(row.id, "w", 50);
+    if (random() % 4 == 0) {
+      table.give_back(row.id, "w", false);
+      continue;
+    }
+    row.status = random() % 2 ? Status::completed : Status::failed;
+    table.end(row, "w", Webhook{.id = "msg_" + row.id, .job = row.id, .type = "t", .body = "{}"});
+    told("ended", row.id);
+    if (random() % 5 == 0) {
+      table.remove(row.id);
+      told("removed", row.id);
+    }
+  }
+}
+
+struct Lives {
+  std::set<std::string> made, ended, removed, maybe_removed;
+  std::vector<std::string> keys;  // of all inserts that were tried
+};
+
+// Runs a process for a while, kills it, and adds what it was told.
+void one_life(const std::filesystem::path& file, unsigned seed, int round, Lives& lives) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) live_until_killed(file, Told(ends[1]), seed, round);
+  close(ends[1]);
+  std::thread killer([&] {
+    std::mt19937 random(seed + 1);
+    std::this_thread::sleep_for(std::chrono::microseconds(3'000 + random() % 200'000));
+    kill(child, SIGKILL);
+  });
+  std::string text;
+  char bytes[4096];
+  for (ssize_t count; (count = read(ends[0], bytes, sizeof bytes)) > 0;)
+    text.append(bytes, static_cast<size_t>(count));
+  killer.join();
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "it ended by itself";
+  std::istringstream lines(text);
+  std::string last_ended;
+  for (std::string what, id; lines >> what >> id;) {
+    if (what == "trying") lives.keys.push_back(id);
+    if (what == "made") lives.made.insert(id);
+    if (what == "ended") lives.ended.insert(id), last_ended = id;
+    if (what == "removed") lives.removed.insert(id);
+  }
+  lives.maybe_removed.insert(last_ended);  // the kill may have come between the removal and its line
+}
+
+TEST_F(Together, KillsLoseAndDoubleNothing) {
+  const char* wanted = std::getenv("TACHY_QUEUE_KILLS");
+  const int kills = wanted ? std::atoi(wanted) : 20;
+  Lives lives;
+  for (int round = 0; round < kills && !HasFailure(); ++round) {
+    one_life(file(), 1000u + static_cast<unsigned>(round), round, lives);
+    SqliteTable table(file());
+    std::map<std::string, int> messages;
+    for (const Webhook& message : table.due_webhooks(INT64_MAX, 1'000'000)) ++messages[message.job];
+    for (const std::string& id : lives.made) {
+      const auto row = table.find(id);
+      if (!row) {
+        EXPECT_TRUE(lives.removed.contains(id) || lives.maybe_removed.contains(id)) << "lost: " << id;
+        continue;
+      }
+      EXPECT_FALSE(lives.removed.contains(id)) << "came back: " << id;
+      const bool has_ended = row->status == Status::completed || row->status == Status::failed;
+      EXPECT_TRUE(has_ended || !lives.ended.contains(id)) << "its end was lost: " << id;
+      EXPECT_EQ(messages[id], has_ended ? 1 : 0) << id;
+    }
+    // What was tried last may have come through or not; trying again makes one job of it, as for any other
+    // key.
+    if (lives.keys.empty()) continue;
+    const Inserted again = table.insert(a_job(), lives.keys.back(), "print", 0, 0);
+    EXPECT_NE(again.how, Inserted::How::mismatch);
+    lives.made.insert(again.row.id);
+    EXPECT_EQ(table.insert(a_job(), lives.keys.back(), "print", 0, 0).row.id, again.row.id);
+  }
+  check_whole(file());
+  SqliteTable table(file());
+  const Counts counts = table.counts();
+  const auto all = counts.queued + counts.running + counts.completed + counts.failed;
+  EXPECT_LE(all, static_cast<int64_t>(lives.keys.size()));  // one for each try at most
+  EXPECT_GT(lives.ended.size(), static_cast<size_t>(kills)) << "the processes did not live long enough";
+  RecordProperty("made", static_cast<int>(lives.made.size()));
+}
+
+}  // namespace
+}  // namespace tachy::queue
