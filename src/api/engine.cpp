@@ -102,12 +102,19 @@ std::string Engine::device() const {
   return gpu ? gpu->info().name : "cpu";
 }
 const VideoRequest& Engine::defaults() const { return state_->pipeline.model().defaults; }
+int Engine::size_multiple() const { return static_cast<int>(state_->pipeline.model().size_multiple()); }
+int Engine::frame_multiple() const {
+  return static_cast<int>(state_->pipeline.model().vae_config.temporal_stride());
+}
 PreparedRequest Engine::prepare(const VideoRequest& request) {
   PreparedRequest::State out{state_->prepare(request)};
   state_->pipeline.estimate_seconds(out.prepared);
   return PreparedRequest(std::make_shared<const PreparedRequest::State>(std::move(out)));
 }
 void Engine::check_memory(const VideoPlan& plan) const { state_->pipeline.check_memory(plan); }
+bool Engine::fits_beside(const PreparedRequest& prepared) const {
+  return state_->pipeline.fits_beside(prepared.state_->prepared);
+}
 ResolvedRequest Engine::generate(const PreparedRequest& prepared, const VideoCallbacks& callbacks,
                                  const RunState* resume) {
   return state_->pipeline.generate(prepared.state_->prepared, callbacks, resume);

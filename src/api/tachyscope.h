@@ -107,12 +107,17 @@ class Engine {
   int threads() const;
   std::string device() const;            // "cpu", or the GPU's name
   const VideoRequest& defaults() const;  // has every optional filled in from the model
+  int size_multiple() const;             // the sides of a video in pixels are multiples of this
+  int frame_multiple() const;            // the number of its frames is a multiple of this, plus 1
 
   // Fills in every default, checks, tokenises and plans; loads nothing.
   PreparedRequest prepare(const VideoRequest& request);
   // Throws out_of_memory, with the numbers, when the plan exceeds what this process may take. generate() does
   // the same.
   void check_memory(const VideoPlan& plan) const;
+  // Says whether generate() would begin at once now, beside the runs that are under way on the device. What idle runs
+  // keep is released for it if that is needed.
+  bool fits_beside(const PreparedRequest& prepared) const;
   // Runs the request and returns it with every default filled in. `resume` is a state that callbacks.state
   // got in an earlier run of the same request.
   ResolvedRequest generate(const PreparedRequest& prepared, const VideoCallbacks& callbacks = {},

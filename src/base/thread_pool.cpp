@@ -169,6 +169,8 @@ ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
 
 ThreadPool::~ThreadPool() { state_->end(); }
 
+bool ThreadPool::in_body() { return State::current_worker >= 0; }
+
 int ThreadPool::threads() const { return state_->threads; }
 
 void ThreadPool::run(int64_t tiles, const std::function<void(int64_t, int)>& body) {

@@ -28,6 +28,8 @@ class ThreadPool {
   // and the others run their tiles alone.
   void run(int64_t tiles, const std::function<void(int64_t tile, int worker)>& body);
 
+  static bool in_body();  // says whether this thread runs a body of some pool
+
  private:
   struct State;
   std::unique_ptr<State> state_;

@@ -30,18 +30,28 @@ SessionPool::Lease SessionPool::to_plan() {
   }
 }
 
-SessionPool::Lease SessionPool::to_compute(const VideoPlan& plan, const Precision& precision, Products vae,
-                                           const std::atomic<bool>* cancel) {
+Wish SessionPool::wish_of(const VideoPlan& plan, const Precision& precision, Products vae) const {
   const uint64_t base = model_.memory() ? 0 : model_.bundle().read_bytes();
-  Wish wish{.tenant = &tenancy_.tenant(),
-            .plan = &plan,
-            .precision = precision,
-            .claim = claim_of(plan, precision, base, vae),
-            .session = true,
-            .layout = plan.keeps ? Session::layout_of(plan) : Session::Layout()};
+  return {.tenant = &tenancy_.tenant(),
+          .plan = &plan,
+          .precision = precision,
+          .claim = claim_of(plan, precision, base, vae),
+          .session = true,
+          .layout = plan.keeps ? Session::layout_of(plan) : Session::Layout()};
+}
+
+bool SessionPool::fits_beside(const VideoPlan& plan, const Precision& precision, Products vae) {
+  const Wish wish = wish_of(plan, precision, vae);
+  const Admission::Lock lock = tenancy_.lock();
+  return tenancy_.admission().would_enter(wish);
+}
+
+SessionPool::Lease SessionPool::to_compute(const VideoPlan& plan, const Precision& precision, Products vae,
+                                           const StopFlags& stop) {
+  Wish wish = wish_of(plan, precision, vae);
   wish.claim.thread = std::this_thread::get_id();
   Admission::Lock lock = tenancy_.lock();
-  const auto place = tenancy_.admission().enter(lock, wish, cancel);
+  const auto place = tenancy_.admission().enter(lock, wish, stop);
   try {
     return {*this, take(wish), place};
   } catch (...) {

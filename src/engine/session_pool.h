@@ -38,11 +38,13 @@ class SessionPool {
   // Leases a session for planning on a GPU: only one thread at a time may use the states of its libraries.
   Lease to_plan();
   // Leases a session for a job. Throws out_of_memory if it would not fit alone, and cancelled.
-  Lease to_compute(const VideoPlan& plan, const Precision& precision, Products vae,
-                   const std::atomic<bool>* cancel);
+  Lease to_compute(const VideoPlan& plan, const Precision& precision, Products vae, const StopFlags& stop);
 
   // Throws out_of_memory, with both numbers, if the plan needs more than this process may take.
   void check_memory(const VideoPlan& plan) const { tenancy_.check_memory(plan); }
+  // Says whether a job of this plan would be let in at once now. What idle sessions keep is released for it if that
+  // is needed.
+  bool fits_beside(const VideoPlan& plan, const Precision& precision, Products vae);
 
   size_t sessions();  // number of open sessions
 
@@ -50,6 +52,7 @@ class SessionPool {
   using Clock = Tenant::Clock;
   // For these functions the admission's lock must be held.
   Session& take(const Wish& wish);
+  Wish wish_of(const VideoPlan& plan, const Precision& precision, Products vae) const;
   std::list<Session> idle_since(Clock::time_point latest);
   void watch_idle();
 

@@ -17,6 +17,7 @@
 #include "session/stage_clock.h"
 #include "session/vae_math.h"
 #include "stages/denoise_stage.h"
+#include "tensor/hold.h"
 #include "tensor/streaming_memory.h"
 #include "tensor/transfer.h"
 
@@ -192,13 +193,13 @@ Resolved TextToVideo::generate(const Prepared& prepared, const VideoCallbacks& g
   std::optional<TalkProgress> progress;
   if (callbacks.progress && course_of(prepared.request).comes_again(prepared.request)) {
     progress.emplace(prepared.request, plan, callbacks.progress);
-    callbacks.progress = [&](const Progress& p) { progress->tell(p, monotonic_seconds()); };
+    callbacks.progress = [&](const Progress& p) { progress->tell(p, computing_seconds()); };
   }
   if (!model_.options().keep_loaded) model_.prompts().release();
   log_topic("plan", "peak {} in Buffers and arenas; requests so far: {} resolved, {} tokenised, {} planned",
             human_bytes(plan.peak_bytes), resolved_.load(), tokenised_.load(), planned_.load());
-  const SessionPool::Lease lease =
-      sessions_.to_compute(plan, prepared.request.precision, prepared.vae, callbacks.cancel);
+  const SessionPool::Lease lease = sessions_.to_compute(plan, prepared.request.precision, prepared.vae,
+                                                        {callbacks.cancel, callbacks.hold});
   report_offload(plan, model_.options().max_vram > 0);
   Session& session = lease.session();
   // On a GPU, its own clock times the ranges, too.

@@ -44,6 +44,10 @@ class TextToVideo {
   void estimate_seconds(Prepared& prepared);
   // Throws out_of_memory, with both numbers, if the plan needs more than this process may take.
   void check_memory(const VideoPlan& plan) const { sessions_.check_memory(plan); }
+  // Says whether the request could begin at once now (SessionPool::fits_beside).
+  bool fits_beside(const Prepared& prepared) {
+    return sessions_.fits_beside(prepared.plan, prepared.request.precision, prepared.vae);
+  }
   // Returns the request as it was run. Waits if it would not fit beside what runs now. Throws cancelled if
   // callbacks.cancel is set, and out_of_memory before anything is loaded. Pictures must have the video's size
   // already (the Engine sees to that). `resume` is the state that an earlier run of the same request

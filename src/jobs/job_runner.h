@@ -2,8 +2,7 @@
 // callbacks.
 #pragma once
 
-#include <atomic>
-
+#include "jobs/job_control.h"
 #include "jobs/job_sink.h"
 #include "jobs/job_spec.h"
 #include "jobs/job_store.h"
@@ -13,9 +12,10 @@ namespace tachy::jobs {
 class JobRunner {
  public:
   // All arguments must outlive the runner. The sink gets the warnings of its jobs, each text once per call.
-  // Setting `cancel` from any thread stops a job within half a second.
+  JobRunner(Engine& engine, JobStore& store, JobSink& sink, JobControl control)
+      : engine_(engine), store_(store), sink_(sink), control_(control) {}
   JobRunner(Engine& engine, JobStore& store, JobSink& sink, const std::atomic<bool>* cancel)
-      : engine_(engine), store_(store), sink_(sink), cancel_(cancel) {}
+      : JobRunner(engine, store, sink, JobControl{.cancel = cancel}) {}
 
   // Calls Engine::prepare with the job's request.
   PreparedRequest prepare(const JobSpec& job);
@@ -23,14 +23,14 @@ class JobRunner {
   // `prepared` is the job's request, prepared by this engine. `profiler` is told of the run and may be null.
   // Returns false if the video was already there. Throws what Engine::generate throws, io if a file cannot be
   // written or belongs to something else, and invalid_argument for an impossible job; the video is then
-  // missing, or is what it was before.
+  // missing, or is what it was before. When it returns, the video and its settings are on the disk.
   bool run(const JobSpec& job, const PreparedRequest& prepared, Profiler* profiler = nullptr);
 
  private:
   Engine& engine_;
   JobStore& store_;
   JobSink& sink_;
-  const std::atomic<bool>* cancel_;
+  JobControl control_;
 };
 
 }  // namespace tachy::jobs

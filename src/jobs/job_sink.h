@@ -22,6 +22,10 @@ class JobSink {
   // Tells where the job could be resumed if the process ended now, in words to follow "cancelled"; "":
   // nowhere.
   virtual void can_go_on(const std::string& text) = 0;
+  // Receives the latents after a step as a small picture, which is valid during the call, if wants_previews() says so
+  // when the job begins.
+  virtual bool wants_previews() const { return false; }
+  virtual void preview(const RgbImage& picture, int step) {}
 };
 
 // Makes a function for a LineScope (base/notice.h) that passes warnings on to the sink.

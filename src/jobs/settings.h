@@ -29,6 +29,10 @@ struct RunSettings {
   Encoding encoding;                        // how that run's frames were encoded
 };
 
+// The key of a video's settings that tells how many frames it has, if it was stopped and has fewer than were asked for.
+// A run that repeats the settings makes all of them.
+inline constexpr const char* kFramesKept = "frames_kept";
+
 // Returns the hash of an input file; throws not_found if it cannot be read.
 std::string sha256_of(const std::string& path, const std::string& input);
 

@@ -122,8 +122,8 @@ void SettingsFile::write(const json& settings) {
     const Place place = choose();
     PartFile file(path_);
     file.write({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
-    if (place == Place::ours) return file.publish();
-    if (file.publish_new()) return;
+    if (place == Place::ours) file.publish();
+    if (place == Place::ours || file.publish_new()) return sync_folder(folder_of(path_));
   }
 }
 

@@ -144,7 +144,9 @@ void StateFile::give_up(const Error& e) {
 
 void StateFile::step(const RunStateView& state) {
   window_ = state.window, count_ = state.windows;
-  if (broken_ || !due(state)) return;
+  if (broken_) return;
+  if (!due(state)) return remember(state);
+  unsaved_ = false;
   try {
     if (state.step == 0) {
       std::error_code ec;
@@ -156,6 +158,44 @@ void StateFile::step(const RunStateView& state) {
     last_ = monotonic_seconds(), cost_ = last_ - time;
   } catch (const Error& e) {
     give_up(e);
+  }
+}
+
+// A copy of a step takes milliseconds, and writing it may take seconds. So each step that is not written is copied, for
+// the case that the run is stopped before another one is written. Without memory for that, it is not.
+void StateFile::remember(const RunStateView& state) {
+  const auto copy = [](std::span<const float> from, std::vector<float>& to) {
+    to.assign(from.begin(), from.end());
+  };
+  unsaved_ = false;
+  try {
+    copy(state.latents, last_step_.latents), copy(state.motion, last_step_.motion);
+    last_step_.solver.resize(state.solver.size());
+    for (size_t i = 0; i < state.solver.size(); ++i) copy(state.solver[i], last_step_.solver[i]);
+    last_step_.generator.assign(state.generator.begin(), state.generator.end());
+  } catch (const std::bad_alloc&) {
+    last_step_ = {};
+    return;
+  }
+  last_step_.step = state.step, last_step_.frames = state.frames, steps_ = state.steps;
+  last_step_.window = state.window, last_step_.windows = state.windows;
+  unsaved_ = true;
+}
+
+void StateFile::interrupted() {
+  if (broken_ || !unsaved_) return;
+  unsaved_ = false;
+  RunStateView view{last_step_.step,      steps_,
+                    last_step_.latents,   {},
+                    last_step_.generator, last_step_.window,
+                    last_step_.windows,   last_step_.frames,
+                    last_step_.motion};
+  view.solver.assign(last_step_.solver.begin(), last_step_.solver.end());
+  try {
+    save(view);
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::io) throw;
+    warn("the last step cannot be saved: {}", e.message());
   }
 }
 

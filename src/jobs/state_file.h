@@ -46,6 +46,8 @@ class StateFile {
   // was saved before stays.
   void step(const RunStateView& state);
   void frame(RgbView frame);
+  // Call this when the run has been stopped: if the last finished step is not saved yet, it is saved now.
+  void interrupted();
   void remove();
 
   // Says where the run could resume: "step 3", "block 3", "step 3 of window 2 of 5", "window 2 of 5". Empty:
@@ -59,6 +61,7 @@ class StateFile {
   bool due(const RunStateView& state) const;
   void save(const RunStateView& state);
   void give_up(const Error& e);
+  void remember(const RunStateView& state);
 
   std::filesystem::path path_;
   nlohmann::json settings_;
@@ -69,6 +72,9 @@ class StateFile {
     int64_t step = 0, window = 0, windows = 1;
   };
   std::optional<Saved> saved_;
+  RunState last_step_;  // the last finished step, if `unsaved_`
+  int64_t steps_ = 0;   // all steps of its run
+  bool unsaved_ = false;
   bool broken_ = false;
   std::function<std::string()> ask_model_;
   WindowFiles windows_;

@@ -163,10 +163,10 @@ struct VideoCallbacks {
   // The final latents of each window, [z, T, h, w].
   std::function<void(std::span<const float>, std::span<const int64_t> shape)> latents;
   std::function<void(const RunStateView&)> state;  // called after each step, and between windows
-  // Called after each stage, with the implementation that each op got. An op that the plan did not count is
-  // marked so (OpPick::why).
+  // Called after each stage with each op's implementation; OpPick::why marks those that were not planned.
   std::function<void(const std::string& stage, const std::vector<ops::OpPick>&)> picks;
-  const std::atomic<bool>* cancel = nullptr;
+  // `cancel` ends the run; while `hold` is true it waits at its next stopping point (tensor/hold.h).
+  const std::atomic<bool>*cancel = nullptr, *hold = nullptr;
   Profiler* profiler = nullptr;  // is told of each module's time
 };
 

@@ -1,5 +1,6 @@
 #include "session/admission.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 
@@ -8,6 +9,11 @@
 #include "cuda/gpu.h"
 
 namespace tachy {
+namespace {
+
+constexpr std::chrono::milliseconds kLook{20};  // between two looks at flags
+
+}  // namespace
 
 std::shared_ptr<Admission> Admission::of(const cuda::Gpu* gpu, const DeviceMemory* memory) {
   using Key = std::pair<int, const DeviceMemory*>;  // a GPU's index, or -1 and the test's device
@@ -24,22 +30,31 @@ std::shared_ptr<Admission> Admission::of(const cuda::Gpu* gpu, const DeviceMemor
 // A waiter's place in the line, which is given up however the waiting ends.
 class Admission::InLine {
  public:
-  explicit InLine(Admission& admission)
-      : admission_(admission), place_(admission.line_.emplace(admission.line_.end())) {}
+  InLine(Admission& admission, const StopFlags& stop)
+      : admission_(admission), place_(admission.line_.insert(admission.line_.end(), stop)) {}
   ~InLine() {
     admission_.line_.erase(place_);
     admission_.changed_.notify_all();  // now it is the next one's turn
   }
   InLine(const InLine&) = delete;
   InLine& operator=(const InLine&) = delete;
-  bool first() const { return place_ == admission_.line_.begin(); }
+  // Says whether it is this one's turn: it is not held, and all before it are.
+  bool first() const {
+    for (auto place = admission_.line_.begin(); place != place_; ++place)
+      if (!place->held()) return false;
+    return !place_->held();
+  }
+  bool watches() const {
+    return place_->cancel || std::any_of(admission_.line_.begin(), std::next(place_),
+                                         [](const StopFlags& one) { return one.hold != nullptr; });
+  }
 
  private:
   Admission& admission_;
-  std::list<std::monostate>::iterator place_;
+  std::list<StopFlags>::iterator place_;
 };
 
-void Admission::wait_turn(Lock& lock, const Tenant& tenant, const std::atomic<bool>* cancel,
+void Admission::wait_turn(Lock& lock, const Tenant& tenant, const StopFlags& stop,
                           const std::function<bool()>& may, uint64_t bytes) {
   if (const Tenant* const here = tenants_.computing_here()) {
     check(may(), ErrorCode::unsupported,
@@ -47,20 +62,20 @@ void Admission::wait_turn(Lock& lock, const Tenant& tenant, const std::atomic<bo
           here == &tenant ? "of the same model" : "on the same device");
     return;
   }
-  const InLine me(*this);
+  const InLine me(*this, stop);
   for (bool waited = false; !me.first() || !may(); waited = true) {
     if (!waited)
       log_topic("plan", "waiting with {} beside {} jobs, {} in line before", human_bytes(bytes),
                 tenants_.runs(), line_.size() - 1);
-    if (cancel)  // nobody notifies a waiter when its flag becomes true
-      changed_.wait_for(lock, std::chrono::milliseconds(50));
+    if (me.watches())
+      changed_.wait_for(lock, kLook);
     else
       changed_.wait(lock);
-    check(!cancel || !cancel->load(), ErrorCode::cancelled, "cancelled");
+    stop.throw_if_cancelled();
   }
 }
 
-Admission::Place Admission::enter(Lock& lock, const Wish& wish, const std::atomic<bool>* cancel) {
+Admission::Place Admission::enter(Lock& lock, const Wish& wish, const StopFlags& stop) {
   Tenant& tenant = *wish.tenant;
   tenants_.check_alone(tenant, *wish.plan, &wish.claim);
   const auto may = [&] {
@@ -72,14 +87,20 @@ Admission::Place Admission::enter(Lock& lock, const Wish& wish, const std::atomi
     tenants_.check_alone(tenant, *wish.plan, &wish.claim);
     return true;
   };
-  wait_turn(lock, tenant, cancel, may, wish.claim.peak);
+  wait_turn(lock, tenant, stop, may, wish.claim.peak);
   return tenant.claims.insert(tenant.claims.end(), wish.claim);
+}
+
+bool Admission::would_enter(const Wish& wish) {
+  const bool alone = !wish.tenant->model->one_at_a_time() || wish.tenant->claims.empty();
+  const bool first = std::ranges::all_of(line_, [](const StopFlags& other) { return other.held(); });
+  return first && alone && tenants_.make_room(wish);
 }
 
 Admission::Place Admission::enter_to_plan(Lock& lock, Tenant& tenant) {
   if (tenant.model->one_at_a_time())
     wait_turn(
-        lock, tenant, nullptr, [&] { return tenant.claims.empty(); }, 0);
+        lock, tenant, {}, [&] { return tenant.claims.empty(); }, 0);
   return tenant.claims.insert(tenant.claims.end(), {.of = Claim::Of::plan});
 }
 

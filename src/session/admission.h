@@ -3,12 +3,13 @@
 //
 // The rule is first come, first served. Whoever waits is let in before all who came later, even if a later
 // one needs less and would fit at once. Nobody overtakes, so a large job begins as soon as the memory it
-// needs is there, however many small ones arrive meanwhile. Two kinds do not stand in line: a job that is
+// needs is there, however many small ones arrive meanwhile. A job that is held keeps its place in the line, but
+// lets others pass until its hold ends. Two kinds do not stand in line: a job that is
 // begun in a callback of a running job, which waits for it (it is let in if it fits, and refused if it would
 // have to wait), and planning, which takes hardly any memory.
 //
-// Those who wait are woken when something ends. Only those who have a `cancel` flag to watch check it from
-// time to time.
+// Those who wait are woken when something ends. They look from time to time only if there is a flag to watch, which
+// nobody notifies them of.
 #pragma once
 
 #include <atomic>
@@ -16,8 +17,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <variant>
 
+#include "base/stop_flags.h"
 #include "session/tenants.h"
 
 namespace tachy {
@@ -37,7 +38,9 @@ class Admission {
   // Waits until the wish's run may begin, and records its claim. Throws out_of_memory if it would not fit
   // even alone, cancelled, and unsupported if it would have to wait for the run in whose callback it is
   // called.
-  Place enter(Lock& lock, const Wish& wish, const std::atomic<bool>* cancel);
+  Place enter(Lock& lock, const Wish& wish, const StopFlags& stop);
+  // Says whether enter() would let the wish's run in without waiting. The caller holds the lock.
+  bool would_enter(const Wish& wish);
   // Enters for planning. Waits only if one session at a time may compute on the model.
   Place enter_to_plan(Lock& lock, Tenant& tenant);
   void leave(Lock& lock, Tenant& tenant, Place place);
@@ -48,13 +51,13 @@ class Admission {
 
  private:
   class InLine;
-  void wait_turn(Lock& lock, const Tenant& tenant, const std::atomic<bool>* cancel,
-                 const std::function<bool()>& may, uint64_t bytes);
+  void wait_turn(Lock& lock, const Tenant& tenant, const StopFlags& stop, const std::function<bool()>& may,
+                 uint64_t bytes);
 
   std::mutex mutex_;
   std::condition_variable changed_;
   Tenants tenants_;
-  std::list<std::monostate> line_;  // those who wait, in order of arrival
+  std::list<StopFlags> line_;  // the flags of those who wait, in order of arrival
 };
 
 // A model's place among the models of its device, for as long as it is open.

@@ -6,8 +6,7 @@
 
 namespace tachy {
 
-PartCache::Handle PartCache::get(const PartKey& key, bool keep, const std::atomic<bool>* cancel,
-                                 const Load& load) {
+PartCache::Handle PartCache::get(const PartKey& key, bool keep, const StopFlags& stop, const Load& load) {
   std::unique_lock lock(mutex_);
   Entry& entry = entries_[key];  // entries are never erased
   for (;;) {
@@ -15,8 +14,11 @@ PartCache::Handle PartCache::get(const PartKey& key, bool keep, const std::atomi
     if (there && keep) entry.kept = there;
     if (there) return there;
     if (!entry.loading) break;
+    const int counted = stop.held() ? 0 : 1;
+    entry.awaited += counted;
     loaded_.wait_for(lock, std::chrono::milliseconds(20));
-    check(!cancel || !cancel->load(), ErrorCode::cancelled, "cancelled");
+    entry.awaited -= counted;
+    stop.throw_if_cancelled();
   }
   entry.loading = true;
   lock.unlock();
@@ -36,6 +38,11 @@ PartCache::Handle PartCache::get(const PartKey& key, bool keep, const std::atomi
   }
   finish();
   return made;
+}
+
+const std::atomic<int>& PartCache::awaited(const PartKey& key) {
+  const std::lock_guard lock(mutex_);
+  return entries_[key].awaited;
 }
 
 uint64_t PartCache::idle_bytes(const std::set<PartKey>& except) const {

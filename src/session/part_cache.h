@@ -10,6 +10,7 @@
 #include <mutex>
 #include <set>
 
+#include "base/stop_flags.h"
 #include "session/parts.h"
 
 namespace tachy {
@@ -45,8 +46,11 @@ class PartCache {
   using Load = std::function<Handle()>;
 
   // With `keep`, the part stays when nobody holds it any more. Throws what `load` throws, and cancelled if
-  // `cancel` becomes true while another thread loads.
-  Handle get(const PartKey& key, bool keep, const std::atomic<bool>* cancel, const Load& load);
+  // `stop` says so while another thread loads.
+  Handle get(const PartKey& key, bool keep, const StopFlags& stop, const Load& load);
+  // Returns how many wait until another thread has loaded the part, without those that are held. The number lives as
+  // long as the cache.
+  const std::atomic<int>& awaited(const PartKey& key);
 
   // Returns the bytes of the parts that are kept and that nobody holds.
   uint64_t idle_bytes(const std::set<PartKey>& except) const;
@@ -59,6 +63,7 @@ class PartCache {
     Handle kept;
     std::weak_ptr<const LoadedPart> last;
     bool loading = false;
+    std::atomic<int> awaited{0};
   };
   static bool idle(const Entry& entry) { return entry.kept && entry.kept.use_count() == 1; }
 

@@ -25,7 +25,8 @@ void Session::begin(const Setup& setup) {
              .memory = gpu_ ? gpu_.get() : model_.memory(),
              .precision = setup.precision,
              .without = setup.without};
-  if (setup.callbacks) stream_.hooks.cancel = setup.callbacks->cancel;
+  if (setup.callbacks)
+    stream_.hooks.cancel = setup.callbacks->cancel, stream_.hooks.hold = setup.callbacks->hold;
   stream_.hooks.profiler = setup.profiler;
   if (const int ranks = setup.placement.ranks; ranks > 1) {
     if (!ranks_ || ranks_->size() != ranks) ranks_.emplace(ranks, model_.threads());
@@ -115,8 +116,16 @@ const LoadedPart& Session::use(Part part) {
     model_.parts().drop_idle([&](const PartKey& key) {
       return key.part == part && !key.adapters.empty() && key.adapters != own.adapters;
     });
-  if (!held)
-    held = model_.parts().get(own, setup_.placement.keeps, stream_.hooks.cancel, [&] { return load(part); });
+  if (!held) {
+    // Those who wait for this part must not wait until a hold of this run ends.
+    struct Awaited {
+      Hooks& hooks;
+      ~Awaited() { hooks.awaited = nullptr; }
+    } const until_loaded{stream_.hooks};
+    stream_.hooks.awaited = &model_.parts().awaited(own);
+    held = model_.parts().get(own, setup_.placement.keeps, {stream_.hooks.cancel, stream_.hooks.hold},
+                              [&] { return load(part); });
+  }
   blocks_ = held->blocks;
   most_part_bytes_ = std::max(most_part_bytes_, part_bytes());
   return *held;

@@ -1,5 +1,7 @@
 #include "session/stage_clock.h"
 
+#include "tensor/hold.h"
+
 namespace tachy {
 
 StageClock::StageClock(const VideoCallbacks* callbacks, std::string stage, int64_t total, int64_t already)
@@ -7,13 +9,13 @@ StageClock::StageClock(const VideoCallbacks* callbacks, std::string stage, int64
       stage_(std::move(stage)),
       total_(total),
       already_(already),
-      start_(monotonic_seconds()) {
+      start_(computing_seconds()) {
   done(already);
 }
 
 void StageClock::done(int64_t count) {
   if (!callbacks_ || !callbacks_->progress) return;
-  const double elapsed = monotonic_seconds() - start_;
+  const double elapsed = computing_seconds() - start_;
   const double eta =
       count > already_ ? elapsed / static_cast<double>(count - already_) * static_cast<double>(total_ - count)
                        : -1;

@@ -1,5 +1,5 @@
-// Tells the caller how far a stage is, and estimates from the time per step so far when the stage will be
-// done.
+// Tells the caller how far a stage is, and estimates from the time per step so far when the stage will be done. Time
+// in which the run is held does not count.
 #pragma once
 
 #include "base/clock.h"

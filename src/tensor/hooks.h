@@ -16,6 +16,10 @@ class PickCheck;
 struct Hooks {
   // If set to true, the run ends with ErrorCode::cancelled at its next check.
   const std::atomic<bool>* cancel = nullptr;
+  // While it is true, the run waits at its next check (hold.h).
+  const std::atomic<bool>* hold = nullptr;
+  // How many others wait for what the run is making, such as a part of the model; above 0 it does not hold.
+  const std::atomic<int>* awaited = nullptr;
   Profiler* profiler = nullptr;  // is told of the ranges of a run
   // These two are used only in a measure run:
   uint64_t* flops = nullptr;         // counts the multiply-adds (times two) of products

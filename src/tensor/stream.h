@@ -18,6 +18,8 @@ namespace cuda {
 class Gpu;  // cuda/gpu.h; only declared here, so that host files do not need CUDA's headers
 }
 
+void hold_run(const Hooks& hooks);  // hold.h
+
 // In a measure run (`measuring()`) an op checks its arguments, takes its scratch and returns.
 struct Stream {
   Arena* arena = nullptr;  // activations and scratch
@@ -36,9 +38,11 @@ struct Stream {
   void count_flops(double n) const {
     if (hooks.flops && measuring()) *hooks.flops += static_cast<uint64_t>(n);
   }
+  // A point at which the run can stop: throws `cancelled` if it is told to. If it is told to hold, it waits here.
   void throw_if_cancelled() const {
     if (hooks.cancel && hooks.cancel->load(std::memory_order_relaxed))
       fail(ErrorCode::cancelled, "cancelled");
+    if (hooks.hold && hooks.hold->load(std::memory_order_relaxed)) hold_run(hooks);
   }
 };
 

@@ -26,7 +26,7 @@ void run_on_host(const Stream& stream, Body&& body) {
   Stream host{.arena = &measure,
               .pool = stream.pool,
               .without = stream.without,
-              .hooks = {.cancel = stream.hooks.cancel},
+              .hooks = {.cancel = stream.hooks.cancel, .hold = stream.hooks.hold},
               .adapters = stream.adapters};
   body(host);
   if (stream.measuring()) return;

@@ -1,7 +1,10 @@
 // The HTTP interface of a server: /v1/videos and what belongs to it.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +21,7 @@ namespace tachy::web_api {
 struct Service {
   queue::JobTable& table;
   queue::EventBook& book;
-  workers::Foreman& foreman;
+  workers::Runs& foreman;
   Offers offers;
   std::filesystem::path files;  // the server's folder
   int64_t most_queued = 1000;
@@ -28,9 +31,16 @@ struct Service {
   bool loopback = true;                 // whether the server listens on this machine alone
   std::string link_secret;              // signs links to a video and tickets of sockets
   std::atomic<bool>* ending = nullptr;  // no new jobs: the server is going down
+  // Makes the message about the end of a job that fails while it waits; the same as ForemanOptions::message.
+  std::function<std::optional<queue::Webhook>(const queue::JobRow&)> message = {};
+  std::function<std::string()> metrics = {};  // the text of /metrics; without it there is no such address
 };
 
-// Adds the routes of /v1, /health, /ready and /openapi.json.
+// Brings the folder of jobs and the table together, before anybody is served and any job is run: what a crash has
+// left between the two is removed.
+void tidy(Service& service);
+
+// Adds the routes of /v1, /health, /ready, /metrics and /openapi.json.
 void add_routes(http::Router& router, Service& service);
 
 }  // namespace tachy::web_api

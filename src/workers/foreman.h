@@ -1,6 +1,6 @@
-// Runs the jobs of a table: picks the next one, opens its model, makes the video in the job's folder, and writes the
-// end into the table. It interrupts a job for one of higher priority, or for a world, and lets it go on later with
-// the same bits.
+// Runs the jobs of a table: picks the next one, opens its model, makes the video in the job's folder, and
+// writes the end into the table. It interrupts a job for one of higher priority, or for a world, and lets it
+// go on later with the same bits.
 #pragma once
 
 #include <atomic>
@@ -20,6 +20,7 @@ namespace tachy::workers {
 
 struct ForemanOptions {
   std::filesystem::path files;   // the server's folder
+  std::filesystem::path loras;   // the folder of LoRA files; "": none
   std::string worker = "local";  // this process's name in the table
   int at_once = 0;               // jobs that run beside one another where they fit; 0: by the device
   double keep_days = 0;          // how long an ended job is kept; 0: for ever
@@ -52,31 +53,46 @@ struct Live {
   bool interrupted = false;     // it makes room for something else
 };
 
-class Foreman {
+// What the HTTP interface needs of whoever runs the jobs. Its tests put something in the Foreman's place.
+class Runs {
+ public:
+  virtual ~Runs() = default;
+
+  // Plans a job without running it. Throws for what is wrong with it: invalid_argument, unsupported,
+  // not_found, which name the field in backticks. What is right but too large does not throw: `fits` is
+  // false.
+  virtual Outlook outlook(const jobs::JobSpec& job, const std::string& model, int priority) = 0;
+  virtual bool ready(std::string* why = nullptr) const = 0;  // the default model can take a job
+  // To be called after every change in the table: a new job, a wish, a changed order.
+  virtual void wake() = 0;
+  // Keeps a plan for the job's first run, so that it begins at once.
+  virtual void remember(const std::string& id, std::shared_ptr<const PreparedRequest> prepared) = 0;
+  // Stops computing the job, if it runs, and returns when its files are no longer written.
+  virtual void stop_job(const std::string& id) = 0;
+  virtual Live live(const queue::JobRow& row) const = 0;
+};
+
+class Foreman : public Runs {
  public:
   Foreman(ForemanOptions options, queue::JobTable& table, queue::EventBook& book, Models& models);
-  ~Foreman();  // as stop()
+  ~Foreman() override;  // as stop()
 
-  // Plans a job without running it. Throws for what is wrong with it: invalid_argument, unsupported, not_found, which
-  // name the field in backticks. What is right but too large does not throw: `fits` is false.
-  Outlook outlook(const jobs::JobSpec& job, const std::string& model, int priority);
+  Outlook outlook(const jobs::JobSpec& job, const std::string& model, int priority) override;
 
   // Puts jobs that an earlier process left back into the queue, opens the default model, and begins.
   void start();
-  bool ready(std::string* why = nullptr) const;  // the default model can take a job
-  // To be called after every change in the table: a new job, a wish, a changed order.
-  void wake();
-  // Keeps a plan for the job's first run, so that it begins at once.
-  void remember(const std::string& id, std::shared_ptr<const PreparedRequest> prepared);
-  // Stops computing the job, if it runs, and returns when its files are no longer written.
-  void stop_job(const std::string& id);
-  Live live(const queue::JobRow& row) const;
+  bool ready(std::string* why = nullptr) const override;
+  void wake() override;
+  void remember(const std::string& id, std::shared_ptr<const PreparedRequest> prepared) override;
+  void stop_job(const std::string& id) override;
+  Live live(const queue::JobRow& row) const override;
 
-  // Makes room on the device for a world: jobs under way are interrupted within a second, and wait until the handle
-  // is dropped.
+  // Makes room on the device for a world: jobs under way are interrupted within a second, and wait until the
+  // handle is dropped.
   std::shared_ptr<void> make_room();
 
-  // Takes no further job, interrupts those under way with their states saved, and returns within a few seconds.
+  // Takes no further job, interrupts those under way with their states saved, and returns within a few
+  // seconds.
   void stop();
 
  private:

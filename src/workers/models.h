@@ -1,5 +1,6 @@
-// The models that a server offers, each under a name. A model is opened when somebody first needs it, and stays
-// open; its weights are loaded by the first job.
+// The models that a server offers, each under a name. A model is opened when somebody first needs it, and
+// stays open; its weights are loaded by the first job and stay, as long as nobody else on the device needs
+// their memory.
 #pragma once
 
 #include <filesystem>
@@ -22,15 +23,16 @@ struct ServedModel {
 
 class Models {
  public:
-  // `engine` has the options that all of them share (device, memory, threads). The first model that is no world is
-  // the default.
+  // `engine` has the options that all of them share (device, memory, threads). The first model that is no
+  // world is the default.
   Models(std::vector<ServedModel> models, EngineOptions engine);
   ~Models();
 
   const std::vector<ServedModel>& all() const;
+  bool on_gpu() const;
   const ServedModel* find(const std::string& name) const;  // "" is the default; null: there is none
-  // Opens the model. Others who ask for it at the same time wait. Throws not_found for an unknown name, and what
-  // Engine() throws.
+  // Opens the model. Others who ask for it at the same time wait. Throws not_found for an unknown name, and
+  // what Engine() throws.
   std::shared_ptr<Engine> open(const std::string& name);
   std::shared_ptr<Engine> opened(const std::string& name) const;  // null if nobody has opened it yet
 

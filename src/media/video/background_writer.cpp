@@ -19,7 +19,7 @@ int preparing_threads() { return std::clamp(available_processors() / 2, 1, 6); }
 
 }  // namespace
 
-BackgroundWriter::BackgroundWriter(std::unique_ptr<VideoWriter> writer, const std::atomic<bool>* cancel,
+BackgroundWriter::BackgroundWriter(std::unique_ptr<VideoWriter> writer, CancelFlag cancel,
                                    Profiler* profiler)
     : writer_(std::move(writer)), cancel_(cancel), profiler_(profiler) {
   try {
@@ -42,7 +42,7 @@ void BackgroundWriter::start() {
 template <class Condition>
 void BackgroundWriter::wait(std::unique_lock<std::mutex>& lock, Condition condition) {
   while (!error_ && !condition()) {
-    check(cancel_ == nullptr || !*cancel_, ErrorCode::cancelled, "cancelled");
+    cancel_.throw_if_set();
     changed_.wait_for(lock, kCancelPoll);
   }
   if (error_) std::rethrow_exception(error_);

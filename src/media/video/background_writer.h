@@ -24,10 +24,10 @@ class BackgroundWriter {
  public:
   static constexpr size_t kQueueBytes = size_t{256} << 20;  // and at least four frames
 
-  // Once `cancel` is true, write() and finish() throw cancelled instead of waiting.
+  // Once `cancel` is set, write() and finish() throw cancelled instead of waiting.
   //
   // `profiler` is told what the threads do. It may be null, and must outlive this object.
-  explicit BackgroundWriter(std::unique_ptr<VideoWriter> writer, const std::atomic<bool>* cancel = nullptr,
+  explicit BackgroundWriter(std::unique_ptr<VideoWriter> writer, CancelFlag cancel = {},
                             Profiler* profiler = nullptr);
   ~BackgroundWriter();
   BackgroundWriter(const BackgroundWriter&) = delete;
@@ -52,7 +52,7 @@ class BackgroundWriter {
   void wait(std::unique_lock<std::mutex>& lock, Condition condition);
 
   std::unique_ptr<VideoWriter> writer_;
-  const std::atomic<bool>* cancel_;
+  CancelFlag cancel_;
   Profiler* profiler_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -110,7 +110,7 @@ void Output::send(AVFrame& picture, int64_t index) {
 void Output::drain() {
   for (;;) {
     // After the last frame has been sent, dozens of frames may still be in the encoder.
-    check(cancel_ == nullptr || !*cancel_, ErrorCode::cancelled, "cancelled");
+    cancel_.throw_if_set();
     int rc = avcodec_receive_packet(codec_.get(), packet_.get());
     if (rc == AVERROR(EAGAIN) || rc == AVERROR_EOF) return;
     if (rc < 0) fail_write("encode", rc);

@@ -2,13 +2,13 @@
 // webm and gif share this. Private to src/media.
 #pragma once
 
-#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
+#include "base/stop_flags.h"
 #include "media/files.h"
 #include "media/sound/sound_track.h"
 #include "media/video/libav.h"
@@ -28,7 +28,7 @@ struct OutputSetup {
   std::span<const float> sound;
   int sound_rate = 0;
   bool streamed = false;                      // writes straight to `path`, where "-" is standard output
-  const std::atomic<bool>* cancel = nullptr;  // see VideoOptions
+  CancelFlag cancel = {};                     // see VideoOptions
 };
 
 class Output {
@@ -50,7 +50,7 @@ class Output {
 
   std::string name_;              // for messages
   std::optional<PartFile> part_;  // empty if the output is streamed
-  const std::atomic<bool>* cancel_ = nullptr;
+  CancelFlag cancel_;
   AVFormatContext* format_ = nullptr;
   bool begun_ = false;  // the header has been written, but not the trailer
   AVStream* stream_ = nullptr;

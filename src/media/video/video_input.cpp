@@ -51,6 +51,18 @@ InputPtr open_input(const std::filesystem::path& path, const Allowed& allowed, A
   return InputPtr(context);
 }
 
+void find_streams(AVFormatContext& input, const std::filesystem::path& path, int64_t max_pixels) {
+  // The analysis of streams also decodes, so it gets the same limits.
+  std::vector<AVDictionary*> options(input.nb_streams, nullptr);
+  for (AVDictionary*& o : options) {
+    av_dict_set_int(&o, "max_pixels", max_pixels, 0);
+    av_dict_set(&o, "threads", "1", 0);
+  }
+  const int rc = avformat_find_stream_info(&input, options.empty() ? nullptr : options.data());
+  for (AVDictionary*& o : options) av_dict_free(&o);
+  check(rc >= 0, ErrorCode::corrupt, "{}: cannot find the streams: {}", path.string(), reason(rc));
+}
+
 int next_packet(AVFormatContext& input, const AVStream& stream, AVPacket& packet) {
   for (;;) {
     const int rc = av_read_frame(&input, &packet);

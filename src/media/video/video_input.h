@@ -30,6 +30,10 @@ extern const Allowed kVideos;
 InputPtr open_input(const std::filesystem::path& path, const Allowed& allowed = kVideos,
                     AVIOContext* source = nullptr);
 
+// Finds out what the streams are, within the limits of `max_pixels` in a frame. Throws corrupt.
+void find_streams(AVFormatContext& input, const std::filesystem::path& path,
+                  int64_t max_pixels = kMaxImagePixels);
+
 // Reads the next packet of one stream. Returns 0, AVERROR_EOF at the end, or an error.
 int next_packet(AVFormatContext& input, const AVStream& stream, AVPacket& packet);
 

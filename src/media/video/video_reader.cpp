@@ -20,7 +20,7 @@ class MovieReader final : public VideoReader {
   MovieReader(const fs::path& path, const ReadVideoOptions& options)
       : name_(path.string()), options_(options) {
     input_ = av::open_input(path);
-    find_streams();
+    av::find_streams(*input_, path, options_.max_pixels);
     const AVCodec* decoder = nullptr;
     int index = av_find_best_stream(input_.get(), AVMEDIA_TYPE_VIDEO, -1, -1, &decoder, 0);
     check(index >= 0 && decoder != nullptr, ErrorCode::unsupported,
@@ -58,18 +58,6 @@ class MovieReader final : public VideoReader {
   }
 
  private:
-  void find_streams() {
-    // The analysis of streams also decodes, so it gets the same limits.
-    std::vector<AVDictionary*> options(input_->nb_streams, nullptr);
-    for (AVDictionary*& o : options) {
-      av_dict_set_int(&o, "max_pixels", options_.max_pixels, 0);
-      av_dict_set(&o, "threads", "1", 0);
-    }
-    int rc = avformat_find_stream_info(input_.get(), options.empty() ? nullptr : options.data());
-    for (AVDictionary*& o : options) av_dict_free(&o);
-    check(rc >= 0, ErrorCode::corrupt, "{}: cannot find the streams: {}", name_, av::reason(rc));
-  }
-
   // Returns false at the end.
   bool decode_next() {
     for (;;) {

@@ -112,7 +112,7 @@ void VideoWriter::check_open(const char* what) const {
 }
 
 void VideoWriter::throw_if_cancelled() const {
-  check(options_.cancel == nullptr || !*options_.cancel, ErrorCode::cancelled, "cancelled");
+  options_.cancel.throw_if_set();
 }
 
 std::unique_ptr<VideoWriter::Ready> VideoWriter::prepare(RgbView frame) {

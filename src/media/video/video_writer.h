@@ -15,13 +15,13 @@
 // on the size of the picture and not on the machine.
 #pragma once
 
-#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "base/stop_flags.h"
 #include "media/frame.h"
 
 namespace tachy {
@@ -40,7 +40,7 @@ struct VideoOptions {
   // After an error, the written part stays.
   bool streamed = false;
   // Checked while an encoder catches up: when it is true, write() and finish() throw cancelled.
-  const std::atomic<bool>* cancel = nullptr;
+  CancelFlag cancel = {};
   // One channel that begins with the first frame, for mp4 and webm. It is not needed after open().
   std::span<const float> sound = {};
   int sound_rate = 16000;

@@ -34,7 +34,7 @@ class Desk {
       : model_(ModelBundle::open(test::model_path()),
                {.threads = 1, .verify_upload = verify, .memory = device}) {}
 
-  Admission::Place enter(uint64_t bytes, const std::atomic<bool>* cancel = nullptr, bool in_thread = false) {
+  Admission::Place enter(uint64_t bytes, StopFlags stop = {}, bool in_thread = false) {
     const VideoPlan plan{.stages = {{.name = "decode", .arena_bytes = bytes}},
                          .peak_bytes = bytes,
                          .budget_bytes = kRoom,
@@ -42,7 +42,7 @@ class Desk {
     Wish wish{.tenant = &tenancy().tenant(), .plan = &plan, .claim = claim_of(plan, {}, 0), .session = true};
     if (in_thread) wish.claim.thread = std::this_thread::get_id();
     Admission::Lock lock = tenancy().lock();
-    return admission().enter(lock, wish, cancel);
+    return admission().enter(lock, wish, stop);
   }
   void leave(Admission::Place place) {
     Admission::Lock lock = tenancy().lock();
@@ -52,9 +52,9 @@ class Desk {
     Admission::Lock lock = tenancy().lock();
     admission().settle(lock, place);
   }
-  std::future<Admission::Place> later(uint64_t bytes, const std::atomic<bool>* cancel = nullptr) {
+  std::future<Admission::Place> later(uint64_t bytes, StopFlags stop = {}) {
     const size_t before = admission().waiting();
-    auto out = std::async(std::launch::async, [this, bytes, cancel] { return enter(bytes, cancel); });
+    auto out = std::async(std::launch::async, [this, bytes, stop] { return enter(bytes, stop); });
     EXPECT_TRUE(soon([&] { return admission().waiting() > before || is_in(out); }));
     return out;
   }
@@ -126,6 +126,27 @@ TEST(Admission, WhoWaitsIsCancelledAndTheNextOneGoesOn) {
   EXPECT_THAT(test::refusal([&] { large.get(); }, ErrorCode::cancelled), HasSubstr("cancelled"));
   desk.leave(small.get());
   desk.leave(first);
+}
+
+TEST(Admission, WhoIsHeldLetsOthersPassAndKeepsItsPlace) {
+  const auto device = small_device();
+  Desk desk(device);
+  const auto first = desk.enter(60);
+  std::atomic<bool> hold{false};
+  auto held = desk.later(90, {nullptr, &hold}), small = desk.later(30);
+  EXPECT_EQ(small.wait_for(60ms), std::future_status::timeout);
+  hold = true;
+  const auto in = small.get();
+  auto large = desk.later(80);
+  desk.leave(first), desk.leave(in);
+  const auto passed = large.get();
+  auto last = desk.later(90);
+  hold = false;
+  desk.leave(passed);
+  const auto then = held.get();
+  EXPECT_FALSE(Desk::is_in(last)) << "it came later";
+  desk.leave(then);
+  desk.leave(last.get());
 }
 
 TEST(Admission, WhatNeverFitsIsRefusedAtOnce) {

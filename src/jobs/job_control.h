@@ -1,0 +1,20 @@
+// The flags by which other threads govern a job while it runs. Flags that are null are never set.
+#pragma once
+
+#include "base/stop_flags.h"
+
+namespace tachy::jobs {
+
+struct JobControl {
+  const std::atomic<bool>* cancel = nullptr;  // stops the job within half a second
+  // While it is true, the engine waits at its next stopping point (VideoCallbacks::hold).
+  const std::atomic<bool>* hold = nullptr;
+  // When `cancel` comes while this is true, the video is finished with the frames that are there by then. If there are
+  // none, or if it is not an mp4 or webm that is written as a whole, the job is cancelled as it is without this flag.
+  const std::atomic<bool>* keep = nullptr;
+
+  CancelFlag of_writing() const { return {cancel, keep}; }
+  bool keeps() const { return keep && keep->load(); }
+};
+
+}  // namespace tachy::jobs

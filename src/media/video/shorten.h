@@ -1,0 +1,13 @@
+// Cuts the end off a finished video, without encoding it again.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace tachy {
+
+// Leaves out what begins at or after `seconds` in an mp4 or webm, pictures and sound alike, and replaces its comment.
+// The file keeps its name, and at every moment it is either the old one or the new one.
+void shorten_video(const std::filesystem::path& path, double seconds, const std::string& comment);
+
+}  // namespace tachy

@@ -1,0 +1,232 @@
+// The dispatcher of a Foreman: which job begins, which one makes way for it, and what becomes of old ones.
+#include <algorithm>
+
+#include "base/log.h"
+#include "workers/foreman_state.h"
+#include "workers/job_of_row.h"
+#include "workers/wall_clock.h"
+
+namespace tachy::workers {
+namespace {
+
+// Nobody need wait for these: whatever changes rings the bell.
+constexpr std::chrono::seconds kBetweenLooks{2};
+constexpr int64_t kBetweenSweepsMs = 60'000;
+
+}  // namespace
+
+void Foreman::State::dispatch() {
+  std::unique_lock lock(bell->mutex);
+  while (!bell->stopping) {
+    bell->woken = false;
+    lock.unlock();
+    try {
+      look();
+    } catch (const std::exception& e) {  // a disk that is full for a while does not end the server
+      warn("the table of jobs cannot be used, which is tried again: {}", e.what());
+    }
+    lock.lock();
+    bell->rung.wait_for(lock, kBetweenLooks, [&] { return bell->woken || bell->stopping; });
+  }
+}
+
+void Foreman::State::look() {
+  if (reap()) too_large.clear();
+  const Jobs jobs = jobs_now();
+  obey(jobs);
+  tell_places();
+  bool room = false;
+  {
+    const std::lock_guard lock(bell->mutex);
+    room = bell->rooms > 0;
+  }
+  if (room)
+    for (const auto& [id, job] : jobs) job->stop(Stop::world);
+  else
+    fill();
+  if (wall_clock_ms() - swept_ms >= kBetweenSweepsMs) sweep();
+}
+
+Foreman::State::Jobs Foreman::State::jobs_now() const {
+  const std::lock_guard lock(bell->mutex);
+  return running;
+}
+
+// On a CPU two runs would share its threads, and neither would be done sooner.
+int Foreman::State::at_once() const {
+  if (options.at_once > 0) return options.at_once;
+  return models.on_gpu() ? 2 : 1;
+}
+
+bool Foreman::State::reap() {
+  std::vector<std::shared_ptr<RunningJob>> ended;  // their threads are waited for without the lock
+  const std::lock_guard lock(bell->mutex);
+  std::erase_if(running, [&](const auto& job) {
+    if (!job.second->ended()) return false;
+    ended.push_back(job.second);
+    return true;
+  });
+  return !ended.empty();
+}
+
+void Foreman::State::obey(const Jobs& jobs) const {
+  for (const auto& [id, job] : jobs) {
+    const std::optional<queue::JobRow> row = table.find(id);
+    if (!row)
+      job->stop(Stop::removed);
+    else if (row->status != queue::Status::in_progress)
+      continue;  // it ends just now
+    else if (row->wish == queue::Wish::cancel)
+      job->stop(Stop::cancel);
+    else if (row->wish == queue::Wish::cancel_keeping_frames)
+      job->stop(Stop::keep);
+    else if (row->wish == queue::Wish::pause)
+      job->stop(Stop::pause);
+  }
+}
+
+// The pace is 1, since planned_seconds of a row are already what this server has seen runs to take.
+void Foreman::State::tell_places() {
+  std::vector<double> busy;
+  for (const auto& [id, job] : jobs_now())
+    if (!job->held()) busy.push_back(std::max(job->live().eta_seconds, 0.0));
+  busy.resize(std::max(busy.size(), static_cast<size_t>(at_once())));
+  turns.set(loaded, busy, 1);
+  const std::vector<queue::TurnQueue::Next> order = turns.order();
+  for (const size_t i : told.to_tell(order))
+    book.add(order[i].job.id, "queued",
+             {{"position", i},
+              {"eta_seconds", std::round(order[i].start_seconds + order[i].job.planned_seconds)}});
+}
+
+void Foreman::State::fill() {
+  while (true) {
+    const Jobs jobs = jobs_now();
+    const std::vector<queue::TurnQueue::Next> order = turns.order();
+    const queue::WaitingJob* const next = order.empty() ? nullptr : &order.front().job;
+    if (go_on(jobs, next)) continue;
+    if (!next || !place_for(*next, jobs) || !begin(*next)) return;
+  }
+}
+
+// A held job goes on before anything begins that is not more urgent than it.
+bool Foreman::State::go_on(const Jobs& jobs, const queue::WaitingJob* next) {
+  RunningJob* held = nullptr;
+  int computing = 0;
+  for (const auto& [id, job] : jobs) {
+    if (!job->held())
+      ++computing;
+    else if (!held || job->row().priority > held->row().priority)
+      held = job.get();
+  }
+  if (!held || computing >= at_once() || (next && next->priority > held->row().priority)) return false;
+  held->hold(false);
+  return true;
+}
+
+// Says whether the job may begin now. If not, the running job of the least priority makes way for it,
+// provided that it is less urgent: it is held where both fit into memory, so that it loses nothing, and
+// stopped otherwise.
+bool Foreman::State::place_for(const queue::WaitingJob& job, const Jobs& jobs) {
+  RunningJob* least = nullptr;
+  int computing = 0;
+  for (const auto& [id, one] : jobs) {
+    if (one->stopped() != Stop::none) return false;  // its memory and its place are about to be free
+    if (one->held()) continue;
+    ++computing;
+    if (!least || one->row().priority < least->row().priority) least = one.get();
+  }
+  if (jobs.empty()) return true;
+  const bool fits = job.id != too_large && fits_beside(job.id);
+  if (!fits) too_large = job.id;
+  if (computing < at_once() && fits) return true;
+  if (!least || least->row().priority >= job.priority) {
+    // Held jobs may be all that is in the way, and they would be for ever.
+    if (computing == 0) jobs.begin()->second->stop(Stop::priority);
+    return false;
+  }
+  if (fits && least->hold(true)) return true;
+  least->stop(Stop::priority);
+  return false;
+}
+
+// The engine would let a job wait that does not fit, but then it would keep a place that nobody else could
+// use.
+bool Foreman::State::fits_beside(const std::string& id) {
+  const std::optional<queue::JobRow> row = table.find(id);
+  if (!row || row->kind != "video") return true;
+  try {
+    const ServedModel* const model = models.find(row->model);
+    if (!model) return true;
+    const std::shared_ptr<Engine> engine = models.open(row->model);
+    std::shared_ptr<const PreparedRequest> plan = plans.get(id, row->settings);
+    if (!plan) {
+      const jobs::JobSpec job = job_of_row(*row, {options.files, id}, *model, options.loras);
+      plan = std::make_shared<const PreparedRequest>(engine->prepare(job.settings.request));
+      plans.put(id, row->settings, plan);
+    }
+    return engine->fits_beside(*plan);
+  } catch (const Error&) {
+    return true;  // it will fail, and say why
+  }
+}
+
+// Returns false if somebody else was faster, or if nothing is to begin now.
+bool Foreman::State::begin(const queue::WaitingJob& next) {
+  const std::string& id = next.id;
+  {
+    const std::lock_guard lock(bell->mutex);
+    if (bell->stopping || bell->rooms > 0) return false;
+    beginning.insert(id);
+  }
+  std::shared_ptr<RunningJob> job;
+  try {
+    if (std::optional<queue::JobRow> row = turns.claim(id, options.worker)) {
+      auto plan = plans.get(id, row->settings);
+      job = std::make_shared<RunningJob>(shop, std::move(*row), std::move(plan),
+                                         [ring = bell] { ring->ring(); });
+    }
+  } catch (...) {
+    const std::lock_guard lock(bell->mutex);
+    beginning.erase(id);
+    throw;
+  }
+  plans.drop(id);
+  if (job) note_loaded(next.needs);
+  {
+    const std::lock_guard lock(bell->mutex);
+    beginning.erase(id);
+    if (job) {
+      if (!running.empty()) job->not_alone();
+      for (const auto& other : running) other.second->not_alone();
+      running[id] = job;
+    }
+  }
+  bell->rung.notify_all();
+  if (job) job->start();
+  return job != nullptr;
+}
+
+// What stays in memory beside the last one is not known: on a GPU most likely nothing.
+void Foreman::State::note_loaded(const std::string& needs) {
+  std::erase(loaded, needs);
+  loaded.insert(loaded.begin(), needs);
+  loaded.resize(std::min(loaded.size(), size_t{models.on_gpu() ? 1u : 4u}));
+}
+
+// Removes ended jobs that are too old, or too many. The folder goes first: a row without one is found again.
+void Foreman::State::sweep() {
+  swept_ms = wall_clock_ms();
+  for (const std::string& id : table.outdated(swept_ms, options.keep_bytes)) {
+    std::error_code ec;
+    std::filesystem::remove_all(queue::JobFolder(options.files, id).path, ec);
+    if (ec) {
+      warn("{}: the job is outdated, but its folder cannot be removed: {}", id, ec.message());
+      continue;
+    }
+    table.remove(id);
+    book.forget(id);
+  }
+}
+
+}  // namespace tachy::workers

@@ -1,0 +1,113 @@
+// What a Foreman consists of. Private to src/workers.
+//
+// One thread, the dispatcher, decides: it begins jobs, stops them and removes outdated ones. Everybody else
+// rings the bell, after which it looks at the table. A job runs in a thread of its own (running_job.h), which
+// rings at its end.
+#pragma once
+
+#include <condition_variable>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "queue/turn_queue.h"
+#include "workers/crashes.h"
+#include "workers/foreman.h"
+#include "workers/places_told.h"
+#include "workers/rates.h"
+#include "workers/reporter.h"
+#include "workers/running_job.h"
+
+namespace tachy::workers {
+
+// Outlives the Foreman, for threads and handles that ring late.
+struct Bell {
+  std::mutex mutex;
+  std::condition_variable rung;
+  bool woken = false, stopping = false;
+  int rooms = 0;  // handles of make_room() that are held
+
+  void ring() {
+    {
+      const std::lock_guard lock(mutex);
+      woken = true;
+    }
+    rung.notify_all();
+  }
+};
+
+// Plans that were made before their jobs begin. The oldest are dropped: they are made again when they are
+// needed.
+class Plans {
+ public:
+  // `settings` are those of the row, so that a job that is changed afterwards does not get this plan.
+  void put(const std::string& id, std::string settings, std::shared_ptr<const PreparedRequest> prepared);
+  std::shared_ptr<const PreparedRequest> get(const std::string& id, const std::string& settings);
+  void drop(const std::string& id);
+
+ private:
+  struct Plan {
+    std::string id, settings;
+    std::shared_ptr<const PreparedRequest> prepared;
+  };
+  std::mutex mutex_;
+  std::list<Plan> plans_;  // the newest at the end
+};
+
+struct Foreman::State {
+  State(ForemanOptions options, queue::JobTable& table, queue::EventBook& book, Models& models);
+
+  using Jobs = std::map<std::string, std::shared_ptr<RunningJob>>;
+
+  void recover();
+  void fail_crashed(queue::JobRow row);
+  void open_default();
+  void dispatch();                    // the dispatcher's function
+  void look();                        // one round of it
+  bool reap();                        // forgets jobs that have ended; true if there were any
+  void obey(const Jobs& jobs) const;  // what was asked of the jobs that run
+  void tell_places();
+  void fill();                                                  // begins jobs, and stops some for others
+  bool go_on(const Jobs& jobs, const queue::WaitingJob* next);  // ends a hold if nothing better is to do
+  bool place_for(const queue::WaitingJob& job, const Jobs& jobs);
+  bool fits_beside(const std::string& id);
+  bool begin(const queue::WaitingJob& job);
+  void note_loaded(const std::string& needs);
+  void sweep();
+  void stop();
+
+  Jobs jobs_now() const;
+  int at_once() const;
+  bool gone(const std::string& id) const;  // neither runs nor begins; the bell's mutex is held
+
+  const ForemanOptions options;
+  queue::JobTable& table;
+  queue::EventBook& book;
+  Models& models;
+  Rates rates;
+  Reporter reporter;
+  const Shop shop;
+  const std::shared_ptr<Bell> bell = std::make_shared<Bell>();
+  Plans plans;
+  queue::TurnQueue turns;
+  std::optional<CrashMark> mark;
+
+  // Guarded by the bell's mutex.
+  Jobs running;
+  std::set<std::string> beginning;  // those that are being claimed
+  std::string not_ready = "the server is starting";
+
+  // The dispatcher's own.
+  std::string too_large;            // a job that did not fit beside those that run
+  std::vector<std::string> loaded;  // what jobs needed that began lately, the last one first
+  PlacesTold told;
+  int64_t swept_ms = 0;
+  std::thread dispatcher, opener;
+};
+
+}  // namespace tachy::workers

@@ -1,0 +1,114 @@
+#include "workers/job_of_row.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "base/json_text.h"
+#include "jobs/job_json.h"
+#include "jobs/sidecar.h"
+#include "jobs/state_file.h"
+
+namespace tachy::workers {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// The least seconds between two states. A run spends a twentieth of its time on them at most
+// (jobs/state_file.h).
+constexpr double kStateEvery = 1;
+
+void replace_all(std::string& text, const std::string& what, const std::string& by) {
+  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + by.size()))
+    text.replace(at, what.size(), by);
+}
+
+bool says_full(const std::string& message) {
+  return std::ranges::any_of(
+      std::initializer_list<std::errc>{std::errc::no_space_on_device, std::errc::file_too_large},
+      [&](std::errc e) { return message.find(std::make_error_code(e).message()) != message.npos; });
+}
+
+std::string code_of(ErrorCode code, const std::string& message) {
+  switch (code) {
+    case ErrorCode::invalid_argument:
+      return "invalid_value";
+    case ErrorCode::numerical:
+      return "nan";
+    case ErrorCode::io:
+      return says_full(message) ? "disk_full" : "io_error";
+    case ErrorCode::device:
+      return "device_error";
+    case ErrorCode::internal:
+      return "internal_error";
+    default:
+      return std::string(to_string(code));  // out_of_memory, unsupported, not_found, corrupt, cancelled
+  }
+}
+
+}  // namespace
+
+jobs::JobSpec job_of_row(const queue::JobRow& row, const queue::JobFolder& folder, const ServedModel& model,
+                         const fs::path& loras) {
+  const auto find = [&](const std::string& field, const std::string& name,
+                        const std::string&) -> std::string {
+    if (field == "model") return model.path.string();
+    if (field == "loras") return (loras / name).string();
+    return (folder.inputs() / name).string();
+  };
+  jobs::JobSpec job = jobs::job_of_json(parse_json_text(row.settings, row.id), find);
+  job.settings.model = model.path.string();
+  job.output = folder.video();
+  job.named = true, job.resume = true, job.streamed = false, job.drawn = false;
+  job.state_every = kStateEvery;
+  job.preview.clear(), job.save_latents.clear();
+  jobs::load_inputs(job.settings);
+  return job;
+}
+
+std::string facts_of(const VideoRequest& filled, const fs::path& video) {
+  json settings = jobs::finished_settings(video);
+  int64_t frames = *filled.frames;
+  if (settings.is_object() && settings.contains("frames_kept") && settings["frames_kept"].is_number_integer())
+    frames = settings["frames_kept"].get<int64_t>();
+  std::error_code ec;
+  const uintmax_t bytes = fs::file_size(video, ec);
+  const json facts = {{"size", fmt::format("{}x{}", *filled.width, *filled.height)},
+                      {"width", *filled.width},
+                      {"height", *filled.height},
+                      {"frames", frames},
+                      {"fps", *filled.fps},
+                      {"seconds", fmt::format("{:.2f}", static_cast<double>(frames) / *filled.fps)},
+                      {"seed", filled.seed},
+                      {"bytes", ec ? 0 : bytes}};
+  return json_line(facts);
+}
+
+uint64_t bytes_of_folder(const fs::path& folder) {
+  uint64_t total = 0;
+  std::error_code ec;
+  for (fs::recursive_directory_iterator it(folder, ec), end; !ec && it != end; it.increment(ec)) {
+    std::error_code of_file;
+    if (!it->is_regular_file(of_file)) continue;
+    const uintmax_t bytes = it->file_size(of_file);
+    if (!of_file) total += bytes;
+  }
+  return total;
+}
+
+void remove_states(const queue::JobFolder& folder) {
+  std::error_code ec;
+  fs::remove(jobs::StateFile::path_of(folder.video()), ec);
+  fs::remove_all(folder.video().string() + ".windows", ec);
+}
+
+queue::JobError job_error(ErrorCode code, std::string message, const queue::JobFolder& folder,
+                          const ServedModel* model) {
+  if (model) replace_all(message, model->path.string(), model->name);
+  replace_all(message, folder.path.string() + "/", "");
+  replace_all(message, folder.path.string(), folder.path.filename().string());
+  return {code_of(code, message), std::move(message)};
+}
+
+}  // namespace tachy::workers

@@ -1,0 +1,75 @@
+#include "workers/models.h"
+
+#include <chrono>
+
+namespace tachy::workers {
+namespace {
+
+int64_t time_of(const std::filesystem::path& path) {
+  std::error_code ec;
+  const auto time = std::filesystem::last_write_time(path, ec);
+  if (ec) return 0;
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::file_clock::to_sys(time).time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+struct Models::State {
+  struct Place {
+    std::mutex opening;              // is held by whoever opens the model
+    std::shared_ptr<Engine> engine;  // guarded by State::mutex
+  };
+
+  std::vector<ServedModel> all;
+  EngineOptions engine;
+  mutable std::mutex mutex;
+  std::vector<std::unique_ptr<Place>> places;  // beside `all`
+
+  const ServedModel* find(const std::string& name) const {
+    for (const ServedModel& m : all)
+      if (name.empty() ? !m.world : m.name == name) return &m;
+    return nullptr;
+  }
+  Place& place(const ServedModel& model) const { return *places[static_cast<size_t>(&model - all.data())]; }
+  std::shared_ptr<Engine> opened(const Place& place) const {
+    const std::lock_guard lock(mutex);
+    return place.engine;
+  }
+};
+
+Models::Models(std::vector<ServedModel> models, EngineOptions engine) : state_(std::make_unique<State>()) {
+  state_->all = std::move(models), state_->engine = std::move(engine);
+  state_->engine.device = choose_device(state_->engine.device);
+  state_->engine.keep_loaded = true;
+  for (ServedModel& m : state_->all) {
+    state_->places.push_back(std::make_unique<State::Place>());
+    if (m.since == 0) m.since = time_of(m.path);
+  }
+}
+
+Models::~Models() = default;
+
+const std::vector<ServedModel>& Models::all() const { return state_->all; }
+const ServedModel* Models::find(const std::string& name) const { return state_->find(name); }
+bool Models::on_gpu() const { return state_->engine.device != "cpu"; }
+
+std::shared_ptr<Engine> Models::open(const std::string& name) {
+  const ServedModel* const model = find(name);
+  check(model != nullptr, ErrorCode::not_found, "`model`: there is no model '{}' here", name);
+  State::Place& place = state_->place(*model);
+  if (auto engine = state_->opened(place)) return engine;
+  const std::lock_guard opening(place.opening);
+  if (auto engine = state_->opened(place)) return engine;  // somebody else has opened it meanwhile
+  auto engine = std::make_shared<Engine>(model->path, state_->engine);
+  const std::lock_guard lock(state_->mutex);
+  return place.engine = std::move(engine);
+}
+
+std::shared_ptr<Engine> Models::opened(const std::string& name) const {
+  const ServedModel* const model = find(name);
+  return model ? state_->opened(state_->place(*model)) : nullptr;
+}
+
+}  // namespace tachy::workers

@@ -1,0 +1,293 @@
+#include "workers/running_job.h"
+
+#include <chrono>
+#include <fstream>
+#include <new>
+#include <nlohmann/json.hpp>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "jobs/job_runner.h"
+#include "workers/after_run.h"
+#include "workers/job_of_row.h"
+#include "workers/wall_clock.h"
+
+namespace tachy::workers {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kBetweenPreviews = 1;
+constexpr std::chrono::milliseconds kBetweenTries{500};
+constexpr int64_t kMostLogBytes = 1 << 20;
+
+const char* cause_of(Stop why) {
+  switch (why) {
+    case Stop::priority:
+      return "priority";
+    case Stop::world:
+      return "world";
+    case Stop::shutdown:
+      return "shutdown";
+    case Stop::pause:
+      return "pause";
+    case Stop::removed:
+      return "deleted";
+    default:
+      return "caller";
+  }
+}
+
+bool gives_back(Stop why) {
+  return why == Stop::priority || why == Stop::world || why == Stop::shutdown || why == Stop::pause;
+}
+
+}  // namespace
+
+RunningJob::RunningJob(const Shop& shop, queue::JobRow row, std::shared_ptr<const PreparedRequest> prepared,
+                       std::function<void()> ended)
+    : shop_(shop),
+      row_(std::move(row)),
+      folder_(shop.options.files, row_.id),
+      prepared_(std::move(prepared)),
+      on_end_(std::move(ended)) {}
+
+RunningJob::~RunningJob() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void RunningJob::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void RunningJob::stop(Stop why) {
+  Stop now = why_.load();
+  while (now < why && !why_.compare_exchange_weak(now, why)) {
+  }
+  if (why == Stop::keep) keep_ = true;
+  if (why > Stop::keep) keep_ = false;
+  cancel_ = true;
+}
+
+bool RunningJob::hold(bool held) {
+#ifndef TACHY_JOB_CONTROL
+  if (held) return false;
+#endif
+  if (row_.kind != "video") return false;
+  const std::lock_guard lock(mutex_);
+  if (hold_ == held) return true;
+  const double now = monotonic_seconds();
+  if (held)
+    held_since_ = now;
+  else
+    held_seconds_ += now - held_since_;
+  hold_ = held;
+  return true;
+}
+
+double RunningJob::computing_seconds() const {
+  const std::lock_guard lock(mutex_);
+  return (hold_ ? held_since_ : monotonic_seconds()) - held_seconds_;
+}
+
+void RunningJob::run() {
+  try {
+    make();
+  } catch (const Error& e) {
+    stopped_or_failed(e.code(), e.message());
+  } catch (const std::bad_alloc&) {
+    stopped_or_failed(ErrorCode::out_of_memory, "the machine has no memory left for this run");
+  } catch (const std::exception& e) {
+    stopped_or_failed(ErrorCode::internal, e.what());
+  }
+  ended_ = true;
+  on_end_();
+}
+
+void RunningJob::make() {
+  check(!cancel_, ErrorCode::cancelled, "cancelled");
+  if (row_.kind == "join")
+    join_job(row_, folder_, &cancel_);
+  else
+    make_video();
+  end(queue::Status::completed, {}, true);
+}
+
+void RunningJob::make_video() {
+  const ServedModel* const model = shop_.models.find(row_.model);
+  check(model && !model->world, ErrorCode::not_found, "`model`: there is no model '{}' here any more",
+        row_.model);
+  const jobs::JobSpec job = job_of_row(row_, folder_, *model, shop_.options.loras);
+  const std::shared_ptr<Engine> engine = shop_.models.open(row_.model);
+  jobs::JobStore store(&cancel_);
+#ifdef TACHY_JOB_CONTROL
+  jobs::JobRunner runner(*engine, store, *this, jobs::JobControl{&cancel_, &hold_, &keep_});
+#else
+  jobs::JobRunner runner(*engine, store, *this, &cancel_);
+#endif
+  if (!prepared_) prepared_ = std::make_shared<const PreparedRequest>(runner.prepare(job));
+  const VideoRequest& filled = prepared_->request();
+  const VideoPlan& plan = prepared_->plan();
+  const std::string key = Rates::key(row_.model, engine->device());
+  size_ = fmt::format("{}x{}", *filled.width, *filled.height);
+  previews_ = last_preview_of(folder_);
+  {
+    const std::lock_guard lock(mutex_);
+    meter_.emplace(plan, shop_.rates.of(key), row_.progress);
+  }
+  const double begin = computing_seconds();
+  if (runner.run(job, *prepared_)) {
+    const double seconds = computing_seconds() - begin;
+    learn(key, plan, seconds);
+    tell_run(plan, seconds);
+  }
+  row_.facts = facts_of(filled, folder_.video());
+  make_thumbnail_if_possible(folder_, [this](const std::string& text) { notice(text); });
+}
+
+void RunningJob::learn(const std::string& key, const VideoPlan& plan, double seconds) {
+  Seen seen;
+  {
+    const std::lock_guard lock(mutex_);
+    seen = meter_->seen();
+  }
+  seen.all = seconds;
+  if (alone_ && !resumed_) shop_.rates.learn(key, plan, seen);
+}
+
+void RunningJob::stopped_or_failed(ErrorCode code, const std::string& text) {
+  if (code == ErrorCode::cancelled) look_at_wish();
+  const Stop why = why_.load();
+  const bool stopped = code == ErrorCode::cancelled && why != Stop::none;
+  if (stopped && gives_back(why)) return give_back(why);
+  std::string message = stopped ? cancelled_error().message : text;
+  // What a front end may do to go on is nothing that a caller of the server could do.
+  if (const size_t at = going_on_.empty() ? message.npos : message.find(going_on_); at != message.npos)
+    message.erase(at, going_on_.size());
+  const queue::JobError error = job_error(code, message, folder_, shop_.models.find(row_.model));
+  if (!stopped) notice(error.message);
+  remove_states(folder_);
+  end(queue::Status::failed, error, why != Stop::removed);
+}
+
+// Somebody may have cancelled the job just when it was interrupted for another reason.
+void RunningJob::look_at_wish() try {
+  const std::optional<queue::JobRow> row = shop_.table.find(row_.id);
+  if (!row) return stop(Stop::removed);
+  if (row->wish == queue::Wish::cancel || row->wish == queue::Wish::cancel_keeping_frames) stop(Stop::cancel);
+  if (row->wish == queue::Wish::pause) stop(Stop::pause);
+} catch (const Error& e) {
+  warn("the table of jobs cannot be read: {}", e.message());
+}
+
+void RunningJob::give_back(Stop why) {
+  shop_.reporter.finish(row_.id);
+  if (insist([&] { return shop_.table.give_back(row_.id, shop_.options.worker, why == Stop::pause); }))
+    return measured({{"event", "interrupted"}, {"cause", cause_of(why)}});
+  if (const auto row = shop_.table.find(row_.id); !row || row->wish != queue::Wish::cancel) return;
+  stop(Stop::cancel);  // which came meanwhile
+  remove_states(folder_);
+  end(queue::Status::failed, cancelled_error(), true);
+}
+
+void RunningJob::end(queue::Status status, const queue::JobError& error, bool told) {
+  shop_.reporter.finish(row_.id);
+  queue::JobRow row = row_;
+  row.status = status, row.error = error, row.ended_ms = wall_clock_ms();
+  if (status == queue::Status::completed) row.progress = 100;
+  if (shop_.options.keep_days > 0)
+    row.expires_ms = row.ended_ms + static_cast<int64_t>(shop_.options.keep_days * 86400e3);
+  row.bytes = bytes_of_folder(folder_.path);
+  std::optional<queue::Webhook> message;
+  if (told && shop_.options.message) message = shop_.options.message(row);
+  if (!insist([&] { return shop_.table.end(row, shop_.options.worker, message); })) return;
+  tell_end(shop_.book, row);
+  measured({{"event", "end"},
+            {"status", to_string(status)},
+            {"code", error.code},
+            {"cause", error.code == "cancelled" ? cause_of(why_.load()) : ""}});
+}
+
+bool RunningJob::insist(const std::function<bool()>& change) {
+  while (true) try {
+      return change();
+    } catch (const Error& e) {
+      warn("the table of jobs cannot be written, which is tried again: {}", e.message());
+      // The job is in progress in the table, so the next process takes it up where it is.
+      if (why_.load() == Stop::shutdown) return false;
+      std::this_thread::sleep_for(kBetweenTries);
+    }
+}
+
+void RunningJob::measured(json event) const {
+  if (!shop_.options.measured) return;
+  event["model"] = row_.model, event["size"] = size_;
+  shop_.options.measured(event);
+}
+
+void RunningJob::tell_run(const VideoPlan& plan, double seconds) const {
+  measured({{"event", "run"},
+            {"wait_seconds", std::max<int64_t>(row_.started_ms - row_.created_ms, 0) / 1e3},
+            {"seconds", seconds},
+            {"planned_seconds", row_.planned_seconds},
+            {"planned_bytes", plan.peak_bytes}});
+}
+
+Live RunningJob::live() const {
+  const std::lock_guard lock(mutex_);
+  Live out;
+  out.stage = last_.stage.empty() ? "prepare" : last_.stage;
+  out.done = last_.done, out.total = last_.total;
+  out.eta_seconds = meter_ ? meter_->seconds_left() : row_.planned_seconds > 0 ? row_.planned_seconds : -1;
+  out.interrupted = hold_ || gives_back(why_.load());
+  return out;
+}
+
+void RunningJob::event(const json& event, const std::string& text) {
+  if (event.value("event", "") == "resume") resumed_ = event.value("step", 0) > 0 || event.contains("window");
+  if (event.value("event", "") != "done") notice(text);
+}
+
+// One line for each notice, after the time. A log that is large enough stays as it is.
+void RunningJob::notice(const std::string& text) {
+  std::ofstream log(folder_.log(), std::ios::app);
+  if (log.tellp() > kMostLogBytes) return;
+  log << utc_time(wall_clock_ms()) << ' ' << text << '\n';
+}
+
+void RunningJob::progress(const Progress& p) {
+  const double now = computing_seconds();
+  if (p.stage == "denoise") {
+    if (p.done > 0 && last_step_ > 0)
+      measured({{"event", "step"}, {"stage", p.stage}, {"seconds", now - last_step_}});
+    last_step_ = now;
+  } else {
+    last_step_ = 0;
+  }
+  ProgressNote note{.stage = p.stage, .done = p.done, .total = p.total};
+  {
+    const std::lock_guard lock(mutex_);
+    meter_->tell(p, now);
+    last_ = p;
+    note.eta_seconds = meter_->seconds_left(), note.percent = meter_->percent();
+  }
+  shop_.reporter.progress(row_.id, std::move(note));
+}
+
+void RunningJob::can_go_on(const std::string& text) {
+  if (!text.empty()) going_on_ = text;
+}
+
+void RunningJob::preview(const RgbImage& picture, int) {
+  const double now = monotonic_seconds();
+  if (last_preview_ > 0 && now - last_preview_ < kBetweenPreviews) return;
+  last_preview_ = now;
+  const int number = ++previews_;
+  shop_.reporter.preview(row_.id, {.rgb = {picture.rgb.begin(), picture.rgb.end()},
+                                   .width = picture.width,
+                                   .height = picture.height,
+                                   .number = number,
+                                   .file = folder_.preview(number)});
+}
+
+}  // namespace tachy::workers

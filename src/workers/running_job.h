@@ -1,0 +1,118 @@
+// A job that runs in a thread of its own: from its row in the table to the finished file, or to where it was
+// stopped. A JobRunner makes the video; this tells how far it is, and writes into the table what became of
+// it.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#if __has_include("jobs/job_control.h")
+#include "jobs/job_control.h"
+#define TACHY_JOB_CONTROL
+#endif
+#include "jobs/job_sink.h"
+#include "queue/job_folder.h"
+#include "workers/foreman.h"
+#include "workers/progress_meter.h"
+#include "workers/reporter.h"
+
+namespace tachy::workers {
+
+// What all jobs of a Foreman work with.
+struct Shop {
+  const ForemanOptions& options;
+  queue::JobTable& table;
+  queue::EventBook& book;
+  Models& models;
+  Rates& rates;
+  Reporter& reporter;
+};
+
+// Why a job is stopped. A later reason replaces an earlier one that is smaller.
+enum class Stop {
+  none,
+  priority,  // something of higher priority wants to compute
+  world,     // a world wants the device
+  shutdown,  // the server goes down
+  pause,     // somebody has paused it
+  keep,      // it is cancelled, but the frames that are there become its video
+  cancel,
+  removed,  // it is deleted
+};
+
+class RunningJob final : private jobs::JobSink {
+ public:
+  // `row` was claimed for options.worker. `prepared` may be null. `ended` is called in the job's thread when
+  // the table knows of the end.
+  RunningJob(const Shop& shop, queue::JobRow row, std::shared_ptr<const PreparedRequest> prepared,
+             std::function<void()> ended);
+  ~RunningJob() override;  // waits for the thread
+
+  void start();
+  void stop(Stop why);  // returns at once
+  Stop stopped() const { return why_.load(); }
+  // Makes the job wait with all that it has, or go on. Returns false if it cannot be held.
+  bool hold(bool held);
+  bool held() const { return hold_.load(); }
+  bool ended() const { return ended_.load(); }
+  // Notes that it shares the device with others, so that nothing is learnt from its times.
+  void not_alone() { alone_ = false; }
+
+  const queue::JobRow& row() const { return row_; }  // as it was claimed
+  Live live() const;
+
+ private:
+  void run();
+  void make();
+  void make_video();
+  void learn(const std::string& key, const VideoPlan& plan, double seconds);
+  void stopped_or_failed(ErrorCode code, const std::string& message);
+  void look_at_wish();
+  void give_back(Stop why);
+  void end(queue::Status status, const queue::JobError& error, bool told);
+  // Repeats a change of the table until the disk takes it, or the server goes down.
+  bool insist(const std::function<bool()>& change);
+  void measured(nlohmann::json event) const;
+  void tell_run(const VideoPlan& plan, double seconds) const;
+
+  // JobSink
+  void event(const nlohmann::json& event, const std::string& text) override;
+  void notice(const std::string& text) override;
+  void progress(const Progress& progress) override;
+  void end_of_progress() override {}
+  void can_go_on(const std::string& text) override;
+  bool wants_previews() const override { return true; }
+  void preview(const RgbImage& picture, int step) override;
+
+  const Shop shop_;
+  queue::JobRow row_;
+  const queue::JobFolder folder_;
+  std::shared_ptr<const PreparedRequest> prepared_;
+  const std::function<void()> on_end_;
+
+  std::atomic<bool> cancel_ = false, ended_ = false, alone_ = true;
+  std::atomic<bool> hold_ = false, keep_ = false;
+  std::atomic<Stop> why_ = Stop::none;
+
+  // Seconds that pass while the job does not wait.
+  double computing_seconds() const;
+
+  mutable std::mutex mutex_;  // guards the next four
+  double held_since_ = 0, held_seconds_ = 0;
+  std::optional<ProgressMeter> meter_;
+  Progress last_;
+
+  // These belong to the job's thread.
+  std::string going_on_, size_;
+  double last_preview_ = 0, last_step_ = 0;
+  int previews_ = 0;
+  bool resumed_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tachy::workers

@@ -1,0 +1,132 @@
+// Jobs from the table to the finished file: what the row, the events and the folder say of them.
+#include "workers/foreman.h"
+
+#include "media/metadata.h"
+#include "shop_floor.h"
+#include "workers/rates.h"
+
+namespace tachy {
+namespace {
+
+using namespace test;
+using testing::Contains;
+using testing::HasSubstr;
+
+class ForemanTest : public ShopFloor {};
+
+TEST_F(ForemanTest, AJobBecomesAVideo) {
+  std::vector<json> measured;
+  options_.measured = [&](const json& event) { measured.push_back(event); };
+  open();
+  const std::string id = add({});
+  const JobRow done = ended(id);
+  EXPECT_EQ(done.status, Status::completed) << done.error.message;
+  EXPECT_EQ(done.progress, 100);
+  EXPECT_EQ(done.worker, "local");
+  const json facts = json::parse(done.facts);
+  EXPECT_EQ(facts["size"], "64x64");
+  EXPECT_EQ(facts["frames"], 9);
+  EXPECT_EQ(facts["seed"], 7);
+  EXPECT_EQ(facts["bytes"], video(id).size());
+  EXPECT_EQ(facts["seconds"], fmt::format("{:.2f}", 9 / facts["fps"].get<double>()));
+  EXPECT_GE(done.bytes, video(id).size());
+  EXPECT_EQ(events(id).front(), "queued");
+  EXPECT_EQ(events(id).back(), "done");
+  EXPECT_THAT(events(id), Contains("preview"));
+  EXPECT_TRUE(fs::exists(queue::JobFolder(files_.path, id).preview(1)));
+  EXPECT_FALSE(fs::exists(queue::JobFolder(files_.path, id).video().string() + ".resume"));
+  EXPECT_EQ(video(id), undisturbed({}));
+  close();  // the last report has come
+  const auto count = [&](const char* name) {
+    return std::ranges::count_if(measured, [&](const json& e) { return e["event"] == name; });
+  };
+  EXPECT_EQ(count("step"), 4);
+  EXPECT_EQ(count("run"), 1);
+  EXPECT_EQ(count("end"), 1);
+}
+
+TEST_F(ForemanTest, ProgressNeverGoesBackAndEachStageIsTold) {
+  open();
+  const std::string id = add({.steps = 20, .frames = 33});
+  ended(id);
+  int last = 0;
+  std::vector<std::string> stages;
+  for (const queue::Event& e : book_->since(id, 0)) {
+    if (e.type != "progress") continue;
+    const json data = json::parse(e.data);
+    EXPECT_GE(data["progress"], last);
+    EXPECT_LT(data["progress"], 100);
+    last = data["progress"];
+    if (stages.empty() || stages.back() != data["stage"]) stages.push_back(data["stage"]);
+  }
+  EXPECT_THAT(stages, testing::IsSupersetOf({"text", "denoise", "decode"}));
+  EXPECT_GT(last, 50) << "the plan's seconds count";
+}
+
+TEST_F(ForemanTest, TheVideoCarriesNamesAndNoPaths) {
+  open();
+  const std::string id = add({});
+  ended(id);
+  EXPECT_THAT(video(id), HasSubstr("a red circle moves right"));
+  EXPECT_THAT(video(id), testing::Not(HasSubstr(sprites().parent_path().string())));
+  EXPECT_THAT(video(id), testing::Not(HasSubstr(files_.path.string())));
+}
+
+TEST_F(ForemanTest, TwoModelsAndOneThatIsNotThere) {
+  served_.push_back({.name = "again", .path = sprites()});
+  served_.push_back({.name = "broken", .path = files_.path});
+  open();
+  const std::string first = add({}), second = add({.model = "again"}), third = add({.model = "nobody"}),
+                    fourth = add({.model = "broken"});
+  EXPECT_EQ(ended(first).status, Status::completed);
+  EXPECT_EQ(ended(second).status, Status::completed);
+  EXPECT_EQ(video(first), video(second));
+  EXPECT_EQ(ended(third).error.code, "not_found");
+  EXPECT_EQ(ended(fourth).status, Status::failed);
+  EXPECT_THAT(row(fourth).error.message, testing::Not(HasSubstr(files_.path.string())));
+  EXPECT_EQ(events(fourth).back(), "failed");
+  EXPECT_TRUE(foreman_->ready());
+}
+
+TEST_F(ForemanTest, HigherPrioritiesAndEarlierPlacesComeFirst) {
+  open();
+  const auto room = foreman_->make_room();
+  std::vector<std::string> ids;
+  for (const int priority : {0, -1, 3, 0}) ids.push_back(add({.steps = 1, .priority = priority}));
+  EXPECT_TRUE(wait([&] { return foreman_->live(row(ids[2])).position == 0; }));
+  EXPECT_EQ(foreman_->live(row(ids[0])).position, 1);
+  EXPECT_EQ(foreman_->live(row(ids[3])).position, 2);
+  EXPECT_EQ(foreman_->live(row(ids[1])).position, 3);
+  EXPECT_EQ(row(ids[2]).status, Status::queued) << "somebody has the room";
+  const_cast<std::shared_ptr<void>&>(room).reset();
+  for (const std::string& id : ids) EXPECT_EQ(ended(id).status, Status::completed);
+  EXPECT_LE(row(ids[2]).ended_ms, row(ids[0]).started_ms);
+  EXPECT_LE(row(ids[0]).ended_ms, row(ids[3]).started_ms);
+  EXPECT_LE(row(ids[3]).ended_ms, row(ids[1]).started_ms);
+}
+
+TEST_F(ForemanTest, OutdatedJobsAreRemoved) {
+  options_.keep_bytes = 1;
+  open();
+  const std::string id = add({.steps = 1});
+  ended(id);
+  close();
+  open();
+  EXPECT_TRUE(wait([&] { return !table_->find(id); }));
+  EXPECT_FALSE(fs::exists(queue::JobFolder(files_.path, id).path));
+}
+
+TEST_F(ForemanTest, WhatARunTakesIsLearnt) {
+  open();
+  for (int i = 0; i < 3; ++i) ended(add({.steps = 8, .frames = 17, .seed = static_cast<uint64_t>(i)}));
+  const workers::Outlook outlook = foreman_->outlook(spec_of({.steps = 8, .frames = 17}), "", 0);
+  const std::string last = add({.steps = 8, .frames = 17, .seed = 9});
+  const JobRow done = ended(last);
+  const double seen = (done.ended_ms - done.started_ms) / 1e3;
+  EXPECT_GT(outlook.seconds, seen / 3);
+  EXPECT_LT(outlook.seconds, seen * 3);
+  EXPECT_GT(workers::Rates(files_.path / "rates.json").of("sprites@cpu").runs, 0) << "it is kept";
+}
+
+}  // namespace
+}  // namespace tachy
