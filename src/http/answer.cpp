@@ -71,7 +71,7 @@ Answer answer_error(int status, const std::exception* error, const Request& requ
     status = 500;
     error = nullptr;  // nobody can put it into words
   }
-  // The text of an exception that is no Error may tell what is none of the caller's business.
+  // The text of any other exception than an Error may tell a caller too much.
   const auto* const known = dynamic_cast<const Error*>(error);
   Reply plain =
       text_reply(status, fmt::format("{}\n", known ? known->message() : std::string(reason_phrase(status))));

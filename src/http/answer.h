@@ -1,5 +1,5 @@
-// From a request to what is sent back: a handler's reply, or the reply to what went wrong, with its file opened and the
-// range of it picked. It is made in a thread that may wait for a disk, and does not throw.
+// From a request to what is sent back: a handler's reply, or the reply to what went wrong, with its file
+// opened and the range of it picked. It is made in a thread that may wait for a disk, and does not throw.
 #pragma once
 
 #include <cstdint>

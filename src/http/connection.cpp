@@ -91,7 +91,7 @@ void Connection::begin_request() {
   found_ = {};
   form_ = nullptr, piece_ = {}, answer_ = {}, out_ = {};
   has_body_ = false, body_read_ = true, keep_alive_ = false, closing_ = false;
-  received_ = 0;
+  received_ = 0, header_bytes_ = 0;
   if (buffer_.capacity() > 4 * kRead) buffer_.shrink_to_fit();  // a body has come through it
   set_phase(Phase::idle);
   allow(std::exchange(first_, false) ? limits.header : limits.idle);
@@ -109,12 +109,17 @@ void Connection::read_header() {
       allow(core_.options.limits.header);
     }
     error_code error;
-    buffer_.consume(parser_->put(buffer_.data(), error));
-    if (!error && parser_->is_header_done()) return on_header();
-    if (error && error != http::error::need_more) {
-      const bool long_one = error == http::error::header_limit || error == http::error::buffer_overflow;
+    const size_t parsed = parser_->put(buffer_.data(), error);
+    buffer_.consume(parsed);
+    header_bytes_ += parsed;
+    const bool done = !error && parser_->is_header_done();
+    // Beast's own limit is for the fields that have not been parsed yet, so it would let any number of them
+    // in.
+    const bool too_long = header_bytes_ + (done ? 0 : buffer_.size()) > core_.options.limits.header_bytes;
+    if (done && !too_long) return on_header();
+    if (too_long || (error && error != http::error::need_more)) {
       body_read_ = false;  // nobody knows where the next request would begin
-      return refuse(long_one ? 431 : 400);
+      return refuse(too_long || error == http::error::header_limit ? 431 : 400);
     }
   }
   read_more(kRead, &Connection::read_header);
@@ -142,8 +147,8 @@ void Connection::take_header() {
   keep_alive_ = parser_->keep_alive();
 }
 
-// Returns what is wrong with a header that Beast takes, or null. Two servers must never disagree about where a
-// request ends, so only one way of saying it is taken.
+// Returns what is wrong with a header that Beast takes, or null. Two servers must never disagree about where
+// a request ends, so only one way of saying it is taken.
 const char* Connection::header_mistake() const {
   const auto& head = parser_->get();
   const auto codings = head.equal_range(beast::http::field::transfer_encoding);
@@ -205,6 +210,7 @@ void Connection::dispatch() {
   wait();
   const bool taken = core_.lane(found_.route->lane).add([self = shared_from_this(), &core = core_]() mutable {
     auto answer = std::make_shared<Answer>(run_handler(*self->found_.route, *self->request_, core.options));
+    self->request_->parts.clear();  // and with them the files that nobody keeps
     // The connection must end in the sockets' thread, so nothing of it stays here.
     core.door->post([self = std::move(self), answer] { self->send(std::move(*answer)); });
   });
@@ -228,6 +234,7 @@ void Connection::close() {
   set_phase(Phase::gone);
   timer_.cancel();
   drop_feed();
+  drop_form();
   error_code ignored;
   socket_.close(ignored);
 }

@@ -1,5 +1,6 @@
-// One connection: it reads a request within limits, has it answered in a lane, writes the reply, and goes on with the
-// next request or closes. All of it happens in the sockets' thread, but for handlers and disks. Private to src/http.
+// One connection: it reads a request within limits, has it answered in a lane, writes the reply, and goes on
+// with the next request or closes. All of it happens in the sockets' thread, but for handlers and disks.
+// Private to src/http.
 //
 //   idle -> header -> body -> handling -> writing or streaming -> idle, or lingering -> gone
 //
@@ -62,6 +63,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void spool_piece();
   void on_spooled(std::exception_ptr failed);
   void refuse_body(std::exception_ptr failed);
+  void drop_form();
   void finish_body();
 
   // connection_reply.cpp: replies
@@ -99,6 +101,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool body_read_ = true;                   // nothing of it is left unread
   bool keep_alive_ = false;                 // for this request, as far as the other side is concerned
   bool closing_ = false;                    // after the reply under way
+  size_t header_bytes_ = 0;                 // of the request's header so far
   uint64_t received_ = 0, most_bytes_ = 0;  // of the body
   Clock::time_point body_began_;
   std::string piece_;

@@ -92,12 +92,19 @@ void Connection::spool_piece() {
 }
 
 void Connection::on_spooled(std::exception_ptr failed) {
-  if (phase_ != Phase::body) return;
+  if (phase_ != Phase::body) return drop_form();
   if (!failed) return read_body();
   refuse_body(failed);
 }
 
+// Removing large files takes its time, too.
+void Connection::drop_form() {
+  if (form_) core_.files.add([form = std::move(form_)]() mutable { form = nullptr; });
+  form_ = nullptr;
+}
+
 void Connection::refuse_body(std::exception_ptr failed) {
+  drop_form();
   try {
     std::rethrow_exception(failed);
   } catch (const TooLarge&) {

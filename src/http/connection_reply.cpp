@@ -1,4 +1,5 @@
-// Writes replies: texts and files in pieces, so that each piece has its own time to be taken, and event streams.
+// Writes replies: texts and files in pieces, so that each piece has its own time to be taken, and event
+// streams.
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/write.hpp>
@@ -108,8 +109,8 @@ void Connection::on_news() {
   if (phase_ == Phase::streaming && !pumping_) pump_events();
 }
 
-// Writes the events that are there, or a comment if nothing was said for long. It is called again when that is
-// written, when there is news, and when a comment is due.
+// Writes the events that are there, or a comment if nothing was said for long. It is called again when that
+// is written, when there is news, and when a comment is due.
 void Connection::pump_events() {
   pumping_ = false;
   std::string events;
@@ -167,6 +168,7 @@ void Connection::finish_reply() {
 // If a connection is closed with bytes unread, it is reset, and the reply may be lost on its way.
 void Connection::linger() {
   set_phase(Phase::lingering);
+  drop_form();
   error_code ignored;
   socket_.cancel(ignored);  // a body may still be read
   socket_.shutdown(Socket::shutdown_send, ignored);

@@ -1,5 +1,5 @@
-// What the connections of a server share. All of it belongs to the sockets' thread, but for the pools, the spool, the
-// options and the router, which do not change. Private to src/http.
+// The state that the connections of a server share. All of it belongs to the sockets' thread, but for the
+// pools, the spool, the options and the router, which do not change. Private to src/http.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -64,7 +64,8 @@ struct Core {
   boost::asio::io_context io{1};
   std::shared_ptr<Door> door;
   LanePool quick, slow;
-  // Writes bodies to the disk and reads files from it, a piece at a time; each connection has one task at most here.
+  // Writes bodies to the disk and reads files from it, a piece at a time; each connection has one task at
+  // most here.
   LanePool files{2, static_cast<size_t>(-1)};
 };
 

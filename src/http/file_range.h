@@ -1,5 +1,5 @@
-// Which bytes of a file answer a request: Range, If-Range and If-None-Match (RFC 9110, 13 and 14). One range is
-// served; a request for several gets the whole file, as one whose Range is malformed does.
+// Which bytes of a file answer a request: Range, If-Range and If-None-Match (RFC 9110, 13 and 14). One range
+// is served; a request for several gets the whole file, as one whose Range is malformed does.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@ void Form::begin(const PartHead& head) {
   require(find_invalid_utf8(head.name) == kValidUtf8 && head.name.find('\0') == head.name.npos,
           "multipart: the name of part {} is no UTF-8", parts_.size() + 1);
   parts_.push_back({.name = head.name, .text = {}, .file = nullptr});
-  // Names and types of files are only shown, so one that is no text is left out.
+  // Names and types of files are only shown, so one that is not UTF-8 is left out.
   const auto text = [](const std::string& s) { return find_invalid_utf8(s) == kValidUtf8 ? s : ""; };
   if (head.is_file) file_.emplace(spool_.begin(text(head.filename), text(head.type)));
 }

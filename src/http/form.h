@@ -31,7 +31,7 @@ class Form : private PartSink {
   MultipartReader reader_;
 };
 
-// What a request's header says of its body.
+// The kind of a body, by its request's header.
 struct BodyKind {
   Request::Body kind = Request::Body::none;
   bool unsupported = false;  // a media type that this server does not take: the reply is 415

@@ -17,8 +17,8 @@ struct HeaderValue {
   const std::string* parameter(std::string_view name) const;  // null if there is none
 };
 
-// Returns nothing for a text of another form, and where a parameter is there twice. In quotes a backslash protects a
-// quote or a backslash only, because some senders put paths with backslashes there.
+// Returns nothing for a text of another form, and where a parameter is there twice. In quotes a backslash
+// protects a quote or a backslash only, because some senders put paths with backslashes there.
 std::optional<HeaderValue> parse_header_value(std::string_view text);
 
 }  // namespace tachy::http

@@ -19,7 +19,8 @@ SpooledFile::~SpooledFile() {
 }
 
 void SpooledFile::keep(const std::filesystem::path& to) {
-  // The content is on the disk before the name is, so that no name stands for half a file after a loss of power.
+  // The content is on the disk before the name is, so that no name stands for half a file after a loss of
+  // power.
   std::error_code error = sync_to_disk(path_);
   if (!error) std::filesystem::rename(path_, to, error);
   if (!error) path_ = to, kept_ = true;

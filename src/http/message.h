@@ -1,8 +1,8 @@
 // A request as its handler sees it, and the reply that the handler gives back. Neither knows of sockets: the
 // connection (connection.h) reads the one and writes the other.
 //
-// A body is JSON or other text, which is held in memory up to Limits::text_bytes, or multipart/form-data, whose
-// files are spooled to disk while they arrive and are never held in memory.
+// A body is JSON or other text, which is held in memory up to Limits::text_bytes, or multipart/form-data,
+// whose files are spooled to disk while they arrive and are never held in memory.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace tachy::http {
 
-// A file that somebody sent. It lies under a name of ours in the spool folder and is removed with this object,
-// unless keep() has moved it.
+// A file that somebody sent. It lies under a name of ours in the spool folder and is removed with this
+// object, unless keep() has moved it.
 class SpooledFile {
  public:
   SpooledFile(std::filesystem::path path, std::string filename, std::string type)
@@ -49,7 +49,7 @@ struct Part {
   std::shared_ptr<SpooledFile> file;
 };
 
-// Who sends a request: the holder of a key, or anybody where the server has no keys.
+// The sender of a request: the holder of a key, or anybody where the server has no keys.
 struct Caller {
   std::string key;        // the key's name; "": the server has no keys
   bool priority = false;  // whether this caller may give priorities
@@ -77,15 +77,16 @@ struct Request {
   const std::string* asked(std::string_view name) const;  // the first value in the query, or null
 };
 
-// A file to send. The server answers Range, If-Range and If-None-Match by itself, and takes the file's size and
-// content as they are when it opens the file.
+// A file to send. The server answers Range, If-Range and If-None-Match by itself, and takes the file's size
+// and content as they are when it opens the file.
 struct FileBody {
   std::filesystem::path path;
   std::string etag;  // with its quotes
 };
 
-// What a connection reads an open event stream from. Its functions may be called from any thread. The connection calls
-// them in the sockets' thread, so they must not wait; it calls next() only when what it got before has been taken.
+// What a connection reads an open event stream from. Its functions may be called from any thread. The
+// connection calls them in the sockets' thread, so they must not wait; it calls next() only when what it got
+// before has been taken.
 class EventFeed {
  public:
   virtual ~EventFeed() = default;

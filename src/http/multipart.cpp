@@ -75,9 +75,12 @@ bool MultipartReader::read_preamble() {
   const size_t passed = found != std::string_view::npos
                             ? found
                             : rest().size() - std::min(rest().size(), delimiter_.size() - 1);
+  if (passed > limits_.header_bytes - preamble_) {
+    at_ += limits_.header_bytes - preamble_;
+    malformed("no boundary was found");
+  }
   preamble_ += passed;
   at_ += passed;
-  if (preamble_ > limits_.header_bytes) malformed("no boundary was found");
   if (found == std::string_view::npos) return false;
   at_ += delimiter_.size();
   state_ = State::boundary;

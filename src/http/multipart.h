@@ -1,10 +1,10 @@
-// A reader of multipart/form-data (RFC 7578): bytes are pushed in as they come, in pieces of any size, and parts come
-// out. Nothing but the header of a part and the end of a piece is held in memory.
+// A reader of multipart/form-data (RFC 7578): bytes are pushed in as they come, in pieces of any size, and
+// parts come out. Nothing but the header of a part and the end of a piece is held in memory.
 //
 //   --BOUNDARY CRLF  header lines CRLF  CRLF  content CRLF  --BOUNDARY …  --BOUNDARY--
 //
-// A boundary that is followed by anything but the end of its line is malformed, not content: RFC 2046 lets no line
-// of content begin with it.
+// A boundary that is followed by anything but the end of its line is malformed, not content: RFC 2046 lets no
+// line of content begin with it.
 #pragma once
 
 #include <cstddef>
@@ -51,8 +51,8 @@ class MultipartReader {
   // Throws invalid_argument for a boundary that RFC 2046 does not allow.
   MultipartReader(std::string_view boundary, const MultipartLimits& limits, PartSink& sink);
 
-  // Throws invalid_argument for a malformed body, with the offset at which it is so, and TooLarge. After that the
-  // reader must not be used any more.
+  // Throws invalid_argument for a malformed body, with the offset at which it is so, and TooLarge. After that
+  // the reader must not be used any more.
   void push(std::string_view bytes);
   void finish();  // the body has ended; throws invalid_argument if its last boundary has not come
 

@@ -1,6 +1,6 @@
 // Sockets and timers of the server's io_context. Asio's usual names are types that take any kind of executor;
-// their code would be a quarter of what a server compiles to, and of the compile time. Private to src/http and
-// src/serve.
+// their code would be a quarter of what a server compiles to, and of the compile time. Private to src/http
+// and src/serve.
 #pragma once
 
 #include <boost/asio/basic_waitable_timer.hpp>

@@ -17,10 +17,10 @@ struct HeadShape {
   bool http_1_0 = false;  // the other side speaks the older version
 };
 
-// Date, Content-Length, Transfer-Encoding and Connection come from here, whatever `headers` say of them. Where
-// `headers` leave them out, Cache-Control is no-store (of content with an ETag: no-cache), and
-// X-Content-Type-Options is nosniff. A control character in a value becomes a space, so that no value can begin
-// another header.
+// Date, Content-Length, Transfer-Encoding and Connection come from here, whatever `headers` say of them.
+// Where `headers` leave them out, Cache-Control is no-store (of content with an ETag: no-cache), and
+// X-Content-Type-Options is nosniff. A control character in a value becomes a space, so that no value can
+// begin another header.
 std::string reply_head(int status, const Pairs& headers, const HeadShape& shape);
 
 std::string_view reason_phrase(int status);  // "Not Found"

@@ -13,7 +13,8 @@ bool is_capture(std::string_view part) {
   return part.size() > 2 && part.front() == '{' && part.back() == '}';
 }
 
-// Returns what stands for the pattern's captures, or nothing if the path does not fit. A capture is never empty.
+// Returns what stands for the pattern's captures, or nothing if the path does not fit. A capture is never
+// empty.
 std::optional<std::vector<std::string>> match(const std::vector<std::string>& pattern,
                                               const std::vector<std::string>& path) {
   if (pattern.size() != path.size()) return std::nullopt;

@@ -25,8 +25,8 @@ struct Route {
   Handler handler;
   Lane lane = Lane::quick;
   bool open = false;  // answers without a key: health, readiness, the page's own files
-  // Where this is set, the whole connection goes to it once the gate has let the request's header in; there is no
-  // handler then, and the body is not read.
+  // Where this is set, the whole connection goes to it once the gate has let the request's header in; there
+  // is no handler then, and the body is not read.
   std::shared_ptr<const TakeOver> take_over = {};
 };
 
@@ -38,9 +38,9 @@ class Router {
     std::vector<std::string> captures;       // decoded
     std::vector<std::string> other_methods;  // those that the path has, if it lacks only the method
   };
-  // `path` is the raw path of a request's target, without its query. A path with a part that does not decode to
-  // UTF-8 text, or with "." or "..", is not found. Among patterns that fit, the one with the fewest captures counts.
-  // HEAD is answered by the route of GET where it has none of its own.
+  // `path` is the raw path of a request's target, without its query. A path with a part that does not decode
+  // to UTF-8 text, or with "." or "..", is not found. Among patterns that fit, the one with the fewest
+  // captures counts. HEAD is answered by the route of GET where it has none of its own.
   Found find(std::string_view method, std::string_view path) const;
 
  private:

@@ -1,5 +1,5 @@
-// An HTTP/1.1 server: it listens, reads requests within limits, asks the gate, lets the route's handler answer,
-// and writes the reply. One thread has all sockets; handlers run in threads of their lanes.
+// An HTTP/1.1 server: it listens, reads requests within limits, asks the gate, lets the route's handler
+// answer, and writes the reply. One thread has all sockets; handlers run in threads of their lanes.
 #pragma once
 
 #include <atomic>
@@ -41,11 +41,13 @@ struct ServerOptions {
   // Looks at a request's header before its body is read, and fills in Request::caller. A reply means that the
   // request is refused. Called in the sockets' thread: it must not wait. `route` is null for an unknown path.
   std::function<std::optional<Reply>(Request& request, const Route* route)> gate;
-  // Turns an exception of a handler or of reading a body (`status` is then 500, or 400 if the sender is wrong), or a
-  // status of the server's own (400, 404, 405, 408, 413, 415, 416, 431, 503; `error` is then null) into a reply. It
-  // is called in any thread and must not wait. The server adds Allow to 405 and Retry-After to 503.
+  // Turns an exception of a handler or of reading a body (`status` is then 500, or 400 if the sender is
+  // wrong), or a status of the server's own (400, 404, 405, 408, 413, 415, 416, 431, 503; `error` is then
+  // null) into a reply. It is called in any thread and must not wait. The server adds Allow to 405 and
+  // Retry-After to 503.
   std::function<Reply(int status, const std::exception* error, const Request& request)> on_error;
-  // Is told of every answer, for metrics: the route's pattern or "", and the status. Called in the sockets' thread.
+  // Is told of every answer, for metrics: the route's pattern or "", and the status. Called in the sockets'
+  // thread.
   std::function<void(std::string_view pattern, std::string_view method, int status)> answered;
 };
 
@@ -57,8 +59,8 @@ class Server {
 
   int port() const;
   std::string url() const;  // "http://127.0.0.1:8190/"
-  // Serves until `cancel` is true or stop() was called; open connections are then closed within a second. A handler
-  // that is at work then is waited for by the destructor alone.
+  // Serves until `cancel` is true or stop() was called; open connections are then closed within a second. A
+  // handler that is at work then is waited for by the destructor alone.
   void run(const std::atomic<bool>* cancel);
   void stop();  // from any thread
 

@@ -1,4 +1,5 @@
-// The folder for files that somebody sent, until a job takes them. Nothing that a sender says is part of a name there.
+// The folder for files that somebody sent, until a job takes them. Nothing that a sender says is part of a
+// name there.
 #pragma once
 
 #include <filesystem>
@@ -27,7 +28,8 @@ class SpoolWriter {
 
 class Spool {
  public:
-  // Makes the folder if it is missing, and removes the files in it, which an earlier process has left. Throws io.
+  // Makes the folder if it is missing, and removes the files in it, which an earlier process has left. Throws
+  // io.
   explicit Spool(std::filesystem::path folder);
   // Begins a file under a new name; may be called from any thread. Throws io.
   SpoolWriter begin(std::string filename, std::string type) const;

@@ -15,15 +15,16 @@ namespace tachy::http {
 
 struct HandedOver {
   Socket socket;
-  // It has read the header: parser->get() is the request. To read a body, make a parser of another body from it:
-  // request_parser<vector_body<uint8_t>> whole(std::move(*parser)).
+  // It has read the header: parser->get() is the request. To read a body, make a parser of another body from
+  // it: request_parser<vector_body<uint8_t>> whole(std::move(*parser)).
   std::unique_ptr<boost::beast::http::request_parser<boost::beast::http::buffer_body>> parser;
   boost::beast::flat_buffer rest;  // bytes behind the header that have been read already
   Request request;                 // the same as a handler would see it, without a body
 };
 
 struct TakeOver {
-  // It is called in the sockets' thread and must not wait. The connection no longer counts among the server's.
+  // It is called in the sockets' thread and must not wait. The connection no longer counts among the
+  // server's.
   std::function<void(HandedOver)> begin;
 };
 

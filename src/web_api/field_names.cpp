@@ -26,7 +26,7 @@ Kind kind_of_member(std::string_view member) {
   return Kind::setting;
 }
 
-// What is said about a field here, where the table's help speaks of files or of the command line.
+// Returns the help where the table's own one speaks of files or of the command line, otherwise null.
 const char* own_help(std::string_view member) {
   if (member == "seed")
     return "seed of the noise, as in PyTorch; if it is left out, or is -1, one is drawn and kept with the "

@@ -1,4 +1,5 @@
-// The fields of a multipart body as one JSON object. A client writes what is no text into the names of the parts:
+// The fields of a multipart body as one JSON object. Its values are texts and files, so a client writes
+// lists and objects into the names of the parts:
 //
 //   size                        a text or a file
 //   input_reference[image_url]  a member of an object

@@ -34,13 +34,14 @@ class Collector {
       throw ApiError("unknown_parameter",
                      fmt::format("`{}`: there is no such field{}", shown(name), near_fields(name)),
                      shown(name));
-    if (field->kind == ApiField::Kind::extra) return take_extra({name, value, typed});
+    const Value given{name, value, typed, !typed && is_sent_file(value)};
+    if (field->kind == ApiField::Kind::extra) return take_extra(given);
     const auto before = out.values.find(field->member);
     if (before != out.values.end() || out.dropped.contains(field->member)) refuse_twice(name, before);
     if (value.is_null())
       out.dropped.insert(field->member);
     else
-      out.values[field->member] = {name, value, typed, !typed && is_sent_file(value)};
+      out.values[field->member] = given;
   }
 
   [[noreturn]] void refuse_twice(const std::string& name,
@@ -55,7 +56,7 @@ class Collector {
   void take_extra(const Value& given) {
     if (given.value.is_null()) return;
     const Value object = unwrapped(given);
-    if (!object.value.is_object()) refuse(given, "an object of fields");
+    if (given.from_file || !object.value.is_object()) refuse(given, "an object of fields");
     take(object.value, object.typed, true);
   }
 };

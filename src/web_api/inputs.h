@@ -15,7 +15,7 @@ namespace tachy::web_api {
 inline constexpr uint64_t kMostPictureBytes = uint64_t{64} << 20;
 inline constexpr int64_t kMostPicturePixels = 40'000'000;
 inline constexpr double kMostSoundSeconds = 1800;
-inline constexpr int64_t kMostSoundSamples = 100'000'000;  // before they become 16 kHz
+inline constexpr double kMostSoundSamples = 1e8;  // before they become 16 kHz
 
 // Finds the input's file and reads it into the job's request. The file is added to `out`, also under its name and hash
 // in `given`. Throws ApiError.

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json_mistake.h"
 #include "base/json_text.h"
+#include "base/utf8.h"
 #include "web_api/api_error.h"
 #include "web_api/values.h"
 
@@ -57,6 +58,8 @@ class Watch {
 }  // namespace
 
 json parse_strict_json(std::string_view text, const std::string& what, const std::string& param) {
+  if (const size_t byte = find_invalid_utf8(text); byte != kValidUtf8)
+    throw ApiError("invalid_value", fmt::format("{} is not UTF-8: byte {}", what, byte), param);
   if (json_nesting(text) > kMostNesting)
     throw ApiError("invalid_value", fmt::format("{} is nested deeper than {} levels", what, kMostNesting),
                    param);

@@ -58,6 +58,13 @@ size_t characters(std::string_view text) {
   return count;
 }
 
+// Returns what a boolean says, also in a multipart body, where the client writes true and false as texts.
+std::optional<bool> switched(const Value& value) {
+  if (value.value.is_boolean()) return value.value.get<bool>();
+  if (value.typed || !(value.value == "true" || value.value == "false")) return std::nullopt;
+  return value.value == "true";
+}
+
 bool is_switch(const Allowed& allowed) {
   const auto* choices = std::get_if<Choices>(&allowed);
   return choices && *choices == Choices{"on", "off"};
@@ -72,8 +79,8 @@ json read(std::string& member, const RequestField& field, const Value& value) {
       wrong(value, fmt::format("expected at most {} characters, got {}", kMostPromptCharacters, count));
     if (name == "prompt" && member.find_first_not_of(" \t\r\n") == member.npos)
       wrong(value, "expected what the video should show, got an empty text");
-  } else if (is_switch(field.allowed) && value.value.is_boolean()) {
-    member = value.value.get<bool>() ? "on" : "off";
+  } else if (const std::optional<bool> on = switched(value); on && is_switch(field.allowed)) {
+    member = *on ? "on" : "off";
   } else if (const auto* choices = std::get_if<Choices>(&field.allowed)) {
     member = choice_in(value, *choices);
   } else {
@@ -154,6 +161,8 @@ uint64_t seed_in(const Value& value, bool& drawn) {
   drawn = false;
   if (j.is_number_unsigned())
     seed = j.get<uint64_t>();
+  else if (j.is_number_integer() && j.get<int64_t>() >= 0)
+    seed = static_cast<uint64_t>(j.get<int64_t>());
   else if (j.is_number_integer())
     drawn = j.get<int64_t>() == -1;
   else if (j.is_number_float() && j.get<double>() >= 0 && j.get<double>() < 0x1p53)

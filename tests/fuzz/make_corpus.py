@@ -430,6 +430,23 @@ def messages():
     put("page_message", "query", b"\1/picture?session=x&token=abcdefgh")
 
 
+def forms():
+    def part(disposition, content, more=""):
+        return f"--b\r\nContent-Disposition: form-data; {disposition}\r\n{more}\r\n".encode() + content + b"\r\n"
+
+    text, file = part('name="prompt"', "é, a cat\r\n--".encode()), 'name="input_reference"; filename="a \\"b.png"'
+    png = part(file, b"\r\n\r\n--\0\r\n--a\r\n-", "Content-Type: image/png\r\n")
+    put("multipart", "mixed", b"\x06" + text + png + part('name="loras[][name]"', b"") + b"--b--\r\n")
+    put("multipart", "preamble", b"\0before\r\n" + text + b"--b-- \r\nafter")
+    put("multipart", "many", b"\1" + 4 * part("name=x", b"y") + b"--b--")
+    put("multipart", "long", b"\x09" + part("name=x", 30 * b"y") + b"--b--")
+    put("multipart", "encoded", b"\x02" + part("name=x", b"eA==", "Content-Transfer-Encoding: base64\r\n") + b"--b--")
+    put("multipart", "unended", b"\x04" + text + b"--b\r\n")
+    put("multipart", "twice", b"\x04" + part("name=x; name=y", b"") + b"--b--")
+    put("multipart", "range", b"\0bytes=-5")
+    put("multipart", "path", b"\0/v1/videos/%2e%2e/a?b=c%20d&e")
+
+
 if __name__ == "__main__":
     weights()
     ggufs()
@@ -441,3 +458,4 @@ if __name__ == "__main__":
     sounds()
     odd_media()
     messages()
+    forms()

@@ -163,10 +163,8 @@ class SoundReader {
           "{}: {} has {} Hz and {} channels, the sound before it {} Hz and {}", name_, place(), rate,
           channels, sound_.rate, sound_.channels);
     const size_t before = sound_.samples.size();
-    check(double(before) + frame_->nb_samples <= limits_.max_seconds * rate, ErrorCode::out_of_memory,
-          "{}: longer than {} seconds; cut it", name_, limits_.max_seconds);
-    check(int64_t(before) + frame_->nb_samples <= limits_.max_samples, ErrorCode::out_of_memory,
-          "{}: more than {} samples; cut it, or give it a lower rate", name_, limits_.max_samples);
+    check(double(before) + frame_->nb_samples <= limits_.seconds_at(rate) * rate, ErrorCode::out_of_memory,
+          "{}: longer than {:g} seconds; cut it", name_, limits_.seconds_at(rate));
     append();
     for (size_t i = before; i < sound_.samples.size(); ++i)
       check(std::isfinite(sound_.samples[i]), ErrorCode::corrupt, "{}: sample {} is not a finite number",

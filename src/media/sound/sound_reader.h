@@ -8,6 +8,7 @@
 // after a gap lips would move at the wrong time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -27,7 +28,8 @@ struct Sound {
 struct SoundLimits {
   double max_seconds = 7200;  // longer sounds are an error
   int max_channels = 16;
-  int64_t max_samples = INT64_MAX;  // of one channel, at the file's own rate
+  double max_samples = 1e18;  // of one channel, at the file's own rate: 4 bytes each while it is read
+  double seconds_at(int rate) const { return std::min(max_seconds, max_samples / rate); }
 };
 
 // Throws not_found, io, unsupported (an unknown container or codec, or a file without sound), or corrupt.

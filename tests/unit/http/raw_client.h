@@ -42,7 +42,16 @@ class RawClient {
     connected_ = ::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
   }
   RawClient(RawClient&& other) noexcept
-      : socket_(std::exchange(other.socket_, -1)), connected_(other.connected_), held_(other.held_) {}
+      : socket_(std::exchange(other.socket_, -1)),
+        connected_(other.connected_),
+        held_(std::move(other.held_)) {}
+  RawClient& operator=(RawClient&& other) noexcept {
+    close();
+    socket_ = std::exchange(other.socket_, -1);
+    connected_ = other.connected_;
+    held_ = std::move(other.held_);
+    return *this;
+  }
   ~RawClient() { close(); }
 
   bool connected() const { return connected_; }

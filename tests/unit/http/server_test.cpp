@@ -1,5 +1,5 @@
-// Requests over loopback sockets, as bytes: what is found, connections that stay open, bodies of every kind, errors,
-// and the end of the server.
+// Requests over loopback sockets, as bytes: what is found, connections that stay open, bodies of every kind,
+// errors, and the end of the server.
 #include "server_case.h"
 
 namespace tachy::test {
@@ -286,8 +286,8 @@ TEST_F(HttpRequests, OptionsThatAreWrongAreSaid) {
   EXPECT_THAT(refused(options), HasSubstr("`host`"));
   start();
   options = options_, options.port = port_;
-  EXPECT_THAT(refused(options),
-              AllOf(StartsWith("input/output"), HasSubstr("cannot listen"), HasSubstr(std::to_string(port_))));
+  EXPECT_THAT(refused(options), AllOf(StartsWith("input/output"), HasSubstr("cannot listen"),
+                                      HasSubstr(std::to_string(port_))));
 }
 
 }  // namespace
