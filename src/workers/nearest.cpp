@@ -43,7 +43,7 @@ Shape on_grid(const Shape& shape, const Grid& grid) {
 std::optional<Shape> nearest_that_fits(const Shape& wanted, const Grid& grid,
                                        const std::function<bool(const Shape&)>& fits) {
   const Shape whole = on_grid(wanted, grid);
-  if (fits(whole)) return whole;
+  if (whole != wanted && fits(whole)) return whole;
   const int most = (whole.frames - 1) / grid.frames;
   const auto shrunk = [&](int parts, int groups) {
     const double by = static_cast<double>(parts) / kParts;

@@ -24,6 +24,7 @@ Shape on_grid(const Shape& shape, const Grid& grid);
 // Returns a shape that `fits` accepts, hardly smaller than the largest of this search, or nothing. The sides
 // shrink to a quarter before frames are given up. `fits` is called about twenty times, mostly for small
 // shapes, and is taken to accept what is smaller than something that it accepts.
+// `wanted` itself is known not to fit.
 std::optional<Shape> nearest_that_fits(const Shape& wanted, const Grid& grid,
                                        const std::function<bool(const Shape&)>& fits);
 

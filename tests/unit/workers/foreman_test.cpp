@@ -68,6 +68,7 @@ TEST_F(ForemanTest, TheVideoCarriesNamesAndNoPaths) {
   const std::string id = add({});
   ended(id);
   EXPECT_THAT(video(id), HasSubstr("a red circle moves right"));
+  EXPECT_THAT(video(id), HasSubstr(models_->open("")->fingerprint()));
   EXPECT_THAT(video(id), testing::Not(HasSubstr(sprites().parent_path().string())));
   EXPECT_THAT(video(id), testing::Not(HasSubstr(files_.path.string())));
 }
