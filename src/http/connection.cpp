@@ -28,7 +28,10 @@ Connection::Connection(Core& core, Socket socket)
   core_.connections.insert(this);
 }
 
-Connection::~Connection() { core_.connections.erase(this); }
+Connection::~Connection() {
+  set_phase(Phase::gone);
+  core_.connections.erase(this);
+}
 
 void Connection::run() {
   error_code error;
