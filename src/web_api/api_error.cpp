@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
-#include "web_api/field_names.h"
+#include "web_api/fields/field_names.h"
 
 namespace tachy::web_api {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "web_api/form_fields.h"
+#include "web_api/fields/form_fields.h"
+#include "web_api/fields/json_body.h"
 #include "web_api/job_request.h"
-#include "web_api/json_body.h"
 
 namespace tachy::web_api {
 namespace {
