@@ -1,5 +1,6 @@
 #include <cctype>
 #include <charconv>
+#include <mutex>
 
 #include "api/engine_options.h"
 #include "api/speaker_regions.h"
@@ -80,6 +81,8 @@ struct Engine::State {
   }
 
   TextToVideo pipeline;
+  std::mutex mutex;
+  std::string fingerprint;  // without adapters; empty: not known yet
 };
 
 const VideoRequest& PreparedRequest::request() const { return state_->prepared.request.request; }
@@ -127,7 +130,10 @@ ResolvedRequest Engine::generate(const VideoRequest& request, const VideoCallbac
 VideoRequest Engine::example_request() const { return tachy::example_request(state_->pipeline.model()); }
 
 std::string Engine::fingerprint(std::span<const std::string> loras) const {
-  return tachy::fingerprint(state_->pipeline.model(), loras);
+  if (!loras.empty()) return tachy::fingerprint(state_->pipeline.model(), loras);
+  const std::lock_guard lock(state_->mutex);
+  if (state_->fingerprint.empty()) state_->fingerprint = tachy::fingerprint(state_->pipeline.model(), loras);
+  return state_->fingerprint;
 }
 
 uint64_t parse_bytes(const std::string& text) {

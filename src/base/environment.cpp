@@ -39,6 +39,7 @@ constexpr EnvironmentVariable kVariables[] = {
     {"TACHY_ROUND_WEIGHTS", kSame},
     {"TACHY_STRESS", kSame},
     {"TACHY_LOG", kSame},
+    {"XDG_DATA_HOME", kSame},  // where a server keeps its files
     // Variables that only affect the Python package, whose tensors belong to no run.
     {"WAN_ENABLE_FUSED_BLOCK", kSame},
     {"WAN_FORCE_SDPA", kSame},

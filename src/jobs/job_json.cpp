@@ -5,32 +5,12 @@
 #include "base/error.h"
 #include "base/json_mistake.h"
 #include "base/json_text.h"
+#include "jobs/settings_names.h"
 
 namespace tachy::jobs {
 namespace {
 
 using nlohmann::json;
-
-std::string name_of(const std::string& path) { return std::filesystem::path(path).filename().string(); }
-
-// A model may be named by its folder, with or without a slash at the end.
-std::string name_of_folder(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return name_of(path);
-}
-
-// Splits "FILE[:strength][@high|@low|@both]" into its file and the rest.
-std::pair<std::string, std::string> split_lora(const std::string& text) {
-  size_t end = text.size();
-  for (const char* expert : {"@high", "@low", "@both"})
-    if (text.ends_with(expert)) end = text.size() - std::string_view(expert).size();
-  const size_t colon = text.substr(0, end).find_last_of(':');
-  const bool strength =
-      colon != text.npos && colon + 1 < end &&
-      text.substr(colon + 1, end - colon - 1).find_first_not_of("+-.0123456789eE") == text.npos;
-  if (strength) end = colon;
-  return {text.substr(0, end), text.substr(end)};
-}
 
 // Accepts only a plain name: no folder, and no way out of one.
 void expect_name(const std::string& field, const std::string& name) {
@@ -45,7 +25,7 @@ template <class Job, class Visit>
 void each_member(Job& job, Visit&& visit) {
   visit("named", job.named), visit("drawn", job.drawn), visit("crf", job.crf);
   visit("encode_speed", job.encode_speed), visit("streamed", job.streamed), visit("resume", job.resume);
-  visit("state_every", job.state_every);
+  visit("private_paths", job.private_paths), visit("state_every", job.state_every);
 }
 
 template <class T>
@@ -73,20 +53,12 @@ void find_in(std::string& name, const std::string& field, const std::string& sha
 }  // namespace
 
 json to_json(const JobSpec& job) {
-  RunSettings settings = job.settings;
-  settings.model = name_of_folder(settings.model);
-  for (auto& [part, path] : settings.parts) path = name_of_folder(path);
-  for (auto& [name, file] : settings.inputs) file.path = name_of(file.path);
-  for (std::string& lora : settings.request.loras) {
-    const auto [file, rest] = split_lora(lora);
-    lora = name_of_folder(file) + rest;
-  }
-  json out = to_json(settings);
+  json out = to_json(without_paths(job.settings));
   json& j = out["job"] = json::object();
   each_member(job, [&](const char* key, const auto& value) { j[key] = value; });
-  j["output"] = name_of(job.output.string());
-  if (!job.preview.empty()) j["preview"] = name_of(job.preview);
-  if (!job.save_latents.empty()) j["save_latents"] = name_of(job.save_latents);
+  j["output"] = file_name_of(job.output.string());
+  if (!job.preview.empty()) j["preview"] = file_name_of(job.preview);
+  if (!job.save_latents.empty()) j["save_latents"] = file_name_of(job.save_latents);
   return out;
 }
 

@@ -12,6 +12,7 @@
 #include "jobs/job_start.h"
 #include "jobs/making.h"
 #include "jobs/settings_environment.h"
+#include "jobs/settings_names.h"
 
 namespace tachy::jobs {
 namespace {
@@ -31,13 +32,32 @@ void warn_of_stretching(const VideoRequest& given, int width, int height) {
   }
 }
 
+// Says whether the job's model is the one that a run takes which names none.
+bool is_shipped(RunSettings run) {
+  std::error_code ec;
+  const std::filesystem::path model = run.model;
+  run.model.clear();
+  try {
+    return std::filesystem::equivalent(model, model_path(run), ec);
+  } catch (const Error&) {
+    return false;  // there is none
+  }
+}
+
 // Returns the settings with every default filled in, for the video and the file beside it: they suffice to
 // repeat the run.
-json settings_of(const JobSpec& job, const VideoRequest& filled, const Encoding& encoding, bool on_gpu) {
+json settings_of(const JobSpec& job, const VideoRequest& filled, const Encoding& encoding,
+                 const Engine& engine) {
+  const bool on_gpu = engine.device() != "cpu";
   RunSettings run = job.settings;
   run.request = filled, run.device = on_gpu ? "cuda" : "cpu";
-  json settings = to_json(run);
+  if (job.private_paths && is_shipped(run)) run.model.clear();
+  json settings = to_json(job.private_paths ? without_paths(run) : run);
   add_environment(settings, on_gpu);
+  if (job.private_paths) {
+    remove_paths_of_environment(settings);
+    settings[kFingerprint] = engine.fingerprint(filled.loras);
+  }
   if (!job.from.empty()) warn_of_environment("`from`: " + job.from, job.settings.environment, settings);
   add_encoding(settings, encoding);
   return settings;
@@ -71,7 +91,7 @@ bool JobRunner::run(const JobSpec& job, const PreparedRequest& prepared, Profile
   engine_.check_memory(prepared.plan());
   const Encoding encoding = naming(
       "`output`", [&] { return encoding_of(job.output, job.crf, job.encode_speed, job.settings.encoding); });
-  json settings = settings_of(job, filled, encoding, engine_.device() != "cpu");
+  json settings = settings_of(job, filled, encoding, engine_);
   warn_of_stretching(job.settings.request, *filled.width, *filled.height);
   require(!job.resume || (!job.streamed && job.output != "-"),
           "`resume`: a streamed video cannot be continued; leave out `resume`");

@@ -20,6 +20,9 @@ struct JobSpec {
   std::string encode_speed;  // as in VideoOptions
   bool streamed = false;     // writes the video in pieces that can be read while it grows
   bool resume = false;       // goes on with what an interrupted run has left
+  // The settings in the video and beside it name files and the model without their folders, and hold the model's
+  // fingerprint: the video may go to somebody else.
+  bool private_paths = false;
   double state_every = 5;    // least number of seconds between two states
   std::string preview;       // a PNG of the latents after each step; "": none
   std::string save_latents;  // a file for the final latents; "": none

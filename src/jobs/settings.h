@@ -33,6 +33,9 @@ struct RunSettings {
 // A run that repeats the settings makes all of them.
 inline constexpr const char* kFramesKept = "frames_kept";
 
+// The key of the model's fingerprint in settings that tell no path (JobSpec::private_paths).
+inline constexpr const char* kFingerprint = "model_fingerprint";
+
 // Returns the hash of an input file; throws not_found if it cannot be read.
 std::string sha256_of(const std::string& path, const std::string& input);
 

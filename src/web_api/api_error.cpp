@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
-#include "web_api/field_names.h"
+#include "web_api/fields/field_names.h"
 
 namespace tachy::web_api {
 namespace {
@@ -78,17 +78,17 @@ ApiError failure(const Error& e) {
     case ErrorCode::not_found:
       return {field_in(e.message()) == "model" ? "model_not_found" : "not_found", e.message()};
     case ErrorCode::out_of_memory:
-      return {"not_available", "The server has not enough memory for this at the moment."};
+      return {"not_available", "the server has not enough memory for this at the moment"};
     case ErrorCode::io:  // its text may name the server's files
-      return {"not_available", "The server could not read or write its files."};
+      return {"not_available", "the server could not read or write its files"};
     case ErrorCode::cancelled:
-      return {"not_available", "The server has stopped this, or is about to end."};
+      return {"not_available", "the server has stopped this, or is about to end"};
     case ErrorCode::device:
     case ErrorCode::numerical:
     case ErrorCode::internal:
       break;
   }
-  return {"internal_error", "The server failed to do this."};
+  return {"internal_error", "the server failed to do this"};
 }
 
 }  // namespace
@@ -129,33 +129,33 @@ http::Reply error_reply(const ApiError& e) {
 http::Reply error_reply(const std::exception& error) {
   if (const auto* known = dynamic_cast<const ApiError*>(&error)) return error_reply(*known);
   if (const auto* ours = dynamic_cast<const Error*>(&error)) return error_reply(as_api_error(*ours, {}));
-  return error_reply(ApiError("internal_error", "The server failed to do this."));
+  return error_reply(ApiError("internal_error", "the server failed to do this"));
 }
 
 http::Reply error_reply(int status) {
   switch (status) {
     case 400:
-      return error_reply(ApiError("invalid_value", "This is not a request that the server can read."));
+      return error_reply(ApiError("invalid_value", "this is not a request that the server can read"));
     case 404:
-      return error_reply(ApiError("not_found", "There is nothing at this address."));
+      return error_reply(ApiError("not_found", "there is nothing at this address"));
     case 405:
-      return error_reply(ApiError("method_not_allowed", "This address has no such method."));
+      return error_reply(ApiError("method_not_allowed", "this address has no such method"));
     case 408:
-      return error_reply(ApiError("request_timeout", "The request came too slowly."));
+      return error_reply(ApiError("request_timeout", "the request came too slowly"));
     case 413:
-      return error_reply(ApiError("too_large", "The request is larger than the server takes."));
+      return error_reply(ApiError("too_large", "the request is larger than the server takes"));
     case 415:
       return error_reply(
-          ApiError("unsupported_media_type", "Send a body as application/json or multipart/form-data."));
+          ApiError("unsupported_media_type", "send a body as application/json or multipart/form-data"));
     case 416:
-      return error_reply(ApiError("invalid_range", "The file has no such part."));
+      return error_reply(ApiError("invalid_range", "the file has no such part"));
     case 431:
       return error_reply(
-          ApiError("header_too_large", "The request's header is larger than the server takes."));
+          ApiError("header_too_large", "the request's header is larger than the server takes"));
     case 503:
-      return error_reply(ApiError("not_available", "The server cannot answer at the moment."));
+      return error_reply(ApiError("not_available", "the server cannot answer at the moment"));
     default:
-      return error_reply(ApiError("internal_error", "The server failed to do this."));
+      return error_reply(ApiError("internal_error", "the server failed to do this"));
   }
 }
 

@@ -23,8 +23,9 @@ std::string spelt_file(const json& given, const std::string& sha256) {
 }  // namespace
 
 json fields_of_job(const queue::JobRow& row) {
+  const json request = stored_object(row.request);
   json fields = json::object();
-  for (const auto& [field, value] : stored_object(row.request).items())
+  for (const auto& [field, value] : request.items())
     if (field != kMadeFrom && !is_file(value)) fields[field] = value;
   const json facts = stored_object(row.facts);
   if (!fields.contains("seed") && facts.contains("seed")) fields["seed"] = facts.at("seed");

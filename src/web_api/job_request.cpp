@@ -1,6 +1,6 @@
 #include "web_api/job_request.h"
 
-#include "web_api/request_reader.h"
+#include "web_api/fields/request_reader.h"
 
 namespace tachy::web_api {
 

@@ -2,7 +2,7 @@
 #include "base/json_text.h"
 #include "web_api/api_error.h"
 #include "web_api/endpoint.h"
-#include "web_api/loras.h"
+#include "web_api/fields/loras.h"
 #include "web_api/video_object.h"
 
 namespace tachy::web_api {

@@ -26,8 +26,9 @@ using nlohmann::json;
 // Returns the caller's name for a request that may come twice, or "".
 std::string idempotency_of(const http::Request& request) {
   const std::string_view key = request.header("Idempotency-Key");
-  if (key.size() > 255)
-    throw ApiError("invalid_value", "`Idempotency-Key` may have 255 characters", "Idempotency-Key");
+  if (key.size() > 255 || std::ranges::any_of(key, [](unsigned char c) { return c < 0x20 || c > 0x7e; }))
+    throw ApiError("invalid_value", "`Idempotency-Key`: expected at most 255 characters of ASCII",
+                   "Idempotency-Key");
   return std::string(key);
 }
 

@@ -447,6 +447,27 @@ def forms():
     put("multipart", "path", b"\0/v1/videos/%2e%2e/a?b=c%20d&e")
 
 
+def form(*parts):
+    """A form with the boundary b: each part is (name, content) or (name, content, filename)."""
+    text = b""
+    for name, content, *filename in parts:
+        file = b'; filename="%s"' % filename[0].encode() if filename else b""
+        text += b'--b\r\nContent-Disposition: form-data; name="%s"%s\r\n\r\n%s\r\n' % (name.encode(), file, content)
+    return text + b"--b--\r\n"
+
+
+def requests():
+    put("request_body", "json", b'\0{"prompt":"a cat","seed":18446744073709551615,"size":"64x32","fps":16,"seconds":"4","without":["cfg"]}')
+    put("request_body", "nested", b'\0{"prompt":"a \\u00e9","extra_params":{"frames":9,"free_noise":true},"preset":"mine","crf":20}')
+    put("request_body", "remix", b'\2{"prompt":"a dog","width":48,"seed":null}')
+    put("request_body", "loras", b'\0{"prompt":"a","lora":"[{\\"name\\":\\"film\\",\\"strength\\":0.5,\\"expert\\":\\"high\\"}]"}')
+    put("request_body", "form", b"\1" + form(("prompt", b"5"), ("num_frames", b"17"), ("without[]", b"cfg"), ("free_noise", b"true")))
+    put("request_body", "columns", b"\1" + form(("prompt", b"a"), ("loras[][name]", b"x"), ("loras[][strength]", b"1")))
+    put("request_body", "objects", b"\3" + form(("extra_params[frames]", b"9"), ("input_reference[image_url]", b"data:image/png;base64,iVBORw0KGgo=")))
+    put("request_body", "file", b"\1" + form(("prompt", b"a"), ("input_reference", (HERE / "corpus/image/bits.png").read_bytes(), "../cat.png")))
+    put("request_body", "talk", b"\1" + form(("prompt", b"a"), ("speaker_boxes[]", b"0,0,4,4"), ("audio_reference", b"RIFF\0\0\0\0WAVE", "a.wav")))
+
+
 if __name__ == "__main__":
     weights()
     ggufs()
@@ -459,3 +480,4 @@ if __name__ == "__main__":
     odd_media()
     messages()
     forms()
+    requests()

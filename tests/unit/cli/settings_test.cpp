@@ -78,7 +78,7 @@ TEST_F(SettingsOfRuns, VariablesOfSameBitsChangeNone) {
       {"TACHY_GRAPHS", "off"},           {"TACHY_CUDA_OVERLAP", "0"},     {"TACHY_HUGE_PAGES", "0"},
       {"TACHY_NORM_CODES", "0"},         {"TACHY_STRESS", "7"},           {"TACHY_LOG", "dispatch,plan,load"},
       {"TACHY_ROUND_WEIGHTS", "device"}, {"WAN_ENABLE_FUSED_BLOCK", "0"}, {"WAN_FORCE_SDPA", "1"},
-      {"WAN_TORCH_COMPILE", "1"}};
+      {"WAN_TORCH_COMPILE", "1"},        {"XDG_DATA_HOME", "/nowhere"}};
   std::set<std::string_view> known;
   std::vector<std::unique_ptr<Setting>> set;
   const auto job = [&](const char* output) {

@@ -238,6 +238,10 @@ TEST_F(SoundReaderTest, Limits) {
   EXPECT_EQ(read_sound(path, limits).samples.size(), 8000u);
   limits.max_seconds = 0.9;
   expect_error(ErrorCode::out_of_memory, {"long.wav", "0.9 seconds"}, [&] { read_sound(path, limits); });
+  limits = {.max_samples = 8000};
+  EXPECT_EQ(read_sound(path, limits).samples.size(), 8000u);
+  limits.max_samples = 4000;
+  expect_error(ErrorCode::out_of_memory, {"long.wav", "0.5 seconds"}, [&] { read_sound(path, limits); });
   write_bytes(path, wav(std::vector<float>(1700, 0.5f), 17, 6800));
   expect_error(ErrorCode::unsupported, {"16 channels", "17"}, [&] { read_sound(path); });
   for (const uint32_t rate : {1u, 999u, 768001u}) {

@@ -2,6 +2,7 @@
 // newer.
 #include <fstream>
 #include <sstream>
+#include <tuple>
 
 #include "queue/sqlite_rows.h"
 #include "queue/sqlite_schema.h"
@@ -38,6 +39,22 @@ std::string insert_until_full(SqliteTable& table, int64_t& inserted) {
 }
 
 class Disk : public Folder {};
+
+// A kill leaves what the system has been given; only these settings keep it over a power cut.
+TEST_F(Disk, IsWaitedForByEveryChange) {
+  SqlitePool pool(file());
+  const auto [mode, sync, keys] = pool.write([](Sqlite& database) {
+    const auto asked = [&](const char* pragma) {
+      Query query = database.query(pragma);
+      return query.next() ? query.text(0) : "";
+    };
+    return std::tuple(asked("PRAGMA journal_mode"), asked("PRAGMA synchronous"),
+                      asked("PRAGMA foreign_keys"));
+  });
+  EXPECT_EQ(mode, "wal");
+  EXPECT_EQ(sync, "2");
+  EXPECT_EQ(keys, "1");
+}
 
 TEST_F(Disk, ThatIsFullIsReportedAndRecovers) {
   const std::string said = in_child([&]() -> std::string {
@@ -114,7 +131,7 @@ TEST_F(Disk, FilesThatAreDamagedAreReported) {
     table.waiting();
     table.list(nullptr, "", 100, false);
   });
-  EXPECT_THAT(said, AllOf(HasSubstr("malformed"), HasSubstr("restore it from a copy")));
+  EXPECT_THAT(said, AllOf(HasSubstr("damaged"), HasSubstr("restore it from a copy")));
 }
 
 TEST_F(Disk, FilesOfOtherProgramsAreLeftAlone) {

@@ -94,9 +94,9 @@ TEST_F(ApiTest, AFullQueueAsksToComeLater) {
 TEST_F(ApiTest, AKeyHasItsOwnShareOfTheQueue) {
   service->keys = true;
   service->most_queued_of_key = 1;
-  created({}, {.key = "alice"});
-  EXPECT_EQ(create({}, {}, {.key = "alice"}).status, 429);
-  EXPECT_EQ(create({}, {}, {.key = "bob"}).status, 200);
+  created(json::object(), {.key = "alice"});
+  EXPECT_EQ(create(json::object(), {}, {.key = "alice"}).status, 429);
+  EXPECT_EQ(create(json::object(), {}, {.key = "bob"}).status, 200);
   EXPECT_EQ(folders(), 2u);
 }
 

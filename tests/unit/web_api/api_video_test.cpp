@@ -106,7 +106,7 @@ TEST_F(ApiTest, AListsParametersAreChecked) {
 TEST_F(ApiTest, AnotherKeysVideosAreNotThere) {
   service->keys = true;
   const http::Caller alice{.key = "alice"}, bob{.key = "bob"}, root{.key = "root", .admin = true};
-  const std::string id = created({}, alice);
+  const std::string id = created(json::object(), alice);
   for (const char* rest : {"", "/content", "/events", "/link", "/previews/1"})
     EXPECT_EQ(call("GET", "/v1/videos/" + id + rest, nullptr, {}, bob).code(), "not_found") << rest;
   for (const char* rest : {"/cancel", "/pause", "/continue"})

@@ -1,7 +1,7 @@
 // Tests pictures and sounds of a request: the ways to send them, and files that are not what they should be.
 #include "base/base64.h"
 #include "field_case.h"
-#include "web_api/inputs.h"
+#include "web_api/fields/inputs.h"
 
 namespace tachy::web_api {
 namespace {

@@ -1,6 +1,6 @@
 // Tests how a request names the LoRA files that a server offers.
 #include "field_case.h"
-#include "web_api/loras.h"
+#include "web_api/fields/loras.h"
 
 namespace tachy::web_api {
 namespace {

@@ -1,5 +1,5 @@
 // Tests the names under which fields can be given, and that nothing which belongs to the machine is among them.
-#include "web_api/field_names.h"
+#include "web_api/fields/field_names.h"
 
 #include <set>
 

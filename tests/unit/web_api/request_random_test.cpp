@@ -2,7 +2,7 @@
 #include <random>
 
 #include "field_case.h"
-#include "web_api/field_names.h"
+#include "web_api/fields/field_names.h"
 
 namespace tachy::web_api {
 namespace {

@@ -1,6 +1,6 @@
 // Tests the schema of a request against the table of fields and against what is read.
 #include "field_case.h"
-#include "web_api/field_names.h"
+#include "web_api/fields/field_names.h"
 
 namespace tachy::web_api {
 namespace {

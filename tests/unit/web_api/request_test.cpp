@@ -1,6 +1,6 @@
 // Tests the way from a body to a job: every field by JSON and by multipart, what belongs together, and what is kept.
 #include "field_case.h"
-#include "web_api/field_names.h"
+#include "web_api/fields/field_names.h"
 
 namespace tachy::web_api {
 namespace {

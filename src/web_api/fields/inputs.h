@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "web_api/field_names.h"
+#include "web_api/fields/field_names.h"
+#include "web_api/fields/values.h"
 #include "web_api/job_request.h"
-#include "web_api/values.h"
 
 namespace tachy::web_api {
 

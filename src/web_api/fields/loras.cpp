@@ -1,4 +1,4 @@
-#include "web_api/loras.h"
+#include "web_api/fields/loras.h"
 
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-#include "web_api/inputs.h"
+#include "web_api/fields/inputs.h"
 
 #include <fmt/format.h>
 

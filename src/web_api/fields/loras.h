@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "web_api/values.h"
+#include "web_api/fields/values.h"
 
 namespace tachy::web_api {
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "web_api/given_fields.h"
+#include "web_api/fields/given_fields.h"
 #include "web_api/job_request.h"
 
 namespace tachy::web_api {

@@ -1,4 +1,4 @@
-#include "web_api/form_fields.h"
+#include "web_api/fields/form_fields.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 #include "base/utf8.h"
 #include "web_api/api_error.h"
-#include "web_api/values.h"
+#include "web_api/fields/values.h"
 
 namespace tachy::web_api {
 namespace {

@@ -7,9 +7,9 @@
 #include <set>
 #include <string>
 
-#include "web_api/field_names.h"
+#include "web_api/fields/field_names.h"
+#include "web_api/fields/values.h"
 #include "web_api/job_request.h"
-#include "web_api/values.h"
 
 namespace tachy::web_api {
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "web_api/values.h"
+#include "web_api/fields/values.h"
 
 namespace tachy::web_api {
 

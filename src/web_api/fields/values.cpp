@@ -1,4 +1,4 @@
-#include "web_api/values.h"
+#include "web_api/fields/values.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "base/utf8.h"
 #include "base/whole_characters.h"
 #include "web_api/api_error.h"
-#include "web_api/json_body.h"
+#include "web_api/fields/json_body.h"
 
 namespace tachy::web_api {
 namespace {

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "media/video/video_writer.h"
-#include "web_api/field_names.h"
+#include "web_api/fields/field_names.h"
+#include "web_api/fields/values.h"
 #include "web_api/job_request.h"
-#include "web_api/values.h"
 
 namespace tachy::web_api {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "web_api/form_fields.h"
+#include "web_api/fields/form_fields.h"
+#include "web_api/fields/json_body.h"
 #include "web_api/job_request.h"
-#include "web_api/json_body.h"
 
 namespace tachy::web_api {
 namespace {
@@ -36,10 +36,10 @@ Fields fields_of(const http::Request& request) {
   if (request.body_kind == http::Request::Body::none) return out;
   const std::string type = media_type(request.header("Content-Type"));
   if (!is_json(type))
-    throw ApiError("unsupported_media_type", "Send the body as application/json or multipart/form-data.");
+    throw ApiError("unsupported_media_type", "send the body as application/json or multipart/form-data");
   out.values = parse_strict_json(request.body, "the body");
   if (!out.values.is_object())
-    throw ApiError("invalid_value", fmt::format("The body should be a JSON object, got {}.",
+    throw ApiError("invalid_value", fmt::format("the body should be a JSON object, got {}",
                                                 out.values.is_array() ? "a list" : out.values.type_name()));
   return out;
 }

@@ -1,4 +1,4 @@
-#include "web_api/field_names.h"
+#include "web_api/fields/field_names.h"
 
 #include <fmt/ranges.h>
 

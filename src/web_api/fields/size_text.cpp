@@ -1,4 +1,4 @@
-#include "web_api/size_text.h"
+#include "web_api/fields/size_text.h"
 
 #include <charconv>
 #include <optional>

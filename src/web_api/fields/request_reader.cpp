@@ -1,4 +1,4 @@
-#include "web_api/request_reader.h"
+#include "web_api/fields/request_reader.h"
 
 #include <fmt/format.h>
 
@@ -10,9 +10,9 @@
 #include "base/random_bytes.h"
 #include "base/sha256.h"
 #include "media/video/video_writer.h"
-#include "web_api/inputs.h"
-#include "web_api/loras.h"
-#include "web_api/size_text.h"
+#include "web_api/fields/inputs.h"
+#include "web_api/fields/loras.h"
+#include "web_api/fields/size_text.h"
 
 namespace tachy::web_api {
 namespace {

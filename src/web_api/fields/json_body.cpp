@@ -1,4 +1,4 @@
-#include "web_api/json_body.h"
+#include "web_api/fields/json_body.h"
 
 #include <nlohmann/json.hpp>
 #include <set>
@@ -9,7 +9,7 @@
 #include "base/json_text.h"
 #include "base/utf8.h"
 #include "web_api/api_error.h"
-#include "web_api/values.h"
+#include "web_api/fields/values.h"
 
 namespace tachy::web_api {
 namespace {

@@ -1,4 +1,4 @@
-#include "web_api/given_fields.h"
+#include "web_api/fields/given_fields.h"
 
 #include <fmt/ranges.h>
 
@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/near_names.h"
-#include "web_api/json_body.h"
-#include "web_api/size_text.h"
+#include "web_api/fields/json_body.h"
+#include "web_api/fields/size_text.h"
 
 namespace tachy::web_api {
 namespace {
