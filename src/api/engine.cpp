@@ -14,9 +14,24 @@
 #include "report/example_request.h"
 #include "request/speakers.h"
 #include "session/fingerprint.h"
+#include "session/request_adapters.h"
 
 namespace tachy {
 namespace {
+
+constexpr size_t kMostFingerprints = 256;
+
+// Tells adapters apart by path, size and time, so that a file that was hashed is not hashed again.
+std::string files_of(std::span<const std::string> loras) {
+  std::string out;
+  std::error_code ec;  // a file that vanishes just now is reported when it is hashed
+  for (const std::string& text : loras) {
+    const std::filesystem::path path = open_adapter(parse_lora(text).path).path;
+    out += fmt::format("{} {} {}\n", text, std::filesystem::file_size(path, ec),
+                       std::filesystem::last_write_time(path, ec).time_since_epoch().count());
+  }
+  return out;
+}
 
 RgbView view_of(const Picture& p) { return {p.rgb.data(), p.width, p.height, int64_t{p.width} * 3}; }
 
@@ -82,7 +97,7 @@ struct Engine::State {
 
   TextToVideo pipeline;
   std::mutex mutex;
-  std::string fingerprint;  // without adapters; empty: not known yet
+  std::map<std::string, std::string> fingerprints;  // by files_of() the adapters
 };
 
 const VideoRequest& PreparedRequest::request() const { return state_->prepared.request.request; }
@@ -130,10 +145,13 @@ ResolvedRequest Engine::generate(const VideoRequest& request, const VideoCallbac
 VideoRequest Engine::example_request() const { return tachy::example_request(state_->pipeline.model()); }
 
 std::string Engine::fingerprint(std::span<const std::string> loras) const {
-  if (!loras.empty()) return tachy::fingerprint(state_->pipeline.model(), loras);
+  const std::string key = files_of(loras);
   const std::lock_guard lock(state_->mutex);
-  if (state_->fingerprint.empty()) state_->fingerprint = tachy::fingerprint(state_->pipeline.model(), loras);
-  return state_->fingerprint;
+  auto& known = state_->fingerprints;
+  if (known.size() > kMostFingerprints) known.clear();
+  std::string& out = known[key];
+  if (out.empty()) out = tachy::fingerprint(state_->pipeline.model(), loras);
+  return out;
 }
 
 uint64_t parse_bytes(const std::string& text) {

@@ -133,7 +133,7 @@ class Engine {
   // embeddings of zeros. The request is for plans.
   VideoRequest example_request() const;
   // Returns a fingerprint that changes with the model's weights, options and tokenizer, and with the adapters
-  // of a request. Without adapters it is computed once.
+  // of a request. It is computed once for the same files.
   std::string fingerprint(std::span<const std::string> loras = {}) const;
 
  private:

@@ -28,7 +28,10 @@ Connection::Connection(Core& core, Socket socket)
   core_.connections.insert(this);
 }
 
-Connection::~Connection() { core_.connections.erase(this); }
+Connection::~Connection() {
+  set_phase(Phase::gone);
+  core_.connections.erase(this);
+}
 
 void Connection::run() {
   error_code error;
@@ -44,9 +47,10 @@ void Connection::run() {
 }
 
 void Connection::set_phase(Phase phase) {
-  if (phase_ == Phase::idle) core_.idle.erase(idle_at_);
+  const auto waits = [](Phase p) { return p == Phase::idle || p == Phase::header; };
+  if (waits(phase_) && !waits(phase)) core_.idle.erase(idle_at_);
+  if (!waits(phase_) && waits(phase)) idle_at_ = core_.idle.insert(core_.idle.end(), this);
   phase_ = phase;
-  if (phase == Phase::idle) idle_at_ = core_.idle.insert(core_.idle.end(), this);
 }
 
 void Connection::allow(Clock::duration time) {

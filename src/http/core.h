@@ -59,7 +59,7 @@ struct Core {
   const Spool spool;
   // These are declared before io, whose end closes the last connections.
   std::unordered_set<Connection*> connections;
-  std::list<Connection*> idle;  // those that wait for a request, the longest waiting first
+  std::list<Connection*> idle;  // those whose request has not come, or not whole; the longest waiting first
   bool stopping = false;
   boost::asio::io_context io{1};
   std::shared_ptr<Door> door;

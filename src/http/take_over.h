@@ -24,7 +24,7 @@ struct HandedOver {
 
 struct TakeOver {
   // It is called in the sockets' thread and must not wait. The connection no longer counts among the
-  // server's.
+  // server's, but its socket must be gone before the server is.
   std::function<void(HandedOver)> begin;
 };
 

@@ -3,6 +3,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "runtime/pace.h"
+#include "tensor/hold.h"
 #include "tensor/streaming_memory.h"
 
 namespace tachy::runtime {
@@ -18,6 +19,7 @@ double timed(const Stream& stream, const std::function<void()>& body) {
 }
 
 std::unique_ptr<cuda::Graph> captured(Stream& stream, const std::function<void()>& body) {
+  const NoHold in_one_go;
   if (!stream.gpu) return maker_of(stream)->capture(body);
   const auto* device = StreamingMemory::of(stream.memory);
   const size_t before = device->free_bytes();

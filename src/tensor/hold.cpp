@@ -12,8 +12,12 @@ namespace {
 constexpr std::chrono::milliseconds kLook{10};
 
 thread_local double t_held_seconds = 0;
+thread_local int t_no_hold = 0;
 
 }  // namespace
+
+NoHold::NoHold() { ++t_no_hold; }
+NoHold::~NoHold() { --t_no_hold; }
 
 double held_seconds() { return t_held_seconds; }
 
@@ -21,7 +25,7 @@ void hold_run(const Hooks& hooks) {
   const auto held = [&] {
     return hooks.hold && hooks.hold->load() && !(hooks.awaited && hooks.awaited->load() > 0);
   };
-  if (!held() || ThreadPool::in_body()) return;
+  if (!held() || t_no_hold > 0 || ThreadPool::in_body()) return;
   const ProfileRange range(hooks.profiler, "held", ProfileKind::other);
   const double begin = monotonic_seconds();
   const auto cancelled = [&] { return hooks.cancel && hooks.cancel->load(); };

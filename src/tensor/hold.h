@@ -11,6 +11,15 @@ namespace tachy {
 // body of a thread pool, because other runs need its workers, and while others wait for what the run is making.
 void hold_run(const Hooks& hooks);
 
+// While one lives, this thread does not hold: a GPU's graph is recorded in one go.
+class NoHold {
+ public:
+  NoHold();
+  ~NoHold();
+  NoHold(const NoHold&) = delete;
+  NoHold& operator=(const NoHold&) = delete;
+};
+
 // Returns how long this thread has waited in holds, in seconds.
 double held_seconds();
 

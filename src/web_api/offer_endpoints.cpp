@@ -10,6 +10,21 @@ namespace {
 
 using nlohmann::json;
 
+// The values of the fields that most requests give, as they are spelt there.
+json default_fields(const VideoRequest& defaults) {
+  const json facts = expected_facts(defaults);
+  json fields = json::object();
+  for (const auto& [fact, field] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"size", "size"},
+                                                                  {"frames", "num_frames"},
+                                                                  {"fps", "fps"},
+                                                                  {"seconds", "seconds"},
+                                                                  {"steps", "num_inference_steps"}})
+    if (facts.contains(fact)) fields[field] = facts.at(fact);
+  if (defaults.guidance) fields["guidance_scale"] = *defaults.guidance;
+  return fields;
+}
+
 // The defaults are known only of a model that somebody has opened; listing opens none.
 json model_object(const workers::Models& models, const workers::ServedModel& model) {
   const workers::ServedModel* first = models.find("");
@@ -20,10 +35,8 @@ json model_object(const workers::Models& models, const workers::ServedModel& mod
                  {"kind", model.world ? "world" : "video"},
                  {"default", first && first->name == model.name},
                  {"defaults", nullptr}};
-  if (const auto engine = model.world ? nullptr : models.opened(model.name)) {
-    object["defaults"] = expected_facts(engine->defaults());
-    object["defaults"].erase("seed");
-  }
+  if (const auto engine = model.world ? nullptr : models.opened(model.name))
+    object["defaults"] = default_fields(engine->defaults());
   return object;
 }
 

@@ -14,11 +14,11 @@ json ref(const std::string& schema) { return {{"$ref", "#/components/schemas/" +
 
 bool is_media_type(std::string_view reply) { return reply.find('/') != reply.npos; }
 
-// Bodies of bytes have no schema but their type; a text is one.
+// Bodies of bytes have no schema but their type, nor has a stream of events: this version has no words for one.
 json content_of(const std::string& reply) {
   if (!is_media_type(reply)) return {{"application/json", {{"schema", ref(reply)}}}};
   json content = json::object();
-  if (reply.starts_with("text/"))
+  if (reply == "text/plain")
     content[reply] = {{"schema", {{"type", "string"}}}};
   else
     content[reply] = json::object();

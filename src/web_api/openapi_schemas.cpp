@@ -152,6 +152,8 @@ json description_schemas() {
       {"type", {"string", "null"}},
       {"description", "The queued video in front of which this one goes; empty: to the end."}};
   json ids = {{"type", "array"}, {"items", text()}, {"minItems", 2}, {"maxItems", 100}};
+  json name = {{"type", "string"}, {"minLength", 1}, {"maxLength", 64}}, some = fields();
+  some["minProperties"] = 1;
   return {{"Video", video()},
           {"VideoList", video_list()},
           {"DeletedVideo", deleted("video.deleted")},
@@ -172,7 +174,8 @@ json description_schemas() {
           {"ExtendVideo", variation(create, {{"video", id_of_video}}, {"video", "prompt"})},
           {"ChangeVideo", variation(create, {{"before", before}}, json::array())},
           {"JoinVideos", body_with({{"videos", std::move(ids)}}, {"videos"})},
-          {"CreatePreset", body_with({{"name", text()}, {"fields", fields()}}, {"name", "fields"})},
+          {"CreatePreset",
+           body_with({{"name", std::move(name)}, {"fields", std::move(some)}}, {"name", "fields"})},
           {"PresetFields", variation(create, json::object(), json::array())},
           {"AnyFields", fields()}};
 }

@@ -74,8 +74,9 @@ workers::Outlook outlook_of(Service& service, const JobRequest& request) {
 workers::Outlook outlook_or_refuse(Service& service, const JobRequest& request) {
   workers::Outlook outlook = outlook_of(service, request);
   if (outlook.fits) return outlook;
-  ApiError error("over_limit", with_nearest(outlook.reason, outlook.nearest),
-                 outlook.nearest.empty() ? "" : outlook.nearest.begin().key());
+  ApiError error = as_api_error(Error(ErrorCode::invalid_argument, outlook.reason), request.given);
+  error.code = "over_limit";
+  error.message = with_nearest(error.message, outlook.nearest);
   error.nearest = outlook.nearest;
   throw error;
 }

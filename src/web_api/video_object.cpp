@@ -85,7 +85,7 @@ json video_object(const queue::JobRow& row, const workers::Live& live) {
       {"started_at", seconds_or_null(row.started_ms)},
       {"ended_at", ended ? seconds_or_null(row.ended_ms) : json()},
       {"queue_position", waits && live.position >= 0 ? json(live.position) : json()},
-      {"eta_seconds", !ended && live.eta_seconds >= 0 ? json(live.eta_seconds) : json()},
+      {"eta_seconds", !ended && live.eta_seconds >= 0 ? json(std::round(live.eta_seconds * 10) / 10) : json()},
       {"stage", live.stage.empty() || ended ? json() : json(live.stage)},
       {"seed", member(facts, "seed", nullptr)},
       {"num_frames", member(facts, "frames", nullptr)},

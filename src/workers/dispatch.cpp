@@ -137,12 +137,14 @@ bool Foreman::State::place_for(const queue::WaitingJob& job, const Jobs& jobs) {
     if (!least || one->row().priority < least->row().priority) least = one.get();
   }
   if (jobs.empty()) return true;
+  const bool free = computing < at_once(), urgent = !least || least->row().priority < job.priority;
+  if (!free && !urgent) return false;
   const bool fits = job.id != too_large && fits_beside(job.id);
   if (!fits) too_large = job.id;
-  if (computing < at_once() && fits) return true;
-  if (!least || least->row().priority >= job.priority) {
-    // Held jobs may be all that is in the way, and they would be for ever.
-    if (computing == 0) jobs.begin()->second->stop(Stop::priority);
+  if (free && fits) return true;
+  if (!urgent) return false;
+  if (!least) {  // only held jobs are in the way, and they would be for ever
+    jobs.begin()->second->stop(Stop::priority);
     return false;
   }
   if (fits && least->hold(true)) return true;

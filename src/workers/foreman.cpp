@@ -82,7 +82,7 @@ void Foreman::State::fail_crashed(queue::JobRow row) {
 void Foreman::State::open_default() {
   std::string why;
   try {
-    models.open("");
+    models.open("")->fingerprint();  // which videos carry: no job pays for it
   } catch (const std::exception& e) {
     why = std::string("the default model cannot be opened: ") + e.what();
     warn("{}", why);

@@ -70,6 +70,7 @@ jobs::JobSpec job_of_row(const queue::JobRow& row, const queue::JobFolder& folde
   job.settings.model = model.path.string();
   job.output = folder.video();
   job.named = true, job.resume = true, job.streamed = false, job.drawn = false;
+  job.private_paths = true;
   job.state_every = kStateEvery;
   job.preview.clear(), job.save_latents.clear();
   jobs::load_inputs(job.settings);

@@ -16,15 +16,18 @@ int to_multiple(double value, int multiple) {
   return std::max(static_cast<int>(value / multiple + 0.5), 1) * multiple;
 }
 
-// Returns the largest n of [least, most] for which fits(n), or least - 1.
+// Returns about the largest n of [least, most] for which fits(n), or least - 1. It begins with small numbers,
+// since planning something large takes long, and is content with what is a sixteenth too small.
 int largest(int least, int most, const std::function<bool(int)>& fits) {
-  int good = least - 1;
-  while (good < most) {
-    const int middle = good + (most - good + 1) / 2;
-    if (fits(middle))
-      good = middle;
-    else
-      most = middle - 1;
+  if (!fits(least)) return least - 1;
+  int good = least, bad = most + 1;
+  for (int step = 1; good < most && bad > most; step *= 2) {
+    const int next = std::min(good + step, most);
+    (fits(next) ? good : bad) = next;
+  }
+  while (bad - good > 1 + good / 16) {
+    const int middle = good + (bad - good) / 2;
+    (fits(middle) ? good : bad) = middle;
   }
   return good;
 }
@@ -40,7 +43,7 @@ Shape on_grid(const Shape& shape, const Grid& grid) {
 std::optional<Shape> nearest_that_fits(const Shape& wanted, const Grid& grid,
                                        const std::function<bool(const Shape&)>& fits) {
   const Shape whole = on_grid(wanted, grid);
-  if (fits(whole)) return whole;
+  if (whole != wanted && fits(whole)) return whole;
   const int most = (whole.frames - 1) / grid.frames;
   const auto shrunk = [&](int parts, int groups) {
     const double by = static_cast<double>(parts) / kParts;
@@ -50,9 +53,8 @@ std::optional<Shape> nearest_that_fits(const Shape& wanted, const Grid& grid,
   const auto with_size = [&](int groups) {
     return [&, groups](int parts) { return fits(shrunk(parts, groups)); };
   };
-  if (const int parts = largest(kFewestParts, kParts - 1, with_size(most)); parts >= kFewestParts)
-    return shrunk(parts, most);
   const int groups = largest(0, most, [&](int n) { return fits(shrunk(kFewestParts, n)); });
+  if (groups == most) return shrunk(largest(kFewestParts, kParts - 1, with_size(most)), most);
   if (groups >= 0) return shrunk(kFewestParts, groups);
   if (const int parts = largest(1, kFewestParts - 1, with_size(0)); parts >= 1) return shrunk(parts, 0);
   return std::nullopt;

@@ -21,9 +21,10 @@ struct Grid {
 // Returns the shape on the grid that is nearest to the given one.
 Shape on_grid(const Shape& shape, const Grid& grid);
 
-// Returns the largest of the shapes that are tried and that `fits` accepts, or nothing. The sides shrink to a
-// quarter before frames are given up. `fits` is called about ten times, and is taken to accept what is
-// smaller than something that it accepts.
+// Returns a shape that `fits` accepts, hardly smaller than the largest of this search, or nothing. The sides
+// shrink to a quarter before frames are given up. `fits` is called about twenty times, mostly for small
+// shapes, and is taken to accept what is smaller than something that it accepts.
+// `wanted` itself is known not to fit.
 std::optional<Shape> nearest_that_fits(const Shape& wanted, const Grid& grid,
                                        const std::function<bool(const Shape&)>& fits);
 

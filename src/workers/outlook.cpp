@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/json_text.h"
 #include "workers/foreman_state.h"
 #include "workers/nearest.h"
@@ -28,6 +29,9 @@ PreparedRequest planned(Engine& engine, const VideoRequest& request) {
   return prepared;
 }
 
+// What was found by then is named.
+constexpr double kSearchSeconds = 3;
+
 nlohmann::json nearest_to(Engine& engine, const VideoRequest& request) {
   const VideoRequest& defaults = engine.defaults();
   // A talking photo has as many frames as its speech, unless somebody says otherwise.
@@ -35,7 +39,9 @@ nlohmann::json nearest_to(Engine& engine, const VideoRequest& request) {
   const Shape wanted{request.width.value_or(defaults.width.value_or(1)),
                      request.height.value_or(defaults.height.value_or(1)),
                      framed ? request.frames.value_or(defaults.frames.value_or(1)) : 1};
+  const double end = monotonic_seconds() + kSearchSeconds;
   const auto fits = [&](const Shape& shape) {
+    if (monotonic_seconds() > end) return false;
     VideoRequest smaller = request;
     smaller.width = shape.width, smaller.height = shape.height;
     if (framed) smaller.frames = shape.frames;

@@ -21,20 +21,6 @@ using testing::Not;
 
 constexpr int kFrames = 28;  // windows begin at 0, 4, 8, 12, 16 and 20; the last one is cut off
 
-// Writes a wave file of one channel at 16 kHz.
-void write_voice(const fs::path& path, int64_t frames) {
-  std::string data;
-  for (const float v : voice_samples(frames)) {
-    const auto sample = static_cast<int16_t>(std::lround(v * 32767));
-    data.append(reinterpret_cast<const char*>(&sample), 2);
-  }
-  const auto size = static_cast<uint32_t>(data.size());
-  const auto u32 = [](uint32_t v) { return std::string(reinterpret_cast<const char*>(&v), 4); };
-  std::ofstream(path, std::ios::binary)
-      << "RIFF" << u32(36 + size) << "WAVEfmt " << u32(16) << u32(1 | 1 << 16) << u32(16000) << u32(32000)
-      << u32(2 | 16 << 16) << "data" << u32(size) << data;
-}
-
 class TalkResume : public CliTest {
  protected:
   void SetUp() override {

@@ -249,13 +249,17 @@ TEST_F(HttpEvents, AConnectionIsHandedOver) {
   RawClient client(port_);
   client.send(head("GET", "/world/a?token=x", "Upgrade: websocket\r\n") + "rest");
   EXPECT_EQ(client.read_until("yours"), "yours");
-  stop();
-  ASSERT_EQ(taken.size(), 1u);
+  for (bool there = false; !there; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+    const std::lock_guard lock(mutex);
+    there = !taken.empty();
+  }
   EXPECT_EQ(taken[0].request.path, "/world/a");
   EXPECT_EQ(taken[0].request.captures, std::vector<std::string>{"a"});
   EXPECT_EQ(taken[0].parser->get()["Upgrade"], "websocket");
   const auto rest = taken[0].rest.data();
   EXPECT_EQ(std::string(static_cast<const char*>(rest.data()), rest.size()), "rest");
+  taken.clear();
+  EXPECT_TRUE(client.ends(1)) << "it belongs to nobody else";
 }
 
 }  // namespace

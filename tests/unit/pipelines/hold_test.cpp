@@ -139,6 +139,24 @@ TEST(Holding, ABodyOfAPoolDoesNotWait) {
   EXPECT_FALSE(ThreadPool::in_body());
 }
 
+TEST(Holding, RanksWaitTogether) {
+  const VideoRequest request = small_request(1);
+  TextToVideo pipeline(ModelBundle::open(shipped()), {.threads = 2, .ranks = 2});
+  const Result want = test::run(pipeline, request);
+  HeldRun held(pipeline, request, "denoise", 1);
+  ASSERT_TRUE(held.holds());
+  EXPECT_FALSE(held.goes_on(300ms));
+  held.hold = false;
+  EXPECT_EQ(held.get().rgb, want.rgb);
+}
+
+TEST(Holding, AGraphIsRecordedInOneGo) {
+  const std::atomic<bool> hold{true};
+  const Hooks hooks{.hold = &hold};
+  const NoHold in_one_go;
+  hold_run(hooks);
+}
+
 TEST(Holding, WhoIsAwaitedGoesOn) {
   const std::atomic<bool> hold{true};
   std::atomic<int> awaited{0};

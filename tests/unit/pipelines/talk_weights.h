@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <deque>
+#include <fstream>
 
 #include "catalog/model_bundle.h"
 #include "catalog/part_files.h"
@@ -72,6 +73,20 @@ inline std::vector<float> voice_samples(int64_t frames) {
         static_cast<float>(0.2 * std::sin(900 * t + 40 * std::sin(3 * t)) * std::abs(std::sin(7 * t)));
   }
   return samples;
+}
+
+// Writes such a voice as a wave file of one channel at 16 kHz.
+inline void write_voice(const std::filesystem::path& path, int64_t frames) {
+  std::string data;
+  for (const float v : voice_samples(frames)) {
+    const auto sample = static_cast<int16_t>(std::lround(v * 32767));
+    data.append(reinterpret_cast<const char*>(&sample), 2);
+  }
+  const auto size = static_cast<uint32_t>(data.size());
+  const auto u32 = [](uint32_t v) { return std::string(reinterpret_cast<const char*>(&v), 4); };
+  std::ofstream(path, std::ios::binary)
+      << "RIFF" << u32(36 + size) << "WAVEfmt " << u32(16) << u32(1 | 1 << 16) << u32(16000) << u32(32000)
+      << u32(2 | 16 << 16) << "data" << u32(size) << data;
 }
 
 }  // namespace tachy::test

@@ -68,6 +68,7 @@ TEST_F(ForemanTest, TheVideoCarriesNamesAndNoPaths) {
   const std::string id = add({});
   ended(id);
   EXPECT_THAT(video(id), HasSubstr("a red circle moves right"));
+  EXPECT_THAT(video(id), HasSubstr(models_->open("")->fingerprint()));
   EXPECT_THAT(video(id), testing::Not(HasSubstr(sprites().parent_path().string())));
   EXPECT_THAT(video(id), testing::Not(HasSubstr(files_.path.string())));
 }
@@ -86,6 +87,26 @@ TEST_F(ForemanTest, TwoModelsAndOneThatIsNotThere) {
   EXPECT_THAT(row(fourth).error.message, testing::Not(HasSubstr(files_.path.string())));
   EXPECT_EQ(events(fourth).back(), "failed");
   EXPECT_TRUE(foreman_->ready());
+}
+
+// Overwrites the last weights of the transformer by NaN.
+void spoil(const fs::path& model) {
+  fs::copy(sprites(), model, fs::copy_options::recursive);
+  for (const auto& file : fs::directory_iterator(model / "transformer")) {
+    if (file.path().extension() != ".safetensors") continue;
+    std::fstream out(file.path(), std::ios::in | std::ios::out | std::ios::binary);
+    out.seekp(-4096, std::ios::end);
+    out << std::string(4096, '\xff');
+  }
+}
+
+TEST_F(ForemanTest, NaNInTheWeightsHasACodeOfItsOwn) {
+  spoil(files_.path / "spoilt");
+  served_.push_back({.name = "spoilt", .path = files_.path / "spoilt"});
+  open();
+  const std::string id = add({.model = "spoilt"});
+  EXPECT_EQ(ended(id).error.code, "nan") << row(id).error.message;
+  EXPECT_EQ(ended(add({.steps = 1})).status, Status::completed) << "the next one runs";
 }
 
 TEST_F(ForemanTest, HigherPrioritiesAndEarlierPlacesComeFirst) {

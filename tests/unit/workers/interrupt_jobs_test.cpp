@@ -11,7 +11,7 @@ using queue::Wish;
 using testing::Contains;
 
 // Long enough to be met in each stage.
-const Small kLong{.steps = 30, .frames = 33, .width = 96, .height = 96};
+const Small kLong{.steps = 20, .frames = 33, .width = 80, .height = 80};
 constexpr double kSoon = 0.5;
 
 class InterruptTest : public ShopFloor {
@@ -62,10 +62,73 @@ TEST_F(InterruptTest, AMoreUrgentJobGoesFirst) {
   const std::string id = add(kLong);
   ASSERT_TRUE(in_stage(id, "denoise", 5));
   const std::string urgent = add({.steps = 2, .priority = 5});
+  ASSERT_TRUE(wait([&] { return row(urgent).status == Status::in_progress; }, 1)) << "within a second";
+  EXPECT_EQ(row(id).status, Status::in_progress) << "there is memory for both, so it keeps what it has";
+  EXPECT_TRUE(foreman_->live(row(id)).interrupted);
   EXPECT_EQ(ended(urgent).status, Status::completed);
   EXPECT_EQ(row(id).ended_ms, 0);
+  EXPECT_TRUE(wait([&] { return !foreman_->live(row(id)).interrupted; }));
   EXPECT_EQ(ended(id).status, Status::completed);
   EXPECT_EQ(video(id), undisturbed(kLong));
+}
+
+TEST_F(InterruptTest, AHeldJobCanBeCancelled) {
+  open();
+  const std::string id = add(kLong);
+  ASSERT_TRUE(in_stage(id, "denoise", 5));
+  const std::string urgent = add({.steps = 20, .frames = 33, .priority = 5});
+  ASSERT_TRUE(wait([&] { return foreman_->live(row(id)).interrupted; }));
+  const double begin = monotonic_seconds();
+  wish(id, Wish::cancel);
+  EXPECT_EQ(ended(id).error.code, "cancelled");
+  EXPECT_LT(monotonic_seconds() - begin, kSoon);
+  EXPECT_EQ(ended(urgent).status, Status::completed);
+}
+
+TEST_F(InterruptTest, FramesThatAreThereAreKept) {
+  open();
+  const std::string id = add(kLong);
+  ASSERT_TRUE(in_stage(id, "decode", 9));
+  wish(id, Wish::cancel_keeping_frames);
+  const JobRow done = ended(id);
+  ASSERT_EQ(done.status, Status::completed) << done.error.message;
+  const json facts = json::parse(done.facts);
+  EXPECT_GE(facts["frames"], 9);
+  EXPECT_LE(facts["frames"], 33);
+  EXPECT_EQ(facts["seconds"],
+            fmt::format("{:.2f}", facts["frames"].get<double>() / facts["fps"].get<double>()));
+  EXPECT_EQ(events(id).back(), "done");
+}
+
+TEST_F(InterruptTest, WithoutFramesNothingIsKept) {
+  open();
+  const std::string id = add(kLong);
+  ASSERT_TRUE(in_stage(id, "denoise", 2));
+  wish(id, Wish::cancel_keeping_frames);
+  EXPECT_EQ(ended(id).error.code, "cancelled");
+}
+
+TEST_F(InterruptTest, TwoRunBesideEachOther) {
+  open(2);
+  const std::string first = add(kLong), second = add(kLong), third = add({.steps = 1});
+  EXPECT_TRUE(wait(
+      [&] { return row(first).status == Status::in_progress && row(second).status == Status::in_progress; }));
+  EXPECT_EQ(row(third).status, Status::queued);
+  EXPECT_EQ(ended(first).status, Status::completed);
+  EXPECT_EQ(ended(second).status, Status::completed);
+  EXPECT_EQ(video(first), undisturbed(kLong));
+  EXPECT_EQ(video(second), undisturbed(kLong));
+  EXPECT_EQ(ended(third).status, Status::completed);
+}
+
+TEST_F(InterruptTest, ARowThatVanishesStopsItsJob) {
+  open();
+  const std::string id = add(kLong);
+  ASSERT_TRUE(in_stage(id, "denoise", 2));
+  EXPECT_TRUE(table_->remove(id));
+  foreman_->wake();
+  const std::string next = add({.steps = 1});
+  EXPECT_TRUE(wait([&] { return row(next).status == Status::in_progress; }, 1));
 }
 
 TEST_F(InterruptTest, AWorldGetsItsRoom) {

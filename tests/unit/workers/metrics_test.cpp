@@ -112,8 +112,10 @@ TEST(Metrics, AreAWellFormedText) {
   std::istringstream lines(text);
   int samples = 0;
   for (std::string line; std::getline(lines, line);)
-    if (!line.starts_with("# HELP ") && !line.starts_with("# TYPE "))
-      EXPECT_TRUE(std::regex_match(line, sample) && ++samples) << line;
+    if (!line.starts_with("# HELP ") && !line.starts_with("# TYPE ")) {
+      EXPECT_TRUE(std::regex_match(line, sample)) << line;
+      ++samples;
+    }
   EXPECT_GT(samples, 10);
   EXPECT_THAT(text, HasSubstr(R"(model="a \"b\"\\\n{c}")"));
   EXPECT_THAT(text, Not(HasSubstr("tachyscope_job_seconds_per_planned_second_count")));
