@@ -1,4 +1,4 @@
-// What a Foreman consists of. Private to src/workers.
+// The parts of a Foreman. Private to src/workers.
 //
 // One thread, the dispatcher, decides: it begins jobs, stops them and removes outdated ones. Everybody else
 // rings the bell, after which it looks at the table. A job runs in a thread of its own (running_job.h), which

@@ -23,7 +23,7 @@ struct ServedModel {
 
 class Models {
  public:
-  // `engine` has the options that all of them share (device, memory, threads). The first model that is no
+  // `engine` has the options that all of them share (device, memory, threads). The first model that is not a
   // world is the default.
   Models(std::vector<ServedModel> models, EngineOptions engine);
   ~Models();

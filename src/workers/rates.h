@@ -14,7 +14,7 @@
 
 namespace tachy::workers {
 
-// What is known of one model on one device.
+// The times that were seen of one model on one device.
 struct Rate {
   std::map<std::string, double> stages;  // ratios, under the names of stages
   double overhead = 0;                   // in seconds

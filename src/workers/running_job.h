@@ -19,7 +19,7 @@
 
 namespace tachy::workers {
 
-// What all jobs of a Foreman work with.
+// The things that all jobs of a Foreman work with.
 struct Shop {
   const ForemanOptions& options;
   queue::JobTable& table;
@@ -40,6 +40,11 @@ enum class Stop {
   cancel,
   removed,  // it is deleted
 };
+
+// Says whether such a job waits in the table, to go on later.
+inline bool gives_back(Stop why) {
+  return why == Stop::priority || why == Stop::world || why == Stop::shutdown || why == Stop::pause;
+}
 
 class RunningJob final : private jobs::JobSink {
  public:

@@ -1,0 +1,90 @@
+// What a running job tells: to the callers that ask for it, to the reporter, to its log, and to the metrics.
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/clock.h"
+#include "workers/running_job.h"
+#include "workers/wall_clock.h"
+
+namespace tachy::workers {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kBetweenPreviews = 1;
+constexpr int64_t kMostLogBytes = 1 << 20;
+
+}  // namespace
+
+void RunningJob::measured(json event) const {
+  if (!shop_.options.measured) return;
+  event["model"] = row_.model, event["size"] = size_;
+  shop_.options.measured(event);
+}
+
+void RunningJob::tell_run(const VideoPlan& plan, double seconds) const {
+  measured({{"event", "run"},
+            {"wait_seconds", std::max<int64_t>(row_.started_ms - row_.created_ms, 0) / 1e3},
+            {"seconds", seconds},
+            {"planned_seconds", row_.planned_seconds},
+            {"planned_bytes", plan.peak_bytes}});
+}
+
+Live RunningJob::live() const {
+  const std::lock_guard lock(mutex_);
+  Live out;
+  out.stage = last_.stage.empty() ? "prepare" : last_.stage;
+  out.done = last_.done, out.total = last_.total;
+  out.eta_seconds = meter_ ? meter_->seconds_left() : row_.planned_seconds > 0 ? row_.planned_seconds : -1;
+  out.interrupted = hold_ || gives_back(why_.load());
+  return out;
+}
+
+void RunningJob::event(const json& event, const std::string& text) {
+  if (event.value("event", "") == "resume") resumed_ = event.value("step", 0) > 0 || event.contains("window");
+  if (event.value("event", "") != "done") notice(text);
+}
+
+// One line for each notice, after the time. A log that is large enough stays as it is.
+void RunningJob::notice(const std::string& text) {
+  std::ofstream log(folder_.log(), std::ios::app);
+  if (log.tellp() > kMostLogBytes) return;
+  log << utc_time(wall_clock_ms()) << ' ' << text << '\n';
+}
+
+void RunningJob::progress(const Progress& p) {
+  const double now = computing_seconds();
+  if (p.stage == "denoise") {
+    if (p.done > 0 && last_step_ > 0)
+      measured({{"event", "step"}, {"stage", p.stage}, {"seconds", now - last_step_}});
+    last_step_ = now;
+  } else {
+    last_step_ = 0;
+  }
+  ProgressNote note{.stage = p.stage, .done = p.done, .total = p.total};
+  {
+    const std::lock_guard lock(mutex_);
+    meter_->tell(p, now);
+    last_ = p;
+    note.eta_seconds = meter_->seconds_left(), note.percent = meter_->percent();
+  }
+  shop_.reporter.progress(row_.id, std::move(note));
+}
+
+void RunningJob::can_go_on(const std::string& text) {
+  if (!text.empty()) going_on_ = text;
+}
+
+void RunningJob::preview(const RgbImage& picture, int) {
+  const double now = monotonic_seconds();
+  if (last_preview_ > 0 && now - last_preview_ < kBetweenPreviews) return;
+  last_preview_ = now;
+  const int number = ++previews_;
+  shop_.reporter.preview(row_.id, {.rgb = {picture.rgb.begin(), picture.rgb.end()},
+                                   .width = picture.width,
+                                   .height = picture.height,
+                                   .number = number,
+                                   .file = folder_.preview(number)});
+}
+
+}  // namespace tachy::workers
