@@ -100,6 +100,21 @@ TEST_F(NewJobs, OfOneKeyAreOneForADay) {
   EXPECT_EQ(table().insert(a_job("anna"), "key", "third", 0, 0).how, How::made);
 }
 
+// Makes the table refuse rows of another one, as a disk that fails in the middle of a change would.
+TEST_F(NewJobs, AreWholeWithTheirKeyOrNotThere) {
+  for (const char* part : {"idempotency", "job_texts"}) {
+    Sqlite(file(), Sqlite::Access::write)
+        .run(fmt::format("CREATE TRIGGER refuse BEFORE INSERT ON {} BEGIN SELECT RAISE(ABORT, 'no'); END",
+                         part)
+                 .c_str());
+    EXPECT_THAT(message_of(ErrorCode::io, [&] { table().insert(a_job(), "key", "print", 0, 0); }),
+                HasSubstr("no"));
+    Sqlite(file(), Sqlite::Access::write).run("DROP TRIGGER refuse");
+    EXPECT_EQ(table().counts().queued, 0) << part;
+  }
+  EXPECT_EQ(table().insert(a_job(), "key", "print", 0, 0).how, How::made);
+}
+
 TEST_F(NewJobs, ThatAreRefusedTakeNoKey) {
   added();
   EXPECT_EQ(table().insert(a_job(), "key", "print", 1, 0).how, How::queue_full);

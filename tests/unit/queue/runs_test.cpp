@@ -213,6 +213,27 @@ TEST_F(Runs, ChargeTheirOwnerOnce) {
   EXPECT_EQ(table().used_seconds().count("bert"), 0u);
 }
 
+// A claim and the charge for it are one change, and so are an end and what it gives back.
+TEST_F(Runs, AreChargedOrNotClaimed) {
+  const JobRow job = added("anna", 100);
+  const auto refusing = [&](auto&& body) {
+    Sqlite(file(), Sqlite::Access::write)
+        .run("CREATE TRIGGER refuse BEFORE INSERT ON shares BEGIN SELECT RAISE(ABORT, 'no'); END");
+    EXPECT_THAT(message_of(ErrorCode::io, body), HasSubstr("no"));
+    Sqlite(file(), Sqlite::Access::write).run("DROP TRIGGER refuse");
+  };
+  refusing([&] { table().claim(job.id, "w"); });
+  EXPECT_EQ(table().find(job.id)->status, Status::queued);
+  JobRow row = table().claim(job.id, "w").value();
+  EXPECT_EQ(row.attempts, 1);
+  row.status = Status::failed;
+  refusing([&] { table().end(row, "w", about(row.id)); });
+  EXPECT_EQ(table().find(job.id)->status, Status::in_progress);
+  EXPECT_THAT(table().due_webhooks(100, 10), IsEmpty());
+  EXPECT_TRUE(table().end(row, "w", about(row.id)));
+  EXPECT_NEAR(table().used_seconds()["anna"], 0, 1e-9);
+}
+
 TEST_F(Runs, TellOfChangesByTheVersion) {
   uint64_t last = table().version();
   const auto moved = [&] { return std::exchange(last, table().version()) != last; };
