@@ -22,8 +22,8 @@ struct Limits {
   size_t text_bytes = 4 << 20;  // of a JSON body, and of all texts of a multipart body together
   uint64_t upload_bytes = uint64_t{512} << 20;  // of a whole body
   size_t parts = 1000;
-  int connections =
-      2048;  // for a further one, the one that waited longest for a request is closed, or itself
+  // For a further one, the one whose request was waited for longest is closed; itself, if each has a request.
+  int connections = 2048;
   size_t quick_waiting = 1024, slow_waiting = 64;  // requests that wait for a thread; for further ones: 503
   std::chrono::milliseconds header{10'000};        // until a request's header is complete
   std::chrono::milliseconds idle{75'000};          // between two requests of a connection
