@@ -31,6 +31,7 @@ void Foreman::State::dispatch() {
 }
 
 void Foreman::State::look() {
+  mark->touch();
   if (reap()) too_large.clear();
   const Jobs jobs = jobs_now();
   obey(jobs);

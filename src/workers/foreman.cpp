@@ -64,7 +64,7 @@ void Foreman::State::recover() {
       row.status = queue::Status::failed, row.error = cancelled_error();
       const auto message = options.message ? options.message(row) : std::nullopt;
       if (const auto ended = table.wish(row.id, queue::Wish::cancel, message)) tell_end(book, *ended);
-    } else if (crashed_too_often(row, {options.files, row.id}, mark->killed())) {
+    } else if (crashed_too_often(row, {options.files, row.id}, mark->death())) {
       fail_crashed(std::move(row));
     }
   }
