@@ -23,7 +23,7 @@ class CrashMark {
   CrashMark(const CrashMark&) = delete;
   CrashMark& operator=(const CrashMark&) = delete;
 
-  // What the earlier process died of. One that ended as it should left no jobs under way.
+  // Tells what the earlier process died of. One that ended as it should left no jobs under way.
   enum class Death { crash, early_kill, kill };
   Death death() const { return death_; }
   void touch() const;  // notes that the process lives; to be called every few seconds
