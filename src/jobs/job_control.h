@@ -12,6 +12,9 @@ struct JobControl {
   // When `cancel` comes while this is true, the video is finished with the frames that are there by then. If there are
   // none, or if it is not an mp4 or webm that is written as a whole, the job is cancelled as it is without this flag.
   const std::atomic<bool>* keep = nullptr;
+  // When the job is stopped, its last finished step is saved even if it was not due (JobSpec::state_every), so that the
+  // job can go on later. Otherwise a job that is stopped soon leaves nothing behind.
+  bool saves_last_step = true;
 
   CancelFlag of_writing() const { return {cancel, keep}; }
   bool keeps() const { return keep && keep->load(); }

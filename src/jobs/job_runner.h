@@ -15,7 +15,7 @@ class JobRunner {
   JobRunner(Engine& engine, JobStore& store, JobSink& sink, JobControl control)
       : engine_(engine), store_(store), sink_(sink), control_(control) {}
   JobRunner(Engine& engine, JobStore& store, JobSink& sink, const std::atomic<bool>* cancel)
-      : JobRunner(engine, store, sink, JobControl{.cancel = cancel}) {}
+      : JobRunner(engine, store, sink, JobControl{.cancel = cancel, .saves_last_step = false}) {}
 
   // Calls Engine::prepare with the job's request.
   PreparedRequest prepare(const JobSpec& job);

@@ -49,6 +49,7 @@ Making::Making(const JobSpec& job, const VideoRequest& filled, StateFile& state,
       control_(control),
       profiler_(profiler),
       side_(output) {
+  if (control.saves_last_step) state_.keep_last_step();
   side_.latents(job.save_latents), side_.preview(job.preview), side_.profile(job.profile);
 }
 

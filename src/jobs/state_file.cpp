@@ -168,6 +168,7 @@ void StateFile::remember(const RunStateView& state) {
     to.assign(from.begin(), from.end());
   };
   unsaved_ = false;
+  if (!keeps_last_) return;
   try {
     copy(state.latents, last_step_.latents), copy(state.motion, last_step_.motion);
     last_step_.solver.resize(state.solver.size());

@@ -46,7 +46,9 @@ class StateFile {
   // was saved before stays.
   void step(const RunStateView& state);
   void frame(RgbView frame);
-  // Call this when the run has been stopped: if the last finished step is not saved yet, it is saved now.
+  // From here on each finished step that is not saved is kept in memory, if there is room for it, and interrupted()
+  // saves the last one. Call that when the run has been stopped.
+  void keep_last_step() { keeps_last_ = true; }
   void interrupted();
   void remove();
 
@@ -74,7 +76,7 @@ class StateFile {
   std::optional<Saved> saved_;
   RunState last_step_;  // the last finished step, if `unsaved_`
   int64_t steps_ = 0;   // all steps of its run
-  bool unsaved_ = false;
+  bool unsaved_ = false, keeps_last_ = false;
   bool broken_ = false;
   std::function<std::string()> ask_model_;
   WindowFiles windows_;

@@ -1,7 +1,36 @@
 // The table of all addresses, and the routes that are made of it.
+#include "web_api/api_error.h"
 #include "web_api/endpoint.h"
 
 namespace tachy::web_api {
+namespace {
+
+// Takes the folders of this machine out of a message: a caller learns the names of files, not where they lie.
+std::string without_folders(const Service& service, std::string text) {
+  std::vector<std::filesystem::path> folders = {service.files, service.offers.loras};
+  for (const workers::ServedModel& model : service.offers.models.all())
+    folders.push_back(model.path.parent_path());
+  for (const std::filesystem::path& folder : folders) {
+    if (!folder.is_absolute() || folder == folder.root_path()) continue;
+    const std::string beginning = folder.string() + "/";
+    for (size_t at = text.find(beginning); at != text.npos; at = text.find(beginning, at))
+      text.erase(at, beginning.size());
+  }
+  return text;
+}
+
+http::Reply answer_of(const Endpoint& endpoint, Service& service, http::Request& request) {
+  try {
+    return endpoint.answer(service, request);
+  } catch (ApiError& e) {
+    e.message = without_folders(service, e.message);
+    throw;
+  } catch (const Error& e) {
+    throw Error(e.code(), without_folders(service, e.message()), e.where());
+  }
+}
+
+}  // namespace
 
 Endpoints all_endpoints() {
   Endpoints all;
@@ -20,10 +49,10 @@ Endpoints all_endpoints() {
 
 void add_routes(http::Router& router, Service& service) {
   for (const Endpoint& endpoint : all_endpoints()) {
-    const auto answer = endpoint.answer;
     router.add({.method = endpoint.method,
                 .pattern = endpoint.pattern,
-                .handler = [&service, answer](http::Request& request) { return answer(service, request); },
+                .handler = [&service, endpoint](
+                               http::Request& request) { return answer_of(endpoint, service, request); },
                 .lane = endpoint.lane,
                 .open = endpoint.open});
   }

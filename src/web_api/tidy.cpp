@@ -13,23 +13,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kPageRows = 100;
+constexpr int kPageRows = 1000;
+
+using Names = std::unordered_set<std::string>;
+
+Names folder_names(const fs::path& jobs) {
+  Names names;
+  std::error_code error;
+  for (const fs::path& folder : list_folder(jobs, error)) names.insert(folder.filename().string());
+  return names;
+}
 
 // Returns the ids of all jobs whose rows stay.
-std::unordered_set<std::string> tidied_rows(Service& service) {
-  std::unordered_set<std::string> ids;
+Names tidied_rows(Service& service, const Names& folders) {
+  Names ids;
   std::vector<std::string> lost;
   std::string after;
   for (bool more = true; more;) {
     const queue::Page page = service.table.list(nullptr, after, kPageRows, true);
     for (const queue::JobRow& row : page.rows) {
-      const fs::path folder = queue::JobFolder(service.files, row.id).path;
-      if (!is_folder(folder) && has_ended(row)) {
+      if (!folders.contains(row.id) && has_ended(row)) {
         lost.push_back(row.id);
         continue;
       }
       std::error_code ignored;
-      if (!has_ended(row)) fs::create_directories(folder / "inputs", ignored);
+      if (!has_ended(row)) fs::create_directories(queue::JobFolder(service.files, row.id).inputs(), ignored);
       ids.insert(row.id);
     }
     more = page.has_more && !page.rows.empty();
@@ -49,12 +57,11 @@ bool is_ours(const std::string& name) {
 }  // namespace
 
 void tidy(Service& service) {
-  const std::unordered_set<std::string> ids = tidied_rows(service);
-  std::error_code error;
-  for (const fs::path& folder : list_folder(service.files / "jobs", error)) {
-    const std::string name = folder.filename().string();
-    if (is_ours(name) && !ids.contains(name)) remove_folder(folder);
-  }
+  const fs::path jobs = service.files / "jobs";
+  const Names folders = folder_names(jobs);
+  const Names ids = tidied_rows(service, folders);
+  for (const std::string& name : folders)
+    if (is_ours(name) && !ids.contains(name)) remove_folder(jobs / name);
 }
 
 }  // namespace tachy::web_api

@@ -80,6 +80,14 @@ TEST_F(ApiTest, WhatDoesNotFitIs422WithWhatWould) {
   EXPECT_EQ(folders(), 0u);
 }
 
+TEST_F(ApiTest, NoMessageNamesAFolderOfThisMachine) {
+  runs.refusal = "`model`: " + (models->all()[0].path / "vae/config.json").string() +
+                 ": it is cut short, see " + (folder_ / "jobs/x").string();
+  const Answer answer = create();
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_EQ(answer.message(), "`model`: sprites/vae/config.json: it is cut short, see jobs/x");
+}
+
 TEST_F(ApiTest, AFullQueueAsksToComeLater) {
   service->most_queued = 1;
   created();

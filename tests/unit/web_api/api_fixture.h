@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "http/router.h"
 #include "queue/event_book.h"
 #include "queue/job_folder.h"
@@ -21,6 +22,7 @@ namespace tachy::web_api {
 class FakeRuns : public workers::Runs {
  public:
   workers::Outlook answer{.gpu_bytes = 0, .host_bytes = 1000, .seconds = 40, .seconds_to_preview = 2};
+  std::string refusal;  // what outlook() throws; "": nothing
   workers::Live now;
   bool open = true;
   std::vector<std::string> stopped;
@@ -30,6 +32,7 @@ class FakeRuns : public workers::Runs {
 
   workers::Outlook outlook(const jobs::JobSpec&, const std::string&, int) override {
     ++outlooks;
+    require(refusal.empty(), "{}", refusal);
     return answer;
   }
   bool ready(std::string* why) const override {
