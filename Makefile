@@ -35,7 +35,7 @@ CPU_OPTION = $(addprefix -DTACHY_CPU_TARGETS=,$(CPU_TARGETS))
 CLANG_FORMAT ?= clang-format
 SOURCES = $(shell git ls-files '*.h' '*.cpp' '*.c' '*.cu' '*.cuh')
 
-.PHONY: package wheel demo demo-talk demo-world serve build-serve serve-deps test-serve build build-tests test test-browser test-arm64 test-reference test-python test-isa test-qemu test-leaks judge deps configure check-layers format check-format install clean
+.PHONY: package wheel demo demo-talk demo-world serve build-serve test-serve build build-tests test test-browser test-arm64 test-reference test-python test-isa test-qemu test-leaks judge deps configure check-layers format check-format install clean
 
 deps:
 	@tools/install_deps
@@ -65,14 +65,8 @@ WORLD = models/world
 demo-world: build
 	$(BUILD)/tachyscope world --model $(WORLD) --image $(WORLD)/example/start.png
 
-# Its libraries are no part of what a demo needs.
-SERVER_PACKAGES = libsqlite3-dev prometheus-cpp-dev
 SERVE ?=
-serve-deps: deps
-	@tools/install_deps $(SERVER_PACKAGES)
-
-build-serve: serve-deps
-	@$(MAKE) --no-print-directory configure CPU_TARGETS=$(CPU_TARGETS)
+build-serve: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target tachyscope tachyscope-serve
 
 serve: build-serve
