@@ -17,7 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int kMostCrashes = 2, kMostKills = 20;
+constexpr int kMostCrashes = 2, kMostKills = 10;
+// A process that was killed before it had lived so long may just not have come to anything.
+constexpr std::chrono::seconds kTimeToGetFurther{30};
 
 fs::path notes_of(const queue::JobFolder& folder) { return folder.path / "deaths.json"; }
 
@@ -50,11 +52,23 @@ extern "C" void on_crash(int signal) {
 
 }  // namespace
 
+// The file's time is that of the last touch(), and its text the time of the start.
 CrashMark::CrashMark(const fs::path& files) : file_(files / "running") {
   std::error_code ec;
-  killed_ = fs::exists(file_, ec);
-  std::ofstream(file_) << '\n';
+  const auto last = fs::last_write_time(file_, ec);
+  if (!ec) {
+    int64_t start = 0;
+    std::ifstream(file_) >> start;
+    const auto lived = last.time_since_epoch() - fs::file_time_type::duration(start);
+    death_ = start != 0 && lived >= kTimeToGetFurther ? Death::kill : Death::early_kill;
+  }
+  std::ofstream(file_) << fs::file_time_type::clock::now().time_since_epoch().count() << '\n';
   note_temporary(file_.native());
+}
+
+void CrashMark::touch() const {
+  std::error_code ec;  // it only says less then
+  fs::last_write_time(file_, fs::file_time_type::clock::now(), ec);
 }
 
 CrashMark::~CrashMark() {
@@ -67,12 +81,12 @@ void leave_word_of_crashes() {
   for (const int signal : {SIGSEGV, SIGILL, SIGFPE, SIGABRT}) std::signal(signal, on_crash);
 }
 
-bool crashed_too_often(const queue::JobRow& row, const queue::JobFolder& folder, bool killed) {
+bool crashed_too_often(const queue::JobRow& row, const queue::JobFolder& folder, CrashMark::Death death) {
   json notes = read_notes(notes_of(folder));
   const std::string now = how_far(row, folder);
   if (notes.value("at", json()) != now) notes = {{"at", now}, {"crashes", 0}, {"kills", 0}};
-  const int crashes = count_of(notes, "crashes") + (killed ? 0 : 1);
-  const int kills = count_of(notes, "kills") + (killed ? 1 : 0);
+  const int crashes = count_of(notes, "crashes") + (death == CrashMark::Death::crash ? 1 : 0);
+  const int kills = count_of(notes, "kills") + (death == CrashMark::Death::kill ? 1 : 0);
   notes["crashes"] = crashes, notes["kills"] = kills;
   try {
     write_whole(notes_of(folder), json_text(notes, 1) + "\n");

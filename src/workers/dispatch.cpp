@@ -11,6 +11,8 @@ namespace {
 
 // Nobody need wait for these: whatever changes rings the bell.
 constexpr std::chrono::seconds kBetweenLooks{2};
+// A GPU that has failed may fail in every job of this process: the others are then better off waiting.
+constexpr int kMostDeviceFailures = 2;
 constexpr int64_t kBetweenSweepsMs = 60'000;
 
 }  // namespace
@@ -31,6 +33,7 @@ void Foreman::State::dispatch() {
 }
 
 void Foreman::State::look() {
+  mark->touch();
   if (reap()) too_large.clear();
   const Jobs jobs = jobs_now();
   obey(jobs);
@@ -42,7 +45,7 @@ void Foreman::State::look() {
   }
   if (room)
     for (const auto& [id, job] : jobs) job->stop(Stop::world);
-  else
+  else if (device_failures < kMostDeviceFailures)
     fill();
   if (wall_clock_ms() - swept_ms >= kBetweenSweepsMs) sweep();
 }
@@ -60,12 +63,19 @@ int Foreman::State::at_once() const {
 
 bool Foreman::State::reap() {
   std::vector<std::shared_ptr<RunningJob>> ended;  // their threads are waited for without the lock
-  const std::lock_guard lock(bell->mutex);
-  std::erase_if(running, [&](const auto& job) {
-    if (!job.second->ended()) return false;
-    ended.push_back(job.second);
-    return true;
-  });
+  {
+    const std::lock_guard lock(bell->mutex);
+    std::erase_if(running, [&](const auto& job) {
+      if (!job.second->ended()) return false;
+      ended.push_back(job.second);
+      return true;
+    });
+  }
+  for (const auto& job : ended) device_failures = job->device_failed() ? device_failures + 1 : 0;
+  if (device_failures >= kMostDeviceFailures) {
+    const std::lock_guard lock(bell->mutex);
+    not_ready = "the device has failed in several jobs in a row; look at it, and start the server again";
+  }
   return !ended.empty();
 }
 

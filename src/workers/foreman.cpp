@@ -64,7 +64,7 @@ void Foreman::State::recover() {
       row.status = queue::Status::failed, row.error = cancelled_error();
       const auto message = options.message ? options.message(row) : std::nullopt;
       if (const auto ended = table.wish(row.id, queue::Wish::cancel, message)) tell_end(book, *ended);
-    } else if (crashed_too_often(row, {options.files, row.id}, mark->killed())) {
+    } else if (crashed_too_often(row, {options.files, row.id}, mark->death())) {
       fail_crashed(std::move(row));
     }
   }
@@ -74,6 +74,7 @@ void Foreman::State::fail_crashed(queue::JobRow row) {
   std::optional<queue::JobRow> claimed = table.claim(row.id, options.worker);
   if (!claimed) return;
   claimed->status = queue::Status::failed, claimed->ended_ms = wall_clock_ms();
+  claimed->expires_ms = expiry_of(claimed->ended_ms, options.keep_days);
   claimed->error = {"crashed", "the server ended unexpectedly each time while it was making this video"};
   const auto message = options.message ? options.message(*claimed) : std::nullopt;
   if (table.end(*claimed, options.worker, message)) tell_end(book, *claimed);

@@ -107,6 +107,7 @@ struct Foreman::State {
   std::vector<std::string> loaded;  // what jobs needed that began lately, the last one first
   PlacesTold told;
   int64_t swept_ms = 0;
+  int device_failures = 0;  // in a row
   std::thread dispatcher, opener;
 };
 

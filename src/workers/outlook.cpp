@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/clock.h"
 #include "base/json_text.h"
 #include "workers/foreman_state.h"
-#include "workers/nearest.h"
+#include "workers/shape_planner.h"
 #include "workers/wall_clock.h"
 
 namespace tachy::workers {
@@ -23,43 +22,9 @@ bool may_be_too_large(const Error& e) {
                              [&](const char* field) { return e.message().starts_with(field); });
 }
 
-PreparedRequest planned(Engine& engine, const VideoRequest& request) {
-  PreparedRequest prepared = engine.prepare(request);
-  engine.check_memory(prepared.plan());
-  return prepared;
-}
-
-// What was found by then is named.
-constexpr double kSearchSeconds = 3;
-
-nlohmann::json nearest_to(Engine& engine, const VideoRequest& request) {
-  const VideoRequest& defaults = engine.defaults();
-  // A talking photo has as many frames as its speech, unless somebody says otherwise.
-  const bool framed = request.frames || !request.speech;
-  const Shape wanted{request.width.value_or(defaults.width.value_or(1)),
-                     request.height.value_or(defaults.height.value_or(1)),
-                     framed ? request.frames.value_or(defaults.frames.value_or(1)) : 1};
-  const double end = monotonic_seconds() + kSearchSeconds;
-  const auto fits = [&](const Shape& shape) {
-    if (monotonic_seconds() > end) return false;
-    VideoRequest smaller = request;
-    smaller.width = shape.width, smaller.height = shape.height;
-    if (framed) smaller.frames = shape.frames;
-    try {
-      planned(engine, smaller);
-      return true;
-    } catch (const Error&) {
-      return false;
-    }
-  };
-  const Grid grid{engine.size_multiple(), engine.frame_multiple()};
-  const std::optional<Shape> found = nearest_that_fits(wanted, grid, fits);
-  return found ? fields_of_shape(*found, framed) : nlohmann::json::object();
-}
-
-void does_not_fit(Outlook& out, Engine& engine, const VideoRequest& request, const Error& e) {
+void does_not_fit(Outlook& out, ShapePlanner& planner, const Error& e) {
   out.fits = false;
-  out.nearest = nearest_to(engine, request);
+  out.nearest = planner.nearest();
   out.reason = e.message();
   if (!out.nearest.empty()) out.reason += fmt::format("; the nearest that fits: {}", json_line(out.nearest));
 }
@@ -86,8 +51,9 @@ Outlook Foreman::outlook(const jobs::JobSpec& job, const std::string& model, int
   const queue::TurnQueue::Place place =
       s.turns.would_get({.model = served->name, .priority = priority, .created_ms = wall_clock_ms()});
   out.queue_position = place.position, out.wait_seconds = place.start_seconds;
+  ShapePlanner planner(*engine, job.settings.request);
   try {
-    auto prepared = std::make_shared<const PreparedRequest>(planned(*engine, job.settings.request));
+    auto prepared = std::make_shared<const PreparedRequest>(planner.plan());
     const VideoPlan& plan = prepared->plan();
     const bool gpu = engine->device() != "cpu";
     out.gpu_bytes = gpu ? plan.peak_bytes : 0;
@@ -98,7 +64,7 @@ Outlook Foreman::outlook(const jobs::JobSpec& job, const std::string& model, int
     out.prepared = std::move(prepared);
   } catch (const Error& e) {
     if (!may_be_too_large(e)) throw;
-    does_not_fit(out, *engine, job.settings.request, e);
+    does_not_fit(out, planner, e);
     if (out.nearest.empty() && e.code() != ErrorCode::out_of_memory) throw;
   }
   return out;

@@ -58,6 +58,7 @@ void RunningJob::stop(Stop why) {
   Stop now = why_.load();
   while (now < why && !why_.compare_exchange_weak(now, why)) {
   }
+  if (why == Stop::shutdown) patient_ = false;
   if (why == Stop::keep) keep_ = true;
   if (why > Stop::keep) keep_ = false;
   cancel_ = true;
@@ -73,6 +74,8 @@ bool RunningJob::hold(bool held) {
   else
     held_seconds_ += now - held_since_;
   hold_ = held;
+  if (held && shop_.options.measured)
+    shop_.options.measured({{"event", "interrupted"}, {"cause", cause_of(Stop::priority)}});
   return true;
 }
 
@@ -146,6 +149,7 @@ void RunningJob::stopped_or_failed(ErrorCode code, const std::string& text) {
   if (code == ErrorCode::cancelled) look_at_wish();
   const Stop why = why_.load();
   const bool stopped = code == ErrorCode::cancelled && why != Stop::none;
+  device_failed_ = code == ErrorCode::device;
   if (stopped && gives_back(why)) return give_back(why);
   std::string message = stopped ? cancelled_error().message : text;
   // What a front end may do to go on is nothing that a caller of the server could do.
@@ -183,8 +187,7 @@ void RunningJob::end(queue::Status status, const queue::JobError& error, bool to
   queue::JobRow row = row_;
   row.status = status, row.error = error, row.ended_ms = wall_clock_ms();
   if (status == queue::Status::completed) row.progress = 100;
-  if (shop_.options.keep_days > 0)
-    row.expires_ms = row.ended_ms + static_cast<int64_t>(shop_.options.keep_days * 86400e3);
+  row.expires_ms = expiry_of(row.ended_ms, shop_.options.keep_days);
   row.bytes = bytes_of_folder(folder_.path);
   std::optional<queue::Webhook> message;
   if (told && shop_.options.message) message = shop_.options.message(row);
@@ -202,7 +205,7 @@ bool RunningJob::insist(const std::function<bool()>& change) {
     } catch (const Error& e) {
       warn("the table of jobs cannot be written, which is tried again: {}", e.message());
       // The job is in progress in the table, so the next process takes it up where it is.
-      if (why_.load() == Stop::shutdown) return false;
+      if (!patient_) return false;
       std::this_thread::sleep_for(kBetweenTries);
     }
 }

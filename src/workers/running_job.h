@@ -61,6 +61,7 @@ class RunningJob final : private jobs::JobSink {
   bool hold(bool held);
   bool held() const { return hold_.load(); }
   bool ended() const { return ended_.load(); }
+  bool device_failed() const { return device_failed_.load(); }  // when it has ended
   // Notes that it shares the device with others, so that nothing is learnt from its times.
   void not_alone() { alone_ = false; }
 
@@ -96,7 +97,7 @@ class RunningJob final : private jobs::JobSink {
   std::shared_ptr<const PreparedRequest> prepared_;
   const std::function<void()> on_end_;
 
-  std::atomic<bool> cancel_ = false, ended_ = false, alone_ = true;
+  std::atomic<bool> cancel_ = false, ended_ = false, alone_ = true, patient_ = true, device_failed_ = false;
   std::atomic<bool> hold_ = false, keep_ = false;
   std::atomic<Stop> why_ = Stop::none;
 

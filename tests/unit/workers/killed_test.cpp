@@ -86,11 +86,13 @@ TEST(Killed, AJobThatCrashesTheProcessIsGivenUp) {
   row.id = queue::new_job_id();
   const queue::JobFolder folder(files.path, row.id);
   fs::create_directories(folder.path);
-  EXPECT_FALSE(workers::crashed_too_often(row, folder, false));
+  using Death = workers::CrashMark::Death;
+  EXPECT_FALSE(workers::crashed_too_often(row, folder, Death::crash));
   row.progress = 3;
-  EXPECT_FALSE(workers::crashed_too_often(row, folder, false)) << "it got further";
-  EXPECT_FALSE(workers::crashed_too_often(row, folder, true)) << "it was killed";
-  EXPECT_TRUE(workers::crashed_too_often(row, folder, false)) << "twice at the same place";
+  EXPECT_FALSE(workers::crashed_too_often(row, folder, Death::crash)) << "it got further";
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(workers::crashed_too_often(row, folder, Death::early_kill));
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(workers::crashed_too_often(row, folder, Death::kill));
+  EXPECT_TRUE(workers::crashed_too_often(row, folder, Death::crash)) << "twice at the same place";
 }
 
 TEST(Killed, ACrashIsToldFromAKill) {
@@ -106,7 +108,7 @@ TEST(Killed, ACrashIsToldFromAKill) {
     int status = 0;
     waitpid(child, &status, 0);
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal);
-    EXPECT_EQ(workers::CrashMark(files.path).killed(), signal == SIGKILL);
+    EXPECT_EQ(workers::CrashMark(files.path).death() != workers::CrashMark::Death::crash, signal == SIGKILL);
   }
 }
 

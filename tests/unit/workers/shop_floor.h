@@ -86,12 +86,15 @@ class ShopFloor : public testing::Test {
   using Ready = std::function<bool()>;
 
   void open(int at_once = 1) {
-    table_ = std::make_unique<queue::SqliteTable>(files_.path / "tachyscope.db");
+    table_ = make_table(files_.path / "tachyscope.db");
     book_ = std::make_unique<queue::EventBook>(files_.path);
     models_ = std::make_unique<workers::Models>(served_, EngineOptions{.threads = 2, .device = "cpu"});
     options_.files = files_.path, options_.at_once = at_once;
     foreman_ = std::make_unique<workers::Foreman>(options_, *table_, *book_, *models_);
     foreman_->start();
+  }
+  virtual std::unique_ptr<queue::SqliteTable> make_table(const fs::path& file) {
+    return std::make_unique<queue::SqliteTable>(file);
   }
   void close() { foreman_.reset(), models_.reset(), book_.reset(), table_.reset(); }
   void TearDown() override { close(); }
