@@ -7,6 +7,7 @@
 #include <ctime>
 #include <future>
 
+#include "recording_device.h"
 #include "tiny_model.h"
 
 namespace tachy {
@@ -148,6 +149,27 @@ TEST(Holding, RanksWaitTogether) {
   EXPECT_FALSE(held.goes_on(300ms));
   held.hold = false;
   EXPECT_EQ(held.get().rgb, want.rgb);
+}
+
+// The steps that are recorded, and the graphs that are kept for the next run, are those of a run that is not held.
+TEST(Holding, RecordedStepsStayRight) {
+  VideoRequest request = test::short_request();
+  request.steps = 4;
+  const Result want = test::run(test::model_path(), request, {.weights = WeightMode::packed});
+  const auto device = std::make_shared<test::RecordingDevice>(test::kPlenty);
+  TextToVideo pipeline(ModelBundle::open(test::model_path()),
+                       {.threads = 2, .weights = WeightMode::packed, .keep_loaded = true, .memory = device});
+  for (const int64_t step : {0, 1, 2, 3}) {
+    HeldRun held(pipeline, request, "denoise", step);
+    ASSERT_TRUE(held.holds());
+    EXPECT_FALSE(held.goes_on(100ms));
+    held.hold = false;
+    const Result got = held.get();
+    EXPECT_EQ(got.latents, want.latents) << step;
+    EXPECT_EQ(got.rgb, want.rgb) << step;
+    EXPECT_EQ(pipeline.counters().captured, 1) << step;
+  }
+  EXPECT_EQ(device->launches, 3 + 3 * 4);
 }
 
 TEST(Holding, AGraphIsRecordedInOneGo) {
