@@ -132,6 +132,8 @@ json form_fields(const std::vector<http::Part>& parts,
   for (const http::Part& part : parts) {
     check_text(part.name, part.name, "its name");
     check_text(part.text, part.name, "its text");
+    // A page's form sends this for a file that nobody has chosen.
+    if (part.file && part.file->bytes == 0 && part.file->filename().empty()) continue;
     json leaf = part.text;
     if (part.file) {
       leaf = {{"file", files.size()}};

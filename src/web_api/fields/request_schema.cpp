@@ -37,9 +37,9 @@ void add_range(json& schema, const Allowed& allowed) {
 
 json text_schema(const RequestField& field) {
   const std::string_view name = field.name;
-  json out = {{"type", "string"}, {"maxLength", kMostTextBytes}};
+  json out = {{"type", "string"}, {"maxLength", kMostTextCharacters}};
   if (name == "prompt" || name == "negative_prompt") out["maxLength"] = kMostPromptCharacters;
-  if (name == "prompt") out["minLength"] = 1;
+  if (name == "prompt") out["minLength"] = 1, out["pattern"] = "\\S";
   if (const auto* choices = std::get_if<Choices>(&field.allowed)) {
     if (*choices == Choices{"on", "off"}) return {{"enum", {"on", "off", true, false}}};
     out = {{"type", "string"}, {"enum", texts(*choices)}};
@@ -48,7 +48,7 @@ json text_schema(const RequestField& field) {
 }
 
 json list_schema() {
-  const json text = {{"type", "string"}, {"maxLength", kMostTextBytes}};
+  const json text = {{"type", "string"}, {"maxLength", kMostTextCharacters}};
   return {{"oneOf", {text, {{"type", "array"}, {"items", text}, {"maxItems", kMostListed}}}}};
 }
 
@@ -121,7 +121,15 @@ json schema_of(const ApiField& field) {
     case Kind::model:
       break;
   }
-  return {{"type", "string"}, {"minLength", 1}, {"maxLength", kMostTextBytes}};
+  return {{"type", "string"}, {"minLength", 1}, {"maxLength", kMostTextCharacters}};
+}
+
+// A field that is null counts as not given.
+json or_null(json schema) {
+  if (schema.contains("type")) schema["type"] = {schema["type"], "null"};
+  if (schema.contains("enum")) schema["enum"].push_back(nullptr);
+  if (schema.contains("oneOf")) schema["oneOf"].push_back({{"type", "null"}});
+  return schema;
 }
 
 }  // namespace
@@ -130,6 +138,7 @@ json request_schema() {
   json properties = json::object();
   for (const ApiField& field : api_fields()) {
     json& schema = properties[field.name] = schema_of(field);
+    if (field.member != "prompt") schema = or_null(std::move(schema));
     schema["description"] = description(field);
   }
   return {{"type", "object"},

@@ -73,10 +73,7 @@ bool is_switch(const Allowed& allowed) {
 json read(std::string& member, const RequestField& field, const Value& value) {
   const std::string_view name = field.name;
   if (name == "prompt" || name == "negative_prompt") {
-    member = text_in(value, 4 * kMostPromptCharacters + 1);
-    const size_t count = characters(member);
-    if (count > kMostPromptCharacters)
-      wrong(value, fmt::format("expected at most {} characters, got {}", kMostPromptCharacters, count));
+    member = text_in(value, kMostPromptCharacters);
     if (name == "prompt" && member.find_first_not_of(" \t\r\n") == member.npos)
       wrong(value, "expected what the video should show, got an empty text");
   } else if (const std::optional<bool> on = switched(value); on && is_switch(field.allowed)) {
@@ -133,11 +130,12 @@ void refuse(const Value& value, const std::string& expected) {
   wrong(value, fmt::format("expected {}, got {}", expected, got(value)));
 }
 
-std::string text_in(const Value& value, size_t most_bytes) {
+std::string text_in(const Value& value, size_t most_characters) {
   if (!value.value.is_string()) refuse(value, "a text");
   const std::string& text = value.value.get_ref<const std::string&>();
-  if (text.size() > most_bytes)
-    wrong(value, fmt::format("expected a text of at most {} bytes, got {}", most_bytes, text.size()));
+  const size_t count = characters(text);
+  if (count > most_characters)
+    wrong(value, fmt::format("expected at most {} characters, got {}", most_characters, count));
   return text;
 }
 

@@ -20,12 +20,12 @@ struct Value {
 };
 
 inline constexpr size_t kMostPromptCharacters = 100'000;
-inline constexpr size_t kMostTextBytes = 1000;  // of any text but a prompt
+inline constexpr size_t kMostTextCharacters = 1000;  // of any text but a prompt
 inline constexpr size_t kMostListed = 64;
 
 [[noreturn]] void refuse(const Value& value, const std::string& expected);  // "expected …, got …"
 
-std::string text_in(const Value& value, size_t most_bytes = kMostTextBytes);
+std::string text_in(const Value& value, size_t most_characters = kMostTextCharacters);
 double number_in(const Value& value, const Range& range);
 // A whole number. JSON's 5.0 is one, too.
 int64_t whole_number_in(const Value& value, const Range& range);

@@ -96,6 +96,14 @@ TEST(FormFields, AFileIsItsPlace) {
   EXPECT_EQ(fields.files[0]->filename(), "cat.png");
 }
 
+TEST(FormFields, AFileThatNobodyChoseIsLeftOut) {
+  http::Request request = form({{"prompt", "a cat"}, {"input_reference", ""}});
+  request.parts[1].file = std::make_shared<http::SpooledFile>("/nowhere", "", "application/octet-stream");
+  EXPECT_EQ(fields_of(request).values, json({{"prompt", "a cat"}}));
+  request.parts[1].file->bytes = 1;
+  EXPECT_EQ(fields_of(request).files.size(), 1U);
+}
+
 TEST(JsonFields, ABodyIsAnObjectOfJson) {
   const Fields fields = fields_of(json_request({{"prompt", "a cat"}, {"seed", 7}}));
   EXPECT_TRUE(fields.typed);

@@ -27,15 +27,16 @@ TEST(RequestSchema, HasEveryField) {
 
 TEST(RequestSchema, HasTypesAndRanges) {
   const json fields = request_schema()["properties"];
-  EXPECT_EQ(fields["num_inference_steps"]["type"], "integer");
+  EXPECT_EQ(fields["num_inference_steps"]["type"], json::array({"integer", "null"}));
   EXPECT_EQ(fields["num_inference_steps"]["minimum"], 1);
   EXPECT_EQ(fields["num_inference_steps"]["maximum"], 1000);
   EXPECT_EQ(fields["fps"]["exclusiveMinimum"], 0);
-  EXPECT_EQ(fields["guidance_scale"]["type"], "number");
-  EXPECT_EQ(fields["rng"]["enum"], json::array({"cpu", "cuda"}));
+  EXPECT_EQ(fields["guidance_scale"]["type"], json::array({"number", "null"}));
+  EXPECT_EQ(fields["rng"]["enum"], json::array({"cpu", "cuda", nullptr}));
   EXPECT_EQ(fields["prompt"]["maxLength"], 100'000);
+  EXPECT_EQ(fields["prompt"]["type"], "string");
   EXPECT_EQ(fields["seed"]["maximum"], 18446744073709551615U);
-  EXPECT_EQ(fields["loras"]["oneOf"].size(), 3U);
+  EXPECT_EQ(fields["loras"]["oneOf"].size(), 4U);
   EXPECT_EQ(fields["loras"]["oneOf"][1]["required"], json::array({"name"}));
   EXPECT_EQ(fields["input_reference"]["oneOf"][1]["required"], json::array({"image_url"}));
   EXPECT_EQ(fields["without"]["oneOf"][1]["items"]["type"], "string");

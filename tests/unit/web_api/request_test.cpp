@@ -126,6 +126,10 @@ TEST_F(Requests, APromptHasACertainLength) {
   EXPECT_LT(answer.message.size(), 300U);
   EXPECT_EQ(refusal_of("negative_prompt", cats + "x").param, "negative_prompt");
   EXPECT_EQ(refusal_of("sampler", std::string(100'000, 'x')).param, "sampler");
+  EXPECT_EQ(refusal_of("sampler", std::string(1001, 'x')).code, "invalid_value");
+  EXPECT_EQ(
+      parse(json_request({{"prompt", "a"}, {"sampler", cats.substr(0, 2000)}})).job.settings.request.sampler,
+      cats.substr(0, 2000));
 }
 
 TEST_F(Requests, AnUnknownFieldIsNamed) {
