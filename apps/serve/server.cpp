@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/json_text.h"
+#include "base/log.h"
 #include "cli/say.h"
 #include "ending.h"
 #include "http/access.h"
@@ -34,6 +35,15 @@ namespace tachy::serve_app {
 namespace {
 
 constexpr int64_t kMsOfDay = 86'400'000;
+
+// The caller is told no more than that the fault is the server's; whoever runs the server reads what it was.
+void log_fault(const http::Request& request, const std::exception& error) {
+  try {
+    cli::say(stderr, fmt::format("tachyscope: {} {}: {}\n", request.method, request.path, error.what()));
+  } catch (const std::exception&) {
+    // Nobody reads standard error.
+  }
+}
 
 std::vector<workers::ServedModel> models_of(const cli::ServeOptions& o) {
   std::vector<workers::ServedModel> out;
@@ -79,6 +89,8 @@ class House {
         service_(make_service()) {}
 
   int run() {
+    if (!options_.public_names.empty() && !keys_)
+      warn("--public-name without --keys: everybody who reaches the proxy may use this server");
     web_api::tidy(service_);
     http::Router router;
     web_api::add_routes(router, service_);
@@ -135,8 +147,10 @@ class House {
                                    .names = options_.public_names,
                                    .keys = keys_,
                                    .link_secret = service_.link_secret});
-    out.on_error = [](int status, const std::exception* error, const http::Request&) {
-      return error ? web_api::error_reply(*error) : web_api::error_reply(status);
+    out.on_error = [](int status, const std::exception* error, const http::Request& request) {
+      http::Reply reply = error ? web_api::error_reply(*error) : web_api::error_reply(status);
+      if (error && reply.status == 500) log_fault(request, *error);
+      return reply;
     };
     out.answered = [this](std::string_view pattern, std::string_view method, int status) {
       metrics_.answered(pattern, method, status);

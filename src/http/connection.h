@@ -54,7 +54,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void arm();
   void on_late();
   void dispatch();
-  void refuse(int status, const std::exception* error = nullptr);
 
   // connection_body.cpp: bodies
   void begin_body();
@@ -67,6 +66,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void finish_body();
 
   // connection_reply.cpp: replies
+  void refuse(int status, const std::exception* error = nullptr);
   void send(Answer answer);
   void write(std::string bytes, void (Connection::*then)());
   void write_text();

@@ -87,7 +87,7 @@ void Connection::spool_piece() {
           failed = std::current_exception();
         }
         form = nullptr;
-        core.door->post([self = std::move(self), failed] { self->on_spooled(failed); });
+        core.door->post([self = std::move(self), failed = std::move(failed)] { self->on_spooled(failed); });
       });
 }
 

@@ -17,6 +17,18 @@ constexpr std::chrono::seconds kLinger{2};
 
 }  // namespace
 
+void Connection::refuse(int status, const std::exception* error) {
+  Answer answer = answer_error(status, error, *request_, core_.options);
+  if (status == 405) {
+    std::string methods;
+    for (const std::string& method : found_.other_methods)
+      methods += (methods.empty() ? "" : ", ") + method + (method == "GET" ? ", HEAD" : "");
+    answer.headers.emplace_back("Allow", methods);
+  }
+  if (status == 503) answer.headers.emplace_back("Retry-After", "1");
+  send(std::move(answer));
+}
+
 void Connection::send(Answer answer) {
   if (phase_ == Phase::gone) return;
   set_phase(Phase::writing);

@@ -10,6 +10,7 @@ import json
 import os
 import random
 import resource
+import select
 import socket
 import struct
 import sys
@@ -129,22 +130,16 @@ def a_million_parts(server):
             f"Content-Length: {len(part) * 1_000_000}\r\n\r\n").encode()
     with connect(server) as s:
         s.sendall(head)
-        sent = 0
-        try:
-            while sent < 1_000_000:
-                s.sendall(part * 1000)
-                sent += 1000
-        except OSError:
-            pass
-        s.settimeout(5)
-        try:
-            got = s.recv(65536)
-        except OSError:
-            got = b""
-    assert status_of(got) in (413, 0) and sent < 1_000_000, (sent, got[:100])
+        sent, got = 0, b""
+        while sent < 1_000_000 and not got:
+            s.sendall(part * 1000)
+            sent += 1000
+            if select.select([s], [], [], 0)[0]:
+                got = s.recv(65536)
+    assert status_of(got) == 413 and sent < 500_000, (sent, got[:100])
     grown = server.memory_kb("VmHWM") - before
     assert grown < 20 * MiB, f"{grown} kB"
-    return f"ended after {sent:,} parts at most, {grown} kB"
+    return f"refused after {sent:,} parts at most, {grown} kB"
 
 
 def bodies_over_the_limits(server):
@@ -160,10 +155,10 @@ def bodies_over_the_limits(server):
 
 def uploads_go_to_the_disk(server):
     before, data = server.memory_kb("VmHWM"), os.urandom(1 << 20) * 100
-    answer = post_form(server, ("prompt", "x"), ("input_reference", data, "a.png", "image/png"))
-    assert answer.status == 400 and answer.json["error"]["param"] == "input_reference", answer.body
+    answer = post_form(server, ("prompt", "x"), ("strange", data, "a.png", "image/png"))  # the field is looked at when the body is there
+    assert answer.status == 400 and answer.json["error"]["param"] == "strange", answer.body
     grown = server.memory_kb("VmHWM") - before
-    assert grown < 40 * MiB, f"{grown} kB for 100 MiB"
+    assert grown < 20 * MiB, f"{grown} kB for 100 MiB"
     assert not list((server.files / "spool").iterdir()), "a file is left in the spool folder"
     return f"{grown} kB for 100 MiB"
 
@@ -227,7 +222,8 @@ def paths_in_every_name(server):
         assert made.status in (200, 400), made.body
         if made.status == 200:
             assert server.ask("DELETE", f"/v1/videos/{made.json['id']}").status == 200
-    assert (sorted(os.listdir(server.files)), sorted(os.listdir(server.files.parent))) == before, "something was written beside the jobs"
+    after = sorted(os.listdir(server.files)), sorted(os.listdir(server.files.parent))
+    assert after == before, f"something was written beside the jobs: {set(after[0] + after[1]) ^ set(before[0] + before[1])}"
     assert not os.path.exists("/tmp/tachyscope-escape")
     assert not list((server.files / "jobs").iterdir()) and not list((server.files / "spool").iterdir())
     return f"{len(PATHS)} names in 13 places"
@@ -256,7 +252,7 @@ def requests_that_are_none(server):
 def numbers_and_depths(server):
     for body in ('{"prompt": "x", "num_frames": 1e400}', '{"prompt": "x", "num_frames": 99999999999999999999}', '{"prompt": "x", "num_inference_steps": -1}',
                  '{"prompt": "x", "seed": 18446744073709551616}', '{"prompt": "x", "guidance_scale": NaN}', '{"prompt": "x", "__proto__": {}}',
-                 '{"prompt": "x", "extra_params": ' + '{"a":' * 2000 + "1" + "}" * 2001, '{"prompt": "x", "fps": 1e-300}', '{"prompt": "x\\u0000y"}',
+                 '{"prompt": "x", "extra_params": ' + '{"a":' * 2000 + "1" + "}" * 2001, '{"prompt": "x\\u0000y"}',
                  '{"prompt": "\\ud800"}', '{"prompt": ["x"]}', '{"prompt": {"a": 1}}', '{"prompt": "x", "size": "99999999999x99999999999"}'):
         answer = server.ask("POST", "/v1/videos", body, {"Content-Type": "application/json"})
         assert answer.status in (400, 422), (body[:60], answer.status, answer.body[:200])

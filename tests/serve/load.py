@@ -100,12 +100,12 @@ def main():
         server.end(6)
         ended = time.monotonic() - begin
     p99 = quantile(times + more, 0.99)
-    share = alone / max(with_job, 1e-9)
-    print(f"{POLLERS} pollers, {STREAMS} event streams, {len(ids)} jobs queued in {made:.1f} s, one running, {os.cpu_count()} processors")
+    share = alone / max(with_job - alone, 1e-9)
+    print(f"{POLLERS} pollers, {STREAMS} event streams, {len(ids)} jobs queued in {made:.1f} s, one running, {os.cpu_count()} processors, whose load is {os.getloadavg()[0]:.1f}")
     print(f"GET beside a job: p50 {quantile(times + more, 0.5):.1f} ms, p99 {p99:.1f} ms (at most {MOST_P99_MS}), {len(times + more)} of them; {events} events")
     print(f"GET without a job: p50 {quantile(quiet, 0.5):.1f} ms, p99 {quantile(quiet, 0.99):.1f} ms")
     print(f"memory: {(memory - idle) / 1000:.1f} MB over idle (at most {MOST_MEMORY_MB}), of which {(memory - first) / 1000:.1f} MB came in the second half")
-    print(f"processor: {alone:.3f} s a second for the clients, {with_job:.2f} with the job: {100 * share:.1f} % (at most {100 * MOST_SHARE:.0f} %); ended in {ended:.1f} s")
+    print(f"processor: {alone:.3f} s a second for the clients, {with_job:.2f} with the job, which are {100 * share:.1f} % of the job's (at most {100 * MOST_SHARE:.0f} %); ended in {ended:.1f} s")
     missed = p99 > MOST_P99_MS or memory - idle > MOST_MEMORY_MB * 1000 or share > MOST_SHARE
     return 1 if missed and not options.short else 0
 

@@ -1,6 +1,7 @@
 // Which bytes of a file answer a request, and the heads of replies.
 #include "http/file_range.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "http/reply_head.h"
