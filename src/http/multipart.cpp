@@ -110,7 +110,8 @@ bool MultipartReader::read_header() {
   const std::string_view text = rest();
   if (text.starts_with("\r\n")) malformed("a part has no header");
   const size_t end = text.find("\r\n\r\n");
-  if (std::min(end, text.size()) > limits_.header_bytes)
+  // The end that is still to come may have begun in the last three bytes.
+  if (end == text.npos ? text.size() > limits_.header_bytes + 3 : end > limits_.header_bytes)
     throw TooLarge(
         fmt::format("the header of a part is too long: at most {} bytes are accepted", limits_.header_bytes));
   if (end == text.npos) return false;

@@ -171,6 +171,10 @@ TEST(MultipartTest, EveryNumberHasALimit) {
   EXPECT_THAT(refused(text("123456789", ""), limits), HasSubstr("TooLarge: the name of a part"));
   EXPECT_THAT(refused(part("Content-Disposition: form-data; name=a; filename=123456789", ""), limits),
               HasSubstr("TooLarge: the name of a part"));
+  const std::string name = "Content-Disposition: form-data; name=a\r\nX: ";
+  EXPECT_EQ(refused(part(name + std::string(100 - name.size(), 'x'), "y") + "--b--", limits), "accepted");
+  EXPECT_THAT(refused(part(name + std::string(101 - name.size(), 'x'), "y") + "--b--", limits),
+              HasSubstr("TooLarge: the header of a part"));
   EXPECT_THAT(refused("--b\r\nX: " + std::string(200, 'x'), limits),
               HasSubstr("TooLarge: the header of a part"));
   EXPECT_THAT(refused(text("a", "12345") + text("b", "123456") + "--b--", limits),
