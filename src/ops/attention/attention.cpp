@@ -7,6 +7,7 @@ namespace tachy::ops {
 std::span<const Impl<AttentionArgs>> attention_table() {
   static constexpr Impl<AttentionArgs> table[] = {
       gpu_impl<attention_flash8, attention_why_not_flash8_many_keys>("flash8_sm90"),
+      gpu_impl<attention_flash8_sm80, attention_why_not_flash8_sm80_many_keys>("flash8_sm80"),
       gpu_impl<attention_sm90, attention_why_not_sm90_many_keys>("flash_sm90"),
       gpu_impl<attention_ranges_sm90, attention_why_not_ranges_sm90>("ranges_sm90"),
       gpu_impl<attention_blocks_sm90, attention_why_not_blocks_sm90>("blocks_sm90"),
@@ -19,8 +20,10 @@ std::span<const Impl<AttentionArgs>> attention_table() {
       gpu_impl<attention_ranges_sm80, attention_why_not_ranges_sm80>("ranges_sm80"),
       gpu_impl<attention_softmax_gemm, attention_why_not_softmax_gemm>("softmax_gemm"),
       gpu_impl<attention_plain_cuda>("cuda_plain"),
-      gpu_impl<attention_flash8, attention_why_not_flash8>(
-          "flash8_sm90_any"),  // for small cases of the op runner
+      // These are there for the op runner: small cases, and sums that are another GPU's.
+      gpu_impl<attention_flash8, attention_why_not_flash8>("flash8_sm90_any"),
+      gpu_impl<attention_flash8_sm80, attention_why_not_flash8_sm80>("flash8_sm80_any"),
+      gpu_impl<attention_flash8_sm80_half, attention_why_not_flash8_sm80>("flash8_sm80_half"),
       {"bf16", attention_why_not_bf16, attention_bf16},
       {"cpu", attention_why_not_cpu, attention_cpu},
       {"ref", nullptr, attention_ref}};

@@ -38,13 +38,11 @@ struct Tokens8 {
 };
 
 constexpr int kSampled8 = 1024;
-// The largest |v| of the sample is scaled to 2^4. Since e4m3 reaches 448, this leaves room for larger values
-// outside the sample. A value loses precision only if it is less than 2^-10 times the largest.
-constexpr float kTopOfSample = 16;
 
-// Grid: B·H blocks of 1,024 threads; a lane has four channels. v_scales may be null.
+// Grid: B·H blocks of 1,024 threads; a lane has four channels. v_scales may be null; the largest |v| of
+// the sample is v_top times its scale.
 static __global__ void __launch_bounds__(1024)
-    sample8(Tokens8 k, Tokens8 v, __nv_bfloat16* k_means, float* v_scales, Head8* about) {
+    sample8(Tokens8 k, Tokens8 v, float v_top, __nv_bfloat16* k_means, float* v_scales, Head8* about) {
   __shared__ float sums[32][128], tops[32][128];
   const int bh = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32, channel = lane * 4;
   const int apart = max(1, k.tokens / kSampled8), samples = (k.tokens + apart - 1) / apart;
@@ -69,7 +67,7 @@ static __global__ void __launch_bounds__(1024)
     float all = 0, most = 0;
     for (int i = 0; i < 32; ++i) all += sums[i][threadIdx.x], most = fmaxf(most, tops[i][threadIdx.x]);
     k_means[bh * 128 + threadIdx.x] = __float2bfloat16(all / static_cast<float>(samples));
-    if (v_scales) v_scales[bh * 128 + threadIdx.x] = most > 1e-30f ? most / kTopOfSample : 1e-30f;
+    if (v_scales) v_scales[bh * 128 + threadIdx.x] = most > 1e-30f ? most / v_top : 1e-30f;
   }
   if (threadIdx.x == 0) about[bh] = {};
 }

@@ -8,6 +8,10 @@
 
 namespace tachy::ops::flash {
 
+// The largest |v| of the sample is scaled to 2^4. Since e4m3 reaches 448, this leaves room for larger values
+// outside the sample. A value loses precision only if it is less than 2^-10 times the largest.
+constexpr float kTopOfSample = 16;
+
 // Grid: (blocks of 128 tokens, B·H) of 256 threads. `to` is [B·H, 128, padded], where `padded` is a multiple
 // of 128. A thread has the four keys of a word (key_place) and 8 channels.
 __global__ void __launch_bounds__(256)
