@@ -15,6 +15,7 @@
 
 #include "ops/attention/flash8_quantize_sm80.cuh"
 #include "ops/attention/flash8_rows_sm80.cuh"
+#include "ops/attention/flash_long_sm80.cuh"
 
 using namespace tachy;
 using namespace tachy::ops::flash;
@@ -85,7 +86,8 @@ Data make(const Shape& s) {
   return x;
 }
 void free_data(Data& x) {
-  cudaFree(x.q), cudaFree(x.k), cudaFree(x.v), cudaFree(x.out), cudaFree(x.lse), cudaFree(x.qc), cudaFree(x.kc);
+  cudaFree(x.q), cudaFree(x.k), cudaFree(x.v), cudaFree(x.out), cudaFree(x.lse), cudaFree(x.qc),
+      cudaFree(x.kc);
   cudaFree(x.q_scales), cudaFree(x.q_offsets), cudaFree(x.k_scales), cudaFree(x.k_means), cudaFree(x.about);
   cudaFree(x.b.bad), cudaFree(x.b.asked), cudaFree(x.v_scales), cudaFree(x.v16);
 }
@@ -96,7 +98,8 @@ __global__ void reference(Params p, int heads, int apart, double* sums) {
   __shared__ double part[256];
   const int head = blockIdx.x % heads, i = min(p.lq - 1, int(blockIdx.x / heads) * apart);
   const T* q = static_cast<const T*>(p.q) + i * p.qs.row + head * p.qs.head;
-  const T *k = static_cast<const T*>(p.k) + head * p.ks.head, *v = static_cast<const T*>(p.v) + head * p.vs.head;
+  const T *k = static_cast<const T*>(p.k) + head * p.ks.head,
+          *v = static_cast<const T*>(p.v) + head * p.vs.head;
   const auto all = [&](double value, bool most) {
     __syncthreads();
     part[threadIdx.x] = value;
@@ -123,7 +126,8 @@ __global__ void reference(Params p, int heads, int apart, double* sums) {
     }
     __syncthreads();
     if (threadIdx.x < p.d)
-      for (int j = begin; j < end; ++j) sum += score[j - begin] * double(float(v[j * p.vs.row + threadIdx.x]));
+      for (int j = begin; j < end; ++j)
+        sum += score[j - begin] * double(float(v[j * p.vs.row + threadIdx.x]));
     __syncthreads();
   }
   total = all(total, false);
@@ -153,8 +157,8 @@ void verify(const Data& x) {
   }
   std::vector<uint8_t> bad(size_t(x.s.lq + 255) / 256 * 8 * x.s.h);
   must(cudaMemcpy(bad.data(), x.b.bad, bad.size(), cudaMemcpyDeviceToHost));
-  printf("   error %.2e of the norm, at most %.1e; lse %.1e; %d of %zu noted\n", std::sqrt(off / want), most, lse,
-         int(std::count(bad.begin(), bad.end(), 1)), bad.size());
+  printf("   error %.2e of the norm, at most %.1e; lse %.1e; %d of %zu noted\n", std::sqrt(off / want), most,
+         lse, int(std::count(bad.begin(), bad.end(), 1)), bad.size());
 }
 
 void quantize(const Data& x, bool half) {
@@ -163,7 +167,7 @@ void quantize(const Data& x, bool half) {
     return Tokens8{p, int64_t(l) * s.h * s.d, int64_t(s.h) * s.d, s.d, l, s.h, s.d};
   };
   sample8<<<s.h, 1024>>>(tokens(x.k, s.lk), tokens(x.v, s.lk), kTopInHalf, x.k_means,
-                              half ? x.v_scales : nullptr, x.about);
+                         half ? x.v_scales : nullptr, x.about);
   if (half) halve8<<<dim3((s.lk + 127) / 128, s.h), 256>>>(tokens(x.v, s.lk), x.v_scales, x.v16, x.about);
   turn8<true><<<dim3((s.lk + 127) / 128, s.h), 512>>>(tokens(x.k, s.lk), x.k_means, 1.0f, x.kc, x.k_scales,
                                                       nullptr, x.about);
@@ -193,8 +197,8 @@ void timed(const char* name, const Data& x, const std::function<void()>& run, bo
   }
   std::sort(times.begin(), times.end());
   const double ms = times[times.size() / 2], flops = 4.0 * s.h * s.lq * s.lk * s.d;
-  printf("%-26s %d x %d x %d x %d: %.3f ms (least %.3f), %.1f T/s\n", name, s.h, s.lq, s.lk, s.d, ms, times[0],
-         flops / ms * 1e-9);
+  printf("%-26s %d x %d x %d x %d: %.3f ms (least %.3f), %.1f T/s\n", name, s.h, s.lq, s.lk, s.d, ms,
+         times[0], flops / ms * 1e-9);
   if (check) verify(x);
   fflush(stdout);
 }
@@ -204,12 +208,22 @@ void variant(const char* name, Data& x, bool check) {
   auto kernel = byte_attention_kernel<C>;
   must(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(C::kSharedBytes)));
   const dim3 grid((x.s.lq + C::kRows - 1) / C::kRows, x.s.h);
-  timed(name, x,
-        [&] {
-          quantize(x, C::kHalf);
-          kernel<<<grid, C::kThreads, C::kSharedBytes>>>(x.b);
-        },
-        check);
+  timed(
+      name, x,
+      [&] {
+        quantize(x, C::kHalf);
+        kernel<<<grid, C::kThreads, C::kSharedBytes>>>(x.b);
+      },
+      check);
+}
+
+template <class C>
+void long_variant(const char* name, Data& x, bool check) {
+  auto kernel = long_attention_kernel<C>;
+  must(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(C::kSharedBytes)));
+  const dim3 grid((x.s.lq + C::kRows - 1) / C::kRows, x.s.h);
+  timed(
+      name, x, [&] { kernel<<<grid, C::kThreads, C::kSharedBytes>>>(x.b, x.p.scale * kLog2e); }, check);
 }
 
 void all(const Shape& s, bool check) {
@@ -217,11 +231,18 @@ void all(const Shape& s, bool check) {
   auto plain = attention_kernel<T, 128, 4, 64, 2, Bias::none>;
   const size_t shared = shared_bytes<4, 64, 128>();
   must(cudaFuncSetAttribute(plain, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared)));
-  timed("bf16", x, [&] { plain<<<dim3((s.lq + 127) / 128, s.h, 1), 128, shared>>>(x.p); }, check);
-  timed("quantising alone", x, [&] { quantize(x, false); }, false);
+  timed(
+      "bf16", x, [&] { plain<<<dim3((s.lq + 127) / 128, s.h, 1), 128, shared>>>(x.p); }, check);
+  timed(
+      "quantising alone", x, [&] { quantize(x, false); }, false);
+  long_variant<LongTile<64, false>>("bf16, 64 keys", x, check);
+  long_variant<LongTile<64, false, false>>("bf16, 64 keys, joined", x, check);
+  long_variant<LongTile<128, false>>("bf16, 128 keys", x, check);
+  long_variant<LongTile<128, false, false>>("bf16, 128 keys, joined", x, check);
+  long_variant<LongTile<64, true>>("bf16, 64 keys, bare", x, false);
+  long_variant<LongTile<128, true>>("bf16, 128 keys, bare", x, false);
   variant<ByteTile<128, false>>("stages of 128 keys", x, check);
   variant<ByteTile<64, false>>("stages of 64 keys", x, check);
-  variant<ByteTile<64, true>>("64 keys, f16 sums", x, check);
   free_data(x);
 }
 

@@ -16,6 +16,7 @@ std::span<const Impl<AttentionArgs>> attention_table() {
       gpu_impl<attention_few_keys, attention_why_not_few_keys>("few_keys"),
       gpu_impl<attention_sm90, attention_why_not_sm90>("flash_sm90_any"),
       gpu_impl<attention_masks_sm90, attention_why_not_masks_sm90>("masks_sm90"),
+      gpu_impl<attention_long_sm80, attention_why_not_long_sm80_many_keys>("flash_long_sm80"),
       gpu_impl<attention_sm80, attention_why_not_sm80>("flash_sm80"),
       gpu_impl<attention_ranges_sm80, attention_why_not_ranges_sm80>("ranges_sm80"),
       gpu_impl<attention_softmax_gemm, attention_why_not_softmax_gemm>("softmax_gemm"),
@@ -24,6 +25,7 @@ std::span<const Impl<AttentionArgs>> attention_table() {
       gpu_impl<attention_flash8, attention_why_not_flash8>("flash8_sm90_any"),
       gpu_impl<attention_flash8_sm80, attention_why_not_flash8_sm80>("flash8_sm80_any"),
       gpu_impl<attention_flash8_sm80_half, attention_why_not_flash8_sm80>("flash8_sm80_half"),
+      gpu_impl<attention_long_sm80, attention_why_not_long_sm80>("flash_long_sm80_any"),
       {"bf16", attention_why_not_bf16, attention_bf16},
       {"cpu", attention_why_not_cpu, attention_cpu},
       {"ref", nullptr, attention_ref}};

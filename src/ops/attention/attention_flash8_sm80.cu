@@ -4,6 +4,7 @@
 #include "ops/attention/flash8_launch.cuh"
 #include "ops/attention/flash8_quantize_sm80.cuh"
 #include "ops/attention/flash8_rows_sm80.cuh"
+#include "ops/attention/flash_again.cuh"
 
 namespace tachy::ops {
 namespace {
@@ -13,26 +14,11 @@ using Small = flash::ByteTile<64, false>;
 using Large = flash::ByteTile<128, false>;
 using Half = flash::ByteTile<64, true>;
 
-// Blocks that are computed again have kAgainWarps · 32 queries.
-constexpr int kAgainWarps = 4, kAgainKeys = 64, kAgainRows = kAgainWarps * 32;
-
-// grid [B·H, blocks of kAgainRows queries]. Notes of `warps` warps belong to a query tile.
-__global__ void __launch_bounds__(kAgainRows, 2)
-    byte_attention_again(const flash::Params p, int heads, int tiles, int warps, const uint8_t* bad,
-                         unsigned long long* again) {
-  extern __shared__ __align__(1024) char shared[];
-  const int bh = blockIdx.x, tile = blockIdx.y * kAgainWarps / warps;
-  const uint8_t* notes = bad + (int64_t{bh} * tiles + tile) * warps + blockIdx.y * kAgainWarps % warps;
-  if (*reinterpret_cast<const uint32_t*>(notes) == 0) return;
-  if (threadIdx.x == 0) atomicAdd(again, kAgainRows / 16ull);
-  flash::attend<__nv_bfloat16, 128, kAgainWarps, kAgainKeys, flash::Bias::none>(p, bh / heads, bh % heads,
-                                                                               blockIdx.y * kAgainRows, shared);
-}
-
 template <class C>
 void run(const AttentionArgs& a, Stream& stream) {
   const int64_t heads = a.q.dims[0] * a.q.dims[2], lq = a.q.dims[1], lk = a.k.dims[1];
-  const auto tiles = static_cast<unsigned>((lq + C::kRows - 1) / C::kRows), all = static_cast<unsigned>(heads);
+  const auto tiles = static_cast<unsigned>((lq + C::kRows - 1) / C::kRows),
+             all = static_cast<unsigned>(heads);
   ArenaScope scope(*stream.arena);
   const flash::Codes8 codes = flash::take_codes8(a, *stream.arena, C::kHalf);
   __half* v = nullptr;
@@ -59,13 +45,14 @@ void run(const AttentionArgs& a, Stream& stream) {
                             .asked = reinterpret_cast<unsigned long long*>(&tally->asked),
                             .heads = static_cast<int>(a.q.dims[2])};
   cuda::launch("attention (flash8_sm80)", flash::byte_attention_kernel<C>,
-               {.grid = dim3(tiles, all), .block = dim3(C::kThreads), .shared_bytes = C::kSharedBytes}, stream, p);
-  cuda::launch("attention (flash8_sm80, in bf16)", byte_attention_again,
-               {.grid = dim3(all, cuda::blocks_for(lq, kAgainRows)),
-                .block = dim3(kAgainRows),
-                .shared_bytes = flash::shared_bytes<kAgainWarps, kAgainKeys, 128>()},
-               stream, p.to, p.heads, static_cast<int>(tiles), C::kWarps, bad,
-               reinterpret_cast<unsigned long long*>(&tally->wide));
+               {.grid = dim3(tiles, all), .block = dim3(C::kThreads), .shared_bytes = C::kSharedBytes},
+               stream, p);
+  flash::compute_again(a,
+                       {.bad = bad,
+                        .tiles = static_cast<int>(tiles),
+                        .warps = C::kWarps,
+                        .count = reinterpret_cast<unsigned long long*>(&tally->wide)},
+                       stream);
 }
 
 // By their data sheets GeForce cards halve the rate of products with float32 sums, and no other does.
@@ -75,7 +62,7 @@ bool halves_wide_sums(const cuda::GpuInfo& gpu) { return gpu.name.find("GeForce"
 
 std::optional<Refusal> attention_why_not_flash8_sm80(const AttentionArgs& a, const Stream& stream) {
   if (auto why = flash::why_not_eight_bits(a)) return why;
-  if (a.q.dims[1] > int64_t{kAgainRows} * 65535) return Refusal::arguments("too many queries");
+  if (a.q.dims[1] > flash::kMostQueries) return Refusal::arguments("too many queries");
   return flash::why_not(a, stream, Small::kSharedBytes);
 }
 

@@ -61,9 +61,10 @@ void attention_flash8(const AttentionArgs& a, Stream& stream) {
   p.q_scales = s.q_scales, p.q_offsets = s.q_offsets, p.k_scales = s.k_scales, p.v_scales = s.v_scales;
   p.about = s.about;
   flash::make_codes8(a, s, flash::kTopOfSample, stream);
-  cuda::launch("attention (flash8_sm90, v)", flash::transpose8,
-               {.grid = dim3(static_cast<unsigned>(p.steps), static_cast<unsigned>(heads)), .block = dim3(256)},
-               stream, flash::tokens8(a.v), s.v_scales, int64_t{p.steps} * Tile8::kKeys, v, s.about);
+  cuda::launch(
+      "attention (flash8_sm90, v)", flash::transpose8,
+      {.grid = dim3(static_cast<unsigned>(p.steps), static_cast<unsigned>(heads)), .block = dim3(256)},
+      stream, flash::tokens8(a.v), s.v_scales, int64_t{p.steps} * Tile8::kKeys, v, s.about);
   const flash::Maps8 maps{bytes_map(s.q, 128, p.to.lq, heads), bytes_map(s.k, 128, p.to.lk, heads),
                           bytes_map(v, int64_t{p.steps} * Tile8::kKeys, 128, heads)};
   cuda::launch("attention (flash8_sm90)", flash::flash8_kernel,

@@ -51,8 +51,8 @@ inline void make_codes8(const AttentionArgs& a, const Codes8& c, float v_top, St
   const auto heads = static_cast<unsigned>(a.q.dims[0] * a.q.dims[2]);
   const float scale_log2 = a.scale == kPowersOfTwo ? 1 : a.scale * kLog2e;
   const Tokens8 q = tokens8(a.q), k = tokens8(a.k), v = tokens8(a.v);
-  cuda::launch("attention (flash8, samples)", sample8, {.grid = dim3(heads), .block = dim3(1024)}, stream, k, v,
-               v_top, c.k_means, c.v_scales, c.about);
+  cuda::launch("attention (flash8, samples)", sample8, {.grid = dim3(heads), .block = dim3(1024)}, stream, k,
+               v, v_top, c.k_means, c.v_scales, c.about);
   cuda::launch("attention (flash8, k)", turn8<true>, {.grid = dim3(blocks8(a.k), heads), .block = dim3(512)},
                stream, k, c.k_means, 1.0f, c.k, c.k_scales, nullptr, c.about);
   cuda::launch("attention (flash8, q)", turn8<false>, {.grid = dim3(blocks8(a.q), heads), .block = dim3(512)},

@@ -40,54 +40,59 @@ __device__ __forceinline__ void load_padded(uint32_t to, const void* from, int64
 // Copies whole stages of K and V, a part at a time.
 template <class C>
 struct StageCopies {
-  static constexpr int kStepK = C::kThreads / 8, kStepV = C::kThreads / 16;  // rows that all threads copy at once
+  static constexpr int kChunksK = C::kKRow / 16, kStepK = C::kThreads / kChunksK,
+                       kStepV = C::kThreads / 16;  // rows that all threads copy at once
   static constexpr int kPassesK = C::kKeys / kStepK, kPassesV = C::kKeys / kStepV;
-  const char *k, *v;  // of the head
-  int64_t row_bytes;
+  const char *k, *v;                    // of the head
+  int64_t bytes_k, bytes_v;             // of a row
   uint32_t from_k, from_v, to_k, to_v;  // the thread's own offsets and places
   bool inside;
 
-  __device__ __forceinline__ StageCopies(const void* k_from, const void* v_from, int64_t v_bytes, int v_end,
-                                         uint32_t base)
-      : k(static_cast<const char*>(k_from)), v(static_cast<const char*>(v_from)), row_bytes(v_bytes) {
-    const int row_k = threadIdx.x / 8, row_v = threadIdx.x / 16, column_k = threadIdx.x % 8 * 16,
-              column_v = threadIdx.x % 16 * 16;
-    inside = column_v < v_end;
-    from_k = row_k * 128 + column_k, from_v = row_v * static_cast<uint32_t>(row_bytes) + column_v;
+  __device__ __forceinline__ StageCopies(const void* k_, int64_t bytes_k_, const void* v_, int64_t bytes_v_,
+                                         int end, uint32_t base)
+      : k(static_cast<const char*>(k_)),
+        v(static_cast<const char*>(v_)),
+        bytes_k(bytes_k_),
+        bytes_v(bytes_v_) {
+    const int row_k = threadIdx.x / kChunksK, column_k = threadIdx.x % kChunksK * 16;
+    const int row_v = threadIdx.x / 16, column_v = threadIdx.x % 16 * 16;
+    inside = column_v < end;
+    from_k = row_k * static_cast<uint32_t>(bytes_k) + column_k;
+    from_v = row_v * static_cast<uint32_t>(bytes_v) + column_v;
     to_k = base + row_k * C::kKPitch + column_k, to_v = base + C::kVAt + row_v * C::kVPitch + column_v;
     // Computing these again in the loop would take more time than keeping them.
     asm volatile("" : "+r"(from_k), "+r"(from_v), "+r"(to_k), "+r"(to_v));
   }
-  // Begins to copy a part of v of the stage before `stage`, and of k of the one before that. What the first keys
-  // have no more of is copied once more in vain.
+  // Begins to copy a part of v of the stage before `stage`, and of k of the one kAhead before it. There must be
+  // a stage before the first one; what the first keys have no more of is copied once more in vain.
   __device__ __forceinline__ void next(int stage, uint32_t slot_v, uint32_t slot_k, int part,
                                        int parts) const {
-    const char* v_now = v + max(stage - 1, 0) * (row_bytes * C::kKeys);
-    const char* k_now = k + int64_t{max(stage - 2, 0)} * (128 * C::kKeys);
+    const char* v_now = v + max(stage - 1, 0) * (bytes_v * C::kKeys);
+    const char* k_now = k + max(stage - C::kAhead, 0) * (bytes_k * C::kKeys);
 #pragma unroll
     for (int i = part * (kPassesV / parts); i < (part + 1) * (kPassesV / parts); ++i)
-      device::copy_async(to_v + slot_v + i * kStepV * C::kVPitch, v_now + i * (kStepV * row_bytes) + from_v,
+      device::copy_async(to_v + slot_v + i * kStepV * C::kVPitch, v_now + i * (kStepV * bytes_v) + from_v,
                          inside);
 #pragma unroll
     for (int i = part * (kPassesK / parts); i < (part + 1) * (kPassesK / parts); ++i)
-      device::copy_async(to_k + slot_k + i * kStepK * C::kKPitch, k_now + i * kStepK * 128 + from_k, true);
+      device::copy_async(to_k + slot_k + i * kStepK * C::kKPitch, k_now + i * (kStepK * bytes_k) + from_k,
+                         C::kCodes || inside);
   }
 };
 
-// Loads the codes of a block's queries into registers.
-template <class C>
-__device__ __forceinline__ void load_queries(uint32_t (&q)[2][4][4], const ByteParams& p, int bh, int first,
-                                             const BytePlaces<C>& at) {
-  load_padded<128, C::kKPitch, C::kRows, C::kThreads>(at.base, p.q + int64_t{bh} * p.to.lq * 128, 128, first,
-                                                      p.to.lq, 128);
+// Loads a block's queries, rows of C::kKRow bytes, into registers.
+template <class C, int kChunks>
+__device__ __forceinline__ void load_queries(uint32_t (&q)[2][kChunks][4], const void* from, int64_t bytes,
+                                             int limit, int end, int first, const BytePlaces<C>& at) {
+  load_padded<C::kKRow, C::kKPitch, C::kRows, C::kThreads>(at.base, from, bytes, first, limit, end);
   device::commit_copies();
   device::wait_copies<0>();
   __syncthreads();
-  const uint32_t from = at.a128 + (threadIdx.x / 32) * 32 * C::kKPitch;
+  const uint32_t mine = at.a128 + (threadIdx.x / 32) * 32 * C::kKPitch;
 #pragma unroll
   for (int m = 0; m < 2; ++m)
 #pragma unroll
-    for (int c = 0; c < 4; ++c) device::load_tiles(q[m][c], from + c * 32 + m * 16 * C::kKPitch);
+    for (int c = 0; c < kChunks; ++c) device::load_tiles(q[m][c], mine + c * 32 + m * 16 * C::kKPitch);
   __syncthreads();
 }
 
@@ -127,29 +132,29 @@ __device__ __forceinline__ void store_rows(const Params& to, int batch, int head
 
 // Divides, stores lse and the output, and notes whether the warp's rows must be computed again.
 template <class C>
-__device__ __forceinline__ void finish_rows(ByteWarp<C>& work, const ByteParams& p, int bh, int first_row,
-                                            const float2* rows, char* shared) {
+__device__ __forceinline__ void finish_rows(const float (&o)[2][16][4], const float (&ones)[2][4],
+                                            const ByteParams& p, int bh, int first_row, const float2* rows,
+                                            char* shared) {
   using T = __nv_bfloat16;
   const Params& to = p.to;
   const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, batch = bh / p.heads, head = bh % p.heads;
-  const float coarsest = __uint_as_float(p.about[bh].k_coarsest);
-  bool bad = p.about[bh].broken;
+  const float coarsest = C::kCodes ? __uint_as_float(p.about[bh].k_coarsest) : 0;
+  bool bad = C::kCodes && p.about[bh].broken;
   T* tile = reinterpret_cast<T*>(shared) + warp * 32 * 128;
 #pragma unroll
   for (int r = 0; r < 4; ++r) {
     const int in_warp = (lane >> 2) + 8 * r, i = first_row + in_warp;
     const float2 row = rows[in_warp];
-    const float sum = work.ones[r >> 1][(r & 1) * 2], inverse = 1 / sum;
-    bad |= !(row.x * coarsest <= kCoarsest) || !(sum > 0 && sum < C::kMostSum);
+    const float sum = ones[r >> 1][(r & 1) * 2], inverse = 1 / sum;
+    bad |= !(row.x * coarsest <= kCoarsest) || !(sum > C::kLeastSum && sum < C::kMostSum);
     if (to.lse && (lane & 3) == 0 && i < to.lq)
       to.lse[batch * to.lse_batch + head * to.lse_head + i] =
-          (p.q_offsets[int64_t{bh} * to.lq + i] - row.y + __log2f(sum)) * kLn2;
+          ((C::kCodes ? p.q_offsets[int64_t{bh} * to.lq + i] : 0) - row.y + __log2f(sum)) * kLn2;
 #pragma unroll
     for (int n = 0; n < 16; ++n) {
-      float2 value = {work.o[r >> 1][n][(r & 1) * 2] * inverse, work.o[r >> 1][n][(r & 1) * 2 + 1] * inverse};
+      float2 value = {o[r >> 1][n][(r & 1) * 2] * inverse, o[r >> 1][n][(r & 1) * 2 + 1] * inverse};
       if constexpr (C::kHalf) {
-        const float2 scale =
-            *reinterpret_cast<const float2*>(p.v_scales + bh * 128 + 8 * n + 2 * (lane & 3));
+        const float2 scale = *reinterpret_cast<const float2*>(p.v_scales + bh * 128 + 8 * n + 2 * (lane & 3));
         value.x *= scale.x, value.y *= scale.y;
         bad |= !(fabsf(value.x) < INFINITY && fabsf(value.y) < INFINITY);
       }
@@ -173,7 +178,7 @@ __global__ void __launch_bounds__(C::kThreads, 1) byte_attention_kernel(const By
   if (threadIdx.x == 0) atomicAdd(p.asked, C::kRows / 16ull);
   const BytePlaces<C> at(device::shared_address(shared));
   ByteWarp<C> work;
-  load_queries(work.q, p, bh, first, at);
+  load_queries(work.q, p.q + int64_t{bh} * p.to.lq * 128, 128, p.to.lq, 128, first, at);
   float2* rows = reinterpret_cast<float2*>(shared + C::kRowsAt) + warp * 32;
 
   const int8_t* k = p.k + int64_t{bh} * lk * 128;
@@ -191,8 +196,8 @@ __global__ void __launch_bounds__(C::kThreads, 1) byte_attention_kernel(const By
   device::commit_copies();
   device::wait_copies<0>();
   __syncthreads();
-  const StageCopies<C> copies(k, v, v_bytes, v_end, at.base);
-  copies.next(stage, C::kVBytes, 2 * C::kKBytes, 0, 1);
+  const StageCopies<C> copies(k, 128, v, v_bytes, v_end, at.base);
+  if (stage > 0) copies.next(stage, C::kVBytes, 2 * C::kKBytes, 0, 1);
   device::commit_copies();
 
   // The first stage, in which the keys may end.
@@ -209,7 +214,7 @@ __global__ void __launch_bounds__(C::kThreads, 1) byte_attention_kernel(const By
     work.use_scale(rows, k_scale);
 #pragma unroll
     for (int i = 0; i < 8; ++i) work.weigh(w, s[0], i / 2, i % 2);
-    work.add(w, at.a256 + t * 16 * C::kVPitch, [] {});
+    add_weighted<C>(work.o, work.ones, w, at.a256 + t * 16 * C::kVPitch, p.never, [] {});
   }
   // The others. Where their stages lie in shared memory:
   uint32_t last = 0, now = C::kKBytes, next = 2 * C::kKBytes, v_now = C::kVBytes;
@@ -223,7 +228,8 @@ __global__ void __launch_bounds__(C::kThreads, 1) byte_attention_kernel(const By
     k_scale = k_scales[max(stage - 1, 0) * C::kKeys / 128];
 #pragma unroll
     for (int t = 0; t < C::kSteps; ++t)
-      work.step(s[t % 2], s[1 - t % 2], at.b128 + (t + 1 < C::kSteps ? now + (t + 1) * 16 * C::kKPitch : next),
+      work.step(s[t % 2], s[1 - t % 2],
+                at.b128 + (t + 1 < C::kSteps ? now + (t + 1) * 16 * C::kKPitch : next),
                 at.a256 + v_now + t * 16 * C::kVPitch, p.never, [&] {
                   if (t < C::kParts) copies.next(stage, C::kVBytes - v_now, last, t, C::kParts);
                 });
@@ -233,7 +239,7 @@ __global__ void __launch_bounds__(C::kThreads, 1) byte_attention_kernel(const By
   }
   device::wait_copies<0>();
   __syncthreads();  // the stages are about to be overwritten
-  finish_rows(work, p, bh, first_row, rows, shared);
+  finish_rows<C>(work.o, work.ones, p, bh, first_row, rows, shared);
 }
 
 }  // namespace tachy::ops::flash

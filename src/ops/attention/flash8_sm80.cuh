@@ -8,7 +8,7 @@
 // A warp owns 32 queries, as in flash_sm80.cuh, and keeps their codes in registers. It takes 16 keys at a time:
 // while the tensor cores multiply q with the next 16 keys it turns the scores of these into weights, and then
 // multiplies the weights with v. A tensor core loses time where int8 and 16-bit products alternate, so the two
-// are kept apart (ByteWarp::part), for which the compiler sees no reason. The weights' sum is a product with
+// are kept apart (part), for which the compiler sees no reason. The weights' sum is a product with
 // ones. K and V pass through stages filled by cp.async, a part of a stage in each step.
 //
 // A row subtracts the largest of the first 16 scores that it meets, and no later step looks for its largest.
@@ -22,35 +22,35 @@
 #pragma once
 
 #include "device/tile_sm80.cuh"
-#include "ops/attention/flash8_codes.cuh"
+#include "ops/attention/flash8_head.cuh"
 #include "ops/attention/flash_sm80.cuh"
 
 namespace tachy::ops::flash {
 
 struct ByteParams {
-  Params to;                          // of the whole op
-  const int8_t *q, *k;                // [B·H, L, 128]
-  const __half* v;                    // [B·H, Lk, 128], with kHalf
-  const float* q_scales;              // [B·H, Lq], scales for exponents of two
-  const float* q_offsets;             // [B·H, Lq], if there is an lse: what k's mean adds to a row's exponents
-  const float* k_scales;              // [B·H, blocks of 128 keys]
-  const float* v_scales;              // [B·H, 128], with kHalf
-  const Head8* about;                 // [B·H]
-  uint8_t* bad;                       // [B·H, query tiles, kWarps]: whether a warp's rows are computed again
-  unsigned long long* asked;          // counts groups of 16 queries (cuda/attention_tally.h)
+  Params to;                  // of the whole op
+  const int8_t *q, *k;        // [B·H, L, 128]
+  const __half* v;            // [B·H, Lk, 128], with kHalf
+  const float* q_scales;      // [B·H, Lq], scales for exponents of two
+  const float* q_offsets;     // [B·H, Lq], if there is an lse: what k's mean adds to a row's exponents
+  const float* k_scales;      // [B·H, blocks of 128 keys]
+  const float* v_scales;      // [B·H, 128], with kHalf
+  const Head8* about;         // [B·H]
+  uint8_t* bad;               // [B·H, query tiles, kWarps]: whether a warp's rows are computed again
+  unsigned long long* asked;  // counts groups of 16 queries (cuda/attention_tally.h)
   int heads;
-  bool never = false;  // ByteWarp::part
+  bool never = false;  // part
 };
 
 template <int kKeys_, bool kHalf_>
 struct ByteTile {
-  static constexpr bool kHalf = kHalf_;
+  static constexpr bool kHalf = kHalf_, kCodes = true;
   static constexpr int kWarps = 8, kRows = kWarps * 32, kThreads = kWarps * 32;
   static constexpr int kKeys = kKeys_, kSteps = kKeys / 16;  // of a stage
   static constexpr int kParts = kKeys / 32;                  // in which a stage is copied
   // Rows in shared memory are 16 bytes longer than their data, so that the eight rows that ldmatrix reads at
   // once lie in different banks, and all addresses of a lane are one register plus a constant.
-  static constexpr int kKPitch = 128 + 16, kVPitch = 256 + 16;
+  static constexpr int kAhead = 2, kKRow = 128, kKPitch = 128 + 16, kVPitch = 256 + 16;
   static constexpr uint32_t kKBytes = kKeys * kKPitch, kVBytes = kKeys * kVPitch;
   // One stage of K is multiplied, one begins and one is filled; one of V is multiplied and one is filled. The
   // output passes through the same memory. Then comes a float2 of each row.
@@ -58,7 +58,7 @@ struct ByteTile {
   static constexpr uint32_t kRowsAt = kStagesEnd > kOutBytes ? kStagesEnd : kOutBytes;
   static constexpr size_t kSharedBytes = kRowsAt + kRows * sizeof(float2);
   static constexpr float kFirst = kHalf ? -8 : 0;  // the exponent that the largest of the first scores gets
-  static constexpr float kMostSum = kHalf ? 0x1p40f : 0x1p100f;
+  static constexpr float kLeastSum = 0, kMostSum = kHalf ? 0x1p40f : 0x1p100f;
 };
 
 // The scores of 16 keys, as floats of 1.5·2^23 plus the integer q·k; and their weights, as an A-fragment.
@@ -123,12 +123,43 @@ __device__ __forceinline__ uint32_t pack_weights(float low, float high) {
   return r;
 }
 
+// Keeps the compiler from mixing the instructions before and after it, by a branch that is never taken.
+__device__ __forceinline__ void part(bool never) {
+  if (never) asm volatile("nanosleep.u32 20;" ::: "memory");
+}
+
+// o += w·v for 16 keys, whose weights `ones` adds up. copy() is called in between.
+template <class C>
+__device__ __forceinline__ void add_weighted(float (&o)[2][16][4], float (&ones)[2][4], const Weights& w,
+                                             uint32_t v_address, bool never, auto&& copy) {
+  constexpr uint32_t kOnes = C::kHalf ? 0x3c003c00u : 0x3f803f80u;
+#pragma unroll
+  for (int m = 0; m < 2; ++m)
+    if constexpr (C::kHalf)
+      device::mma<__half>(ones[m], w[m], kOnes, kOnes);
+    else
+      add_bf16(ones[m], w[m], kOnes, kOnes);
+#pragma unroll
+  for (int n = 0; n < 8; ++n) {
+    uint32_t b[4];
+    device::load_tiles_transposed(b, v_address + n * 32);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      float(&to)[4] = o[i / 2][2 * n + i % 2];
+      C::kHalf ? add_f16(to, w[i / 2], b[i % 2 * 2], b[i % 2 * 2 + 1])
+               : add_bf16(to, w[i / 2], b[i % 2 * 2], b[i % 2 * 2 + 1]);
+    }
+    if (n == 3) copy();
+    if (C::kHalf && n % 2 == 1) part(never);  // otherwise too many registers are taken at once
+  }
+}
+
 // What a warp keeps in registers.
 template <class C>
 struct ByteWarp {
-  uint32_t q[2][4][4];           // the codes of 32 queries
+  uint32_t q[2][4][4];            // the codes of 32 queries
   float o[2][16][4], ones[2][4];  // sums of weights times v, and of weights
-  float factor[4], minus[4];     // an exponent of row g + 8·r is score·factor[r] + minus[r]
+  float factor[4], minus[4];      // an exponent of row g + 8·r is score·factor[r] + minus[r]
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
@@ -178,27 +209,6 @@ struct ByteWarp {
       e[c] = power_of_two(fmaf(__int_as_float(s[r >> 1][n][(r & 1) * 2 + c]), factor[r], minus[r]));
     w[r >> 1][n * 2 + (r & 1)] = pack_weights<C::kHalf>(e[0], e[1]);
   }
-  __device__ __forceinline__ void add(const Weights& w, uint32_t v_address, auto&& copy) {
-    constexpr uint32_t kOnes = C::kHalf ? 0x3c003c00u : 0x3f803f80u;
-#pragma unroll
-    for (int m = 0; m < 2; ++m)
-      if constexpr (C::kHalf)
-        device::mma<__half>(ones[m], w[m], kOnes, kOnes);
-      else
-        add_bf16(ones[m], w[m], kOnes, kOnes);
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-      uint32_t b[4];
-      device::load_tiles_transposed(b, v_address + n * 32);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        float(&to)[4] = o[i / 2][2 * n + i % 2];
-        C::kHalf ? add_f16(to, w[i / 2], b[i % 2 * 2], b[i % 2 * 2 + 1])
-                 : add_bf16(to, w[i / 2], b[i % 2 * 2], b[i % 2 * 2 + 1]);
-      }
-      if (n == 3) copy();
-    }
-  }
 
   // Starts the scores of the next 16 keys, turns those of `now` into weights, and adds their products with v.
   __device__ __forceinline__ void step(const ByteScores& now, ByteScores& next, uint32_t k_address,
@@ -215,12 +225,8 @@ struct ByteWarp {
       }
     }
     part(never);
-    add(w, v_address, copy);
+    add_weighted<C>(o, ones, w, v_address, never, copy);
     part(never);
-  }
-  // Keeps the compiler from mixing the instructions before and after it, by a branch that is never taken.
-  __device__ __forceinline__ static void part(bool never) {
-    if (never) asm volatile("nanosleep.u32 20;" ::: "memory");
   }
 };
 

@@ -19,7 +19,7 @@
 #pragma once
 
 #include "device/wgmma_bytes.cuh"
-#include "ops/attention/flash8_codes.cuh"
+#include "ops/attention/flash8_head.cuh"
 #include "ops/attention/flash_sm90.cuh"
 
 namespace tachy::ops::flash {
