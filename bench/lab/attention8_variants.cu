@@ -235,14 +235,11 @@ void all(const Shape& s, bool check) {
       "bf16", x, [&] { plain<<<dim3((s.lq + 127) / 128, s.h, 1), 128, shared>>>(x.p); }, check);
   timed(
       "quantising alone", x, [&] { quantize(x, false); }, false);
-  long_variant<LongTile<64, false>>("bf16, 64 keys", x, check);
-  long_variant<LongTile<64, false, false>>("bf16, 64 keys, joined", x, check);
-  long_variant<LongTile<128, false>>("bf16, 128 keys", x, check);
-  long_variant<LongTile<128, false, false>>("bf16, 128 keys, joined", x, check);
-  long_variant<LongTile<64, true>>("bf16, 64 keys, bare", x, false);
-  long_variant<LongTile<128, true>>("bf16, 128 keys, bare", x, false);
-  variant<ByteTile<128, false>>("stages of 128 keys", x, check);
-  variant<ByteTile<64, false>>("stages of 64 keys", x, check);
+  long_variant<LongTile<128>>("bf16, stages of 128 keys", x, check);
+  long_variant<LongTile<64>>("bf16, stages of 64 keys", x, check);
+  variant<ByteTile<128, false>>("8 bits, 128 keys", x, check);
+  variant<ByteTile<64, false>>("8 bits, 64 keys", x, check);
+  variant<ByteTile<64, true>>("8 bits, 64 keys, f16 sums", x, check);
   free_data(x);
 }
 

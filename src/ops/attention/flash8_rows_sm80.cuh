@@ -1,100 +1,10 @@
-// The kernels of flash8_sm80.cuh: how a block's rows begin and end, and how K and V reach shared memory.
+// How a block's rows begin and end in flash8_sm80.cuh, and its kernel.
 #pragma once
 
 #include "ops/attention/flash8_sm80.cuh"
+#include "ops/attention/flash_stages_sm80.cuh"
 
 namespace tachy::ops::flash {
-
-// Where a lane finds fragments, in rows of 128 or 256 bytes, for A or B.
-template <class C>
-struct BytePlaces {
-  uint32_t base, a128, b128, a256;
-  __device__ explicit BytePlaces(uint32_t shared) : base(shared) {
-    const int lane = threadIdx.x & 31, row_a = lane & 15, half_a = lane >> 4,
-              row_b = (lane & 7) + ((lane >> 4) << 3), half_b = (lane >> 3) & 1;
-    a128 = base + row_a * C::kKPitch + half_a * 16;
-    b128 = base + row_b * C::kKPitch + half_b * 16;
-    a256 = base + C::kVAt + row_a * C::kVPitch + half_a * 16;
-    // Computing these again in the loop would take more time than keeping them.
-    asm volatile("" : "+r"(b128), "+r"(a256));
-  }
-};
-
-// Loads rows [first, first + kRows) of kBytes each into shared memory; what lies past `limit` rows or `end`
-// bytes becomes zero.
-template <int kBytes, int kPitch, int kRows, int kThreads>
-__device__ __forceinline__ void load_padded(uint32_t to, const void* from, int64_t stride, int first,
-                                            int limit, int end) {
-  constexpr int kStep = kThreads / (kBytes / 16);
-  const int column = threadIdx.x % (kBytes / 16) * 16, row = threadIdx.x / (kBytes / 16);
-  const char* p = static_cast<const char*>(from) + (first + row) * stride + column;
-  uint32_t address = to + row * kPitch + column;
-#pragma unroll
-  for (int i = 0; i < kRows / kStep; ++i) {
-    const bool present = column < end && first + row + i * kStep < limit;
-    device::copy_async(address, present ? p : from, present);
-    p += kStep * stride, address += kStep * kPitch;
-  }
-}
-
-// Copies whole stages of K and V, a part at a time.
-template <class C>
-struct StageCopies {
-  static constexpr int kChunksK = C::kKRow / 16, kStepK = C::kThreads / kChunksK,
-                       kStepV = C::kThreads / 16;  // rows that all threads copy at once
-  static constexpr int kPassesK = C::kKeys / kStepK, kPassesV = C::kKeys / kStepV;
-  const char *k, *v;                    // of the head
-  int64_t bytes_k, bytes_v;             // of a row
-  uint32_t from_k, from_v, to_k, to_v;  // the thread's own offsets and places
-  bool inside;
-
-  __device__ __forceinline__ StageCopies(const void* k_, int64_t bytes_k_, const void* v_, int64_t bytes_v_,
-                                         int end, uint32_t base)
-      : k(static_cast<const char*>(k_)),
-        v(static_cast<const char*>(v_)),
-        bytes_k(bytes_k_),
-        bytes_v(bytes_v_) {
-    const int row_k = threadIdx.x / kChunksK, column_k = threadIdx.x % kChunksK * 16;
-    const int row_v = threadIdx.x / 16, column_v = threadIdx.x % 16 * 16;
-    inside = column_v < end;
-    from_k = row_k * static_cast<uint32_t>(bytes_k) + column_k;
-    from_v = row_v * static_cast<uint32_t>(bytes_v) + column_v;
-    to_k = base + row_k * C::kKPitch + column_k, to_v = base + C::kVAt + row_v * C::kVPitch + column_v;
-    // Computing these again in the loop would take more time than keeping them.
-    asm volatile("" : "+r"(from_k), "+r"(from_v), "+r"(to_k), "+r"(to_v));
-  }
-  // Begins to copy a part of v of the stage before `stage`, and of k of the one kAhead before it. There must be
-  // a stage before the first one; what the first keys have no more of is copied once more in vain.
-  __device__ __forceinline__ void next(int stage, uint32_t slot_v, uint32_t slot_k, int part,
-                                       int parts) const {
-    const char* v_now = v + max(stage - 1, 0) * (bytes_v * C::kKeys);
-    const char* k_now = k + max(stage - C::kAhead, 0) * (bytes_k * C::kKeys);
-#pragma unroll
-    for (int i = part * (kPassesV / parts); i < (part + 1) * (kPassesV / parts); ++i)
-      device::copy_async(to_v + slot_v + i * kStepV * C::kVPitch, v_now + i * (kStepV * bytes_v) + from_v,
-                         inside);
-#pragma unroll
-    for (int i = part * (kPassesK / parts); i < (part + 1) * (kPassesK / parts); ++i)
-      device::copy_async(to_k + slot_k + i * kStepK * C::kKPitch, k_now + i * (kStepK * bytes_k) + from_k,
-                         C::kCodes || inside);
-  }
-};
-
-// Loads a block's queries, rows of C::kKRow bytes, into registers.
-template <class C, int kChunks>
-__device__ __forceinline__ void load_queries(uint32_t (&q)[2][kChunks][4], const void* from, int64_t bytes,
-                                             int limit, int end, int first, const BytePlaces<C>& at) {
-  load_padded<C::kKRow, C::kKPitch, C::kRows, C::kThreads>(at.base, from, bytes, first, limit, end);
-  device::commit_copies();
-  device::wait_copies<0>();
-  __syncthreads();
-  const uint32_t mine = at.a128 + (threadIdx.x / 32) * 32 * C::kKPitch;
-#pragma unroll
-  for (int m = 0; m < 2; ++m)
-#pragma unroll
-    for (int c = 0; c < kChunks; ++c) device::load_tiles(q[m][c], mine + c * 32 + m * 16 * C::kKPitch);
-  __syncthreads();
-}
 
 // Notes each row's scale, and what it subtracts: the largest of the first 16 scores, as an exponent.
 template <class C>
@@ -168,6 +78,25 @@ __device__ __forceinline__ void finish_rows(const float (&o)[2][16][4], const fl
   store_rows<C>(to, batch, head, first_row, tile);
 }
 
+// Takes the first stage, in which the keys may end.
+template <class C>
+__device__ __forceinline__ void first_stage(ByteWarp<C>& work, const ByteParams& p, int bh, int first_row,
+                                            int stage, float k_scale, float2* rows, const BytePlaces<C>& at) {
+  ByteScores s;
+  Weights w;
+  work.clear();
+#pragma unroll 1
+  for (int t = 0; t < C::kSteps; ++t) {
+    work.scores(s, at.b128 + t * 16 * C::kKPitch);
+    work.mask(s, p.to.lk - stage * C::kKeys - t * 16);
+    if (t == 0) begin_rows<C>(s, p, bh, first_row, k_scale, rows);
+    work.use_scale(rows, k_scale);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) work.weigh(w, s, i / 2, i % 2);
+    add_weighted<C>(work.o, work.ones, w, at.a256 + t * 16 * C::kVPitch, p.never, [] {});
+  }
+}
+
 // grid [query tiles, B·H]
 template <class C>
 __global__ void __launch_bounds__(C::kThreads, 1) byte_attention_kernel(const ByteParams p) {
@@ -200,39 +129,32 @@ __global__ void __launch_bounds__(C::kThreads, 1) byte_attention_kernel(const By
   if (stage > 0) copies.next(stage, C::kVBytes, 2 * C::kKBytes, 0, 1);
   device::commit_copies();
 
-  // The first stage, in which the keys may end.
   const float* k_scales = p.k_scales + int64_t{bh} * ((lk + 127) / 128);
-  float k_scale = k_scales[stage * C::kKeys / 128];
-  ByteScores s[2];
-  work.clear();
-#pragma unroll 1
-  for (int t = 0; t < C::kSteps; ++t) {
-    Weights w;
-    work.scores(s[0], at.b128 + t * 16 * C::kKPitch);
-    work.mask(s[0], lk - stage * C::kKeys - t * 16);
-    if (t == 0) begin_rows<C>(s[0], p, bh, first_row, k_scale, rows);
-    work.use_scale(rows, k_scale);
-#pragma unroll
-    for (int i = 0; i < 8; ++i) work.weigh(w, s[0], i / 2, i % 2);
-    add_weighted<C>(work.o, work.ones, w, at.a256 + t * 16 * C::kVPitch, p.never, [] {});
-  }
-  // The others. Where their stages lie in shared memory:
+  first_stage<C>(work, p, bh, first_row, stage, k_scales[stage * C::kKeys / 128], rows, at);
+  // Where the other stages lie in shared memory:
   uint32_t last = 0, now = C::kKBytes, next = 2 * C::kKBytes, v_now = C::kVBytes;
+  ByteScores s[2];
   work.scores(s[0], at.b128 + now);
-  k_scale = k_scales[max(--stage, 0) * C::kKeys / 128];
+  float k_scale = k_scales[max(--stage, 0) * C::kKeys / 128];
 #pragma unroll 1
   for (; stage >= 0; --stage) {
     device::wait_copies<0>();
     __syncthreads();
     work.use_scale(rows, k_scale);
     k_scale = k_scales[max(stage - 1, 0) * C::kKeys / 128];
+#pragma unroll(kPartsAtOnce <C>)
+    for (int part = 0; part < C::kParts; ++part) {
+      const uint32_t k_at = at.b128 + now + part * 64 * C::kKPitch,
+                     v_at = at.a256 + v_now + part * 64 * C::kVPitch;
+      const uint32_t k_end = part + 1 < C::kParts ? k_at + 64 * C::kKPitch : at.b128 + next;
 #pragma unroll
-    for (int t = 0; t < C::kSteps; ++t)
-      work.step(s[t % 2], s[1 - t % 2],
-                at.b128 + (t + 1 < C::kSteps ? now + (t + 1) * 16 * C::kKPitch : next),
-                at.a256 + v_now + t * 16 * C::kVPitch, p.never, [&] {
-                  if (t < C::kParts) copies.next(stage, C::kVBytes - v_now, last, t, C::kParts);
-                });
+      for (int t = 0; t < 4; ++t)
+        work.step(s[t % 2], s[1 - t % 2], t < 3 ? k_at + (t + 1) * 16 * C::kKPitch : k_end,
+                  v_at + t * 16 * C::kVPitch, p.never, [&] {
+                    if (part * 4 + t < C::kCopies)
+                      copies.next(stage, C::kVBytes - v_now, last, part * 4 + t, C::kCopies);
+                  });
+    }
     device::commit_copies();
     const uint32_t free_slot = last;
     last = now, now = next, next = free_slot, v_now = C::kVBytes - v_now;

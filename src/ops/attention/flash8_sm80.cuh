@@ -47,7 +47,8 @@ struct ByteTile {
   static constexpr bool kHalf = kHalf_, kCodes = true;
   static constexpr int kWarps = 8, kRows = kWarps * 32, kThreads = kWarps * 32;
   static constexpr int kKeys = kKeys_, kSteps = kKeys / 16;  // of a stage
-  static constexpr int kParts = kKeys / 32;                  // in which a stage is copied
+  static constexpr int kParts = kKeys / 64,
+                       kCopies = kKeys / 32;  // of a stage; in how many steps it is copied
   // Rows in shared memory are 16 bytes longer than their data, so that the eight rows that ldmatrix reads at
   // once lie in different banks, and all addresses of a lane are one register plus a constant.
   static constexpr int kAhead = 2, kKRow = 128, kKPitch = 128 + 16, kVPitch = 256 + 16;

@@ -15,7 +15,8 @@ template <int kKeys_>
 struct LongTile {
   static constexpr bool kHalf = false, kCodes = false;
   static constexpr int kWarps = 8, kRows = kWarps * 32, kThreads = kWarps * 32;
-  static constexpr int kKeys = kKeys_, kSteps = kKeys / 16, kParts = kKeys / 32, kAhead = 1;
+  static constexpr int kKeys = kKeys_, kSteps = kKeys / 16, kParts = kKeys / 64, kCopies = kKeys / 32,
+                       kAhead = 1;
   static constexpr int kKRow = 256, kKPitch = 256 + 16, kVPitch = 256 + 16;
   static constexpr uint32_t kKBytes = kKeys * kKPitch, kVBytes = kKeys * kVPitch;
   static constexpr uint32_t kVAt = 2 * kKBytes, kStagesEnd = kVAt + 2 * kVBytes, kOutBytes = kRows * kKPitch;
@@ -88,6 +89,24 @@ struct LongWarp {
   }
 };
 
+// Takes the first stage, in which the keys may end.
+template <class C>
+__device__ __forceinline__ void first_stage(LongWarp<C>& work, int present, float factor, bool never,
+                                            const BytePlaces<C>& at) {
+  LongScores s;
+  Weights w;
+  work.clear();
+#pragma unroll 1
+  for (int t = 0; t < C::kSteps; ++t) {
+    work.scores(s, at.b128 + t * 16 * C::kKPitch);
+    work.mask(s, present - t * 16);
+    if (t == 0) work.begin(s, factor);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) work.weigh(w, s, i / 2, i % 2, factor);
+    add_weighted<C>(work.o, work.ones, w, at.a256 + t * 16 * C::kVPitch, never, [] {});
+  }
+}
+
 // grid [query tiles, B·H]
 template <class C>
 __global__ void __launch_bounds__(C::kThreads, 1) long_attention_kernel(const ByteParams p, float factor) {
@@ -114,30 +133,23 @@ __global__ void __launch_bounds__(C::kThreads, 1) long_attention_kernel(const By
   if (stage > 0) copies.next(stage, C::kVBytes, C::kKBytes, 0, 1);
   device::commit_copies();
 
-  // The first stage, in which the keys may end.
-  work.clear();
-#pragma unroll 1
-  for (int t = 0; t < C::kSteps; ++t) {
-    LongScores s;
-    Weights w;
-    work.scores(s, at.b128 + t * 16 * C::kKPitch);
-    work.mask(s, lk - stage * C::kKeys - t * 16);
-    if (t == 0) work.begin(s, factor);
-#pragma unroll
-    for (int i = 0; i < 8; ++i) work.weigh(w, s, i / 2, i % 2, factor);
-    add_weighted<C>(work.o, work.ones, w, at.a256 + t * 16 * C::kVPitch, p.never, [] {});
-  }
+  first_stage<C>(work, lk - stage * C::kKeys, factor, p.never, at);
   uint32_t now = C::kKBytes;
 #pragma unroll 1
   for (--stage; stage >= 0; --stage) {
     device::wait_copies<0>();
     __syncthreads();
+#pragma unroll(kPartsAtOnce <C>)
+    for (int part = 0; part < C::kParts; ++part) {
+      const uint32_t k_at = at.b128 + now + part * 64 * C::kKPitch,
+                     v_at = at.a256 + now + part * 64 * C::kVPitch;
 #pragma unroll
-    for (int t = 0; t < C::kSteps; ++t)
-      work.step(at.b128 + now + t * 16 * C::kKPitch, at.a256 + now + t * 16 * C::kVPitch, factor, p.never,
-                [&] {
-                  if (t < C::kParts) copies.next(stage, C::kKBytes - now, C::kKBytes - now, t, C::kParts);
-                });
+      for (int t = 0; t < 4; ++t)
+        work.step(k_at + t * 16 * C::kKPitch, v_at + t * 16 * C::kVPitch, factor, p.never, [&] {
+          if (part * 4 + t < C::kCopies)
+            copies.next(stage, C::kKBytes - now, C::kKBytes - now, part * 4 + t, C::kCopies);
+        });
+    }
     device::commit_copies();
     now = C::kKBytes - now;
   }
