@@ -30,8 +30,9 @@ constexpr const char *kSheet = "NVIDIA's data sheet x the share of it that an H2
                      *kConvA100 = "data sheet x 0.4 to 0.6: the share that cuDNN's graphs reach of an H200's",
                      *kSheetL4 = "NVIDIA's data sheet (121 TFLOP/s) x 0.5 to 0.75: 72 W hold its clock down",
                      *kGuessL4 = "data sheet x the share of an A100, less for 72 W",
-                     *kCodes80 = "attention_and_gemm.md: flash8_sm80 on an H100 as 8.0, 27 November 2026",
-                     *kCodesSheet = "data sheet's int8 and f16 rates x 0.55 to 0.7, the share that an H100 reaches",
+                     *kCodes80 = "attention_mma.md: flash8_sm80 on an H100 as 8.0, 27 November 2026",
+                     *kCodesSheet =
+                         "data sheet's int8 and f16 rates x 0.55 to 0.7, the share that an H100 reaches",
                      *kLink4 = "PCI Express 4 x 16: 31.5 GB/s x 0.7 to 0.85";
 
 constexpr GpuRates kRates[] = {
