@@ -256,4 +256,5 @@ int main(int argc, char**) {
   all({32760, 32760, 12, 128}, false);
   all({32760, 32760, 40, 128}, false);
   all({4680, 32760, 12, 128}, false);
+  for (const int keys : {512, 1024, 2048}) all({32760, keys, 12, 128}, false);
 }

@@ -85,10 +85,10 @@ struct StageCopies {
   }
 };
 
-// How many parts of a stage, with four steps each, the compiler writes out: all; before sm_90, where that takes too
+// How many parts of a stage, with four steps each, the compiler writes out: all on Hopper; elsewhere that takes too
 // many registers, one.
 template <class C>
-#if __CUDA_ARCH__ >= 900
+#if __CUDA_ARCH__ / 100 == 9
 constexpr int kPartsAtOnce = C::kParts;
 #else
 constexpr int kPartsAtOnce = 1;
