@@ -40,6 +40,7 @@ struct ConvSpot {
 
 template <class S, class T>
 struct ConvTileCopies {
+  static constexpr bool kSpread = false;         // it would be up to 10 % slower
   static constexpr int kValues = S::kDepth / 2;  // values of a stage; a tap's channels are whole stages
   const ConvTileParams& p;
   uint32_t to;
@@ -52,6 +53,8 @@ struct ConvTileCopies {
   const T* weights = nullptr;
   int channels = 0;  // the last output channel, counted from the tile's first
   int row = 0, column = 0, c = 0;
+  uint32_t base = 0;  // where the stage that is being copied begins in shared memory
+  int mine = 0;       // its channels from this thread's first on
 
   __device__ __forceinline__ ConvTileCopies(const ConvTileParams& params, uint32_t shared, int stages_of_tile)
       : p(params), to(shared + tile::my_place()), stages(stages_of_tile) {}
@@ -106,27 +109,35 @@ struct ConvTileCopies {
     }
   }
 
-  __device__ __forceinline__ void stage(int slot) {
+  __device__ __forceinline__ void begin(int slot) {
     if (left == 0) next_tile();
     if (c == 0) next_tap();
-    const uint32_t base = to + static_cast<uint32_t>(slot * S::kStageBytes);
-    const int mine = p.conv.s.ci - c - tile::my_chunk() * 8;  // channels from this thread's first on
+    base = to + static_cast<uint32_t>(slot * S::kStageBytes);
+    mine = p.conv.s.ci - c - tile::my_chunk() * 8;
+  }
+  __device__ __forceinline__ void part(int index, int parts) {
+    constexpr int kPasses = S::kPassesX + S::kPassesW;
 #pragma unroll
-    for (int i = 0; i < S::kPassesX; ++i)
+    for (int i = 0; i < kPasses; ++i) {
+      if (i * parts / kPasses != index) continue;
+      if (i < S::kPassesX) {
 #pragma unroll
-      for (int slab = 0; slab < S::kSlabs; ++slab)
-        copy_async(base + slab * S::kSlabBytes + i * S::kPassRows * 64, from[i] + slab * 32,
-                   (present >> i & 1) && mine > slab * 32);
-#pragma unroll
-    for (int i = 0; i < S::kPassesW; ++i) {
-      const int at = tile::my_row() + i * S::kPassRows;
-      if (S::kColumns % S::kPassRows == 0 || i + 1 < S::kPassesW || at < S::kColumns) {
+        for (int slab = 0; slab < S::kSlabs; ++slab)
+          copy_async(base + slab * S::kSlabBytes + i * S::kPassRows * 64, from[i % S::kPassesX] + slab * 32,
+                     (present >> i & 1) && mine > slab * 32);
+        continue;
+      }
+      const int pass = i - S::kPassesX, at = tile::my_row() + pass * S::kPassRows;
+      if (S::kColumns % S::kPassRows == 0 || pass + 1 < S::kPassesW || at < S::kColumns) {
         const T* w = weights + static_cast<int64_t>(min(at, channels)) * p.conv.k;
 #pragma unroll
         for (int slab = 0; slab < S::kSlabs; ++slab)
-          copy_async(base + slab * S::kSlabBytes + (S::kRows + i * S::kPassRows) * 64, w + slab * 32, true);
+          copy_async(base + slab * S::kSlabBytes + (S::kRows + pass * S::kPassRows) * 64, w + slab * 32,
+                     true);
       }
     }
+  }
+  __device__ __forceinline__ void end() {
     commit_copies();
     --left, weights += kValues;
     if ((c += kValues) == p.conv.padded_ci) c = 0;

@@ -134,15 +134,26 @@ struct WarpPlace {
   }
 };
 
-// Multiplies a block's tiles, one after the other. copies.stage(slot) begins the copies of the next stage,
-// which after a tile's last stage is the next tile's first; finish(tile, sums) takes a tile's sums while
-// copies are under way. With two buffers of fragments, those of the next 32 bytes of K are loaded while the
-// tensor cores multiply; with one, another warp multiplies meanwhile.
+// Copies a whole stage at once.
+template <class Copies>
+__device__ __forceinline__ void copy_stage(Copies& copies, int slot) {
+  copies.begin(slot);
+  copies.part(0, 1);
+  copies.end();
+}
+
+// Multiplies a block's tiles, one after the other. copies.begin(slot) begins the copies of the next stage, which
+// after a tile's last stage is the next tile's first, copies.part(i, n) makes a part of them, and copies.end()
+// ends them. finish(tile, sums) takes a tile's sums while copies are under way. With two buffers of fragments,
+// those of the next 32 bytes of K are loaded while the tensor cores multiply; with one, another warp multiplies
+// meanwhile. Copies::kSpread says whether a stage is then copied in as many parts as it has steps but one, or at
+// once at its beginning.
 template <class S, class Copies, class Finish>
 __device__ __forceinline__ void walk_tiles(Copies& copies, const WarpPlace<S>& place, int stages, int tiles,
                                            Finish&& finish) {
+  constexpr int kParts = Copies::kSpread ? S::kSteps - 1 : 1;
 #pragma unroll 1
-  for (int i = 0; i < S::kStages - 1; ++i) copies.stage(i);
+  for (int i = 0; i < S::kStages - 1; ++i) copy_stage(copies, i);
   Fragments<S> fragments[S::kBuffers];
   int slot = 0, free_slot = S::kStages - 1;
   const auto load = [&](Fragments<S>& to, int step) {
@@ -164,7 +175,7 @@ __device__ __forceinline__ void walk_tiles(Copies& copies, const WarpPlace<S>& p
       if constexpr (S::kBuffers == 1) {
         wait_copies<S::kStages - 2>();
         __syncthreads();
-        copies.stage(free_slot);
+        copy_stage(copies, free_slot);
 #pragma unroll
         for (int step = 0; step < S::kSteps; ++step) {
           load(fragments[0], step);
@@ -180,7 +191,9 @@ __device__ __forceinline__ void walk_tiles(Copies& copies, const WarpPlace<S>& p
             next_slot();
           }
           load(fragments[(step + 1) % 2], (step + 1) % S::kSteps);
-          if (step == 0) copies.stage(free_slot);
+          if (step == 0) copies.begin(free_slot);
+          if (step < kParts) copies.part(step, kParts);
+          if (step == kParts - 1) copies.end();
           multiply_all<S>(sums, fragments[step % 2]);
         }
       }

@@ -84,8 +84,8 @@ GpuMode gpu_mode(std::string_view level, std::string_view dtype, int capability,
   require(attention != "bf16" || mode.activation == DType::bf16,
           "`attention`: bf16 needs activations in bf16, and `dtype` is {}", dtype_name(mode.activation));
   if (attention != "int8") return mode;
-  check(capability / 10 == 9, ErrorCode::unsupported,
-        "`attention`: int8 needs a Hopper GPU (compute capability 9.0), this one has {}.{}", capability / 10,
+  check(capability >= 80, ErrorCode::unsupported,
+        "`attention`: int8 needs a GPU of compute capability 8.0 or later, this one has {}.{}", capability / 10,
         capability % 10);
   require(mode.activation == DType::bf16, "`attention`: int8 needs activations in bf16, and `dtype` is {}",
           dtype_name(mode.activation));

@@ -138,8 +138,8 @@ std::vector<RequestField> arithmetic_fields() {
        "(as in diffusers; default from level aggressive on)"},
       {"attention", "attention", &R::attention,
        "precision of self-attention: auto (default: chosen by the level, at present always the activations' "
-       "dtype), bf16 (whatever the level says) or int8 (on a Hopper GPU, a quarter faster: both products in "
-       "8 bits where those can hold the values)",
+       "dtype), bf16 (whatever the level says) or int8 (on a GPU from compute capability 8.0 on, a "
+       "quarter faster: queries and keys in 8 bits, on Hopper also values, where those can hold them)",
        Choices{"auto", "bf16", "int8"}, [](const R& r) { return r.attention != "auto"; }},
       {"int8_keys", "int8_keys", &R::int8_keys,
        "with `attention` int8: auto (default: only with 2,048 keys or more, where it is faster) or all (also "

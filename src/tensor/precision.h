@@ -28,8 +28,8 @@ struct Precision {
   DType residual = DType::f32;
   Compute compute = Compute::f32;  // precision of products on the CPU
   bool definitions = false;        // every op runs its reference definition
-  // Lets a transformer's self-attention round to 8 bits (AttentionArgs::eight_bits). This needs a Hopper GPU
-  // and bf16 activations.
+  // Lets a transformer's self-attention round to 8 bits (AttentionArgs::eight_bits). This needs a GPU from
+  // compute capability 8.0 on, and bf16 activations.
   bool attention_int8 = false;
   Products products = Products::as_activations;
   // The matrices of a transformer's self-attention for q, k and v are stored as one when it is loaded.

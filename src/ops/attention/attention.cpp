@@ -7,6 +7,7 @@ namespace tachy::ops {
 std::span<const Impl<AttentionArgs>> attention_table() {
   static constexpr Impl<AttentionArgs> table[] = {
       gpu_impl<attention_flash8, attention_why_not_flash8_many_keys>("flash8_sm90"),
+      gpu_impl<attention_flash8_sm80, attention_why_not_flash8_sm80_many_keys>("flash8_sm80"),
       gpu_impl<attention_sm90, attention_why_not_sm90_many_keys>("flash_sm90"),
       gpu_impl<attention_ranges_sm90, attention_why_not_ranges_sm90>("ranges_sm90"),
       gpu_impl<attention_blocks_sm90, attention_why_not_blocks_sm90>("blocks_sm90"),
@@ -15,12 +16,16 @@ std::span<const Impl<AttentionArgs>> attention_table() {
       gpu_impl<attention_few_keys, attention_why_not_few_keys>("few_keys"),
       gpu_impl<attention_sm90, attention_why_not_sm90>("flash_sm90_any"),
       gpu_impl<attention_masks_sm90, attention_why_not_masks_sm90>("masks_sm90"),
+      gpu_impl<attention_long_sm80, attention_why_not_long_sm80_many_keys>("flash_long_sm80"),
       gpu_impl<attention_sm80, attention_why_not_sm80>("flash_sm80"),
       gpu_impl<attention_ranges_sm80, attention_why_not_ranges_sm80>("ranges_sm80"),
       gpu_impl<attention_softmax_gemm, attention_why_not_softmax_gemm>("softmax_gemm"),
       gpu_impl<attention_plain_cuda>("cuda_plain"),
-      gpu_impl<attention_flash8, attention_why_not_flash8>(
-          "flash8_sm90_any"),  // for small cases of the op runner
+      // These are there for the op runner: small cases, and sums that are another GPU's.
+      gpu_impl<attention_flash8, attention_why_not_flash8>("flash8_sm90_any"),
+      gpu_impl<attention_flash8_sm80, attention_why_not_flash8_sm80>("flash8_sm80_any"),
+      gpu_impl<attention_flash8_sm80_half, attention_why_not_flash8_sm80>("flash8_sm80_half"),
+      gpu_impl<attention_long_sm80, attention_why_not_long_sm80>("flash_long_sm80_any"),
       {"bf16", attention_why_not_bf16, attention_bf16},
       {"cpu", attention_why_not_cpu, attention_cpu},
       {"ref", nullptr, attention_ref}};

@@ -22,7 +22,7 @@ inline std::optional<Refusal> why_not_whole(const AttentionArgs& a) {
 }
 
 // The GPU's implementations: our own flash kernels for Hopper (in 8 bits, if allowed), one for up to 16 keys,
-// cuDNN's, our own flash kernels for any GPU (for up to 80 keys, and for any number), products with a softmax
+// cuDNN's, our own flash kernels for any GPU (in 8 bits, for up to 80 keys, for many and for any number), products with a softmax
 // between, and one for every other case.
 std::optional<Refusal> attention_why_not_sm90(const AttentionArgs& args, const Stream& stream);
 std::optional<Refusal> attention_why_not_sm90_many_keys(const AttentionArgs& args, const Stream& stream);
@@ -30,6 +30,11 @@ void attention_sm90(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_flash8(const AttentionArgs& args, const Stream& stream);
 std::optional<Refusal> attention_why_not_flash8_many_keys(const AttentionArgs& args, const Stream& stream);
 void attention_flash8(const AttentionArgs& args, Stream& stream);
+std::optional<Refusal> attention_why_not_flash8_sm80(const AttentionArgs& args, const Stream& stream);
+std::optional<Refusal> attention_why_not_flash8_sm80_many_keys(const AttentionArgs& args,
+                                                               const Stream& stream);
+void attention_flash8_sm80(const AttentionArgs& args, Stream& stream);
+void attention_flash8_sm80_half(const AttentionArgs& args, Stream& stream);  // always with f16 sums
 std::optional<Refusal> attention_why_not_ranges_sm90(const AttentionArgs& args, const Stream& stream);
 void attention_ranges_sm90(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_masks_sm90(const AttentionArgs& args, const Stream& stream);
@@ -42,6 +47,9 @@ std::optional<Refusal> attention_why_not_handful(const AttentionArgs& args, cons
 void attention_handful(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_few_keys(const AttentionArgs& args, const Stream& stream);
 void attention_few_keys(const AttentionArgs& args, Stream& stream);
+std::optional<Refusal> attention_why_not_long_sm80(const AttentionArgs& args, const Stream& stream);
+std::optional<Refusal> attention_why_not_long_sm80_many_keys(const AttentionArgs& args, const Stream& stream);
+void attention_long_sm80(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_sm80(const AttentionArgs& args, const Stream& stream);
 void attention_sm80(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_ranges_sm80(const AttentionArgs& args, const Stream& stream);

@@ -1,6 +1,6 @@
 // Flash attention on Hopper with both products in 8 bits: out = softmax(q·kᵀ)·v. It is organised like
 // flash_sm90.cuh (128 queries per block, clusters of two, a loading warp, two warpgroups), except that its
-// warpgroups do not alternate. flash8_quantize_sm90.cuh prepares its input:
+// warpgroups do not alternate. flash8_codes.cuh and flash8_quantize_sm90.cuh prepare its input:
 //   q, k   int8, after a Hadamard transform; k without its mean. q has a scale per token, k one per 128
 //          tokens; their product turns the integer q·k into the exponent of two
 //   v      e4m3 and transposed, with a scale per channel
@@ -19,15 +19,10 @@
 #pragma once
 
 #include "device/wgmma_bytes.cuh"
+#include "ops/attention/flash8_head.cuh"
 #include "ops/attention/flash_sm90.cuh"
 
 namespace tachy::ops::flash {
-
-// A head, as the quantising kernels found it.
-struct Head8 {
-  uint32_t broken;      // a value is not finite, or a value of v exceeds the room that its scale leaves
-  uint32_t k_coarsest;  // bits of k's largest scale
-};
 
 struct Params8 {
   Params90 to;                // where results, notes and shares go, and how the units are distributed
@@ -60,12 +55,6 @@ struct Maps8 {
   CUtensorMap q, k, v;
 };
 
-// The largest allowed step of an exponent per unit of the integers' product: q·k of 128 channels is then off
-// by about 150 units, so weights by about a tenth.
-inline constexpr float kCoarsest = 1e-3f;
-// An integer added to the bits of 1.5·2^23 makes the float larger by that number.
-inline constexpr float kMagic = 12582912.0f;
-inline constexpr uint32_t kMagicBits = 0x4b400000;
 inline constexpr float kLargest8 = 5;  // the exponent that a row's largest weight gets
 // A row with a larger weight gets a new scale: e4m3 ends at 448, and rounds 433 to it.
 inline constexpr float kHighest8 = 416;

@@ -51,4 +51,13 @@ inline std::optional<Refusal> why_not(const AttentionArgs& a, const Stream& stre
   return std::nullopt;
 }
 
+// The requirements of kernels that support neither masks nor biases.
+inline std::optional<Refusal> why_not_masked(const AttentionArgs& a) {
+  for (int i = 0; i < a.ranges(); ++i) {
+    if (a.range(i).key_bias.defined()) return Refusal::arguments("a key bias");
+    if (a.range(i).causal) return Refusal::arguments("a causal mask");
+  }
+  return std::nullopt;
+}
+
 }  // namespace tachy::ops::flash

@@ -367,14 +367,11 @@ __device__ __forceinline__ void take_keys(Warp<T, kDim, kWarps, kStageKeys, kBia
   }
 }
 
-// grid [query tiles, H, B]: neighbouring blocks share a head, so its K and V stay in the L2 cache.
-template <class T, int kDim, int kWarps, int kStageKeys, int kBlocks, Bias kBias>
-__global__ void __launch_bounds__(kWarps * 32, kBlocks) attention_kernel(const Params p) {
-  extern __shared__ __align__(1024) char shared[];
+// Computes the queries from `first` on of one head, as many as a block has rows.
+template <class T, int kDim, int kWarps, int kStageKeys, Bias kBias>
+__device__ __forceinline__ void attend(const Params& p, int batch, int head, int first, char* shared) {
   constexpr int kThreads = kWarps * 32, kRows = kWarps * 32;
-  const int head = blockIdx.y, batch = blockIdx.z, warp = threadIdx.x / 32;
-  // Under a causal mask the last queries have the most keys, so they go first.
-  const int tile = p.causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x, first = tile * kRows;
+  const int warp = threadIdx.x / 32;
   const Places<kRows, kStageKeys, kDim> at(shared);
   const T* q = static_cast<const T*>(p.q) + batch * p.qs.batch + head * p.qs.head;
   load_rows<T, kDim, kRows, kThreads>(at.q, q, p.qs.row, first, p.lq, p.d);
@@ -383,6 +380,15 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) attention_kernel(const P
   work.clear();
   take_keys(work, p, batch, head, first, at);
   work.finish(p, batch, head, reinterpret_cast<T*>(shared) + warp * 32 * kDim);
+}
+
+// grid [query tiles, H, B]: neighbouring blocks share a head, so its K and V stay in the L2 cache.
+template <class T, int kDim, int kWarps, int kStageKeys, int kBlocks, Bias kBias>
+__global__ void __launch_bounds__(kWarps * 32, kBlocks) attention_kernel(const Params p) {
+  extern __shared__ __align__(1024) char shared[];
+  // Under a causal mask the last queries have the most keys, so they go first.
+  const int tile = p.causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
+  attend<T, kDim, kWarps, kStageKeys, kBias>(p, blockIdx.z, blockIdx.y, tile * kWarps * 32, shared);
 }
 
 // The same over several ranges, whose lengths may lie on the device.

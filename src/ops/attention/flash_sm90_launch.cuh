@@ -5,6 +5,7 @@
 #include "cuda/overlap.h"
 #include "cuda/tensor_map.h"
 #include "ops/attention/attention_cuda.h"
+#include "ops/attention/flash_params.cuh"
 #include "ops/attention/flash_sm90.cuh"
 #include "ops/attention/flash_sm90_merge.cuh"
 
@@ -176,15 +177,6 @@ inline std::optional<Refusal> why_not_sm90(const AttentionArgs& a, const Stream&
   if (!cuda::tensor_maps_available()) return Refusal::machine("the driver has no tensor maps");
   if (a.bias.defined()) return Refusal::arguments("a bias of each query and key");
   if (a.accumulate) return Refusal::arguments("an accumulating output");
-  return std::nullopt;
-}
-
-// The requirements of kernels that support neither masks nor biases.
-inline std::optional<Refusal> why_not_masked(const AttentionArgs& a) {
-  for (int i = 0; i < a.ranges(); ++i) {
-    if (a.range(i).key_bias.defined()) return Refusal::arguments("a key bias");
-    if (a.range(i).causal) return Refusal::arguments("a causal mask");
-  }
   return std::nullopt;
 }
 

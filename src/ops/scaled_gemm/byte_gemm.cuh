@@ -40,12 +40,14 @@ __device__ __forceinline__ Corner corner_of(const Params& p, int tile) {
 template <class S>
 struct Copies {
   static_assert(S::kColumns % S::kPassRows == 0);
+  static constexpr bool kSpread = true;
   const Params& p;
   uint32_t to;
   int tile = static_cast<int>(blockIdx.x);
   const uint8_t *x = nullptr, *w = nullptr;
   int rows_x = 0, rows_w = 0;  // number of rows from this thread's first one on
   int left = 0;                // bytes of K from the next stage's first on
+  uint32_t base = 0;           // where the stage that is being copied begins in shared memory
 
   __device__ __forceinline__ Copies(const Params& params, uint32_t shared)
       : p(params), to(shared + my_place()) {}
@@ -60,24 +62,27 @@ struct Copies {
       tile += static_cast<int>(gridDim.x);
     }
   }
-  __device__ __forceinline__ void stage(int slot) {
+  __device__ __forceinline__ void begin(int slot) {
     if (left <= 0) next_tile();
-    const uint32_t base = to + static_cast<uint32_t>(slot * S::kStageBytes);
+    base = to + static_cast<uint32_t>(slot * S::kStageBytes);
+  }
+  __device__ __forceinline__ void part(int index, int parts) {
+    constexpr int kPasses = S::kPassesX + S::kPassesW;
     const int mine = left - my_chunk() * 16;
 #pragma unroll
-    for (int i = 0; i < S::kPassesX; ++i)
+    for (int i = 0; i < kPasses; ++i) {
+      if (i * parts / kPasses != index) continue;
+      const bool of_x = i < S::kPassesX;
+      const int row = (of_x ? i : i - S::kPassesX) * S::kPassRows;
+      const uint8_t* from = of_x ? x + row * p.x_row : w + static_cast<int64_t>(row) * p.k;
+      const bool there = row < (of_x ? rows_x : rows_w);
 #pragma unroll
       for (int slab = 0; slab < S::kSlabs; ++slab)
-        device::copy_async(base + slab * S::kSlabBytes + i * S::kPassRows * 64,
-                           x + i * S::kPassRows * p.x_row + slab * 64,
-                           i * S::kPassRows < rows_x && mine > slab * 64);
-#pragma unroll
-    for (int i = 0; i < S::kPassesW; ++i)
-#pragma unroll
-      for (int slab = 0; slab < S::kSlabs; ++slab)
-        device::copy_async(base + slab * S::kSlabBytes + (S::kRows + i * S::kPassRows) * 64,
-                           w + static_cast<int64_t>(i * S::kPassRows) * p.k + slab * 64,
-                           i * S::kPassRows < rows_w && mine > slab * 64);
+        device::copy_async(base + slab * S::kSlabBytes + ((of_x ? 0 : S::kRows) + row) * 64, from + slab * 64,
+                           there && mine > slab * 64);
+    }
+  }
+  __device__ __forceinline__ void end() {
     device::commit_copies();
     x += S::kDepth, w += S::kDepth, left -= S::kDepth;
   }

@@ -89,7 +89,7 @@ TEST(GpuMode, EachSwitchAlone) {
   unsetenv("TACHY_RESIDUAL");
 }
 
-TEST(GpuMode, AttentionInEightBitsNeedsHopperAndBf16) {
+TEST(GpuMode, AttentionInEightBitsNeedsBf16AndItsGpus) {
   const auto code = [](const char* dtype, int capability) {
     try {
       EXPECT_TRUE(gpu_mode("safe", dtype, capability, "", "int8").attention_int8);
@@ -100,8 +100,8 @@ TEST(GpuMode, AttentionInEightBitsNeedsHopperAndBf16) {
     return std::optional<ErrorCode>();
   };
   EXPECT_EQ(code("", 90), std::nullopt);
-  EXPECT_EQ(code("", 89), ErrorCode::unsupported);
-  EXPECT_EQ(code("", 100), ErrorCode::unsupported);
+  for (const int capability : {80, 86, 89, 100, 120}) EXPECT_EQ(code("", capability), std::nullopt);
+  EXPECT_EQ(code("", 75), ErrorCode::unsupported);
   EXPECT_EQ(code("f16", 90), ErrorCode::invalid_argument);
   for (const GpuLevel& level : gpu_levels()) EXPECT_FALSE(gpu_mode(level.name).attention_int8) << level.name;
 }

@@ -1,0 +1,34 @@
+// Computes blocks of queries again by flash_sm80.cuh (flash_again.cuh).
+#include "ops/attention/flash_again.cuh"
+#include "ops/attention/flash_params.cuh"
+
+namespace tachy::ops {
+namespace {
+
+constexpr int kAgainWarps = 4, kAgainKeys = 64, kAgainRows = kAgainWarps * 32;
+
+// grid [B·H, blocks of kAgainRows queries]
+__global__ void __launch_bounds__(kAgainRows, 2)
+    attention_again(const flash::Params p, int heads, const flash::Again again) {
+  extern __shared__ __align__(1024) char shared[];
+  const int bh = blockIdx.x, warp = blockIdx.y * kAgainWarps;
+  const uint8_t* notes =
+      again.bad + (int64_t{bh} * again.tiles + warp / again.warps) * again.warps + warp % again.warps;
+  if (*reinterpret_cast<const uint32_t*>(notes) == 0) return;
+  if (again.count && threadIdx.x == 0) atomicAdd(again.count, kAgainRows / 16ull);
+  flash::attend<__nv_bfloat16, 128, kAgainWarps, kAgainKeys, flash::Bias::none>(
+      p, bh / heads, bh % heads, blockIdx.y * kAgainRows, shared);
+}
+
+}  // namespace
+
+void flash::compute_again(const AttentionArgs& a, const Again& again, Stream& stream) {
+  cuda::launch("attention (in bf16 again)", attention_again,
+               {.grid = dim3(static_cast<unsigned>(a.q.dims[0] * a.q.dims[2]),
+                             cuda::blocks_for(a.q.dims[1], kAgainRows)),
+                .block = dim3(kAgainRows),
+                .shared_bytes = shared_bytes<kAgainWarps, kAgainKeys, 128>()},
+               stream, params_of(a), static_cast<int>(a.q.dims[2]), again);
+}
+
+}  // namespace tachy::ops

@@ -1,0 +1,82 @@
+// The common code of the launchers of attention in 8 bits: which arguments they take, and q and k as int8 in
+// scratch (flash8_codes.cuh).
+#pragma once
+
+#include "ops/attention/flash8_codes.cuh"
+#include "ops/attention/flash_params.cuh"
+
+namespace tachy::ops::flash {
+
+// From about 1,200 keys on, the time that rounding takes is won back (on Hopper).
+constexpr int64_t kLeastKeys8 = 2048;
+
+inline Tokens8 tokens8(const Tensor& t) {
+  return {static_cast<const __nv_bfloat16*>(t.data),
+          t.strides[0],
+          t.strides[1],
+          t.strides[2],
+          static_cast<int>(t.dims[1]),
+          static_cast<int>(t.dims[2]),
+          static_cast<int>(t.dims[3])};
+}
+
+template <class T>
+void take8(Arena& arena, T*& to, int64_t count) {
+  to = static_cast<T*>(arena.bytes(static_cast<size_t>(count) * sizeof(T)));
+}
+
+// Data that the kernels pass to one another, in the arena.
+struct Codes8 {
+  int8_t *q, *k;
+  float *q_scales, *q_offsets, *k_scales, *v_scales;
+  __nv_bfloat16* k_means;
+  Head8* about;
+};
+
+inline unsigned blocks8(const Tensor& t) { return static_cast<unsigned>((t.dims[1] + 127) / 128); }
+
+inline Codes8 take_codes8(const AttentionArgs& a, Arena& arena, bool v_too) {
+  const int64_t heads = a.q.dims[0] * a.q.dims[2], lq = a.q.dims[1], lk = a.k.dims[1];
+  Codes8 c{};
+  take8(arena, c.q, heads * lq * 128), take8(arena, c.k, heads * lk * 128);
+  take8(arena, c.q_scales, heads * lq), take8(arena, c.k_scales, heads * blocks8(a.k));
+  if (a.lse.defined()) take8(arena, c.q_offsets, heads * lq);
+  if (v_too) take8(arena, c.v_scales, heads * 128);
+  take8(arena, c.k_means, heads * 128), take8(arena, c.about, heads);
+  return c;
+}
+
+// Rounds q and k. If there is room for v's scales, they become the sample's largest |v| over `v_top`.
+inline void make_codes8(const AttentionArgs& a, const Codes8& c, float v_top, Stream& stream) {
+  const auto heads = static_cast<unsigned>(a.q.dims[0] * a.q.dims[2]);
+  const float scale_log2 = a.scale == kPowersOfTwo ? 1 : a.scale * kLog2e;
+  const Tokens8 q = tokens8(a.q), k = tokens8(a.k), v = tokens8(a.v);
+  cuda::launch("attention (flash8, samples)", sample8, {.grid = dim3(heads), .block = dim3(1024)}, stream, k,
+               v, v_top, c.k_means, c.v_scales, c.about);
+  cuda::launch("attention (flash8, k)", turn8<true>, {.grid = dim3(blocks8(a.k), heads), .block = dim3(512)},
+               stream, k, c.k_means, 1.0f, c.k, c.k_scales, nullptr, c.about);
+  cuda::launch("attention (flash8, q)", turn8<false>, {.grid = dim3(blocks8(a.q), heads), .block = dim3(512)},
+               stream, q, c.k_means, scale_log2 / 128, c.q, c.q_scales, c.q_offsets, c.about);
+}
+
+// What every kernel in 8 bits requires, but for the machine.
+inline std::optional<Refusal> why_not_eight_bits(const AttentionArgs& a) {
+  if (!a.eight_bits) return Refusal::settings("8 bits are not asked for");
+  if (auto why = why_not_whole(a)) return why;
+  if (a.q.dtype != DType::bf16) return Refusal::arguments("activations that are not bf16");
+  if (auto why = why_not_masked(a)) return why;
+  if (a.bias.defined()) return Refusal::arguments("a bias of each query and key");
+  if (a.accumulate) return Refusal::arguments("an accumulating output");
+  if (a.q.dims[0] * a.q.dims[2] > 65535) return Refusal::arguments("too many heads");
+  return std::nullopt;
+}
+
+// Why 8 bits would be slower than 16.
+inline std::optional<Refusal> why_slower_in_eight_bits(const AttentionArgs& a) {
+  if (a.k.dims[1] < kLeastKeys8 && !a.eight_bits_of_few)
+    return Refusal::slower("there are fewer keys than ", std::to_string(kLeastKeys8));
+  if (a.q.dims[3] <= 64) return Refusal::slower("half of the channels would be zeros");
+  return std::nullopt;
+}
+
+}  // namespace tachy::ops::flash

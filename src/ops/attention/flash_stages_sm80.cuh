@@ -1,0 +1,113 @@
+// How queries, K and V reach shared memory in flash8_sm80.cuh and flash_long_sm80.cuh. A tile C says how long rows
+// are (kKRow bytes in kKPitch, V's in kVPitch), how many keys a stage has, and where the stages of V begin.
+#pragma once
+
+#include "device/mma_sm80.cuh"
+
+namespace tachy::ops::flash {
+
+// Where a lane finds fragments, in rows of 128 or 256 bytes, for A or B.
+template <class C>
+struct BytePlaces {
+  uint32_t base, a128, b128, a256;
+  __device__ explicit BytePlaces(uint32_t shared) : base(shared) {
+    const int lane = threadIdx.x & 31, row_a = lane & 15, half_a = lane >> 4,
+              row_b = (lane & 7) + ((lane >> 4) << 3), half_b = (lane >> 3) & 1;
+    a128 = base + row_a * C::kKPitch + half_a * 16;
+    b128 = base + row_b * C::kKPitch + half_b * 16;
+    a256 = base + C::kVAt + row_a * C::kVPitch + half_a * 16;
+    // Computing these again in the loop would take more time than keeping them.
+    asm volatile("" : "+r"(b128), "+r"(a256));
+  }
+};
+
+// Loads rows [first, first + kRows) of kBytes each into shared memory; what lies past `limit` rows or `end`
+// bytes becomes zero.
+template <int kBytes, int kPitch, int kRows, int kThreads>
+__device__ __forceinline__ void load_padded(uint32_t to, const void* from, int64_t stride, int first,
+                                            int limit, int end) {
+  constexpr int kStep = kThreads / (kBytes / 16);
+  const int column = threadIdx.x % (kBytes / 16) * 16, row = threadIdx.x / (kBytes / 16);
+  const char* p = static_cast<const char*>(from) + (first + row) * stride + column;
+  uint32_t address = to + row * kPitch + column;
+#pragma unroll
+  for (int i = 0; i < kRows / kStep; ++i) {
+    const bool present = column < end && first + row + i * kStep < limit;
+    device::copy_async(address, present ? p : from, present);
+    p += kStep * stride, address += kStep * kPitch;
+  }
+}
+
+// Copies whole stages of K and V, a part at a time.
+template <class C>
+struct StageCopies {
+  static constexpr int kChunksK = C::kKRow / 16, kStepK = C::kThreads / kChunksK,
+                       kStepV = C::kThreads / 16;  // rows that all threads copy at once
+  static constexpr int kPassesK = C::kKeys / kStepK, kPassesV = C::kKeys / kStepV;
+  const char *k, *v;                    // of the head
+  int64_t bytes_k, bytes_v;             // of a row
+  uint32_t from_k, from_v, to_k, to_v;  // the thread's own offsets and places
+  bool inside;
+
+  __device__ __forceinline__ StageCopies(const void* k_, int64_t bytes_k_, const void* v_, int64_t bytes_v_,
+                                         int end, uint32_t base)
+      : k(static_cast<const char*>(k_)),
+        v(static_cast<const char*>(v_)),
+        bytes_k(bytes_k_),
+        bytes_v(bytes_v_) {
+    const int row_k = threadIdx.x / kChunksK, column_k = threadIdx.x % kChunksK * 16;
+    const int row_v = threadIdx.x / 16, column_v = threadIdx.x % 16 * 16;
+    inside = column_v < end;
+    from_k = row_k * static_cast<uint32_t>(bytes_k) + column_k;
+    from_v = row_v * static_cast<uint32_t>(bytes_v) + column_v;
+    to_k = base + row_k * C::kKPitch + column_k, to_v = base + C::kVAt + row_v * C::kVPitch + column_v;
+    // Computing these again in the loop would take more time than keeping them.
+    asm volatile("" : "+r"(from_k), "+r"(from_v), "+r"(to_k), "+r"(to_v));
+  }
+  // Begins to copy a part of v of the stage before `stage`, and of k of the one kAhead before it. There must be
+  // a stage before the first one; what the first keys have no more of is copied once more in vain.
+  __device__ __forceinline__ void next(int stage, uint32_t slot_v, uint32_t slot_k, int part,
+                                       int parts) const {
+    const char* v_now = v + max(stage - 1, 0) * (bytes_v * C::kKeys);
+    const char* k_now = k + max(stage - C::kAhead, 0) * (bytes_k * C::kKeys);
+#pragma unroll
+    for (int j = 0; j < kPassesV / parts; ++j) {
+      const int i = part * (kPassesV / parts) + j;
+      device::copy_async(to_v + slot_v + i * kStepV * C::kVPitch, v_now + i * (kStepV * bytes_v) + from_v,
+                         inside);
+    }
+#pragma unroll
+    for (int j = 0; j < kPassesK / parts; ++j) {
+      const int i = part * (kPassesK / parts) + j;
+      device::copy_async(to_k + slot_k + i * kStepK * C::kKPitch, k_now + i * (kStepK * bytes_k) + from_k,
+                         C::kCodes || inside);
+    }
+  }
+};
+
+// How many parts of a stage, with four steps each, the compiler writes out: all on Hopper; elsewhere that takes too
+// many registers, one.
+template <class C>
+#if __CUDA_ARCH__ / 100 == 9
+constexpr int kPartsAtOnce = C::kParts;
+#else
+constexpr int kPartsAtOnce = 1;
+#endif
+
+// Loads a block's queries, rows of C::kKRow bytes, into registers.
+template <class C, int kChunks>
+__device__ __forceinline__ void load_queries(uint32_t (&q)[2][kChunks][4], const void* from, int64_t bytes,
+                                             int limit, int end, int first, const BytePlaces<C>& at) {
+  load_padded<C::kKRow, C::kKPitch, C::kRows, C::kThreads>(at.base, from, bytes, first, limit, end);
+  device::commit_copies();
+  device::wait_copies<0>();
+  __syncthreads();
+  const uint32_t mine = at.a128 + (threadIdx.x / 32) * 32 * C::kKPitch;
+#pragma unroll
+  for (int m = 0; m < 2; ++m)
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) device::load_tiles(q[m][c], mine + c * 32 + m * 16 * C::kKPitch);
+  __syncthreads();
+}
+
+}  // namespace tachy::ops::flash
