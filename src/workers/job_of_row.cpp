@@ -114,10 +114,18 @@ void remove_states(const queue::JobFolder& folder) {
 }
 
 queue::JobError job_error(ErrorCode code, std::string message, const queue::JobFolder& folder,
-                          const ServedModel* model) {
-  if (model) replace_all(message, model->path.string(), model->name);
-  replace_all(message, folder.path.string() + "/", "");
+                          const ServedModel* model, const fs::path& loras) {
+  const auto without_folder = [&](const fs::path& path) {
+    if (path.has_relative_path()) replace_all(message, path.string() + "/", "");
+  };
+  without_folder(folder.path);
   replace_all(message, folder.path.string(), folder.path.filename().string());
+  if (model) {
+    replace_all(message, model->path.string(), model->name);
+    without_folder(model->path.parent_path());
+  }
+  without_folder(loras);
+  without_folder(folder.path.parent_path().parent_path());
   return {code_of(code, message), std::move(message)};
 }
 

@@ -28,9 +28,9 @@ uint64_t bytes_of_folder(const std::filesystem::path& folder);
 // Removes what only a run that goes on would need: the state and the files of finished windows.
 void remove_states(const queue::JobFolder& folder);
 
-// Returns the code and the message of an error as a caller of the server gets it. Paths of the job's files
-// and of the model, which may be null, become names.
+// Returns the code and the message of an error as a caller of the server gets it. Paths of the server's
+// files, of the model (which may be null) and of LoRA files become names.
 queue::JobError job_error(ErrorCode code, std::string message, const queue::JobFolder& folder,
-                          const ServedModel* model);
+                          const ServedModel* model, const std::filesystem::path& loras);
 
 }  // namespace tachy::workers

@@ -48,9 +48,6 @@ Outlook Foreman::outlook(const jobs::JobSpec& job, const std::string& model, int
   require(!served->world, "`model`: {} is a world, which is steered and makes no videos", served->name);
   const std::shared_ptr<Engine> engine = s.models.open(served->name);
   Outlook out;
-  const queue::TurnQueue::Place place =
-      s.turns.would_get({.model = served->name, .priority = priority, .created_ms = wall_clock_ms()});
-  out.queue_position = place.position, out.wait_seconds = place.start_seconds;
   ShapePlanner planner(*engine, job.settings.request);
   try {
     auto prepared = std::make_shared<const PreparedRequest>(planner.plan());
@@ -67,6 +64,11 @@ Outlook Foreman::outlook(const jobs::JobSpec& job, const std::string& model, int
     does_not_fit(out, planner, e);
     if (out.nearest.empty() && e.code() != ErrorCode::out_of_memory) throw;
   }
+  const queue::TurnQueue::Place place = s.turns.would_get({.model = served->name,
+                                                           .priority = priority,
+                                                           .planned_seconds = out.seconds,
+                                                           .created_ms = wall_clock_ms()});
+  out.queue_position = place.position, out.wait_seconds = place.start_seconds;
   return out;
 }
 

@@ -155,7 +155,8 @@ void RunningJob::stopped_or_failed(ErrorCode code, const std::string& text) {
   // What a front end may do to go on is nothing that a caller of the server could do.
   if (const size_t at = going_on_.empty() ? message.npos : message.find(going_on_); at != message.npos)
     message.erase(at, going_on_.size());
-  const queue::JobError error = job_error(code, message, folder_, shop_.models.find(row_.model));
+  const queue::JobError error =
+      job_error(code, message, folder_, shop_.models.find(row_.model), shop_.options.loras);
   if (!stopped) notice(error.message);
   remove_states(folder_);
   end(queue::Status::failed, error, why != Stop::removed);

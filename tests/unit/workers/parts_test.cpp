@@ -106,12 +106,16 @@ TEST(JobErrorTest, CodesAndNoPaths) {
   const ServedModel model{.name = "wan", .path = "/models/wan"};
   const auto error =
       job_error(ErrorCode::io, "/srv/files/jobs/video_1/video.mp4: cannot write: No space left on device",
-                folder, &model);
+                folder, &model, "/l");
   EXPECT_EQ(error.code, "disk_full");
   EXPECT_EQ(error.message, "video.mp4: cannot write: No space left on device");
-  EXPECT_EQ(job_error(ErrorCode::numerical, "NaN", folder, nullptr).code, "nan");
-  EXPECT_EQ(job_error(ErrorCode::corrupt, "/models/wan/vae: cut", folder, &model).message, "wan/vae: cut");
-  EXPECT_EQ(job_error(ErrorCode::out_of_memory, "", folder, nullptr).code, "out_of_memory");
+  EXPECT_EQ(job_error(ErrorCode::not_found, "/models/clip and /l/style, /srv/files/x", folder, &model, "/l")
+                .message,
+            "clip and style, x");
+  EXPECT_EQ(job_error(ErrorCode::numerical, "NaN", folder, nullptr, "/l").code, "nan");
+  EXPECT_EQ(job_error(ErrorCode::corrupt, "/models/wan/vae: cut", folder, &model, "/l").message,
+            "wan/vae: cut");
+  EXPECT_EQ(job_error(ErrorCode::out_of_memory, "", folder, nullptr, "/l").code, "out_of_memory");
 }
 
 }  // namespace
