@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/json_text.h"
+#include "base/log.h"
 #include "cli/say.h"
 #include "ending.h"
 #include "http/access.h"
@@ -88,6 +89,8 @@ class House {
         service_(make_service()) {}
 
   int run() {
+    if (!options_.public_names.empty() && !keys_)
+      warn("--public-name without --keys: everybody who reaches the proxy may use this server");
     web_api::tidy(service_);
     http::Router router;
     web_api::add_routes(router, service_);

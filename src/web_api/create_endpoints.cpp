@@ -17,7 +17,8 @@ http::Reply create_video(Service& service, http::Request& request) {
 
 http::Reply plan_video(Service& service, http::Request& request) {
   const JobRequest job = parse_job(fields_of(request), request.caller, service.offers);
-  const workers::Outlook outlook = outlook_of(service, job);
+  std::vector<std::string> warnings;
+  const workers::Outlook outlook = outlook_of(service, job, &warnings);
   const json plan = {{"object", "video.plan"},
                      {"model", job.model},
                      {"gpu_bytes", outlook.gpu_bytes},
@@ -28,7 +29,8 @@ http::Reply plan_video(Service& service, http::Request& request) {
                      {"wait_seconds", outlook.wait_seconds},
                      {"fits", outlook.fits},
                      {"reason", outlook.fits ? json() : json(outlook.reason)},
-                     {"nearest", outlook.fits ? json() : outlook.nearest}};
+                     {"nearest", outlook.fits ? json() : outlook.nearest},
+                     {"warnings", warnings}};
   return http::json_reply(200, json_line(plan));
 }
 

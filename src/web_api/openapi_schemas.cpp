@@ -93,7 +93,8 @@ json plan() {
                     {"wait_seconds", number()},
                     {"fits", truth()},
                     {"reason", or_null(text())},
-                    {"nearest", or_null(fields())}});
+                    {"nearest", or_null(fields())},
+                    {"warnings", {{"type", "array"}, {"items", text()}}}});
 }
 
 json list_schema(const std::string& schema) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/json_text.h"
+#include "base/notice.h"
 #include "jobs/job_json.h"
 #include "queue/job_folder.h"
 #include "web_api/api_error.h"
@@ -61,7 +62,10 @@ std::string with_nearest(std::string message, const json& nearest) {
 
 }  // namespace
 
-workers::Outlook outlook_of(Service& service, const JobRequest& request) {
+workers::Outlook outlook_of(Service& service, const JobRequest& request, std::vector<std::string>* warnings) {
+  const LineScope lines([&](std::string_view text) {
+    if (warnings) warnings->emplace_back(text);
+  });
   try {
     workers::Outlook outlook = service.foreman.outlook(request.job, request.model, request.priority);
     apply_limit(service, outlook);

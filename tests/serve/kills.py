@@ -84,17 +84,18 @@ def everything(server):
 
 
 def reference(build):
-    """Returns the sha256 of each kind of job by a server that nobody disturbs."""
+    """Returns the sha256 of each kind of job by a server that nobody disturbs, and how many seconds a job takes."""
     wanted, hashes = {}, {}
     for number in range(SEEDS * len(KINDS)):
         wanted.setdefault(same(number), number)
     with Server(build) as server:
         server.wait_ready()
+        begin = time.monotonic()
         ids = {kind: server.create(**job(number))["id"] for kind, number in wanted.items()}
         for kind, id in ids.items():
             assert server.wait(id)["status"] == "completed"
             hashes[kind] = hashlib.sha256(server.ask("GET", f"/v1/videos/{id}/content").body).hexdigest()
-    return hashes
+        return hashes, (time.monotonic() - begin) / len(ids)
 
 
 def main():
@@ -107,15 +108,16 @@ def main():
     kills = options.kills or (4 if options.short else 40)
     draw = random.Random(options.seed)
     begin = time.monotonic()
-    want = reference(options.build)
-    print(f"{kills} kills, seed {options.seed}; {len(want)} kinds of jobs, {time.monotonic() - begin:.0f} s for their files", flush=True)
+    want, job_seconds = reference(options.build)
+    print(f"{kills} kills, seed {options.seed}; {len(want)} kinds of jobs, {job_seconds:.1f} s each", flush=True)
     hit, stages = [], {}
     with Server(options.build) as server:
         server.wait_ready()
         maker = Maker(server, most=10**9)
         maker.start()
         for _ in range(kills):
-            time.sleep(draw.uniform(0.02, 3.5) if draw.random() < 0.8 else draw.uniform(0, 0.1))
+            # Mostly within a job or two, now and then while the server is still starting.
+            time.sleep(draw.uniform(0, 1.5 * job_seconds) if draw.random() < 0.85 else draw.uniform(0, 0.1))
             try:
                 running = [video for video in server.ask("GET", "/v1/videos?limit=20").json["data"] if video["status"] == "in_progress"]
                 stage = (running[0]["stage"] or "between stages") if running else "no job"

@@ -105,6 +105,12 @@ class Server:
         with open(f"/proc/{self.process.pid}/status") as status:
             return next(int(line.split()[1]) for line in status if line.startswith(what + ":"))
 
+    def begin_peak(self):
+        """Lets VmHWM begin anew, and returns the memory in use now."""
+        with open(f"/proc/{self.process.pid}/clear_refs", "w") as file:
+            file.write("5")
+        return self.memory_kb()
+
     def processor_seconds(self):
         with open(f"/proc/{self.process.pid}/stat") as stat:
             fields = stat.read().rsplit(")", 1)[1].split()

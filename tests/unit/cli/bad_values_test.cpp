@@ -288,7 +288,7 @@ const std::vector<BadValue> kBadValues = {
     {"serve", "--files", kPicture, 6, {"not a folder"}},
     {"serve", "--device", "gpu", 2, {"cpu", "cuda", "auto"}},
     {"serve", "--max-vram", "lots", 2, {"8GiB"}},
-    {"serve", "--threads", "5000", 2, {"0 to 1024"}},
+    {"serve", "--threads", "5000", 2, {"0 (all) to 1024"}},
     {"serve", "--weights", "heavy", 2, {"packed", "mapped", "auto", "read"}},
     {"serve", "--keys", "gone", 3, {"no such file"}},
     {"serve", "--new-key", "alice", 2, {"--keys"}},

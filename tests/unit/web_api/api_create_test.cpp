@@ -167,6 +167,17 @@ TEST_F(ApiTest, APlanSaysWhetherItFits) {
   EXPECT_EQ(folders(), 0u);
 }
 
+TEST_F(ApiTest, APlanTellsOfWarnings) {
+  EXPECT_EQ(call("POST", "/v1/videos/plan", {{"prompt", "a"}}).body.at("warnings"), json::array());
+  runs.warning = "`prompt`: 3 tokens are dropped";
+  EXPECT_EQ(call("POST", "/v1/videos/plan", {{"prompt", "a"}}).body.at("warnings"),
+            json::array({runs.warning}));
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(create().status, 200);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "")
+      << "what callers write does not belong into the server's log";
+}
+
 TEST_F(ApiTest, TheServersOwnLimitIsPixelsTimesFrames) {
   const auto engine = models->open("sprites");
   VideoRequest video = engine->defaults();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/notice.h"
 #include "http/router.h"
 #include "queue/event_book.h"
 #include "queue/job_folder.h"
@@ -23,6 +24,7 @@ class FakeRuns : public workers::Runs {
  public:
   workers::Outlook answer{.gpu_bytes = 0, .host_bytes = 1000, .seconds = 40, .seconds_to_preview = 2};
   std::string refusal;  // what outlook() throws; "": nothing
+  std::string warning;  // what outlook() warns of
   workers::Live now;
   bool open = true;
   std::vector<std::string> stopped;
@@ -32,6 +34,7 @@ class FakeRuns : public workers::Runs {
 
   workers::Outlook outlook(const jobs::JobSpec&, const std::string&, int) override {
     ++outlooks;
+    if (!warning.empty()) say_line(warning);
     require(refusal.empty(), "{}", refusal);
     return answer;
   }
