@@ -81,6 +81,7 @@ void Reporter::work() {
     const std::deque<ProgressNote> notes = std::exchange(job.notes, {});
     const std::optional<PreviewNote> preview = std::exchange(job.preview, std::nullopt);
     int percent = job.percent;
+    if (!notes.empty()) job.told = notes.back().stage;
     job.writing = true;
     lock.unlock();
     write(id, notes, preview, percent);

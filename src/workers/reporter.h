@@ -1,7 +1,7 @@
 // Writes what running jobs report: their progress into the table and into their events, their previews as
 // files. A thread of its own does so, since each is a write to the disk and a computing thread must not wait
 // for it. Reports that come faster than they are written replace one another, except that every stage is told
-// at least once.
+// at least once, and when it begins.
 #pragma once
 
 #include <condition_variable>
@@ -51,10 +51,13 @@ class Reporter {
     std::deque<ProgressNote> notes;  // at most one of each stage that is not told yet, and the last one
     std::optional<PreviewNote> preview;
     Clock::time_point next{};  // when progress may be written again
+    std::string told;          // the stage of the last progress that was written; another one does not wait
     int percent = -1;          // as in the table
     bool urgent = false, writing = false;
     bool empty() const { return notes.empty() && !preview; }
-    bool due(Clock::time_point now) const { return preview || (!notes.empty() && (urgent || now >= next)); }
+    bool due(Clock::time_point now) const {
+      return preview || (!notes.empty() && (urgent || now >= next || notes.back().stage != told));
+    }
   };
   void work();
   void write(const std::string& job, const std::deque<ProgressNote>& notes,

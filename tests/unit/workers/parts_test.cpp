@@ -2,12 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <thread>
 
 #include "shop_floor.h"
 #include "workers/job_of_row.h"
 #include "workers/places_told.h"
 #include "workers/progress_meter.h"
 #include "workers/rates.h"
+#include "workers/reporter.h"
 
 namespace tachy {
 namespace {
@@ -116,6 +118,36 @@ TEST(JobErrorTest, CodesAndNoPaths) {
   EXPECT_EQ(job_error(ErrorCode::corrupt, "/models/wan/vae: cut", folder, &model, "/l").message,
             "wan/vae: cut");
   EXPECT_EQ(job_error(ErrorCode::out_of_memory, "", folder, nullptr, "/l").code, "out_of_memory");
+}
+
+// Two jobs report at the same time. The one that begins another stage is told before the one whose progress
+// in a stage waits its turn, though that one was told of earlier. On a machine that is held up it takes more
+// than one try.
+TEST(ReporterTest, AStageThatBeginsDoesNotWait) {
+  const TemporaryFiles files;
+  queue::SqliteTable table(files.path / "tachyscope.db");
+  queue::EventBook book(files.path);
+  Reporter reporter(table, book, "test");
+  const auto told = [&](const std::string& id) { return book.since(id, 0).size(); };
+  const auto wait = [&](const std::string& id, size_t count) {
+    for (int i = 0; i < 30'000 && told(id) < count; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return told(id);
+  };
+  bool before = false;
+  for (int i = 0; i < 20 && !before; ++i) {
+    const std::string within = put(table, files.path, {}), begins = put(table, files.path, {});
+    reporter.progress(within, {.stage = "text", .done = 0, .total = 2});
+    ASSERT_EQ(wait(within, 1), 1u);
+    reporter.progress(begins, {.stage = "text", .done = 0, .total = 2});
+    ASSERT_EQ(wait(begins, 1), 1u);
+    reporter.progress(within, {.stage = "text", .done = 1, .total = 2});
+    reporter.progress(begins, {.stage = "denoise", .done = 0, .total = 4});
+    ASSERT_EQ(wait(begins, 2), 2u);
+    before = told(within) == 1;
+    ASSERT_EQ(wait(within, 2), 2u) << "what waits is told in the end";
+  }
+  EXPECT_TRUE(before);
 }
 
 }  // namespace
