@@ -19,16 +19,22 @@ constexpr int kSendBuffer = 256 << 10;  // the system's buffer: bytes in it cann
 
 }  // namespace
 
-SocketSession::SocketSession(Hub& hub, Socket socket)
+SocketSession::SocketSession(Hub& hub, Socket socket, bool known)
     : hub_(hub),
+      connections_(hub.connections),
       id_(random_token()),
       socket_(std::move(socket)),
-      ticks_(hub.io),
-      pause_(hub.io),
+      ticks_(hub.executor),
+      pause_(hub.executor),
       rate_(hub.limits().messages_per_second, hub.limits().messages_at_once, Clock::now()),
+      stage_(known ? Stage::waiting : Stage::unknown),
       active_(Clock::now()),
       taken_(active_),
-      spoke_(active_) {}
+      spoke_(active_) {
+  ++*connections_;
+}
+
+SocketSession::~SocketSession() { --*connections_; }
 
 void SocketSession::run(Request request) {
   request_ = std::move(request);
@@ -49,19 +55,32 @@ void SocketSession::on_accept(error_code error) {
   if (error) return leave();
   open_ = true;
   std::weak_ptr<SocketSession> weak = weak_from_this();
-  outbox_ = std::make_shared<Outbox>(hub_.limits().events, [weak, &io = hub_.io] {
-    boost::asio::post(io, [weak] {
+  outbox_ = std::make_shared<Outbox>(hub_.limits().events, [weak, executor = hub_.executor] {
+    boost::asio::post(executor, [weak] {
       if (const auto self = weak.lock()) self->pump();
     });
   });
-  const PlayerOptions& play = hub_.player.options();
-  json hello = hello_event(hub_.world.info(), play.fps, hub_.world.device(), id_, play.start.image != nullptr,
-                           play.start);
-  hello["alive"] = hub_.limits().alive.count();
-  outbox_->event(json_line(hello));
-  hub_.player.attach(outbox_);
   read();
   tick();
+  if (stage_ == Stage::waiting) enter();
+}
+
+void SocketSession::enter() {
+  stage_ = Stage::waiting;
+  if (!hub_.enter) return begin();
+  outbox_->event(json_line(json{{"type", "state"}, {"state", "opening"}}));
+  hub_.enter(shared_from_this());
+}
+
+void SocketSession::begin() {
+  stage_ = Stage::visiting;
+  active_ = taken_ = Clock::now();
+  const PlayerOptions& play = hub_.player->options();
+  json hello = hello_event(hub_.world->info(), play.fps, hub_.world->device(), id_,
+                           play.start.image != nullptr, play.start);
+  hello["alive"] = hub_.limits().alive.count();
+  outbox_->event(json_line(hello));
+  hub_.player->attach(outbox_);
 }
 
 void SocketSession::read() {
@@ -89,7 +108,7 @@ void SocketSession::on_read(error_code error) {
     return end(websocket::close_code::unknown_data, "protocol", "only text messages are accepted");
   try {
     const auto bytes = in_.cdata();
-    obey(parse_message({static_cast<const char*>(bytes.data()), bytes.size()}, hub_.world.info()));
+    take({static_cast<const char*>(bytes.data()), bytes.size()});
   } catch (const std::exception& e) {
     return end(websocket::close_code::policy_error, "protocol", e.what());
   }
@@ -101,19 +120,26 @@ void SocketSession::on_read(error_code error) {
     read();
 }
 
+void SocketSession::take(std::string_view text) {
+  if (stage_ == Stage::visiting) return obey(parse_message(text, hub_.world->info()));
+  if (stage_ == Stage::waiting) return;  // there is nothing to steer yet
+  if (hub_.ticket(parse_ticket(text))) return enter();
+  end(websocket::close_code::policy_error, "ticket", "the ticket has expired, or is none of this server");
+}
+
 void SocketSession::obey(const ClientMessage& message) {
   if (!std::holds_alternative<SeenMessage>(message)) active_ = Clock::now();
   if (const auto* input = std::get_if<InputMessage>(&message)) {
     held_ = input->held();
-    hub_.player.act(input->action, input->stamp);
+    hub_.player->act(input->action, input->stamp);
   } else if (const auto* start = std::get_if<StartMessage>(&message)) {
-    hub_.player.start({.seed = start->seed, .prompt = start->prompt, .picture = {}});
+    hub_.player->start({.seed = start->seed, .prompt = start->prompt, .picture = {}});
   } else if (std::holds_alternative<ResetMessage>(message)) {
-    hub_.player.start({.seed = {}, .prompt = {}, .picture = {}, .reset = true});
+    hub_.player->start({.seed = {}, .prompt = {}, .picture = {}, .reset = true});
   } else if (std::holds_alternative<StopMessage>(message)) {
-    hub_.player.stop();
+    hub_.player->stop();
   } else if (const auto* record = std::get_if<RecordMessage>(&message)) {
-    hub_.player.record(record->on);
+    hub_.player->record(record->on);
   } else if (const auto* seen = std::get_if<SeenMessage>(&message)) {
     require(seen->sequence < sent_, "'sequence': {} was not sent yet", seen->sequence);
     if (under_way_.empty() || under_way_.front() > seen->sequence) return;
@@ -125,13 +151,13 @@ void SocketSession::obey(const ClientMessage& message) {
 
 void SocketSession::picture(std::vector<uint8_t> file) {
   active_ = Clock::now();
-  hub_.player.start({.seed = {}, .prompt = {}, .picture = std::move(file)});
+  hub_.player->start({.seed = {}, .prompt = {}, .picture = std::move(file)});
 }
 
 // Returns the number of frames that may be on their way: two blocks, because the page shows one while the
 // next one arrives.
 size_t SocketSession::window() const {
-  const WorldInfo& info = hub_.world.info();
+  const WorldInfo& info = hub_.world->info();
   return 2 * static_cast<size_t>(std::max<int64_t>({info.block_frames, info.first_block_frames, 1}));
 }
 
@@ -172,12 +198,15 @@ void SocketSession::write(bool text) {
 
 void SocketSession::count_time(Clock::time_point now) {
   const PageLimits& limits = hub_.limits();
-  const WorldInfo& info = hub_.world.info();
+  if (stage_ == Stage::unknown && now - active_ > limits.request)
+    return end(websocket::close_code::policy_error, "ticket", "no ticket came");
+  if (stage_ != Stage::visiting) return;
+  const WorldInfo& info = hub_.world->info();
   // Time counts only while there is something to take and something to steer: watching is enough for a
   // visitor who can only watch.
   if (outbox_->frames.empty() && !writing_) taken_ = now;
   const bool steers = info.mouse || !info.keys.empty();
-  if (held_ || hub_.player.beginning() || (!steers && hub_.player.running())) active_ = now;
+  if (held_ || hub_.player->beginning() || (!steers && hub_.player->running())) active_ = now;
   if (now - taken_ > limits.stalled)
     end(websocket::close_code::policy_error, "stalled",
         "the page does not read the frames that the server sends");
@@ -213,7 +242,7 @@ void SocketSession::end(uint16_t code, const char* reason, const std::string& te
   ended_ = Clock::now();
   farewell_ = json_line(json{{"type", "closing"}, {"reason", reason}, {"text", text}});
   reason_ = {static_cast<websocket::close_code>(code), reason};
-  hub_.player.detach();
+  if (hub_.visitor.get() == this) hub_.player->detach();
   pump();
 }
 
@@ -229,8 +258,9 @@ void SocketSession::leave() {
   pause_.cancel();
   beast::get_lowest_layer(socket_).close();
   if (hub_.visitor.get() == this) {
-    hub_.player.detach();
+    hub_.player->detach();
     hub_.visitor = nullptr;
+    if (hub_.left) hub_.left();
   }
 }
 
