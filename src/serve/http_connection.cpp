@@ -137,7 +137,7 @@ void HttpConnection::answer_recording() {
 
 void HttpConnection::answer_upload() {
   const std::string_view session = query_value(target(), "session");
-  if (!hub_.busy() || !hub_.visitor->is(session))
+  if (!hub_.visitor || !hub_.visitor->is(session))
     return send(text_reply(http::status::forbidden, "text/plain",
                            "Only the visitor who is walking through the world may send a picture.\n"));
   if (!hub_.world->info().takes_image)
@@ -161,7 +161,7 @@ void HttpConnection::on_body(error_code error) {
     return send(
         text_reply(http::status::payload_too_large, "text/plain", "The picture's file is too large.\n"));
   if (error) return;
-  if (!hub_.busy() || !hub_.visitor->is(query_value(target(), "session")))
+  if (!hub_.visitor || !hub_.visitor->is(query_value(target(), "session")))
     return send(text_reply(http::status::forbidden, "text/plain", "The visit has ended.\n"));
   if (parser_->get().body().empty())
     return send(text_reply(http::status::bad_request, "text/plain", "The picture's file is empty.\n"));
@@ -187,8 +187,9 @@ void HttpConnection::answer_html(http::status status, std::string_view file, std
   const std::string_view path = path_of(target());
   std::string root = path.empty() ? hub_.name + "/" : "";
   for (auto left = std::count(path.begin(), path.end(), '/'); left > 1; --left) root += "../";
-  send(page_reply(status, file,
-                  {{"{{text}}", text}, {"{{root}}", root}, {"{{tickets}}", hub_.tickets() ? "needed" : "no"}}));
+  send(page_reply(
+      status, file,
+      {{"{{text}}", text}, {"{{root}}", root}, {"{{tickets}}", hub_.tickets() ? "needed" : "no"}}));
 }
 
 void HttpConnection::send(TextReply reply) { write(std::make_shared<TextReply>(std::move(reply))); }

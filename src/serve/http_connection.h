@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "serve/http_reply.h"
-#include "serve/hub.h"
 #include "http/net_types.h"
 #include "http/take_over.h"
+#include "serve/http_reply.h"
+#include "serve/hub.h"
 
 namespace tachy::serve {
 

@@ -51,9 +51,10 @@ struct Hub {
   // What a door (world_door.h) adds; without one they are empty.
   std::string name;              // of the world, as in its address
   std::function<bool()> others;  // whether another world of the device has a visitor, or waits for one
-  std::function<bool(const std::string& ticket)> ticket;         // whether it is a good one
-  std::function<void(std::shared_ptr<SocketSession>)> enter;     // opens the world, then calls the visitor's begin()
-  std::function<void()> left;                                    // the visitor has gone
+  std::function<bool(const std::string& ticket)> ticket;  // whether it is a good one
+  std::function<void(std::shared_ptr<SocketSession>)>
+      enter;                   // opens the world, then calls the visitor's begin()
+  std::function<void()> left;  // the visitor has gone
 };
 
 }  // namespace tachy::serve

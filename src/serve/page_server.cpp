@@ -40,10 +40,7 @@ void check_options(const PageOptions& o) {
 
 struct PageServer::State {
   State(SteeredWorld& world, PageOptions o)
-      : options(checked(std::move(o))),
-        hub(io.get_executor(), options.play),
-        acceptor(io),
-        look(io) {
+      : options(checked(std::move(o))), hub(io.get_executor(), options.play), acceptor(io), look(io) {
     hub.access.emplace(options.host, options.token);
     hub.world = &world;
     hub.player = std::make_unique<WorldPlayer>(world, options.play, *hub.shelf);

@@ -175,7 +175,7 @@ void SocketSession::pump() {
   if (outbox_->overfull())
     return end(websocket::close_code::policy_error, "stalled",
                "the page does not read what the server sends");
-  if (under_way_.size() >= window()) return;
+  if (stage_ != Stage::visiting || under_way_.size() >= window()) return;
   frame_ = outbox_->frames.pop();
   if (!frame_) return;
   sent_ = frame_->sequence + 1;

@@ -72,7 +72,11 @@ class SocketSession : public std::enable_shared_from_this<SocketSession> {
   std::string text_;                  // the text that is being written
   std::optional<QueuedFrame> frame_;  // the frame that is being written
   bool open_ = false, writing_ = false, held_ = false, told_rate_ = false;
-  enum class Stage { unknown, waiting, visiting } stage_;  // without a ticket, until the world is open, since then
+  enum class Stage {
+    unknown,
+    waiting,
+    visiting
+  } stage_;  // without a ticket, until the world is open, since then
   enum class Ending { no, speaking, closing, gone } ending_ = Ending::no;
   std::string farewell_;
   boost::beast::websocket::close_reason reason_;

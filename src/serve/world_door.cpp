@@ -17,7 +17,8 @@ namespace tachy::serve {
 namespace {
 
 constexpr size_t kMostTasks = 64;
-constexpr uint16_t kBusyCode = 1013, kFailedCode = 1011;  // "try again later" and "internal error" of RFC 6455
+constexpr uint16_t kBusyCode = 1013,
+                   kFailedCode = 1011;  // "try again later" and "internal error" of RFC 6455
 
 // What a task in the door's thread brings back.
 struct Opening {

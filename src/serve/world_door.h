@@ -39,8 +39,8 @@ struct WorldDoorOptions {
   std::function<std::shared_ptr<void>()> make_room;
   // Takes a ticket and says whether it was good; empty: nobody needs one. It must not wait.
   std::function<bool(const std::string& ticket)> ticket = {};
-  PlayerOptions play = {};                 // of every world, but for its start
-  std::chrono::milliseconds linger{5'000};  // for a page that is loaded again
+  PlayerOptions play = {};                  // of every world, but for its start
+  std::chrono::milliseconds linger{3'000};  // for a page that is loaded again
 };
 
 class WorldDoor {
