@@ -48,7 +48,7 @@ struct Hub {
   // The visitor who has the world, from the request until the connection has ended. The world is open then.
   std::shared_ptr<SocketSession> visitor;
 
-  // What a door (world_door.h) adds; without one they are empty.
+  // A door (world_door.h) adds these; without one they are empty.
   std::string name;              // of the world, as in its address
   std::function<bool()> others;  // whether another world of the device has a visitor, or waits for one
   std::function<bool(const std::string& ticket)> ticket;  // whether it is a good one

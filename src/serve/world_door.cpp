@@ -20,7 +20,7 @@ constexpr size_t kMostTasks = 64;
 constexpr uint16_t kBusyCode = 1013,
                    kFailedCode = 1011;  // "try again later" and "internal error" of RFC 6455
 
-// What a task in the door's thread brings back.
+// A task in the door's thread brings this back.
 struct Opening {
   std::shared_ptr<void> room;
   std::unique_ptr<SteeredWorld> world;

@@ -122,6 +122,10 @@ json model() {
                     {"defaults", or_null(fields())}});
 }
 
+json ticket() {
+  return object_of({{"object", constant("world.ticket")}, {"ticket", text()}, {"seconds", whole()}});
+}
+
 json preset() {
   return object_of({{"id", text()},
                     {"object", constant("preset")},
@@ -154,32 +158,31 @@ json description_schemas() {
   json ids = {{"type", "array"}, {"items", text()}, {"minItems", 2}, {"maxItems", 100}};
   json name = {{"type", "string"}, {"minLength", 1}, {"maxLength", 64}}, some = fields();
   some["minProperties"] = 1;
-  return {
-      {"Video", video()},
-      {"VideoList", video_list()},
-      {"DeletedVideo", deleted("video.deleted")},
-      {"Error", error()},
-      {"Plan", plan()},
-      {"Link", object_of({{"object", constant("video.link")}, {"url", text()}, {"expires_at", whole()}})},
-      {"Ticket", object_of({{"object", constant("world.ticket")}, {"ticket", text()}, {"seconds", whole()}})},
-      {"Model", model()},
-      {"ModelList", list_schema("Model")},
-      {"Lora", object_of({{"id", text()}, {"object", constant("lora")}, {"bytes", whole()}})},
-      {"LoraList", list_schema("Lora")},
-      {"Preset", preset()},
-      {"PresetList", list_schema("Preset")},
-      {"DeletedPreset", deleted("preset.deleted")},
-      {"Health", object_of({{"status", text()}, {"version", text()}})},
-      {"Description", fields()},
-      {"CreateVideo", create},
-      {"RemixVideo", variation(create, json::object(), {"prompt"})},
-      {"ExtendVideo", variation(create, {{"video", id_of_video}}, {"video", "prompt"})},
-      {"ChangeVideo", variation(create, {{"before", before}}, json::array())},
-      {"JoinVideos", body_with({{"videos", std::move(ids)}}, {"videos"})},
-      {"CreatePreset",
-       body_with({{"name", std::move(name)}, {"fields", std::move(some)}}, {"name", "fields"})},
-      {"PresetFields", variation(create, json::object(), json::array())},
-      {"AnyFields", fields()}};
+  return {{"Video", video()},
+          {"VideoList", video_list()},
+          {"DeletedVideo", deleted("video.deleted")},
+          {"Error", error()},
+          {"Plan", plan()},
+          {"Link", object_of({{"object", constant("video.link")}, {"url", text()}, {"expires_at", whole()}})},
+          {"Ticket", ticket()},
+          {"Model", model()},
+          {"ModelList", list_schema("Model")},
+          {"Lora", object_of({{"id", text()}, {"object", constant("lora")}, {"bytes", whole()}})},
+          {"LoraList", list_schema("Lora")},
+          {"Preset", preset()},
+          {"PresetList", list_schema("Preset")},
+          {"DeletedPreset", deleted("preset.deleted")},
+          {"Health", object_of({{"status", text()}, {"version", text()}})},
+          {"Description", fields()},
+          {"CreateVideo", create},
+          {"RemixVideo", variation(create, json::object(), {"prompt"})},
+          {"ExtendVideo", variation(create, {{"video", id_of_video}}, {"video", "prompt"})},
+          {"ChangeVideo", variation(create, {{"before", before}}, json::array())},
+          {"JoinVideos", body_with({{"videos", std::move(ids)}}, {"videos"})},
+          {"CreatePreset",
+           body_with({{"name", std::move(name)}, {"fields", std::move(some)}}, {"name", "fields"})},
+          {"PresetFields", variation(create, json::object(), json::array())},
+          {"AnyFields", fields()}};
 }
 
 }  // namespace tachy::web_api
