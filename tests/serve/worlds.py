@@ -21,7 +21,7 @@ from websockets.sync.client import connect  # noqa: E402
 
 from server import Server  # noqa: E402
 
-LONG = {"num_frames": 33, "num_inference_steps": 60, "seed": 11}
+LONG = {"num_frames": 17, "num_inference_steps": 60, "seed": 11}
 
 
 class Visit:
@@ -102,7 +102,7 @@ def a_visit_interrupts_a_job(build, folder):
 
 def with_keys_a_ticket_comes_first(build, folder):
     keys = folder / "keys"
-    made = subprocess.run([build / "tachyscope", "serve", "--keys", keys, "--new-key", "alice"], capture_output=True, text=True, timeout=60)
+    made = subprocess.run([build / "tachyscope-serve", "--keys", keys, "--new-key", "alice"], capture_output=True, text=True, timeout=60)
     key = {"Authorization": f"Bearer {made.stdout.strip()}"}
     with Server(build, "--keys", keys, files=folder) as server:
         for path, status in (("", 200), ("/", 200), ("/main.js", 200), ("/state", 401), ("/recording?id=x", 401)):
