@@ -21,6 +21,7 @@
 #include "queue/job_folder.h"
 #include "queue/sqlite_table.h"
 #include "report/info.h"
+#include "serve/world_door.h"
 #include "web_api/api_error.h"
 #include "web_api/gate.h"
 #include "web_api/keys.h"
@@ -30,6 +31,7 @@
 #include "workers/foreman.h"
 #include "workers/metrics.h"
 #include "workers/models.h"
+#include "worlds.h"
 
 namespace tachy::serve_app {
 namespace {
@@ -86,7 +88,8 @@ class House {
         book_(lock_.files()),
         models_(models_of(o), engine_of(o)),
         foreman_(foreman_options(), table_, book_, models_),
-        service_(make_service()) {}
+        service_(make_service()),
+        door_(door_options()) {}
 
   int run() {
     if (!options_.public_names.empty() && !keys_)
@@ -94,7 +97,9 @@ class House {
     web_api::tidy(service_);
     http::Router router;
     web_api::add_routes(router, service_);
+    door_.add_routes(router);
     http::Server server(std::move(router), http_options());
+    const ClosesDoor closes{door_};  // before the server is gone, whatever happens
     foreman_.start();
     std::optional<web_api::Webhooks> webhooks;
     if (webhook_) webhooks.emplace(*webhook_, table_);
@@ -105,6 +110,11 @@ class House {
   }
 
  private:
+  struct ClosesDoor {
+    serve::WorldDoor& door;
+    ~ClosesDoor() { door.close(); }
+  };
+
   auto message() const -> std::function<std::optional<queue::Webhook>(const queue::JobRow&)> {
     if (!webhook_) return {};
     return web_api::end_of_job;
@@ -132,11 +142,16 @@ class House {
     out.most_queued = options_.queue, out.most_queued_of_key = options_.key_queue;
     out.most_pixel_frames = options_.max_pixel_frames;
     out.keys = keys_.has_value(), out.loopback = http::is_loopback(options_.host);
+    out.tickets = keys_ ? &tickets_ : nullptr;
     out.link_secret = web_api::link_secret(lock_.files());
     out.ending = &g_ending;
     out.message = message();
     out.metrics = [this] { return metrics_.text(table_.counts()); };
     return out;
+  }
+
+  serve::WorldDoorOptions door_options() {
+    return world_door_options(models_, foreman_, keys_ ? &tickets_ : nullptr);
   }
 
   http::ServerOptions http_options() {
@@ -182,7 +197,9 @@ class House {
   workers::Metrics metrics_;
   workers::Models models_;
   workers::Foreman foreman_;
+  web_api::Tickets tickets_;
   web_api::Service service_;
+  serve::WorldDoor door_;
 };
 
 }  // namespace

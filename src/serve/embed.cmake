@@ -24,5 +24,6 @@ endforeach()
 string(APPEND text "\nconst PageFile kFiles[] = {\n${table}};\n\n}  // namespace\n\n"
   "const PageFile* find_page_file(std::string_view name) {\n"
   "  for (const PageFile& file : kFiles)\n    if (file.name == name) return &file;\n  return nullptr;\n}\n\n"
+  "std::span<const PageFile> page_files() { return kFiles; }\n\n"
   "}  // namespace tachy::serve\n")
 file(WRITE "${OUT}" "${text}")

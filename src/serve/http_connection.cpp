@@ -1,5 +1,6 @@
 #include "serve/http_connection.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
@@ -17,17 +18,28 @@ std::string_view view(beast::string_view text) { return {text.data(), text.size(
 // When a visitor reloads the page, the old connection may end only after the new one has asked for the world.
 constexpr std::chrono::milliseconds kSecondLook{400};
 
-constexpr const char* kBusy =
-    "Somebody else is walking through this world. One visitor at a time can walk through it.";
-
 }  // namespace
 
 HttpConnection::HttpConnection(Hub& hub, Socket socket)
-    : hub_(hub), stream_(std::move(socket)), buffer_(hub.limits().header_bytes * 2), timer_(hub.io) {
-  ++hub_.connections;
+    : hub_(hub),
+      connections_(hub.connections),
+      stream_(std::move(socket)),
+      buffer_(hub.limits().header_bytes * 2),
+      timer_(hub.executor) {
+  ++*connections_;
 }
 
-HttpConnection::~HttpConnection() { --hub_.connections; }
+HttpConnection::HttpConnection(Hub& hub, tachy::http::HandedOver handed, std::string_view inner)
+    : HttpConnection(hub, std::move(handed.socket)) {
+  const std::string_view asked = view(handed.parser->get().target());
+  target_ = std::string(inner) + std::string(asked.substr(path_of(asked).size()));
+  known_ = !hub.tickets() || !handed.request.caller.key.empty();
+  buffer_ = std::move(handed.rest);
+  parser_.emplace(std::move(*handed.parser));
+  parser_->body_limit(hub.limits().upload_bytes);
+}
+
+HttpConnection::~HttpConnection() { --*connections_; }
 
 void HttpConnection::run() {
   parser_.emplace();
@@ -38,7 +50,6 @@ void HttpConnection::run() {
                           [self = shared_from_this()](error_code error, size_t) { self->on_header(error); });
 }
 
-std::string_view HttpConnection::target() const { return view(parser_->get().target()); }
 std::string_view HttpConnection::header(http::field name) const { return view(parser_->get()[name]); }
 std::string_view HttpConnection::token() const { return query_value(target(), "token"); }
 
@@ -55,28 +66,30 @@ void HttpConnection::on_header(error_code error) {
       error != http::error::partial_message)
     return send(text_reply(http::status::bad_request, "text/plain", "This is not an HTTP request.\n"));
   if (error) return;  // the visitor is gone, or too slow
+  target_ = view(parser_->get().target());
+  if (target_.empty() || target_.front() != '/')
+    return send(text_reply(http::status::bad_request, "text/plain", "Expected a path.\n"));
   answer();
 }
 
 bool HttpConnection::refused() {
+  if (!hub_.access) return false;
   const std::string_view host = header(http::field::host), origin = header(http::field::origin);
   const bool from_a_page =
       parser_->get().method() == http::verb::post || beast::websocket::is_upgrade(parser_->get());
   const char* why = nullptr;
-  if (!hub_.access.host_allowed(host))
+  if (!hub_.access->host_allowed(host))
     why = "This server does not answer to that name. Open the address that it printed.";
   else if ((from_a_page || !origin.empty()) && !Access::origin_allowed(origin, host))
     why = "This request comes from a page that is not this server's own.";
-  else if (!hub_.access.token_allowed(token()) && !find_page_file(path_of(target()).substr(1)))
+  else if (!hub_.access->token_allowed(token()) && !find_page_file(path_of(target()).substr(1)))
     why = "A token is needed. Open the whole address that the server printed, with its token.";
-  if (why) send(page_reply(http::status::forbidden, "refused.html", why));
+  if (why) answer_html(http::status::forbidden, "refused.html", why);
   return why != nullptr;
 }
 
 void HttpConnection::answer() {
   const auto& request = parser_->get();
-  if (target().empty() || target().front() != '/')
-    return send(text_reply(http::status::bad_request, "text/plain", "Expected a path.\n"));
   if (refused()) return;
   const std::string_view path = path_of(target());
   if (path == "/socket") return become_socket();
@@ -92,7 +105,7 @@ void HttpConnection::answer() {
 }
 
 void HttpConnection::answer_get(std::string_view path) {
-  if (path == "/") return answer_page(false);
+  if (path == "/" || path.empty()) return answer_page(false);
   if (path == "/state")
     return send(json_reply(http::status::ok,
                            json_line(json{{"busy", hub_.busy()}, {"text", hub_.busy() ? kBusy : ""}})));
@@ -105,8 +118,9 @@ void HttpConnection::answer_get(std::string_view path) {
 }
 
 void HttpConnection::answer_page(bool second_look) {
-  if (!hub_.busy()) return send(page_reply(http::status::ok, "index.html"));
-  if (second_look) return send(page_reply(http::status::service_unavailable, "busy.html", kBusy));
+  // Where keys are needed, whoever has none is not told who is here; the page asks once it has a key.
+  if (!hub_.busy() || hub_.tickets()) return answer_html(http::status::ok, "index.html");
+  if (second_look) return answer_html(http::status::service_unavailable, "busy.html", kBusy);
   stream_.expires_never();
   timer_.expires_after(kSecondLook);
   timer_.async_wait([self = shared_from_this()](error_code error) {
@@ -115,7 +129,7 @@ void HttpConnection::answer_page(bool second_look) {
 }
 
 void HttpConnection::answer_recording() {
-  const auto file = hub_.shelf.find(query_value(target(), "id"));
+  const auto file = hub_.shelf->find(query_value(target(), "id"));
   const auto reply = file ? file_reply(*file) : nullptr;
   if (!reply) return send(text_reply(http::status::not_found, "text/plain", "There is no such recording.\n"));
   write(reply);  // the file stays readable while it is open
@@ -123,16 +137,20 @@ void HttpConnection::answer_recording() {
 
 void HttpConnection::answer_upload() {
   const std::string_view session = query_value(target(), "session");
-  if (!hub_.busy() || !hub_.visitor->is(session))
+  if (!hub_.visitor || !hub_.visitor->is(session))
     return send(text_reply(http::status::forbidden, "text/plain",
                            "Only the visitor who is walking through the world may send a picture.\n"));
-  if (!hub_.world.info().takes_image)
+  if (!hub_.world->info().takes_image)
     return send(
         text_reply(http::status::conflict, "text/plain", "This world does not begin with a picture.\n"));
-  if (!hub_.world.info().no_image_encoder.empty())
+  if (!hub_.world->info().no_image_encoder.empty())
     return send(text_reply(
         http::status::conflict, "text/plain",
         "This world cannot take another picture: it always begins with the one that it was started with.\n"));
+  // The parser itself looks at the length only while it reads the header, which a door has not done.
+  if (parser_->content_length().value_or(0) > hub_.limits().upload_bytes)
+    return send(
+        text_reply(http::status::payload_too_large, "text/plain", "The picture's file is too large.\n"));
   stream_.expires_after(hub_.limits().upload);
   http::async_read(stream_, buffer_, *parser_,
                    [self = shared_from_this()](error_code error, size_t) { self->on_body(error); });
@@ -143,7 +161,7 @@ void HttpConnection::on_body(error_code error) {
     return send(
         text_reply(http::status::payload_too_large, "text/plain", "The picture's file is too large.\n"));
   if (error) return;
-  if (!hub_.busy() || !hub_.visitor->is(query_value(target(), "session")))
+  if (!hub_.visitor || !hub_.visitor->is(query_value(target(), "session")))
     return send(text_reply(http::status::forbidden, "text/plain", "The visit has ended.\n"));
   if (parser_->get().body().empty())
     return send(text_reply(http::status::bad_request, "text/plain", "The picture's file is empty.\n"));
@@ -156,11 +174,22 @@ void HttpConnection::become_socket() {
   if (!beast::websocket::is_upgrade(parser_->get()))
     return send(text_reply(http::status::upgrade_required, "text/plain",
                            "This address only accepts WebSocket connections.\n"));
-  if (hub_.busy())
+  if (known_ && hub_.busy())
     return send(text_reply(http::status::service_unavailable, "text/plain", std::string(kBusy) + "\n"));
   stream_.expires_never();
-  hub_.visitor = std::make_shared<SocketSession>(hub_, stream_.release_socket());
-  hub_.visitor->run(parser_->release());
+  const auto session = std::make_shared<SocketSession>(hub_, stream_.release_socket(), known_);
+  if (!hub_.enter) hub_.visitor = session;
+  session->run(parser_->release());
+}
+
+// The pages name their files relative to the world's own page, which may be asked for without its last slash.
+void HttpConnection::answer_html(http::status status, std::string_view file, std::string_view text) {
+  const std::string_view path = path_of(target());
+  std::string root = path.empty() ? hub_.name + "/" : "";
+  for (auto left = std::count(path.begin(), path.end(), '/'); left > 1; --left) root += "../";
+  send(page_reply(
+      status, file,
+      {{"{{text}}", text}, {"{{root}}", root}, {"{{tickets}}", hub_.tickets() ? "needed" : "no"}}));
 }
 
 void HttpConnection::send(TextReply reply) { write(std::make_shared<TextReply>(std::move(reply))); }

@@ -32,12 +32,13 @@ TextReply text_reply(http::status status, std::string_view type, std::string tex
   return reply;
 }
 
-TextReply page_reply(http::status status, std::string_view file, std::string_view text) {
+TextReply page_reply(http::status status, std::string_view file, Marks marks) {
   const PageFile* const page = find_page_file(file);
   check(page != nullptr, ErrorCode::internal, "page: no file {}", file);
   std::string body(page->text);
-  constexpr std::string_view kMark = "{{text}}";
-  if (const size_t at = body.find(kMark); at != body.npos) body.replace(at, kMark.size(), text);
+  for (const auto& [mark, text] : marks)
+    for (size_t at = body.find(mark); at != body.npos; at = body.find(mark, at + text.size()))
+      body.replace(at, mark.size(), text);
   return text_reply(status, page->type, std::move(body));
 }
 

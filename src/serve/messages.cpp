@@ -130,6 +130,15 @@ bool InputMessage::held() const {
          std::any_of(action.mouse.begin(), action.mouse.end(), used);
 }
 
+std::string parse_ticket(std::string_view text) {
+  Members members(parse_object(text));
+  require(members.need("type") == "ticket", "'type': expected a ticket first");
+  const json ticket = members.need("ticket");
+  require(ticket.is_string(), "'ticket': expected a text");
+  members.finish();
+  return ticket.get<std::string>();
+}
+
 ClientMessage parse_message(std::string_view text, const WorldInfo& info) {
   Members members(parse_object(text));
   const json type = members.need("type");

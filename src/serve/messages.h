@@ -7,6 +7,7 @@
 //   {"type": "start", "seed": 7, "prompt": "…"}                           a new session; both may be left out
 //   {"type": "reset"} {"type": "stop"} {"type": "record", "on": true}
 //   {"type": "seen", "sequence": 41}                                      frames up to this one have arrived
+//   {"type": "ticket", "ticket": "tt-…"}                                  the first message, where there are keys
 //
 // The server sends events as text (an object with "type": hello, state, block, recording, notice, closing,
 // and alive every few seconds) and frames as binary messages: a header of 32 bytes, with the least
@@ -48,6 +49,10 @@ struct SeenMessage {
 };
 using ClientMessage =
     std::variant<InputMessage, StartMessage, ResetMessage, StopMessage, RecordMessage, SeenMessage>;
+
+// Returns the ticket in {"type": "ticket", "ticket": "…"}, the first message where a server has keys. Throws
+// invalid_argument.
+std::string parse_ticket(std::string_view text);
 
 // Throws invalid_argument, saying what was expected: for a text that is not JSON, an unknown or repeated
 // member, an unknown type, a key that the model does not have, a number out of range.

@@ -2,6 +2,7 @@
 // (embed.cmake).
 #pragma once
 
+#include <span>
 #include <string_view>
 
 namespace tachy::serve {
@@ -11,5 +12,6 @@ struct PageFile {
 };
 
 const PageFile* find_page_file(std::string_view name);  // null if there is no such file
+std::span<const PageFile> page_files();
 
 }  // namespace tachy::serve

@@ -40,17 +40,17 @@ void check_options(const PageOptions& o) {
 
 struct PageServer::State {
   State(SteeredWorld& world, PageOptions o)
-      : options(checked(std::move(o))),
-        hub(world, Access(options.host, options.token), options.play),
-        acceptor(hub.io),
-        look(hub.io) {
+      : options(checked(std::move(o))), hub(io.get_executor(), options.play), acceptor(io), look(io) {
+    hub.access.emplace(options.host, options.token);
+    hub.world = &world;
+    hub.player = std::make_unique<WorldPlayer>(world, options.play, *hub.shelf);
     listen();
   }
   ~State() { hub.visitor = nullptr; }
 
   void listen() {
     error_code error;
-    tcp::resolver resolver(hub.io);
+    tcp::resolver resolver(io);
     const auto found = resolver.resolve(options.host, std::to_string(options.port),
                                         tcp::resolver::passive | tcp::resolver::numeric_service, error);
     require(!error && !found.empty(), "`host`: {}: {}", options.host, error.message());
@@ -68,7 +68,7 @@ struct PageServer::State {
       if (error == asio::error::operation_aborted) return;
       if (!error) {
         accept();  // called first, so that an error in this connection does not end accepting
-        if (hub.connections < hub.limits().connections)
+        if (*hub.connections < hub.limits().connections)
           std::make_shared<HttpConnection>(hub, std::move(socket))->run();
         return;
       }
@@ -84,15 +84,16 @@ struct PageServer::State {
     look.expires_after(kLook);
     look.async_wait([this, cancel](error_code error) {
       if (error) return;
-      if (cancel && *cancel) return hub.io.stop();
+      if (cancel && *cancel) return io.stop();
       watch(cancel);
     });
   }
 
   const PageOptions options;
+  asio::io_context io{1};
   Hub hub;
   Acceptor acceptor;
-  Timer look, pause{hub.io};
+  Timer look, pause{io};
 };
 
 PageServer::PageServer(SteeredWorld& world, const PageOptions& options)
@@ -104,7 +105,7 @@ int PageServer::port() const { return state_->acceptor.local_endpoint().port(); 
 std::string PageServer::url() const {
   const std::string& host = state_->options.host;
   const std::string name = host.find(':') == host.npos ? host : "[" + host + "]";
-  const std::string& token = state_->hub.access.token();
+  const std::string& token = state_->hub.access->token();
   return fmt::format("http://{}:{}/{}{}", name, port(), token.empty() ? "" : "?token=", token);
 }
 
@@ -112,13 +113,13 @@ void PageServer::run(const std::atomic<bool>* cancel) {
   state_->accept();
   if (cancel) state_->watch(cancel);
   for (;;) try {
-      state_->hub.io.run();
+      state_->io.run();
       return;
     } catch (const std::exception& e) {
       warn("page: {}", e.what());  // the error is from one connection, which is dropped; the others go on
     }
 }
 
-void PageServer::stop() { state_->hub.io.stop(); }
+void PageServer::stop() { state_->io.stop(); }
 
 }  // namespace tachy::serve

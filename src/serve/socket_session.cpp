@@ -19,16 +19,22 @@ constexpr int kSendBuffer = 256 << 10;  // the system's buffer: bytes in it cann
 
 }  // namespace
 
-SocketSession::SocketSession(Hub& hub, Socket socket)
+SocketSession::SocketSession(Hub& hub, Socket socket, bool known)
     : hub_(hub),
+      connections_(hub.connections),
       id_(random_token()),
       socket_(std::move(socket)),
-      ticks_(hub.io),
-      pause_(hub.io),
+      ticks_(hub.executor),
+      pause_(hub.executor),
       rate_(hub.limits().messages_per_second, hub.limits().messages_at_once, Clock::now()),
+      stage_(known ? Stage::waiting : Stage::unknown),
       active_(Clock::now()),
       taken_(active_),
-      spoke_(active_) {}
+      spoke_(active_) {
+  ++*connections_;
+}
+
+SocketSession::~SocketSession() { --*connections_; }
 
 void SocketSession::run(Request request) {
   request_ = std::move(request);
@@ -49,89 +55,38 @@ void SocketSession::on_accept(error_code error) {
   if (error) return leave();
   open_ = true;
   std::weak_ptr<SocketSession> weak = weak_from_this();
-  outbox_ = std::make_shared<Outbox>(hub_.limits().events, [weak, &io = hub_.io] {
-    boost::asio::post(io, [weak] {
+  outbox_ = std::make_shared<Outbox>(hub_.limits().events, [weak, executor = hub_.executor] {
+    boost::asio::post(executor, [weak] {
       if (const auto self = weak.lock()) self->pump();
     });
   });
-  const PlayerOptions& play = hub_.player.options();
-  json hello = hello_event(hub_.world.info(), play.fps, hub_.world.device(), id_, play.start.image != nullptr,
-                           play.start);
-  hello["alive"] = hub_.limits().alive.count();
-  outbox_->event(json_line(hello));
-  hub_.player.attach(outbox_);
   read();
   tick();
+  if (stage_ == Stage::waiting) enter();
 }
 
-void SocketSession::read() {
-  if (ending_ != Ending::no) return;
-  socket_.async_read(in_, [self = shared_from_this()](error_code error, size_t) { self->on_read(error); });
+void SocketSession::enter() {
+  stage_ = Stage::waiting;
+  if (!hub_.enter) return begin();
+  outbox_->event(json_line(json{{"type", "state"}, {"state", "opening"}}));
+  hub_.enter(shared_from_this());
 }
 
-void SocketSession::read_later(Clock::duration wait) {
-  if (!std::exchange(told_rate_, true))
-    outbox_->event(
-        json_line(json{{"type", "notice"}, {"text", "too many messages per second; some are read later"}}));
-  pause_.expires_after(wait);
-  pause_.async_wait([self = shared_from_this()](error_code error) {
-    if (!error) self->read();
-  });
-}
-
-void SocketSession::on_read(error_code error) {
-  if (error) {  // the socket was closed or lost, or a message is too long (Beast has answered 1009)
-    leave();
-    return;
-  }
-  if (ending_ != Ending::no) return;
-  if (!socket_.got_text())
-    return end(websocket::close_code::unknown_data, "protocol", "only text messages are accepted");
-  try {
-    const auto bytes = in_.cdata();
-    obey(parse_message({static_cast<const char*>(bytes.data()), bytes.size()}, hub_.world.info()));
-  } catch (const std::exception& e) {
-    return end(websocket::close_code::policy_error, "protocol", e.what());
-  }
-  in_.consume(in_.size());
-  const Clock::duration wait = rate_.take(Clock::now());
-  if (wait > Clock::duration::zero())
-    read_later(wait);
-  else
-    read();
-}
-
-void SocketSession::obey(const ClientMessage& message) {
-  if (!std::holds_alternative<SeenMessage>(message)) active_ = Clock::now();
-  if (const auto* input = std::get_if<InputMessage>(&message)) {
-    held_ = input->held();
-    hub_.player.act(input->action, input->stamp);
-  } else if (const auto* start = std::get_if<StartMessage>(&message)) {
-    hub_.player.start({.seed = start->seed, .prompt = start->prompt, .picture = {}});
-  } else if (std::holds_alternative<ResetMessage>(message)) {
-    hub_.player.start({.seed = {}, .prompt = {}, .picture = {}, .reset = true});
-  } else if (std::holds_alternative<StopMessage>(message)) {
-    hub_.player.stop();
-  } else if (const auto* record = std::get_if<RecordMessage>(&message)) {
-    hub_.player.record(record->on);
-  } else if (const auto* seen = std::get_if<SeenMessage>(&message)) {
-    require(seen->sequence < sent_, "'sequence': {} was not sent yet", seen->sequence);
-    if (under_way_.empty() || under_way_.front() > seen->sequence) return;
-    while (!under_way_.empty() && under_way_.front() <= seen->sequence) under_way_.pop_front();
-    taken_ = Clock::now();
-    pump();
-  }
-}
-
-void SocketSession::picture(std::vector<uint8_t> file) {
-  active_ = Clock::now();
-  hub_.player.start({.seed = {}, .prompt = {}, .picture = std::move(file)});
+void SocketSession::begin() {
+  stage_ = Stage::visiting;
+  active_ = taken_ = Clock::now();
+  const PlayerOptions& play = hub_.player->options();
+  json hello = hello_event(hub_.world->info(), play.fps, hub_.world->device(), id_,
+                           play.start.image != nullptr, play.start);
+  hello["alive"] = hub_.limits().alive.count();
+  outbox_->event(json_line(hello));
+  hub_.player->attach(outbox_);
 }
 
 // Returns the number of frames that may be on their way: two blocks, because the page shows one while the
 // next one arrives.
 size_t SocketSession::window() const {
-  const WorldInfo& info = hub_.world.info();
+  const WorldInfo& info = hub_.world->info();
   return 2 * static_cast<size_t>(std::max<int64_t>({info.block_frames, info.first_block_frames, 1}));
 }
 
@@ -149,7 +104,7 @@ void SocketSession::pump() {
   if (outbox_->overfull())
     return end(websocket::close_code::policy_error, "stalled",
                "the page does not read what the server sends");
-  if (under_way_.size() >= window()) return;
+  if (stage_ != Stage::visiting || under_way_.size() >= window()) return;
   frame_ = outbox_->frames.pop();
   if (!frame_) return;
   sent_ = frame_->sequence + 1;
@@ -172,12 +127,15 @@ void SocketSession::write(bool text) {
 
 void SocketSession::count_time(Clock::time_point now) {
   const PageLimits& limits = hub_.limits();
-  const WorldInfo& info = hub_.world.info();
+  if (stage_ == Stage::unknown && now - active_ > limits.request)
+    return end(websocket::close_code::policy_error, "ticket", "no ticket came");
+  if (stage_ != Stage::visiting) return;
+  const WorldInfo& info = hub_.world->info();
   // Time counts only while there is something to take and something to steer: watching is enough for a
   // visitor who can only watch.
   if (outbox_->frames.empty() && !writing_) taken_ = now;
   const bool steers = info.mouse || !info.keys.empty();
-  if (held_ || hub_.player.beginning() || (!steers && hub_.player.running())) active_ = now;
+  if (held_ || hub_.player->beginning() || (!steers && hub_.player->running())) active_ = now;
   if (now - taken_ > limits.stalled)
     end(websocket::close_code::policy_error, "stalled",
         "the page does not read the frames that the server sends");
@@ -213,7 +171,7 @@ void SocketSession::end(uint16_t code, const char* reason, const std::string& te
   ended_ = Clock::now();
   farewell_ = json_line(json{{"type", "closing"}, {"reason", reason}, {"text", text}});
   reason_ = {static_cast<websocket::close_code>(code), reason};
-  hub_.player.detach();
+  if (hub_.visitor.get() == this) hub_.player->detach();
   pump();
 }
 
@@ -229,8 +187,9 @@ void SocketSession::leave() {
   pause_.cancel();
   beast::get_lowest_layer(socket_).close();
   if (hub_.visitor.get() == this) {
-    hub_.player.detach();
+    hub_.player->detach();
     hub_.visitor = nullptr;
+    if (hub_.left) hub_.left();
   }
 }
 

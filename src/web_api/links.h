@@ -18,6 +18,7 @@
 namespace tachy::web_api {
 
 inline constexpr int64_t kLinkSeconds = 600;
+inline constexpr int64_t kTicketSeconds = 60;
 
 // Returns "expires=1764270000&signature=…", which follows the "?" of an address of this job. `expires_s` counts
 // from 1970.
@@ -35,7 +36,7 @@ std::string link_secret(const std::filesystem::path& files);
 
 class Tickets {
  public:
-  explicit Tickets(int64_t seconds = 60, size_t most = 10'000) : seconds_(seconds), most_(most) {}
+  explicit Tickets(int64_t seconds = kTicketSeconds, size_t most = 10'000) : seconds_(seconds), most_(most) {}
   // Returns a ticket of this caller. Throws unsupported while too many wait to be used.
   std::string issue(const http::Caller& caller, int64_t now_s);
   // Returns whose ticket it is, once; nothing if it has expired or there is none.

@@ -123,6 +123,10 @@ json model() {
                     {"defaults", or_null(fields())}});
 }
 
+json ticket() {
+  return object_of({{"object", constant("world.ticket")}, {"ticket", text()}, {"seconds", whole()}});
+}
+
 json preset() {
   return object_of({{"id", text()},
                     {"object", constant("preset")},
@@ -161,6 +165,7 @@ json description_schemas() {
           {"Error", error()},
           {"Plan", plan()},
           {"Link", object_of({{"object", constant("video.link")}, {"url", text()}, {"expires_at", whole()}})},
+          {"Ticket", ticket()},
           {"Model", model()},
           {"ModelList", list_schema("Model")},
           {"Lora", object_of({{"id", text()}, {"object", constant("lora")}, {"bytes", whole()}})},

@@ -17,6 +17,7 @@ set(route_sources
   routes.cpp
   server_endpoints.cpp
   submit.cpp
+  ticket_endpoint.cpp
   tidy.cpp
   vary_endpoints.cpp
   video_endpoints.cpp

@@ -17,6 +17,8 @@
 
 namespace tachy::web_api {
 
+class Tickets;  // links.h
+
 // What the interface works with; all of it outlives the server.
 struct Service {
   queue::JobTable& table;
@@ -29,7 +31,8 @@ struct Service {
   double most_pixel_frames = 0;         // pixels x frames of one job; 0: what memory allows
   bool keys = false;                    // whether callers need a key
   bool loopback = true;                 // whether the server listens on this machine alone
-  std::string link_secret;              // signs links to a video and tickets of sockets
+  std::string link_secret;              // signs links to a video
+  Tickets* tickets = nullptr;           // for sockets of worlds, where there are keys
   std::atomic<bool>* ending = nullptr;  // no new jobs: the server is going down
   // Makes the message about the end of a job that fails while it waits; the same as ForemanOptions::message.
   std::function<std::optional<queue::Webhook>(const queue::JobRow&)> message = {};

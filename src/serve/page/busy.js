@@ -1,7 +1,9 @@
 // Waits until the world is free.
+import {ask} from "./key.js";
+
 async function look() {
   try {
-    const state = await (await fetch("/state" + location.search)).json();
+    const state = await (await ask("state")).json();
     if (!state.busy) return location.reload();
   } catch {
     // the server is gone; it may come back

@@ -1,11 +1,13 @@
 // The socket: opens it, opens it again after an interruption, and says why if it cannot. messages.h in the server
 // describes the headers of frames.
+import {address, ask, key, keepKey, needsTickets, ticket} from "./key.js";
+
 const kHeaderBytes = 32;
 const kTries = 8;
 const kSilence = 20000;  // milliseconds without a message, until the server has said how often it sends one
 
 export class Connection {
-  // on: {open(), event(object), frame(header, jpeg), state(name, text)}; the names are connecting, busy, closed, cut
+  // on: {open(), event(object), frame(header, jpeg), state(name, text)}; the names are connecting, key, busy, closed, cut
   constructor(on) {
     this.on = on;
     this.tries = 0;
@@ -13,6 +15,7 @@ export class Connection {
     this.seen = -1;
     this.seenTimer = 0;
     this.farewell = null;
+    this.greeted = false;  // the world is open: orders may be sent
     this.heard = 0;
     this.silence = kSilence;
     setInterval(() => this.watch(), 250);
@@ -20,18 +23,37 @@ export class Connection {
     addEventListener("beforeunload", () => this.socket?.close());
   }
 
-  open() {
+  async open() {
     clearTimeout(this.timer);
     this.on.state("connecting", "connecting …");
-    const scheme = location.protocol === "https:" ? "wss" : "ws";
-    const socket = new WebSocket(`${scheme}://${location.host}/socket${location.search}`);
+    let first = null;
+    if (needsTickets()) {
+      try {
+        first = await ticket();
+      } catch {
+        return this.later();
+      }
+      if (!first) {
+        const wrong = key() !== null;
+        keepKey(null);
+        return this.on.state("key", wrong ? "This is not a key of this server." : "This server needs a key.");
+      }
+    }
+    const at = address("socket");
+    at.protocol = at.protocol === "https:" ? "wss:" : "ws:";
+    const socket = new WebSocket(at);
     socket.binaryType = "arraybuffer";
     this.socket = socket;
     this.farewell = null;
+    this.greeted = false;
     this.seen = -1;
     this.heard = performance.now();
     let opened = false;
-    socket.onopen = () => { opened = true; this.tries = 0; };
+    socket.onopen = () => {
+      opened = true;
+      this.tries = 0;
+      if (first) socket.send(JSON.stringify({type: "ticket", ticket: first}));
+    };
     socket.onmessage = (message) => {
       if (socket !== this.socket) return;
       this.heard = performance.now();
@@ -49,14 +71,14 @@ export class Connection {
     socket.close();
   }
 
-  get ready() { return this.socket !== null && this.socket.readyState === WebSocket.OPEN; }
+  get ready() { return this.greeted && this.socket !== null && this.socket.readyState === WebSocket.OPEN; }
 
   send(object) {
     if (this.ready) this.socket.send(JSON.stringify(object));
   }
 
   event(event) {
-    if (event.type === "hello") this.silence = 4 * event.alive;
+    if (event.type === "hello") this.silence = 4 * event.alive, this.greeted = true;
     if (event.type === "closing") this.farewell = event;
     else if (event.type !== "alive") this.on.event(event);
   }
@@ -81,23 +103,29 @@ export class Connection {
 
   async closed(opened) {
     this.socket = null;
+    if (this.farewell?.reason === "busy") return this.busy(this.farewell.text);
     if (this.farewell) return this.on.state("closed", `closed: ${this.farewell.text}`);
     if (!opened) {
       // A refused socket does not tell the page why.
       let state = null;
       try {
-        const reply = await fetch("/state" + location.search, {signal: AbortSignal.timeout(10000)});
+        const reply = await ask("state", {signal: AbortSignal.timeout(10000)});
         if (reply.status === 403) return this.on.state("closed", "refused: a token is needed. Open the whole address that the server printed.");
         state = await reply.json();
       } catch {
         // the server is gone
       }
-      if (state && state.busy) {
-        this.on.state("busy", `${state.text} This page continues as soon as the world is free.`);
-        this.timer = setTimeout(() => this.open(), 2000);
-        return;
-      }
+      if (state && state.busy) return this.busy(state.text);
     }
+    this.later();
+  }
+
+  busy(text) {
+    this.on.state("busy", `${text} This page continues as soon as the world is free.`);
+    this.timer = setTimeout(() => this.open(), 2000);
+  }
+
+  later() {
     if (++this.tries > kTries) return this.on.state("closed", "the server no longer answers");
     this.on.state("cut", "the connection was cut; connecting again …");
     this.timer = setTimeout(() => this.open(), Math.min(500 * this.tries, 3000));

@@ -1,8 +1,9 @@
 // The page: connects the socket, the canvas, the inputs and the figures.
-import {Connection} from "/connection.js";
-import {Playback} from "/playback.js";
-import {Inputs} from "/inputs.js";
-import {Graph} from "/graph.js";
+import {Connection} from "./connection.js";
+import {Playback} from "./playback.js";
+import {Inputs} from "./inputs.js";
+import {Graph} from "./graph.js";
+import {address, ask, keepKey, needsTickets} from "./key.js";
 
 const $ = (id) => document.getElementById(id);
 const kMostUpload = 8 * 1024 * 1024, kMostMessage = 1024;
@@ -19,6 +20,7 @@ function say(state, text) {
   $("cover").hidden = state === "running";
   $("cover-text").textContent = text;
   $("again").hidden = state !== "closed";
+  $("key-form").hidden = state !== "key";
   const open = connection.ready && info !== null;
   for (const id of ["start", "reset", "stop", "record", "picture"]) $(id).disabled = !open;
   if (state !== "running") graph.clear();
@@ -94,6 +96,7 @@ function start() {
 }
 
 function world(event) {
+  if (event.state === "opening") return say("opening", "opening the world …");
   status.run = event.run;
   $("note").textContent = event.state === "error" ? event.text : "";
   if (event.state === "running") say("running", "");
@@ -117,22 +120,29 @@ function recorded(event) {
   showRecording(event.state === "on");
   if (event.state === "lost") $("note").textContent = `the recording could not be written: ${event.text}`;
   if (event.state !== "done") return;
-  const link = $("download"), query = new URLSearchParams(location.search);
-  query.set("id", event.id);
-  link.href = `/recording?${query}`;
+  const link = $("download");
+  link.href = address("recording", {id: event.id});
+  // A link cannot send the key, so the page itself fetches the file.
+  link.onclick = needsTickets() ? (click) => { click.preventDefault(); fetchRecording(event.id); } : null;
   link.download = "world.mp4";
   link.textContent = `world.mp4 (${event.frames} frames, ${(event.bytes / 1e6).toFixed(1)} MB)`;
   link.hidden = false;
 }
 
+async function fetchRecording(id) {
+  const reply = await ask("recording", {}, {id}).catch(() => null);
+  if (!reply?.ok) return void ($("note").textContent = "the recording could not be fetched");
+  const link = Object.assign(document.createElement("a"), {href: URL.createObjectURL(await reply.blob()), download: "world.mp4"});
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+}
+
 async function upload(file) {
   if (!file) return;
   if (file.size > kMostUpload) return void ($("note").textContent = "the picture's file is too large: at most 8 MiB are accepted");
-  const query = new URLSearchParams(location.search);
-  query.set("session", info.session);
   $("note").textContent = "sending the picture …";
   try {
-    const reply = await fetch(`/picture?${query}`, {method: "POST", body: file});
+    const reply = await ask("picture", {method: "POST", body: file}, {session: info.session});
     $("note").textContent = reply.ok ? "" : (await reply.text()).trim();
   } catch {
     $("note").textContent = "the picture could not be sent";
@@ -143,6 +153,7 @@ $("start").onclick = start;
 $("reset").onclick = () => { connection.send({type: "reset"}); $("view").focus(); };
 $("stop").onclick = () => connection.send({type: "stop"});
 $("record").onclick = () => { connection.send({type: "record", on: !recording}); $("view").focus(); };
+$("key-form").onsubmit = (event) => { event.preventDefault(); keepKey($("key").value.trim()); $("key").value = ""; connection.open(); };
 $("again").onclick = () => connection.open();
 $("picture").onchange = (event) => { upload(event.target.files[0]); event.target.value = ""; };
 setInterval(() => inputs.poll(), 16);

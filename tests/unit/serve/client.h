@@ -89,7 +89,7 @@ class Visitor {
  public:
   // Returns the status of the handshake: 101 if the socket is open.
   unsigned open(int port, const std::string& query = "", const std::string& origin = "",
-                const std::string& host = "") {
+                const std::string& host = "", const Headers& headers = {}) {
     const std::string name = host.empty() ? fmt::format("127.0.0.1:{}", port) : host;
     socket_.emplace(io_);
     auto& stream = beast::get_lowest_layer(*socket_);
@@ -99,10 +99,12 @@ class Visitor {
     run();
     if (failed) return 0;
     const std::string from = origin.empty() ? "http://" + name : origin;
-    socket_->set_option(beast::websocket::stream_base::decorator(
-        [&](beast::websocket::request_type& r) { r.set(beast::http::field::origin, from); }));
+    socket_->set_option(beast::websocket::stream_base::decorator([&](beast::websocket::request_type& r) {
+      r.set(beast::http::field::origin, from);
+      for (const auto& [field, value] : headers) r.set(field, value);
+    }));
     beast::websocket::response_type response;
-    socket_->async_handshake(response, name, "/socket" + query,
+    socket_->async_handshake(response, name, path + "/socket" + query,
                              [&](beast::error_code error) { failed = error; });
     run();
     return response.result_int();
@@ -152,6 +154,8 @@ class Visitor {
     socket_->async_close(beast::websocket::close_code::normal, [](beast::error_code) {});
     run();
   }
+
+  std::string path;  // of the page, without its last slash
 
  private:
   void run() { io_.run(), io_.restart(); }

@@ -15,11 +15,11 @@ TEST_F(PageRequests, ThePageAndItsFilesAreThere) {
   EXPECT_THAT(server_->url(), testing::StartsWith("http://127.0.0.1:"));
   const Reply page = get("/");
   EXPECT_EQ(page.status, 200u);
-  EXPECT_THAT(page.body, AllOf(HasSubstr("<canvas"), HasSubstr("/main.js")));
+  EXPECT_THAT(page.body, AllOf(HasSubstr("<canvas"), HasSubstr("\"main.js\"")));
   EXPECT_THAT(page.head,
               AllOf(HasSubstr("Content-Security-Policy"), HasSubstr("nosniff"), HasSubstr("no-store")));
-  for (const char* name :
-       {"/main.js", "/page.css", "/connection.js", "/playback.js", "/inputs.js", "/graph.js", "/busy.js"})
+  for (const char* name : {"/main.js", "/page.css", "/connection.js", "/playback.js", "/inputs.js",
+                           "/graph.js", "/busy.js", "/key.js"})
     EXPECT_EQ(get(name).status, 200u) << name;
   EXPECT_THAT(get("/state").body, HasSubstr("\"busy\":false"));
 }

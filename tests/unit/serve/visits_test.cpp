@@ -47,7 +47,7 @@ TEST_F(PageVisits, OneAtATime) {
   EXPECT_EQ(second.open(port_), 503u);
   const Reply page = get("/");
   EXPECT_EQ(page.status, 503u);
-  EXPECT_THAT(page.body, testing::AllOf(HasSubstr("One visitor at a time"), HasSubstr("/busy.js")));
+  EXPECT_THAT(page.body, testing::AllOf(HasSubstr("One visitor at a time"), HasSubstr("\"busy.js\"")));
   EXPECT_THAT(page.head, HasSubstr("Retry-After"));
   EXPECT_THAT(get("/state").body, HasSubstr("\"busy\":true"));
   EXPECT_TRUE(first.frame());
