@@ -140,8 +140,9 @@ std::string difference(const json& earlier, const json& now) {
   std::string out;
   for (const auto& item : all.items()) {
     const std::string& key = item.key();
-    const bool place = key == "model" || key == kFramesKept || key == kFingerprint || key == "device" || key == "environment" ||
-                       key == "encoding" || is_model_part(key) || all.contains(key + "_sha256");
+    const bool place = key == "model" || key == kFramesKept || key == kFingerprint || key == "device" ||
+                       key == "environment" || key == "encoding" || is_model_part(key) ||
+                       all.contains(key + "_sha256");
     if (place || (earlier.contains(key) && now.contains(key) && earlier[key] == now[key])) continue;
     out += (out.empty() ? "" : ", ") + (key == "tachyscope" ? "version" : key) + " " + text(earlier, key) +
            ", here " + text(now, key);

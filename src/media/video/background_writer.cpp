@@ -19,8 +19,7 @@ int preparing_threads() { return std::clamp(available_processors() / 2, 1, 6); }
 
 }  // namespace
 
-BackgroundWriter::BackgroundWriter(std::unique_ptr<VideoWriter> writer, CancelFlag cancel,
-                                   Profiler* profiler)
+BackgroundWriter::BackgroundWriter(std::unique_ptr<VideoWriter> writer, CancelFlag cancel, Profiler* profiler)
     : writer_(std::move(writer)), cancel_(cancel), profiler_(profiler) {
   try {
     start();

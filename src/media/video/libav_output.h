@@ -27,8 +27,8 @@ struct OutputSetup {
   std::string sound_encoder;  // for the sound track, if there is one
   std::span<const float> sound;
   int sound_rate = 0;
-  bool streamed = false;                      // writes straight to `path`, where "-" is standard output
-  CancelFlag cancel = {};                     // see VideoOptions
+  bool streamed = false;   // writes straight to `path`, where "-" is standard output
+  CancelFlag cancel = {};  // see VideoOptions
 };
 
 class Output {

@@ -111,9 +111,7 @@ void VideoWriter::check_open(const char* what) const {
           state_ == State::finished ? "finished" : "given up after an error");
 }
 
-void VideoWriter::throw_if_cancelled() const {
-  options_.cancel.throw_if_set();
-}
+void VideoWriter::throw_if_cancelled() const { options_.cancel.throw_if_set(); }
 
 std::unique_ptr<VideoWriter::Ready> VideoWriter::prepare(RgbView frame) {
   require(frame.rgb != nullptr && frame.width == width_ && frame.height == height_ &&
