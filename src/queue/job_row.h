@@ -11,7 +11,7 @@ namespace tachy::queue {
 enum class Status { queued, in_progress, completed, failed };
 const char* to_string(Status status);
 
-// What somebody has asked of a job that is under way; the worker that has it obeys.
+// Lists what somebody can ask of a job that is under way; the worker that has it obeys.
 enum class Wish { none, cancel, cancel_keeping_frames, pause };
 
 struct JobError {

@@ -19,7 +19,7 @@ namespace tachy::web_api {
 
 class Tickets;  // links.h
 
-// What the interface works with; all of it outlives the server.
+// Everything that the interface works with. All of it outlives the server.
 struct Service {
   queue::JobTable& table;
   queue::EventBook& book;

@@ -31,7 +31,7 @@ struct ForemanOptions {
   std::function<void(const nlohmann::json& event)> measured;
 };
 
-// What a job would take.
+// The time and the memory that a job would take.
 struct Outlook {
   uint64_t gpu_bytes = 0, host_bytes = 0;
   double seconds = 0;             // of computing
@@ -44,7 +44,7 @@ struct Outlook {
   std::shared_ptr<const PreparedRequest> prepared;    // null if it does not fit
 };
 
-// What is known of a job at this moment beside its row.
+// The state of a job at this moment, as far as its row does not have it.
 struct Live {
   std::string stage;            // "" if it does not run
   int64_t done = 0, total = 0;  // of the stage

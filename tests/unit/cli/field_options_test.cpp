@@ -82,12 +82,16 @@ TEST(FieldOptions, EveryFieldHasASpellingOfItsOwn) {
   EXPECT_EQ(option_of("seed"), "--seed");
 }
 
-// A field without a spelling would show users a name in backticks that no option has.
+// A field without a spelling would show users a name in backticks that no option has. What only callers over HTTP see
+// is left out: they read the names of fields.
 TEST(FieldOptions, EveryFieldThatMessagesNameHasASpelling) {
   static const std::regex text("\"(?:\\\\.|[^\"\\\\])*\""), name("`([a-z][a-z_0-9]*)`");
+  const std::set<std::string> over_http = {"http", "queue", "workers", "web_api"};
   int named = 0;
   for (const auto& file : std::filesystem::recursive_directory_iterator(TACHY_SOURCE_DIR "/src")) {
     if (file.path().extension() != ".cpp" && file.path().extension() != ".h") continue;
+    const auto below_src = file.path().lexically_relative(TACHY_SOURCE_DIR "/src");
+    if (over_http.contains(below_src.begin()->string())) continue;
     std::ifstream in(file.path());
     for (std::string line; std::getline(in, line);) {
       if (line.find('`') == line.npos) continue;

@@ -15,7 +15,7 @@ namespace {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr double kSlower = 20;
 #else
-constexpr double kSlower = 1;
+constexpr double kSlower = 4;
 #endif
 
 double median_seconds(int times, const std::function<void(int)>& body) {
