@@ -1,11 +1,13 @@
-// How soon a GPU is idle after a run was told to hold, or to stop, in the middle of a step or of decoding. A second thread sets the flag and
-// then waits for the device again and again: it is idle from the end of the last wait that took any time.
+// How soon a GPU is idle after a run was told to hold, or to stop, in the middle of a step or of decoding. A
+// second thread sets the flag and then waits for the device again and again: it is idle from the end of the
+// last wait that took any time.
 //
 //   lab_hold_on_gpu MODEL WIDTH HEIGHT FRAMES STEPS [TIMES]
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <string>
 #include <thread>

@@ -113,6 +113,7 @@ void RunningJob::make_video() {
         row_.model);
   const jobs::JobSpec job = job_of_row(row_, folder_, *model, shop_.options.loras);
   const std::shared_ptr<Engine> engine = shop_.models.open(row_.model);
+  const double begin = computing_seconds();
   jobs::JobStore store(&cancel_);
   jobs::JobRunner runner(*engine, store, *this, {.cancel = &cancel_, .hold = &hold_, .keep = &keep_});
   if (!prepared_) prepared_ = std::make_shared<const PreparedRequest>(runner.prepare(job));
@@ -125,14 +126,14 @@ void RunningJob::make_video() {
     const std::lock_guard lock(mutex_);
     meter_.emplace(plan, shop_.rates.of(key), row_.progress);
   }
-  const double begin = computing_seconds();
-  if (runner.run(job, *prepared_)) {
-    const double seconds = computing_seconds() - begin;
-    learn(key, plan, seconds);
-    tell_run(plan, seconds);
-  }
+  const bool made = runner.run(job, *prepared_);
   row_.facts = facts_of(filled, folder_.video());
   make_thumbnail_if_possible(folder_, [this](const std::string& text) { notice(text); });
+  if (!made) return;
+  // A caller also waits for what comes before and after the run, so the thumbnail counts.
+  const double seconds = computing_seconds() - begin;
+  learn(key, plan, seconds);
+  tell_run(plan, seconds);
 }
 
 void RunningJob::learn(const std::string& key, const VideoPlan& plan, double seconds) {
