@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "workers/after_run.h"
 #include "workers/foreman_state.h"
 #include "workers/job_of_row.h"
 #include "workers/wall_clock.h"
@@ -48,6 +49,17 @@ void Foreman::State::look() {
   else if (device_failures < kMostDeviceFailures)
     fill();
   if (wall_clock_ms() - swept_ms >= kBetweenSweepsMs) sweep();
+  drop_previews();
+}
+
+// Whoever has just read the event of a preview can still fetch it.
+void Foreman::State::drop_previews() {
+  const int64_t until = wall_clock_ms() - static_cast<int64_t>(options.preview_seconds * 1000);
+  while (!previewed.empty() && previewed.front().first <= until) {
+    const std::optional<queue::JobRow> row = table.find(previewed.front().second);
+    if (row && row->ended_ms > 0) keep_previews({options.files, row->id}, 1);  // one that goes on needs them
+    previewed.erase(previewed.begin());
+  }
 }
 
 Foreman::State::Jobs Foreman::State::jobs_now() const {
@@ -71,6 +83,7 @@ bool Foreman::State::reap() {
       return true;
     });
   }
+  for (const auto& job : ended) previewed.emplace_back(wall_clock_ms(), job->row().id);
   for (const auto& job : ended) device_failures = job->device_failed() ? device_failures + 1 : 0;
   if (device_failures >= kMostDeviceFailures) {
     const std::lock_guard lock(bell->mutex);

@@ -25,6 +25,8 @@ struct ForemanOptions {
   int at_once = 0;               // jobs that run beside one another where they fit; 0: by the device
   double keep_days = 0;          // how long an ended job is kept; 0: for ever
   uint64_t keep_bytes = 0;       // how much all ended jobs together may take; 0: as much as there is
+  // How long the previews of a job stay when it has ended; the last one stays as long as the job.
+  double preview_seconds = 600;
   // Makes the message about the end of a job, if the server has a webhook; may be empty.
   std::function<std::optional<queue::Webhook>(const queue::JobRow&)> message;
   // Is told of every finished step, run and end, for metrics (metrics.h); may be empty.

@@ -84,7 +84,7 @@ void RunningJob::preview(const RgbImage& picture, int) {
                                    .width = picture.width,
                                    .height = picture.height,
                                    .number = number,
-                                   .file = folder_.preview(number)});
+                                   .folder = folder_});
 }
 
 }  // namespace tachy::workers
