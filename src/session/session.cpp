@@ -33,6 +33,7 @@ void Session::begin(const Setup& setup) {
   } else {
     ranks_.reset();
   }
+  found_bytes_ = 0;
   if (measuring()) return;
   const Layout wanted = keeps() ? layout_of(*setup.plan) : Layout();
   if (wanted != layout_) drop();
@@ -123,8 +124,10 @@ const LoadedPart& Session::use(Part part) {
       ~Awaited() { hooks.awaited = nullptr; }
     } const until_loaded{stream_.hooks};
     stream_.hooks.awaited = &model_.parts().awaited(own);
+    bool found = true;
     held = model_.parts().get(own, setup_.placement.keeps, {stream_.hooks.cancel, stream_.hooks.hold},
-                              [&] { return load(part); });
+                              [&] { return found = false, load(part); });
+    if (found) found_bytes_ = keeps() ? found_bytes_ + held->bytes : std::max(found_bytes_, held->bytes);
   }
   blocks_ = held->blocks;
   most_part_bytes_ = std::max(most_part_bytes_, part_bytes());

@@ -86,6 +86,8 @@ class Session {
   // Announces that the next stages repeat the previous ones, at the same addresses if the tensors stay.
   void begin_again() { denoisers_[0].rewind(), denoisers_[1].rewind(), loop_.rewind(); }
   uint64_t part_bytes() const;  // size of the parts that the session holds
+  // Size of the parts that the job has used and found loaded; if parts do not stay, of the largest one.
+  uint64_t found_bytes() const { return found_bytes_; }
 
   // These return the place where a pass of this expert may be captured, and the shelves for its denoiser's
   // tensors and the loop's; null: there is none.
@@ -124,6 +126,7 @@ class Session {
   Arena between_{0};  // used between the stages, where no op runs
   Stream stream_;
   uint64_t most_part_bytes_ = 0;  // largest size of the parts in the current stage
+  uint64_t found_bytes_ = 0;
   bool holds_ = false;
   BlockPlan blocks_;
   std::map<Part, PartCache::Handle> held_;

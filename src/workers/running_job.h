@@ -88,6 +88,8 @@ class RunningJob final : private jobs::JobSink {
   void progress(const Progress& progress) override;
   void end_of_progress() override {}
   void can_go_on(const std::string& text) override;
+  void ran(const ResolvedRequest& run) override { seen_bytes_ = alone_ ? run.seen_bytes : 0; }
+  void encoded(double seconds) override;
   bool wants_previews() const override { return true; }
   void preview(const RgbImage& picture, int step) override;
 
@@ -110,9 +112,10 @@ class RunningJob final : private jobs::JobSink {
   Progress last_;
 
   // These belong to the job's thread.
-  std::string going_on_, size_;
+  std::string going_on_, size_, last_stage_;
   double last_preview_ = 0, last_step_ = 0;
   int previews_ = 0;
+  uint64_t seen_bytes_ = 0;  // 0: not known
   bool resumed_ = false;
   std::thread thread_;
 };

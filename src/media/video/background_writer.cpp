@@ -5,6 +5,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 
@@ -19,8 +20,7 @@ int preparing_threads() { return std::clamp(available_processors() / 2, 1, 6); }
 
 }  // namespace
 
-BackgroundWriter::BackgroundWriter(std::unique_ptr<VideoWriter> writer, CancelFlag cancel,
-                                   Profiler* profiler)
+BackgroundWriter::BackgroundWriter(std::unique_ptr<VideoWriter> writer, CancelFlag cancel, Profiler* profiler)
     : writer_(std::move(writer)), cancel_(cancel), profiler_(profiler) {
   try {
     start();
@@ -72,7 +72,9 @@ void BackgroundWriter::finish() {
     wait(lock, [&] { return queue_.empty() && !busy_; });
   }
   stop();
+  const double begin = monotonic_seconds();
   writer_->finish();
+  encoding_seconds_ += monotonic_seconds() - begin;
 }
 
 void BackgroundWriter::prepare_frames() {
@@ -117,6 +119,7 @@ void BackgroundWriter::write_frames() {
     changed_.notify_all();
     lock.unlock();
     std::exception_ptr error;
+    const double begin = monotonic_seconds();
     try {
       const ProfileRange range(profiler_, "encode video", ProfileKind::output);
       writer_->write(std::move(item.ready));
@@ -124,6 +127,7 @@ void BackgroundWriter::write_frames() {
       error = std::current_exception();
     }
     lock.lock();
+    encoding_seconds_ += monotonic_seconds() - begin;
     busy_ = false;
     if (error) return fail_with(error);
     changed_.notify_all();

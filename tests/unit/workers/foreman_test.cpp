@@ -40,13 +40,13 @@ TEST_F(ForemanTest, AJobBecomesAVideo) {
   const auto count = [&](const char* name) {
     return std::ranges::count_if(measured, [&](const json& e) { return e["event"] == name; });
   };
-  EXPECT_EQ(count("step"), 4);
-  EXPECT_EQ(count("run"), 1);
+  const auto steps = [&](const char* stage) {
+    return std::ranges::count_if(measured, [&](const json& e) { return e.value("stage", "") == stage; });
+  };
+  EXPECT_EQ(steps("denoise"), 4);
+  EXPECT_EQ(steps("decode"), 3) << "one for each latent frame";
+  EXPECT_EQ(steps("encode"), 1);
   EXPECT_EQ(count("end"), 1);
-}
-
-TEST_F(ForemanTest, ProgressNeverGoesBackAndEachStageIsTold) {
-  open();
   ASSERT_EQ(count("run"), 1);
   const json run = *std::ranges::find_if(measured, [](const json& e) { return e["event"] == "run"; });
   const double planned = run["planned_bytes"], seen = run["seen_bytes"];
@@ -58,10 +58,12 @@ TEST_F(ForemanTest, ProgressNeverGoesBackAndEachStageIsTold) {
 TEST_F(ForemanTest, WhatARunFindsInMemoryIsSeenToo) {
   std::vector<double> shares;
   options_.measured = [&](const json& e) {
-    if (e["event"] == "run") shares.push_back(e["seen_bytes"].get<double>() / e["planned_bytes"].get<double>());
+    if (e["event"] == "run")
+      shares.push_back(e["seen_bytes"].get<double>() / e["planned_bytes"].get<double>());
   };
   open();
-  for (const Small& small : {Small{}, Small{}, Small{.width = 96}, Small{.frames = 17}, Small{}}) ended(add(small));
+  for (const Small& small : {Small{}, Small{}, Small{.width = 96}, Small{.frames = 17}, Small{}})
+    ended(add(small));
   close();
   ASSERT_EQ(shares.size(), 5u);
   for (const double share : shares) EXPECT_TRUE(share > 0.9 && share <= 1) << share;
@@ -80,6 +82,10 @@ TEST_F(ForemanTest, OfAnEndedJobTheLastPreviewStays) {
   EXPECT_TRUE(wait([&] { return !fs::exists(folder.preview(3)); }, 10));
   EXPECT_FALSE(fs::exists(folder.preview(1)));
   EXPECT_TRUE(fs::exists(folder.preview(4)));
+}
+
+TEST_F(ForemanTest, ProgressNeverGoesBackAndEachStageIsTold) {
+  open();
   const std::string id = add({.steps = 20, .frames = 33});
   ended(id);
   int last = 0;
