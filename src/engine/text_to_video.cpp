@@ -69,7 +69,7 @@ Prompts TextToVideo::tokenise(const Prepared& prepared, cuda::Gpu* gpu) {
   return model_.prompts().read(prepared.request, prepared.request.precision, gpu, own_encoder);
 }
 
-TextToVideo::Prepared TextToVideo::prepare(Resolved request) {
+TextToVideo::Prepared TextToVideo::prepare(Resolved request, const std::atomic<bool>* cancel) {
   Prepared out{.request = std::move(request)};
   const Resolved& r = out.request;
   std::vector<RankPlan> ranks = plan_ranks(model_, r);
@@ -83,7 +83,8 @@ TextToVideo::Prepared TextToVideo::prepare(Resolved request) {
                           .request = &r,
                           .prompts = &out.prompts,
                           .vae = out.vae,
-                          .adapters = out.adapters.get()});
+                          .adapters = out.adapters.get(),
+                          .cancel = cancel});
     out.plan.ranks = std::move(ranks);
     out.plan.optimisations = states_of(r, out.plan, gpu ? &gpu->info() : nullptr);
   };

@@ -25,6 +25,7 @@ void Session::begin(const Setup& setup) {
              .memory = gpu_ ? gpu_.get() : model_.memory(),
              .precision = setup.precision,
              .without = setup.without};
+  stream_.hooks.cancel = setup.cancel;
   if (setup.callbacks)
     stream_.hooks.cancel = setup.callbacks->cancel, stream_.hooks.hold = setup.callbacks->hold;
   stream_.hooks.profiler = setup.profiler;
@@ -187,6 +188,7 @@ StagePlan Session::run(const Stage& stage, Job& job) {
 }
 
 void Session::measure(const Stage& stage, Job& job, StagePlan& out) {
+  stream_.throw_if_cancelled();
   Arena arena;
   uint64_t flops = 0;
   ops::PickRecord picks;

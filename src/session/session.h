@@ -37,6 +37,7 @@ class Session {
     Products vae = Products::as_activations;  // products of the VAE's residual blocks
     Placement placement;
     bool graphs = false;                        // on a GPU: steps may be captured
+    const std::atomic<bool>* cancel = nullptr;  // ends the walk of a measuring session
     const VideoCallbacks* callbacks = nullptr;  // this member and the next ones are only for computing
                                                 // sessions
     Profiler* profiler = nullptr;

@@ -169,6 +169,26 @@ TEST_F(BackgroundWriterTest, CancelledWhileTheEncoderCatchesUp) {
   }
 }
 
+// Half a second at the size and speed that jobs have, the encoder's own frames included.
+TEST_F(BackgroundWriterTest, ACancelledEncoderEndsSoon) {
+  std::atomic<bool> cancel{false};
+  VideoOptions options;
+  options.cancel = &cancel;
+  auto writer = std::make_unique<BackgroundWriter>(VideoWriter::open(folder_ / "a.mp4", 1280, 704, options),
+                                                   CancelFlag(&cancel));
+  for (int t = 0; t < 60; ++t) writer->write(noise(1280, 704, unsigned(t)).view());
+  double asked = 0;
+  std::thread canceller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    asked = monotonic_seconds(), cancel = true;
+  });
+  expect_error(ErrorCode::cancelled, {"cancelled"}, [&] { writer->finish(); });
+  writer.reset();
+  const double ended = monotonic_seconds();
+  canceller.join();
+  EXPECT_LT(ended - asked, 0.5);
+}
+
 TEST_F(BackgroundWriterTest, CancelledWhileTheEncoderDrains) {
   std::atomic<bool> cancel{false};
   VideoOptions options;
