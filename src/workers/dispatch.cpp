@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "workers/after_run.h"
 #include "workers/foreman_state.h"
 #include "workers/job_of_row.h"
 #include "workers/wall_clock.h"
@@ -14,7 +13,6 @@ namespace {
 constexpr std::chrono::seconds kBetweenLooks{2};
 // A GPU that has failed may fail in every job of this process: the others are then better off waiting.
 constexpr int kMostDeviceFailures = 2;
-constexpr int64_t kBetweenSweepsMs = 60'000;
 
 }  // namespace
 
@@ -48,18 +46,8 @@ void Foreman::State::look() {
     for (const auto& [id, job] : jobs) job->stop(Stop::world);
   else if (device_failures < kMostDeviceFailures)
     fill();
-  if (wall_clock_ms() - swept_ms >= kBetweenSweepsMs) sweep();
+  sweep();
   drop_previews();
-}
-
-// Whoever has just read the event of a preview can still fetch it.
-void Foreman::State::drop_previews() {
-  const int64_t until = wall_clock_ms() - static_cast<int64_t>(options.preview_seconds * 1000);
-  while (!previewed.empty() && previewed.front().first <= until) {
-    const std::optional<queue::JobRow> row = table.find(previewed.front().second);
-    if (row && row->ended_ms > 0) keep_previews({options.files, row->id}, 1);  // one that goes on needs them
-    previewed.erase(previewed.begin());
-  }
 }
 
 Foreman::State::Jobs Foreman::State::jobs_now() const {
@@ -237,21 +225,6 @@ void Foreman::State::note_loaded(const std::string& needs) {
   std::erase(loaded, needs);
   loaded.insert(loaded.begin(), needs);
   loaded.resize(std::min(loaded.size(), size_t{models.on_gpu() ? 1u : 4u}));
-}
-
-// Removes ended jobs that are too old, or too many. The folder goes first: a row without one is found again.
-void Foreman::State::sweep() {
-  swept_ms = wall_clock_ms();
-  for (const std::string& id : table.outdated(swept_ms, options.keep_bytes)) {
-    std::error_code ec;
-    std::filesystem::remove_all(queue::JobFolder(options.files, id).path, ec);
-    if (ec) {
-      warn("{}: the job is outdated, but its folder cannot be removed: {}", id, ec.message());
-      continue;
-    }
-    table.remove(id);
-    book.forget(id);
-  }
 }
 
 }  // namespace tachy::workers
