@@ -73,6 +73,7 @@ void RunningJob::progress(const Progress& p) {
     note.eta_seconds = meter_->seconds_left(), note.percent = meter_->percent();
   }
   shop_.reporter.progress(row_.id, std::move(note));
+  if (makes_no_more(p)) stop_keeping();
 }
 
 void RunningJob::can_go_on(const std::string& text) {
