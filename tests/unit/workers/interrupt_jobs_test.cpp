@@ -1,5 +1,8 @@
 // Jobs that are stopped: by whom, how fast, and what becomes of them. One that goes on has the bytes of one
 // that nothing disturbed.
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include "base/clock.h"
 #include "shop_floor.h"
 
@@ -81,6 +84,56 @@ TEST_F(InterruptTest, AMoreUrgentJobGoesFirst) {
   EXPECT_TRUE(wait([&] { return !foreman_->live(row(id)).interrupted; }));
   EXPECT_EQ(ended(id).status, Status::completed);
   EXPECT_TRUE(video(id) == undisturbed(kLong));
+}
+
+// Limits the addresses of this process, and with them the memory that runs count on.
+class AddressLimit {
+ public:
+  explicit AddressLimit(uint64_t bytes) {
+    getrlimit(RLIMIT_AS, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  }
+  ~AddressLimit() { setrlimit(RLIMIT_AS, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+uint64_t addresses() {
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+TEST_F(InterruptTest, WhereBothDoNotFitTheOtherStopsAndGoesOnLater) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers reserve more addresses than any limit allows";
+#endif
+  std::vector<std::string> causes;
+  std::mutex mutex;
+  options_.measured = [&](const json& event) {
+    const std::lock_guard lock(mutex);
+    if (event["event"] == "interrupted") causes.push_back(event["cause"]);
+  };
+  const Small wide{.steps = 6, .frames = 9, .width = 256, .height = 256};
+  const std::string whole = undisturbed(wide);
+  open();
+  ended(add({.steps = 1, .frames = 9, .width = 256, .height = 256}));  // which loads the model
+  const uint64_t own = foreman_->outlook(spec_of(wide), "", 0).host_bytes;
+  ASSERT_GT(own, 60u << 20) << "threads and libraries must not decide";
+  const AddressLimit limit(addresses() + (192u << 20) + own);
+  const std::string id = add(wide);
+  ASSERT_TRUE(in_stage(id, "denoise", 2)) << row(id).error.message;
+  const std::string urgent = add({.steps = 1, .frames = 9, .width = 256, .height = 256, .priority = 5});
+  ASSERT_TRUE(wait([&] { return row(urgent).status == Status::in_progress; }, 1)) << "within a second";
+  EXPECT_EQ(row(id).status, Status::queued) << "there is no memory for both";
+  EXPECT_EQ(ended(urgent).status, Status::completed) << row(urgent).error.message;
+  EXPECT_EQ(ended(id).status, Status::completed) << row(id).error.message;
+  EXPECT_EQ(row(id).attempts, 2);
+  EXPECT_TRUE(video(id) == whole);
+  const std::lock_guard lock(mutex);
+  EXPECT_EQ(causes, std::vector<std::string>{"priority"});
 }
 
 TEST_F(InterruptTest, AHeldJobCanBeCancelled) {
