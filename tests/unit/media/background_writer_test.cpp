@@ -7,6 +7,7 @@
 #include <new>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "media_testing.h"
 
