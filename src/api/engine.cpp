@@ -4,6 +4,7 @@
 
 #include "api/engine_options.h"
 #include "api/speaker_regions.h"
+#include "base/stop_flags.h"
 #include "catalog/places.h"
 #include "cuda/nvtx_profiler.h"
 #include "cuda/open_device.h"
@@ -44,10 +45,13 @@ struct PreparedRequest::State {
 struct Engine::State {
   explicit State(std::shared_ptr<Model> model) : pipeline(std::move(model)) {}
 
-  TextToVideo::Prepared prepare(const VideoRequest& request) {
+  TextToVideo::Prepared prepare(const VideoRequest& request, const std::atomic<bool>* cancel = nullptr) {
+    const StopFlags stop(cancel);
     Resolved r = pipeline.resolved(request);
+    stop.throw_if_cancelled();
     r.take(make_inputs(r));
-    return pipeline.prepare(std::move(r));
+    stop.throw_if_cancelled();
+    return pipeline.prepare(std::move(r), cancel);
   }
 
   MadeInputs make_inputs(const Resolved& r) const {
@@ -124,8 +128,8 @@ int Engine::size_multiple() const { return static_cast<int>(state_->pipeline.mod
 int Engine::frame_multiple() const {
   return static_cast<int>(state_->pipeline.model().vae_config.temporal_stride());
 }
-PreparedRequest Engine::prepare(const VideoRequest& request) {
-  PreparedRequest::State out{state_->prepare(request)};
+PreparedRequest Engine::prepare(const VideoRequest& request, const std::atomic<bool>* cancel) {
+  PreparedRequest::State out{state_->prepare(request, cancel)};
   state_->pipeline.estimate_seconds(out.prepared);
   return PreparedRequest(std::make_shared<const PreparedRequest::State>(std::move(out)));
 }

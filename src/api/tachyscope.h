@@ -110,8 +110,9 @@ class Engine {
   int size_multiple() const;             // the sides of a video in pixels are multiples of this
   int frame_multiple() const;            // the number of its frames is a multiple of this, plus 1
 
-  // Fills in every default, checks, tokenises and plans; loads nothing.
-  PreparedRequest prepare(const VideoRequest& request);
+  // Fills in every default, checks, tokenises and plans; loads nothing. Throws cancelled soon after `cancel` is set,
+  // unless that is null.
+  PreparedRequest prepare(const VideoRequest& request, const std::atomic<bool>* cancel = nullptr);
   // Throws out_of_memory, with the numbers, when the plan exceeds what this process may take. generate() does
   // the same.
   void check_memory(const VideoPlan& plan) const;

@@ -26,7 +26,7 @@ void take_own_settings(const nlohmann::json& j, VideoRequest& d) {
   if (j.contains("num_frames")) d.frames = static_cast<int>(json_int(j, "num_frames", 1, 1 << 16));
   if (j.contains("window_frames"))
     d.window_frames = static_cast<int>(json_int(j, "window_frames", 5, 1 << 16));
-  if (j.contains("fps")) d.fps = json_double(j, "fps", 16, 0.1, 1000);
+  if (j.contains("fps")) d.fps = json_double(j, "fps", 16, 0.1, 240);
   if (j.contains("num_inference_steps"))
     d.steps = static_cast<int>(json_int(j, "num_inference_steps", 1, 1000));
   if (j.contains("guidance_scale")) d.guidance = json_double(j, "guidance_scale", 5, 0, 100);

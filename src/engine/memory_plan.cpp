@@ -41,6 +41,7 @@ VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
                  .without = in.request->without,
                  .vae = in.vae,
                  .placement = placement,
+                 .cancel = in.cancel,
                  .adapters = in.adapters});
   VideoPlan plan;
   nn::ParamStore shared_store({}, session.stream());

@@ -14,6 +14,7 @@ struct PlanInput {
   const Prompts* prompts = nullptr;
   Products vae = Products::as_activations;  // products of the VAE's residual blocks
   const RequestAdapters* adapters = nullptr;
+  const std::atomic<bool>* cancel = nullptr;  // ends the planning
   uint64_t room = 0;  // if `gpu` is not the model's (cuda/absent_gpu.h): what a run may take there
 };
 VideoPlan make_plan(const PlanInput& in);

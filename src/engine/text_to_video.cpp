@@ -18,6 +18,7 @@
 #include "session/vae_math.h"
 #include "stages/denoise_stage.h"
 #include "tensor/hold.h"
+#include "tensor/peak_watch.h"
 #include "tensor/streaming_memory.h"
 #include "tensor/transfer.h"
 
@@ -68,7 +69,7 @@ Prompts TextToVideo::tokenise(const Prepared& prepared, cuda::Gpu* gpu) {
   return model_.prompts().read(prepared.request, prepared.request.precision, gpu, own_encoder);
 }
 
-TextToVideo::Prepared TextToVideo::prepare(Resolved request) {
+TextToVideo::Prepared TextToVideo::prepare(Resolved request, const std::atomic<bool>* cancel) {
   Prepared out{.request = std::move(request)};
   const Resolved& r = out.request;
   std::vector<RankPlan> ranks = plan_ranks(model_, r);
@@ -82,7 +83,8 @@ TextToVideo::Prepared TextToVideo::prepare(Resolved request) {
                           .request = &r,
                           .prompts = &out.prompts,
                           .vae = out.vae,
-                          .adapters = out.adapters.get()});
+                          .adapters = out.adapters.get(),
+                          .cancel = cancel});
     out.plan.ranks = std::move(ranks);
     out.plan.optimisations = states_of(r, out.plan, gpu ? &gpu->info() : nullptr);
   };
@@ -210,6 +212,8 @@ Resolved TextToVideo::generate(const Prepared& prepared, const VideoCallbacks& g
   ProfileRange part(profiler, "prepare", ProfileKind::other);
   Resolved r = prepared.request;
   const int captured = session.captures();
+  const PeakWatch watch(session.gpu() ? session.gpu() : model_.memory());
+  const uint64_t kept = session.kept_bytes();
   {
     Begun begun(session, {.precision = prepared.request.precision,
                           .without = prepared.request.without,
@@ -221,6 +225,8 @@ Resolved TextToVideo::generate(const Prepared& prepared, const VideoCallbacks& g
                           .plan = &plan,
                           .adapters = prepared.adapters.get()});
     r.steps_reused = run(prepared, session, resume, progress ? &*progress : nullptr, part);
+    r.seen_bytes = watch.peak() - watch.before() + kept + session.found_bytes();
+    if (!model_.memory()) r.seen_bytes += model().read_bytes();  // which lie in host memory, as in the plan
     begun.well = true;
   }
   captured_ += session.captures() - captured;

@@ -39,8 +39,9 @@ class TextToVideo {
   // pictures do not have the video's size yet, or it has sounds, it must take the inputs that are made from
   // them (Resolved::take) before it is prepared.
   Resolved resolved(const VideoRequest& request);
-  // Tokenises and plans the request; loads no weights. The memory in the plan is exact.
-  Prepared prepare(Resolved request);
+  // Tokenises and plans the request; loads no weights. The memory in the plan is exact. Throws cancelled soon after
+  // `cancel` is set.
+  Prepared prepare(Resolved request, const std::atomic<bool>* cancel = nullptr);
   void estimate_seconds(Prepared& prepared);
   // Throws out_of_memory, with both numbers, if the plan needs more than this process may take.
   void check_memory(const VideoPlan& plan) const { sessions_.check_memory(plan); }

@@ -81,7 +81,7 @@ void tell_done(JobSink& sink, const std::string& output, const VideoRequest& fil
 
 PreparedRequest JobRunner::prepare(const JobSpec& job) {
   const LineScope lines(to_sink(sink_));
-  return engine_.prepare(job.settings.request);
+  return engine_.prepare(job.settings.request, control_.cancel);
 }
 
 bool JobRunner::run(const JobSpec& job, const PreparedRequest& prepared, Profiler* profiler) {

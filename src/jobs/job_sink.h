@@ -22,6 +22,10 @@ class JobSink {
   // Tells where the job could be resumed if the process ended now, in words to follow "cancelled"; "":
   // nowhere.
   virtual void can_go_on(const std::string& text) = 0;
+  // Receives the request as it was run, with what was seen of the run, before the file is finished.
+  virtual void ran(const ResolvedRequest& run) {}
+  // Tells how long the encoder has worked when the file is finished. It works beside the decoder.
+  virtual void encoded(double seconds) {}
   // Receives the latents after a step as a small picture, which is valid during the call, if wants_previews() says so
   // when the job begins.
   virtual bool wants_previews() const { return false; }

@@ -73,9 +73,10 @@ void Making::open(const nlohmann::json& settings, const Encoding& encoding) {
 int Making::generate(Engine& engine, const PreparedRequest& prepared, const RunState* earlier,
                      nlohmann::json& settings) try {
   state_.replay(*filled_.width, *filled_.height, [&](RgbView frame) { write(frame); });
-  const int reused = engine.generate(prepared, callbacks(), earlier).steps_reused;
+  const ResolvedRequest run = engine.generate(prepared, callbacks(), earlier);
+  sink_.ran(run);
   finish();
-  return reused;
+  return run.steps_reused;
 } catch (const Error& e) {
   if (e.code() == ErrorCode::cancelled && keeps_frames()) return finish_early(settings), 0;
   save_state_and_fail(e);
@@ -99,6 +100,7 @@ void Making::write(RgbView frame) {
 void Making::finish() {
   const ProfileRange finishing(profiler_, "finish file", ProfileKind::output);
   writer_->finish();
+  sink_.encoded(writer_->encoding_seconds());
 }
 
 bool Making::keeps_frames() const {

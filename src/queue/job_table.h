@@ -69,7 +69,8 @@ class JobTable {
   virtual bool remove(const std::string& id) = 0;
 
   // Puts the jobs that this worker had when it died back into the queue, and returns them. One that was to be
-  // cancelled keeps its wish: wish() then ends it with its message.
+  // cancelled keeps its wish: wish() then ends it with its message. So does one whose frames are to be kept: claim()
+  // hands it out with the wish.
   virtual std::vector<JobRow> recover(const std::string& worker) = 0;
   // Returns ended jobs to be removed: those that have expired, and the oldest ones while all together are
   // larger than `most_bytes` (0: no limit).

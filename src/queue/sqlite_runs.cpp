@@ -90,6 +90,8 @@ std::optional<JobRow> SqliteTable::wish(const std::string& id, Wish wish,
     if (row->status == Status::in_progress) {
       row->wish = joined(row->wish, wish);
       database.change("UPDATE jobs SET wish = ? WHERE id = ?", number(row->wish), id);
+    } else if (wish == Wish::cancel_keeping_frames && row->wish == wish) {
+      return row;  // it waits after a kill to be finished with its frames
     } else if (is_cancel(wish)) {
       const int64_t now_ms = now();
       row->status = Status::failed, row->paused = false, row->wish = Wish::none;

@@ -215,8 +215,7 @@ struct VideoPlan {
   std::vector<StagePlan> stages;
   std::vector<RankPlan> ranks;  // empty: a single rank does everything
   uint64_t shared_bytes = 0;    // text embeddings and latents, held across stages
-  uint64_t peak_bytes = 0;      // exact: all Buffers and Arenas at the worst moment; on a GPU only those in
-                                // its memory
+  uint64_t peak_bytes = 0;      // exact: Buffers and Arenas at the worst moment; on a GPU those in its memory
   uint64_t host_bytes = 0;      // on a GPU: page-locked host memory, at the worst moment
   uint64_t budget_bytes = 0;    // on a GPU: the limit for peak_bytes
   uint64_t graph_bytes = 0;     // on a GPU: set aside beside peak_bytes for the driver's graphs
@@ -244,7 +243,8 @@ struct ResolvedRequest {
   // second, or neither.
   std::vector<uint8_t> speaker_regions;
   int64_t speakers() const { return request.speech_2 ? 2 : 1; }
-  int steps_reused = 0;  // number of steps that the step cache saved, after a run
+  int steps_reused = 0;     // number of steps that the step cache saved, after a run
+  uint64_t seen_bytes = 0;  // the most that it and runs beside it held, counted as peak_bytes, after a run
 };
 
 }  // namespace tachy

@@ -27,7 +27,7 @@ std::vector<RequestField> video_fields() {
        "(default: as long as the speech)",
        Range{1, 65536}},
       {"fps", "fps", &R::fps, "frames per second of the video file",
-       Range{.least = 0, .most = 1000, .above = true}},
+       Range{0.1, 240}},  // as VideoWriter takes them
   };
 }
 

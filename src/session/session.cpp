@@ -25,6 +25,7 @@ void Session::begin(const Setup& setup) {
              .memory = gpu_ ? gpu_.get() : model_.memory(),
              .precision = setup.precision,
              .without = setup.without};
+  stream_.hooks.cancel = setup.cancel;
   if (setup.callbacks)
     stream_.hooks.cancel = setup.callbacks->cancel, stream_.hooks.hold = setup.callbacks->hold;
   stream_.hooks.profiler = setup.profiler;
@@ -33,6 +34,7 @@ void Session::begin(const Setup& setup) {
   } else {
     ranks_.reset();
   }
+  found_bytes_ = 0;
   if (measuring()) return;
   const Layout wanted = keeps() ? layout_of(*setup.plan) : Layout();
   if (wanted != layout_) drop();
@@ -123,8 +125,10 @@ const LoadedPart& Session::use(Part part) {
       ~Awaited() { hooks.awaited = nullptr; }
     } const until_loaded{stream_.hooks};
     stream_.hooks.awaited = &model_.parts().awaited(own);
+    bool found = true;
     held = model_.parts().get(own, setup_.placement.keeps, {stream_.hooks.cancel, stream_.hooks.hold},
-                              [&] { return load(part); });
+                              [&] { return found = false, load(part); });
+    if (found) found_bytes_ = keeps() ? found_bytes_ + held->bytes : std::max(found_bytes_, held->bytes);
   }
   blocks_ = held->blocks;
   most_part_bytes_ = std::max(most_part_bytes_, part_bytes());
@@ -184,6 +188,7 @@ StagePlan Session::run(const Stage& stage, Job& job) {
 }
 
 void Session::measure(const Stage& stage, Job& job, StagePlan& out) {
+  stream_.throw_if_cancelled();
   Arena arena;
   uint64_t flops = 0;
   ops::PickRecord picks;

@@ -37,6 +37,7 @@ class Session {
     Products vae = Products::as_activations;  // products of the VAE's residual blocks
     Placement placement;
     bool graphs = false;                        // on a GPU: steps may be captured
+    const std::atomic<bool>* cancel = nullptr;  // ends the walk of a measuring session
     const VideoCallbacks* callbacks = nullptr;  // this member and the next ones are only for computing
                                                 // sessions
     Profiler* profiler = nullptr;
@@ -86,6 +87,8 @@ class Session {
   // Announces that the next stages repeat the previous ones, at the same addresses if the tensors stay.
   void begin_again() { denoisers_[0].rewind(), denoisers_[1].rewind(), loop_.rewind(); }
   uint64_t part_bytes() const;  // size of the parts that the session holds
+  // Size of the parts that the job has used and found loaded; if parts do not stay, of the largest one.
+  uint64_t found_bytes() const { return found_bytes_; }
 
   // These return the place where a pass of this expert may be captured, and the shelves for its denoiser's
   // tensors and the loop's; null: there is none.
@@ -124,6 +127,7 @@ class Session {
   Arena between_{0};  // used between the stages, where no op runs
   Stream stream_;
   uint64_t most_part_bytes_ = 0;  // largest size of the parts in the current stage
+  uint64_t found_bytes_ = 0;
   bool holds_ = false;
   BlockPlan blocks_;
   std::map<Part, PartCache::Handle> held_;

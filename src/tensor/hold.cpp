@@ -3,6 +3,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/error.h"
 #include "base/thread_pool.h"
 
 namespace tachy {

@@ -5,6 +5,7 @@
 
 #include "base/env.h"
 #include "base/os/memory.h"
+#include "tensor/peak_watch.h"
 
 namespace tachy {
 namespace {
@@ -16,6 +17,7 @@ void count_allocation(size_t bytes) {
   size_t peak = g_peak.load();
   while (now > peak && !g_peak.compare_exchange_weak(peak, now)) {
   }
+  PeakWatch::note(nullptr, now);
 }
 
 // Large blocks use 2 MB pages if the system has them. Products read panels and rows that are pages apart, and

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/env.h"
+#include "tensor/peak_watch.h"
 
 namespace tachy {
 
@@ -14,6 +15,7 @@ void MemoryLedger::add(const void* p, size_t bytes) {
   entries_[p] = {bytes, label};
   live_ += bytes;
   peak_ = std::max(peak_, live_);
+  PeakWatch::note(this, live_);
 }
 
 void MemoryLedger::remove(const void* p) noexcept {

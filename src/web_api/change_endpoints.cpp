@@ -113,7 +113,7 @@ std::shared_ptr<const PreparedRequest> replan(Service& service, const http::Requ
   const json base = fields_of_job(row);
   JobRequest job = parse_job(fields, request.caller, service.offers, &base);
   inherit_inputs(service, row, job);
-  const workers::Outlook outlook = outlook_or_refuse(service, job);
+  const workers::Outlook outlook = outlook_or_refuse(service, job, row.owner);
   const queue::JobFolder folder(service.files, row.id);
   place_inputs(job, folder.inputs(), folder.inputs());
   job.job.output = folder.video();

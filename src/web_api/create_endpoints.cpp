@@ -18,7 +18,7 @@ http::Reply create_video(Service& service, http::Request& request) {
 http::Reply plan_video(Service& service, http::Request& request) {
   const JobRequest job = parse_job(fields_of(request), request.caller, service.offers);
   std::vector<std::string> warnings;
-  const workers::Outlook outlook = outlook_of(service, job, &warnings);
+  const workers::Outlook outlook = outlook_of(service, job, request.caller.key, &warnings);
   const json plan = {{"object", "video.plan"},
                      {"model", job.model},
                      {"gpu_bytes", outlook.gpu_bytes},

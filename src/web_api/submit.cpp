@@ -62,12 +62,14 @@ std::string with_nearest(std::string message, const json& nearest) {
 
 }  // namespace
 
-workers::Outlook outlook_of(Service& service, const JobRequest& request, std::vector<std::string>* warnings) {
+workers::Outlook outlook_of(Service& service, const JobRequest& request, const std::string& owner,
+                            std::vector<std::string>* warnings) {
   const LineScope lines([&](std::string_view text) {
     if (warnings) warnings->emplace_back(text);
   });
   try {
-    workers::Outlook outlook = service.foreman.outlook(request.job, request.model, request.priority);
+    workers::Outlook outlook =
+        service.foreman.outlook(request.job, request.model, request.priority, owner, request.needs);
     apply_limit(service, outlook);
     return outlook;
   } catch (const Error& e) {
@@ -75,8 +77,8 @@ workers::Outlook outlook_of(Service& service, const JobRequest& request, std::ve
   }
 }
 
-workers::Outlook outlook_or_refuse(Service& service, const JobRequest& request) {
-  workers::Outlook outlook = outlook_of(service, request);
+workers::Outlook outlook_or_refuse(Service& service, const JobRequest& request, const std::string& owner) {
+  workers::Outlook outlook = outlook_of(service, request, owner);
   if (outlook.fits) return outlook;
   ApiError error = as_api_error(Error(ErrorCode::invalid_argument, outlook.reason), request.given);
   error.code = "over_limit";
@@ -103,7 +105,7 @@ void fill_row(queue::JobRow& row, const JobRequest& job, const workers::Outlook&
 http::Reply submit(Service& service, const http::Request& request, JobRequest job, const json& made_from) {
   refuse_while_ending(service);
   refuse_when_full(service, request);
-  const workers::Outlook outlook = outlook_or_refuse(service, job);
+  const workers::Outlook outlook = outlook_or_refuse(service, job, request.caller.key);
   NewFolder folder(service.files, queue::new_job_id());
   const queue::JobFolder later(service.files, folder.id());
   place_inputs(job, folder.inputs(), later.inputs());

@@ -13,10 +13,10 @@
 namespace tachy::web_api {
 
 // Plans the job. Throws over_limit, with what would fit, if the machine or the server's own limits do not allow it.
-workers::Outlook outlook_or_refuse(Service& service, const JobRequest& request);
+workers::Outlook outlook_or_refuse(Service& service, const JobRequest& request, const std::string& owner);
 // The same without the exception: `fits` is false, and `reason` says why. `warnings` gets what a run would warn of;
 // without it that is dropped, since the run will tell the job's log.
-workers::Outlook outlook_of(Service& service, const JobRequest& request,
+workers::Outlook outlook_of(Service& service, const JobRequest& request, const std::string& owner,
                             std::vector<std::string>* warnings = nullptr);
 
 // Plans and enters a video; answers with its Video object. `made_from` is {} or {"remix": ID}.

@@ -15,6 +15,24 @@ namespace tachy::workers {
 
 using nlohmann::json;
 
+namespace {
+
+std::vector<int> numbers_of_previews(const queue::JobFolder& folder) {
+  constexpr std::string_view kBegin = "preview-", kEnd = ".jpg";
+  std::vector<int> numbers;
+  std::error_code ec;
+  for (const auto& path : list_folder(folder.path, ec)) {
+    const std::string name = path.filename().string();
+    if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) continue;
+    int number = 0;
+    std::from_chars(name.data() + kBegin.size(), name.data() + name.size() - kEnd.size(), number);
+    if (number > 0) numbers.push_back(number);
+  }
+  return numbers;
+}
+
+}  // namespace
+
 void make_thumbnail_if_possible(const queue::JobFolder& folder,
                                 const std::function<void(const std::string&)>& say) try {
   make_thumbnail(folder);
@@ -46,17 +64,17 @@ void join_job(queue::JobRow& row, const queue::JobFolder& folder, const std::ato
 }
 
 int last_preview_of(const queue::JobFolder& folder) {
-  constexpr std::string_view kBegin = "preview-", kEnd = ".jpg";
-  int last = 0;
+  const std::vector<int> numbers = numbers_of_previews(folder);
+  return numbers.empty() ? 0 : *std::ranges::max_element(numbers);
+}
+
+void keep_previews(const queue::JobFolder& folder, int newest) {
+  std::vector<int> numbers = numbers_of_previews(folder);
+  if (std::ssize(numbers) <= newest) return;
+  std::ranges::sort(numbers);
+  numbers.resize(numbers.size() - static_cast<size_t>(newest));
   std::error_code ec;
-  for (const auto& path : list_folder(folder.path, ec)) {
-    const std::string name = path.filename().string();
-    if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) continue;
-    int number = 0;
-    std::from_chars(name.data() + kBegin.size(), name.data() + name.size() - kEnd.size(), number);
-    last = std::max(last, number);
-  }
-  return last;
+  for (const int number : numbers) std::filesystem::remove(folder.preview(number), ec);
 }
 
 queue::JobError cancelled_error() { return {"cancelled", "the job was cancelled"}; }

@@ -21,6 +21,8 @@ void join_job(queue::JobRow& row, const queue::JobFolder& folder, const std::ato
 
 // Returns the highest number of a preview in the folder, or 0.
 int last_preview_of(const queue::JobFolder& folder);
+// Removes the previews but for those with the highest numbers.
+void keep_previews(const queue::JobFolder& folder, int newest);
 
 queue::JobError cancelled_error();
 

@@ -13,7 +13,6 @@ namespace {
 constexpr std::chrono::seconds kBetweenLooks{2};
 // A GPU that has failed may fail in every job of this process: the others are then better off waiting.
 constexpr int kMostDeviceFailures = 2;
-constexpr int64_t kBetweenSweepsMs = 60'000;
 
 }  // namespace
 
@@ -47,7 +46,8 @@ void Foreman::State::look() {
     for (const auto& [id, job] : jobs) job->stop(Stop::world);
   else if (device_failures < kMostDeviceFailures)
     fill();
-  if (wall_clock_ms() - swept_ms >= kBetweenSweepsMs) sweep();
+  sweep();
+  drop_previews();
 }
 
 Foreman::State::Jobs Foreman::State::jobs_now() const {
@@ -71,6 +71,7 @@ bool Foreman::State::reap() {
       return true;
     });
   }
+  for (const auto& job : ended) previewed.emplace_back(wall_clock_ms(), job->row().id);
   for (const auto& job : ended) device_failures = job->device_failed() ? device_failures + 1 : 0;
   if (device_failures >= kMostDeviceFailures) {
     const std::lock_guard lock(bell->mutex);
@@ -224,21 +225,6 @@ void Foreman::State::note_loaded(const std::string& needs) {
   std::erase(loaded, needs);
   loaded.insert(loaded.begin(), needs);
   loaded.resize(std::min(loaded.size(), size_t{models.on_gpu() ? 1u : 4u}));
-}
-
-// Removes ended jobs that are too old, or too many. The folder goes first: a row without one is found again.
-void Foreman::State::sweep() {
-  swept_ms = wall_clock_ms();
-  for (const std::string& id : table.outdated(swept_ms, options.keep_bytes)) {
-    std::error_code ec;
-    std::filesystem::remove_all(queue::JobFolder(options.files, id).path, ec);
-    if (ec) {
-      warn("{}: the job is outdated, but its folder cannot be removed: {}", id, ec.message());
-      continue;
-    }
-    table.remove(id);
-    book.forget(id);
-  }
 }
 
 }  // namespace tachy::workers

@@ -60,7 +60,7 @@ void Foreman::start() {
 // The jobs that an earlier process had go on where they were, unless it was they that ended the process.
 void Foreman::State::recover() {
   for (queue::JobRow& row : table.recover(options.worker)) {
-    if (row.wish == queue::Wish::cancel || row.wish == queue::Wish::cancel_keeping_frames) {
+    if (row.wish == queue::Wish::cancel) {  // one whose frames are to be kept is queued with its wish
       row.status = queue::Status::failed, row.error = cancelled_error();
       const auto message = options.message ? options.message(row) : std::nullopt;
       if (const auto ended = table.wish(row.id, queue::Wish::cancel, message)) tell_end(book, *ended);

@@ -25,6 +25,8 @@ struct ForemanOptions {
   int at_once = 0;               // jobs that run beside one another where they fit; 0: by the device
   double keep_days = 0;          // how long an ended job is kept; 0: for ever
   uint64_t keep_bytes = 0;       // how much all ended jobs together may take; 0: as much as there is
+  // How long the previews of a job stay when it has ended; the last one stays as long as the job.
+  double preview_seconds = 600;
   // Makes the message about the end of a job, if the server has a webhook; may be empty.
   std::function<std::optional<queue::Webhook>(const queue::JobRow&)> message;
   // Is told of every finished step, run and end, for metrics (metrics.h); may be empty.
@@ -60,8 +62,9 @@ class Runs {
 
   // Plans a job without running it. Throws for what is wrong with it: invalid_argument, unsupported,
   // not_found, which name the field in backticks. What is right but too large does not throw: `fits` is
-  // false.
-  virtual Outlook outlook(const jobs::JobSpec& job, const std::string& model, int priority) = 0;
+  // false. Its place in the queue is that of a job of this owner which needs this in memory (as in JobRow).
+  virtual Outlook outlook(const jobs::JobSpec& job, const std::string& model, int priority,
+                          const std::string& owner = {}, const std::string& needs = {}) = 0;
   virtual bool ready(std::string* why = nullptr) const = 0;  // the default model can take a job
   // To be called after every change in the table: a new job, a wish, a changed order.
   virtual void wake() = 0;
@@ -77,7 +80,8 @@ class Foreman : public Runs {
   Foreman(ForemanOptions options, queue::JobTable& table, queue::EventBook& book, Models& models);
   ~Foreman() override;  // as stop()
 
-  Outlook outlook(const jobs::JobSpec& job, const std::string& model, int priority) override;
+  Outlook outlook(const jobs::JobSpec& job, const std::string& model, int priority,
+                  const std::string& owner = {}, const std::string& needs = {}) override;
 
   // Puts jobs that an earlier process left back into the queue, opens the default model, and begins.
   void start();

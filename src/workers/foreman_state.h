@@ -79,6 +79,7 @@ struct Foreman::State {
   bool begin(const queue::WaitingJob& job);
   void note_loaded(const std::string& needs);
   void sweep();
+  void drop_previews();
   void stop();
 
   Jobs jobs_now() const;
@@ -107,6 +108,7 @@ struct Foreman::State {
   std::vector<std::string> loaded;  // what jobs needed that began lately, the last one first
   PlacesTold told;
   int64_t swept_ms = 0;
+  std::vector<std::pair<int64_t, std::string>> previewed;  // when jobs ended whose previews are still there
   int device_failures = 0;  // in a row
   std::thread dispatcher, opener;
 };

@@ -23,11 +23,18 @@ void RunningJob::measured(json event) const {
 }
 
 void RunningJob::tell_run(const VideoPlan& plan, double seconds) const {
-  measured({{"event", "run"},
-            {"wait_seconds", std::max<int64_t>(row_.started_ms - row_.created_ms, 0) / 1e3},
-            {"seconds", seconds},
-            {"planned_seconds", row_.planned_seconds},
-            {"planned_bytes", plan.peak_bytes}});
+  json event = {{"event", "run"},
+                {"wait_seconds", std::max<int64_t>(row_.started_ms - row_.created_ms, 0) / 1e3},
+                {"seconds", seconds},
+                {"planned_seconds", row_.planned_seconds},
+                {"planned_bytes", plan.peak_bytes}};
+  // Another job beside it would be in the figure.
+  if (alone_ && seen_bytes_ > 0) event["seen_bytes"] = seen_bytes_;
+  measured(std::move(event));
+}
+
+void RunningJob::encoded(double seconds) {
+  measured({{"event", "step"}, {"stage", "encode"}, {"seconds", seconds}});
 }
 
 Live RunningJob::live() const {
@@ -54,13 +61,10 @@ void RunningJob::notice(const std::string& text) {
 
 void RunningJob::progress(const Progress& p) {
   const double now = computing_seconds();
-  if (p.stage == "denoise") {
-    if (p.done > 0 && last_step_ > 0)
-      measured({{"event", "step"}, {"stage", p.stage}, {"seconds", now - last_step_}});
-    last_step_ = now;
-  } else {
-    last_step_ = 0;
-  }
+  const bool stepped = p.done > 0 && last_stage_ == p.stage;
+  if (stepped && (p.stage == "denoise" || p.stage == "decode"))
+    measured({{"event", "step"}, {"stage", p.stage}, {"seconds", now - last_step_}});
+  last_step_ = now, last_stage_ = p.stage;
   ProgressNote note{.stage = p.stage, .done = p.done, .total = p.total};
   {
     const std::lock_guard lock(mutex_);
@@ -69,6 +73,7 @@ void RunningJob::progress(const Progress& p) {
     note.eta_seconds = meter_->seconds_left(), note.percent = meter_->percent();
   }
   shop_.reporter.progress(row_.id, std::move(note));
+  if (makes_no_more(p)) stop_keeping();
 }
 
 void RunningJob::can_go_on(const std::string& text) {
@@ -84,7 +89,7 @@ void RunningJob::preview(const RgbImage& picture, int) {
                                    .width = picture.width,
                                    .height = picture.height,
                                    .number = number,
-                                   .file = folder_.preview(number)});
+                                   .folder = folder_});
 }
 
 }  // namespace tachy::workers

@@ -22,9 +22,10 @@ class Metrics {
   ~Metrics();
 
   // Takes an event of ForemanOptions::measured; one that it does not know changes nothing.
-  //   {"event": "step", "model", "size", "stage", "seconds"}
+  //   {"event": "step", "model", "size", "stage", "seconds"}    a step of denoise, a latent frame of decode, or the
+  //   whole file of encode
   //   {"event": "run", "model", "size", "wait_seconds", "seconds", "planned_seconds", "planned_bytes",
-  //   "seen_bytes"}
+  //   "seen_bytes"}    seen_bytes only of a run that was alone
   //   {"event": "end", "model", "size", "status", "code", "cause"}    cause: of a cancel
   //   {"event": "interrupted", "cause"}
   void measured(const nlohmann::json& event);

@@ -41,7 +41,8 @@ double seconds_to_preview(const PreparedRequest& prepared, const Rate& rate) {
 
 }  // namespace
 
-Outlook Foreman::outlook(const jobs::JobSpec& job, const std::string& model, int priority) {
+Outlook Foreman::outlook(const jobs::JobSpec& job, const std::string& model, int priority,
+                         const std::string& owner, const std::string& needs) {
   State& s = *state_;
   const ServedModel* const served = s.models.find(model);
   check(served != nullptr, ErrorCode::not_found, "`model`: there is no model '{}' here", model);
@@ -64,7 +65,9 @@ Outlook Foreman::outlook(const jobs::JobSpec& job, const std::string& model, int
     does_not_fit(out, planner, e);
     if (out.nearest.empty() && e.code() != ErrorCode::out_of_memory) throw;
   }
-  const queue::TurnQueue::Place place = s.turns.would_get({.model = served->name,
+  const queue::TurnQueue::Place place = s.turns.would_get({.owner = owner,
+                                                           .model = served->name,
+                                                           .needs = needs,
                                                            .priority = priority,
                                                            .planned_seconds = out.seconds,
                                                            .created_ms = wall_clock_ms()});

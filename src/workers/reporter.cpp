@@ -7,12 +7,15 @@
 #include "base/log.h"
 #include "media/files.h"
 #include "media/picture/jpeg.h"
+#include "workers/after_run.h"
 
 namespace tachy::workers {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenProgress{300};
 constexpr int kPreviewQuality = 80;
+// A run of days would otherwise leave a file for each of its seconds.
+constexpr int kMostPreviews = 100;
 
 double to_tenth(double seconds) { return seconds < 0 ? -1 : std::round(seconds * 10) / 10; }
 
@@ -114,9 +117,11 @@ void Reporter::write_preview(const std::string& job, const PreviewNote& preview)
   std::vector<uint8_t> jpeg;
   JpegEncoder(kPreviewQuality)
       .encode({preview.rgb.data(), preview.width, preview.height, int64_t{preview.width} * 3}, jpeg);
-  PartFile file(preview.file);
+  PartFile file(preview.folder.preview(preview.number));
   file.write(jpeg);
   file.publish();
+  if (preview.number > kMostPreviews)
+    keep_previews(preview.folder, kMostPreviews);
   book_.add(job, "preview",
             {{"url", "/v1/videos/" + job + "/previews/" + std::to_string(preview.number)},
              {"number", preview.number}});

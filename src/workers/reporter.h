@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "queue/event_book.h"
+#include "queue/job_folder.h"
 #include "queue/job_table.h"
 
 namespace tachy::workers {
@@ -30,7 +31,7 @@ struct ProgressNote {
 struct PreviewNote {
   std::vector<uint8_t> rgb;  // [height, width, 3]
   int width = 0, height = 0, number = 0;
-  std::filesystem::path file;
+  queue::JobFolder folder;
 };
 
 class Reporter {

@@ -6,8 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "base/log.h"
 #include "jobs/job_runner.h"
+#include "jobs/sidecar.h"
 #include "workers/after_run.h"
 #include "workers/job_of_row.h"
 #include "workers/wall_clock.h"
@@ -44,7 +46,8 @@ RunningJob::RunningJob(const Shop& shop, queue::JobRow row, std::shared_ptr<cons
       row_(std::move(row)),
       folder_(shop.options.files, row_.id),
       prepared_(std::move(prepared)),
-      on_end_(std::move(ended)) {}
+      on_end_(std::move(ended)),
+      kept_late_(row_.wish == queue::Wish::cancel_keeping_frames) {}
 
 RunningJob::~RunningJob() {
   if (thread_.joinable()) thread_.join();
@@ -55,6 +58,8 @@ void RunningJob::start() {
 }
 
 void RunningJob::stop(Stop why) {
+  // Such a job is done soon, and has nothing left to wish for but a cancel.
+  if (kept_late_ && why != Stop::shutdown && why <= Stop::keep) return;
   Stop now = why_.load();
   while (now < why && !why_.compare_exchange_weak(now, why)) {
   }
@@ -126,7 +131,10 @@ void RunningJob::make_video() {
     const std::lock_guard lock(mutex_);
     meter_.emplace(plan, shop_.rates.of(key), row_.progress);
   }
-  const bool made = runner.run(job, *prepared_);
+  had_frames_ = kept_late_ && had_frames();
+  const bool finished = kept_late_ && jobs::finished_settings(folder_.video()).is_object();
+  if (finished) notice("the video was finished before the server ended");
+  const bool made = !finished && runner.run(job, *prepared_);
   row_.facts = facts_of(filled, folder_.video());
   make_thumbnail_if_possible(folder_, [this](const std::string& text) { notice(text); });
   if (!made) return;
@@ -134,6 +142,28 @@ void RunningJob::make_video() {
   const double seconds = computing_seconds() - begin;
   learn(key, plan, seconds);
   tell_run(plan, seconds);
+}
+
+bool RunningJob::had_frames() const {
+  std::string stage;
+  for (const queue::Event& event : shop_.book.since(row_.id, 0))
+    if (event.type == "progress") stage = parsed_or_discarded(event.data).value("stage", "");
+  return stage == "decode";
+}
+
+// A clip whose latents were finished is decoded whole. Of a video that is made in windows or blocks, those count that
+// were begun to be decoded.
+bool RunningJob::makes_no_more(const Progress& p) const {
+  if (!kept_late_ || p.stage == "decode") return false;
+  return !had_frames_ || p.windows > 1 || prepared_->request().block != 0;
+}
+
+void RunningJob::stop_keeping() {
+  Stop now = why_.load();
+  while (now < Stop::keep && !why_.compare_exchange_weak(now, Stop::keep)) {
+  }
+  keep_ = why_ == Stop::keep;
+  cancel_ = true;
 }
 
 void RunningJob::learn(const std::string& key, const VideoPlan& plan, double seconds) {
@@ -167,7 +197,9 @@ void RunningJob::stopped_or_failed(ErrorCode code, const std::string& text) {
 void RunningJob::look_at_wish() try {
   const std::optional<queue::JobRow> row = shop_.table.find(row_.id);
   if (!row) return stop(Stop::removed);
-  if (row->wish == queue::Wish::cancel || row->wish == queue::Wish::cancel_keeping_frames) stop(Stop::cancel);
+  const bool keeps = row->wish == queue::Wish::cancel_keeping_frames;
+  if (row->wish == queue::Wish::cancel || (keeps && why_ != Stop::shutdown && why_ != Stop::keep))
+    stop(Stop::cancel);
   if (row->wish == queue::Wish::pause) stop(Stop::pause);
 } catch (const Error& e) {
   warn("the table of jobs cannot be read: {}", e.message());
@@ -179,6 +211,9 @@ void RunningJob::give_back(Stop why) {
     return measured({{"event", "interrupted"}, {"cause", cause_of(why)}});
   const auto row = shop_.table.find(row_.id);
   if (!row || row->wish == queue::Wish::none || row->wish == queue::Wish::pause) return;
+  // The next process finishes it with the frames that it had.
+  if (row->wish == queue::Wish::cancel_keeping_frames && why == Stop::shutdown)
+    return measured({{"event", "interrupted"}, {"cause", cause_of(why)}});
   stop(Stop::cancel);  // which came meanwhile, and there is nothing more to keep
   remove_states(folder_);
   end(queue::Status::failed, cancelled_error(), true);

@@ -72,6 +72,9 @@ class RunningJob final : private jobs::JobSink {
   void run();
   void make();
   void make_video();
+  bool had_frames() const;
+  bool makes_no_more(const Progress& progress) const;
+  void stop_keeping();
   void learn(const std::string& key, const VideoPlan& plan, double seconds);
   void stopped_or_failed(ErrorCode code, const std::string& message);
   void look_at_wish();
@@ -88,6 +91,8 @@ class RunningJob final : private jobs::JobSink {
   void progress(const Progress& progress) override;
   void end_of_progress() override {}
   void can_go_on(const std::string& text) override;
+  void ran(const ResolvedRequest& run) override { seen_bytes_ = alone_ ? run.seen_bytes : 0; }
+  void encoded(double seconds) override;
   bool wants_previews() const override { return true; }
   void preview(const RgbImage& picture, int step) override;
 
@@ -96,6 +101,9 @@ class RunningJob final : private jobs::JobSink {
   const queue::JobFolder folder_;
   std::shared_ptr<const PreparedRequest> prepared_;
   const std::function<void()> on_end_;
+  // Somebody wished the frames kept that were there, and then the process died. They are made again from the state,
+  // and nothing that would have to be denoised.
+  const bool kept_late_;
 
   std::atomic<bool> cancel_ = false, ended_ = false, alone_ = true, patient_ = true, device_failed_ = false;
   std::atomic<bool> hold_ = false, keep_ = false;
@@ -110,9 +118,11 @@ class RunningJob final : private jobs::JobSink {
   Progress last_;
 
   // These belong to the job's thread.
-  std::string going_on_, size_;
+  std::string going_on_, size_, last_stage_;
   double last_preview_ = 0, last_step_ = 0;
   int previews_ = 0;
+  uint64_t seen_bytes_ = 0;  // 0: not known
+  bool had_frames_ = false;  // with kept_late_: when the process died
   bool resumed_ = false;
   std::thread thread_;
 };

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 
@@ -71,7 +72,9 @@ void BackgroundWriter::finish() {
     wait(lock, [&] { return queue_.empty() && !busy_; });
   }
   stop();
+  const double begin = monotonic_seconds();
   writer_->finish();
+  encoding_seconds_ += monotonic_seconds() - begin;
 }
 
 void BackgroundWriter::prepare_frames() {
@@ -116,6 +119,7 @@ void BackgroundWriter::write_frames() {
     changed_.notify_all();
     lock.unlock();
     std::exception_ptr error;
+    const double begin = monotonic_seconds();
     try {
       const ProfileRange range(profiler_, "encode video", ProfileKind::output);
       writer_->write(std::move(item.ready));
@@ -123,6 +127,7 @@ void BackgroundWriter::write_frames() {
       error = std::current_exception();
     }
     lock.lock();
+    encoding_seconds_ += monotonic_seconds() - begin;
     busy_ = false;
     if (error) return fail_with(error);
     changed_.notify_all();

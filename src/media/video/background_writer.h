@@ -35,6 +35,8 @@ class BackgroundWriter {
 
   void write(RgbView frame);
   void finish();  // call this once; it waits until every frame is encoded, and then finishes the file
+  // After finish(): how long the thread that passes frames to the encoder has worked, and finish() after it.
+  double encoding_seconds() const { return encoding_seconds_; }
 
  private:
   struct Item {
@@ -61,6 +63,7 @@ class BackgroundWriter {
   size_t bytes_ = 0;             // size of the queue
   std::vector<RgbFrame> spare_;  // memory of frames that have been prepared
   bool busy_ = false, stop_ = false;
+  double encoding_seconds_ = 0;
   std::exception_ptr error_;
   std::vector<std::thread> threads_;
 };

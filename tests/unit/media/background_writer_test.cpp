@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <ctime>
 #include <functional>
 #include <new>
 #include <thread>
@@ -167,6 +168,30 @@ TEST_F(BackgroundWriterTest, CancelledWhileTheEncoderCatchesUp) {
     }
     EXPECT_TRUE(listing().empty()) << name;
   }
+}
+
+// Half a second at the size and speed that jobs have, on two processors. The encoder finishes the frames that its
+// threads are in. On a busy machine that takes longer, so processor time is counted.
+TEST_F(BackgroundWriterTest, ACancelledEncoderEndsSoon) {
+  const auto processor_seconds = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
+  std::atomic<bool> cancel{false};
+  VideoOptions options;
+  options.cancel = &cancel;
+  std::vector<RgbFrame> frames;
+  for (int t = 0; t < 60; ++t) frames.push_back(wave(1280, 704, t));
+  auto writer = std::make_unique<BackgroundWriter>(VideoWriter::open(folder_ / "a.mp4", 1280, 704, options),
+                                                   CancelFlag(&cancel));
+  for (const RgbFrame& frame : frames) writer->write(frame.view());
+  double asked = 0;
+  std::thread canceller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    asked = processor_seconds(), cancel = true;
+  });
+  expect_error(ErrorCode::cancelled, {"cancelled"}, [&] { writer->finish(); });
+  writer.reset();
+  const double ended = processor_seconds();
+  canceller.join();
+  EXPECT_LT(ended - asked, 2 * 0.5);
 }
 
 TEST_F(BackgroundWriterTest, CancelledWhileTheEncoderDrains) {

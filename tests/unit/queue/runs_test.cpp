@@ -147,6 +147,16 @@ TEST_F(Runs, ThatWaitAreCancelledAtOnce) {
   EXPECT_EQ(table().due_webhooks(100, 10).size(), 1u);
 }
 
+TEST_F(Runs, AreHandedOutAgainWithTheWishToKeepTheirFrames) {
+  const std::string id = claimed().id;
+  table().wish(id, Wish::cancel_keeping_frames, std::nullopt);
+  open();
+  EXPECT_EQ(table().recover("w").front().wish, Wish::cancel_keeping_frames);
+  EXPECT_EQ(table().wish(id, Wish::cancel_keeping_frames, std::nullopt)->status, Status::queued)
+      << "it is known";
+  EXPECT_EQ(table().claim(id, "w")->wish, Wish::cancel_keeping_frames);
+}
+
 TEST_F(Runs, OfADeadWorkerComeBack) {
   const std::string a = claimed().id, b = claimed().id, c = claimed().id, d = added().id, e = added().id;
   table().wish(b, Wish::cancel, std::nullopt);

@@ -7,10 +7,29 @@
 #include <limits>
 #include <utility>
 
+#include "tensor/peak_watch.h"
+
 namespace tachy {
 namespace {
 
 bool aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % kAlignment == 0; }
+
+TEST(PeakWatch, NotesTheMostSinceItBegan) {
+  const Buffer before(1 << 20);
+  Buffer(8 << 20);
+  const PeakWatch outer(nullptr);
+  EXPECT_EQ(outer.before(), Buffer::live_bytes());
+  {
+    const Buffer one(2 << 20);
+    const PeakWatch inner(nullptr);
+    Buffer(1 << 20);
+    Buffer::reset_peak();
+    EXPECT_EQ(inner.peak() - inner.before(), 1u << 20) << "the counter that is reset is another one";
+    EXPECT_EQ(inner.before() - outer.before(), 2u << 20);
+  }
+  const Buffer two(1 << 20);
+  EXPECT_EQ(outer.peak() - outer.before(), 3u << 20);
+}
 
 TEST(Buffer, CountsLiveAndPeakBytes) {
   const size_t before = Buffer::live_bytes();

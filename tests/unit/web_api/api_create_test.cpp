@@ -108,6 +108,15 @@ TEST_F(ApiTest, AKeyHasItsOwnShareOfTheQueue) {
   EXPECT_EQ(folders(), 2u);
 }
 
+TEST_F(ApiTest, APlanIsThatOfItsCaller) {
+  service->keys = true;
+  for (const char* path : {"/v1/videos/plan", "/v1/videos"}) {
+    runs.owner.clear();
+    EXPECT_EQ(call("POST", path, {{"prompt", "a"}}, {}, {.key = "alice"}).status, 200);
+    EXPECT_EQ(runs.owner, "alice") << path;
+  }
+}
+
 TEST_F(ApiTest, ARepeatedRequestGivesTheSameVideo) {
   const http::Pairs once = {{"Idempotency-Key", "abc"}};
   const Answer first = create({{"seed", 1}}, once), again = create({{"seed", 1}}, once);

@@ -32,8 +32,11 @@ class FakeRuns : public workers::Runs {
   std::function<void(const std::string&)> on_stop = [](const std::string&) {};
   std::function<void()> on_wake = [] {};
 
-  workers::Outlook outlook(const jobs::JobSpec&, const std::string&, int) override {
-    ++outlooks;
+  std::string owner;  // whose job the last outlook() was of
+
+  workers::Outlook outlook(const jobs::JobSpec&, const std::string&, int, const std::string& of,
+                           const std::string&) override {
+    ++outlooks, owner = of;
     if (!warning.empty()) say_line(warning);
     require(refusal.empty(), "{}", refusal);
     return answer;

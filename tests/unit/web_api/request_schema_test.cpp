@@ -30,7 +30,9 @@ TEST(RequestSchema, HasTypesAndRanges) {
   EXPECT_EQ(fields["num_inference_steps"]["type"], json::array({"integer", "null"}));
   EXPECT_EQ(fields["num_inference_steps"]["minimum"], 1);
   EXPECT_EQ(fields["num_inference_steps"]["maximum"], 1000);
-  EXPECT_EQ(fields["fps"]["exclusiveMinimum"], 0);
+  EXPECT_EQ(fields["flow_shift"]["exclusiveMinimum"], 0);
+  EXPECT_EQ(fields["fps"]["minimum"], 0.1);
+  EXPECT_EQ(fields["fps"]["maximum"], 240);
   EXPECT_EQ(fields["guidance_scale"]["type"], json::array({"number", "null"}));
   EXPECT_EQ(fields["rng"]["enum"], json::array({"cpu", "cuda", nullptr}));
   EXPECT_EQ(fields["prompt"]["maxLength"], 100'000);

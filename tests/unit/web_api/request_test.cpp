@@ -191,6 +191,25 @@ TEST_F(Requests, SecondsAreFrames) {
   EXPECT_GT(answer.nearest["seconds"], 0);
 }
 
+// The rates that a file can have: others would fail when the video is made.
+TEST_F(Requests, RatesThatNoFileHasAreRefused) {
+  for (const double wrong : {1e-300, 0.0999, 241.0, 1e300}) {
+    const Answer answer = refusal_of("fps", wrong);
+    EXPECT_EQ(answer.status, 400) << wrong;
+    EXPECT_EQ(answer.param, "fps") << wrong;
+    EXPECT_EQ(refusal(json_request({{"prompt", "a"}, {"seconds", 1e9}, {"fps", wrong}})).param, "fps");
+  }
+  for (const double right : {0.1, 240.0})
+    EXPECT_EQ(*parse(json_request({{"prompt", "a"}, {"fps", right}})).job.settings.request.fps, right);
+  const Answer answer = refusal(json_request({{"prompt", "a"}, {"seconds", 1e9}, {"fps", 240}}));
+  EXPECT_EQ(answer.status, 422);
+  EXPECT_EQ(answer.param, "seconds");
+  const double nearest = answer.nearest["seconds"];
+  EXPECT_LT(*parse(json_request({{"prompt", "a"}, {"seconds", nearest}, {"fps", 240}}))
+                 .job.settings.request.frames,
+            65536);
+}
+
 TEST_F(Requests, SizesAreTexts) {
   for (const char* text : {"832x480", "832X480", "832*480"}) {
     const JobRequest job = parse(json_request({{"prompt", "a cat"}, {"size", text}}));

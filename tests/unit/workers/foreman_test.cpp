@@ -40,9 +40,48 @@ TEST_F(ForemanTest, AJobBecomesAVideo) {
   const auto count = [&](const char* name) {
     return std::ranges::count_if(measured, [&](const json& e) { return e["event"] == name; });
   };
-  EXPECT_EQ(count("step"), 4);
-  EXPECT_EQ(count("run"), 1);
+  const auto steps = [&](const char* stage) {
+    return std::ranges::count_if(measured, [&](const json& e) { return e.value("stage", "") == stage; });
+  };
+  EXPECT_EQ(steps("denoise"), 4);
+  EXPECT_EQ(steps("decode"), 3) << "one for each latent frame";
+  EXPECT_EQ(steps("encode"), 1);
   EXPECT_EQ(count("end"), 1);
+  ASSERT_EQ(count("run"), 1);
+  const json run = *std::ranges::find_if(measured, [](const json& e) { return e["event"] == "run"; });
+  const double planned = run["planned_bytes"], seen = run["seen_bytes"];
+  EXPECT_LE(seen, planned) << "the plan is exact or a bound";
+  EXPECT_GE(seen, planned * 0.9);
+}
+
+// Later runs find the model loaded, and their tensors where the last run left them: they count as if they took them.
+TEST_F(ForemanTest, WhatARunFindsInMemoryIsSeenToo) {
+  std::vector<double> shares;
+  options_.measured = [&](const json& e) {
+    if (e["event"] == "run")
+      shares.push_back(e["seen_bytes"].get<double>() / e["planned_bytes"].get<double>());
+  };
+  open();
+  for (const Small& small : {Small{}, Small{}, Small{.width = 96}, Small{.frames = 17}, Small{}})
+    ended(add(small));
+  close();
+  ASSERT_EQ(shares.size(), 5u);
+  for (const double share : shares) EXPECT_TRUE(share > 0.9 && share <= 1) << share;
+}
+
+TEST_F(ForemanTest, OfAnEndedJobTheLastPreviewStays) {
+  options_.preview_seconds = 0.1;
+  open();
+  std::shared_ptr<void> room = foreman_->make_room();
+  const std::string id = add({});
+  const queue::JobFolder folder(files_.path, id);
+  for (int number = 1; number <= 3; ++number) std::ofstream(folder.preview(number)) << "of an earlier run";
+  room.reset();
+  ended(id);
+  ASSERT_TRUE(fs::exists(folder.preview(4))) << "the numbers go on";
+  EXPECT_TRUE(wait([&] { return !fs::exists(folder.preview(3)); }, 10));
+  EXPECT_FALSE(fs::exists(folder.preview(1)));
+  EXPECT_TRUE(fs::exists(folder.preview(4)));
 }
 
 TEST_F(ForemanTest, ProgressNeverGoesBackAndEachStageIsTold) {

@@ -80,6 +80,55 @@ TEST(Killed, JobsGoOnToTheSameBytes) {
   }
 }
 
+// Kills the process when the job has got so far, just after somebody has wished its frames kept, and lets another
+// process do what it can.
+JobRow kept_over_a_kill(const fs::path& files, const Small& small, const std::string& stage) {
+  std::string id;
+  {
+    queue::SqliteTable table(files / "tachyscope.db");
+    id = put(table, files, small);
+    const pid_t child = start_child(files);
+    const auto reached = [&] {
+      for (const queue::Event& e : queue::EventBook(files).since(id, 0)) {
+        const json data = json::parse(e.data);
+        if (data.value("stage", "") == stage && data.value("done", 0) > 0) return true;
+      }
+      return false;
+    };
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!reached() && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    EXPECT_EQ(table.wish(id, queue::Wish::cancel_keeping_frames, std::nullopt)->status, Status::in_progress);
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  }
+  EXPECT_FALSE(killed_after(start_child(files), 120));
+  return queue::SqliteTable(files / "tachyscope.db").find(id).value();
+}
+
+TEST(Killed, FramesThatWereToBeKeptAreMadeAgain) {
+  const Small small{.steps = 8, .frames = 65, .width = 96, .height = 96};
+  TemporaryFiles files, alone;
+  const JobRow done = kept_over_a_kill(files.path, small, "decode");
+  ASSERT_EQ(done.status, Status::completed) << done.error.message;
+  EXPECT_EQ(json::parse(done.facts)["frames"], 65) << "the latents were complete, so all frames are there";
+  std::string id;
+  {
+    queue::SqliteTable table(alone.path / "tachyscope.db");
+    id = put(table, alone.path, small);
+  }
+  EXPECT_FALSE(killed_after(start_child(alone.path), 120));
+  EXPECT_EQ(bytes_of(queue::JobFolder(files.path, done.id).video()),
+            bytes_of(queue::JobFolder(alone.path, id).video()));
+}
+
+TEST(Killed, WithoutFramesNothingIsMade) {
+  TemporaryFiles files;
+  const JobRow done = kept_over_a_kill(files.path, {.steps = 200, .frames = 17}, "denoise");
+  EXPECT_EQ(done.status, Status::failed);
+  EXPECT_EQ(done.error.code, "cancelled");
+}
+
 TEST(Killed, AJobThatCrashesTheProcessIsGivenUp) {
   TemporaryFiles files;
   JobRow row;

@@ -39,6 +39,14 @@ TEST_F(OutlookTest, OfAJobThatRunsFromItsPlan) {
   EXPECT_TRUE(video(id) == undisturbed({}));
 }
 
+TEST_F(OutlookTest, ThePlaceIsThatOfTheOwner) {
+  open();
+  std::shared_ptr<void> room = foreman_->make_room();
+  for (int i = 0; i < 4; ++i) add({.owner = "alice"});
+  EXPECT_EQ(foreman_->outlook(spec_of({}), "", 0, "alice", "sprites").queue_position, 4);
+  EXPECT_LE(foreman_->outlook(spec_of({}), "", 0, "bob", "sprites").queue_position, 1) << "it is bob's turn";
+}
+
 TEST_F(OutlookTest, APlanOfOtherSettingsIsNotUsed) {
   open();
   const workers::Outlook outlook = foreman_->outlook(spec_of({}), "", 0);

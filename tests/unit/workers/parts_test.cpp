@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "shop_floor.h"
+#include "workers/after_run.h"
 #include "workers/job_of_row.h"
 #include "workers/places_told.h"
 #include "workers/progress_meter.h"
@@ -101,6 +102,27 @@ TEST(PlacesToldTest, NewOnesTheFirstAndHalves) {
   for (int first = 1; first < 1000; ++first) events += told.to_tell(order(first, 1000)).size();
   EXPECT_LT(events, 1000 * 20) << "a thousand jobs are not told of each end";
   EXPECT_GT(events, 1000 * 5);
+}
+
+TEST(ReporterTest, TheNewestHundredPreviewsAreKept) {
+  TemporaryFiles files;
+  queue::SqliteTable table(files.path / "tachyscope.db");
+  queue::EventBook book(files.path);
+  const queue::JobFolder folder(files.path, put(table, files.path, {}));
+  const std::string id = folder.path.filename().string();
+  Reporter reporter(table, book, "local");
+  for (int number = 1; number <= 104; ++number) {
+    reporter.preview(id, {.rgb = std::vector<uint8_t>(16 * 16 * 3),
+                          .width = 16,
+                          .height = 16,
+                          .number = number,
+                          .folder = folder});
+    reporter.finish(id);
+  }
+  for (int number = 1; number <= 104; ++number)
+    EXPECT_EQ(fs::exists(folder.preview(number)), number > 4) << number;
+  EXPECT_EQ(book.since(id, 0).size(), 104u) << "the events stay";
+  EXPECT_EQ(last_preview_of(folder), 104) << "a run that goes on counts on";
 }
 
 TEST(JobErrorTest, CodesAndNoPaths) {

@@ -36,7 +36,7 @@ inline fs::path sprites() { return fs::path(TACHY_SOURCE_DIR) / "models/sprites"
 struct Small {
   int steps = 4, frames = 9, width = 64, height = 64, priority = 0;
   uint64_t seed = 7;
-  std::string model = "sprites", prompt = "a red circle moves right";
+  std::string model = "sprites", prompt = "a red circle moves right", owner = "";
 };
 
 inline jobs::JobSpec spec_of(const Small& small) {
@@ -53,7 +53,7 @@ inline jobs::JobSpec spec_of(const Small& small) {
 inline std::string put(queue::JobTable& table, const fs::path& files, const Small& small) {
   JobRow row;
   row.id = queue::new_job_id(), row.model = small.model, row.needs = small.model,
-  row.priority = small.priority;
+  row.owner = small.owner, row.priority = small.priority;
   row.settings = jobs::to_json(spec_of(small)).dump(), row.request = "{}";
   row.planned_seconds = 1, row.created_ms = workers::wall_clock_ms();
   fs::create_directories(queue::JobFolder(files, row.id).path);
