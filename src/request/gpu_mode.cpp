@@ -85,8 +85,8 @@ GpuMode gpu_mode(std::string_view level, std::string_view dtype, int capability,
           "`attention`: bf16 needs activations in bf16, and `dtype` is {}", dtype_name(mode.activation));
   if (attention != "int8") return mode;
   check(capability >= 80, ErrorCode::unsupported,
-        "`attention`: int8 needs a GPU of compute capability 8.0 or later, this one has {}.{}", capability / 10,
-        capability % 10);
+        "`attention`: int8 needs a GPU of compute capability 8.0 or later, this one has {}.{}",
+        capability / 10, capability % 10);
   require(mode.activation == DType::bf16, "`attention`: int8 needs activations in bf16, and `dtype` is {}",
           dtype_name(mode.activation));
   mode.attention_int8 = true;

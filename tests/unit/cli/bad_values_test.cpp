@@ -388,7 +388,8 @@ const std::set<std::string> kRepeatable = {"--prompt", "--seed",        "--golde
 TEST_F(BadValues, OfAnOptionGivenTwiceTheLastCounts) {
   for (const BadValue& bad : kBadValues) {
     if (!bad.option.starts_with("--") || kRepeatable.contains(bad.option)) continue;
-    if (std::string_view(bad.command) == "serve" && bad.option == "--model") continue;  // it names one model of several
+    if (std::string_view(bad.command) == "serve" && bad.option == "--model")
+      continue;  // it names one model of several
     std::vector<std::string> args = arguments(bad);
     args.insert(args.end() - 1, bad.option + (bad.option == "--weights" ? "=packed" : "=1"));
     const Done done = run(args);
