@@ -109,7 +109,7 @@ struct Foreman::State {
   PlacesTold told;
   int64_t swept_ms = 0;
   std::vector<std::pair<int64_t, std::string>> previewed;  // when jobs ended whose previews are still there
-  int device_failures = 0;  // in a row
+  int device_failures = 0;                                 // in a row
   std::thread dispatcher, opener;
 };
 

@@ -119,8 +119,7 @@ void Reporter::write_preview(const std::string& job, const PreviewNote& preview)
   PartFile file(preview.folder.preview(preview.number));
   file.write(jpeg);
   file.publish();
-  if (preview.number > kMostPreviews)
-    keep_previews(preview.folder, kMostPreviews);
+  if (preview.number > kMostPreviews) keep_previews(preview.folder, kMostPreviews);
   book_.add(job, "preview",
             {{"url", "/v1/videos/" + job + "/previews/" + std::to_string(preview.number)},
              {"number", preview.number}});

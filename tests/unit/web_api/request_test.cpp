@@ -205,9 +205,9 @@ TEST_F(Requests, RatesThatNoFileHasAreRefused) {
   EXPECT_EQ(answer.status, 422);
   EXPECT_EQ(answer.param, "seconds");
   const double nearest = answer.nearest["seconds"];
-  EXPECT_LT(*parse(json_request({{"prompt", "a"}, {"seconds", nearest}, {"fps", 240}}))
-                 .job.settings.request.frames,
-            65536);
+  EXPECT_LT(
+      *parse(json_request({{"prompt", "a"}, {"seconds", nearest}, {"fps", 240}})).job.settings.request.frames,
+      65536);
 }
 
 TEST_F(Requests, SizesAreTexts) {

@@ -52,8 +52,8 @@ inline jobs::JobSpec spec_of(const Small& small) {
 // Puts a job into the table, with its folder, and returns its id.
 inline std::string put(queue::JobTable& table, const fs::path& files, const Small& small) {
   JobRow row;
-  row.id = queue::new_job_id(), row.model = small.model, row.needs = small.model,
-  row.owner = small.owner, row.priority = small.priority;
+  row.id = queue::new_job_id(), row.model = small.model, row.needs = small.model, row.owner = small.owner,
+  row.priority = small.priority;
   row.settings = jobs::to_json(spec_of(small)).dump(), row.request = "{}";
   row.planned_seconds = 1, row.created_ms = workers::wall_clock_ms();
   fs::create_directories(queue::JobFolder(files, row.id).path);
