@@ -81,7 +81,8 @@ void tell_done(JobSink& sink, const std::string& output, const VideoRequest& fil
 
 PreparedRequest JobRunner::prepare(const JobSpec& job) {
   const LineScope lines(to_sink(sink_));
-  return engine_.prepare(job.settings.request, control_.cancel);
+  // A job that is to end with the frames of an earlier run may be cancelled already.
+  return engine_.prepare(job.settings.request, control_.keeps() ? nullptr : control_.cancel);
 }
 
 bool JobRunner::run(const JobSpec& job, const PreparedRequest& prepared, Profiler* profiler) {

@@ -46,7 +46,7 @@ TEST_F(FullDiskTest, TheEndIsTriedAgain) {
 TEST_F(FullDiskTest, AVideoThatIsThereIsNotMadeAgain) {
   refusals_ = 1000000;
   std::atomic<int> steps = 0;
-  options_.measured = [&](const json& event) { steps += event["event"] == "step"; };
+  options_.measured = [&](const json& event) { steps += event.value("stage", "") == "denoise"; };
   open();
   const std::string id = add({});
   EXPECT_TRUE(wait([&] { return refusals_ < 1000000; }));
