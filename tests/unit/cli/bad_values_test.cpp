@@ -427,7 +427,9 @@ TEST_F(BadValues, EveryOptionHasARow) {
           << "tests/unit/cli/bad_values_test.cpp has no bad value for " << command << " " << option;
     }
   }
-  EXPECT_GE(found, kBadValues.size() - kAnyValueWorks.size())
+  std::set<std::string> with_rows;
+  for (const BadValue& bad : kBadValues) with_rows.insert(bad.command + " " + bad.option);
+  EXPECT_GE(found, with_rows.size() - kAnyValueWorks.size())
       << "the options of --help-all were not all understood";
   for (const BadValue& bad : kBadValues) {
     const auto& known = options(bad.command);
