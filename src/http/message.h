@@ -84,7 +84,7 @@ struct FileBody {
   std::string etag;  // with its quotes
 };
 
-// What a connection reads an open event stream from. Its functions may be called from any thread. The
+// The source that a connection reads an open event stream from. Its functions may be called from any thread. The
 // connection calls them in the sockets' thread, so they must not wait; it calls next() only when what it got
 // before has been taken.
 class EventFeed {

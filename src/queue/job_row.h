@@ -43,7 +43,7 @@ struct JobRow {
   JobError error;
 };
 
-// What the choice of the next job needs to know of each that waits.
+// The facts about a waiting job by which the next one is chosen.
 struct WaitingJob {
   std::string id, owner, model, needs;
   int priority = 0;

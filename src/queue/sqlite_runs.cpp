@@ -8,8 +8,8 @@
 namespace tachy::queue {
 namespace {
 
-// What is wished of a running job when another wish comes: nothing takes a cancel back, and a cancel that
-// keeps nothing is the stronger one.
+// Returns the wish that counts when a second one comes for a running job: nothing takes a cancel back, and a
+// cancel that keeps nothing is the stronger one.
 Wish joined(Wish now, Wish next) {
   if (now == Wish::cancel || next == Wish::cancel) return Wish::cancel;
   if (now == Wish::cancel_keeping_frames) return now;

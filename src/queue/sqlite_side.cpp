@@ -1,4 +1,4 @@
-// What lies beside the jobs: messages about their ends that are still to be sent, and presets.
+// The tables beside that of the jobs: messages about their ends that are still to be sent, and presets.
 #include "base/error.h"
 #include "queue/sqlite_table.h"
 

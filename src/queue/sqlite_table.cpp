@@ -1,4 +1,4 @@
-// What only reads: rows, pages, counts, and the jobs that wait.
+// The functions that only read: rows, pages, counts, and the jobs that wait.
 #include "queue/sqlite_table.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// A visit: the socket of the page that has the world, or that waits until it is open. It reads orders no faster than the rate allows, writes
-// events and frames while the page takes them, and ends when for a long time nothing is pressed or nothing is
-// taken. Private to src/serve.
+// A visit: the socket of the page that has the world, or that waits until it is open. It reads orders no
+// faster than the rate allows, writes events and frames while the page takes them, and ends when for a long
+// time nothing is pressed or nothing is taken. Private to src/serve.
 #pragma once
 
 #include <boost/beast/core.hpp>
@@ -22,7 +22,7 @@
 
 namespace tachy::serve {
 
-// What is said to whoever finds the world taken.
+// The words for whoever finds the world taken.
 inline constexpr const char* kBusy =
     "Somebody else is walking through this world. One visitor at a time can walk through it.";
 

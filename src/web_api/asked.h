@@ -1,5 +1,5 @@
-// What every endpoint asks first: which job is meant, whether the caller may see it, and whether what stands in the
-// query is what it may be.
+// The questions that every endpoint asks first: which job is meant, whether the caller may see it, and whether
+// what stands in the query is what it may be.
 #pragma once
 
 #include <string>

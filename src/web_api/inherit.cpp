@@ -1,4 +1,5 @@
-// What a job takes over from the one that it is made from: a remix, an extension, or a queued job that is changed.
+// The fields that a job takes over from the one that it is made from: a remix, an extension, or a queued job
+// that is changed.
 #include "api/fields.h"
 #include "base/sha256.h"
 #include "queue/job_folder.h"

@@ -1,4 +1,4 @@
-// What a request may name on this server: models and LoRAs.
+// Lists the things that a request may name on this server: models and LoRAs.
 #include "base/json_text.h"
 #include "web_api/api_error.h"
 #include "web_api/endpoint.h"

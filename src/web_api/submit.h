@@ -34,7 +34,7 @@ void refuse_when_full(Service& service, const http::Request& request);
 // Fills in what a row takes from a parsed and planned request.
 void fill_row(queue::JobRow& row, const JobRequest& job, const workers::Outlook& outlook);
 
-// What a job that is made from another one takes over: its fields, without files and without what is ours.
+// Returns the fields that a job takes over from another one, without files and without our own members.
 nlohmann::json fields_of_job(const queue::JobRow& row);
 // An input that does not come with the request.
 struct TakenOver {

@@ -1,6 +1,7 @@
-// What a crash may have left between the table and the folders, removed before the server begins. The table decides:
-// a folder without a row goes, as does the row of an ended job without a folder. A job that waits keeps its row in any
-// case; where its folder is gone it gets a new one, and if inputs are missing it fails with a message of its own.
+// Removes, before the server begins, whatever a crash has left between the table and the folders. The table
+// decides: a folder without a row goes, as does the row of an ended job without a folder. A job that waits
+// keeps its row in any case; where its folder is gone it gets a new one, and if inputs are missing it fails
+// with a message of its own.
 #include <unordered_set>
 
 #include "base/disk.h"

@@ -1,4 +1,4 @@
-// What a job's end brings along beside the video itself.
+// The work after a run, beside the video itself.
 #pragma once
 
 #include <atomic>

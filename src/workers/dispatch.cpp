@@ -220,7 +220,7 @@ bool Foreman::State::begin(const queue::WaitingJob& next) {
   return job != nullptr;
 }
 
-// What stays in memory beside the last one is not known: on a GPU most likely nothing.
+// Nobody knows what stays in memory beside the last one: on a GPU most likely nothing.
 void Foreman::State::note_loaded(const std::string& needs) {
   std::erase(loaded, needs);
   loaded.insert(loaded.begin(), needs);

@@ -55,7 +55,8 @@ struct Live {
   bool interrupted = false;     // it makes room for something else
 };
 
-// What the HTTP interface needs of whoever runs the jobs. Its tests put something in the Foreman's place.
+// The functions that the HTTP interface needs of whoever runs the jobs. Its tests put something in the
+// Foreman's place.
 class Runs {
  public:
   virtual ~Runs() = default;

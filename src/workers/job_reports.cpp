@@ -1,4 +1,4 @@
-// What a running job tells: to the callers that ask for it, to the reporter, to its log, and to the metrics.
+// The reports of a running job: to the callers that ask for it, to the reporter, to its log, and to the metrics.
 #include <fstream>
 #include <nlohmann/json.hpp>
 

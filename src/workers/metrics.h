@@ -1,4 +1,4 @@
-// What a server counts and measures, as Prometheus reads it from /metrics.
+// Counts and measures what a server does; Prometheus reads it from /metrics.
 //
 // A series is kept for each value of the labels, for ever. So labels have few values: routes are the patterns
 // of the router, and of models with sizes the first kMostShapes are told apart; the others are counted

@@ -13,7 +13,7 @@ struct Shape {
   bool operator==(const Shape&) const = default;
 };
 
-// What the model's videos are multiples of: sides in pixels, and frames less one.
+// The numbers of which a model's videos are multiples: sides in pixels, and frames less one.
 struct Grid {
   int size = 1, frames = 1;
 };

@@ -1,4 +1,4 @@
-// What a job would take, before it is accepted: memory, time, its place in the queue; and what would fit if
+// Says what a job would take before it is accepted: memory, time, its place in the queue; and what would fit if
 // it does not.
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -41,7 +41,7 @@ void ProgressMeter::tell(const Progress& p, double now) {
 
   const auto here = std::ranges::find(stages_, p.stage, &Stage::name);
   if (here == stages_.end()) return;
-  // What lies before it and has never told anything was skipped, or is done.
+  // Stages before it that have never told anything were skipped, or are done.
   for (auto stage = stages_.begin(); stage != here; ++stage)
     if (!stage->told && stage->share < 1) stage->share = 1, before_ += stage->seconds;
   const double share = p.total > 0 ? static_cast<double>(p.done) / static_cast<double>(p.total) : 0;

@@ -26,7 +26,7 @@ struct Rate {
   double seconds(const VideoPlan& plan) const;
 };
 
-// What was seen of a run: the seconds in each stage, and in all.
+// The seconds that a run took in each stage, and in all.
 struct Seen {
   std::map<std::string, double> stages;
   double all = 0;

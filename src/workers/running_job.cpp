@@ -183,7 +183,7 @@ void RunningJob::stopped_or_failed(ErrorCode code, const std::string& text) {
   device_failed_ = code == ErrorCode::device;
   if (stopped && gives_back(why)) return give_back(why);
   std::string message = stopped ? cancelled_error().message : text;
-  // What a front end may do to go on is nothing that a caller of the server could do.
+  // A caller of the server cannot do what a front end may do to go on.
   if (const size_t at = going_on_.empty() ? message.npos : message.find(going_on_); at != message.npos)
     message.erase(at, going_on_.size());
   const queue::JobError error =

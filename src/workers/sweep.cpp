@@ -1,4 +1,5 @@
-// What the dispatcher of a Foreman removes: ended jobs that are outdated, and previews that nobody looks at any more.
+// The things that the dispatcher of a Foreman removes: ended jobs that are outdated, and previews that nobody
+// looks at any more.
 #include "base/log.h"
 #include "workers/after_run.h"
 #include "workers/foreman_state.h"

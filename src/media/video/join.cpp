@@ -46,7 +46,7 @@ struct Part {
   const AVCodecParameters& codec() const { return *video->codecpar; }
 };
 
-// What copying needs to know of all packets of a part.
+// The facts about all packets of a part that copying needs.
 struct Times {
   int64_t decoding = 0;  // when the first one is decoded, in frames since the first one shown
   bool even = true;      // each frame is shown for the same time, and none is missing
@@ -117,8 +117,8 @@ std::vector<float> sound_of(const std::vector<Part>& parts, double fps, double m
   return out;
 }
 
-// `decoding` is when the first packet is decoded, in frames. The others follow at equal times, so that the file's rate
-// is that of its parts.
+// `decoding` is when the first packet is decoded, in frames. The others follow at equal times, so that the
+// file's rate is that of its parts.
 void copy_pictures(std::vector<Part>& parts, int64_t decoding, const fs::path& output,
                    std::span<const float> sound, const JoinOptions& options) {
   av::PacketFile file(output, options.comment, options.cancel);

@@ -1,4 +1,4 @@
-// What the kernels of attention in 8 bits share: what is known of a head, and their constants.
+// The facts about a head and the constants that all kernels of attention in 8 bits share.
 #pragma once
 
 #include <cstdint>

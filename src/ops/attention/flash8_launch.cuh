@@ -59,7 +59,7 @@ inline void make_codes8(const AttentionArgs& a, const Codes8& c, float v_top, St
                stream, q, c.k_means, scale_log2 / 128, c.q, c.q_scales, c.q_offsets, c.about);
 }
 
-// What every kernel in 8 bits requires, but for the machine.
+// Checks everything that each kernel in 8 bits requires, but for the machine.
 inline std::optional<Refusal> why_not_eight_bits(const AttentionArgs& a) {
   if (!a.eight_bits) return Refusal::settings("8 bits are not asked for");
   if (auto why = why_not_whole(a)) return why;

@@ -155,7 +155,7 @@ __device__ __forceinline__ void add_weighted(float (&o)[2][16][4], float (&ones)
   }
 }
 
-// What a warp keeps in registers.
+// The values that a warp keeps in registers.
 template <class C>
 struct ByteWarp {
   uint32_t q[2][4][4];            // the codes of 32 queries

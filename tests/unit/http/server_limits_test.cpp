@@ -1,4 +1,4 @@
-// What callers may not do: be slow, be large, be many.
+// Tests that callers may not be slow, large or many.
 #include <dirent.h>
 #include <sys/resource.h>
 

@@ -107,7 +107,7 @@ TEST_F(WorldDoors, AWorldThatCannotBeOpenedSaysWhy) {
   start(second, "one");
 }
 
-// What a page sends in the meantime steers nothing, and ends nothing.
+// Messages that a page sends in the meantime steer nothing, and end nothing.
 TEST_F(WorldDoors, WhoWaitsForAWorldMayLeave) {
   std::atomic<bool> may{false};
   on_open_ = [&](const std::string&) {

@@ -1,5 +1,5 @@
-// A server's interface without its sockets and without anybody who computes: a real table and a real book of events in
-// a folder of their own, the shipped model for what is asked of one, and a pretended Foreman.
+// A server's interface without its sockets and without anybody who computes: a real table and a real book of
+// events in a folder of their own, the shipped model for what is asked of one, and a pretended Foreman.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ class FakeRuns : public workers::Runs {
   workers::Live live(const queue::JobRow&) const override { return now; }
 };
 
-// What came back, with a body of JSON parsed.
+// The answer that came back, with a body of JSON parsed.
 struct Answer {
   int status = 0;
   nlohmann::json body;

@@ -1,5 +1,5 @@
-// A server's offers for the tests of requests: the model that ships and a world, two LoRA files, a spool; and requests
-// made of parts or of JSON.
+// A server's offers for the tests of requests: the model that ships and a world, two LoRA files, a spool; and
+// requests made of parts or of JSON.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ inline http::Request json_text_request(std::string text) {
 }
 inline http::Request json_request(const nlohmann::json& body) { return json_text_request(body.dump()); }
 
-// What a refused request is answered with.
+// The answer to a request that is refused.
 struct Answer {
   int status = 0;
   std::string code, param, message;

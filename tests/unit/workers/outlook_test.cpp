@@ -1,4 +1,4 @@
-// What a job would take, and what would fit in its place.
+// Tests the forecast of what a job would take, and of what would fit in its place.
 #include "base/clock.h"
 #include "base/error.h"
 #include "shop_floor.h"
