@@ -9,6 +9,7 @@ set(route_sources
   job_feed.cpp
   job_files.cpp
   join_endpoint.cpp
+  key_endpoints.cpp
   last_picture.cpp
   offer_endpoints.cpp
   openapi.cpp
