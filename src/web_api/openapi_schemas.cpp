@@ -128,6 +128,14 @@ json ticket() {
   return object_of({{"object", constant("world.ticket")}, {"ticket", text()}, {"seconds", whole()}});
 }
 
+// The caller's own also says whether the server has keys.
+json key(bool own) {
+  json members = {
+      {"object", constant("key")}, {"name", or_null(text())}, {"priority", truth()}, {"admin", truth()}};
+  if (own) members["keys"] = truth();
+  return object_of(std::move(members));
+}
+
 json preset() {
   return object_of({{"id", text()},
                     {"object", constant("preset")},
@@ -181,6 +189,9 @@ json description_schemas() {
           {"ModelList", list_schema("Model")},
           {"Lora", object_of({{"id", text()}, {"object", constant("lora")}, {"bytes", whole()}})},
           {"LoraList", list_schema("Lora")},
+          {"Key", key(true)},
+          {"HeldKey", key(false)},
+          {"KeyList", list_schema("HeldKey")},
           {"Preset", preset()},
           {"PresetList", list_schema("Preset")},
           {"DeletedPreset", deleted("preset.deleted")},

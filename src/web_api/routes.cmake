@@ -9,6 +9,7 @@ set(route_sources
   job_feed.cpp
   job_files.cpp
   join_endpoint.cpp
+  key_endpoints.cpp
   offer_endpoints.cpp
   openapi.cpp
   openapi_schemas.cpp
