@@ -1,5 +1,6 @@
-// Keeps an unfinished draft over reloads: its texts in localStorage, its files in the browser's own database. Where the
-// browser keeps nothing (a private window, a full disk), the draft lives as long as the page.
+// Keeps an unfinished draft over reloads: its texts in sessionStorage, for this tab, and in localStorage, for the next
+// one; its files in the database of the browser. Where that keeps nothing (a private window, a full disk), the draft
+// lives as long as the page.
 import {kFileFields} from './make_form.js';
 
 const kName = 'tachyscope-draft';
@@ -26,7 +27,7 @@ function answerOf(asked) {
 /** @param {import('./make_form.js').Draft} draft */
 export function keepDraft(draft) {
   try {
-    localStorage.setItem(kName, JSON.stringify(draft));
+    for (const storage of [sessionStorage, localStorage]) storage.setItem(kName, JSON.stringify(draft));
   } catch {
     // The draft is kept by the page alone.
   }
@@ -35,7 +36,7 @@ export function keepDraft(draft) {
 /** @returns {Partial<import('./make_form.js').Draft> | null} null on a first visit */
 export function keptDraft() {
   try {
-    const draft = JSON.parse(localStorage.getItem(kName) ?? 'null');
+    const draft = JSON.parse(sessionStorage.getItem(kName) ?? localStorage.getItem(kName) ?? 'null');
     return draft && typeof draft === 'object' && typeof draft.values === 'object' ? draft : null;
   } catch {
     return null;

@@ -44,7 +44,7 @@ export class SizeChoice {
     const typed = () => form.set('size', this.width.value && this.height.value ? `${this.width.value}x${this.height.value}` : '');
     for (const side of [this.width, this.height]) side.addEventListener('change', typed);
     this.element = el('div', {class: 'field wide'}, el('span', {class: 'label', text: 'Size'}), this.list,
-        el('div', {class: 'beside'}, this.width, el('span', {text: '×'}), this.height, el('span', {class: 'help', text: 'pixels'})),
+        el('div', {class: 'beside sides'}, this.width, el('span', {text: '×'}), this.height, el('span', {class: 'help', text: 'pixels'})),
         faultLine(form, 'size', this.list));
     form.addEventListener('change', event => { if (/** @type {CustomEvent} */ (event).detail === 'size') this.show(); });
     form.addEventListener('load', () => this.show());
@@ -96,15 +96,16 @@ export function lengthFields(form) {
   const note = el('p', {class: 'help', id: 'length-note'});
   let wanted = NaN;  // the seconds that somebody typed, as long as they count
 
-  const rate = () => Number(form.get('fps')) || form.model?.defaults?.fps || 16;
+  const rate = () => (talks() ? 0 : Number(form.get('fps'))) || form.model?.defaults?.fps || 16;
   const multiple = () => form.model?.frame_multiple ?? 4;
   const talks = () => form.draft.mode === 'talk';
   const show = () => {
     const own = form.model?.defaults?.num_frames ?? 0, count = Number(form.get('num_frames')) || (talks() ? 0 : own);
     if (document.activeElement !== seconds) seconds.value = form.get('num_frames') ? String(Number((count / rate()).toFixed(2))) : '';
-    seconds.placeholder = talks() ? 'as long as the speech' : own ? String(Number((own / rate()).toFixed(2))) : '';
+    seconds.placeholder = talks() ? 'all' : own ? String(Number((own / rate()).toFixed(2))) : '';
     frames.placeholder = talks() ? '' : String(own || '');
     frames.step = talks() ? '1' : String(multiple());
+    fps.disabled = talks();  // talking photos are made at 25 alone
     fps.placeholder = String(form.model?.defaults?.fps ?? '');
     setText(note, count ? `${count} frames at ${rate()} a second are ${(count / rate()).toFixed(2)} s.` +
         (talks() ? ' It ends earlier where the speech does.' : '') : talks() ? 'As long as the speech.' : '');

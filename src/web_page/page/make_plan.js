@@ -76,7 +76,7 @@ export class PlanLine {
     if (wish.picture) small.set(wish.picture, await this.standIn(wish.picture, 'input_reference'));
     const body = bodyOf(this.form, wish, file => small.get(file) ?? file);
     if (goesOn(this.form)) {  // its last picture is known to the server alone
-      body.delete('video[id]');
+      body.delete('video[id]'), body.delete('from_frame');
       const picture = await smallPicture();
       if (picture) body.append('input_reference', picture, 'picture.png');
     }
@@ -87,7 +87,7 @@ export class PlanLine {
     const model = this.form.model;
     if (!model?.takes) return;
     const lack = missing(this.form);
-    if (lack && lack[0] !== 'prompt') return this.show(el('p', {class: 'dim', text: lack[1]}), '');
+    if (lack && lack[0] !== 'prompt') return this.show(el('p', {class: lack[0] === 'video' ? 'fault' : 'dim', text: lack[1]}), lack[0] === 'video' ? lack[1] : '');
     const stopper = this.stopper = new AbortController();
     const body = await this.body();
     if (stopper.signal.aborted) return;

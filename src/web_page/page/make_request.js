@@ -46,7 +46,7 @@ export function bodyOf(form, wish, files = file => file) {
   const body = new FormData();
   body.append('prompt', wish.prompt);
   for (const [name, text] of Object.entries(form.draft.values)) {
-    if (name === 'prompt') continue;
+    if (name === 'prompt' || (name === 'fps' && form.draft.mode === 'talk')) continue;
     const list = (name === 'without' || name === 'speaker_boxes') && !text.startsWith('[');
     body.append(name === 'video' ? 'video[id]' : name, list ? JSON.stringify([text]) : text);
   }
@@ -70,6 +70,7 @@ export function bodyOf(form, wish, files = file => file) {
  */
 export function missing(form) {
   const takes = form.model?.takes ?? {}, mode = form.draft.mode;
+  if (goesOn(form) && takes.input_reference === 'no') return ['video', `${form.model?.id} begins with no picture, so it cannot go on from another video.`];
   if (!promptsOf(form).length) return ['prompt', 'Say what the video should show.'];
   if (mode !== 'text' && !form.files.get('input_reference') && !goesOn(form) && (takes.input_reference === 'required' || mode === 'talk'))
     return ['input_reference', mode === 'talk' ? 'A photo of who talks is needed.' : 'A picture to begin with is needed.'];
