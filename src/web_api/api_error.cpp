@@ -28,6 +28,7 @@ constexpr ErrorKind kKinds[] = {
     {"not_cancellable", 400, kInvalid},
     {"unsupported", 400, kInvalid},
     {"invalid_api_key", 401, "authentication_error"},
+    {"forbidden", 403, "permission_error"},
     {"forbidden_host", 403, "permission_error"},
     {"forbidden_origin", 403, "permission_error"},
     {"not_found", 404, "not_found_error"},
