@@ -55,6 +55,7 @@ json video() {
       {"error", or_null(video_error())},
       {"remixed_from_video_id", or_null(text())},
       {"extended_from_video_id", or_null(text())},
+      {"extended_from_frame", or_null(whole())},
       {"kind", {{"type", "string"}, {"enum", {"video", "join"}}}},
       {"paused", truth()},
       {"priority", whole()},
@@ -165,7 +166,17 @@ json description_schemas() {
   const json before = {
       {"type", {"string", "null"}},
       {"description", "The queued video in front of which this one goes; empty: to the end."}};
-  json ids = {{"type", "array"}, {"items", text()}, {"minItems", 2}, {"maxItems", 100}};
+  const json frame = {{"type", "integer"}, {"minimum", 0}};
+  const json from_frame = {
+      {"type", "integer"},
+      {"minimum", 0},
+      {"description", "The picture to begin with, counted from 0; without it the last."}};
+  const json part = body_with({{"id", text()}, {"first_frame", frame}, {"last_frame", frame}}, {"id"});
+  json parts = {{"type", "array"},
+                {"items", {{"anyOf", {text(), part}}}},
+                {"minItems", 1},
+                {"maxItems", 100},
+                {"description", "Ids, or objects that name the frames to take; one whole video is refused."}};
   json name = {{"type", "string"}, {"minLength", 1}, {"maxLength", 64}}, some = fields();
   some["minProperties"] = 1;
   return {{"Video", video()},
@@ -189,9 +200,10 @@ json description_schemas() {
           {"Description", fields()},
           {"CreateVideo", create},
           {"RemixVideo", variation(create, json::object(), {"prompt"})},
-          {"ExtendVideo", variation(create, {{"video", id_of_video}}, {"video", "prompt"})},
+          {"ExtendVideo",
+           variation(create, {{"video", id_of_video}, {"from_frame", from_frame}}, {"video", "prompt"})},
           {"ChangeVideo", variation(create, {{"before", before}}, json::array())},
-          {"JoinVideos", body_with({{"videos", std::move(ids)}}, {"videos"})},
+          {"JoinVideos", body_with({{"videos", std::move(parts)}}, {"videos"})},
           {"CreatePreset",
            body_with({{"name", std::move(name)}, {"fields", std::move(some)}}, {"name", "fields"})},
           {"PresetFields", variation(create, json::object(), json::array())},

@@ -10,10 +10,10 @@ set(route_sources
   job_files.cpp
   join_endpoint.cpp
   key_endpoints.cpp
-  last_picture.cpp
   offer_endpoints.cpp
   openapi.cpp
   openapi_schemas.cpp
+  picture_of_video.cpp
   preset_endpoints.cpp
   routes.cpp
   server_endpoints.cpp

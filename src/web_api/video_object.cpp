@@ -36,6 +36,7 @@ void add_source(json& video, json& fields) {
   fields.erase(kMadeFrom);
   video["remixed_from_video_id"] = from.contains("remix") ? from.at("remix") : json();
   video["extended_from_video_id"] = from.contains("extension") ? from.at("extension") : json();
+  video["extended_from_frame"] = from.contains("from_frame") ? from.at("from_frame") : json();
 }
 
 template <class T>

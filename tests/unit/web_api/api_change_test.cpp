@@ -203,11 +203,44 @@ TEST_F(ApiTest, VideosAreJoinedInTheirOrder) {
   EXPECT_EQ(call("POST", "/v1/videos/" + id + "/remix", {{"prompt", "a"}}).code(), "unsupported");
 }
 
+TEST_F(ApiTest, SomeFramesOfAVideoAreJoined) {
+  const std::string a = created({{"num_frames", 9}, {"fps", 8}}),
+                    b = created({{"num_frames", 5}, {"fps", 8}});
+  complete(a), complete(b);
+  const json videos = {{{"id", a}, {"last_frame", 3}}, {{"id", b}, {"first_frame", 1}}, b};
+  const Answer answer = call("POST", "/v1/videos/join", {{"videos", videos}});
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.body.at("num_frames"), 4 + 4 + 5);
+  EXPECT_NEAR(std::stod(answer.body.at("seconds").get<std::string>()), 13 / 8.0, 0.02);
+  EXPECT_EQ(answer.body.at("settings").at("videos"), videos);
+  const json parts = parse_json_line(table->find(answer.body.at("id"))->settings).at("join");
+  EXPECT_EQ(parts,
+            json({{{"file", "1.mp4"}, {"last_frame", 3}}, {{"file", "2.mp4"}, {"first_frame", 1}}, "3.mp4"}));
+  const json one = json::array({{{"id", a}, {"first_frame", 2}, {"last_frame", 2}}});
+  EXPECT_EQ(call("POST", "/v1/videos/join", {{"videos", one}}).body.at("num_frames"), 1);
+}
+
 TEST_F(ApiTest, WhatCannotBeJoinedIsNamed) {
-  const std::string a = created(), b = created();
+  const std::string a = created({{"num_frames", 9}}), b = created();
   complete(a);
-  const json bad[] = {json::object(),    {{"videos", json::array()}}, {{"videos", json::array({a})}},
-                      {{"videos", "x"}}, {{"videos", {a, b}}},        {{"videos", {a, 3}}}};
+  const auto cut = [&](const json& frames) {
+    json part = {{"id", a}};
+    part.update(frames);
+    return json{{"videos", {a, part}}};
+  };
+  const json bad[] = {json::object(),
+                      {{"videos", json::array()}},
+                      {{"videos", json::array({a})}},
+                      {{"videos", "x"}},
+                      {{"videos", {a, b}}},
+                      {{"videos", {a, 3}}},
+                      {{"videos", {a, {{"first_frame", 1}}}}},
+                      cut({{"last_frame", 9}}),
+                      cut({{"first_frame", 9}}),
+                      cut({{"first_frame", 5}, {"last_frame", 4}}),
+                      cut({{"first_frame", -1}}),
+                      cut({{"first_frame", "1"}}),
+                      cut({{"speed", 1}})};
   for (const json& body : bad) {
     const Answer answer = call("POST", "/v1/videos/join", body);
     EXPECT_EQ(answer.status, 400) << body;
