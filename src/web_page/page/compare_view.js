@@ -5,7 +5,6 @@ import {el} from './dom.js';
 import {titleOf} from './gallery_view.js';
 import {Reel, wholeOf} from './reel.js';
 import {settingsOf, settingsTable} from './settings_table.js';
-import {style} from './style.js';
 import {Transport} from './transport.js';
 import {settingsInFile} from './video_detail.js';
 
@@ -27,9 +26,7 @@ export class CompareView extends HTMLElement {
   }
 
   async connectedCallback() {
-    await style('gallery.css');
     const ids = this.route.slice(1, 3);
-    if (!this.isConnected) return;
     if (ids.length < 2) return this.append(el('h1', {text: 'Compare'}), el('p', {}, 'Tick two videos in the ', el('a', {href: '#/gallery', text: 'gallery'}), '.'));
     this.build();
     const columns = await Promise.all(ids.map((id, at) => this.fill(id, at)));

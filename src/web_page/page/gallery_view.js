@@ -1,15 +1,15 @@
 // The view `gallery`: all finished videos, and one of them with its settings at #/gallery/ID.
 import {key, sentence, signedUrl} from './api.js';
 import {copyToMake, join, remove} from './actions.js';
-import {button, el, iconButton, setText} from './dom.js';
+import {button, el, iconButton, setText, stylesheet} from './dom.js';
 import {finished} from './finished.js';
 import {LazyPictures} from './lazy_pictures.js';
 import {store} from './store.js';
-import {style} from './style.js';
 
 /** @typedef {import('./store.js').Video} Video */
 
 const kFurther = '1500px';  // how far from the end the next page is fetched
+await stylesheet('gallery.css');
 
 /** @param {Video} video */
 export const titleOf = video => video.prompt ?? (video.kind === 'join' ? 'Joined videos' : 'A video');
@@ -44,8 +44,6 @@ export class GalleryView extends HTMLElement {
   }
 
   async connectedCallback() {
-    await style('gallery.css');
-    if (!this.isConnected) return;
     const id = this.route[1];
     if (id) {
       const {VideoDetail} = await import('./video_detail.js');

@@ -14,7 +14,7 @@ import {store} from './store.js';
 /** @typedef {import('./reel.js').Part} Part */
 
 const kMostParts = 50;
-const kPause = 4000;  // ms between two looks at a video that is too old for the store
+const kPause = 3000;  // ms between two looks whether it is still there
 
 /**
  * Returns the settings that a file holds, or none where it holds none.
@@ -110,11 +110,11 @@ export class VideoDetail extends HTMLElement {
     if (this.isConnected && last?.file) this.tellSettings(video, await settingsInFile(last.file));
   }
 
-  // The store knows the newest videos only; one that is older is looked at from time to time.
+  // The store looks for videos that were removed elsewhere now and then, and knows the newest ones only.
   /** @param {string} id */
   watch(id) {
     this.timer = window.setTimeout(async () => {
-      if (!document.hidden && !store.videos.has(id)) await this.look(id);
+      if (!document.hidden) await this.look(id);
       if (this.isConnected && !this.gone.childElementCount) this.watch(id);
     }, kPause);
   }
