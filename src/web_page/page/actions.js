@@ -132,10 +132,16 @@ export function fieldsOf(video) {
 }
 
 /**
- * Copies the settings of a video into the form.
+ * Copies the settings of a video into the form. Its files go along as addresses, `_inputs`, that the form fetches.
  * @param {Video} video
  */
-export const copyToMake = video => draft(fieldsOf(video));
+export function copyToMake(video) {
+  /** @type {Record<string, {path: string, file: string}>} */
+  const inputs = {};
+  for (const [name, value] of Object.entries(video.settings))
+    if (value?.sha256) inputs[name] = {path: `${address(video.id)}/inputs/${encodeURIComponent(name)}`, file: value.file};
+  draft({...fieldsOf(video), ...(Object.keys(inputs).length ? {_inputs: inputs} : {})});
+}
 
 /**
  * Opens the form for a video that goes on where this one ends.

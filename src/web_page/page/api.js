@@ -23,8 +23,11 @@ export class ApiFault extends Error {
 /** Tells whoever shows it: `keyNeeded`, `reached` and `unreachable`. */
 export const signals = new EventTarget();
 
+// A key that the browser keeps is this tab's from its beginning on: the pages of worlds look there.
+if (!sessionStorage.getItem(kKeyName) && localStorage.getItem(kKeyName)) sessionStorage.setItem(kKeyName, localStorage.getItem(kKeyName) ?? '');
+
 /** @returns {string} */
-export const key = () => sessionStorage.getItem(kKeyName) ?? localStorage.getItem(kKeyName) ?? '';
+export const key = () => sessionStorage.getItem(kKeyName) ?? '';
 
 /**
  * Keeps the key as long as this tab is open, or as long as the browser keeps it. "" forgets it.

@@ -64,7 +64,7 @@ export class EditForm {
       void this.send(this.video.revision);
     }, oninput: () => this.keep()});
     for (const field of kFields) this.element.append(this.row(field));
-    this.element.append(this.fault, el('div', {class: 'row'}, this.save, button('Give up', () => this.close())));
+    this.element.append(this.fault, el('div', {class: 'row ends'}, this.save, button('Give up', () => this.close())));
     this.restore();
   }
 
@@ -75,7 +75,7 @@ export class EditForm {
       : el('input', {id, inputmode: field.kind === 'text' ? undefined : field.kind === 'whole' ? 'numeric' : 'decimal', placeholder: 'as the model has it'});
     input.value = this.before[field.name];
     this.inputs.set(field.name, input);
-    return el('div', {class: `field ${field.name}`}, el('label', {for: id, text: field.label}), input, el('p', {class: 'fault', id: `${id}-fault`}));
+    return el('div', {class: `field ${field.kind === 'text' && field.name !== 'size' ? 'long' : ''}`}, el('label', {for: id, text: field.label}), input, el('p', {class: 'fault', id: `${id}-fault`}));
   }
 
   focus() { this.inputs.get('prompt')?.focus(); }

@@ -1,18 +1,26 @@
-// The preview of a job under way. A new picture takes the old one's place when it has come, so that nothing flickers, and
+// The preview of a job under way. The server sends a strip of small pictures, one for each part of the clip, side by side;
+// here they move, as the video will. A new strip takes the old one's place when it has come, so that nothing flickers, and
 // a click enlarges it.
 import {signedPath} from './api.js';
 import {ask, el, setText} from './dom.js';
 import {hasEnded, store} from './store.js';
 
+const kPictureMs = 250;  // a part of a clip is about so long
+
 export class LivePicture {
   /**
    * @param {string} id the job's
-   * @param {HTMLImageElement} image
+   * @param {HTMLCanvasElement} canvas hidden until there is something to show
    */
-  constructor(id, image) {
+  constructor(id, canvas) {
     this.id = id;
-    this.image = image;
+    this.canvas = canvas;
     this.wanted = '';
+    /** @type {HTMLImageElement | null} */
+    this.strip = null;
+    this.count = 1;
+    this.at = 0;
+    this.timer = 0;
   }
 
   /** @param {string} path the preview's address, or "" */
@@ -32,9 +40,32 @@ export class LivePicture {
       return;  // it is not kept any longer, or the server is away: the next one comes
     }
     if (this.wanted !== path) return;  // a newer one came meanwhile
-    this.image.src = next.src;
-    this.image.dataset.path = path;
-    this.image.hidden = false;
+    const [width, height] = (store.videos.get(this.id)?.size ?? '').split('x').map(Number);
+    const aspect = width / height || 1;
+    this.strip = next;
+    this.count = Math.max(1, Math.round(next.naturalWidth / (next.naturalHeight * aspect)));
+    this.canvas.width = Math.round(next.naturalWidth / this.count), this.canvas.height = next.naturalHeight;
+    this.draw();
+    this.canvas.hidden = false;
+    this.canvas.dataset.path = path;
+    const still = matchMedia('(prefers-reduced-motion: reduce)').matches;
+    if (!this.timer && this.count > 1 && !still) this.timer = window.setInterval(() => this.step(), kPictureMs);
+  }
+
+  step() {
+    if (!this.canvas.isConnected) {
+      window.clearInterval(this.timer);
+      this.timer = 0;
+      return;
+    }
+    this.at = (this.at + 1) % this.count;
+    this.draw();
+  }
+
+  draw() {
+    if (!this.strip) return;
+    const {width, height} = this.canvas, from = Math.min(this.at, this.count - 1) * width;
+    this.canvas.getContext('2d')?.drawImage(this.strip, from, 0, width, height, 0, 0, width, height);
   }
 }
 
@@ -44,7 +75,7 @@ export class LivePicture {
  * @returns {Promise<string>}
  */
 export function enlarge(id) {
-  const image = el('img', {class: 'large', alt: 'Preview', hidden: true}), picture = new LivePicture(id, image);
+  const canvas = el('canvas', {class: 'large', role: 'img', 'aria-label': 'Preview', hidden: true}), picture = new LivePicture(id, canvas);
   const caption = el('p', {class: 'dim', 'aria-live': 'off'});
   const back = el('input', {type: 'range', min: 1, max: 1, value: 1, 'aria-label': 'Which preview'});
   let newest = true;
@@ -54,7 +85,10 @@ export function enlarge(id) {
       setText(caption, !video ? 'The video was removed.' : video.status === 'completed' ? 'The video is ready.' : 'The video was stopped.');
       return;
     }
-    if (!previews?.length) return;
+    if (!previews?.length) {
+      setText(caption, 'There is no preview yet.');
+      return;
+    }
     back.max = String(previews.length);
     if (newest) back.value = back.max;
     picture.show(previews[Number(back.value) - 1]);
@@ -66,7 +100,7 @@ export function enlarge(id) {
   });
   const end = store.watch(id), unsubscribe = store.subscribe(update);
   update();
-  return ask('Preview', close => [image, back, caption, el('div', {class: 'row end'}, el('button', {type: 'button', text: 'Close', autofocus: true, onclick: () => close('')}))],
+  return ask('Preview', close => [canvas, back, caption, el('div', {class: 'row end'}, el('button', {type: 'button', text: 'Close', autofocus: true, onclick: () => close('')}))],
     'wide').finally(() => {
     end();
     unsubscribe();

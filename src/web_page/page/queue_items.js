@@ -74,14 +74,14 @@ export class RunningItem {
   /** @param {Video} video */
   constructor(video) {
     const id = video.id;
-    const image = el('img', {alt: 'Newest preview', hidden: true});
-    this.picture = new LivePicture(id, image);
+    const canvas = el('canvas', {class: 'live', hidden: true});
+    this.picture = new LivePicture(id, canvas);
     this.state = el('p', {class: 'state'});
     this.bar = el('progress', {max: 100, value: 0, 'aria-label': `Progress of ${shortTitle(video)}`});
     this.pause = button('Pause', () => void pause(id), {'data-do': 'pause'});
     this.keep = button('Stop and keep', () => void keep(id), {'data-do': 'keep', title: 'The frames that are there become the video'});
     this.element = el('li', {class: 'job running', 'data-id': id},
-      el('button', {type: 'button', class: 'preview', 'aria-label': 'Enlarge the preview', onclick: () => void enlarge(id)}, thumbnail(video), image),
+      el('button', {type: 'button', class: 'preview', 'aria-label': 'Enlarge the preview', onclick: () => void enlarge(id)}, thumbnail(video), canvas),
       el('div', {class: 'what'}, el('p', {class: 'prompt', text: titleOf(video)}), el('p', {class: 'dim facts', text: factsOf(video)}),
         this.bar, this.state,
         el('div', {class: 'row'}, this.pause, this.keep, button('Stop and delete', () => void remove(now(id)), {'data-do': 'remove'}),
