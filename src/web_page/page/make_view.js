@@ -19,7 +19,10 @@ import {seedField} from './make_seed.js';
 import {Submission} from './make_submit.js';
 import {store} from './store.js';
 
-/** The prompt of a first visit, with which the models that ship make something good. @type {Record<string, string>} */
+/**
+ * The prompt of a first visit, with which the models that ship make something good.
+ * @type {Record<string, string>}
+ */
 const kExamples = {text: 'a red circle moves right', picture: 'it begins to move', talk: 'a person talks and nods'};
 
 export class MakeView extends HTMLElement {
