@@ -182,6 +182,12 @@ def test_a_photo_talks_with_a_recorded_voice_and_a_cropped_face(make):
     job = make.send()[0]
     assert job["model"] == "talker" and 24 < job["num_frames"] < 100
     assert make.server.wait(job["id"])["status"] == "completed"
+    make.page.click("text=Empty the form")
+    make.app.wait(lambda: not make.page.query_selector("audio"), "the form is empty")
+    make.page.click("text=Use these settings")
+    make.page.wait_for_selector("audio[aria-label='voice.wav']")
+    make.page.wait_for_selector("img[alt='two-cropped.png']")
+    assert make.page.input_value("#make-num_inference_steps") == "1"
 
 
 def test_an_end_frame_is_sent_where_the_model_takes_one(make):

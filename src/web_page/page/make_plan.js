@@ -5,7 +5,6 @@ import {ApiFault, api, sentence} from './api.js';
 import {button, bytes, el, seconds} from './dom.js';
 import {atField} from './make_form.js';
 import {bodyOf, goesOn, missing, wishesOf} from './make_request.js';
-import {toneOf, secondsOf} from './wav.js';
 
 /** @typedef {import('./make_form.js').Form} Form */
 /** @typedef {{fits: boolean, reason: string | null, nearest: Record<string, any> | null, seconds: number, seconds_to_preview: number,
@@ -60,7 +59,7 @@ export class PlanLine {
     if (known) return known;
     let small = /** @type {Blob} */ (file);
     if (file.size > kSmallEnough && name.startsWith('audio')) {
-      const length = await secondsOf(file);
+      const {secondsOf, toneOf} = await import('./wav.js'), length = await secondsOf(file);
       if (length !== null) small = toneOf(length);
     } else if (file.size > kSmallEnough) {
       small = await smallPicture() ?? file;
