@@ -21,13 +21,11 @@ def open_gallery(app, server):
     return app
 
 
-def longest_task(trace):
-    """Returns the most milliseconds of processor time that one task of a page's main thread took, by Chromium's trace."""
+def tasks_of(trace):
+    """Returns the milliseconds of processor time that each task of the pages' main threads took, by Chromium's trace."""
     events = json.loads(trace)["traceEvents"]
     main = {(event["pid"], event["tid"]) for event in events if event["name"] == "thread_name" and event["args"]["name"] == "CrRendererMain"}
-    tasks = [event["tdur"] / 1000 for event in events if event["name"].endswith("RunTask") and "tdur" in event and (event["pid"], event["tid"]) in main]
-    assert len(tasks) > 20, "the trace has the page's tasks"
-    return max(tasks)
+    return [event["tdur"] / 1000 for event in events if event["name"].endswith("RunTask") and "tdur" in event and (event["pid"], event["tid"]) in main]
 
 
 def scroll_down(app, until):
@@ -46,8 +44,10 @@ def test_500_finished_videos_scroll_smoothly(app, stocked, browser):
     scroll_down(app, lambda: cards(app) == 500)
     scroll_down(app, lambda: app.page.evaluate("scrollY + innerHeight >= document.body.scrollHeight - 2"))
     app.wait(lambda: app.page.locator(".card").last.locator("img").count(), "the last one has its picture")
-    longest = longest_task(browser.stop_tracing())
-    assert longest < SMOOTH_MS, f"a task took {longest:.0f} ms"
+    tasks = tasks_of(browser.stop_tracing())
+    assert len(tasks) > 500, "the trace has what the page did"
+    assert max(tasks) < SMOOTH_MS, f"a task took {max(tasks):.0f} ms"
+    print(f"{len(tasks)} tasks, the longest of {max(tasks):.1f} ms")
     assert app.page.locator(".card").last.get_attribute("data-id") == ids[0], "the oldest comes last"
     assert "These are all 500 videos." in app.page.inner_text(".told-below")
 
@@ -57,7 +57,7 @@ def test_a_trace_tells_of_a_long_task(app, site, browser):
     browser.start_tracing(page=app.page, categories=["toplevel", "__metadata"])
     app.page.evaluate("new Promise(done => setTimeout(() => { const end = performance.now() + 300; while (performance.now() < end); done(); }, 100))")
     app.page.wait_for_timeout(300)
-    assert longest_task(browser.stop_tracing()) > SMOOTH_MS
+    assert max(tasks_of(browser.stop_tracing())) > SMOOTH_MS
 
 
 def test_only_pictures_near_the_screen_are_fetched(app, stocked):
