@@ -8,7 +8,7 @@ from conftest import distance
 @pytest.fixture(scope="module")
 def two(site):
     """Two finished videos that differ in seed, level and length."""
-    ids = [site.create(prompt="a red circle moves right", num_inference_steps=6, seed=seed, level=level, num_frames=frames)["id"]
+    ids = [site.create(prompt="a red circle moves right", num_inference_steps=4, size="64x64", seed=seed, level=level, num_frames=frames)["id"]
            for seed, level, frames in ((1, "safe", 9), (2, "aggressive", 13))]
     for id in ids:
         assert site.wait(id)["status"] == "completed"

@@ -30,10 +30,10 @@ def tasks_of(trace):
 
 def scroll_down(app, until):
     app.page.mouse.move(500, 500)
-    last = time.monotonic() + 40
+    last = time.monotonic() + 90
     while not until():
         assert time.monotonic() < last, f"only {cards(app)} cards"
-        app.page.mouse.wheel(0, 700)
+        app.page.mouse.wheel(0, 1200)
         app.page.wait_for_timeout(16)
 
 

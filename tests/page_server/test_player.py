@@ -1,14 +1,16 @@
 """Tests the player: steps from frame to frame, going on and joining from any frame, and continued videos that are shown from their beginning."""
 
 import json
+import pathlib
 import sqlite3
 
 import pytest
 
 from conftest import distance
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 FRAMES = 9
-MOVING = {"num_frames": FRAMES, "num_inference_steps": 6}
+MOVING = {"size": "64x64", "num_frames": FRAMES, "num_inference_steps": 6}
 SAME = 3  # levels of 255 that the same picture may differ by when it was encoded again
 
 
@@ -40,6 +42,10 @@ def frame(app):
 
 def shown(app):
     return app.pixels("video-reel video:not([hidden])", 16)
+
+
+def newest(server):
+    return server.ask("GET", "/v1/videos?limit=1").json["first_id"]
 
 
 def go_to(app, number):
@@ -123,9 +129,9 @@ def test_a_continued_video_is_shown_from_its_beginning(app, site, pair):
     app.page.get_by_role("button", name="Play (space)").click()
     app.wait(lambda: frame(app) > 5, "it plays over the seam")
     app.page.get_by_role("button", name="Stop (space)").click()
-    before = site.ask("GET", "/v1/videos?limit=1").json["first_id"]
+    before = newest(site)
     app.page.click("#save-as-one")
-    id = app.wait(lambda: (id := site.ask("GET", "/v1/videos?limit=1").json["first_id"]) != before and id, "the joined video is in the queue")
+    id = app.wait(lambda: newest(site) != before and newest(site), "the joined video is in the queue")
     assert site.wait(id)["num_frames"] == 12
     open_video(app, site, id)
     saved = all_frames(app)
@@ -150,9 +156,9 @@ def test_two_videos_are_joined_from_any_frame(app, site, pair):
     app.page.get_by_role("dialog").get_by_role("button", name="Join").click()
     app.wait_text("The first frame comes after the last one.", "dialog")
     app.page.fill("#join-first", "1")
-    before = site.ask("GET", "/v1/videos?limit=1").json["first_id"]
+    before = newest(site)
     app.page.get_by_role("dialog").get_by_role("button", name="Join").click()
-    id = app.wait(lambda: (id := site.ask("GET", "/v1/videos?limit=1").json["first_id"]) != before and id, "the joined video is in the queue")
+    id = app.wait(lambda: newest(site) != before and newest(site), "the joined video is in the queue")
     assert site.wait(id)["num_frames"] == 4 + 4
     open_video(app, site, id)
     assert [distance(one, other) < SAME for one, other in zip(all_frames(app), second[1:5] + first[5:])] == [True] * 8
@@ -162,11 +168,24 @@ def test_two_videos_are_joined_from_any_frame(app, site, pair):
 def test_a_video_is_continued_from_the_frame_that_is_shown(app, site, pair):
     open_video(app, site, pair[0])
     go_to(app, 5)
+    app.page.evaluate("document.querySelector('video-reel').seeking")
+    begin = shown(app)
     app.page.click("#go-on")
     app.page.wait_for_selector("make-view[data-ready]")
     app.wait_text("It goes on from", "make-view")
-    values = app.page.evaluate("document.querySelector('make-view').form.draft.values")
-    assert values["video"] == pair[0] and values["from_frame"] == "5", values
+    app.page.set_input_files("input[type=file][accept*=audio]", ROOT / "models/talker/example/speech.wav")
+    app.page.fill("[name=num_inference_steps], #field-num_inference_steps", "1")
+    before = newest(site)
+    app.page.get_by_role("button", name="Make the video").click()
+    id = app.wait(lambda: newest(site) != before and newest(site), "it is in the queue")
+    video = site.wait(id)
+    assert video["status"] == "completed" and video["extended_from_video_id"] == pair[0] and video["extended_from_frame"] == 5, video
+    app.page.evaluate("path => { const picture = new Image(); picture.id = 'begin'; picture.src = path; document.body.append(picture); return picture.decode(); }",
+                      f"/v1/videos/{id}/inputs/input_reference")
+    assert distance(app.pixels("#begin", 16), begin) < SAME, "it began with the picture that was shown"
+    open_video(app, site, id)
+    app.wait_text("cannot be shown before it", "video-detail")
+    site.ask("DELETE", f"/v1/videos/{id}")
 
 
 def test_it_says_that_it_was_removed_elsewhere_while_it_plays(app, site):
