@@ -38,6 +38,7 @@ constexpr ErrorKind kKinds[] = {
     {"method_not_allowed", 405, kInvalid},
     {"request_timeout", 408, kInvalid},
     {"expired", 410, kInvalid},
+    {"changed_meanwhile", 412, kInvalid},
     {"too_large", 413, kInvalid},
     {"unsupported_media_type", 415, kInvalid},
     {"invalid_range", 416, kInvalid},

@@ -66,6 +66,7 @@ json video() {
       {"num_frames", or_null(whole())},
       {"fps", or_null(number())},
       {"bytes", or_null(whole())},
+      {"revision", text()},
       {"settings", fields()}};
   members["urls"] = object_of({{"self", text()},
                                {"events", text()},

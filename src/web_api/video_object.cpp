@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/json_text.h"
+#include "base/sha256.h"
 #include "web_api/asked.h"
 
 namespace tachy::web_api {
@@ -51,6 +52,12 @@ json stored_object(const std::string& text) {
   return value.is_object() ? value : json::object();
 }
 
+std::string revision_of(const queue::JobRow& row) {
+  Sha256 hash;
+  hash.add(row.model + "\n" + row.request);
+  return hash.hex().substr(0, 16);
+}
+
 json expected_facts(const VideoRequest& request) {
   json facts = {{"seed", request.seed}};
   if (request.width && request.height) facts["size"] = fmt::format("{}x{}", *request.width, *request.height);
@@ -93,6 +100,7 @@ json video_object(const queue::JobRow& row, const workers::Live& live) {
       {"num_frames", member(facts, "frames", nullptr)},
       {"fps", member(facts, "fps", nullptr)},
       {"bytes", row.status == queue::Status::completed ? member(facts, "bytes", nullptr) : json()},
+      {"revision", revision_of(row)},
       {"urls", urls_of(row)}};
   add_source(video, fields);
   video["settings"] = std::move(fields);

@@ -44,18 +44,36 @@ async function change(id, method, path, body) {
   }
 }
 
+// A job under way takes a moment to obey; meanwhile its card says what it was asked for.
+/**
+ * @param {string} id
+ * @param {'cancel' | 'keep' | 'pause'} what
+ * @param {string} path
+ */
+async function stop(id, what, path) {
+  store.liveOf(id).asked = what;
+  store.tell(id);
+  const video = await change(id, 'POST', `${address(id)}/${path}`);
+  if (!video) {
+    const live = store.live.get(id);
+    if (live) live.asked = '';
+    store.tell(id);
+  }
+  return video;
+}
+
 /**
  * Stops a video.
  * @param {string} id
  */
-export const cancel = id => change(id, 'POST', `${address(id)}/cancel`);
+export const cancel = id => stop(id, 'cancel', 'cancel');
 /**
  * Stops a video and keeps the frames that are there.
  * @param {string} id
  */
-export const keep = id => change(id, 'POST', `${address(id)}/cancel?keep=true`);
+export const keep = id => stop(id, 'keep', 'cancel?keep=true');
 /** @param {string} id */
-export const pause = id => change(id, 'POST', `${address(id)}/pause`);
+export const pause = id => stop(id, 'pause', 'pause');
 /** @param {string} id */
 export const resume = id => change(id, 'POST', `${address(id)}/continue`);
 
@@ -114,10 +132,16 @@ export function fieldsOf(video) {
 }
 
 /**
- * Copies the settings of a video into the form.
+ * Copies the settings of a video into the form. Its files go along as addresses, `_inputs`, that the form fetches.
  * @param {Video} video
  */
-export const copyToMake = video => draft(fieldsOf(video));
+export function copyToMake(video) {
+  /** @type {Record<string, {path: string, file: string}>} */
+  const inputs = {};
+  for (const [name, value] of Object.entries(video.settings))
+    if (value?.sha256) inputs[name] = {path: `${address(video.id)}/inputs/${encodeURIComponent(name)}`, file: value.file};
+  draft({...fieldsOf(video), ...(Object.keys(inputs).length ? {_inputs: inputs} : {})});
+}
 
 /**
  * Opens the form for a video that goes on where this one ends.

@@ -23,8 +23,11 @@ export class ApiFault extends Error {
 /** Tells whoever shows it: `keyNeeded`, `reached` and `unreachable`. */
 export const signals = new EventTarget();
 
+// A key that the browser keeps is this tab's from its beginning on: the pages of worlds look there.
+if (!sessionStorage.getItem(kKeyName) && localStorage.getItem(kKeyName)) sessionStorage.setItem(kKeyName, localStorage.getItem(kKeyName) ?? '');
+
 /** @returns {string} */
-export const key = () => sessionStorage.getItem(kKeyName) ?? localStorage.getItem(kKeyName) ?? '';
+export const key = () => sessionStorage.getItem(kKeyName) ?? '';
 
 /**
  * Keeps the key as long as this tab is open, or as long as the browser keeps it. "" forgets it.
@@ -100,28 +103,43 @@ export function within(ms) {
   return ending.signal;
 }
 
-/** @type {Map<string, {url: string, until: number}>} */
+/** @type {Map<string, {query: Promise<string>, until: number}>} */
 const links = new Map();
-const kMostLinks = 500;
+const kMostLinks = 300;
+
+/** @param {string} id */
+async function linkQuery(id) {
+  const link = new URL((await api('GET', `/v1/videos/${encodeURIComponent(id)}/link`)).url, location.href);
+  return ['expires', 'signature'].map(name => `${name}=${encodeURIComponent(link.searchParams.get(name) ?? '')}`).join('&');
+}
 
 /**
- * Returns an address of a video's file for <img> and <video>, which cannot send a key: the plain address where the
- * visitor has no key, a signed one otherwise, which counts for some minutes.
+ * Returns an address of something of a video (`/v1/videos/ID/content…`, `…/previews/N`, `…/inputs/NAME`) for <img> and
+ * <video>, which cannot send a key: the plain address where the visitor has no key, a signed one otherwise, which counts
+ * for some minutes.
  * @param {string} id
- * @param {'video' | 'thumbnail' | 'spritesheet'} [variant]
+ * @param {string} path
  * @returns {Promise<string>}
  */
-export async function signedUrl(id, variant = 'video') {
-  const plain = `/v1/videos/${encodeURIComponent(id)}/content?variant=${variant}`;
-  if (!key()) return plain;
-  const known = links.get(plain);
-  if (known && known.until > Date.now() / 1000 + 60) return known.url;
-  const link = await api('GET', `/v1/videos/${encodeURIComponent(id)}/link?variant=${variant}`);
-  links.delete(plain);
-  links.set(plain, {url: link.url, until: link.expires_at});
-  if (links.size > kMostLinks) links.delete(links.keys().next().value ?? '');
-  return link.url;
+export async function signedPath(id, path) {
+  if (!key()) return path;
+  const now = Date.now() / 1000;
+  let known = links.get(id);
+  if (!known || known.until < now) {
+    known = {query: linkQuery(id), until: now + 8 * 60};  // the server's ten minutes, with room to load a video
+    known.query.catch(() => links.delete(id));
+    links.set(id, known);
+    if (links.size > kMostLinks) links.delete(links.keys().next().value ?? '');
+  }
+  return `${path}${path.includes('?') ? '&' : '?'}${await known.query}`;
 }
+
+/**
+ * The same for a video's file or one of its pictures.
+ * @param {string} id
+ * @param {'video' | 'thumbnail' | 'spritesheet'} [variant]
+ */
+export const signedUrl = (id, variant = 'video') => signedPath(id, `/v1/videos/${encodeURIComponent(id)}/content?variant=${variant}`);
 
 /**
  * Fetches a file with the key and returns an address of it within this page. The caller gives it back by

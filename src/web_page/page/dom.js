@@ -81,6 +81,18 @@ export function icon(name) {
 }
 
 /**
+ * Loads a view's own style beside the page's. A view awaits it before it is shown, so that it never flashes without.
+ * @param {string} name of a file of this folder
+ * @returns {Promise<void>}
+ */
+export function stylesheet(name) {
+  return new Promise(resolve => {
+    const done = () => resolve();
+    document.head.append(el('link', {rel: 'stylesheet', href: `page/${name}`, onload: done, onerror: done}));
+  });
+}
+
+/**
  * Returns a time as a person says it: "8 s", "3 min 20 s", "1 h 5 min".
  * @param {number | null | undefined} time
  */
@@ -93,6 +105,26 @@ export function seconds(time) {
   const minutes = Math.round(whole / 60);
   if (minutes < 60) return `${minutes} min`;
   return `${Math.floor(minutes / 60)} h${minutes % 60 ? ` ${minutes % 60} min` : ''}`;
+}
+
+/**
+ * Returns a time that is only an estimate, so coarsely that it does not flicker.
+ * @param {number | null | undefined} time
+ */
+export function about(time) {
+  if (time === null || time === undefined || !Number.isFinite(time)) return 'some time';
+  if (time < 1.5) return 'a moment';
+  const step = time < 10 ? 1 : time < 60 ? 5 : time < 600 ? 10 : 60;
+  return seconds(Math.round(time / step) * step);
+}
+
+/**
+ * Returns a number as a place: "1st", "2nd", "11th".
+ * @param {number} number
+ */
+export function ordinal(number) {
+  const ten = number % 10, teen = Math.floor(number / 10) % 10 === 1;
+  return `${number}${teen ? 'th' : ten === 1 ? 'st' : ten === 2 ? 'nd' : ten === 3 ? 'rd' : 'th'}`;
 }
 
 /**

@@ -45,9 +45,21 @@ export class AdvancedFields {
   constructor(form) {
     this.form = form;
     this.inside = el('div', {class: 'grid'});
-    this.element = el('details', {class: 'advanced'}, el('summary', {text: 'Every other setting'}), this.inside);
+    this.count = el('span', {class: 'count', hidden: true});
+    this.element = el('details', {class: 'advanced'}, el('summary', {}, 'Every other setting ', this.count), this.inside);
     this.element.addEventListener('toggle', () => { if (this.element.open) void this.fill(); });
     this.filled = false;
+    form.addEventListener('load', () => this.show());
+    form.addEventListener('change', () => this.show());
+  }
+
+  /** Says how many of them are set, so that none counts unseen. */
+  show() {
+    const set = Object.keys(this.form.draft.values).filter(name => !kElsewhere.has(name) && name !== 'video' && name !== 'from_frame').length;
+    this.count.hidden = set === 0;
+    this.count.textContent = String(set);
+    this.count.title = `${set} of them are set`;
+    if (set) void this.fill();
   }
 
   /** Makes the controls, once. */

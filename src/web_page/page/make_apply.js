@@ -1,6 +1,7 @@
 // Lays fields over the form, as the interface spells them: those of a preset, of another video, or of a dropped file.
+import {request} from './api.js';
 import {requestFields} from './make_advanced.js';
-import {NoSettings, fieldsOf, settingsIn} from './mp4_settings.js';
+import {fieldsOf, settingsIn} from './mp4_settings.js';
 
 /** @typedef {import('./make_form.js').Form} Form */
 /** @typedef {import('./make_models.js').ModelChoice} ModelChoice */
@@ -21,6 +22,24 @@ async function documented(fields) {
   return out;
 }
 
+/**
+ * Fetches the files that an earlier video was made with. One that is gone is left out, and the form says that it is missing.
+ * @param {Record<string, {path: string, file: string}> | undefined} inputs
+ */
+async function filesOf(inputs) {
+  /** @type {Map<string, File>} */
+  const files = new Map();
+  for (const [name, {path, file}] of Object.entries(await documented(inputs ?? {}))) {
+    try {
+      const blob = await (await request('GET', path)).blob();
+      files.set(name, new File([blob], file, {type: blob.type}));
+    } catch {
+      // The form asks for it.
+    }
+  }
+  return files;
+}
+
 /** @param {any} value @returns {import('./make_form.js').Lora[]} */
 const lorasIn = value => (Array.isArray(value) ? value : [value]).map(one => typeof one === 'string' ? {name: one} : {...one});
 
@@ -31,8 +50,9 @@ const lorasIn = value => (Array.isArray(value) ? value : [value]).map(one => typ
  * @param {boolean} [pictured] whether the video began with a picture
  */
 export async function applyFields(form, models, given, pictured = false) {
-  const {model, loras, width, height, seconds, video, preset, ...others} = await documented(given);
-  const {values} = form.draft;
+  const {model, loras, width, height, seconds, video, preset, _inputs: inputs, ...others} = await documented(given);
+  const {values} = form.draft, files = await filesOf(inputs);
+  for (const [name, file] of files) form.files.set(name, [file]);
   if (loras) form.draft.loras = lorasIn(loras);
   if (width && height) values.size = `${width}x${height}`;
   if (preset) values.preset = String(preset);
@@ -43,7 +63,7 @@ export async function applyFields(form, models, given, pictured = false) {
   }
   if (values.prompt?.includes('\n')) form.draft.manyPrompts = false;
   if (given.seed !== undefined && given.seed !== null) form.draft.keepSeed = true;
-  if (model) await models.take(String(model), pictured || video ? 'picture' : form.draft.mode);
+  if (model) await models.take(String(model), pictured || video || files.has('input_reference') ? 'picture' : form.draft.mode);
   // Only now is it known how long a second of the model is.
   if (seconds && values.num_frames === undefined) {
     const {framesOf} = await import('./make_measures.js');
@@ -54,7 +74,7 @@ export async function applyFields(form, models, given, pictured = false) {
 }
 
 /**
- * Takes the settings out of a file that was dropped. Returns what is to be said of it; throws NoSettings.
+ * Takes the settings out of a file that was dropped. Returns what is to be said of it; throws an Error with a message for people.
  * @param {Form} form
  * @param {ModelChoice} models
  * @param {File} file
@@ -72,5 +92,3 @@ export async function applyFile(form, models, file) {
   if (inputs.length) said.push(`Its files are not in it: choose ${inputs.length === 1 ? 'the' : 'them'} ${inputs.map(name => name.replaceAll('_', ' ')).join(', ')} again.`);
   return said.join(' ');
 }
-
-export {NoSettings};

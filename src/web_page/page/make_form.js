@@ -1,6 +1,7 @@
 // The state of the form: its fields under the names of the interface, the files, and where a fault of a field is shown.
 // Every part of the view reads and writes it here, and hears of it by the events `change` (somebody typed) and `load`
 // (everything is new).
+import {sentence} from './api.js';
 import {el} from './dom.js';
 
 /** @typedef {'text' | 'picture' | 'talk'} Mode */
@@ -90,9 +91,15 @@ export class Form extends EventTarget {
   }
 
   clearFaults() { for (const place of this.places.values()) place(''); }
+}
 
-  /** @param {string} name @param {string} message */
-  static shownName(name, message) { return message.replace(new RegExp(`^\`?${name}\`?: `), ''); }
+/**
+ * Returns what a fault says, for its own field, whose name stands there already.
+ * @param {unknown} fault
+ */
+export function atField(fault) {
+  const text = fault instanceof Error ? fault.message : String(fault);
+  return sentence(new Error(text.replace(/^`[^`]*`: /, '')));
 }
 
 /**

@@ -95,9 +95,10 @@ export class ModelChoice {
       return false;
     }
     this.reason.textContent = '';
-    this.form.draft.mode = mode;
-    this.form.draft.models[mode] = model.id;
-    this.form.changed('mode');
+    const {draft} = this.form, same = draft.mode === mode && draft.models[mode] === model.id;
+    draft.mode = mode;
+    draft.models[mode] = model.id;
+    if (!same) this.form.changed('mode');
     this.form.loaded();
     return true;
   }

@@ -3,8 +3,8 @@
 // memory cannot hold are greyed before somebody chooses them.
 import {ApiFault, api, sentence} from './api.js';
 import {button, bytes, el, seconds} from './dom.js';
+import {atField} from './make_form.js';
 import {bodyOf, goesOn, missing, wishesOf} from './make_request.js';
-import {toneOf, secondsOf} from './wav.js';
 
 /** @typedef {import('./make_form.js').Form} Form */
 /** @typedef {{fits: boolean, reason: string | null, nearest: Record<string, any> | null, seconds: number, seconds_to_preview: number,
@@ -59,7 +59,7 @@ export class PlanLine {
     if (known) return known;
     let small = /** @type {Blob} */ (file);
     if (file.size > kSmallEnough && name.startsWith('audio')) {
-      const length = await secondsOf(file);
+      const {secondsOf, toneOf} = await import('./wav.js'), length = await secondsOf(file);
       if (length !== null) small = toneOf(length);
     } else if (file.size > kSmallEnough) {
       small = await smallPicture() ?? file;
@@ -107,7 +107,7 @@ export class PlanLine {
   refused(fault) {
     if (fault.status === 0 || fault.status === 401) return this.show(el('p', {class: 'dim', text: sentence(fault)}), '');
     if (fault.nearest) return this.show(this.unfitting(fault.message, fault.nearest), fault.message);
-    const said = fault.param !== 'prompt' && this.form.fault(fault.param, sentence(fault));
+    const said = fault.param !== 'prompt' && this.form.fault(fault.param, atField(fault));
     this.show(said ? el('p', {class: 'fault', text: 'One of the fields needs another value.'}) : el('p', {class: 'fault', text: sentence(fault)}), fault.message);
   }
 

@@ -2,7 +2,7 @@
 // are in the queue, and why the server did not take one.
 import {ApiFault, sentence} from './api.js';
 import {button, el, setText} from './dom.js';
-import {freshStamp} from './make_form.js';
+import {atField, freshStamp} from './make_form.js';
 import {missing, wishesOf} from './make_request.js';
 import {seedAfter} from './make_seed.js';
 import {Sender} from './make_send.js';
@@ -46,7 +46,10 @@ export class Submission {
     this.form.clearFaults();
     this.fault.hidden = true;
     const lack = missing(this.form);
-    if (lack) return this.blame(lack[0], lack[1]);
+    if (lack) {
+      this.blame(...lack);
+      return;
+    }
     this.sending = true;
     this.show();
     const {stamp} = this.form.draft, parts = this.parts.prompts;
@@ -82,26 +85,26 @@ export class Submission {
   failed(fault) {
     const {taken} = this.sender, all = wishesOf(this.form).length;
     const before = taken ? `${taken} of ${all} are in the queue, and the other ${all - taken} wait here. ` : '';
-    if (!(fault instanceof ApiFault)) return this.blame('', `${before}${sentence(fault)}`);
-    if (fault.status === 429)
-      return this.blame('', `${before}${sentence(fault)}${fault.retryAfter ? ` There may be room in ${fault.retryAfter} s.` : ''} Nothing is lost: send again later.`);
-    if (fault.status === 0) return this.blame('', `${before}${sentence(fault)} The draft is kept.`);
-    if (fault.nearest) this.plan.refused(fault);
-    this.blame(fault.param, before + sentence(fault));
+    const said = before + sentence(fault), known = fault instanceof ApiFault;
+    if (known && fault.nearest) this.plan.refused(fault);
+    if (known && fault.status === 429) this.blame('', `${said}${fault.retryAfter ? ` There may be room in ${fault.retryAfter} s.` : ''} Nothing is lost: send again later.`);
+    else if (known && fault.status === 0) this.blame('', `${said} The draft is kept.`);
+    else if (!known || !fault.param || !this.blame(fault.param, before + atField(fault))) this.blame('', said);
   }
 
   /**
-   * Says a fault at its field, or at the button.
+   * Says a fault at its field, or at the button. Returns false if there is no such field.
    * @param {string} name
    * @param {string} message
    */
   blame(name, message) {
-    if (name && this.form.fault(name, message)) {
-      const control = document.getElementById(`make-${name}`);
-      control?.focus();
-      return;
+    if (name) {
+      const known = this.form.fault(name, message);
+      if (known) document.getElementById(`make-${name}`)?.focus();
+      return known;
     }
     this.fault.textContent = message;
     this.fault.hidden = false;
+    return true;
   }
 }

@@ -1,9 +1,8 @@
 // The view `make`: a form that fits the model that is chosen. It says beforehand what a video would take, sends one or
 // many, and shows what becomes of them.
 import {ApiFault, sentence} from './api.js';
-import {button, el, setText} from './dom.js';
+import {button, el, setText, stylesheet} from './dom.js';
 import {AdvancedFields} from './make_advanced.js';
-import {applyFields, applyFile} from './make_apply.js';
 import {FileField, isOfKind} from './make_files.js';
 import {Form, faultLine, field, kFileFields} from './make_form.js';
 import {keepDraft, keepFiles, keptDraft, keptFiles} from './make_keeper.js';
@@ -19,7 +18,14 @@ import {seedField} from './make_seed.js';
 import {Submission} from './make_submit.js';
 import {store} from './store.js';
 
-/** The prompt of a first visit, with which the models that ship make something good. @type {Record<string, string>} */
+await stylesheet('make.css');
+
+const applying = () => import('./make_apply.js');
+
+/**
+ * The prompt of a first visit, with which the models that ship make something good.
+ * @type {Record<string, string>}
+ */
 const kExamples = {text: 'a red circle moves right', picture: 'it begins to move', talk: 'a person talks and nods'};
 
 export class MakeView extends HTMLElement {
@@ -103,7 +109,7 @@ export class MakeView extends HTMLElement {
       const [, preset, files] = await Promise.all([this.models.ask(), this.presets.ask(), keptFiles()]);
       if (!this.isConnected) return;
       if (kept) this.form.take(kept), this.form.files = files;
-      else if (preset) await applyFields(this.form, this.models, preset);
+      else if (preset) await (await applying()).applyFields(this.form, this.models, preset);
       if (!kept && !this.form.draft.values.prompt) this.form.draft.values.prompt = kExamples.text;
       if (handed) await this.handed(handed);
       for (const mode of /** @type {const} */ ([this.form.draft.mode, 'text', 'picture', 'talk'])) if (await this.models.choose(mode)) break;
@@ -135,7 +141,7 @@ export class MakeView extends HTMLElement {
     this.offerUndo('The settings of the other video are in the form.');
     this.form.take({mode: this.form.draft.mode, models: this.form.draft.models});
     this.form.files = new Map();
-    await applyFields(this.form, this.models, fields, Boolean(fields.video));
+    await (await applying()).applyFields(this.form, this.models, fields, Boolean(fields.video));
   }
 
   /**
@@ -154,7 +160,7 @@ export class MakeView extends HTMLElement {
   /** @param {Record<string, any>} fields */
   async apply(fields) {
     this.offerUndo('The preset is in the form.');
-    await applyFields(this.form, this.models, fields);
+    await (await applying()).applyFields(this.form, this.models, fields);
   }
 
   async reset() {
@@ -162,7 +168,7 @@ export class MakeView extends HTMLElement {
     const {mode, models} = this.form.draft, preset = await this.presets.ask().catch(() => null);
     this.form.take({mode, models});
     this.form.files = new Map();
-    if (preset) await applyFields(this.form, this.models, preset);
+    if (preset) await (await applying()).applyFields(this.form, this.models, preset);
     this.form.loaded(), this.form.changed('applied');
   }
 
@@ -171,7 +177,7 @@ export class MakeView extends HTMLElement {
     if (!file) return;
     const draft = structuredClone(this.form.draft), files = new Map(this.form.files);
     try {
-      const said = await applyFile(this.form, this.models, file);
+      const said = await (await applying()).applyFile(this.form, this.models, file);
       const now = this.form.draft;
       this.form.draft = draft;
       this.offerUndo(said);

@@ -4,7 +4,7 @@
 //
 // A browser has six connections to a server, for all tabs together. So only a page that is visible follows jobs, at most
 // kMostStreams of them: those under way, and the one that comes next.
-import {api, signals, within} from './api.js';
+import {ApiFault, api, signals, within} from './api.js';
 import {el} from './dom.js';
 import {Eta} from './eta.js';
 import {follow} from './events.js';
@@ -16,12 +16,16 @@ import {follow} from './events.js';
  *   completed_at: number | null, expires_at: number | null, queue_position: number | null, eta_seconds: number | null,
  *   stage: string | null, seed: number | null, num_frames: number | null, fps: number | null, bytes: number | null,
  *   urls: Record<string, string | null>, settings: Record<string, any>, [more: string]: any}} Video
- * @typedef {{stage: string, done: number, total: number, previews: string[], eta: Eta}} Live
+ * @typedef {{stage: string, done: number, total: number, previews: string[], eta: Eta,
+ *   asked: '' | 'cancel' | 'keep' | 'pause'}} Live  `asked`: what the server was asked for and has not done yet
  * @typedef {{name: string, keys: boolean, priority: boolean, admin: boolean}} Me
  */
 
-const kPage = 100;         // the most that one answer lists
-const kMostPages = 15;     // of jobs that have not ended
+const kPage = 100;          // jobs in an answer
+const kAll = 1000;          // the most active ones that are listed at all; every fifth time
+const kNewest = 15000;      // ms between two looks for videos that others have made
+const kMostSingle = 10;     // jobs that have ended are asked for one by one
+const kMostEnded = 150;     // are kept here; the gallery asks for older ones
 const kMostStreams = 3;
 const kMostPreviews = 100;  // as many as the server keeps
 const kPause = {busy: 1000, idle: 4000, hidden: 15000};  // between two questions, in ms
@@ -31,8 +35,13 @@ export const hasEnded = video => video.status === 'completed' || video.status ==
 
 class Store {
   constructor() {
-    /** @type {Map<string, Video>} The newest hundred, and all that have not ended. */
+    /** @type {Map<string, Video>} All that have not ended, and the newest of those that have. */
     this.videos = new Map();
+    /** @type {Map<string, number>} The places of those that have not ended, among one another. */
+    this.order = new Map();
+    this.more = false;  // whether more wait than are listed
+    this.turn = 0;
+    this.newestAt = -Infinity;
     /** @type {Map<string, Live>} What the streams and estimates say of those that have not ended. */
     this.live = new Map();
     /** @type {Me | null} */
@@ -69,7 +78,7 @@ class Store {
   }
 
   /**
-   * Calls the listener with the ids of the videos that have changed or gone, at most once a frame. The empty set stands
+   * Calls the listener with the ids of the videos that have changed or gone, soon after. The empty set stands
    * for everything else: whether the server is there, who the visitor is.
    * @param {(ids: Set<string>) => void} listener
    * @returns {() => void} ends it
@@ -93,7 +102,7 @@ class Store {
   /** Asks for the list now. Resolves when it has come, or could not be had. */
   refresh() {
     window.clearTimeout(this.timer);
-    this.asking ??= this.ask().finally(() => {
+    this.asking ??= this.askAgain().finally(() => {
       this.asking = null;
       const active = [...this.videos.values()].some(video => !hasEnded(video));
       const pause = document.hidden ? kPause.hidden : active ? kPause.busy : kPause.idle;
@@ -104,32 +113,79 @@ class Store {
     return this.asking;
   }
 
+  // An answer that was asked for before something was changed here is old.
+  async askAgain() {
+    for (let tries = 0, before = -1; before !== this.generation && tries < 5; ++tries) {
+      before = this.generation;
+      await this.ask();
+    }
+  }
+
   async ask() {
     const generation = this.generation;
     try {
-      /** @type {Video[]} */
-      const all = [];
-      for (let page = 0, after = ''; page < kMostPages; ++page) {
-        const list = await api('GET', `/v1/videos?limit=${kPage}${after && `&after=${after}`}`, undefined, {signal: within(20000)});
-        all.push(...(page ? list.data.filter((/** @type {Video} */ video) => !hasEnded(video)) : list.data));
-        after = list.last_id;
-        if (!list.has_more || hasEnded(list.data[list.data.length - 1])) break;
-      }
+      const list = (/** @type {string} */ query) => api('GET', `/v1/videos?${query}`, undefined, {signal: within(20000)});
+      const active = await list(`status=active&limit=${this.turn++ % 5 ? kPage : kAll}`);
+      const there = new Set(active.data.map((/** @type {Video} */ video) => video.id));
+      const gone = [...this.videos.values()].filter(video => !hasEnded(video) && !there.has(video.id));
+      const ended = active.has_more && active.data.length < kAll ? [] : gone;
+      const singly = await Promise.all(ended.slice(0, kMostSingle).map(video => this.look(video.id)));
+      const due = performance.now() - this.newestAt > kNewest / this.faster || ended.length > kMostSingle;
+      const newest = due ? await list(`limit=${kPage}`) : null;
       this.failures = 0;
-      if (generation === this.generation) this.takeList(all);
+      if (generation !== this.generation) return;
+      if (due) this.newestAt = performance.now();
+      this.take(active, ended, singly, newest?.data ?? []);
     } catch (error) {
       if (error instanceof DOMException) signals.dispatchEvent(new Event('unreachable'));  // it took too long
       ++this.failures;
     }
   }
 
-  /** @param {Video[]} list */
-  takeList(list) {
-    const there = new Set(list.map(video => video.id));
-    for (const id of [...this.videos.keys()]) if (!there.has(id)) this.forget(id);
-    for (const video of list) this.keep(video);
+  /**
+   * @param {string} id
+   * @returns {Promise<Video | null>} null: it is gone
+   */
+  async look(id) {
+    try {
+      return await api('GET', `/v1/videos/${encodeURIComponent(id)}`, undefined, {signal: within(20000)});
+    } catch (error) {
+      if (error instanceof ApiFault && error.code === 'not_found') return null;
+      throw error;
+    }
+  }
+
+  /**
+   * @param {{data: Video[], has_more: boolean}} active
+   * @param {Video[]} ended those of which no list has told
+   * @param {(Video | null)[]} singly what was found of them
+   * @param {Video[]} newest
+   */
+  take(active, ended, singly, newest) {
+    this.more = active.has_more;
+    active.data.forEach((video, place) => this.order.set(video.id, place));
+    for (const video of ended) this.order.delete(video.id);
+    for (const [i, video] of singly.entries())
+      if (video === null) this.forget(ended[i].id);
+    const found = singly.filter(video => video !== null);
+    for (const video of new Map([...active.data, .../** @type {Video[]} */ (found), ...newest].map(one => [one.id, one])).values()) this.keep(video);
+    if (newest.length) this.forgetRemoved(newest);
+    this.forgetOld();
     if (!this.loaded) this.loaded = true, this.tell();
     this.followSome();
+  }
+
+  // What was made later than the last of the newest, and is not among them, was removed.
+  /** @param {Video[]} newest */
+  forgetRemoved(newest) {
+    const there = new Set(newest.map(video => video.id)), last = newest[newest.length - 1].created_at;
+    for (const video of [...this.videos.values()])
+      if (hasEnded(video) && !there.has(video.id) && (newest.length < kPage || video.created_at > last)) this.forget(video.id);
+  }
+
+  forgetOld() {
+    const ended = [...this.videos.values()].filter(hasEnded).sort((a, b) => (b.ended_at ?? 0) - (a.ended_at ?? 0));
+    for (const video of ended.slice(kMostEnded)) this.forget(video.id);
   }
 
   /** @param {Video} video */
@@ -139,8 +195,13 @@ class Store {
       this.videos.set(video.id, video);
       this.tell(video.id);
     }
-    if (hasEnded(video)) this.live.delete(video.id);
-    else this.liveOf(video.id).eta.update(video.eta_seconds);
+    if (hasEnded(video)) {
+      this.live.delete(video.id);
+    } else {
+      const live = this.liveOf(video.id);
+      live.eta.update(video.eta_seconds);
+      if (video.status === 'queued') live.asked = '';
+    }
   }
 
   /** @param {string} id */
@@ -148,6 +209,7 @@ class Store {
     this.streams.get(id)?.();
     this.streams.delete(id);
     this.live.delete(id);
+    this.order.delete(id);
     if (this.videos.delete(id)) this.tell(id);
   }
 
@@ -178,15 +240,17 @@ class Store {
    */
   liveOf(id) {
     let live = this.live.get(id);
-    if (!live) this.live.set(id, live = {stage: '', done: 0, total: 0, previews: [], eta: new Eta()});
+    if (!live) this.live.set(id, live = {stage: '', done: 0, total: 0, previews: [], eta: new Eta(), asked: ''});
     return live;
   }
 
   /** Returns the jobs that wait, in their order. */
   waiting() {
-    const place = (/** @type {Video} */ video) => video.queue_position ?? Infinity;
+    const last = Number.MAX_SAFE_INTEGER;
+    const place = (/** @type {Video} */ video) => video.queue_position ?? last;
+    const listed = (/** @type {Video} */ video) => this.order.get(video.id) ?? last;
     return [...this.videos.values()].filter(video => video.status === 'queued')
-      .sort((a, b) => place(a) - place(b) || a.created_at - b.created_at);
+      .sort((a, b) => place(a) - place(b) || listed(a) - listed(b) || a.created_at - b.created_at);
   }
 
   running() { return [...this.videos.values()].filter(video => video.status === 'in_progress'); }
@@ -217,9 +281,16 @@ class Store {
       }
       if (type === 'preview' && !live.previews.includes(data.url)) live.previews.push(data.url), live.previews.splice(0, live.previews.length - kMostPreviews);
     }
-    if (type === 'done' || type === 'failed') void this.refresh();
+    if (type === 'done' || type === 'failed') void this.lookAt(id);
     for (const watcher of this.watchers.get(id) ?? []) watcher({number, type, data});
     this.tell(id);
+  }
+
+  /** @param {string} id */
+  async lookAt(id) {
+    const video = await this.look(id).catch(() => undefined);
+    if (video === null) this.drop(id);
+    else if (video) this.put(video);
   }
 
   /**

@@ -121,6 +121,20 @@ TEST_F(ApiTest, AWaitingVideoGetsOtherValues) {
   EXPECT_EQ(call("PATCH", "/v1/videos/" + id, {{"num_frames", -1}}).status, 400);
 }
 
+TEST_F(ApiTest, TwoWhoChangeAVideoAtOnceAreTold) {
+  const std::string id = created({{"seed", 5}});
+  const std::string seen = call("GET", "/v1/videos/" + id).body.at("revision");
+  const Answer first = call("PATCH", "/v1/videos/" + id, {{"seed", 6}}, {{"If-Match", "\"" + seen + "\""}});
+  ASSERT_EQ(first.status, 200) << first.body;
+  EXPECT_NE(first.body.at("revision"), seen);
+  const Answer second = call("PATCH", "/v1/videos/" + id, {{"seed", 7}}, {{"If-Match", seen}});
+  EXPECT_EQ(second.status, 412);
+  EXPECT_EQ(second.code(), "changed_meanwhile");
+  EXPECT_EQ(call("GET", "/v1/videos/" + id).body.at("seed"), 6);
+  EXPECT_EQ(call("PATCH", "/v1/videos/" + id, {{"seed", 7}}, {{"If-Match", "*"}}).status, 200);
+  EXPECT_EQ(call("PATCH", "/v1/videos/" + id, {{"seed", 8}}).status, 200);
+}
+
 TEST_F(ApiTest, ARunningVideoKeepsItsValues) {
   const std::string id = created();
   begin(id);

@@ -1,4 +1,6 @@
 // Pictures that come with a request: where they lie, and how a remix and a change hand them on.
+#include <gmock/gmock.h>
+
 #include <fstream>
 
 #include "api_fixture.h"
@@ -96,6 +98,22 @@ TEST_F(ApiInputs, AChangedVideoKeepsItsPictureUnlessItGetsAnother) {
   const auto other = parse_json_line(table->find(id)->settings);
   EXPECT_NE(other.at("image"), before.at("image"));
   EXPECT_TRUE(fs::exists(folder_of(id).inputs() / other.at("image").get<std::string>()));
+}
+
+TEST_F(ApiInputs, APictureCanBeLookedAtAgain) {
+  const std::string bytes = picture(10), id = send_picture("POST", "/v1/videos", bytes).body.at("id");
+  const http::Reply reply = call("GET", "/v1/videos/" + id + "/inputs/input_reference").reply;
+  EXPECT_THAT(reply.headers, testing::Contains(testing::Pair("Content-Type", "image/png")));
+  std::ifstream file(std::get<http::FileBody>(reply.body).path, std::ios::binary);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), bytes);
+  for (const char* name : {"prompt", "image", "audio_reference", "..", "video.mp4"})
+    EXPECT_EQ(call("GET", "/v1/videos/" + id + "/inputs/" + name).status, 404) << name;
+  service->keys = true;
+  EXPECT_EQ(call("GET", "/v1/videos/" + id + "/inputs/input_reference", nullptr, {}, {.key = "bob"}).status,
+            404);
+  fs::remove_all(folder_of(id).inputs());
+  EXPECT_EQ(call("GET", "/v1/videos/" + id + "/inputs/input_reference", nullptr, {}, {.admin = true}).status,
+            410);
 }
 
 TEST_F(ApiInputs, AnInputThatIsGoneIsSaid) {

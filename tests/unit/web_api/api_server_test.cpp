@@ -64,6 +64,30 @@ TEST_F(ApiTest, PresetsBelongToTheirKey) {
   EXPECT_EQ(call("DELETE", "/v1/presets/mine", nullptr, {}, {.key = "bob"}).status, 404);
 }
 
+TEST_F(ApiTest, AKeySaysWhatItAllows) {
+  const json anybody = call("GET", "/v1/key").body;
+  EXPECT_TRUE(anybody.at("name").is_null());
+  EXPECT_EQ(anybody.at("keys"), false);
+  EXPECT_EQ(anybody.at("admin"), true) << "without keys everybody sees everything";
+  service->keys = true;
+  const json alice = call("GET", "/v1/key", nullptr, {}, {.key = "alice", .priority = true}).body;
+  EXPECT_EQ(alice.at("name"), "alice");
+  EXPECT_EQ(alice.at("priority"), true);
+  EXPECT_EQ(alice.at("admin"), false);
+}
+
+TEST_F(ApiTest, OnlyAdministratorsSeeWhoHasKeys) {
+  service->keys = true;
+  service->holders = {{.key = "alice"}, {.key = "root", .priority = true, .admin = true}};
+  EXPECT_EQ(call("GET", "/v1/keys", nullptr, {}, {.key = "alice"}).code(), "forbidden");
+  EXPECT_EQ(call("GET", "/v1/keys", nullptr, {}, {.key = "alice"}).status, 403);
+  const json list = call("GET", "/v1/keys", nullptr, {}, {.key = "root", .admin = true}).body.at("data");
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_EQ(list[0].at("name"), "alice");
+  EXPECT_EQ(list[1].at("admin"), true);
+  EXPECT_EQ(list[1].size(), 4u) << "a name and two rights, and nothing of the key: " << list[1];
+}
+
 TEST_F(ApiTest, ModelsAreListed) {
   const Answer list = call("GET", "/v1/models");
   ASSERT_EQ(list.body.at("data").size(), 1u);
@@ -162,6 +186,8 @@ TEST_F(ApiTest, AnswersAreAsDescribed) {
   expect_described(schemas, "Plan", call("POST", "/v1/videos/plan", {{"prompt", "a"}}).body);
   expect_described(schemas, "Link", call("GET", "/v1/videos/" + id + "/link").body);
   expect_described(schemas, "Model", call("GET", "/v1/models/sprites").body);
+  expect_described(schemas, "Key", call("GET", "/v1/key").body);
+  expect_described(schemas, "KeyList", call("GET", "/v1/keys").body);
   expect_described(schemas, "Preset", call("PUT", "/v1/presets/a", {{"seed", 1}}).body);
   expect_described(schemas, "PresetList", call("GET", "/v1/presets").body);
   expect_described(schemas, "DeletedPreset", call("DELETE", "/v1/presets/a").body);
