@@ -62,12 +62,12 @@ def test_a_waiting_job_is_edited_copied_and_removed(busy, app):
     app.page.fill(f"#prompt-{first}", HTML)
     app.page.fill(f"#seed-{first}", "41")
     app.page.fill(f"#num_frames-{first}", "4")
-    app.page.click("text=Save")
+    app.page.click(".edit [type=submit]")
     app.wait(lambda: app.page.get_attribute(f"#num_frames-{first}", "aria-invalid") == "true", "the wrong field is marked")
     assert "num_frames" in app.page.inner_text(f"#num_frames-{first}-fault")
     assert app.page.evaluate("document.activeElement.id") == f"num_frames-{first}"
     app.page.fill(f"#num_frames-{first}", "9")
-    app.page.click("text=Save")
+    app.page.click(".edit [type=submit]")
     app.wait(lambda: HTML in waiting(app), "the new prompt is shown")
     video = busy.video(first)
     assert (video["prompt"], video["seed"], video["num_frames"]) == (HTML, 41, 9)
@@ -143,13 +143,13 @@ def test_the_queue_outlives_a_reload_and_a_restart(busy, app):
     app.page.locator(".edit textarea").first.fill("typed, but not saved")
     busy.kill()
     app.wait_text("The server does not answer", "#away")
-    app.page.click("text=Save")
+    app.page.click(".edit [type=submit]")
     app.wait_text("stays here", ".edit")
     assert waiting(app) == ["a", "b"], "what was known is still shown"
     busy.start(busy.port)
     app.wait(lambda: not app.page.is_visible("#away"), "the server is back", 30)
     app.wait_text("The server is back", "#notices")
-    app.page.click("text=Save")
+    app.page.click(".edit [type=submit]")
     app.wait(lambda: waiting(app) == ["a", "typed, but not saved"], "it is saved now")
     app.expected += ["ERR_CONNECTION", "ERR_INCOMPLETE", "ERR_EMPTY", "503"]
 
@@ -164,7 +164,7 @@ def test_previews_come_at_once_and_can_be_enlarged(fresh, app):
           requestAnimationFrame(() => { window.seen[target.dataset.path] ??= Date.now(); });
       }).observe(document.body, {subtree: true, attributes: true, attributeFilter: ['data-path']});
     }""")
-    id = server.create(prompt="a red circle moves right", size="64x64", num_frames=17, num_inference_steps=40)["id"]
+    id = server.create(prompt="a red circle moves right", num_frames=17, num_inference_steps=60)["id"]
     app.page.wait_for_selector(".running canvas:not([hidden])")
     first = app.page.get_attribute(".running canvas", "data-path")
     assert len(set(app.pixels(".running canvas"))) > 8, "the preview is a picture"
@@ -176,8 +176,10 @@ def test_previews_come_at_once_and_can_be_enlarged(fresh, app):
     app.page.keyboard.press("Escape")
     assert app.page.evaluate("document.activeElement.className") == "preview", "the focus is back"
     app.page.wait_for_selector(".ended", timeout=60000)
-    late = []
-    for path, shown in app.page.evaluate("window.seen").items():
+    late = []  # without the first one, which may be older than this page's knowledge of the job
+    seen = app.page.evaluate("window.seen")
+    seen.pop(first)
+    for path, shown in seen.items():
         file = server.files / "jobs" / id / f"preview-{path.rsplit('/', 1)[1]}.jpg"
         if file.exists():
             late.append(shown / 1000 - file.stat().st_mtime)
@@ -200,18 +202,19 @@ def test_a_job_is_held_stopped_and_kept(fresh, app):
     app.page.click("dialog >> text=/^Remove$/")
     app.wait(lambda: not app.page.query_selector(".running"), "it goes")
     assert server.ask("GET", f"/v1/videos/{id}").status == 404
+    app.expected.append("404")
 
 
 def test_stop_and_keep_makes_a_video_of_what_is_there(fresh, app):
     server = fresh()
-    id = server.create(prompt="many frames", size="128x128", num_frames=481, num_inference_steps=1)["id"]
+    id = server.create(prompt="many frames", size="128x128", num_frames=161, num_inference_steps=1)["id"]
     app.open(server, "#/queue").wait_text("Writing frame", ".running .state", 60)
     app.wait(lambda: server.video(id)["progress"] > 20 or app.page.query_selector(".ended"), "some frames are there", 60)
     if app.page.query_selector(".running [data-do=keep]"):
         app.page.click("text=Stop and keep")
     app.wait_text("Ready", ".ended .state", 60)
     video = server.video(id)
-    assert video["status"] == "completed" and 0 < video["num_frames"] < 481
+    assert video["status"] == "completed" and 0 < video["num_frames"] < 161
     app.wait(lambda: app.page.eval_on_selector_all(".ended .thumb img", "all => all[0]?.naturalWidth"), "its thumbnail is shown")
 
 
@@ -222,11 +225,11 @@ def test_two_tabs_that_edit_the_same_job(busy, tabs):
         tab.open(busy, "#/queue").wait_text("as it was")
         do(tab, "as it was", "edit")
         tab.page.fill(f"#prompt-{id}", prompt)
-    one.page.click("text=Save")
+    one.page.click(".edit [type=submit]")
     one.wait(lambda: waiting(one) == ["by one"], "the first one is saved")
     other.wait(lambda: waiting(other) == ["by one"], "the other tab sees it")
     assert other.page.input_value(f"#prompt-{id}") == "by the other", "what is being typed stays"
-    other.page.click("text=Save")
+    other.page.click(".edit [type=submit]")
     other.wait_text("changed elsewhere", ".edit")
     other.wait_text("Prompt is now: by one", ".edit")
     assert busy.video(id)["prompt"] == "by one"
@@ -250,6 +253,7 @@ def test_what_was_typed_outlives_the_job(busy, app):
     app.page.click("text=Make another one with this")
     app.wait(lambda: app.page.evaluate("location.hash") == "#/make", "the form is shown")
     assert busy.video(second)["status"] == "queued"
+    app.expected.append("404")
 
 
 def test_a_full_queue_is_said_in_place_and_the_prompt_stays(fresh, app):
@@ -280,18 +284,18 @@ def test_an_end_that_does_not_jump(site, app):
       const {Eta} = await import('/page/eta.js');
       const eta = new Eta(), shown = [];
       let now = 0;
-      // A job of 100 s, whose estimates are wrong by up to 20 % in turn.
+      // A job of 100 s, whose estimates are wrong by up to half in turn.
       for (let second = 0; second < 100; ++second, now += 1000) {
-        eta.update((100 - second) * (1 + 0.2 * Math.sin(second * 2.4)), now);
+        eta.update((100 - second) * (1 + 0.5 * Math.sin(second * 2.4)), now);
         shown.push(eta.left(now));
       }
       const before = eta.left(now);
-      eta.update(600, now);  // something has happened: an honest end is shown at once
+      for (let i = 0; i < 3; ++i) eta.update(600, now);  // something has happened: an honest end is shown soon
       return {shown, before, after: eta.left(now), none: (eta.update(null, now), eta.left(now))};
     }""")
     rises = [later - earlier for earlier, later in zip(shown["shown"], shown["shown"][1:])]
-    assert max(rises) < 8 and sum(rise > 1 for rise in rises) < 15, rises
-    assert all(abs(left - (100 - second)) <= 0.2 * (100 - second) + 2 for second, left in enumerate(shown["shown"])), shown["shown"]
+    assert max(rises) < 1 and sum(rise > 0 for rise in rises) < 10, rises
+    assert all(abs(left - (100 - second)) < 5 for second, left in enumerate(shown["shown"])), shown["shown"]
     assert shown["before"] < 3 and shown["after"] == pytest.approx(600) and shown["none"] is None
 
 
