@@ -46,7 +46,9 @@ export class AdvancedFields {
     this.form = form;
     this.inside = el('div', {class: 'grid'});
     this.count = el('span', {class: 'count', hidden: true});
-    this.element = el('details', {class: 'advanced'}, el('summary', {}, 'Every other setting ', this.count), this.inside);
+    this.search = el('input', {type: 'search', placeholder: 'Find a setting', 'aria-label': 'Find a setting'});
+    this.search.addEventListener('input', () => this.filter());
+    this.element = el('details', {class: 'advanced'}, el('summary', {}, 'Every other setting ', this.count), this.search, this.inside);
     this.element.addEventListener('toggle', () => { if (this.element.open) void this.fill(); });
     this.filled = false;
     form.addEventListener('load', () => this.show());
@@ -60,6 +62,11 @@ export class AdvancedFields {
     this.count.textContent = String(set);
     this.count.title = `${set} of them are set`;
     if (set) void this.fill();
+  }
+
+  filter() {
+    const wanted = this.search.value.trim().toLowerCase();
+    for (const one of this.inside.children) if (one instanceof HTMLElement) one.hidden = !(one.textContent ?? '').toLowerCase().includes(wanted);
   }
 
   /** Makes the controls, once. */
