@@ -78,6 +78,7 @@ export class AdvancedFields {
       this.filled = true;
       this.inside.replaceChildren(...Object.entries(fields).filter(([name]) => !kElsewhere.has(name)).map(([name, schema]) =>
           field(this.form, name, name.replaceAll('_', ' '), controlOf(schema), {help: (schema.description ?? '').replaceAll('`', '')})));
+      this.filter();
     } catch {
       this.inside.replaceChildren(el('p', {class: 'fault', text: 'The server does not answer. Close this and open it again.'}));
     }
