@@ -122,7 +122,23 @@ json model() {
                     {"owned_by", text()},
                     {"kind", {{"type", "string"}, {"enum", {"video", "world"}}}},
                     {"default", truth()},
-                    {"defaults", or_null(fields())}});
+                    {"defaults", or_null(fields())},
+                    {"makes", or_null(text())},
+                    {"takes", or_null(fields())},
+                    {"experts", or_null(whole())},
+                    {"size_multiple", or_null(whole())},
+                    {"frame_multiple", or_null(whole())}});
+}
+
+json lora() {
+  return object_of({{"id", text()},
+                    {"object", constant("lora")},
+                    {"bytes", whole()},
+                    {"title", text()},
+                    {"notes", text()},
+                    {"base_model", text()},
+                    {"trigger_words", {{"type", "array"}, {"items", text()}}},
+                    {"strength", or_null(number())}});
 }
 
 json ticket() {
@@ -188,7 +204,7 @@ json description_schemas() {
           {"Ticket", ticket()},
           {"Model", model()},
           {"ModelList", list_schema("Model")},
-          {"Lora", object_of({{"id", text()}, {"object", constant("lora")}, {"bytes", whole()}})},
+          {"Lora", lora()},
           {"LoraList", list_schema("Lora")},
           {"Key", key(true)},
           {"HeldKey", key(false)},

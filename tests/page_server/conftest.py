@@ -3,6 +3,7 @@
 `site` is a server that all tests of a run share: a test leaves no job behind that is not over. `fresh` starts servers for one test alone, with
 options, keys or files of their own. `app` is a tab; at its end there may be no error in its console, and no request of it went elsewhere."""
 
+import base64
 import os
 import pathlib
 import sys
@@ -71,6 +72,12 @@ def stocked():
     server.close()
 
 
+def distance(some, others):
+    """Returns how far two lists of colours are apart, in levels of 255 on average."""
+    assert len(some) == len(others)
+    return sum(abs(a - b) for one, other in zip(some, others) for a, b in zip(one, other)) / (3 * len(some))
+
+
 @pytest.fixture
 def context(browser):
     context = browser.new_context(viewport={"width": 1100, "height": 900}, accept_downloads=True)
@@ -118,6 +125,17 @@ class App:
           const data = context.getImageData(0, 0, count, count).data;
           return Array.from({length: count * count}, (_, i) => [...data.slice(4 * i, 4 * i + 3)]);
         }""", count)]
+
+    def seen(self, selector, count=8):
+        """Returns the colours of an element as it is on the screen, with all that lies over it, as pixels() does."""
+        shot = base64.b64encode(self.page.locator(selector).first.screenshot()).decode()
+        return [tuple(colour) for colour in self.page.evaluate("""async ([shot, count]) => {
+          const picture = await createImageBitmap(new Blob([Uint8Array.from(atob(shot), c => c.charCodeAt(0))]));
+          const canvas = new OffscreenCanvas(count, count), context = canvas.getContext('2d');
+          context.drawImage(picture, 0, 0, count, count);
+          const data = context.getImageData(0, 0, count, count).data;
+          return Array.from({length: count * count}, (_, i) => [...data.slice(4 * i, 4 * i + 3)]);
+        }""", [shot, count])]
 
     def check(self):
         """Fails if the tab had an error that was not expected, or asked another site for something."""
