@@ -1,4 +1,4 @@
-"""The frame of the page: how fast it is there, who may see it, what keyboards, readers and phones make of it, and that it can stay open."""
+"""The frame of the page: how fast it is there, who may see it, whether it serves keyboards, readers and phones, and that it can stay open."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ from conftest import QUICK, SLOW
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VIEWS = ["make", "queue", "gallery", "worlds", "keys"]
 KEY = re.compile(r"tk-[\w-]{43}")
-# Of each visible text: its colours, the nearest background that is not clear, and whether it is large. What cannot be used may be pale.
+# Each visible text has its colour, the nearest background that is not clear, and whether it is large. A control that cannot be used may be pale.
 TEXTS = """() => {
   const rgb = text => { const n = text.match(/[\\d.]+/g).map(Number); return n.length < 4 ? [...n, 1] : n; };
   const found = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
