@@ -10,7 +10,8 @@ import zlib
 
 import pytest
 
-from conftest import QUICK
+from conftest import BUILD, QUICK
+from server import Server
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TALKER = ROOT / "models" / "talker" / "example"
@@ -94,6 +95,15 @@ class Maker:
         }""", [selector, name, kind, list(content)])
 
 
+@pytest.fixture(scope="session")
+def painters():
+    """A server with tiny models of random weights that begin with pictures: one that may, one that must and may end with one, one that must do both."""
+    models = {"may": "ti2v", "must": "i2v22", "both": "flf2v_clip"}
+    words = [word for name, folder in models.items() for word in ("--model", f"{name}={ROOT / 'tests/golden/image_pipeline' / folder}")]
+    with Server(BUILD, *words) as server:
+        yield server.wait_ready()
+
+
 @pytest.fixture
 def make(app, site):
     return Maker(app, site)
@@ -101,7 +111,7 @@ def make(app, site):
 
 def test_a_first_visit_makes_a_video_with_one_click(make):
     make.page.click(".send")
-    make.page.wait_for_selector(".made video", timeout=60000)
+    make.page.wait_for_selector(".made video", timeout=150000)
     make.app.wait(lambda: make.page.eval_on_selector(".made video", "video => video.readyState") >= 2, "the video plays")
     red = [colour for colour in make.app.pixels(".made video", 32) if colour[0] > 150 and colour[1] < 90 and colour[2] < 90]
     assert len(red) > 20, "a red circle is seen"
@@ -218,6 +228,58 @@ def test_parts_with_prompts_of_their_own_become_one_video(make):
     assert joined["num_frames"] == 2 * QUICK["num_frames"]
     made = [next(job for job in make.jobs() if job["id"] == id) for id in joined["settings"]["videos"]]
     assert [job["prompt"] for job in made] == ["a red circle moves right", "a blue square moves left"]
+
+
+def test_parts_go_on_from_the_last_picture_and_survive_a_reload(app, painters):
+    make = Maker(app, painters)
+    make.quick()
+    make.page.click("text=Parts with prompts of their own")
+    assert "Each part goes on from the last picture of the one before" in make.page.inner_text("#parts-note")
+    for part in 2, 3:
+        make.page.click("text=Add a part")
+        make.page.fill(f"[aria-label='Prompt of part {part}']", f"part {part}")
+    first = make.send()[0]["id"]
+    make.app.wait_text("It is in the queue", ".note")
+    make.page.reload()
+    make.page.wait_for_selector("make-view[data-ready]")
+    joined = make.app.wait(lambda: [job for job in make.jobs() if job["kind"] == "join" and job["status"] == "completed"], "the parts are joined", 30)[-1]
+    parts = [make.server.video(id) for id in joined["settings"]["videos"]]
+    assert [part["id"] for part in parts][0] == first and [part["prompt"] for part in parts][1:] == ["part 2", "part 3"]
+    assert [part["extended_from_video_id"] for part in parts] == [None, parts[0]["id"], parts[1]["id"]]
+    assert joined["num_frames"] == 3 * QUICK["num_frames"]
+
+
+def test_a_picture_at_the_beginning_and_one_at_the_end(app, painters):
+    make = Maker(app, painters)
+    make.page.click("#tab-picture")
+    make.page.set_input_files("#make-input_reference", picture("begin.png", 200, 0, 0))
+    assert make.page.is_disabled("#make-last_image")
+    assert "may takes no end frame" in make.page.inner_text(".drop:has(#make-last_image)")
+    make.page.select_option("#make-model", "both")
+    make.plan("This model goes from one picture to another and needs both")
+    make.page.set_input_files("#make-last_image", picture("end.png", 0, 0, 200))
+    make.quick()
+    make.plan("of memory")
+    job = make.send()[0]
+    assert (job["model"], job["settings"]["input_reference"]["file"], job["settings"]["last_image"]["file"]) == ("both", "begin.png", "end.png")
+    make.page.select_option("#make-model", "must")
+    make.plan("of memory")
+    assert make.page.is_enabled("#make-last_image")
+    second = make.send()[0]
+    assert [make.server.wait(one["id"])["status"] for one in (job, second)] == ["completed"] * 2
+
+
+def test_a_video_goes_on_from_one_of_its_pictures(app, painters):
+    source = painters.wait(painters.create(prompt="the beginning", **QUICK)["id"])
+    make = Maker(app, painters)
+    make.page.evaluate("id => sessionStorage.setItem('draft', JSON.stringify({model: 'may', prompt: 'it goes on', video: {id}, from_frame: 2, num_frames: 5, size: '32x32', steps: 1}))",
+                       source["id"])
+    make.page.reload()
+    make.page.wait_for_selector("make-view[data-ready]")
+    make.app.wait_text("It goes on from picture 3 of “the beginning”", ".from")
+    make.plan("of memory")
+    job = make.send()[0]
+    assert (job["extended_from_video_id"], job["extended_from_frame"]) == (source["id"], 2)
 
 
 def test_many_prompts_and_a_queue_that_is_full(app, fresh):
@@ -419,7 +481,9 @@ def test_errors_stand_at_their_fields(make):
     make.fill(num_inference_steps=2)
     make.app.wait(lambda: make.page.is_enabled(".send") and not make.fault("num_inference_steps"), "it is mended")
     make.page.click("text=Every other setting")
+    make.page.fill("[aria-label='Find a setting']", "low-noise expert")
     make.page.wait_for_selector("#make-guidance_scale_2")
+    assert make.page.is_hidden("#make-dtype")
     make.fill(guidance_scale_2=3)
     make.app.wait(lambda: "one transformer" in make.fault("guidance_scale_2"), "the model's own word")
     make.fill(guidance_scale_2="", prompt="  ")

@@ -3,6 +3,7 @@
 // reload, a server that is away, and even the end of the job.
 import {ApiFault, api, sentence} from './api.js';
 import {draft, fieldsOf} from './actions.js';
+import {look} from './asker.js';
 import {button, el} from './dom.js';
 import {store} from './store.js';
 
@@ -170,7 +171,7 @@ export class EditForm {
     if (!(error instanceof ApiFault)) throw error;
     if (error.code === 'changed_meanwhile') return this.conflict();
     if (error.code === 'not_found') return this.late('This job was removed elsewhere. What you have typed is still here.');
-    const now = error.status ? await store.look(this.video.id).catch(() => undefined) : undefined;
+    const now = error.status ? await look(this.video.id).catch(() => undefined) : undefined;
     if (now && now.status !== 'queued') return this.late('This job has begun and cannot be changed any more. What you have typed is still here.');
     if (!error.status) return this.tell(el('p', {text: 'The server cannot be reached. What you have typed stays here; save it again when it is back.'}));
     const field = kFields.find(one => one.name === error.param || one.also.includes(error.param)), input = field && this.inputs.get(field.name);
@@ -194,7 +195,7 @@ export class EditForm {
 
   // Two have changed the job. Each field that somebody else has changed is shown as it is now.
   async conflict() {
-    const now = await store.look(this.video.id).catch(() => undefined);
+    const now = await look(this.video.id).catch(() => undefined);
     if (!now) return this.late('This job was removed elsewhere. What you have typed is still here.');
     const theirs = valuesOf(now);
     const lines = kFields.filter(field => theirs[field.name] !== this.before[field.name])

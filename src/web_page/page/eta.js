@@ -1,14 +1,20 @@
-// An end that does not jump. The server estimates anew with every step; shown is a time that counts down evenly and
-// moves towards a new estimate in small parts, so that it stays honest without flickering.
+// An end that does not jump. The server estimates anew with every step. Shown is an end between the newest estimates that
+// moves slowly where much is left, and the page counts down to it: a single wild estimate changes next to nothing, and
+// one that lasts is shown within a tenth of the time that is left.
 
-const kPart = 0.35;        // of the difference that a new estimate moves what is shown
-const kSlack = 0.08;       // a change below this share of what is left is noise
-const kFarOff = 2;         // an estimate this many times what is left is taken over at once: something has happened
+const kEstimates = 5;    // the middle one of the newest counts
+const kShare = 0.15;     // of the time that is left: how slowly the end moves
+const kLeast = 1500;     // ms, the same for short times
+const kLasting = 3;      // estimates that are all this many times off are no noise: something has happened
+const kFarOff = 2;
 
 export class Eta {
   constructor() {
     /** @type {number | null} */
     this.end = null;  // in ms, as performance.now() has it
+    /** @type {number[]} */
+    this.ends = [];  // the newest estimates
+    this.last = 0;
   }
 
   /**
@@ -18,18 +24,29 @@ export class Eta {
    */
   update(left, now = performance.now()) {
     if (left === null || left === undefined) {
-      this.end = null;
+      this.end = null, this.ends = [];
       return;
     }
-    const target = now + left * 1000;
-    if (this.end === null) {
-      this.end = target;
+    this.ends.push(now + left * 1000);
+    this.ends.splice(0, this.ends.length - kEstimates);
+    const middle = [...this.ends].sort((a, b) => a - b)[Math.floor(this.ends.length / 2)];
+    if (this.end === null || this.farOff(now)) {
+      this.end = this.ends[this.ends.length - 1];
+      this.last = now;
       return;
     }
-    const shown = Math.max(0, this.end - now), change = target - this.end;
-    if (Math.abs(change) < Math.max(400, kSlack * shown)) return;
-    const far = left * 1000 > kFarOff * shown + 5000 || shown > kFarOff * left * 1000 + 5000;
-    this.end += far ? change : kPart * change;
+    const slow = Math.max(kLeast, kShare * (middle - now));
+    this.end += (middle - this.end) * (1 - Math.exp(-(now - this.last) / slow));
+    this.last = now;
+  }
+
+  /**
+   * Says whether the newest estimates are all far from what is shown.
+   * @param {number} now
+   */
+  farOff(now) {
+    const shown = Math.max(1000, (this.end ?? 0) - now), newest = this.ends.slice(-kLasting).map(end => Math.max(1000, end - now));
+    return newest.length === kLasting && (newest.every(left => left > kFarOff * shown) || newest.every(left => left * kFarOff < shown));
   }
 
   /**

@@ -46,7 +46,9 @@ export class AdvancedFields {
     this.form = form;
     this.inside = el('div', {class: 'grid'});
     this.count = el('span', {class: 'count', hidden: true});
-    this.element = el('details', {class: 'advanced'}, el('summary', {}, 'Every other setting ', this.count), this.inside);
+    this.search = el('input', {type: 'search', placeholder: 'Find a setting', 'aria-label': 'Find a setting'});
+    this.search.addEventListener('input', () => this.filter());
+    this.element = el('details', {class: 'advanced'}, el('summary', {}, 'Every other setting ', this.count), this.search, this.inside);
     this.element.addEventListener('toggle', () => { if (this.element.open) void this.fill(); });
     this.filled = false;
     form.addEventListener('load', () => this.show());
@@ -62,6 +64,11 @@ export class AdvancedFields {
     if (set) void this.fill();
   }
 
+  filter() {
+    const wanted = this.search.value.trim().toLowerCase();
+    for (const one of this.inside.children) if (one instanceof HTMLElement) one.hidden = !(one.textContent ?? '').toLowerCase().includes(wanted);
+  }
+
   /** Makes the controls, once. */
   async fill() {
     if (this.filled) return;
@@ -71,6 +78,7 @@ export class AdvancedFields {
       this.filled = true;
       this.inside.replaceChildren(...Object.entries(fields).filter(([name]) => !kElsewhere.has(name)).map(([name, schema]) =>
           field(this.form, name, name.replaceAll('_', ' '), controlOf(schema), {help: (schema.description ?? '').replaceAll('`', '')})));
+      this.filter();
     } catch {
       this.inside.replaceChildren(el('p', {class: 'fault', text: 'The server does not answer. Close this and open it again.'}));
     }

@@ -5,6 +5,7 @@ import {faultLine} from './make_form.js';
 
 /** @typedef {{label: string, kind: 'picture' | 'sound', many?: boolean, help?: string}} Wanted */
 
+const kGrace = 10000;  // ms
 const kPictures = ['image/png', 'image/jpeg', 'image/webp', 'image/gif'];
 
 /** @param {File} file @param {'picture' | 'sound'} kind */
@@ -29,8 +30,8 @@ export class FileField {
     this.form = form;
     this.name = name;
     this.wanted = wanted;
-    /** @type {string[]} */
-    this.urls = [];
+    /** @type {Map<File, string>} addresses of the files that are shown */
+    this.urls = new Map();
     this.input = el('input', {type: 'file', id: `make-${name}`, multiple: wanted.many, accept: wanted.kind === 'picture' ? kPictures.join() : 'audio/*,video/*',
       'aria-describedby': `fault-${name}`});
     this.input.addEventListener('change', () => { this.take([...this.input.files ?? []]), this.input.value = ''; });
@@ -69,23 +70,32 @@ export class FileField {
     else if (!this.wanted.many && good.length > 1) this.form.fault(this.name, `Only one file has room here; the first one is taken.`);
   }
 
-  close() {
-    for (const url of this.urls) URL.revokeObjectURL(url);
-    this.urls = [];
+  close() { this.release([...this.urls.keys()]); }
+
+  // A picture that is just being loaded would fail if its address went at once.
+  /** @param {File[]} files */
+  release(files) {
+    for (const file of files) {
+      const url = this.urls.get(file);
+      if (url) window.setTimeout(() => URL.revokeObjectURL(url), kGrace);
+      this.urls.delete(file);
+    }
   }
 
   show() {
-    this.close();
-    this.shown.replaceChildren(...this.files.map((file, index) => this.preview(file, index)));
+    const {files} = this, shown = [...this.urls.keys()];
     this.actions.replaceChildren();
     if (this.wanted.kind === 'sound') this.actions.append(button('Record', () => void this.record()));
-    this.element.classList.toggle('filled', this.files.length > 0);
+    if (files.length === shown.length && files.every((file, index) => file === shown[index])) return;
+    this.release(shown);
+    this.shown.replaceChildren(...files.map((file, index) => this.preview(file, index)));
+    this.element.classList.toggle('filled', files.length > 0);
   }
 
   /** @param {File} file @param {number} index */
   preview(file, index) {
     const url = URL.createObjectURL(file);
-    this.urls.push(url);
+    this.urls.set(file, url);
     const picture = this.wanted.kind === 'picture';
     const view = picture ? el('img', {src: url, alt: file.name}) : el('audio', {src: url, controls: true, 'aria-label': file.name});
     view.addEventListener('error', () => this.form.fault(this.name, `${file.name} cannot be shown: it may be broken, or of a kind that this browser does not know.`));

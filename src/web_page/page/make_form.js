@@ -115,6 +115,7 @@ export function faultLine(form, name, control) {
     line.hidden = message === '';
     if (message) control?.setAttribute('aria-invalid', 'true');
     else control?.removeAttribute('aria-invalid');
+    if (message) /** @type {HTMLElement | null} */ (line.closest('.field'))?.removeAttribute('hidden');
     for (let box = message ? line.closest('details') : null; box; box = box.parentElement?.closest('details') ?? null) box.open = true;
   });
   return line;

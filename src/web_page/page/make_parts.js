@@ -24,6 +24,7 @@ export class Parts {
     const form = this.form;
     if (form.draft.mode === 'talk') return 'A talking photo is one part: it follows its speech, however long that is.';
     if (form.file('last_image') && form.draft.mode === 'picture') return 'An end frame belongs to a single clip. Remove it to add parts.';
+    if (form.model?.takes?.last_image === 'required') return `${form.model.id} goes from one picture to another, so its videos have no parts.`;
     if (form.draft.manyPrompts || form.draft.count > 1 || (form.files.get('input_reference')?.length ?? 0) > 1) return 'Several videos at once have no parts.';
     if (goesOn(form)) return 'This video goes on from another one already.';
     return '';

@@ -4,7 +4,8 @@
 //
 // A browser has six connections to a server, for all tabs together. So only a page that is visible follows jobs, at most
 // kMostStreams of them: those under way, and the one that comes next.
-import {ApiFault, api, signals, within} from './api.js';
+import {signals} from './api.js';
+import {Asker, look} from './asker.js';
 import {el} from './dom.js';
 import {Eta} from './eta.js';
 import {follow} from './events.js';
@@ -21,14 +22,9 @@ import {follow} from './events.js';
  * @typedef {{name: string, keys: boolean, priority: boolean, admin: boolean}} Me
  */
 
-const kPage = 100;          // jobs in an answer
-const kAll = 1000;          // the most active ones that are listed at all; every fifth time
-const kNewest = 15000;      // ms between two looks for videos that others have made
-const kMostSingle = 10;     // jobs that have ended are asked for one by one
 const kMostEnded = 150;     // are kept here; the gallery asks for older ones
 const kMostStreams = 3;
 const kMostPreviews = 100;  // as many as the server keeps
-const kPause = {busy: 1000, idle: 4000, hidden: 15000};  // between two questions, in ms
 
 /** @param {Video} video */
 export const hasEnded = video => video.status === 'completed' || video.status === 'failed';
@@ -40,8 +36,6 @@ class Store {
     /** @type {Map<string, number>} The places of those that have not ended, among one another. */
     this.order = new Map();
     this.more = false;  // whether more wait than are listed
-    this.turn = 0;
-    this.newestAt = -Infinity;
     /** @type {Map<string, Live>} What the streams and estimates say of those that have not ended. */
     this.live = new Map();
     /** @type {Me | null} */
@@ -57,11 +51,7 @@ class Store {
     /** @type {Set<string>} */
     this.changed = new Set();
     this.telling = 0;
-    this.timer = 0;
-    this.failures = 0;
-    this.faster = 1;  // tests let the time between questions run faster
-    /** @type {Promise<void> | null} */
-    this.asking = null;
+    this.asker = new Asker(this);
     this.generation = 0;  // grows with each change made here: an answer that was asked for before is old
   }
 
@@ -100,92 +90,36 @@ class Store {
   }
 
   /** Asks for the list now. Resolves when it has come, or could not be had. */
-  refresh() {
-    window.clearTimeout(this.timer);
-    this.asking ??= this.askAgain().finally(() => {
-      this.asking = null;
-      const active = [...this.videos.values()].some(video => !hasEnded(video));
-      const pause = document.hidden ? kPause.hidden : active ? kPause.busy : kPause.idle;
-      const longer = this.failures ? Math.min(5000, 500 * 2 ** this.failures) : pause;
-      window.clearTimeout(this.timer);
-      this.timer = window.setTimeout(() => void this.refresh(), longer / this.faster);
-    });
-    return this.asking;
-  }
-
-  // An answer that was asked for before something was changed here is old.
-  async askAgain() {
-    for (let tries = 0, before = -1; before !== this.generation && tries < 5; ++tries) {
-      before = this.generation;
-      await this.ask();
-    }
-  }
-
-  async ask() {
-    const generation = this.generation;
-    try {
-      const list = (/** @type {string} */ query) => api('GET', `/v1/videos?${query}`, undefined, {signal: within(20000)});
-      const active = await list(`status=active&limit=${this.turn++ % 5 ? kPage : kAll}`);
-      const there = new Set(active.data.map((/** @type {Video} */ video) => video.id));
-      const gone = [...this.videos.values()].filter(video => !hasEnded(video) && !there.has(video.id));
-      const ended = active.has_more && active.data.length < kAll ? [] : gone;
-      const singly = await Promise.all(ended.slice(0, kMostSingle).map(video => this.look(video.id)));
-      const due = performance.now() - this.newestAt > kNewest / this.faster || ended.length > kMostSingle;
-      const newest = due ? await list(`limit=${kPage}`) : null;
-      this.failures = 0;
-      if (generation !== this.generation) return;
-      if (due) this.newestAt = performance.now();
-      this.take(active, ended, singly, newest?.data ?? []);
-    } catch (error) {
-      if (error instanceof DOMException) signals.dispatchEvent(new Event('unreachable'));  // it took too long
-      ++this.failures;
-    }
-  }
+  refresh() { return this.asker.refresh(); }
 
   /**
-   * @param {string} id
-   * @returns {Promise<Video | null>} null: it is gone
-   */
-  async look(id) {
-    try {
-      return await api('GET', `/v1/videos/${encodeURIComponent(id)}`, undefined, {signal: within(20000)});
-    } catch (error) {
-      if (error instanceof ApiFault && error.code === 'not_found') return null;
-      throw error;
-    }
-  }
-
-  /**
+   * Takes what the lists say.
    * @param {{data: Video[], has_more: boolean}} active
-   * @param {Video[]} ended those of which no list has told
-   * @param {(Video | null)[]} singly what was found of them
-   * @param {Video[]} newest
+   * @param {Map<string, Video | null>} ended those of which no list has told, and what was found of them; null: they are gone
+   * @param {{data: Video[], has_more: boolean}} newest
    */
-  take(active, ended, singly, newest) {
+  take(active, ended, newest) {
     this.more = active.has_more;
     active.data.forEach((video, place) => this.order.set(video.id, place));
-    for (const video of ended) this.order.delete(video.id);
-    for (const [i, video] of singly.entries())
-      if (video === null) this.forget(ended[i].id);
-    const found = singly.filter(video => video !== null);
-    for (const video of new Map([...active.data, .../** @type {Video[]} */ (found), ...newest].map(one => [one.id, one])).values()) this.keep(video);
-    if (newest.length) this.forgetRemoved(newest);
-    this.forgetOld();
+    for (const [id, video] of ended) {
+      this.order.delete(id);
+      if (video === null) this.forget(id);
+    }
+    const found = [...active.data, ...ended.values(), ...newest.data].filter(video => video !== null);
+    for (const video of new Map(found.map(one => [/** @type {Video} */ (one).id, one])).values()) this.keep(/** @type {Video} */ (video));
+    this.forgetRemoved(newest);
     if (!this.loaded) this.loaded = true, this.tell();
     this.followSome();
   }
 
-  // What was made later than the last of the newest, and is not among them, was removed.
-  /** @param {Video[]} newest */
+  // What was made later than the last of the newest, and is not among them, was removed. The oldest are left to the gallery.
+  /** @param {{data: Video[], has_more: boolean}} newest */
   forgetRemoved(newest) {
-    const there = new Set(newest.map(video => video.id)), last = newest[newest.length - 1].created_at;
-    for (const video of [...this.videos.values()])
-      if (hasEnded(video) && !there.has(video.id) && (newest.length < kPage || video.created_at > last)) this.forget(video.id);
-  }
-
-  forgetOld() {
+    const there = new Set(newest.data.map(video => video.id)), last = newest.has_more ? newest.data[newest.data.length - 1].created_at : -1;
     const ended = [...this.videos.values()].filter(hasEnded).sort((a, b) => (b.ended_at ?? 0) - (a.ended_at ?? 0));
-    for (const video of ended.slice(kMostEnded)) this.forget(video.id);
+    ended.forEach((video, i) => {
+      if (i >= kMostEnded || (!there.has(video.id) && video.created_at > last)) this.forget(video.id);
+    });
   }
 
   /** @param {Video} video */
@@ -288,7 +222,7 @@ class Store {
 
   /** @param {string} id */
   async lookAt(id) {
-    const video = await this.look(id).catch(() => undefined);
+    const video = await look(id).catch(() => undefined);
     if (video === null) this.drop(id);
     else if (video) this.put(video);
   }
