@@ -143,6 +143,8 @@ def test_a_seed_is_drawn_and_kept(make):
     seed = make.send()[0]["seed"]
     make.app.wait(lambda: make.page.input_value("#make-seed") == str(seed), "the server's seed stays")
     assert make.send()[0]["seed"] == seed
+    make.page.fill("#make-count", "3")
+    assert sorted(job["seed"] for job in make.send(3)) == [seed, seed + 1, seed + 2]
 
 
 def test_tabs_fit_the_models_and_say_what_is_missing(make):
@@ -296,8 +298,14 @@ def test_many_prompts_and_a_queue_that_is_full(app, fresh):
     text = make.page.inner_text(".make .right")
     assert f"{taken} of 6 are in the queue, and the other {6 - taken} wait here" in text and "There may be room in" in text
     assert make.page.inner_text(".send") == f"Send the other {6 - taken}"
-    for job in make.jobs():
-        server.ask("DELETE", f"/v1/videos/{job['id']}")
+    ids = [job["id"] for job in make.jobs()]
+    make.page.reload()
+    make.page.wait_for_selector("make-view[data-ready]")
+    make.page.click(".send")
+    app.wait_text(f"{taken} of 6 are in the queue, and the other {6 - taken} wait here", ".make .right")
+    assert [job["id"] for job in make.jobs()] == ids, "after a reload nothing is made twice"
+    for id in ids:
+        server.ask("DELETE", f"/v1/videos/{id}")
     make.page.click(".send")
     app.wait(lambda: len(make.jobs()) == 6 - taken, "the others are in the queue")
     app.wait_text("All 6 are in the queue", ".note")

@@ -106,7 +106,7 @@ export class MakeView extends HTMLElement {
   async start() {
     const kept = keptDraft(), handed = sessionStorage.getItem('draft');
     try {
-      const [, preset, files] = await Promise.all([this.models.ask(), this.presets.ask(), keptFiles()]);
+      const [, preset, files] = await Promise.all([this.models.ask(), this.presets.ask(), keptFiles(kept)]);
       if (!this.isConnected) return;
       if (kept) this.form.take(kept), this.form.files = files;
       else if (preset) await (await applying()).applyFields(this.form, this.models, preset);
