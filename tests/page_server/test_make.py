@@ -278,7 +278,7 @@ def test_a_video_goes_on_from_one_of_its_pictures(app, painters):
                        source["id"])
     make.page.reload()
     make.page.wait_for_selector("make-view[data-ready]")
-    make.app.wait_text("It goes on from picture 3 of “the beginning”", ".from")
+    make.app.wait_text("It goes on from frame 2 of “the beginning”", ".from")
     make.plan("of memory")
     job = make.send()[0]
     assert (job["extended_from_video_id"], job["extended_from_frame"]) == (source["id"], 2)
@@ -507,7 +507,7 @@ def test_a_draft_from_another_view_is_taken_over(make):
     make.page.reload()
     make.page.wait_for_selector("make-view[data-ready]")
     assert [make.page.input_value(f"#make-{name}") for name in ("prompt", "num_frames", "num_inference_steps", "seed")] == ["a green star", "9", "4", "5"]
-    assert "It goes on from picture 3 of video_1" in make.page.inner_text(".from")
+    assert "It goes on from frame 2 of video_1" in make.page.inner_text(".from")
     make.plan("sprites begins with no picture, so it cannot go on from another video")
     assert make.page.is_disabled(".send")
     make.page.click("text=Begin anew")

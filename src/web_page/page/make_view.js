@@ -238,7 +238,7 @@ export class MakeView extends HTMLElement {
     const on = goesOn(this.form);
     this.from.hidden = !on;
     const frame = this.form.get('from_frame'), id = this.form.get('video'), prompt = store.videos.get(id)?.prompt;
-    setText(/** @type {HTMLElement} */ (this.from.firstElementChild), `It goes on from ${frame ? `picture ${Number(frame) + 1}` : 'the last picture'} of ${prompt ? `“${prompt.slice(0, 80)}”` : id}.`);
+    setText(/** @type {HTMLElement} */ (this.from.firstElementChild), `It goes on from ${frame ? `frame ${frame}` : 'the last picture'} of ${prompt ? `“${prompt.slice(0, 80)}”` : id}.`);
     this.files.input_reference.element.hidden = on || this.form.draft.mode === 'text';
   }
 
