@@ -526,3 +526,26 @@ def test_a_line_that_breaks_loses_nothing(make, context):
     context.set_offline(False)
     make.app.wait(lambda: len(make.jobs()) == before + 1, "it is sent again, and makes one video")
     make.app.wait_text("It is in the queue", ".note")
+
+
+def test_everything_has_a_name_and_is_reached_by_keys(make):
+    make.page.click("#tab-talk")
+    for summary in make.page.query_selector_all("make-view summary"):
+        summary.click()
+    make.page.wait_for_selector("#make-dtype")
+    nameless = make.page.evaluate("""() => [...document.querySelectorAll('make-view :is(input, select, textarea, button)')]
+      .filter(one => one.checkVisibility() && !(one.labels?.length || one.getAttribute('aria-label') || one.textContent.trim()))
+      .map(one => one.outerHTML)""")
+    assert not nameless
+    make.page.click("#tab-text")
+    make.quick()
+    make.plan("of memory")
+    make.page.focus("#make-prompt")
+    for _ in range(120):
+        make.page.keyboard.press("Tab")
+        if make.page.evaluate("document.activeElement.classList.contains('send')"):
+            break
+    before = len(make.jobs())
+    make.page.keyboard.press("Enter")
+    make.app.wait(lambda: len(make.jobs()) == before + 1, "the button was pressed by a key")
+    assert make.page.get_attribute("#make-num_frames", "aria-describedby") == "fault-num_frames"
