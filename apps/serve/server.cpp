@@ -164,7 +164,8 @@ class House {
     out.gate = web_api::make_gate({.host = options_.host,
                                    .names = options_.public_names,
                                    .keys = keys_,
-                                   .link_secret = service_.link_secret});
+                                   .link_secret = service_.link_secret,
+                                   .now = [this] { return table_.now_ms() / 1000; }});
     out.on_error = [](int status, const std::exception* error, const http::Request& request) {
       http::Reply reply = error ? web_api::error_reply(*error) : web_api::error_reply(status);
       if (error && reply.status == 500) log_fault(request, *error);

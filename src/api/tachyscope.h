@@ -51,6 +51,11 @@ struct EngineOptions {
   // On a GPU: the bytes that all runs together may take there. Transformer blocks that do not fit are
   // streamed through this memory. 0: all that is free.
   uint64_t max_vram = 0;
+  // Engines and worlds of this process for which this is set share one limit: the runs of all of them together take
+  // no more than `max_vram`.
+  bool shares_vram = false;
+  // Runs wait until an open world is closed if they do not fit beside it. Otherwise they are refused.
+  bool waits_for_worlds = false;
   // A folder that keeps prompts' embeddings, so that the text encoder need not be loaded for the same prompts
   // again; empty: none.
   std::string text_cache;

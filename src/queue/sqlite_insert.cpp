@@ -85,7 +85,7 @@ double place_before(Sqlite& database, const JobRow& moved, const std::string& be
 Inserted SqliteTable::insert(const JobRow& job, const std::string& idempotency,
                              const std::string& fingerprint, int64_t most_queued, int64_t most_of_owner) {
   return write([&](Sqlite& database) -> Inserted {
-    const int64_t now_ms = now();
+    const int64_t now_ms = this->now_ms();
     if (!idempotency.empty())
       if (auto found = earlier_insert(database, job.owner, idempotency, fingerprint, now_ms)) return *found;
     if (most_of_owner > 0 && count(database.query("SELECT count(*) FROM jobs WHERE status = 0 AND owner = ?",

@@ -34,7 +34,7 @@ void write_end(Sqlite& database, const JobRow& row, const std::optional<Webhook>
 
 std::optional<JobRow> SqliteTable::claim(const std::string& id, const std::string& worker) {
   return write([&](Sqlite& database) -> std::optional<JobRow> {
-    const int64_t now_ms = now();
+    const int64_t now_ms = this->now_ms();
     const int64_t changed = database.change(
         "UPDATE jobs SET status = 1, worker = ?, attempts = attempts + 1, "
         "started_ms = CASE WHEN started_ms = 0 THEN ? ELSE started_ms END "
@@ -72,7 +72,7 @@ bool SqliteTable::end(const JobRow& ended, const std::string& worker, const std:
   return write([&](Sqlite& database) {
     std::optional<JobRow> row = find_job(database, ended.id);
     if (!row || row->status != Status::in_progress || row->worker != worker) return false;
-    const int64_t now_ms = now();
+    const int64_t now_ms = this->now_ms();
     row->status = ended.status, row->error = ended.error, row->facts = ended.facts, row->bytes = ended.bytes;
     row->ended_ms = ended.ended_ms ? ended.ended_ms : now_ms;
     row->expires_ms = ended.expires_ms;
@@ -93,7 +93,7 @@ std::optional<JobRow> SqliteTable::wish(const std::string& id, Wish wish,
     } else if (wish == Wish::cancel_keeping_frames && row->wish == wish) {
       return row;  // it waits after a kill to be finished with its frames
     } else if (is_cancel(wish)) {
-      const int64_t now_ms = now();
+      const int64_t now_ms = this->now_ms();
       row->status = Status::failed, row->paused = false, row->wish = Wish::none;
       row->error = {"cancelled", row->attempts > 0 ? "the video was cancelled while it waited to be continued"
                                                    : "the video was cancelled before it was begun"};
@@ -113,6 +113,15 @@ std::optional<JobRow> SqliteTable::set_paused(const std::string& id, bool paused
     if (database.change("UPDATE jobs SET paused = ? WHERE id = ? AND status = 0", paused, id) == 0)
       return std::nullopt;
     return find_job(database, id);
+  });
+}
+
+std::optional<std::vector<HeldJob>> SqliteTable::heartbeat(const std::string& worker) {
+  return pool_.read([&](Sqlite& database) {
+    Query query = database.query("SELECT id, wish FROM jobs WHERE status = 1 AND worker = ?", worker);
+    std::vector<HeldJob> held;
+    while (query.next()) held.push_back({query.text(0), static_cast<Wish>(query.integer(1))});
+    return held;
   });
 }
 

@@ -27,7 +27,7 @@ Page page_of(Query query, int64_t most) {
 SqliteTable::SqliteTable(const std::filesystem::path& file, SqliteOptions options)
     : options_(std::move(options)), pool_(file) {}
 
-int64_t SqliteTable::now() const {
+int64_t SqliteTable::now_ms() const {
   if (options_.now_ms) return options_.now_ms();
   return std::chrono::duration_cast<std::chrono::milliseconds>(
              std::chrono::system_clock::now().time_since_epoch())
@@ -127,7 +127,7 @@ std::vector<std::string> SqliteTable::outdated(int64_t now_ms, uint64_t most_byt
 
 std::map<std::string, double> SqliteTable::used_seconds() {
   return pool_.read([&](Sqlite& database) {
-    const int64_t at = now();
+    const int64_t at = now_ms();
     Query query = database.query("SELECT owner, seconds, at_ms FROM shares");
     std::map<std::string, double> used;
     while (query.next()) used[query.text(0)] = still_counted(query.real(1), query.integer(2), at);

@@ -20,6 +20,7 @@ class SqliteTable : public JobTable {
   // Opens the file, or makes it. Throws io, and unsupported for the file of a newer version of this program.
   explicit SqliteTable(const std::filesystem::path& file, SqliteOptions options = {});
 
+  int64_t now_ms() const override;
   Inserted insert(const JobRow& job, const std::string& idempotency, const std::string& fingerprint,
                   int64_t most_queued, int64_t most_of_owner) override;
   std::optional<JobRow> find(const std::string& id) override;
@@ -39,6 +40,7 @@ class SqliteTable : public JobTable {
   std::optional<JobRow> change(const std::string& id, const Change& change) override;
   bool remove(const std::string& id) override;
 
+  std::optional<std::vector<HeldJob>> heartbeat(const std::string& worker) override;
   std::vector<JobRow> recover(const std::string& worker) override;
   std::vector<std::string> outdated(int64_t now_ms, uint64_t most_bytes) override;
 
@@ -54,7 +56,6 @@ class SqliteTable : public JobTable {
   std::map<std::string, double> used_seconds() override;
 
  private:
-  int64_t now() const;
   // pool_.write() of a change that may change the order of the jobs that wait.
   template <class Body>
   auto write(Body&& body) {

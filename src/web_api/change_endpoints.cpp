@@ -45,7 +45,7 @@ void expect_not_ended(const queue::JobRow& row, const char* code, const char* wh
 std::optional<queue::Webhook> cancel_message(const Service& service, queue::JobRow row) {
   if (!service.message) return std::nullopt;
   row.status = Status::failed;
-  row.ended_ms = now_ms();
+  row.ended_ms = service.table.now_ms();
   row.error = {"cancelled", "the job was cancelled"};
   return service.message(row);
 }

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 const std::vector<std::string> kVariants = {"video", "thumbnail", "spritesheet"};
 
 // Throws unless the job has a file to send.
-void expect_file(const queue::JobRow& row, const fs::path& video) {
+void expect_file(const queue::JobRow& row, const fs::path& video, int64_t now_ms) {
   if (row.status == queue::Status::failed)
     throw ApiError("job_failed", "the video was not made: " + row.error.message);
   if (row.status != queue::Status::completed) {
@@ -32,7 +32,7 @@ void expect_file(const queue::JobRow& row, const fs::path& video) {
     throw error;
   }
   std::error_code ignored;
-  if ((row.expires_ms > 0 && row.expires_ms <= now_ms()) || !fs::is_regular_file(video, ignored))
+  if ((row.expires_ms > 0 && row.expires_ms <= now_ms) || !fs::is_regular_file(video, ignored))
     throw ApiError("expired", "the video's file is not kept any longer");
 }
 
@@ -60,7 +60,7 @@ http::Reply video_content(Service& service, http::Request& request) {
   const queue::JobRow row = job_of(service, request);
   const std::string variant = choice_asked(request, "variant", kVariants);
   const queue::JobFolder folder(service.files, row.id);
-  expect_file(row, folder.video());
+  expect_file(row, folder.video(), service.table.now_ms());
   fs::path file = folder.video();
   if (variant == "thumbnail") make_missing(folder, file = folder.thumbnail(), workers::make_thumbnail);
   if (variant == "spritesheet") make_missing(folder, file = folder.spritesheet(), workers::make_spritesheet);
@@ -106,7 +106,7 @@ http::Reply video_input(Service& service, http::Request& request) {
 http::Reply content_link(Service& service, http::Request& request) {
   const queue::JobRow row = job_of(service, request);
   const std::string variant = choice_asked(request, "variant", kVariants);
-  const int64_t expires = now_ms() / 1000 + kLinkSeconds;
+  const int64_t expires = service.table.now_ms() / 1000 + kLinkSeconds;
   const std::string url = fmt::format("/v1/videos/{}/content?variant={}&{}", row.id, variant,
                                       signed_query(service.link_secret, row.id, expires));
   return http::json_reply(200, json_line({{"object", "video.link"}, {"url", url}, {"expires_at", expires}}));

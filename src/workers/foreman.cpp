@@ -73,7 +73,7 @@ void Foreman::State::recover() {
 void Foreman::State::fail_crashed(queue::JobRow row) {
   std::optional<queue::JobRow> claimed = table.claim(row.id, options.worker);
   if (!claimed) return;
-  claimed->status = queue::Status::failed, claimed->ended_ms = wall_clock_ms();
+  claimed->status = queue::Status::failed, claimed->ended_ms = table.now_ms();
   claimed->expires_ms = expiry_of(claimed->ended_ms, options.keep_days);
   claimed->error = {"crashed", "the server ended unexpectedly each time while it was making this video"};
   const auto message = options.message ? options.message(*claimed) : std::nullopt;

@@ -6,7 +6,6 @@
 #include "base/json_text.h"
 #include "workers/foreman_state.h"
 #include "workers/shape_planner.h"
-#include "workers/wall_clock.h"
 
 namespace tachy::workers {
 namespace {
@@ -70,7 +69,7 @@ Outlook Foreman::outlook(const jobs::JobSpec& job, const std::string& model, int
                                                            .needs = needs,
                                                            .priority = priority,
                                                            .planned_seconds = out.seconds,
-                                                           .created_ms = wall_clock_ms()});
+                                                           .created_ms = s.table.now_ms()});
   out.queue_position = place.position, out.wait_seconds = place.start_seconds;
   return out;
 }

@@ -222,7 +222,7 @@ void RunningJob::give_back(Stop why) {
 void RunningJob::end(queue::Status status, const queue::JobError& error, bool told) {
   shop_.reporter.finish(row_.id);
   queue::JobRow row = row_;
-  row.status = status, row.error = error, row.ended_ms = wall_clock_ms();
+  row.status = status, row.error = error, row.ended_ms = shop_.table.now_ms();
   if (status == queue::Status::completed) row.progress = 100;
   row.expires_ms = expiry_of(row.ended_ms, shop_.options.keep_days);
   row.bytes = bytes_of_folder(folder_.path);
