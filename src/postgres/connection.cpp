@@ -27,6 +27,7 @@ std::string in_one_line(const char* text) {
   std::string line = text ? text : "";
   while (!line.empty() && (line.back() == '\n' || line.back() == ' ')) line.pop_back();
   std::ranges::replace(line, '\n', ' ');
+  std::erase(line, '\t');
   return line.empty() ? "no reason was given" : line;
 }
 

@@ -18,11 +18,15 @@ int64_t milliseconds(double seconds) { return static_cast<int64_t>(seconds * 100
 
 void PostgresTable::enlist(const std::string& worker) {
   wakes_->add_worker(worker);
-  pool_.run([&](Connection& connection, bool) {
-    connection.query(
-        "INSERT INTO workers (name, until_ms) VALUES ($1, clock_ms($2) + $3) "
-        "ON CONFLICT (name) DO UPDATE SET until_ms = excluded.until_ms",
-        worker, at(), milliseconds(options_.lease_seconds));
+  pool_.run([&](Connection& connection, bool again) {
+    const Rows rows = connection.query(
+        "INSERT INTO workers AS w (name, until_ms) VALUES ($1, clock_ms($2) + $3) "
+        "ON CONFLICT (name) DO UPDATE SET until_ms = excluded.until_ms WHERE w.until_ms < clock_ms($2) OR "
+        "$4::boolean "
+        "RETURNING name",
+        worker, at(), milliseconds(options_.lease_seconds), again);
+    check(!rows.empty(), ErrorCode::io, "another worker with the name {} is alive; give each its own",
+          worker);
   });
 }
 
