@@ -30,6 +30,7 @@
 #include "web_api/links.h"
 #include "web_api/service.h"
 #include "web_api/webhooks.h"
+#include "web_page/page_routes.h"
 #include "workers/foreman.h"
 #include "workers/metrics.h"
 #include "workers/models.h"
@@ -101,6 +102,7 @@ class House {
     http::Router router;
     web_api::add_routes(router, service_);
     door_.add_routes(router);
+    web_page::add_routes(router);
     http::Server server(std::move(router), http_options());
     const ClosesDoor closes{door_};  // before the server is gone, whatever happens
     foreman_.start();
@@ -155,6 +157,7 @@ class House {
     out.files = lock_.files();
     out.most_queued = options_.queue, out.most_queued_of_key = options_.key_queue;
     out.most_pixel_frames = options_.max_pixel_frames;
+    if (keys_) out.holders = keys_->holders();
     out.keys = keys_.has_value(), out.loopback = http::is_loopback(options_.host);
     out.tickets = keys_ ? &tickets_ : nullptr;
     out.link_secret = web_api::link_secret(lock_.files());
@@ -197,8 +200,8 @@ class House {
     if (options_.quiet) return;
     std::string names;
     for (const workers::ServedModel& model : models_.all()) names += (names.empty() ? "" : ", ") + model.name;
-    cli::say(stdout, fmt::format("{}v1  ({}; files in {}; ctrl-C ends it)\n", server.url(), names,
-                                 lock_.files().string()));
+    cli::say(stdout, fmt::format("{}  (the page; {}v1 for programs; {}; files in {}; ctrl-C ends it)\n",
+                                 server.url(), server.url(), names, lock_.files().string()));
   }
 
   static constexpr uint64_t kUpload = uint64_t{512} << 20;

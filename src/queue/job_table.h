@@ -60,6 +60,8 @@ class JobTable {
   // Returns jobs by their creation, the newest first unless `ascending`, after the job `after` ("": from the
   // start). `owner` is null for the jobs of all. Throws not_found for an unknown `after`.
   virtual Page list(const std::string* owner, const std::string& after, int limit, bool ascending) = 0;
+  // Returns jobs that have not ended: those under way, then those that wait, in the order of waiting().
+  virtual Page active(const std::string* owner, int limit) = 0;
   virtual std::vector<WaitingJob> waiting() = 0;  // in the order of priority, place, creation
   virtual Counts counts() = 0;
 

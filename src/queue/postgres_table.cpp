@@ -35,6 +35,14 @@ const std::string& checked_schema(const std::string& name) {
   return name;
 }
 
+// Makes a page of rows of which one more was asked for.
+Page page_of(const Rows& rows, int64_t most) {
+  Page page{.rows = job_rows(rows)};
+  page.has_more = static_cast<int64_t>(page.rows.size()) > most;
+  if (page.has_more) page.rows.pop_back();
+  return page;
+}
+
 }  // namespace
 
 PostgresTable::PostgresTable(const std::string& address, PostgresOptions options)
@@ -99,12 +107,21 @@ Page PostgresTable::list(const std::string* owner, const std::string& after, int
             "`after`: there is no video {}", after);
       behind = rows.integer(0, 0);
     }
-    Page page;
-    page.rows = job_rows(owner ? connection.query(kOwners[ascending], behind, most + 1, *owner)
-                               : connection.query(kAll[ascending], behind, most + 1));
-    page.has_more = static_cast<int64_t>(page.rows.size()) > most;
-    if (page.has_more) page.rows.pop_back();
-    return page;
+    return page_of(owner ? connection.query(kOwners[ascending], behind, most + 1, *owner)
+                         : connection.query(kAll[ascending], behind, most + 1),
+                   most);
+  });
+}
+
+Page PostgresTable::active(const std::string* owner, int limit) {
+  const int64_t most = std::max(limit, 0);
+  const std::optional<std::string> whose = owner ? std::optional(*owner) : std::nullopt;
+  return pool_.run([&](Connection& connection, bool) {
+    return page_of(
+        connection.query(TACHY_SELECT_JOB "WHERE j.status < 2 AND ($1::text IS NULL OR j.owner = $1) "
+                                          "ORDER BY j.status DESC, j.priority DESC, j.place, j.seq LIMIT $2",
+                         whose, most + 1),
+        most);
   });
 }
 

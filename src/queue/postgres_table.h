@@ -36,6 +36,7 @@ class PostgresTable : public JobTable {
                   int64_t most_queued, int64_t most_of_owner) override;
   std::optional<JobRow> find(const std::string& id) override;
   Page list(const std::string* owner, const std::string& after, int limit, bool ascending) override;
+  Page active(const std::string* owner, int limit) override;
   std::vector<WaitingJob> waiting() override;
   Counts counts() override;
 

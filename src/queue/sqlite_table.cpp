@@ -9,6 +9,20 @@
 #include "queue/sqlite_rows.h"
 
 namespace tachy::queue {
+namespace {
+
+// Reads up to `most` jobs of a query that gives one more where there are more.
+Page page_of(Query query, int64_t most) {
+  Page page;
+  while (query.next()) {
+    page.has_more = static_cast<int64_t>(page.rows.size()) == most;
+    if (page.has_more) break;
+    page.rows.push_back(job_row(query));
+  }
+  return page;
+}
+
+}  // namespace
 
 SqliteTable::SqliteTable(const std::filesystem::path& file, SqliteOptions options)
     : options_(std::move(options)), pool_(file) {}
@@ -41,15 +55,20 @@ Page SqliteTable::list(const std::string* owner, const std::string& after, int l
             "`after`: there is no video {}", after);
       behind = query.integer(0);
     }
-    Query query = owner ? database.query(kOfOwner[ascending], *owner, behind, most + 1)
-                        : database.query(kOfAll[ascending], behind, most + 1);
-    Page page;
-    while (query.next()) {
-      page.has_more = static_cast<int64_t>(page.rows.size()) == most;
-      if (page.has_more) break;
-      page.rows.push_back(job_row(query));
-    }
-    return page;
+    return page_of(owner ? database.query(kOfOwner[ascending], *owner, behind, most + 1)
+                         : database.query(kOfAll[ascending], behind, most + 1),
+                   most);
+  });
+}
+
+Page SqliteTable::active(const std::string* owner, int limit) {
+  static const std::string kOrder = " ORDER BY j.status DESC, j.priority DESC, j.place, j.seq LIMIT ?";
+  static const std::string kOfAll = kSelectJob + "WHERE j.status < 2" + kOrder,
+                           kOfOwner = kSelectJob + "WHERE j.status < 2 AND j.owner = ?" + kOrder;
+  const int64_t most = std::max(limit, 0);
+  return pool_.read([&](Sqlite& database) {
+    return page_of(owner ? database.query(kOfOwner, *owner, most + 1) : database.query(kOfAll, most + 1),
+                   most);
   });
 }
 

@@ -45,6 +45,7 @@ void add_content_endpoints(Endpoints& to);  // the files, and links to them
 void add_event_endpoints(Endpoints& to);    // the event stream and its previews
 void add_preset_endpoints(Endpoints& to);   // saved presets
 void add_offer_endpoints(Endpoints& to);    // models and LoRAs
+void add_key_endpoints(Endpoints& to);      // who the caller is, who has keys
 void add_ticket_endpoint(Endpoints& to);    // for the socket of a world
 void add_server_endpoints(Endpoints& to);   // health, readiness, metrics, the description
 Endpoints all_endpoints();

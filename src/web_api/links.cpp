@@ -44,10 +44,12 @@ std::string_view linked_id(std::string_view path) {
   if (slash == path.npos) return "";
   std::string_view rest = path.substr(slash + 1);
   if (rest == "content") return path.substr(0, slash);
-  constexpr std::string_view kPreviews = "previews/";
-  if (!rest.starts_with(kPreviews)) return "";
-  rest.remove_prefix(kPreviews.size());
-  return !rest.empty() && rest.find('/') == rest.npos ? path.substr(0, slash) : "";
+  for (const std::string_view folder : {"previews/", "inputs/"}) {
+    if (!rest.starts_with(folder)) continue;
+    rest.remove_prefix(folder.size());
+    return !rest.empty() && rest.find('/') == rest.npos ? path.substr(0, slash) : "";
+  }
+  return "";
 }
 
 std::string link_secret(const fs::path& files) {

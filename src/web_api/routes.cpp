@@ -43,6 +43,7 @@ Endpoints all_endpoints() {
   add_event_endpoints(all);
   add_preset_endpoints(all);
   add_offer_endpoints(all);
+  add_key_endpoints(all);
   add_ticket_endpoint(all);
   add_server_endpoints(all);
   return all;

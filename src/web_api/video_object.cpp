@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/json_text.h"
+#include "base/sha256.h"
 #include "web_api/asked.h"
 
 namespace tachy::web_api {
@@ -35,6 +36,7 @@ void add_source(json& video, json& fields) {
   fields.erase(kMadeFrom);
   video["remixed_from_video_id"] = from.contains("remix") ? from.at("remix") : json();
   video["extended_from_video_id"] = from.contains("extension") ? from.at("extension") : json();
+  video["extended_from_frame"] = from.contains("from_frame") ? from.at("from_frame") : json();
 }
 
 template <class T>
@@ -48,6 +50,12 @@ json member(const json& object, const char* key, T otherwise) {
 json stored_object(const std::string& text) {
   json value = parsed_or_discarded(text);
   return value.is_object() ? value : json::object();
+}
+
+std::string revision_of(const queue::JobRow& row) {
+  Sha256 hash;
+  hash.add(row.model + "\n" + row.request);
+  return hash.hex().substr(0, 16);
 }
 
 json expected_facts(const VideoRequest& request) {
@@ -92,6 +100,7 @@ json video_object(const queue::JobRow& row, const workers::Live& live) {
       {"num_frames", member(facts, "frames", nullptr)},
       {"fps", member(facts, "fps", nullptr)},
       {"bytes", row.status == queue::Status::completed ? member(facts, "bytes", nullptr) : json()},
+      {"revision", revision_of(row)},
       {"urls", urls_of(row)}};
   add_source(video, fields);
   video["settings"] = std::move(fields);

@@ -24,6 +24,10 @@ int poll_after_ms(const queue::JobRow& row, const workers::Live& live);
 // Returns the object as a reply, with openai-poll-after-ms while the job has not ended.
 http::Reply video_reply(Service& service, const queue::JobRow& row);
 
+// A text that changes with the fields of a video. PATCH takes it as If-Match, so that of two callers who change the
+// same video at once the second one is told.
+std::string revision_of(const queue::JobRow& row);
+
 // Returns the stored JSON object, or an empty one if the text is none.
 nlohmann::json stored_object(const std::string& text);
 

@@ -61,9 +61,10 @@ class Server:
         self.process = None
         self.start()
 
-    def start(self):
+    def start(self, port=0):
+        """Starts it on a port that is free, or on this one."""
         self.errors = open(self.files / "stderr.txt", "ab")
-        command = [self.build / "tachyscope-serve", "--port", "0", "--json", "--files", self.files, *self.options]
+        command = [self.build / "tachyscope-serve", "--port", port, "--json", "--files", self.files, *self.options]
         self.process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=self.errors, env=self.environment, cwd=ROOT)
         line = self.process.stdout.readline()
         if not line:

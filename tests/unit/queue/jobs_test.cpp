@@ -151,6 +151,21 @@ TEST_P(NewJobs, AreListedInPages) {
                 HasSubstr("`after`"));
 }
 
+TEST_P(NewJobs, ThatHaveNotEndedAreListedAsTheyWait) {
+  const std::string a = added("anna").id, b = added().id, c = added("anna").id, d = added("anna").id;
+  table().claim(c, "worker");
+  table().change(d, {.before = a});
+  table().set_paused(b, true);
+  EXPECT_THAT(ids(table().active(nullptr, 9)), ElementsAre(c, d, a, b));
+  const Page some = table().active(nullptr, 3);
+  EXPECT_THAT(ids(some), ElementsAre(c, d, a));
+  EXPECT_TRUE(some.has_more);
+  const std::string anna = "anna";
+  EXPECT_THAT(ids(table().active(&anna, 9)), ElementsAre(c, d, a));
+  table().wish(a, Wish::cancel, std::nullopt);
+  EXPECT_THAT(ids(table().active(&anna, 9)), ElementsAre(c, d));
+}
+
 TEST_P(NewJobs, MoveWithinTheirPriority) {
   const std::string a = added().id, b = added().id, c = added().id;
   EXPECT_THAT(line(), ElementsAre(a, b, c));

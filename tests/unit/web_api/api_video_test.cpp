@@ -83,6 +83,27 @@ TEST_F(ApiTest, AListHasPages) {
   EXPECT_THAT(ids_in(call("GET", "/v1/videos?order=asc").body), ElementsAre(ids[0], ids[1], ids[2]));
 }
 
+TEST_F(ApiTest, ActiveVideosAreListedAsTheyWait) {
+  std::vector<std::string> ids;
+  for (int i = 0; i < 4; ++i) ids.push_back(created());
+  complete(ids[0]);
+  begin(ids[2]);
+  EXPECT_THAT(ids_in(call("GET", "/v1/videos?status=active").body), ElementsAre(ids[2], ids[1], ids[3]));
+  const Answer some = call("GET", "/v1/videos?status=active&limit=1");
+  EXPECT_THAT(ids_in(some.body), ElementsAre(ids[2]));
+  EXPECT_EQ(some.body.at("has_more"), true);
+  EXPECT_EQ(call("GET", "/v1/videos?status=active&limit=1000").status, 200);
+  for (const char* query : {"limit=1001",
+                            "after="
+                            "video_1",
+                            "order=asc"})
+    EXPECT_EQ(call("GET", std::string("/v1/videos?status=active&") + query).status, 400) << query;
+  EXPECT_EQ(call("GET", "/v1/videos?status=done").param(), "status");
+  service->keys = true;
+  EXPECT_THAT(ids_in(call("GET", "/v1/videos?status=active", nullptr, {}, {.key = "bob"}).body),
+              testing::IsEmpty());
+}
+
 TEST_F(ApiTest, AnEmptyListHasNoLastId) {
   const Answer answer = call("GET", "/v1/videos");
   EXPECT_TRUE(answer.body.at("last_id").is_null());

@@ -48,6 +48,7 @@ class MessageTable : public queue::JobTable {
   }
   Row find(const std::string&) override { return none<Row>(); }
   queue::Page list(const std::string*, const std::string&, int, bool) override { return none<queue::Page>(); }
+  queue::Page active(const std::string*, int) override { return none<queue::Page>(); }
   std::vector<queue::WaitingJob> waiting() override { return none<std::vector<queue::WaitingJob>>(); }
   queue::Counts counts() override { return none<queue::Counts>(); }
   Row claim(const std::string&, const std::string&) override { return none<Row>(); }
