@@ -5,11 +5,10 @@
 #include "base/error.h"
 #include "queue/sqlite_rows.h"
 #include "queue/sqlite_table.h"
+#include "queue/wishes.h"
 
 namespace tachy::queue {
 namespace {
-
-constexpr int64_t kIdempotencyMs = int64_t{24} * 3600 * 1000;
 
 // Returns the earlier job of this owner and key, or nothing. Keys that have become too old are forgotten.
 std::optional<Inserted> earlier_insert(Sqlite& database, const std::string& owner, const std::string& key,

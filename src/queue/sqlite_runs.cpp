@@ -4,19 +4,10 @@
 #include "base/error.h"
 #include "queue/sqlite_rows.h"
 #include "queue/sqlite_table.h"
+#include "queue/wishes.h"
 
 namespace tachy::queue {
 namespace {
-
-// Returns the wish that counts when a second one comes for a running job: nothing takes a cancel back, and a
-// cancel that keeps nothing is the stronger one.
-Wish joined(Wish now, Wish next) {
-  if (now == Wish::cancel || next == Wish::cancel) return Wish::cancel;
-  if (now == Wish::cancel_keeping_frames) return now;
-  return next;
-}
-
-bool is_cancel(Wish wish) { return wish == Wish::cancel || wish == Wish::cancel_keeping_frames; }
 
 // Ends the row as it is given, with its message; what its owner was charged and has not used is given back.
 void write_end(Sqlite& database, const JobRow& row, const std::optional<Webhook>& message, int64_t now_ms) {
@@ -96,8 +87,7 @@ std::optional<JobRow> SqliteTable::wish(const std::string& id, Wish wish,
     } else if (is_cancel(wish)) {
       const int64_t now_ms = this->now_ms();
       row->status = Status::failed, row->paused = false, row->wish = Wish::none;
-      row->error = {"cancelled", row->attempts > 0 ? "the video was cancelled while it waited to be continued"
-                                                   : "the video was cancelled before it was begun"};
+      row->error = cancelled_while_queued(*row);
       row->ended_ms = now_ms;
       if (options_.keep_ms > 0) row->expires_ms = now_ms + options_.keep_ms;
       write_end(database, *row, message, now_ms);

@@ -35,7 +35,9 @@ void Foreman::State::look() {
   mark->touch();
   if (reap()) too_large.clear();
   const Jobs jobs = jobs_now();
+  if (!keeps_lease(jobs)) return;
   obey(jobs);
+  recover_lost();
   tell_places();
   bool room = false;
   {
@@ -80,20 +82,23 @@ bool Foreman::State::reap() {
   return !ended.empty();
 }
 
-void Foreman::State::obey(const Jobs& jobs) const {
-  for (const auto& [id, job] : jobs) {
-    const std::optional<queue::JobRow> row = table.find(id);
-    if (!row)
-      job->stop(Stop::removed);
-    else if (row->status != queue::Status::in_progress)
-      continue;  // it ends just now
-    else if (row->wish == queue::Wish::cancel)
-      job->stop(Stop::cancel);
-    else if (row->wish == queue::Wish::cancel_keeping_frames)
-      job->stop(Stop::keep);
-    else if (row->wish == queue::Wish::pause)
-      job->stop(Stop::pause);
+void Foreman::State::obey(const Jobs& jobs) {
+  const std::optional<Lease::Held> held = lease.beat();
+  if (!held) return;  // the next look finds the lease lost
+  for (const queue::HeldJob& one : *held) {
+    const auto found = jobs.find(one.id);
+    if (found == jobs.end())
+      put_back(one);
+    else if (one.wish == queue::Wish::cancel)
+      found->second->stop(Stop::cancel);
+    else if (one.wish == queue::Wish::cancel_keeping_frames)
+      found->second->stop(Stop::keep);
+    else if (one.wish == queue::Wish::pause)
+      found->second->stop(Stop::pause);
   }
+  for (const auto& [id, job] : jobs)
+    if (std::ranges::find(*held, id, &queue::HeldJob::id) == held->end() && !table.find(id))
+      job->stop(Stop::removed);  // one that is in the table ends just now
 }
 
 // The pace is 1, since planned_seconds of a row are already what this server has seen runs to take.

@@ -42,7 +42,8 @@ Foreman::State::State(ForemanOptions given, queue::JobTable& jobs, queue::EventB
       models(served),
       rates(options.files / "rates.json"),
       reporter(table, book, options.worker),
-      shop{options, table, book, models, rates, reporter},
+      lease(table, options.worker),
+      shop{options, table, book, models, rates, reporter, lease},
       turns(table) {}
 
 Foreman::Foreman(ForemanOptions options, queue::JobTable& table, queue::EventBook& book, Models& models)
@@ -53,6 +54,8 @@ Foreman::~Foreman() { stop(); }
 void Foreman::start() {
   state_->mark.emplace(state_->options.files);
   state_->recover();
+  state_->lease.start([ring = state_->bell] { ring->ring(); });
+  state_->heard = state_->table.listen([ring = state_->bell] { ring->ring(); });
   state_->opener = std::thread([this] { state_->open_default(); });
   state_->ahead.emplace(
       [this](const queue::JobRow& row, const std::atomic<bool>& cancel) { state_->plan_ahead(row, cancel); },
@@ -61,13 +64,15 @@ void Foreman::start() {
 }
 
 // The jobs that an earlier process had go on where they were, unless it was they that ended the process.
-void Foreman::State::recover() {
-  for (queue::JobRow& row : table.recover(options.worker)) {
+void Foreman::State::recover() { take_up(table.recover(options.worker), mark->death()); }
+
+void Foreman::State::take_up(std::vector<queue::JobRow> rows, CrashMark::Death death) {
+  for (queue::JobRow& row : rows) {
     if (row.wish == queue::Wish::cancel) {  // one whose frames are to be kept is queued with its wish
       row.status = queue::Status::failed, row.error = cancelled_error();
       const auto message = options.message ? options.message(row) : std::nullopt;
       if (const auto ended = table.wish(row.id, queue::Wish::cancel, message)) tell_end(book, *ended);
-    } else if (crashed_too_often(row, {options.files, row.id}, mark->death())) {
+    } else if (crashed_too_often(row, {options.files, row.id}, death)) {
       fail_crashed(std::move(row));
     }
   }
@@ -98,6 +103,7 @@ void Foreman::State::open_default() {
 bool Foreman::ready(std::string* why) const {
   const std::lock_guard lock(state_->bell->mutex);
   std::string reason = state_->not_ready;
+  if (!state_->lease.reachable()) reason = "the table of jobs cannot be reached";
   if (state_->bell->stopping) reason = "the server is going down";
   if (why) *why = reason;
   return reason.empty();
@@ -198,6 +204,8 @@ void Foreman::State::stop() {
     last.swap(running);
   }
   last.clear();  // waits for their threads
+  heard.reset();
+  end_lease();
   if (opener.joinable()) opener.join();
   mark.reset();
 }
