@@ -415,6 +415,7 @@ def test_a_lora_is_picked_by_its_words(app, fresh, tmp_path):
     safetensors(tmp_path / "ink.safetensors", {}, tensors)
     (tmp_path / "ink.json").write_text(json.dumps({"notes": "Black ink on <b>paper</b>.", "trigger_words": ["ink drawing"], "preferred weight": 0.6}))
     make = Maker(app, fresh("--lora-dir", str(tmp_path)))
+    app.expected = [REFUSED]
     make.quick()
     make.page.click("summary:has-text('LoRAs')")
     make.app.wait_text("Old film (film)", ".found")
@@ -429,6 +430,14 @@ def test_a_lora_is_picked_by_its_words(app, fresh, tmp_path):
     make.plan("of memory")
     settings = make.send()[0]["settings"]
     assert settings["loras"] == [{"name": "ink", "strength": 0.8}]
+    assert not make.page.query_selector("[aria-label='Expert of ink']"), "this model has no experts"
+    make.page.evaluate("document.querySelector('make-view').form.model.experts = 2")
+    make.page.click("[aria-label='Remove ink']")
+    make.page.fill("[aria-label='Search for a LoRA']", "")
+    make.page.click(".found button:has-text('film')")
+    make.page.select_option("[aria-label='Expert of film']", "high")
+    draft = json.loads(make.page.evaluate("sessionStorage.getItem('tachyscope-draft')"))
+    assert draft["loras"] == [{"name": "film", "expert": "high"}]
 
 
 def test_presets_are_saved_and_one_is_the_default(app, tabs, fresh):
