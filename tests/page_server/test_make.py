@@ -12,6 +12,7 @@ import pytest
 
 from conftest import BUILD, QUICK
 from server import Server
+from test_frame import keyed  # noqa: F401, a fixture
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TALKER = ROOT / "models" / "talker" / "example"
@@ -539,6 +540,21 @@ def test_a_draft_from_another_view_is_taken_over(make):
     make.page.click("text=Begin anew")
     make.plan("of memory")
     assert make.page.is_enabled(".send")
+
+
+def test_who_needs_a_key_makes_and_sees_a_video_with_it(app, keyed):  # noqa: F811
+    server, keys = keyed
+    app.expected = [REFUSED]
+    app.open(server, "#/make")
+    app.page.fill("#key", keys["alice"])
+    app.page.keyboard.press("Enter")
+    app.page.wait_for_selector("make-view[data-ready]")
+    for field in "num_frames", "num_inference_steps":
+        app.page.fill(f"#make-{field}", str(QUICK[field]))
+    app.wait_text("of memory", "#plan")
+    app.page.click(".send")
+    app.page.wait_for_selector(".made video")
+    app.wait(lambda: app.page.eval_on_selector(".made video", "video => video.readyState") >= 2, "the video comes by a signed link")
 
 
 def test_a_line_that_breaks_loses_nothing(make, context):
