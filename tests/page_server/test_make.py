@@ -253,6 +253,7 @@ def test_parts_go_on_from_the_last_picture_and_survive_a_reload(app, painters):
 
 
 def test_a_part_that_is_not_made_is_said(make):
+    make.app.expected = [REFUSED]
     make.fill(num_inference_steps=1000)
     make.page.click("text=Parts with prompts of their own")
     make.page.click("text=Add a part")
