@@ -206,3 +206,13 @@ def test_every_setting_is_shown(app, site, three):
         app.page.wait_for_selector(f"tr[data-name={name}]")
         assert app.page.locator(f"tr[data-name={name}] td").inner_text() == text, name
     assert app.page.locator("tr[data-name=output], tr[data-name=width]").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_nothing_is_wider_than_a_phone(app, site, three, scheme):
+    app.page.emulate_media(color_scheme=scheme)
+    app.page.set_viewport_size({"width": 320, "height": 640})
+    for route, there in (("#/gallery", ".card img"), (f"#/gallery/{three[0]}", "tr[data-name=sampler]"), (f"#/compare/{three[0]}/{three[1]}", "#summary")):
+        app.open(site, route)
+        app.page.wait_for_selector(there)
+        assert app.page.evaluate("document.documentElement.scrollWidth") <= 320, route
