@@ -106,6 +106,11 @@ async function who() {
   }
 }
 
+// The address stays: what follows its # names a view.
+document.querySelector('.skip')?.addEventListener('click', event => {
+  event.preventDefault();
+  main.focus();
+});
 signals.addEventListener('keyNeeded', lock);
 window.addEventListener('hashchange', () => void show());
 store.subscribe(tellState);

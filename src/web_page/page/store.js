@@ -6,7 +6,7 @@
 // kMostStreams of them: those under way, and the one that comes next.
 import {signals} from './api.js';
 import {Asker, look} from './asker.js';
-import {el} from './dom.js';
+import {showNotice} from './dom.js';
 import {Eta} from './eta.js';
 import {follow} from './events.js';
 
@@ -258,14 +258,7 @@ class Store {
    * @param {string} text
    * @param {'good' | 'bad' | ''} [kind]
    */
-  notice(text, kind = '') {
-    const notices = document.getElementById('notices');
-    if (!notices) return;
-    const line = el('p', {class: kind}, text, el('button', {type: 'button', class: 'icon', 'aria-label': 'Dismiss', text: '×', onclick: () => line.remove()}));
-    notices.append(line);
-    while (notices.childElementCount > 3) notices.firstElementChild?.remove();
-    if (kind !== 'bad') window.setTimeout(() => line.remove(), 6000);
-  }
+  notice(text, kind = '') { showNotice(text, kind); }
 }
 
 export const store = new Store();
