@@ -17,8 +17,8 @@ from server import ROOT, Server  # noqa: E402
 BUILD = pathlib.Path(os.environ["TACHY_BUILD"])
 PICTURES = ROOT / "docs/pictures"
 MOST_BYTES = 80_000
-PROMPTS = ["a red circle moves right over hills at day", "a yellow star jumps over the sea at night", "a green triangle moves up over a meadow",
-           "a purple creature walks left through the snow", "a blue square moves down over a city at night", "an orange heart turns over sand"]
+PROMPTS = ["a red circle moves right over hills at day", "a yellow star jumps over the sea at night", "a green triangle moves up in front of mountains",
+           "a purple square moves left over a grid", "a blue ring moves down over the city at night", "an orange heart spins in the desert at day"]
 
 
 class Studio:
@@ -63,29 +63,10 @@ def make(studio):
     studio.take(page, "make")
 
 
-def talk(studio):
-    page = studio.page("make", height=900)
-    page.wait_for_selector("make-view[data-ready]")
-    page.get_by_role("tab", name="Talking photo").click()
-    page.wait_for_timeout(2000)
-    example = ROOT / "models/talker/example"
-    inputs = page.locator("make-view input[type=file]")
-    for input in inputs.all():
-        kind = input.get_attribute("accept") or ""
-        label = input.get_attribute("id") or ""
-        if "input_reference" in label:
-            input.set_input_files(example / "photo.png")
-        elif "audio_reference" in label and "2" not in label and "audio" in kind:
-            input.set_input_files(example / "speech.wav")
-    page.wait_for_timeout(2500)
-    studio.take(page, "talk")
-
-
 def queue(studio):
-    jobs = [studio.server.create(prompt=prompt, num_frames=65, num_inference_steps=60)["id"] for prompt in PROMPTS[1:5]]
+    jobs = [studio.server.create(prompt=prompt, num_frames=49, num_inference_steps=30)["id"] for prompt in PROMPTS[1:5]]
     page = studio.page("queue")
-    page.wait_for_selector("canvas.live:not([hidden])", timeout=120000)
-    page.wait_for_timeout(3000)
+    page.wait_for_selector(".running .state:text-matches('Step 1[2-9] of')", timeout=240000)
     studio.take(page, "queue")
     phone(studio)
     for id in jobs:
@@ -115,14 +96,14 @@ def video(studio):
 
 
 def compare(studio):
-    page = studio.page(f"compare/{studio.ids[0]}/{studio.other}", height=1000)
+    page = studio.page(f"compare/{studio.ids[0]}/{studio.other}", height=1120)
     page.wait_for_selector("#summary")
     page.evaluate("document.querySelector('video-transport').seek(16)")
     page.check("#only-differences")
     studio.take(page, "compare")
 
 
-SCENES = {"make": make, "talk": talk, "queue": queue, "gallery": gallery, "video": video, "compare": compare}
+SCENES = {"make": make, "queue": queue, "gallery": gallery, "video": video, "compare": compare}
 
 
 def main(names):

@@ -346,6 +346,23 @@ def test_a_dropped_video_brings_its_settings_back(make):
     assert make.page.input_value("#make-seed") == "77"
 
 
+def test_paths_in_settings_are_left_out(make):
+    make.app.expected = [REFUSED]
+    sent = []
+    make.page.on("request", lambda request: sent.append(request.post_data_buffer or b"") if request.url.endswith("/plan") else None)
+    settings = {"tachyscope": "0.1.0", "prompt": "a fox", "model": "/home/me/models/sprites/", "image": "/home/me/fox.png", "image_sha256": "0" * 64, "num_frames": 9,
+                "width": 64, "height": 32, "loras": ["/home/me/film.safetensors:0.8@high", "ink"], "text_encoder": "/home/me/text", "device": "cuda", "seed": 3,
+                "environment": {"TMPDIR": "/home/me"}, "encoding": {"format": "mp4", "crf": 20, "path": "/home/me"}, "__proto__": "/home/me"}
+    make.drop("h1", "fox.json", "application/json", json.dumps(settings).encode())
+    make.app.wait_text("The settings of fox.json are in the form. Its files are not in it: choose the image again.", ".note")
+    assert make.page.input_value("#make-prompt") == "a fox" and make.page.input_value("[aria-label='Width in pixels']") == "64"
+    make.app.wait(lambda: "There is no LoRA" in make.fault("loras"), "the server has no such LoRA")
+    draft = make.page.evaluate("sessionStorage.getItem('tachyscope-draft')")
+    assert json.loads(draft)["loras"] == [{"name": "film", "strength": 0.8, "expert": "high"}, {"name": "ink"}]
+    assert json.loads(draft)["values"] == {"prompt": "a fox", "num_frames": "9", "size": "64x32", "seed": "3", "crf": "20"}
+    assert sent and not any(b"/home/me" in body for body in sent) and "/home/me" not in draft
+
+
 def test_files_of_wrong_kinds_are_said_in_place(make):
     make.drop("h1", "holiday.mp4", "video/mp4", b"\0\0\0\x18ftypisom" + bytes(200))
     make.app.wait_text("holiday.mp4 holds no settings", ".note")
