@@ -12,6 +12,7 @@
 
 #include "base/json_text.h"
 #include "base/log.h"
+#include "base/os/network.h"
 #include "cli/say.h"
 #include "ending.h"
 #include "http/access.h"
@@ -19,6 +20,7 @@
 #include "queue/event_book.h"
 #include "queue/files_lock.h"
 #include "queue/job_folder.h"
+#include "queue/postgres_table.h"
 #include "queue/sqlite_table.h"
 #include "report/info.h"
 #include "serve/world_door.h"
@@ -85,7 +87,8 @@ class House {
         webhook_(webhook_of(o)),
         keys_(o.keys.empty() ? std::nullopt : std::optional(web_api::Keys::read(o.keys))),
         lock_(o.files.empty() ? queue::default_files() : o.files),
-        table_(lock_.database(), {.keep_ms = static_cast<int64_t>(o.keep_days * kMsOfDay)}),
+        opened_(open_table()),
+        table_(*opened_),
         book_(lock_.files()),
         models_(models_of(o), engine_of(o)),
         foreman_(foreman_options(), table_, book_, models_),
@@ -117,6 +120,16 @@ class House {
     ~ClosesDoor() { door.close(); }
   };
 
+  std::unique_ptr<queue::JobTable> open_table() const {
+    const auto keep_ms = static_cast<int64_t>(options_.keep_days * kMsOfDay);
+    if (options_.database.empty())
+      return std::make_unique<queue::SqliteTable>(lock_.database(), queue::SqliteOptions{.keep_ms = keep_ms});
+    return naming("--database", [&] {
+      return std::make_unique<queue::PostgresTable>(options_.database,
+                                                    queue::PostgresOptions{.keep_ms = keep_ms});
+    });
+  }
+
   auto message() const -> std::function<std::optional<queue::Webhook>(const queue::JobRow&)> {
     if (!webhook_) return {};
     return web_api::end_of_job;
@@ -126,6 +139,7 @@ class House {
     workers::ForemanOptions out;
     out.files = lock_.files(), out.loras = options_.lora_dir, out.at_once = options_.at_once;
     out.keep_days = options_.keep_days;
+    if (!options_.database.empty()) out.worker = os::machine_name();
     out.keep_bytes = cli::bytes_in("--keep-bytes", options_.keep_bytes, 0);
     out.message = message();
     out.measured = [this](const nlohmann::json& event) { metrics_.measured(event); };
@@ -196,7 +210,8 @@ class House {
   const std::optional<web_api::WebhookOptions> webhook_;
   const std::optional<web_api::Keys> keys_;
   queue::FilesLock lock_;
-  queue::SqliteTable table_;
+  const std::unique_ptr<queue::JobTable> opened_;
+  queue::JobTable& table_;
   queue::EventBook book_;
   workers::Metrics metrics_;
   workers::Models models_;

@@ -1,7 +1,8 @@
-// The table of jobs, which alone decides what exists and who has it: in SQLite for one server (sqlite_table.h),
-// or in PostgreSQL for several hosts (postgres_table.h). All functions may be called from any thread. Every
-// change is on the disk when its function returns, and is one transaction. They throw io when the disk or the
-// database fails. A change that threw was not made, or it is found made when it is tried again.
+// The table of jobs, which alone decides what exists and who has it: in SQLite for one server
+// (sqlite_table.h), or in PostgreSQL for several hosts (postgres_table.h). All functions may be called from
+// any thread. Every change is on the disk when its function returns, and is one transaction. They throw io
+// when the disk or the database fails. A change that threw was not made, or it is found made when it is
+// tried again.
 //
 // Workers of several hosts have leases on their jobs. A worker enlists, then beats every few seconds. When it
 // has not been heard of for lease_seconds(), any other one may take its jobs, and it must write nothing more.
@@ -56,6 +57,8 @@ class JobTable {
   virtual Inserted insert(const JobRow& job, const std::string& idempotency, const std::string& fingerprint,
                           int64_t most_queued, int64_t most_of_owner) = 0;
   virtual std::optional<JobRow> find(const std::string& id) = 0;
+  // Returns the row as find() would, but at once, from memory; null if it is not there or may be outdated.
+  virtual std::shared_ptr<const JobRow> known(const std::string&) { return nullptr; }
   // Returns jobs by their creation, the newest first unless `ascending`, after the job `after` ("": from the
   // start). `owner` is null for the jobs of all. Throws not_found for an unknown `after`.
   virtual Page list(const std::string* owner, const std::string& after, int limit, bool ascending) = 0;
@@ -92,11 +95,12 @@ class JobTable {
   // Renews the lease and returns the jobs that the worker has, or nothing if the lease is lost: its jobs are
   // somebody else's now. It then stops them before they write anything more, and enlists again.
   virtual std::optional<std::vector<HeldJob>> heartbeat(const std::string& worker) = 0;
-  // Puts the jobs that this worker had when it died back into the queue, ends its lease, and returns them. One
-  // that was to be cancelled keeps its wish: wish() then ends it with its message. So does one whose frames are
-  // to be kept: claim() hands it out with the wish.
+  // Puts the jobs that this worker had when it died back into the queue, ends its lease, and returns them.
+  // One that was to be cancelled keeps its wish: wish() then ends it with its message. So does one whose
+  // frames are to be kept: claim() hands it out with the wish.
   virtual std::vector<JobRow> recover(const std::string& worker) = 0;
-  // Does the same for all workers whose leases have ended. Any host may call it, several at the same time, too.
+  // Does the same for all workers whose leases have ended. Any host may call it, several at the same time,
+  // too.
   virtual std::vector<JobRow> recover_lost() { return {}; }
   // `wake` is called in any thread when another process has changed something that a worker or a client waits
   // for, until the returned handle is dropped. Messages may be lost: whoever waits also looks now and then.

@@ -240,14 +240,14 @@ def heap(session):
 
 
 def test_it_can_stay_open(lively, app):
-    """The page asks 400 times, in seconds, while a job goes on and its previews come. TACHY_PAGE_TURNS=7200 is two hours of them."""
+    """The page asks 250 times, in seconds, while a job goes on and its previews come. TACHY_PAGE_TURNS=7200 is two hours of them."""
     session = app.page.context.new_cdp_session(app.page)
     app.open(lively, "#/queue").page.wait_for_selector(".running")
     app.page.evaluate("page.store.asker.faster = 1000")
     turns = lambda: app.page.evaluate("page.store.asker.turn")  # noqa: E731
-    app.wait(lambda: turns() > 150, "the page is warm", 60)
+    app.wait(lambda: turns() > 100, "the page is warm", 60)
     before, nodes, begun = heap(session), app.page.evaluate("document.querySelectorAll('*').length"), turns()
-    more = int(os.environ.get("TACHY_PAGE_TURNS", "400"))
+    more = int(os.environ.get("TACHY_PAGE_TURNS", "250"))
     app.wait(lambda: turns() > begun + more, "it asks and asks", 60 + more / 5)
     after = heap(session)
     print(f"heap after {begun} questions {before / 1e6:.2f} MB, after {turns()} {after / 1e6:.2f} MB")

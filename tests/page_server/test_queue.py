@@ -164,7 +164,7 @@ def test_previews_come_at_once_and_can_be_enlarged(fresh, app):
           requestAnimationFrame(() => { window.seen[target.dataset.path] ??= Date.now(); });
       }).observe(document.body, {subtree: true, attributes: true, attributeFilter: ['data-path']});
     }""")
-    id = server.create(prompt="a red circle moves right", num_frames=17, num_inference_steps=60)["id"]
+    id = server.create(prompt="the long one", **SLOW)["id"]
     app.page.wait_for_selector(".running canvas:not([hidden])")
     first = app.page.get_attribute(".running canvas", "data-path")
     assert len(set(app.pixels(".running canvas"))) > 8, "the preview is a picture"
@@ -175,7 +175,7 @@ def test_previews_come_at_once_and_can_be_enlarged(fresh, app):
     app.wait(lambda: app.page.get_attribute("dialog canvas", "data-path") != first, "the large one follows", 30)
     app.page.keyboard.press("Escape")
     assert app.page.evaluate("document.activeElement.className") == "preview", "the focus is back"
-    app.page.wait_for_selector(".ended", timeout=60000)
+    app.wait(lambda: len(app.page.evaluate("window.seen")) > 4, "more previews come", 60)
     late = []  # without the first one, which may be older than this page's knowledge of the job
     seen = app.page.evaluate("window.seen")
     seen.pop(first)
@@ -185,7 +185,6 @@ def test_previews_come_at_once_and_can_be_enlarged(fresh, app):
             late.append(shown / 1000 - file.stat().st_mtime)
     print("seconds from a preview's file to the screen:", [round(one, 3) for one in late])
     assert len(late) >= 3 and statistics.median(late) < 0.3, late
-    assert app.page.query_selector(".ended .thumb")
 
 
 def test_a_job_is_held_stopped_and_kept(fresh, app):
@@ -236,6 +235,19 @@ def test_two_tabs_that_edit_the_same_job(busy, tabs):
     other.wait(lambda: waiting(other) == ["by the other"], "the other one is saved")
     assert busy.video(id)["prompt"] == "by the other"
     other.expected.append("412")
+
+
+def test_many_tabs_leave_the_browser_connections_for_what_is_clicked(busy, tabs):
+    queued(busy, "waits")
+    many = [tabs().open(busy, "#/queue") for _ in range(5)]
+    for tab in many:
+        tab.wait_text("the long one", ".running")
+    for number, tab in enumerate(many):
+        tab.page.fill("#add-prompt", f"of tab {number}")
+        tab.page.keyboard.press("Enter")
+    for number, tab in enumerate(many):
+        tab.wait(lambda: f"of tab {number}" in waiting(tab), "it is added", 10)
+    many[0].wait(lambda: len(waiting(many[0])) == 6, "the first one sees all of them")
 
 
 def test_what_was_typed_outlives_the_job(busy, app):

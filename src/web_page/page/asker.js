@@ -38,6 +38,7 @@ export class Asker {
     this.failures = 0;
     this.turn = 0;
     this.newestAt = -Infinity;
+    this.held = false;  // while the visitor is asked for a key
     this.faster = 1;  // tests let the time between questions run faster
     /** @type {Promise<void> | null} */
     this.asking = null;
@@ -45,6 +46,7 @@ export class Asker {
 
   refresh() {
     window.clearTimeout(this.timer);
+    if (this.held) return Promise.resolve();
     this.asking ??= this.askAgain().finally(() => {
       this.asking = null;
       const active = [...this.store.videos.values()].some(video => !hasEnded(video));

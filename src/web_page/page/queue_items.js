@@ -58,7 +58,7 @@ export class WaitingItem {
     const ahead = video.queue_position;
     const line = video.paused ? 'On hold' : ahead === null ? 'Waits' : ahead === 0 ? 'Next in line' : `${ordinal(ahead + 1)} in line`;
     const ready = video.paused ? '' : readyIn(store.live.get(video.id));
-    setText(this.state, ready ? `${line} · ${ready}` : line);
+    setText(this.state, [line, ready, video.why].filter(text => text).join(' · '));
     const label = video.paused ? 'Let it go on' : 'Hold';
     if (this.hold.title !== label) {
       this.hold.title = label;

@@ -2,8 +2,7 @@
 // something goes on, and the jobs under way are followed by their event streams. Views read `videos` and `live` and
 // subscribe to changes; what an answer of the API says goes in by `put`, so that a click shows at once.
 //
-// A browser has six connections to a server, for all tabs together. So only a page that is visible follows jobs, at most
-// kMostStreams of them: those under way, and the one that comes next.
+// Only a page that is visible follows jobs, at most kMostStreams of them: those under way, and the one that comes next.
 import {signals} from './api.js';
 import {Asker, look} from './asker.js';
 import {showNotice} from './dom.js';
