@@ -62,10 +62,13 @@ std::string link_secret(const fs::path& files) {
     if (!error) fs::permissions(fresh, fs::perms::owner_read | fs::perms::owner_write, error);
     if (!error) error = out.write(text.data(), text.size());
     if (!error) error = out.close();
-    if (!error) fs::rename(fresh, file, error);
+    if (!error) fs::create_hard_link(fresh, file, error);
+    std::error_code ignored;
+    if (error && fs::exists(file, ignored)) error.clear();  // another host that shares the folder was faster
+    if (error && fs::exists(fresh, ignored)) fs::rename(fresh, file, error);  // a file system without links
     const std::string reason = error.message();
-    if (error)
-      fs::remove(fresh, error), fail(ErrorCode::io, "{}: cannot write it: {}", file.string(), reason);
+    fs::remove(fresh, ignored);
+    check(!error, ErrorCode::io, "{}: cannot write it: {}", file.string(), reason);
   }
   constexpr auto kOthers = fs::perms::group_all | fs::perms::others_all;
   check((fs::status(file, error).permissions() & kOthers) == fs::perms::none || error, ErrorCode::corrupt,

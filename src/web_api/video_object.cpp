@@ -95,6 +95,8 @@ json video_object(const queue::JobRow& row, const workers::Live& live) {
       {"queue_position", waits && live.position >= 0 ? json(live.position) : json()},
       {"eta_seconds",
        !ended && live.eta_seconds >= 0 ? json(std::round(live.eta_seconds * 10) / 10) : json()},
+      {"worker", row.worker.empty() ? json() : json(row.worker)},
+      {"why", live.why.empty() && row.why.empty() ? json() : json(live.why.empty() ? row.why : live.why)},
       {"stage", live.stage.empty() || ended ? json() : json(live.stage)},
       {"seed", member(facts, "seed", nullptr)},
       {"num_frames", member(facts, "frames", nullptr)},

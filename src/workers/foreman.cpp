@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "workers/after_run.h"
 #include "workers/foreman_state.h"
+#include "workers/placement.h"
 #include "workers/wall_clock.h"
 
 namespace tachy::workers {
@@ -40,7 +41,7 @@ Foreman::State::State(ForemanOptions given, queue::JobTable& jobs, queue::EventB
       table(jobs),
       book(events),
       models(served),
-      rates(options.files / "rates.json"),
+      rates((options.own.empty() ? options.files : options.own) / "rates.json"),
       reporter(table, book, options.worker),
       lease(table, options.worker),
       shop{options, table, book, models, rates, reporter, lease},
@@ -52,7 +53,13 @@ Foreman::Foreman(ForemanOptions options, queue::JobTable& table, queue::EventBoo
 Foreman::~Foreman() { stop(); }
 
 void Foreman::start() {
-  state_->mark.emplace(state_->options.files);
+  State& s = *state_;
+  if (!s.options.runs) {
+    s.heard = s.table.listen([ring = s.bell] { ring->ring(); });
+    s.opener = std::thread([this] { state_->open_default(); });
+    return;
+  }
+  s.mark.emplace(s.options.own.empty() ? s.options.files : s.options.own);
   state_->recover();
   state_->lease.start([ring = state_->bell] { ring->ring(); });
   state_->heard = state_->table.listen([ring = state_->bell] { ring->ring(); });
@@ -127,6 +134,14 @@ void Foreman::stop_job(const std::string& id) {
     s.bell->rung.wait_for(lock, std::chrono::milliseconds(50));
   }
   s.plans.drop(id);
+  if (!s.options.presence) return;
+  lock.unlock();  // another host may have it: whoever called has wished it cancelled
+  const auto until = std::chrono::steady_clock::now() + kMostWait;
+  while (std::chrono::steady_clock::now() < until) {
+    const std::optional<queue::JobRow> row = s.table.find(id);
+    if (!row || row->status != queue::Status::in_progress) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
 }
 
 Live Foreman::live(const queue::JobRow& row) const {
@@ -138,13 +153,25 @@ Live Foreman::live(const queue::JobRow& row) const {
       if (const auto found = s.running.find(row.id); found != s.running.end()) job = found->second;
     }
     if (job && !job->ended()) return job->live();
+    if (s.options.presence && row.worker != s.options.worker) return s.live_elsewhere(row);
   }
   Live out;
+  if (row.status == queue::Status::queued && row.paused) out.why = "it is paused";
   if (row.status != queue::Status::queued || row.paused) return out;
+  if (!s.options.runs) {  // nobody else tells the forecast who computes
+    std::vector<double> busy;
+    s.add_other_places(busy);
+    s.turns.set({}, busy, 1);
+  }
   const std::optional<queue::TurnQueue::Place> place = s.turns.find(row.id);
   if (!place) return out;  // somebody has just taken it
   out.position = place->position;
   out.eta_seconds = place->start_seconds + row.planned_seconds;
+  Host self;
+  describe(self.about);
+  const std::vector<Host> hosts = s.options.presence ? s.options.presence->hosts() : std::vector<Host>{self};
+  out.why = why_waiting({.id = row.id, .owner = row.owner, .model = row.model, .needs = row.needs}, hosts,
+                        place->position);
   return out;
 }
 

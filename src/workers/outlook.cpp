@@ -5,6 +5,7 @@
 
 #include "base/json_text.h"
 #include "workers/foreman_state.h"
+#include "workers/placement.h"
 #include "workers/shape_planner.h"
 
 namespace tachy::workers {
@@ -28,6 +29,21 @@ void does_not_fit(Outlook& out, ShapePlanner& planner, const Error& e) {
   if (!out.nearest.empty()) out.reason += fmt::format("; the nearest that fits: {}", json_line(out.nearest));
 }
 
+// Throws out_of_memory if neither this host nor another one has the memory. A host that runs nothing itself lets a job
+// wait for a worker when none is there to say.
+void check_hosts(const Engine& engine, const ForemanOptions& options, const queue::WaitingJob& job,
+                 const VideoPlan& plan) {
+  if (!options.presence) return engine.check_memory(plan);
+  uint64_t most = 0;
+  for (const Host& host : options.presence->hosts())
+    if (host.row.name != options.worker && host.about.takes_jobs() && lacks(host.about, job).empty())
+      most = std::max(most, host.about.memory_bytes);
+  if (plan.peak_bytes <= most || (most == 0 && !options.runs)) return;
+  check(options.runs, ErrorCode::out_of_memory, "it needs {:.1f} GB, and the largest worker has {:.1f} GB",
+        static_cast<double>(plan.peak_bytes) / 1e9, static_cast<double>(most) / 1e9);
+  engine.check_memory(plan);
+}
+
 double seconds_to_preview(const PreparedRequest& prepared, const Rate& rate) {
   double seconds = 0;
   for (const StagePlan& stage : prepared.plan().stages) {
@@ -48,7 +64,9 @@ Outlook Foreman::outlook(const jobs::JobSpec& job, const std::string& model, int
   require(!served->world, "`model`: {} is a world, which is steered and makes no videos", served->name);
   const std::shared_ptr<Engine> engine = s.models.open(served->name);
   Outlook out;
-  ShapePlanner planner(*engine, job.settings.request);
+  const queue::WaitingJob asked{.id = "", .owner = owner, .model = served->name, .needs = needs};
+  ShapePlanner planner(*engine, job.settings.request,
+                       [&](const VideoPlan& plan) { check_hosts(*engine, s.options, asked, plan); });
   try {
     auto prepared = std::make_shared<const PreparedRequest>(planner.plan());
     const VideoPlan& plan = prepared->plan();
