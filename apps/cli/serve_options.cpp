@@ -194,6 +194,8 @@ void check_serve_options(const ServeOptions& o) {
         "--files: {} is not a folder", o.files.string());
   check_file("--webhook-secret-file", o.webhook_secret_file);
   check_file("--cluster-secret-file", o.cluster_secret_file);
+  require(o.role == "api" || o.role == "worker" || o.role == "both",
+          "--role: expected api, worker or both, got '{}'", o.role);
   if (o.database.empty())
     for (const auto& [option, given] : std::initializer_list<std::pair<const char*, bool>>{
              {"--role", o.role != "both"},
@@ -202,8 +204,6 @@ void check_serve_options(const ServeOptions& o) {
              {"--store", !o.store.empty()},
              {"--cluster-secret-file", !o.cluster_secret_file.empty()}})
       require(!given, "{}: it is for hosts that share a queue; give their database by --database", option);
-  require(o.role == "api" || o.role == "worker" || o.role == "both",
-          "--role: expected api, worker or both, got '{}'", o.role);
   require(
       o.database.empty() || o.database.starts_with("postgresql://") || o.database.starts_with("postgres://"),
       "--database: expected an address such as postgresql://USER@HOST:5432/NAME; the one that was given "
