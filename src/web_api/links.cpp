@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "base/base64.h"
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/hmac.h"
 #include "base/os/file.h"
@@ -62,10 +63,13 @@ std::string link_secret(const fs::path& files) {
     if (!error) fs::permissions(fresh, fs::perms::owner_read | fs::perms::owner_write, error);
     if (!error) error = out.write(text.data(), text.size());
     if (!error) error = out.close();
+    // Without this, the name may outlive a cut of the power, and what it names may not.
+    if (!error) error = sync_to_disk(fresh);
     if (!error) fs::create_hard_link(fresh, file, error);
     std::error_code ignored;
     if (error && fs::exists(file, ignored)) error.clear();  // another host that shares the folder was faster
     if (error && fs::exists(fresh, ignored)) fs::rename(fresh, file, error);  // a file system without links
+    if (!error) error = sync_to_disk(files);
     const std::string reason = error.message();
     fs::remove(fresh, ignored);
     check(!error, ErrorCode::io, "{}: cannot write it: {}", file.string(), reason);

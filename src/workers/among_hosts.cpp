@@ -67,9 +67,26 @@ bool Foreman::State::is_teller() const {
   return true;
 }
 
+Live Foreman::State::explained(const queue::JobRow& row, Live live) const {
+  if (live.position < 0) return live;
+  Host self;
+  for (const ServedModel& model : models.all()) self.about.models.push_back(model.name);
+  // A server that is alone has taken the job, so it has what the job needs.
+  const std::vector<Host> hosts = options.presence ? options.presence->hosts() : std::vector<Host>{self};
+  live.why = why_waiting({.id = row.id,
+                          .owner = row.owner,
+                          .model = row.model,
+                          .needs = options.presence ? row.needs : row.model},
+                         hosts, live.position);
+  return live;
+}
+
 // Another host has written into the job's events how far it is.
 Live Foreman::State::live_elsewhere(const queue::JobRow& row) const {
   Live out;
+  if (row.status == queue::Status::queued && row.paused) out.why = "it is paused";
+  if (!options.presence || row.status != queue::Status::in_progress || row.worker == options.worker)
+    return out;
   const std::optional<queue::Event> event = book.latest(row.id, "progress");
   if (!event) return out;
   const nlohmann::json data = parsed_or_discarded(event->data);

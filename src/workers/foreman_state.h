@@ -21,6 +21,8 @@
 #include "workers/foreman.h"
 #include "workers/lease.h"
 #include "workers/places_told.h"
+#include "workers/plan_ahead.h"
+#include "workers/plan_cache.h"
 #include "workers/rates.h"
 #include "workers/reporter.h"
 #include "workers/running_job.h"
@@ -87,13 +89,15 @@ struct Foreman::State {
   };
   Choice choose(const std::vector<queue::TurnQueue::Next>& order) const;
   bool place_for(const queue::WaitingJob& job, const Jobs& jobs);
-  bool fits_beside(const std::string& id);
+  std::optional<bool> fits_beside(const std::string& id);  // nothing: it is being planned
+  void plan_ahead(const queue::JobRow& row, const std::atomic<bool>& cancel);
   enum class Begun { yes, taken_elsewhere, not_now };
   Begun begin(const queue::WaitingJob& job, const std::string& why);
   // The seconds until places of other hosts are free, as far as is known here, are added to this host's.
   void add_other_places(std::vector<double>& busy) const;
   bool is_teller() const;                               // among hosts that share a queue, one tells of places
-  Live live_elsewhere(const queue::JobRow& row) const;  // of a job that another host runs
+  Live live_elsewhere(const queue::JobRow& row) const;  // of a job that does not run here and has no turn
+  Live explained(const queue::JobRow& row, Live live) const;  // of one that has: with the reason why it waits
   void note_loaded(const std::string& needs);
   void sweep();
   void drop_previews();
@@ -101,6 +105,7 @@ struct Foreman::State {
   void end_lease();
 
   Jobs jobs_now() const;
+  std::optional<Live> live_running(const queue::JobRow& row) const;  // nothing if it does not run
   int at_once() const;
   bool gone(const std::string& id) const;  // neither runs nor begins; the bell's mutex is held
 
@@ -114,6 +119,7 @@ struct Foreman::State {
   const Shop shop;
   const std::shared_ptr<Bell> bell = std::make_shared<Bell>();
   Plans plans;
+  PlanCache asked;  // what callers have asked for
   queue::TurnQueue turns;
   std::atomic<uint64_t> memory{0};  // the largest peak that a run may have here; 0: not known yet
   std::optional<CrashMark> mark;
@@ -136,6 +142,7 @@ struct Foreman::State {
   std::vector<std::pair<int64_t, std::string>> previewed;  // when jobs ended whose previews are still there
   int device_failures = 0;                                 // in a row
   std::thread dispatcher, opener;
+  std::optional<PlanAhead> ahead;
 };
 
 }  // namespace tachy::workers
