@@ -35,7 +35,9 @@ void check_address(const std::string& address) {
   require(address.starts_with("postgresql://") || address.starts_with("postgres://"),
           "`database`: {}; the one that was given begins otherwise", kExpected);
   require(address.find('\0') == address.npos, "`database`: {}", kExpected);
-  options_of(address);
+  const std::string port = options_of(address)["port"];  // several hosts may have one each
+  require(port.find_first_not_of("0123456789,") == port.npos, "`database`: {}; the port is not a number",
+          kExpected);
 }
 
 std::string shown_address(const std::string& address) {
