@@ -57,6 +57,8 @@ class JobTable {
   virtual Inserted insert(const JobRow& job, const std::string& idempotency, const std::string& fingerprint,
                           int64_t most_queued, int64_t most_of_owner) = 0;
   virtual std::optional<JobRow> find(const std::string& id) = 0;
+  // Returns the row as find() would, but at once, from memory; null if it is not there or may be outdated.
+  virtual std::shared_ptr<const JobRow> known(const std::string&) { return nullptr; }
   // Returns jobs by their creation, the newest first unless `ascending`, after the job `after` ("": from the
   // start). `owner` is null for the jobs of all. Throws not_found for an unknown `after`.
   virtual Page list(const std::string* owner, const std::string& after, int limit, bool ascending) = 0;

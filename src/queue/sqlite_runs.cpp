@@ -24,7 +24,7 @@ void write_end(Sqlite& database, const JobRow& row, const std::optional<Webhook>
 }  // namespace
 
 std::optional<JobRow> SqliteTable::claim(const std::string& id, const std::string& worker) {
-  return write([&](Sqlite& database) -> std::optional<JobRow> {
+  return write(id, [&](Sqlite& database) -> std::optional<JobRow> {
     const int64_t now_ms = this->now_ms();
     const int64_t changed = database.change(
         "UPDATE jobs SET status = 1, worker = ?, attempts = attempts + 1, "
@@ -39,7 +39,7 @@ std::optional<JobRow> SqliteTable::claim(const std::string& id, const std::strin
 }
 
 bool SqliteTable::give_back(const std::string& id, const std::string& worker, bool paused) {
-  return write([&](Sqlite& database) {
+  return write(id, [&](Sqlite& database) {
     return database.change(
                "UPDATE jobs SET status = 0, paused = (? OR wish = ?), wish = 0 "
                "WHERE id = ? AND status = 1 AND worker = ? AND wish NOT IN (?, ?)",
@@ -55,12 +55,13 @@ void SqliteTable::progress(const std::string& id, const std::string& worker, int
         "UPDATE jobs SET progress = ? WHERE id = ? AND status = 1 AND worker = ? AND progress < ?", percent,
         id, worker, percent);
   });
+  rows_.drop(id);
 }
 
 bool SqliteTable::end(const JobRow& ended, const std::string& worker, const std::optional<Webhook>& message) {
   require(ended.status == Status::completed || ended.status == Status::failed,
           "a job ends as completed or failed, not as {}", to_string(ended.status));
-  return write([&](Sqlite& database) {
+  return write(ended.id, [&](Sqlite& database) {
     std::optional<JobRow> row = find_job(database, ended.id);
     if (!row || row->status != Status::in_progress || row->worker != worker) return false;
     const int64_t now_ms = this->now_ms();
@@ -75,7 +76,7 @@ bool SqliteTable::end(const JobRow& ended, const std::string& worker, const std:
 
 std::optional<JobRow> SqliteTable::wish(const std::string& id, Wish wish,
                                         const std::optional<Webhook>& message) {
-  return write([&](Sqlite& database) -> std::optional<JobRow> {
+  return write(id, [&](Sqlite& database) -> std::optional<JobRow> {
     std::optional<JobRow> row = find_job(database, id);
     if (!row || row->status == Status::completed || row->status == Status::failed) return row;
     if (row->status == Status::in_progress) {
@@ -99,7 +100,7 @@ std::optional<JobRow> SqliteTable::wish(const std::string& id, Wish wish,
 }
 
 std::optional<JobRow> SqliteTable::set_paused(const std::string& id, bool paused) {
-  return write([&](Sqlite& database) -> std::optional<JobRow> {
+  return write(id, [&](Sqlite& database) -> std::optional<JobRow> {
     if (database.change("UPDATE jobs SET paused = ? WHERE id = ? AND status = 0", paused, id) == 0)
       return std::nullopt;
     return find_job(database, id);
@@ -117,7 +118,7 @@ std::optional<std::vector<HeldJob>> SqliteTable::heartbeat(const std::string& wo
 
 std::vector<JobRow> SqliteTable::recover(const std::string& worker) {
   static const std::string kHad = kSelectJob + "WHERE j.status = 1 AND j.worker = ? ORDER BY j.seq";
-  return write([&](Sqlite& database) {
+  return write("", [&](Sqlite& database) {
     std::vector<JobRow> rows;
     {
       Query query = database.query(kHad, worker);

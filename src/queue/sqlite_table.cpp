@@ -35,7 +35,10 @@ int64_t SqliteTable::now_ms() const {
 }
 
 std::optional<JobRow> SqliteTable::find(const std::string& id) {
-  return pool_.read([&](Sqlite& database) { return find_job(database, id); });
+  const uint64_t changes = rows_.changes();
+  std::optional<JobRow> row = pool_.read([&](Sqlite& database) { return find_job(database, id); });
+  if (row) rows_.put(*row, changes);
+  return row;
 }
 
 // A page begins behind the number of the job `after` and not at an offset, so that it costs as much at the

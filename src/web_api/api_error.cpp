@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
+#include "http/multipart.h"
 #include "web_api/fields/field_names.h"
 
 namespace tachy::web_api {
@@ -132,6 +133,7 @@ http::Reply error_reply(const ApiError& e) {
 
 http::Reply error_reply(const std::exception& error) {
   if (const auto* known = dynamic_cast<const ApiError*>(&error)) return error_reply(*known);
+  if (dynamic_cast<const http::TooLarge*>(&error)) return error_reply(ApiError("too_large", error.what()));
   if (const auto* ours = dynamic_cast<const Error*>(&error)) return error_reply(as_api_error(*ours, {}));
   return error_reply(ApiError("internal_error", "the server failed to do this"));
 }

@@ -25,6 +25,8 @@ struct Endpoint {
   const char* id;     // the operation's name in the description: "createVideo"
   const char* means;  // what it does, in a sentence
   http::Reply (*answer)(Service&, http::Request&);
+  // Answers from memory in the sockets' thread where that is possible (http::Route::at_once); may be null.
+  std::optional<http::Reply> (*at_once)(Service&, http::Request&) = nullptr;
   const char* reply = "Video";   // the schema of the answer's JSON, or a media type ("video/mp4")
   std::vector<int> errors = {};  // statuses beside those that every address of its kind may answer with
   const char* body = nullptr;    // the schema of the body, or null: it takes none

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "base/base64.h"
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/hmac.h"
 #include "base/os/file.h"
@@ -62,7 +63,10 @@ std::string link_secret(const fs::path& files) {
     if (!error) fs::permissions(fresh, fs::perms::owner_read | fs::perms::owner_write, error);
     if (!error) error = out.write(text.data(), text.size());
     if (!error) error = out.close();
+    // Without this, the name may outlive a cut of the power, and what it names may not.
+    if (!error) error = sync_to_disk(fresh);
     if (!error) fs::rename(fresh, file, error);
+    if (!error) error = sync_to_disk(files);
     const std::string reason = error.message();
     if (error)
       fs::remove(fresh, error), fail(ErrorCode::io, "{}: cannot write it: {}", file.string(), reason);

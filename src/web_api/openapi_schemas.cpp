@@ -93,6 +93,7 @@ json plan() {
                     {"seconds_to_preview", number()},
                     {"queue_position", whole()},
                     {"wait_seconds", number()},
+                    {"waits_for_world", truth()},
                     {"fits", truth()},
                     {"reason", or_null(text())},
                     {"nearest", or_null(fields())},

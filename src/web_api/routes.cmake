@@ -22,4 +22,5 @@ set(route_sources
   tidy.cpp
   vary_endpoints.cpp
   video_endpoints.cpp
-  video_object.cpp)
+  video_object.cpp
+  video_texts.cpp)

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "queue/event_book.h"
 #include "queue/job_table.h"
 #include "web_api/job_request.h"
+#include "web_api/video_texts.h"
 #include "workers/foreman.h"
 
 namespace tachy::web_api {
@@ -37,6 +39,7 @@ struct Service {
   std::atomic<bool>* ending = nullptr;     // no new jobs: the server is going down
   // Makes the message about the end of a job that fails while it waits; the same as ForemanOptions::message.
   std::function<std::optional<queue::Webhook>(const queue::JobRow&)> message = {};
+  std::shared_ptr<VideoTexts> texts = std::make_shared<VideoTexts>();
   std::function<std::string()> metrics = {};  // the text of /metrics; without it there is no such address
 };
 

@@ -16,6 +16,15 @@ http::Reply retrieve_video(Service& service, http::Request& request) {
   return video_reply(service, job_of(service, request));
 }
 
+// Whatever is not in memory, or not for this caller, is left to retrieve_video().
+std::optional<http::Reply> retrieve_known_video(Service& service, http::Request& request) {
+  const auto row = service.table.known(request.captures.at(0));
+  if (!row || !may_see(service, request.caller, row->owner)) return std::nullopt;
+  const auto live = has_ended(*row) ? workers::Live{} : service.foreman.live_now(*row);
+  if (!live) return std::nullopt;
+  return video_reply(*row, *live, service.texts->of(row, *live));
+}
+
 // Those that have not ended have an order of their own, so they come without pages, but more at once.
 queue::Page active_page(Service& service, const http::Request& request, const std::string* owner) {
   for (const char* name : {"after", "order"})
@@ -89,7 +98,8 @@ void add_video_endpoints(Endpoints& to) {
                 .pattern = "/v1/videos/{id}",
                 .id = "retrieveVideo",
                 .means = "Returns a video's state.",
-                .answer = retrieve_video});
+                .answer = retrieve_video,
+                .at_once = retrieve_known_video});
   to.push_back({.method = "DELETE",
                 .pattern = "/v1/videos/{id}",
                 .id = "deleteVideo",

@@ -69,6 +69,14 @@ json expected_facts(const VideoRequest& request) {
   return facts;
 }
 
+json live_fields(const queue::JobRow& row, const workers::Live& live) {
+  const bool ended = has_ended(row), waits = row.status == queue::Status::queued;
+  return {{"queue_position", waits && live.position >= 0 ? json(live.position) : json()},
+          {"eta_seconds",
+           !ended && live.eta_seconds >= 0 ? json(std::round(live.eta_seconds * 10) / 10) : json()},
+          {"stage", live.stage.empty() || ended ? json() : json(live.stage)}};
+}
+
 json video_object(const queue::JobRow& row, const workers::Live& live) {
   const json facts = stored_object(row.facts);
   json fields = stored_object(row.request);
@@ -92,10 +100,6 @@ json video_object(const queue::JobRow& row, const workers::Live& live) {
       {"priority", row.priority},
       {"started_at", seconds_or_null(row.started_ms)},
       {"ended_at", ended ? seconds_or_null(row.ended_ms) : json()},
-      {"queue_position", waits && live.position >= 0 ? json(live.position) : json()},
-      {"eta_seconds",
-       !ended && live.eta_seconds >= 0 ? json(std::round(live.eta_seconds * 10) / 10) : json()},
-      {"stage", live.stage.empty() || ended ? json() : json(live.stage)},
       {"seed", member(facts, "seed", nullptr)},
       {"num_frames", member(facts, "frames", nullptr)},
       {"fps", member(facts, "fps", nullptr)},
@@ -104,6 +108,7 @@ json video_object(const queue::JobRow& row, const workers::Live& live) {
       {"urls", urls_of(row)}};
   add_source(video, fields);
   video["settings"] = std::move(fields);
+  video.update(live_fields(row, live));
   return video;
 }
 
@@ -114,7 +119,11 @@ int poll_after_ms(const queue::JobRow& row, const workers::Live& live) {
 
 http::Reply video_reply(Service& service, const queue::JobRow& row) {
   const workers::Live live = has_ended(row) ? workers::Live{} : service.foreman.live(row);
-  http::Reply reply = http::json_reply(200, json_line(video_object(row, live)));
+  return video_reply(row, live, json_line(video_object(row, live)));
+}
+
+http::Reply video_reply(const queue::JobRow& row, const workers::Live& live, std::string text) {
+  http::Reply reply = http::json_reply(200, std::move(text));
   if (!has_ended(row))
     reply.headers.emplace_back("openai-poll-after-ms", std::to_string(poll_after_ms(row, live)));
   return reply;

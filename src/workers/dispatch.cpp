@@ -155,7 +155,9 @@ bool Foreman::State::place_for(const queue::WaitingJob& job, const Jobs& jobs) {
   if (jobs.empty()) return true;
   const bool free = computing < at_once(), urgent = !least || least->row().priority < job.priority;
   if (!free && !urgent) return false;
-  const bool fits = job.id != too_large && fits_beside(job.id);
+  const std::optional<bool> known = job.id == too_large ? false : fits_beside(job.id);
+  if (!known) return false;  // the bell rings when it is planned
+  const bool fits = *known;
   if (!fits) too_large = job.id;
   if (free && fits) return true;
   if (!urgent) return false;
@@ -170,23 +172,23 @@ bool Foreman::State::place_for(const queue::WaitingJob& job, const Jobs& jobs) {
 
 // The engine would let a job wait that does not fit, but then it would keep a place that nobody else could
 // use.
-bool Foreman::State::fits_beside(const std::string& id) {
-  const std::optional<queue::JobRow> row = table.find(id);
-  if (!row || row->kind != "video") return true;
-  try {
-    const ServedModel* const model = models.find(row->model);
-    if (!model) return true;
-    const std::shared_ptr<Engine> engine = models.open(row->model);
-    std::shared_ptr<const PreparedRequest> plan = plans.get(id, row->settings);
-    if (!plan) {
-      const jobs::JobSpec job = job_of_row(*row, {options.files, id}, *model, options.loras);
-      plan = std::make_shared<const PreparedRequest>(engine->prepare(job.settings.request));
-      plans.put(id, row->settings, plan);
-    }
-    return engine->fits_beside(*plan);
-  } catch (const Error&) {
-    return true;  // it will fail, and say why
-  }
+std::optional<bool> Foreman::State::fits_beside(const std::string& id) {
+  std::optional<queue::JobRow> row = table.find(id);
+  if (!row || row->kind != "video" || !models.find(row->model)) return true;
+  const std::shared_ptr<Engine> engine = models.opened(row->model);
+  const std::shared_ptr<const PreparedRequest> plan = plans.get(id, row->settings);
+  if (engine && plan) return engine->fits_beside(*plan);
+  if (ahead->failed(*row)) return true;  // it will fail, and say why
+  ahead->want(std::move(*row));
+  return std::nullopt;
+}
+
+void Foreman::State::plan_ahead(const queue::JobRow& row, const std::atomic<bool>& cancel) {
+  const std::shared_ptr<Engine> engine = models.open(row.model);
+  if (plans.get(row.id, row.settings)) return;
+  const jobs::JobSpec job = job_of_row(row, {options.files, row.id}, *models.find(row.model), options.loras);
+  plans.put(row.id, row.settings,
+            std::make_shared<const PreparedRequest>(engine->prepare(job.settings.request, &cancel)));
 }
 
 // Returns false if somebody else was faster, or if nothing is to begin now.

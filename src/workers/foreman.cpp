@@ -57,6 +57,9 @@ void Foreman::start() {
   state_->lease.start([ring = state_->bell] { ring->ring(); });
   state_->heard = state_->table.listen([ring = state_->bell] { ring->ring(); });
   state_->opener = std::thread([this] { state_->open_default(); });
+  state_->ahead.emplace(
+      [this](const queue::JobRow& row, const std::atomic<bool>& cancel) { state_->plan_ahead(row, cancel); },
+      [ring = state_->bell] { ring->ring(); });
   state_->dispatcher = std::thread([this] { state_->dispatch(); });
 }
 
@@ -129,23 +132,39 @@ void Foreman::stop_job(const std::string& id) {
   s.plans.drop(id);
 }
 
-Live Foreman::live(const queue::JobRow& row) const {
-  State& s = *state_;
-  if (row.status == queue::Status::in_progress) {
-    std::shared_ptr<RunningJob> job;
-    {
-      const std::lock_guard lock(s.bell->mutex);
-      if (const auto found = s.running.find(row.id); found != s.running.end()) job = found->second;
-    }
-    if (job && !job->ended()) return job->live();
+std::optional<Live> Foreman::State::live_running(const queue::JobRow& row) const {
+  if (row.status != queue::Status::in_progress) return std::nullopt;
+  std::shared_ptr<RunningJob> job;
+  {
+    const std::lock_guard lock(bell->mutex);
+    if (const auto found = running.find(row.id); found != running.end()) job = found->second;
   }
-  Live out;
-  if (row.status != queue::Status::queued || row.paused) return out;
-  const std::optional<queue::TurnQueue::Place> place = s.turns.find(row.id);
-  if (!place) return out;  // somebody has just taken it
-  out.position = place->position;
-  out.eta_seconds = place->start_seconds + row.planned_seconds;
-  return out;
+  if (!job || job->ended()) return std::nullopt;
+  return job->live();
+}
+
+namespace {
+
+Live live_waiting(const queue::JobRow& row, const std::optional<queue::TurnQueue::Place>& place) {
+  if (!place) return {};  // somebody has just taken it
+  return {.eta_seconds = place->start_seconds + row.planned_seconds, .position = place->position};
+}
+
+bool waits(const queue::JobRow& row) { return row.status == queue::Status::queued && !row.paused; }
+
+}  // namespace
+
+Live Foreman::live(const queue::JobRow& row) const {
+  if (const auto running = state_->live_running(row)) return *running;
+  return waits(row) ? live_waiting(row, state_->turns.find(row.id)) : Live{};
+}
+
+std::optional<Live> Foreman::live_now(const queue::JobRow& row) const {
+  if (const auto running = state_->live_running(row)) return running;
+  if (!waits(row)) return Live{};
+  std::optional<queue::TurnQueue::Place> place;
+  if (!state_->turns.find_now(row.id, place)) return std::nullopt;
+  return live_waiting(row, place);
 }
 
 std::shared_ptr<void> Foreman::make_room() {
@@ -177,6 +196,7 @@ void Foreman::State::stop() {
   }
   bell->ring();
   if (dispatcher.joinable()) dispatcher.join();
+  ahead.reset();
   for (const auto& [id, job] : jobs_now()) job->stop(Stop::shutdown);
   Jobs last;
   {

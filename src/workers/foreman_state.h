@@ -20,6 +20,8 @@
 #include "workers/foreman.h"
 #include "workers/lease.h"
 #include "workers/places_told.h"
+#include "workers/plan_ahead.h"
+#include "workers/plan_cache.h"
 #include "workers/rates.h"
 #include "workers/reporter.h"
 #include "workers/running_job.h"
@@ -80,7 +82,8 @@ struct Foreman::State {
   void fill();                                                  // begins jobs, and stops some for others
   bool go_on(const Jobs& jobs, const queue::WaitingJob* next);  // ends a hold if nothing better is to do
   bool place_for(const queue::WaitingJob& job, const Jobs& jobs);
-  bool fits_beside(const std::string& id);
+  std::optional<bool> fits_beside(const std::string& id);  // nothing: it is being planned
+  void plan_ahead(const queue::JobRow& row, const std::atomic<bool>& cancel);
   bool begin(const queue::WaitingJob& job);
   void note_loaded(const std::string& needs);
   void sweep();
@@ -89,6 +92,7 @@ struct Foreman::State {
   void end_lease();
 
   Jobs jobs_now() const;
+  std::optional<Live> live_running(const queue::JobRow& row) const;  // nothing if it does not run
   int at_once() const;
   bool gone(const std::string& id) const;  // neither runs nor begins; the bell's mutex is held
 
@@ -102,6 +106,7 @@ struct Foreman::State {
   const Shop shop;
   const std::shared_ptr<Bell> bell = std::make_shared<Bell>();
   Plans plans;
+  PlanCache asked;  // what callers have asked for
   queue::TurnQueue turns;
   std::optional<CrashMark> mark;
 
@@ -120,6 +125,7 @@ struct Foreman::State {
   std::vector<std::pair<int64_t, std::string>> previewed;  // when jobs ended whose previews are still there
   int device_failures = 0;                                 // in a row
   std::thread dispatcher, opener;
+  std::optional<PlanAhead> ahead;
 };
 
 }  // namespace tachy::workers

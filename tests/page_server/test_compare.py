@@ -28,7 +28,7 @@ def frames(app):
 
 
 def picture(app, name, count=16):
-    return app.pixels(f".screen[data-name={name}] video", count)
+    return app.pixels(f".film[data-name={name}] video", count)
 
 
 def test_both_step_together(app, site, two):
@@ -132,7 +132,7 @@ def test_two_are_ticked_and_compared_by_three_clicks(app, site, two):
 def test_one_that_is_gone_is_said_and_the_other_is_shown(app, site, two):
     app.expected += ["404"]
     app.open(site, f"#/compare/video_{'0' * 32}/{two[0]}")
-    app.wait_text("There is no such video, or it was removed.", ".screen[data-name=A]")
+    app.wait_text("There is no such video, or it was removed.", ".film[data-name=A]")
     app.wait_text("One of the two is not there.", "#summary")
     app.page.keyboard.press(".")
     app.wait(lambda: frames(app) == [1], "the other one steps")

@@ -143,6 +143,8 @@ def test_a_seed_is_drawn_and_kept(make):
     seed = make.send()[0]["seed"]
     make.app.wait(lambda: make.page.input_value("#make-seed") == str(seed), "the server's seed stays")
     assert make.send()[0]["seed"] == seed
+    make.page.fill("#make-count", "3")
+    assert sorted(job["seed"] for job in make.send(3)) == [seed, seed + 1, seed + 2]
 
 
 def test_tabs_fit_the_models_and_say_what_is_missing(make):
@@ -276,7 +278,7 @@ def test_a_video_goes_on_from_one_of_its_pictures(app, painters):
                        source["id"])
     make.page.reload()
     make.page.wait_for_selector("make-view[data-ready]")
-    make.app.wait_text("It goes on from picture 3 of “the beginning”", ".from")
+    make.app.wait_text("It goes on from frame 2 of “the beginning”", ".from")
     make.plan("of memory")
     job = make.send()[0]
     assert (job["extended_from_video_id"], job["extended_from_frame"]) == (source["id"], 2)
@@ -296,8 +298,14 @@ def test_many_prompts_and_a_queue_that_is_full(app, fresh):
     text = make.page.inner_text(".make .right")
     assert f"{taken} of 6 are in the queue, and the other {6 - taken} wait here" in text and "There may be room in" in text
     assert make.page.inner_text(".send") == f"Send the other {6 - taken}"
-    for job in make.jobs():
-        server.ask("DELETE", f"/v1/videos/{job['id']}")
+    ids = [job["id"] for job in make.jobs()]
+    make.page.reload()
+    make.page.wait_for_selector("make-view[data-ready]")
+    make.page.click(".send")
+    app.wait_text(f"{taken} of 6 are in the queue, and the other {6 - taken} wait here", ".make .right")
+    assert [job["id"] for job in make.jobs()] == ids, "after a reload nothing is made twice"
+    for id in ids:
+        server.ask("DELETE", f"/v1/videos/{id}")
     make.page.click(".send")
     app.wait(lambda: len(make.jobs()) == 6 - taken, "the others are in the queue")
     app.wait_text("All 6 are in the queue", ".note")
@@ -336,6 +344,23 @@ def test_a_dropped_video_brings_its_settings_back(make):
     make.app.wait_text("star.mp4 are in the form", ".note")
     make.page.click("text=Undo")
     assert make.page.input_value("#make-seed") == "77"
+
+
+def test_paths_in_settings_are_left_out(make):
+    make.app.expected = [REFUSED]
+    sent = []
+    make.page.on("request", lambda request: sent.append(request.post_data_buffer or b"") if request.url.endswith("/plan") else None)
+    settings = {"tachyscope": "0.1.0", "prompt": "a fox", "model": "/home/me/models/sprites/", "image": "/home/me/fox.png", "image_sha256": "0" * 64, "num_frames": 9,
+                "width": 64, "height": 32, "loras": ["/home/me/film.safetensors:0.8@high", "ink"], "text_encoder": "/home/me/text", "device": "cuda", "seed": 3,
+                "environment": {"TMPDIR": "/home/me"}, "encoding": {"format": "mp4", "crf": 20, "path": "/home/me"}, "__proto__": "/home/me"}
+    make.drop("h1", "fox.json", "application/json", json.dumps(settings).encode())
+    make.app.wait_text("The settings of fox.json are in the form. Its files are not in it: choose the image again.", ".note")
+    assert make.page.input_value("#make-prompt") == "a fox" and make.page.input_value("[aria-label='Width in pixels']") == "64"
+    make.app.wait(lambda: "There is no LoRA" in make.fault("loras"), "the server has no such LoRA")
+    draft = make.page.evaluate("sessionStorage.getItem('tachyscope-draft')")
+    assert json.loads(draft)["loras"] == [{"name": "film", "strength": 0.8, "expert": "high"}, {"name": "ink"}]
+    assert json.loads(draft)["values"] == {"prompt": "a fox", "num_frames": "9", "size": "64x32", "seed": "3", "crf": "20"}
+    assert sent and not any(b"/home/me" in body for body in sent) and "/home/me" not in draft
 
 
 def test_files_of_wrong_kinds_are_said_in_place(make):
@@ -499,7 +524,7 @@ def test_a_draft_from_another_view_is_taken_over(make):
     make.page.reload()
     make.page.wait_for_selector("make-view[data-ready]")
     assert [make.page.input_value(f"#make-{name}") for name in ("prompt", "num_frames", "num_inference_steps", "seed")] == ["a green star", "9", "4", "5"]
-    assert "It goes on from picture 3 of video_1" in make.page.inner_text(".from")
+    assert "It goes on from frame 2 of video_1" in make.page.inner_text(".from")
     make.plan("sprites begins with no picture, so it cannot go on from another video")
     assert make.page.is_disabled(".send")
     make.page.click("text=Begin anew")
@@ -518,3 +543,26 @@ def test_a_line_that_breaks_loses_nothing(make, context):
     context.set_offline(False)
     make.app.wait(lambda: len(make.jobs()) == before + 1, "it is sent again, and makes one video")
     make.app.wait_text("It is in the queue", ".note")
+
+
+def test_everything_has_a_name_and_is_reached_by_keys(make):
+    make.page.click("#tab-talk")
+    for summary in make.page.query_selector_all("make-view summary"):
+        summary.click()
+    make.page.wait_for_selector("#make-dtype")
+    nameless = make.page.evaluate("""() => [...document.querySelectorAll('make-view :is(input, select, textarea, button)')]
+      .filter(one => one.checkVisibility() && !(one.labels?.length || one.getAttribute('aria-label') || one.textContent.trim()))
+      .map(one => one.outerHTML)""")
+    assert not nameless
+    make.page.click("#tab-text")
+    make.quick()
+    make.plan("of memory")
+    make.page.focus("#make-prompt")
+    for _ in range(120):
+        make.page.keyboard.press("Tab")
+        if make.page.evaluate("document.activeElement.classList.contains('send')"):
+            break
+    before = len(make.jobs())
+    make.page.keyboard.press("Enter")
+    make.app.wait(lambda: len(make.jobs()) == before + 1, "the button was pressed by a key")
+    assert make.page.get_attribute("#make-num_frames", "aria-describedby") == "fault-num_frames"

@@ -164,7 +164,7 @@ def test_previews_come_at_once_and_can_be_enlarged(fresh, app):
           requestAnimationFrame(() => { window.seen[target.dataset.path] ??= Date.now(); });
       }).observe(document.body, {subtree: true, attributes: true, attributeFilter: ['data-path']});
     }""")
-    id = server.create(prompt="a red circle moves right", num_frames=17, num_inference_steps=60)["id"]
+    id = server.create(prompt="the long one", **SLOW)["id"]
     app.page.wait_for_selector(".running canvas:not([hidden])")
     first = app.page.get_attribute(".running canvas", "data-path")
     assert len(set(app.pixels(".running canvas"))) > 8, "the preview is a picture"
@@ -175,7 +175,7 @@ def test_previews_come_at_once_and_can_be_enlarged(fresh, app):
     app.wait(lambda: app.page.get_attribute("dialog canvas", "data-path") != first, "the large one follows", 30)
     app.page.keyboard.press("Escape")
     assert app.page.evaluate("document.activeElement.className") == "preview", "the focus is back"
-    app.page.wait_for_selector(".ended", timeout=60000)
+    app.wait(lambda: len(app.page.evaluate("window.seen")) > 4, "more previews come", 60)
     late = []  # without the first one, which may be older than this page's knowledge of the job
     seen = app.page.evaluate("window.seen")
     seen.pop(first)
@@ -185,7 +185,6 @@ def test_previews_come_at_once_and_can_be_enlarged(fresh, app):
             late.append(shown / 1000 - file.stat().st_mtime)
     print("seconds from a preview's file to the screen:", [round(one, 3) for one in late])
     assert len(late) >= 3 and statistics.median(late) < 0.3, late
-    assert app.page.query_selector(".ended .thumb")
 
 
 def test_a_job_is_held_stopped_and_kept(fresh, app):
@@ -207,14 +206,13 @@ def test_a_job_is_held_stopped_and_kept(fresh, app):
 
 def test_stop_and_keep_makes_a_video_of_what_is_there(fresh, app):
     server = fresh()
-    id = server.create(prompt="many frames", size="128x128", num_frames=161, num_inference_steps=1)["id"]
-    app.open(server, "#/queue").wait_text("Writing frame", ".running .state", 60)
-    app.wait(lambda: server.video(id)["progress"] > 20 or app.page.query_selector(".ended"), "some frames are there", 60)
-    if app.page.query_selector(".running [data-do=keep]"):
-        app.page.click("text=Stop and keep")
+    id = server.create(prompt="many frames", size="128x128", num_frames=97, num_inference_steps=1)["id"]
+    app.open(server, "#/queue").page.wait_for_selector(".running")
+    assert app.page.is_disabled(".running [data-do=keep]"), "there is no frame yet"
+    app.page.click(".running [data-do=keep]", timeout=60000)  # as soon as it can be clicked
     app.wait_text("Ready", ".ended .state", 60)
     video = server.video(id)
-    assert video["status"] == "completed" and 0 < video["num_frames"] < 161
+    assert video["status"] == "completed" and 0 < video["num_frames"] < 97
     app.wait(lambda: app.page.eval_on_selector_all(".ended .thumb img", "all => all[0]?.naturalWidth"), "its thumbnail is shown")
 
 
@@ -237,6 +235,19 @@ def test_two_tabs_that_edit_the_same_job(busy, tabs):
     other.wait(lambda: waiting(other) == ["by the other"], "the other one is saved")
     assert busy.video(id)["prompt"] == "by the other"
     other.expected.append("412")
+
+
+def test_many_tabs_leave_the_browser_connections_for_what_is_clicked(busy, tabs):
+    queued(busy, "waits")
+    many = [tabs().open(busy, "#/queue") for _ in range(5)]
+    for tab in many:
+        tab.wait_text("the long one", ".running")
+    for number, tab in enumerate(many):
+        tab.page.fill("#add-prompt", f"of tab {number}")
+        tab.page.keyboard.press("Enter")
+    for number, tab in enumerate(many):
+        tab.wait(lambda: f"of tab {number}" in waiting(tab), "it is added", 10)
+    many[0].wait(lambda: len(waiting(many[0])) == 6, "the first one sees all of them")
 
 
 def test_what_was_typed_outlives_the_job(busy, app):

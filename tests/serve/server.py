@@ -71,7 +71,7 @@ class Server:
         self.own_files = files is None
         self.files = pathlib.Path(files or tempfile.mkdtemp(prefix="tachyscope-serve-"))
         self.environment = os.environ | {"TACHY_DEVICE": "cpu"} | (environment or {})
-        self.process = None
+        self.process, self.key = None, None  # with a key, requests are those of its holder unless their headers say otherwise
         self.start()
 
     def start(self, port=0):
@@ -91,7 +91,8 @@ class Server:
         return (self.files / "stderr.txt").read_text(errors="replace")[-2000:]
 
     def ask(self, method, path, body=None, headers=None, timeout=60):
-        return ask(self.base, method, path, body, headers, timeout)
+        own = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        return ask(self.base, method, path, body, own | (headers or {}), timeout)
 
     def wait_ready(self, seconds=60):
         until = time.monotonic() + seconds

@@ -93,14 +93,22 @@ export async function api(method, path, body, options = {}) {
 }
 
 /**
- * Returns a signal that ends a request after some milliseconds.
+ * The same for what should come soon: after some milliseconds the server counts as unreachable.
+ * @param {string} path
  * @param {number} ms
- * @returns {AbortSignal}
+ * @returns {Promise<any>}
  */
-export function within(ms) {
-  const ending = new AbortController();
-  setTimeout(() => ending.abort(), ms);
-  return ending.signal;
+export async function lookUp(path, ms = 20000) {
+  const ending = new AbortController(), timer = setTimeout(() => ending.abort(), ms);
+  try {
+    return await api('GET', path, undefined, {signal: ending.signal});
+  } catch (error) {
+    if (!ending.signal.aborted) throw error;
+    signals.dispatchEvent(new Event('unreachable'));
+    throw new ApiFault(0, {code: 'unreachable', message: 'the server does not answer'});
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** @type {Map<string, {query: Promise<string>, until: number}>} */

@@ -1,6 +1,6 @@
 // Asks for the jobs again and again, for the store: those that have not ended each second while there are some, and the
 // newest ones, since others make videos, too. A page that nobody looks at asks rarely.
-import {ApiFault, api, signals, within} from './api.js';
+import {ApiFault, lookUp} from './api.js';
 
 /** @typedef {import('./store.js').Video} Video */
 
@@ -10,10 +10,9 @@ const kAll = 1000;       // the most active ones that are listed at all; every f
 const kNewest = 15000;   // ms between two whole pages of the newest
 const kMostSingle = 10;  // jobs that have ended are asked for one by one
 const kPause = {busy: 1000, idle: 3000, hidden: 15000};  // ms between two questions
-const kPatience = 20000;  // ms for an answer
 
 /** @param {string} query */
-const list = query => api('GET', `/v1/videos?${query}`, undefined, {signal: within(kPatience)});
+const list = query => lookUp(`/v1/videos?${query}`);
 
 /**
  * @param {string} id
@@ -21,7 +20,7 @@ const list = query => api('GET', `/v1/videos?${query}`, undefined, {signal: with
  */
 export async function look(id) {
   try {
-    return await api('GET', `/v1/videos/${encodeURIComponent(id)}`, undefined, {signal: within(kPatience)});
+    return await lookUp(`/v1/videos/${encodeURIComponent(id)}`);
   } catch (error) {
     if (error instanceof ApiFault && error.code === 'not_found') return null;
     throw error;
@@ -39,6 +38,7 @@ export class Asker {
     this.failures = 0;
     this.turn = 0;
     this.newestAt = -Infinity;
+    this.held = false;  // while the visitor is asked for a key
     this.faster = 1;  // tests let the time between questions run faster
     /** @type {Promise<void> | null} */
     this.asking = null;
@@ -46,6 +46,7 @@ export class Asker {
 
   refresh() {
     window.clearTimeout(this.timer);
+    if (this.held) return Promise.resolve();
     this.asking ??= this.askAgain().finally(() => {
       this.asking = null;
       const active = [...this.store.videos.values()].some(video => !hasEnded(video));
@@ -79,7 +80,7 @@ export class Asker {
       if (due) this.newestAt = performance.now();
       this.store.take(active, new Map(few.map((id, i) => [id, found[i]])), newest);
     } catch (error) {
-      if (error instanceof DOMException) signals.dispatchEvent(new Event('unreachable'));  // it took too long
+      if (!(error instanceof ApiFault)) throw error;
       ++this.failures;
     }
   }

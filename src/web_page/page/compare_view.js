@@ -40,7 +40,7 @@ export class CompareView extends HTMLElement {
       const name = 'AB'[at], told = el('p', {class: 'told', role: 'status', text: 'The video is being fetched …'});
       reel.muted = at > 0;
       reel.addEventListener('fault', event => this.say(at, /** @type {CustomEvent} */ (event).detail, 'fault'));
-      return el('div', {class: 'screen', 'data-name': name}, reel, told, el('span', {class: 'tag', text: name, 'aria-hidden': true}));
+      return el('div', {class: 'film', 'data-name': name}, reel, told, el('span', {class: 'tag', text: name, 'aria-hidden': true}));
     });
     const line = el('div', {class: 'wipe-line', 'aria-hidden': true});
     this.stage.append(...this.slots, line);

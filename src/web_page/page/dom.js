@@ -170,3 +170,20 @@ export function ask(title, fill, kind = '') {
     dialog.showModal();
   });
 }
+
+const kMostNotices = 3, kNoticeMs = 6000;
+
+/**
+ * Adds a line to the notices at the foot of the page. A fault stays until it is dismissed.
+ * @param {string} text
+ * @param {'good' | 'bad' | ''} kind
+ */
+export function showNotice(text, kind) {
+  const notices = document.getElementById('notices');
+  if (!notices) return;
+  /** @type {HTMLElement} */
+  const line = el('p', {class: kind}, text, iconButton('close', 'Dismiss', () => line.remove()));
+  notices.append(line);
+  while (notices.childElementCount > kMostNotices) notices.firstElementChild?.remove();
+  if (kind !== 'bad') window.setTimeout(() => line.remove(), kNoticeMs);
+}

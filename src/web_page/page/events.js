@@ -1,9 +1,14 @@
 // The event stream of a job (GET /v1/videos/ID/events), read by fetch, since EventSource can send no key.
+//
+// A browser has six connections to a server, for all tabs together. So all tabs share kSlots streams: who has none waits
+// until another one ends, and lives on the list meanwhile.
 import {ApiFault, request} from './api.js';
 
 /** @typedef {{number: number, type: string, data: any}} JobEvent */
 
 const kMostLine = 1 << 20;  // a longer line is no event of ours
+const kSlots = 4;
+const kWait = 1500;  // ms until a stream looks for a free slot again
 
 /**
  * Cuts a stream of text/event-stream into events. Pieces may end anywhere.
@@ -37,8 +42,27 @@ export function eventReader(tell) {
  */
 export function follow(id, tell) {
   const stopping = new AbortController();
-  void read(id, tell, stopping.signal);
+  void inSlot(() => read(id, tell, stopping.signal), stopping.signal);
   return () => stopping.abort();
+}
+
+/**
+ * Does the work while this tab has one of the slots.
+ * @param {() => Promise<void>} work
+ * @param {AbortSignal} signal
+ */
+async function inSlot(work, signal) {
+  if (!navigator.locks) return work();  // a page that did not come from this machine, nor by https
+  while (!signal.aborted) {
+    for (let slot = 0; slot < kSlots; ++slot) {
+      const done = await navigator.locks.request(`tachyscope-events-${slot}`, {ifAvailable: true}, async lock => {
+        if (lock && !signal.aborted) await work();
+        return lock !== null;
+      });
+      if (done) return;
+    }
+    await new Promise(resolve => setTimeout(resolve, kWait));
+  }
 }
 
 /**

@@ -22,10 +22,19 @@ let shown = '';
 let locked = false;  // the question for a key is shown
 let visits = 0;
 
+/** @param {string} part */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 // Shows the view of the address. Whoever goes somewhere by keyboard or with a reader lands at its beginning.
 async function show() {
   if (locked) return;
-  const route = location.hash.replace(/^#\/?/, '').split('/').filter(part => part).map(part => decodeURIComponent(part));
+  const route = location.hash.replace(/^#\/?/, '').split('/').filter(part => part).map(decoded);
   const name = route[0] in kViews ? route[0] : 'make';
   const {load, tag, title} = kViews[name];
   for (const link of document.querySelectorAll('nav a')) {
@@ -52,7 +61,7 @@ async function show() {
 // Asks for a key in place of the view, which comes back as it was asked for.
 function lock() {
   if (locked) return;
-  locked = true;
+  locked = store.asker.held = true;
   const input = el('input', {id: 'key', type: 'password', autocomplete: 'current-password', required: true, spellcheck: 'false'});
   const remember = el('input', {type: 'checkbox', id: 'remember'});
   const fault = el('p', {class: 'fault', role: 'alert'});
@@ -77,7 +86,7 @@ function lock() {
 }
 
 function unlock() {
-  locked = false;
+  locked = store.asker.held = false;
   void store.refresh();
   void show();
 }
@@ -102,10 +111,15 @@ async function who() {
     store.me = await api('GET', '/v1/key');
     store.tell();
   } catch {
-    window.setTimeout(() => void who(), 3000);
+    if (!locked) window.setTimeout(() => void who(), 3000);
   }
 }
 
+// The address stays: what follows its # names a view.
+document.querySelector('.skip')?.addEventListener('click', event => {
+  event.preventDefault();
+  main.focus();
+});
 signals.addEventListener('keyNeeded', lock);
 window.addEventListener('hashchange', () => void show());
 store.subscribe(tellState);

@@ -10,13 +10,13 @@ import {el} from './dom.js';
  *   experts: number | null, size_multiple: number | null, frame_multiple: number | null, kind: string, default: boolean,
  *   fault?: string}} Model */
 /** @typedef {{mode: Mode, models: Partial<Record<Mode, string>>, values: Record<string, string>, loras: Lora[],
- *   parts: string[], keepSeed: boolean, manyPrompts: boolean, count: number, stamp: string}} Draft */
+ *   parts: string[], keepSeed: boolean, manyPrompts: boolean, count: number, stamp: string, files: Record<string, string[]>}} Draft */
 
 export const kFileFields = ['input_reference', 'last_image', 'audio_reference', 'audio_reference_2'];
 
 /** @returns {Draft} */
 const emptyDraft = () => ({
-  mode: 'text', models: {}, values: {}, loras: [], parts: [], keepSeed: false, manyPrompts: false, count: 1, stamp: freshStamp(),
+  mode: 'text', models: {}, values: {}, loras: [], parts: [], keepSeed: false, manyPrompts: false, count: 1, stamp: freshStamp(), files: {},
 });
 
 /** A name for what is sent once: the same request sent again under it makes no second video. */
@@ -66,6 +66,7 @@ export class Form extends EventTarget {
    */
   changed(name) {
     this.draft.stamp = freshStamp();
+    this.draft.files = Object.fromEntries([...this.files].map(([each, files]) => [each, files.map(file => file.name)]));
     this.places.get(name)?.('');
     this.dispatchEvent(new CustomEvent('change', {detail: name}));
   }

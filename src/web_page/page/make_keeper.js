@@ -55,14 +55,18 @@ export async function keepFiles(name, files) {
   }
 }
 
-/** @returns {Promise<Map<string, File[]>>} */
-export async function keptFiles() {
+/**
+ * Returns the files of a draft. Those that another tab has kept since are not of it.
+ * @param {Partial<import('./make_form.js').Draft> | null} draft
+ * @returns {Promise<Map<string, File[]>>}
+ */
+export async function keptFiles(draft) {
   /** @type {Map<string, File[]>} */
   const kept = new Map();
   try {
     for (const name of kFileFields) {
       const files = await answerOf((await fileStore('readonly')).get(name));
-      if (Array.isArray(files) && files.every(file => file instanceof File)) kept.set(name, files);
+      if (Array.isArray(files) && files.every((file, at) => file instanceof File && file.name === draft?.files?.[name]?.[at])) kept.set(name, files);
     }
   } catch {
     // There are none.

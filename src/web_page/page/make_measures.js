@@ -117,7 +117,7 @@ export function lengthFields(form) {
   seconds.addEventListener('input', fromSeconds);
   seconds.addEventListener('blur', show);
   const element = el('div', {class: 'row'}, bare(seconds, 'Seconds', 'make-seconds'),
-      field(form, 'num_frames', 'Frames', frames), field(form, 'fps', 'Frames a second', fps), note);
+      field(form, 'num_frames', 'Frames', frames), field(form, 'fps', 'Frames/s', fps), note);
   form.places.set('seconds', message => form.places.get('num_frames')?.(message));
   frames.addEventListener('input', () => { wanted = NaN; });
   // A new rate keeps the seconds that were asked for.

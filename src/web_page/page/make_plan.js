@@ -5,6 +5,7 @@ import {ApiFault, api, sentence} from './api.js';
 import {button, bytes, el, seconds} from './dom.js';
 import {atField} from './make_form.js';
 import {bodyOf, goesOn, missing, wishesOf} from './make_request.js';
+import {store} from './store.js';
 
 /** @typedef {import('./make_form.js').Form} Form */
 /** @typedef {{fits: boolean, reason: string | null, nearest: Record<string, any> | null, seconds: number, seconds_to_preview: number,
@@ -39,6 +40,13 @@ export class PlanLine {
     this.asked = new Map();  // why each size does not fit, by all that matters for it
     form.addEventListener('change', () => this.soon());
     form.addEventListener('load', () => this.soon());
+    // When it would begin changes with the queue.
+    let active = -1;
+    this.unsubscribe = store.subscribe(() => {
+      const now = store.waiting().length + store.running().length;
+      if (now !== active && active >= 0 && !document.hidden) this.soon();
+      active = now;
+    });
   }
 
   soon() {
@@ -48,6 +56,7 @@ export class PlanLine {
   }
 
   close() {
+    this.unsubscribe();
     window.clearTimeout(this.timer);
     this.stopper.abort();
   }
@@ -69,7 +78,7 @@ export class PlanLine {
   }
 
   async body() {
-    const wish = wishesOf(this.form)[0] ?? {prompt: 'a video', picture: this.form.file('input_reference')};
+    const wish = wishesOf(this.form)[0] ?? {prompt: 'a video', picture: this.form.file('input_reference'), count: 0};
     /** @type {Map<File, Blob>} */
     const small = new Map();
     for (const [name, files] of this.form.files) for (const file of files.slice(0, 1)) small.set(file, await this.standIn(file, name));

@@ -1,7 +1,7 @@
 // From the form to requests: each video of it as a body for the interface. Several prompts and several pictures make a
 // video for each pair, and each of them as often as was asked for.
 /** @typedef {import('./make_form.js').Form} Form */
-/** @typedef {{prompt: string, picture: File | undefined}} Wish */
+/** @typedef {{prompt: string, picture: File | undefined, count: number}} Wish */
 
 /** Files that a mode sends. @type {Record<import('./make_form.js').Mode, string[]>} */
 const kFilesOf = {text: [], picture: ['last_image'], talk: ['last_image', 'audio_reference', 'audio_reference_2']};
@@ -23,7 +23,7 @@ export function wishesOf(form) {
   const wishes = [];
   for (const prompt of promptsOf(form))
     for (const picture of pictures.length ? pictures : [undefined])
-      for (let count = 0; count < form.draft.count; ++count) wishes.push({prompt, picture});
+      for (let count = 0; count < form.draft.count; ++count) wishes.push({prompt, picture, count});
   return wishes;
 }
 
@@ -47,8 +47,10 @@ export function bodyOf(form, wish, files = file => file) {
   body.append('prompt', wish.prompt);
   for (const [name, text] of Object.entries(form.draft.values)) {
     if (name === 'prompt' || (name === 'fps' && form.draft.mode === 'talk')) continue;
+    // Several videos of the same begin with seeds one after the other.
+    const given = name === 'seed' && wish.count && /^[0-9]+$/.test(text) ? String(BigInt(text) + BigInt(wish.count)) : text;
     const list = (name === 'without' || name === 'speaker_boxes') && !text.startsWith('[');
-    body.append(name === 'video' ? 'video[id]' : name, list ? JSON.stringify([text]) : text);
+    body.append(name === 'video' ? 'video[id]' : name, list ? JSON.stringify([text]) : given);
   }
   const model = form.model;
   if (model) body.append('model', model.id);

@@ -106,7 +106,7 @@ export class MakeView extends HTMLElement {
   async start() {
     const kept = keptDraft(), handed = sessionStorage.getItem('draft');
     try {
-      const [, preset, files] = await Promise.all([this.models.ask(), this.presets.ask(), keptFiles()]);
+      const [, preset, files] = await Promise.all([this.models.ask(), this.presets.ask(), keptFiles(kept)]);
       if (!this.isConnected) return;
       if (kept) this.form.take(kept), this.form.files = files;
       else if (preset) await (await applying()).applyFields(this.form, this.models, preset);
@@ -238,7 +238,7 @@ export class MakeView extends HTMLElement {
     const on = goesOn(this.form);
     this.from.hidden = !on;
     const frame = this.form.get('from_frame'), id = this.form.get('video'), prompt = store.videos.get(id)?.prompt;
-    setText(/** @type {HTMLElement} */ (this.from.firstElementChild), `It goes on from ${frame ? `picture ${Number(frame) + 1}` : 'the last picture'} of ${prompt ? `“${prompt.slice(0, 80)}”` : id}.`);
+    setText(/** @type {HTMLElement} */ (this.from.firstElementChild), `It goes on from ${frame ? `frame ${frame}` : 'the last picture'} of ${prompt ? `“${prompt.slice(0, 80)}”` : id}.`);
     this.files.input_reference.element.hidden = on || this.form.draft.mode === 'text';
   }
 

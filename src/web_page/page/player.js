@@ -15,7 +15,7 @@ export class Player extends HTMLElement {
   }
 
   connectedCallback() {
-    this.append(el('div', {class: 'screen'}, this.reel, this.told), this.transport);
+    this.append(el('div', {class: 'film'}, this.reel, this.told), this.transport);
     this.transport.drive([this.reel]);
   }
 

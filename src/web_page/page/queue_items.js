@@ -58,7 +58,7 @@ export class WaitingItem {
     const ahead = video.queue_position;
     const line = video.paused ? 'On hold' : ahead === null ? 'Waits' : ahead === 0 ? 'Next in line' : `${ordinal(ahead + 1)} in line`;
     const ready = video.paused ? '' : readyIn(store.live.get(video.id));
-    setText(this.state, ready ? `${line} · ${ready}` : line);
+    setText(this.state, [line, ready, video.why].filter(text => text).join(' · '));
     const label = video.paused ? 'Let it go on' : 'Hold';
     if (this.hold.title !== label) {
       this.hold.title = label;
@@ -79,7 +79,7 @@ export class RunningItem {
     this.state = el('p', {class: 'state'});
     this.bar = el('progress', {max: 100, value: 0, 'aria-label': `Progress of ${shortTitle(video)}`});
     this.pause = button('Pause', () => void pause(id), {'data-do': 'pause'});
-    this.keep = button('Stop and keep', () => void keep(id), {'data-do': 'keep', title: 'The frames that are there become the video'});
+    this.keep = button('Stop and keep', () => void keep(id), {'data-do': 'keep'});
     this.element = el('li', {class: 'job running', 'data-id': id},
       el('button', {type: 'button', class: 'preview', 'aria-label': 'Enlarge the preview', onclick: () => void enlarge(id)}, thumbnail(video), canvas),
       el('div', {class: 'what'}, el('p', {class: 'prompt', text: titleOf(video)}), el('p', {class: 'dim facts', text: factsOf(video)}),
@@ -94,7 +94,10 @@ export class RunningItem {
     this.picture.show(live?.previews[live.previews.length - 1] ?? '');
     if (this.bar.value !== video.progress) this.bar.value = video.progress;
     setText(this.state, `${stageOf(video, live)}${ready && !live?.asked ? ` · ${ready}` : ''}`);
-    this.pause.disabled = this.keep.disabled = Boolean(live?.asked);
+    const frames = live?.stage === 'decode' && live.done > 0;
+    this.pause.disabled = Boolean(live?.asked);
+    this.keep.disabled = Boolean(live?.asked) || !frames;
+    this.keep.title = frames ? 'The frames that are there become the video' : 'No frame is there yet; pause it to go on later';
   }
 }
 

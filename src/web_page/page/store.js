@@ -2,11 +2,10 @@
 // something goes on, and the jobs under way are followed by their event streams. Views read `videos` and `live` and
 // subscribe to changes; what an answer of the API says goes in by `put`, so that a click shows at once.
 //
-// A browser has six connections to a server, for all tabs together. So only a page that is visible follows jobs, at most
-// kMostStreams of them: those under way, and the one that comes next.
+// Only a page that is visible follows jobs, at most kMostStreams of them: those under way, and the one that comes next.
 import {signals} from './api.js';
 import {Asker, look} from './asker.js';
-import {el} from './dom.js';
+import {showNotice} from './dom.js';
 import {Eta} from './eta.js';
 import {follow} from './events.js';
 
@@ -258,14 +257,7 @@ class Store {
    * @param {string} text
    * @param {'good' | 'bad' | ''} [kind]
    */
-  notice(text, kind = '') {
-    const notices = document.getElementById('notices');
-    if (!notices) return;
-    const line = el('p', {class: kind}, text, el('button', {type: 'button', class: 'icon', 'aria-label': 'Dismiss', text: '×', onclick: () => line.remove()}));
-    notices.append(line);
-    while (notices.childElementCount > 3) notices.firstElementChild?.remove();
-    if (kind !== 'bad') window.setTimeout(() => line.remove(), 6000);
-  }
+  notice(text, kind = '') { showNotice(text, kind); }
 }
 
 export const store = new Store();

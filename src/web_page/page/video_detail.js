@@ -135,7 +135,7 @@ export class VideoDetail extends HTMLElement {
 
   /** @param {Video} video @param {Record<string, unknown>} inFile */
   tellSettings(video, inFile) {
-    const list = el('dl', {class: 'facts'});
+    const list = el('dl', {class: 'made-facts'});
     for (const [name, text] of factsOf(video)) list.append(el('dt', {text: name}), el('dd', {text}));
     this.settings.replaceChildren(el('h2', {text: 'Settings', id: 'settings-title'}), settingsTable([settingsOf(video, inFile)]), list);
   }

@@ -1,5 +1,9 @@
 // Tests the life of a job in the table: claims, wishes, interruptions, ends, what is outdated, messages and
 // presets.
+#include <atomic>
+#include <functional>
+#include <thread>
+
 #include "table_case.h"
 
 namespace tachy::queue {
@@ -297,6 +301,57 @@ TEST_P(Runs, PresetsAreTheirOwners) {
   EXPECT_TRUE(table().remove_preset("anna", "b"));
   EXPECT_FALSE(table().remove_preset("anna", "b"));
   EXPECT_EQ(table().presets("bert").size(), 1u);
+}
+
+// A row that is known is the one that find() returns, whatever has been done to it.
+TEST_F(Runs, WhatIsKnownIsNeverOutdated) {
+  const std::string id = added().id, other = added().id;
+  EXPECT_EQ(table().known(id), nullptr) << "nobody has read it";
+  const auto kept = [&](const std::string& of) {
+    table().find(of);
+    return table().known(of);
+  };
+  const std::function<void()> changes[] = {
+      [&] { table().set_paused(id, true); },
+      [&] { table().set_paused(id, false); },
+      [&] { table().change(id, {.facts = "{\"seed\":8}"}); },
+      [&] { table().claim(id, "w"); },
+      [&] { table().progress(id, "w", 40); },
+      [&] { table().wish(id, Wish::pause, std::nullopt); },
+      [&] { table().recover("w"); },
+      [&] { table().set_paused(id, false), table().claim(id, "w"), table().give_back(id, "w", false); },
+      [&] { finish(id); },
+  };
+  ASSERT_NE(kept(other), nullptr);
+  for (const auto& change : changes) {
+    const auto before = kept(id);
+    ASSERT_NE(before, nullptr);
+    change();
+    EXPECT_EQ(table().known(id), nullptr) << to_string(before->status);
+    const JobRow now = table().find(id).value();
+    EXPECT_TRUE(now.status != before->status || now.paused != before->paused || now.wish != before->wish ||
+                now.progress != before->progress || now.facts != before->facts ||
+                now.attempts != before->attempts);
+  }
+  EXPECT_NE(kept(id), nullptr);
+  table().remove(id);
+  EXPECT_EQ(table().known(id), nullptr);
+  EXPECT_EQ(kept(id), nullptr);
+}
+
+TEST_F(Runs, ARowThatWasReadWhileItChangedIsNotKept) {
+  const std::string id = claimed().id;
+  std::atomic<bool> reading = true;
+  std::thread reader([&] {
+    while (reading) table().find(id);
+  });
+  for (int percent = 1; percent <= 100; ++percent) {
+    table().progress(id, "w", percent);
+    const auto known = table().known(id);
+    if (known) EXPECT_EQ(known->progress, percent);
+  }
+  reading = false;
+  reader.join();
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
 // Presets, models, LoRAs, the server's state and its description.
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <fstream>
 #include <set>
 
 #include "api_fixture.h"
 #include "web_api/endpoint.h"
+#include "web_api/links.h"
 
 namespace tachy::web_api {
 namespace {
@@ -135,6 +137,38 @@ TEST_F(ApiTest, ReadinessIsThatOfTheDefaultModel) {
   const Answer answer = call("GET", "/ready");
   EXPECT_EQ(answer.status, 503);
   EXPECT_EQ(answer.message(), "the model is being opened");
+}
+
+TEST_F(ApiTest, TicketsAreForWorldsWhereThereAreKeys) {
+  const auto path = std::filesystem::path(TACHY_SOURCE_DIR) / "models/sprites";
+  workers::Models served({{.name = "sprites", .path = path}, {.name = "island", .path = path, .world = true}},
+                         EngineOptions{.threads = 1});
+  Service with_world{*table, *book, runs, {.models = served, .spool = folder_ / "spool"}, folder_};
+  router = {};
+  add_routes(router, with_world);
+  const http::Caller alice{.key = "alice"};
+  const auto ask = [&](const std::string& world) {
+    return call("POST", "/world/" + world + "/ticket", nullptr, {}, alice);
+  };
+  EXPECT_EQ(ask("island").status, 404);
+  EXPECT_THAT(ask("island").message(), testing::HasSubstr("no keys"));
+  Tickets tickets(kTicketSeconds, 1);
+  with_world.tickets = &tickets;
+  for (const char* other : {"sprites", "nowhere"}) EXPECT_EQ(ask(other).code(), "not_found") << other;
+  const Answer answer = ask("island");
+  ASSERT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.body.at("object"), "world.ticket");
+  EXPECT_EQ(answer.body.at("seconds"), kTicketSeconds);
+  EXPECT_EQ(answer.header("Cache-Control"), "no-store");
+  EXPECT_EQ(ask("island").status, 503) << "one waits to be used, and no more may";
+  const std::string ticket = answer.body.at("ticket");
+  const int64_t now =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count();
+  const auto caller = tickets.take(ticket, now);
+  ASSERT_TRUE(caller);
+  EXPECT_EQ(caller->key, "alice");
+  EXPECT_FALSE(tickets.take(ticket, now));
 }
 
 TEST_F(ApiTest, MetricsAreATextForPrometheus) {
