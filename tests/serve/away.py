@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the server with a PostgreSQL that refuses it, goes away, or has another time than the server's machine.
+"""Tests the server with a PostgreSQL that refuses it, goes away, or whose clock differs from the server's.
 
     away.py BUILD [--short]"""
 
@@ -109,6 +109,8 @@ def other_clock(build, database):
         print("skipped another clock: libfaketime is not here (Debian's package faketime has it)")
         return
     environment = {"LD_PRELOAD": str(library), "FAKETIME": FAR, "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_RESET": "1"}
+    seen = int(subprocess.run(["date", "+%s"], env=os.environ | environment, check=True, stdout=subprocess.PIPE).stdout)
+    assert seen - time.time() > 3500, "the clock that the server sees is not another one"
     with Server(build, "--database", database.url, environment=environment) as server:
         server.wait_ready()
         id = wait_completed(server, server.create()["id"])
