@@ -177,8 +177,6 @@ static void each(Sizes s, bool check, int group) {
   variant<Shape<Kind, 64, 128, 32, 64, 1, 3, 3>>("64x128 d64 s3 x3", d, group, check);
   variant<Shape<Kind, 128, 192, 64, 48, 2, 3, 1>>("128x192 d128 s3", d, group, check);
   variant<Shape<Kind, 128, 192, 64, 48, 1, 4, 1>>("128x192 d64 s4", d, group, check);
-  variant<Shape<Kind, 160, 128, 32, 64, 2, 3, 1>>("160x128 d128 s3", d, group, check);
-  variant<Shape<Kind, 160, 128, 32, 64, 1, 4, 1>>("160x128 d64 s4", d, group, check);
   drop(d);
 }
 
