@@ -11,8 +11,8 @@ namespace {
 
 std::string begin_of(const queue::JobRow& row) {
   nlohmann::json video = video_object(row, {});
-  const nlohmann::json live = live_fields(row, {});  // it outlives its items()
-  for (const auto& [field, value] : live.items()) video.erase(field);
+  const nlohmann::json changing = live_fields(row, {});
+  for (const auto& [field, value] : changing.items()) video.erase(field);
   std::string text = json_line(video);
   text.back() = ',';
   return text;
