@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "api_fixture.h"
+#include "web_api/video_object.h"
 
 namespace tachy::web_api {
 namespace {
