@@ -12,6 +12,7 @@
 #   make test-isa            the tests of ops, models and runs under every lesser instruction set (make test does it, too)
 #   make test-qemu           runs on emulated CPUs with AVX2 and with SSE4.2: no bit depends on threads, weights or resuming
 #   make test-serve          the server with the openai client, under load, under kills and against hostile clients
+#   make test-hosts          several hosts on one queue, under kills, restarts of the database and cuts of the network (root, PostgreSQL)
 #   make test-leaks          300 runs of an engine and of a world with the models that ship: whether memory stays
 #   make judge               the shipped model on the held-out captions, judged by a program
 #   make package             a .deb and a relocatable tar in out/, with kernels for all GPU architectures where nvcc is
@@ -35,7 +36,7 @@ CPU_OPTION = $(addprefix -DTACHY_CPU_TARGETS=,$(CPU_TARGETS))
 CLANG_FORMAT ?= clang-format
 SOURCES = $(shell git ls-files '*.h' '*.cpp' '*.c' '*.cu' '*.cuh')
 
-.PHONY: package wheel demo demo-talk demo-world serve build-serve test-serve build build-tests test test-browser test-arm64 test-reference test-python test-isa test-qemu test-leaks judge deps configure check-layers format check-format install clean
+.PHONY: package wheel demo demo-talk demo-world serve build-serve test-serve test-hosts build build-tests test test-browser test-arm64 test-reference test-python test-isa test-qemu test-leaks judge deps configure check-layers format check-format install clean
 
 deps:
 	@tools/install_deps
@@ -74,6 +75,10 @@ serve: build-serve
 
 test-serve: build-serve
 	@tests/serve/run $(BUILD)
+
+test-hosts: build-serve
+	@tools/install_deps postgresql "iproute2 network namespaces"
+	@python3 tests/serve/hosts.py $(BUILD)
 
 build-tests: configure
 	@cmake --build $(BUILD) -j $(JOBS)

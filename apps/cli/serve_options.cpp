@@ -14,6 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kAccess = "Who may use it";
 constexpr const char* kJobs = "Jobs";
+constexpr const char* kHosts = "Several hosts";
 
 bool is_model_name(const std::string& text) {
   return !text.empty() && text.size() <= 64 && text.front() != '.' &&
@@ -78,6 +79,32 @@ void register_jobs(CommandOptions& app, ServeOptions& o) {
       ->group(kJobs);
 }
 
+void register_hosts(CommandOptions& app, ServeOptions& o) {
+  app.add_option("--role", o.role,
+                 "with --database: api (takes requests, runs no jobs), worker or both (default both)")
+      ->group(kHosts);
+  app.add_option("--name", o.name,
+                 "with --database: this host's name, which no other one has (default: the machine's)")
+      ->group(kHosts);
+  app.add_option("--advertise", o.advertise,
+                 "with --database: HOST:PORT at which the other hosts reach this one (default: from --host "
+                 "and --port)")
+      ->group(kHosts);
+  app.add_option(
+         "--cluster-secret-file", o.cluster_secret_file,
+         "with --database: file with a secret of 32 bytes or more that all hosts share; by it they ask one "
+         "another for files")
+      ->group(kHosts);
+}
+
+void register_store(CommandOptions& app, ServeOptions& o) {
+  app.add_option("--store", o.store,
+                 "with --database: s3://BUCKET/PREFIX, where finished videos are kept as well; keys and "
+                 "address come from "
+                 "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL")
+      ->group(kHosts);
+}
+
 void check_folder(const char* option, const fs::path& path) {
   std::error_code error;
   check(path.empty() || fs::is_directory(path, error), ErrorCode::not_found, "{}: {}: no such folder", option,
@@ -116,6 +143,8 @@ void register_serve_options(CommandOptions& app, ServeOptions& o) {
   app.add_flag("-q,--quiet", o.quiet, "print nothing but errors");
   register_access(app, o);
   register_jobs(app, o);
+  register_hosts(app, o);
+  register_store(app, o);
 }
 
 uint64_t bytes_in(const std::string& option, const std::string& text, uint64_t otherwise) {
@@ -164,6 +193,17 @@ void check_serve_options(const ServeOptions& o) {
   check(o.files.empty() || !fs::exists(o.files, error) || fs::is_directory(o.files, error), ErrorCode::io,
         "--files: {} is not a folder", o.files.string());
   check_file("--webhook-secret-file", o.webhook_secret_file);
+  check_file("--cluster-secret-file", o.cluster_secret_file);
+  require(o.role == "api" || o.role == "worker" || o.role == "both",
+          "--role: expected api, worker or both, got '{}'", o.role);
+  if (o.database.empty())
+    for (const auto& [option, given] : std::initializer_list<std::pair<const char*, bool>>{
+             {"--role", o.role != "both"},
+             {"--name", !o.name.empty()},
+             {"--advertise", !o.advertise.empty()},
+             {"--store", !o.store.empty()},
+             {"--cluster-secret-file", !o.cluster_secret_file.empty()}})
+      require(!given, "{}: it is for hosts that share a queue; give their database by --database", option);
   require(
       o.database.empty() || o.database.starts_with("postgresql://") || o.database.starts_with("postgres://"),
       "--database: expected an address such as postgresql://USER@HOST:5432/NAME; the one that was given "

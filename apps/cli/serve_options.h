@@ -23,6 +23,8 @@ struct ServeOptions {
   double max_pixel_frames = 0, keep_days = 0;
   std::string keep_bytes, max_upload, max_vram;  // "20GiB"
   std::vector<std::string> allow_urls;
+  std::string role = "both", name, advertise, store;  // with --database
+  std::filesystem::path cluster_secret_file;
   bool json = false, quiet = false;
   EngineOptions engine{.device = ""};  // if "", TACHY_DEVICE decides, otherwise it is auto
 };

@@ -12,9 +12,9 @@
 
 #include "base/json_text.h"
 #include "base/log.h"
-#include "base/os/network.h"
 #include "cli/say.h"
 #include "ending.h"
+#include "hosts.h"
 #include "http/access.h"
 #include "http/server.h"
 #include "queue/event_book.h"
@@ -86,10 +86,11 @@ class House {
       : options_(o),
         webhook_(webhook_of(o)),
         keys_(o.keys.empty() ? std::nullopt : std::optional(web_api::Keys::read(o.keys))),
-        lock_(o.files.empty() ? queue::default_files() : o.files),
+        lock_(o.files.empty() ? queue::default_files() : o.files, host_name(o)),
         opened_(open_table()),
         table_(*opened_),
-        book_(lock_.files()),
+        hosts_(o.database.empty() ? nullptr : std::make_unique<Hosts>(o, lock_, table_)),
+        book_(lock_.files(), hosts_ != nullptr),
         models_(models_of(o), engine_of(o)),
         foreman_(foreman_options(), table_, book_, models_),
         service_(make_service()),
@@ -105,12 +106,14 @@ class House {
     web_page::add_routes(router);
     http::Server server(std::move(router), http_options());
     const ClosesDoor closes{door_};  // before the server is gone, whatever happens
+    if (hosts_) hosts_->begin(foreman_, server.port());
     foreman_.start();
     std::optional<web_api::Webhooks> webhooks;
     if (webhook_) webhooks.emplace(*webhook_, table_);
     tell(server);
     server.run(&g_ending);
     foreman_.stop();
+    if (hosts_) hosts_->end();
     return 0;
   }
 
@@ -139,10 +142,13 @@ class House {
     workers::ForemanOptions out;
     out.files = lock_.files(), out.loras = options_.lora_dir, out.at_once = options_.at_once;
     out.keep_days = options_.keep_days;
-    if (!options_.database.empty()) out.worker = os::machine_name();
     out.keep_bytes = cli::bytes_in("--keep-bytes", options_.keep_bytes, 0);
     out.message = message();
-    out.measured = [this](const nlohmann::json& event) { metrics_.measured(event); };
+    out.measured = [this](const nlohmann::json& event) {
+      metrics_.measured(event);
+      if (hosts_) hosts_->measured(event);
+    };
+    if (hosts_) hosts_->prepare(out);
     return out;
   }
 
@@ -150,7 +156,7 @@ class House {
     web_api::Offers offers{.models = models_,
                            .loras = options_.lora_dir,
                            .url_hosts = options_.allow_urls,
-                           .spool = lock_.files() / "spool",
+                           .spool = lock_.spool(),
                            .presets = [this](const std::string& owner) { return table_.presets(owner); },
                            .upload_bytes = cli::bytes_in("--max-upload", options_.max_upload, kUpload)};
     web_api::Service out{.table = table_, .book = book_, .foreman = foreman_, .offers = std::move(offers)};
@@ -160,10 +166,11 @@ class House {
     if (keys_) out.holders = keys_->holders();
     out.keys = keys_.has_value(), out.loopback = http::is_loopback(options_.host);
     out.tickets = keys_ ? &tickets_ : nullptr;
-    out.link_secret = web_api::link_secret(lock_.files());
+    out.link_secret = web_api::link_secret(lock_.files());  // hosts that share the folder share it
     out.ending = &g_ending;
     out.message = message();
-    out.metrics = [this] { return metrics_.text(table_.counts()); };
+    out.metrics = [this] { return metrics_.text(table_.counts(), table_.hosts()); };
+    if (hosts_) hosts_->prepare(out);
     return out;
   }
 
@@ -173,13 +180,15 @@ class House {
 
   http::ServerOptions http_options() {
     http::ServerOptions out;
-    out.host = options_.host, out.port = options_.port, out.spool = lock_.files() / "spool";
+    out.host = options_.host, out.port = options_.port, out.spool = lock_.spool();
     out.limits.upload_bytes = service_.offers.upload_bytes;
-    out.gate = web_api::make_gate({.host = options_.host,
-                                   .names = options_.public_names,
-                                   .keys = keys_,
-                                   .link_secret = service_.link_secret,
-                                   .now = [this] { return table_.now_ms() / 1000; }});
+    web_api::GateOptions gate{.host = options_.host,
+                              .names = options_.public_names,
+                              .keys = keys_,
+                              .link_secret = service_.link_secret,
+                              .now = [this] { return table_.now_ms() / 1000; }};
+    if (hosts_) hosts_->prepare(gate);
+    out.gate = web_api::make_gate(std::move(gate));
     out.on_error = [](int status, const std::exception* error, const http::Request& request) {
       http::Reply reply = error ? web_api::error_reply(*error) : web_api::error_reply(status);
       if (error && reply.status == 500) log_fault(request, *error);
@@ -212,6 +221,7 @@ class House {
   queue::FilesLock lock_;
   const std::unique_ptr<queue::JobTable> opened_;
   queue::JobTable& table_;
+  const std::unique_ptr<Hosts> hosts_;  // null: this server is alone
   queue::EventBook book_;
   workers::Metrics metrics_;
   workers::Models models_;

@@ -72,6 +72,7 @@ struct Request {
   std::string peer;         // the address of the other side
   bool loopback = false;    // whether that is this machine
   Caller caller;
+  bool of_host = false;  // whether the gate knows it as one that another host has passed on
 
   std::string_view header(std::string_view name) const;   // whatever its capital letters; "" if there is none
   const std::string* asked(std::string_view name) const;  // the first value in the query, or null

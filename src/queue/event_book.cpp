@@ -3,10 +3,13 @@
 #include "queue/event_book.h"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <list>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -18,6 +21,7 @@
 namespace tachy::queue {
 namespace {
 
+constexpr std::chrono::milliseconds kBetweenLooks{200};
 constexpr size_t kKeptEvents = 64, kKeptJobs = 256, kKeptGone = 4096;
 
 // Ids are ours, but what is not one must not become a path.
@@ -45,12 +49,12 @@ struct EventListener {
 using EventListeners = std::vector<std::shared_ptr<EventListener>>;
 
 struct JobEvents {
-  explicit JobEvents(const std::filesystem::path& path) : file(path) {}
-  // Locks the job's events, and reads the file the first time.
+  JobEvents(const std::filesystem::path& path, bool is_shared) : file(path, is_shared), shared(is_shared) {}
+  // Locks the job's events, and reads the file the first time, or what others have added to it.
   std::unique_lock<std::mutex> locked() {
     std::unique_lock lock(mutex);
-    if (!std::exchange(read, true))
-      for (Event& event : file.read()) note(std::move(event));
+    if (!read || shared)
+      for (Event& event : std::exchange(read, true) ? file.added() : file.read()) note(std::move(event));
     return lock;
   }
   void note(Event event) {
@@ -64,7 +68,9 @@ struct JobEvents {
   EventFile file;
   std::deque<Event> tail;
   int64_t last = 0;
+  const bool shared;
   bool read = false, ended = false, gone = false;
+  int64_t told = 0;  // the last event for which listeners were woken
   EventListeners listeners;
 };
 
@@ -83,7 +89,7 @@ struct EventBook::State {
       used.splice(used.begin(), used, it->second.used);
       return it->second.events;
     }
-    auto events = std::make_shared<JobEvents>(JobFolder(files, job).events());
+    auto events = std::make_shared<JobEvents>(JobFolder(files, job).events(), shared);
     used.push_front(job);
     jobs[job] = {events, used.begin()};
     drop_unused();
@@ -114,7 +120,34 @@ struct EventBook::State {
     return events;
   }
 
+  // Wakes those who listen to jobs to which another host has added something.
+  void watch() {
+    std::unique_lock lock(mutex);
+    while (!ending) {
+      std::vector<std::shared_ptr<JobEvents>> heard;
+      for (const auto& [job, kept] : jobs)
+        if (kept.events.use_count() > 1) heard.push_back(kept.events);
+      lock.unlock();
+      for (; !heard.empty(); heard.pop_back()) wake_listeners(*heard.back());
+      lock.lock();
+      changed.wait_for(lock, kBetweenLooks, [&] { return ending; });
+    }
+  }
+  static void wake_listeners(JobEvents& events) {
+    EventListeners listeners;
+    {
+      const auto guard = events.locked();
+      if (events.listeners.empty() || events.told == events.last) return;
+      events.told = events.last;
+      listeners = events.listeners;
+    }
+    for (const auto& listener : listeners) listener->call();
+  }
+
   std::filesystem::path files;
+  bool shared = false, ending = false;
+  std::condition_variable changed;
+  std::thread watcher;  // only where the files are shared
   std::mutex mutex;
   std::unordered_map<std::string, Kept> jobs;
   std::list<std::string> used;  // the latest first
@@ -122,21 +155,31 @@ struct EventBook::State {
   std::deque<std::string> gone_order;
 };
 
-EventBook::EventBook(std::filesystem::path files) : state_(std::make_unique<State>()) {
-  state_->files = std::move(files);
+EventBook::EventBook(std::filesystem::path files, bool shared) : state_(std::make_unique<State>()) {
+  state_->files = std::move(files), state_->shared = shared;
+  if (shared) state_->watcher = std::thread([state = state_.get()] { state->watch(); });
 }
-EventBook::~EventBook() = default;
+
+EventBook::~EventBook() {
+  std::unique_lock lock(state_->mutex);
+  state_->ending = true;
+  lock.unlock();
+  state_->changed.notify_all();
+  if (state_->watcher.joinable()) state_->watcher.join();
+}
 
 void EventBook::add(const std::string& job, const std::string& type, const nlohmann::json& data) {
   const auto events = state_->find(job);
   if (!events) return;
   EventListeners listeners;
   {
+    const os::File whole = events->file.locked();
     const auto lock = events->locked();
     if (events->gone || events->ended) return;
     Event event{events->last + 1, type, json_line(data)};
     events->file.append(event);  // an event that is not on the disk is in memory all the same
     events->note(std::move(event));
+    events->told = events->last;
     listeners = events->listeners;
   }
   for (const auto& listener : listeners) listener->call();
@@ -155,6 +198,15 @@ std::vector<Event> EventBook::since(const std::string& job, int64_t number) {
   for (const Event& event : events->tail)
     if (event.number > number) found.push_back(event);
   return found;
+}
+
+std::optional<Event> EventBook::latest(const std::string& job, const std::string& type) {
+  const auto events = state_->find(job);
+  if (!events) return std::nullopt;
+  const auto lock = events->locked();
+  for (auto it = events->tail.rbegin(); it != events->tail.rend(); ++it)
+    if (it->type == type) return *it;
+  return std::nullopt;
 }
 
 bool EventBook::ended(const std::string& job) {

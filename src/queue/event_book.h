@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,12 +21,16 @@ struct Event {
 
 class EventBook {
  public:
-  explicit EventBook(std::filesystem::path files);
+  // With `shared`, other hosts add to the same files: they are looked at again each time, and five times a second for
+  // those who listen.
+  explicit EventBook(std::filesystem::path files, bool shared = false);
   ~EventBook();
   // Appends an event and wakes who listens. `done` and `failed` are the last ones of a job. An event that
   // cannot be written to the disk still reaches the listeners.
   void add(const std::string& job, const std::string& type, const nlohmann::json& data);
   std::vector<Event> since(const std::string& job, int64_t number);  // those after this one
+  // Returns the newest event of this type among the last ones, or nothing.
+  std::optional<Event> latest(const std::string& job, const std::string& type);
   bool ended(const std::string& job);  // done or failed has come, or the job is gone
   // `wake` is called in any thread after each event of the job, until the returned handle is dropped.
   std::shared_ptr<void> listen(const std::string& job, std::function<void()> wake);

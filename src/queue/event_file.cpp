@@ -3,17 +3,21 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 #include <string_view>
+#include <thread>
 
 #include "base/json_text.h"
+#include "base/os/lock.h"
 
 namespace tachy::queue {
 namespace {
 
+constexpr int kLockTries = 500;
 constexpr std::string_view kNumber = "{\"number\":", kType = ",\"type\":\"", kData = "\",\"data\":";
 
 std::string line_of(const Event& event) {
@@ -42,26 +46,52 @@ bool is_whole(std::string_view line) {
   return line.find('\0') == line.npos && parsed_or_discarded(line).is_object();
 }
 
-std::string bytes_of(const std::filesystem::path& path) {
+std::string bytes_of(const std::filesystem::path& path, uint64_t from = 0) {
   std::ostringstream bytes;
-  if (std::ifstream file(path, std::ios::binary); file && file.peek() != EOF) bytes << file.rdbuf();
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(from));
+  if (file && file.peek() != EOF) bytes << file.rdbuf();
   return std::move(bytes).str();
 }
 
 }  // namespace
 
-std::vector<Event> EventFile::read() {
-  const std::string text = bytes_of(path_);
+// Takes whole lines from the beginning of the text, which follows what was read before.
+std::vector<Event> EventFile::events_in(const std::string& text) {
   std::vector<Event> events;
   size_t begin = 0;
   for (size_t end; (end = text.find('\n', begin)) != text.npos; begin = end + 1) {
     const std::string_view line = std::string_view(text).substr(begin, end - begin);
     std::optional<Event> event = event_of(line);
-    if (!event || !is_whole(line) || event->number <= (events.empty() ? 0 : events.back().number)) break;
+    if (!event || !is_whole(line) || event->number <= last_) break;
+    last_ = event->number;
     events.push_back(std::move(*event));
   }
-  whole_bytes_ = begin, torn_ = begin < text.size();
+  whole_bytes_ += begin, torn_ = begin < text.size();
   return events;
+}
+
+std::vector<Event> EventFile::read() {
+  whole_bytes_ = 0, last_ = 0;
+  return events_in(bytes_of(path_));
+}
+
+std::vector<Event> EventFile::added() {
+  std::error_code error;
+  const uint64_t bytes = std::filesystem::file_size(path_, error);
+  if (error || bytes <= whole_bytes_) return {};
+  return events_in(bytes_of(path_, whole_bytes_));
+}
+
+os::File EventFile::locked() const {
+  if (!shared_) return {};
+  std::error_code error;
+  os::File lock = os::open_lock_file(path_.string() + ".lock", error);
+  for (int tries = 0; !error && tries < kLockTries; ++tries) {
+    if (os::try_lock(lock) != os::LockResult::taken) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return lock;
 }
 
 std::vector<Event> EventFile::after(int64_t number) const {
@@ -87,7 +117,7 @@ std::error_code EventFile::append(const Event& event) {
   file << line;
   file.close();
   if (!file) return std::make_error_code(std::errc::io_error);
-  torn_ = false, whole_bytes_ += line.size();
+  torn_ = false, whole_bytes_ += line.size(), last_ = event.number;
   return {};
 }
 

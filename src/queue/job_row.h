@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "queue/host_row.h"
+
 namespace tachy::queue {
 
 enum class Status { queued, in_progress, completed, failed };
@@ -40,6 +42,9 @@ struct JobRow {
   int attempts = 0;                                      // how often a worker has taken it
   std::string worker;                                    // who has it or had it last
   uint64_t bytes = 0;                                    // of its folder, when it has ended
+  std::string files;  // the folder that has its files (HostRow::files); "": the server's only one
+  std::string why;    // why its worker took it, in words; "": there is only one
+  Usage usage;        // is read by end() alone, which adds it to what the owner has used
   JobError error;
 };
 
@@ -51,6 +56,7 @@ struct WaitingJob {
   int64_t created_ms = 0;
   int attempts = 0;
   bool paused = false;
+  std::string files;  // as in JobRow
 };
 
 struct Page {

@@ -118,6 +118,21 @@ class JobTable {
                            int64_t most) = 0;  // throws invalid_argument beyond `most` of one owner
   virtual bool remove_preset(const std::string& owner, const std::string& name) = 0;
 
+  // Says that this host is there, and returns all that were ever heard of within a day. A table that belongs to one
+  // server has none.
+  virtual void announce(const HostRow& host) {}
+  virtual std::vector<HostRow> hosts() { return {}; }
+  // Notes where the files of a job under way are, and why this worker has taken it.
+  virtual void placed(const std::string& id, const std::string& worker, const std::string& files,
+                      const std::string& why) {}
+
+  // Adds to what an owner has used of a model, without counting a job: for a run that was interrupted.
+  virtual void add_usage(const std::string& owner, const std::string& model, const Usage& used) {}
+  // Returns the usage of these days, both included, by day, owner and model; of all owners if `owner` is null.
+  virtual std::vector<UsageRow> usage(const std::string* owner, int64_t first_day, int64_t last_day) {
+    return {};
+  }
+
   // Changes whenever the jobs that wait, or the seconds that owners have used, may have changed: what was
   // computed from them stays true while it is the same. Here it changes with each call, so that nothing is
   // kept.

@@ -20,7 +20,7 @@ JobRow job_row(const postgres::Rows& rows, int at) {
   row.progress = static_cast<int>(integer()), row.attempts = static_cast<int>(integer());
   row.worker = text(), row.bytes = static_cast<uint64_t>(integer());
   row.error.code = text(), row.error.message = text();
-  row.facts = text(), row.request = text(), row.settings = text();
+  row.facts = text(), row.files = text(), row.why = text(), row.request = text(), row.settings = text();
   return row;
 }
 
@@ -44,11 +44,12 @@ void insert_job(postgres::Connection& connection, const JobRow& job) {
   connection.query(
       "WITH made AS (INSERT INTO jobs (id, owner, paused, priority, place, model, needs, kind, "
       "planned_seconds, "
-      "created_ms, expires_ms, facts) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING "
+      "created_ms, expires_ms, facts, files) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) "
+      "RETURNING "
       "seq) "
-      "INSERT INTO job_texts (seq, request, settings) SELECT seq, $13, $14 FROM made",
+      "INSERT INTO job_texts (seq, request, settings) SELECT seq, $14, $15 FROM made",
       job.id, job.owner, job.paused, job.priority, job.place, job.model, job.needs, job.kind,
-      job.planned_seconds, job.created_ms, job.expires_ms, job.facts, job.request, job.settings);
+      job.planned_seconds, job.created_ms, job.expires_ms, job.facts, job.files, job.request, job.settings);
 }
 
 void insert_webhook(postgres::Connection& connection, const Webhook& message) {

@@ -13,7 +13,7 @@ namespace tachy::queue {
 #define TACHY_JOB_COLUMNS                                                                             \
   "j.id, j.owner, j.status, j.paused, j.wish, j.priority, j.place, j.model, j.needs, j.kind, "        \
   "j.planned_seconds, j.created_ms, j.started_ms, j.ended_ms, j.expires_ms, j.progress, j.attempts, " \
-  "j.worker, j.bytes, j.error_code, j.error_message, j.facts, t.request, t.settings "
+  "j.worker, j.bytes, j.error_code, j.error_message, j.facts, j.files, j.why, t.request, t.settings "
 // "SELECT …" of them; a condition follows.
 #define TACHY_SELECT_JOB "SELECT " TACHY_JOB_COLUMNS "FROM jobs j JOIN job_texts t ON t.seq = j.seq "
 
@@ -31,5 +31,9 @@ void insert_webhook(postgres::Connection& connection, const Webhook& message);
 // half in each half-life (policy.h). `now_ms` is nothing for the database's clock.
 void charge(postgres::Connection& connection, const std::string& owner, double seconds,
             std::optional<int64_t> now_ms);
+
+// Adds to the table of usage; `jobs` is 1 for a completed one.
+void use(postgres::Connection& connection, const std::string& owner, const std::string& model, int64_t jobs,
+         const Usage& used, std::optional<int64_t> now_ms);
 
 }  // namespace tachy::queue

@@ -23,6 +23,7 @@ void write_end(Connection& connection, const JobRow& row, const std::optional<We
       number(row.status), row.ended_ms, row.expires_ms, row.progress, row.bytes, row.error.code,
       row.error.message, row.facts, row.id);
   if (message) insert_webhook(connection, *message);
+  use(connection, row.owner, row.model, row.status == Status::completed ? 1 : 0, row.usage, at);
   if (const double unused = unused_seconds(row); unused > 0) charge(connection, row.owner, -unused, at);
 }
 
@@ -86,7 +87,7 @@ bool PostgresTable::end(const JobRow& ended, const std::string& worker,
     if (row->status != Status::in_progress) return again && row->status == ended.status;
     row->status = ended.status, row->error = ended.error, row->facts = ended.facts, row->bytes = ended.bytes;
     row->ended_ms = ended.ended_ms ? ended.ended_ms : now_ms();
-    row->expires_ms = ended.expires_ms;
+    row->expires_ms = ended.expires_ms, row->usage = ended.usage;
     row->progress = ended.status == Status::completed ? 100 : std::max(row->progress, ended.progress);
     write_end(connection, *row, message, at());
     return true;

@@ -95,11 +95,34 @@ CREATE TABLE workers (
 ) WITH (fillfactor = 50);
 )";
 
+// The hosts that share the queue, where a job's files are and why its worker took it, and what keys have used.
+constexpr const char* kHosts = R"(
+CREATE TABLE hosts (
+  name text PRIMARY KEY,
+  address text NOT NULL,
+  files text NOT NULL,
+  about text NOT NULL,
+  seen_ms bigint NOT NULL
+) WITH (fillfactor = 50);
+CREATE TABLE usage (
+  owner text NOT NULL,
+  day bigint NOT NULL,
+  model text NOT NULL,
+  jobs bigint NOT NULL,
+  frames bigint NOT NULL,
+  pixels double precision NOT NULL,
+  seconds double precision NOT NULL,
+  PRIMARY KEY (owner, day, model)
+) WITH (fillfactor = 50);
+CREATE INDEX usage_by_day ON usage (day);
+ALTER TABLE jobs ADD COLUMN files text NOT NULL DEFAULT '', ADD COLUMN why text NOT NULL DEFAULT '';
+)";
+
 struct Step {
   const char* sql;
   int works_with;  // the oldest version that works with the tables after this step
 };
-constexpr Step kSteps[] = {{kJobs, 1}};
+constexpr Step kSteps[] = {{kJobs, 1}, {kHosts, 1}};
 constexpr int kNewest = static_cast<int>(std::size(kSteps));
 
 // Makes the schema if it is missing. A user without the right to make it can still use one that an

@@ -128,8 +128,8 @@ Page PostgresTable::active(const std::string* owner, int limit) {
 std::vector<WaitingJob> PostgresTable::waiting() {
   return pool_.run([&](Connection& connection, bool) {
     const Rows rows = connection.query(
-        "SELECT id, owner, model, needs, priority, place, planned_seconds, created_ms, attempts, paused "
-        "FROM jobs WHERE status = 0 ORDER BY priority DESC, place, seq");
+        "SELECT id, owner, model, needs, priority, place, planned_seconds, created_ms, attempts, paused, "
+        "files FROM jobs WHERE status = 0 ORDER BY priority DESC, place, seq");
     std::vector<WaitingJob> jobs;
     for (int i = 0; i < rows.count(); ++i)
       jobs.push_back({.id = rows.text(i, 0),
@@ -141,7 +141,8 @@ std::vector<WaitingJob> PostgresTable::waiting() {
                       .planned_seconds = rows.real(i, 6),
                       .created_ms = rows.integer(i, 7),
                       .attempts = static_cast<int>(rows.integer(i, 8)),
-                      .paused = rows.truth(i, 9)});
+                      .paused = rows.truth(i, 9),
+                      .files = rows.text(i, 10)});
     return jobs;
   });
 }

@@ -68,4 +68,15 @@ void charge(Sqlite& database, const std::string& owner, double seconds, int64_t 
                   std::max(0.0, before + seconds), now_ms);
 }
 
+void use(Sqlite& database, const std::string& owner, const std::string& model, int64_t jobs,
+         const Usage& used, int64_t now_ms) {
+  if (jobs == 0 && used.seconds <= 0) return;
+  database.change(
+      "INSERT INTO usage (owner, day, model, jobs, frames, pixels, seconds) VALUES (?, ?, ?, ?, ?, ?, ?) "
+      "ON CONFLICT (owner, day, model) DO UPDATE SET jobs = jobs + excluded.jobs, "
+      "frames = frames + excluded.frames, pixels = pixels + excluded.pixels, seconds = seconds + "
+      "excluded.seconds",
+      owner, day_of_ms(now_ms), model, jobs, used.frames, used.pixels, used.seconds);
+}
+
 }  // namespace tachy::queue

@@ -22,4 +22,7 @@ void insert_webhook(Sqlite& database, const Webhook& message);
 // Adds planned seconds to what an owner has used; negative ones are given back. What was used is forgotten by
 // half in each half-life (policy.h).
 void charge(Sqlite& database, const std::string& owner, double seconds, int64_t now_ms);
+// Adds to the table of usage; `jobs` is 1 for a completed one.
+void use(Sqlite& database, const std::string& owner, const std::string& model, int64_t jobs,
+         const Usage& used, int64_t now_ms);
 }  // namespace tachy::queue

@@ -18,6 +18,7 @@ void write_end(Sqlite& database, const JobRow& row, const std::optional<Webhook>
       number(row.status), row.ended_ms, row.expires_ms, row.progress, row.bytes, row.error.code,
       row.error.message, row.facts, row.id);
   if (message) insert_webhook(database, *message);
+  use(database, row.owner, row.model, row.status == Status::completed ? 1 : 0, row.usage, now_ms);
   if (const double unused = unused_seconds(row); unused > 0) charge(database, row.owner, -unused, now_ms);
 }
 
@@ -67,7 +68,7 @@ bool SqliteTable::end(const JobRow& ended, const std::string& worker, const std:
     const int64_t now_ms = this->now_ms();
     row->status = ended.status, row->error = ended.error, row->facts = ended.facts, row->bytes = ended.bytes;
     row->ended_ms = ended.ended_ms ? ended.ended_ms : now_ms;
-    row->expires_ms = ended.expires_ms;
+    row->expires_ms = ended.expires_ms, row->usage = ended.usage;
     row->progress = ended.status == Status::completed ? 100 : std::max(row->progress, ended.progress);
     write_end(database, *row, message, now_ms);
     return true;

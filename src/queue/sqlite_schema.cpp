@@ -87,7 +87,21 @@ CREATE TABLE shares (
 ) WITHOUT ROWID;
 )";
 
-constexpr const char* kSteps[] = {kVersion1, kVersion2};
+// Everything that keys have used, for those who share the costs.
+constexpr const char* kVersion3 = R"(
+CREATE TABLE usage (
+  owner TEXT NOT NULL,
+  day INTEGER NOT NULL,
+  model TEXT NOT NULL,
+  jobs INTEGER NOT NULL,
+  frames INTEGER NOT NULL,
+  pixels REAL NOT NULL,
+  seconds REAL NOT NULL,
+  PRIMARY KEY (owner, day, model)
+) WITHOUT ROWID;
+)";
+
+constexpr const char* kSteps[] = {kVersion1, kVersion2, kVersion3};
 constexpr int kNewest = static_cast<int>(std::size(kSteps));
 
 int64_t number(Sqlite& database, const char* pragma) {

@@ -1,5 +1,6 @@
-// The tables beside that of the jobs: messages about their ends that are still to be sent, and presets.
+// The tables beside that of the jobs: messages about their ends that are still to be sent, presets, and usage.
 #include "base/error.h"
+#include "queue/sqlite_rows.h"
 #include "queue/sqlite_table.h"
 
 namespace tachy::queue {
@@ -61,6 +62,27 @@ void SqliteTable::save_preset(const Preset& preset, int64_t most) {
 bool SqliteTable::remove_preset(const std::string& owner, const std::string& name) {
   return pool_.write([&](Sqlite& database) {
     return database.change("DELETE FROM presets WHERE owner = ? AND name = ?", owner, name) > 0;
+  });
+}
+
+void SqliteTable::add_usage(const std::string& owner, const std::string& model, const Usage& used) {
+  pool_.write([&](Sqlite& database) { use(database, owner, model, 0, used, now_ms()); });
+}
+
+std::vector<UsageRow> SqliteTable::usage(const std::string* owner, int64_t first_day, int64_t last_day) {
+  return pool_.read([&](Sqlite& database) {
+    Query query = database.query(
+        "SELECT owner, day, model, jobs, frames, pixels, seconds FROM usage "
+        "WHERE day BETWEEN ? AND ? AND (? OR owner = ?) ORDER BY day, owner, model",
+        first_day, last_day, owner == nullptr, owner ? *owner : std::string());
+    std::vector<UsageRow> rows;
+    while (query.next())
+      rows.push_back({.owner = query.text(0),
+                      .model = query.text(2),
+                      .day = query.integer(1),
+                      .jobs = query.integer(3),
+                      .used = {query.integer(4), query.real(5), query.real(6)}});
+    return rows;
   });
 }
 

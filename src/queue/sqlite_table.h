@@ -54,6 +54,9 @@ class SqliteTable : public JobTable {
   void save_preset(const Preset& preset, int64_t most) override;
   bool remove_preset(const std::string& owner, const std::string& name) override;
 
+  void add_usage(const std::string& owner, const std::string& model, const Usage& used) override;
+  std::vector<UsageRow> usage(const std::string* owner, int64_t first_day, int64_t last_day) override;
+
   uint64_t version() const override { return version_; }
   std::map<std::string, double> used_seconds() override;
 

@@ -6,6 +6,7 @@
 
 #include "queue/job_folder.h"
 #include "web_api/api_error.h"
+#include "web_api/hosts/pass_on.h"
 
 namespace tachy::web_api {
 
@@ -25,6 +26,20 @@ queue::JobRow visible_job(Service& service, const http::Caller& caller, const st
 
 queue::JobRow job_of(Service& service, const http::Request& request) {
   return visible_job(service, request.caller, request.captures.at(0));
+}
+
+bool is_elsewhere(const Service& service, const http::Request& request, const queue::JobRow& row) {
+  return service.pass_on && !request.of_host && service.pass_on->elsewhere(row);
+}
+
+std::filesystem::path local_video(Service& service, const http::Request& request, const queue::JobRow& row) {
+  if (is_elsewhere(service, request, row))
+    return service.pass_on->file(row, "content?variant=video", request.caller);
+  std::error_code ignored;
+  std::filesystem::path video = queue::JobFolder(service.files, row.id).video();
+  if (!std::filesystem::is_regular_file(video, ignored))
+    throw ApiError("expired", "the file of " + row.id + " is gone");
+  return video;
 }
 
 void refuse_while_ending(const Service& service) {

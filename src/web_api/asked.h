@@ -2,6 +2,7 @@
 // what stands in the query is what it may be.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,13 @@ queue::JobRow visible_job(Service& service, const http::Caller& caller, const st
                           const std::string& param = "");
 // Returns the job in the request's address.
 queue::JobRow job_of(Service& service, const http::Request& request);
+
+// Says whether another host has the job's files and is to be asked for them. A request that a host has passed on is
+// never passed on again.
+bool is_elsewhere(const Service& service, const http::Request& request, const queue::JobRow& row);
+// Returns where a completed job's video is on this host, fetched if another one has it. Throws expired, and what
+// PassOn::file() throws.
+std::filesystem::path local_video(Service& service, const http::Request& request, const queue::JobRow& row);
 
 // Throws not_available while the server is going down.
 void refuse_while_ending(const Service& service);

@@ -8,6 +8,7 @@
 #include "web_api/api_error.h"
 #include "web_api/asked.h"
 #include "web_api/endpoint.h"
+#include "web_api/hosts/pass_on.h"
 #include "web_api/links.h"
 #include "web_api/submit.h"
 #include "web_api/video_object.h"
@@ -21,7 +22,7 @@ namespace fs = std::filesystem;
 
 const std::vector<std::string> kVariants = {"video", "thumbnail", "spritesheet"};
 
-// Throws unless the job has a file to send.
+// Throws unless the job has a file to send. `video` is "" where another host has it.
 void expect_file(const queue::JobRow& row, const fs::path& video, int64_t now_ms) {
   if (row.status == queue::Status::failed)
     throw ApiError("job_failed", "the video was not made: " + row.error.message);
@@ -32,7 +33,8 @@ void expect_file(const queue::JobRow& row, const fs::path& video, int64_t now_ms
     throw error;
   }
   std::error_code ignored;
-  if ((row.expires_ms > 0 && row.expires_ms <= now_ms) || !fs::is_regular_file(video, ignored))
+  if ((row.expires_ms > 0 && row.expires_ms <= now_ms) ||
+      (!video.empty() && !fs::is_regular_file(video, ignored)))
     throw ApiError("expired", "the video's file is not kept any longer");
 }
 
@@ -56,14 +58,7 @@ std::string etag_of(const queue::JobRow& row, const fs::path& file, const std::s
   return fmt::format("\"{}-{}-{}\"", row.id, variant, error ? 0 : bytes);
 }
 
-http::Reply video_content(Service& service, http::Request& request) {
-  const queue::JobRow row = job_of(service, request);
-  const std::string variant = choice_asked(request, "variant", kVariants);
-  const queue::JobFolder folder(service.files, row.id);
-  expect_file(row, folder.video(), service.table.now_ms());
-  fs::path file = folder.video();
-  if (variant == "thumbnail") make_missing(folder, file = folder.thumbnail(), workers::make_thumbnail);
-  if (variant == "spritesheet") make_missing(folder, file = folder.spritesheet(), workers::make_spritesheet);
+http::Reply content_reply(const queue::JobRow& row, const std::string& variant, const fs::path& file) {
   const bool video = variant == "video";
   const std::string name = row.id + (video ? ".mp4" : "-" + variant + ".jpg");
   http::Reply reply;
@@ -72,6 +67,21 @@ http::Reply video_content(Service& service, http::Request& request) {
                    {"Cache-Control", "private, no-cache"}};
   reply.body = http::FileBody{file, etag_of(row, file, variant)};
   return reply;
+}
+
+http::Reply video_content(Service& service, http::Request& request) {
+  const queue::JobRow row = job_of(service, request);
+  const std::string variant = choice_asked(request, "variant", kVariants);
+  const queue::JobFolder folder(service.files, row.id);
+  const bool far = is_elsewhere(service, request, row);
+  expect_file(row, far ? fs::path() : folder.video(), service.table.now_ms());
+  if (far)
+    return content_reply(row, variant,
+                         service.pass_on->file(row, "content?variant=" + variant, request.caller));
+  fs::path file = folder.video();
+  if (variant == "thumbnail") make_missing(folder, file = folder.thumbnail(), workers::make_thumbnail);
+  if (variant == "spritesheet") make_missing(folder, file = folder.spritesheet(), workers::make_spritesheet);
+  return content_reply(row, variant, file);
 }
 
 // Returns the type by the file's first bytes, and never a type that a browser would run.
@@ -89,8 +99,10 @@ const char* type_of(const fs::path& file) {
 http::Reply video_input(Service& service, http::Request& request) {
   const queue::JobRow row = job_of(service, request);
   const std::string& field = request.captures.at(1);
-  const fs::path file = input_file(service, row, field);
+  fs::path file = input_file(service, row, field);
   if (file.empty()) throw ApiError("not_found", "the video was given no file of this name");
+  if (is_elsewhere(service, request, row))
+    file = service.pass_on->file(row, "inputs/" + file.filename().string(), {.key = "", .admin = true});
   std::error_code ignored;
   if (!fs::is_regular_file(file, ignored)) throw ApiError("expired", "the file is not kept any longer");
   const std::string sha256 = stored_object(row.request).at(field).at("sha256");

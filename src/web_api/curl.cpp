@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/os/file.h"
 #include "base/os/library.h"
 
 namespace tachy::web_api {
@@ -69,6 +70,7 @@ struct Transfer {
   CURL* handle = nullptr;
   uint64_t bytes = 0;
   bool refused = false, too_large = false;
+  os::File upload = {};
 };
 
 bool cancelled(const HttpCall& call) { return call.cancel && *call.cancel; }
@@ -83,6 +85,12 @@ size_t on_bytes(char* data, size_t size, size_t count, void* user) {
   transfer.curl.info(transfer.handle, CURLINFO_RESPONSE_CODE, &status);
   if (status != 200 || !transfer.call.take) return bytes;
   return transfer.call.take({data, bytes}) ? bytes : 0;
+}
+
+size_t on_upload(char* to, size_t size, size_t count, void* user) {
+  std::error_code error;
+  const size_t bytes = static_cast<Transfer*>(user)->upload.read(to, size * count, error);
+  return error ? CURL_READFUNC_ABORT : bytes;
 }
 
 int on_progress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
@@ -129,6 +137,17 @@ void set_rules(const CurlApi& curl, CURL* handle, const HttpCall& call, Transfer
   set(CURLOPT_XFERINFODATA, static_cast<void*>(&transfer));
   set(CURLOPT_OPENSOCKETFUNCTION, on_open);
   set(CURLOPT_OPENSOCKETDATA, static_cast<void*>(&transfer));
+  if (!call.method.empty()) set(CURLOPT_CUSTOMREQUEST, call.method.c_str());
+  if (!call.upload.empty()) {
+    std::error_code error;
+    transfer.upload = os::File(call.upload, os::OpenAs::input, error);
+    const uint64_t bytes = error ? 0 : transfer.upload.facts(error).bytes;
+    check(!error, ErrorCode::io, "{}: cannot be read: {}", call.upload.filename().string(), error.message());
+    set(CURLOPT_UPLOAD, 1L);
+    set(CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(bytes));
+    set(CURLOPT_READFUNCTION, on_upload);
+    set(CURLOPT_READDATA, static_cast<void*>(&transfer));
+  }
   if (!call.body) return;
   set(CURLOPT_POST, 1L);
   set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(call.body->size()));

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -31,6 +32,8 @@ std::optional<UrlParts> url_parts(const std::string& url);  // nothing if it is 
 struct HttpCall {
   std::string url;                   // http or https
   std::optional<std::string> body;   // is sent by POST; without it the call is a GET
+  std::string method;                // "PUT" or "DELETE" in place of these two
+  std::filesystem::path upload;      // for PUT: the file that is sent
   std::vector<std::string> headers;  // "name: value"
   double connect_seconds = 10, seconds = 30;
   uint64_t most_bytes = 1 << 20;  // of the answer

@@ -49,6 +49,7 @@ void add_preset_endpoints(Endpoints& to);   // saved presets
 void add_offer_endpoints(Endpoints& to);    // models and LoRAs
 void add_key_endpoints(Endpoints& to);      // who the caller is, who has keys
 void add_ticket_endpoint(Endpoints& to);    // for the socket of a world
+void add_host_endpoints(Endpoints& to);     // who shares the queue, what was used
 void add_server_endpoints(Endpoints& to);   // health, readiness, metrics, the description
 Endpoints all_endpoints();
 

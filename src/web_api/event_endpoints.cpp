@@ -5,6 +5,7 @@
 #include "web_api/api_error.h"
 #include "web_api/asked.h"
 #include "web_api/endpoint.h"
+#include "web_api/hosts/pass_on.h"
 #include "web_api/job_feed.h"
 
 namespace tachy::web_api {
@@ -37,10 +38,19 @@ http::Reply video_events(Service& service, http::Request& request) {
       throw ApiError("invalid_value", "`Last-Event-ID`: expected the number of an event", "Last-Event-ID");
     seen = *number;
   }
-  complete_book(service, row);
+  const bool far = is_elsewhere(service, request, row);
+  if (!far) complete_book(service, row);
   http::Reply reply;
   reply.headers = {{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-store"}};
-  reply.body = std::make_shared<JobFeed>(service.book, row.id, seen);
+  if (far || (service.pass_on && !request.of_host && service.pass_on->may_move(row)))
+    reply.body = service.pass_on->events(row, seen, request.caller, [&service, id = row.id](int64_t& last) {
+      std::string text;
+      for (const queue::Event& event : service.book.since(id, last))
+        text += event_text(event), last = event.number;
+      return text;
+    });
+  else
+    reply.body = std::make_shared<JobFeed>(service.book, row.id, seen);
   return reply;
 }
 
@@ -49,7 +59,10 @@ http::Reply video_preview(Service& service, http::Request& request) {
   const auto number = count_in(request.captures.at(1));
   std::filesystem::path file;
   std::error_code ignored;
-  if (number && *number <= 1'000'000)
+  const bool known = number && *number <= 1'000'000;
+  if (known && is_elsewhere(service, request, row))
+    file = service.pass_on->file(row, fmt::format("previews/{}", *number), request.caller);
+  else if (known)
     file = queue::JobFolder(service.files, row.id).preview(static_cast<int>(*number));
   if (file.empty() || !std::filesystem::is_regular_file(file, ignored))
     throw ApiError("not_found", "there is no preview with this number");
@@ -79,7 +92,8 @@ void add_event_endpoints(Endpoints& to) {
                 .means = "Sends a small picture of a video that is being made.",
                 .answer = video_preview,
                 .reply = "image/jpeg",
-                .errors = {206, 304, 416}});
+                .errors = {206, 304, 416, 503},
+                .lane = http::Lane::slow});
 }
 
 }  // namespace tachy::web_api

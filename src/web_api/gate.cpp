@@ -7,6 +7,7 @@
 
 #include "http/access.h"
 #include "web_api/api_error.h"
+#include "web_api/hosts/host_secret.h"
 #include "web_api/links.h"
 
 namespace tachy::web_api {
@@ -42,6 +43,13 @@ class Guard {
   }
 
   std::optional<http::Reply> operator()(http::Request& request, const http::Route* route) const {
+    if (options_.host_caller && !request.header(kHostHeader).empty()) {
+      auto caller = options_.host_caller(request);
+      if (!caller)
+        return error_reply(ApiError("invalid_api_key", "no host of this queue has signed this request"));
+      request.caller = std::move(*caller), request.of_host = true;
+      return std::nullopt;
+    }
     if (auto refused = of_elsewhere(request)) return refused;
     if (!options_.keys) {
       request.caller = {.priority = request.loopback};

@@ -18,10 +18,13 @@
 namespace tachy::web_api {
 
 struct GateOptions {
-  std::string host;                   // the address or name to listen on
-  std::vector<std::string> names;     // other names that a Host header may have
-  std::optional<Keys> keys;           // none: the server is open, and a key that comes is ignored
-  std::string link_secret;            // "": there are no signed links
+  std::string host;                // the address or name to listen on
+  std::vector<std::string> names;  // other names that a Host header may have
+  std::optional<Keys> keys;        // none: the server is open, and a key that comes is ignored
+  std::string link_secret;         // "": there are no signed links
+  // Returns on whose behalf another host of the queue asks, if the request is one that it has passed on and signed
+  // (hosts/host_secret.h); empty: there are no other hosts.
+  std::function<std::optional<http::Caller>(const http::Request& request)> host_caller = {};
   std::function<int64_t()> now = {};  // seconds since 1970; empty: the clock
 };
 

@@ -4,6 +4,7 @@
 #include "base/sha256.h"
 #include "queue/job_folder.h"
 #include "web_api/api_error.h"
+#include "web_api/hosts/pass_on.h"
 #include "web_api/submit.h"
 #include "web_api/video_object.h"
 
@@ -70,10 +71,12 @@ void inherit_inputs(Service& service, const queue::JobRow& source, JobRequest& t
         !settings.contains(hash_key))
       continue;
     const std::string sha256 = settings.at(hash_key), name = settings.at(input.name);
-    const std::filesystem::path path =
+    std::filesystem::path path =
         queue::JobFolder(service.files, source.id).inputs() / std::filesystem::path(name).filename();
     const std::string spelling = spelt_file(given, sha256);
     std::error_code ignored;
+    if (service.pass_on && service.pass_on->elsewhere(source))
+      path = service.pass_on->file(source, "inputs/" + path.filename().string(), {.key = "", .admin = true});
     if (!std::filesystem::is_regular_file(path, ignored))
       throw ApiError("expired", "an input of the earlier video is gone", spelling);
     const std::string shown = spelling.empty() ? name : given.at(spelling).value("file", name);

@@ -87,9 +87,7 @@ std::vector<queue::JobRow> completed_jobs(Service& service, const http::Request&
     const std::string& id = part.id;
     rows.push_back(visible_job(service, request.caller, id, "videos"));
     if (rows.back().status != queue::Status::completed) refuse_videos(id + " is not completed");
-    std::error_code ignored;
-    if (!std::filesystem::is_regular_file(queue::JobFolder(service.files, id).video(), ignored))
-      throw ApiError("expired", "the file of " + id + " is gone", "videos");
+    local_video(service, request, rows.back());  // it is there
     const json first = stored_object(rows.front().facts), facts = stored_object(rows.back().facts);
     for (const char* key : {"size", "fps"})
       if (facts.value(key, json()) != first.value(key, json()))
@@ -125,7 +123,7 @@ http::Reply join_videos(Service& service, http::Request& request) {
   json inputs = json::array(), given = {{"videos", json::array()}};
   for (const Asked& part : parts) {
     const std::string name = fmt::format("{}.mp4", inputs.size() + 1);
-    share_file(queue::JobFolder(service.files, part.id).video(), folder.inputs() / name);
+    share_file(local_video(service, request, rows[inputs.size()]), folder.inputs() / name);
     json input = part.as_given();
     given["videos"].push_back(input);
     if (input.is_object()) input.erase("id"), input["file"] = name;

@@ -65,11 +65,14 @@ std::string link_secret(const fs::path& files) {
     if (!error) error = out.close();
     // Without this, the name may outlive a cut of the power, and what it names may not.
     if (!error) error = sync_to_disk(fresh);
-    if (!error) fs::rename(fresh, file, error);
+    if (!error) fs::create_hard_link(fresh, file, error);
+    std::error_code ignored;
+    if (error && fs::exists(file, ignored)) error.clear();  // another host that shares the folder was faster
+    if (error && fs::exists(fresh, ignored)) fs::rename(fresh, file, error);  // a file system without links
     if (!error) error = sync_to_disk(files);
     const std::string reason = error.message();
-    if (error)
-      fs::remove(fresh, error), fail(ErrorCode::io, "{}: cannot write it: {}", file.string(), reason);
+    fs::remove(fresh, ignored);
+    check(!error, ErrorCode::io, "{}: cannot write it: {}", file.string(), reason);
   }
   constexpr auto kOthers = fs::perms::group_all | fs::perms::others_all;
   check((fs::status(file, error).permissions() & kOthers) == fs::perms::none || error, ErrorCode::corrupt,

@@ -61,6 +61,8 @@ json video() {
       {"priority", whole()},
       {"queue_position", or_null(whole())},
       {"eta_seconds", or_null(number())},
+      {"worker", or_null(text())},
+      {"why", or_null(text())},
       {"stage", or_null(text())},
       {"seed", or_null(whole())},
       {"num_frames", or_null(whole())},
@@ -142,6 +144,19 @@ json lora() {
                     {"strength", or_null(number())}});
 }
 
+json usage() {
+  json members = {{"object", constant("usage")}, {"date", text()}, {"key", text()}, {"model", text()}};
+  for (const char* name : {"videos", "frames"}) members[name] = whole();
+  for (const char* name : {"pixels", "seconds"}) members[name] = number();
+  return object_of(std::move(members));
+}
+
+json host() {
+  json members = {{"id", text()}, {"object", constant("host")}, {"about", fields()}};
+  members["alive"] = members["shares_files"] = truth(), members["silent_seconds"] = number();
+  return object_of(std::move(members));
+}
+
 json ticket() {
   return object_of({{"object", constant("world.ticket")}, {"ticket", text()}, {"seconds", whole()}});
 }
@@ -213,6 +228,10 @@ json description_schemas() {
           {"Preset", preset()},
           {"PresetList", list_schema("Preset")},
           {"DeletedPreset", deleted("preset.deleted")},
+          {"UsageList", list_schema("Usage")},
+          {"Usage", usage()},
+          {"HostList", list_schema("Host")},
+          {"Host", host()},
           {"Health", object_of({{"status", text()}, {"version", text()}})},
           {"Description", fields()},
           {"CreateVideo", create},

@@ -4,6 +4,10 @@ set(outside_sources
   curl.cpp
   fetch_url.cpp
   gate.cpp
+  hosts/far_events.cpp
+  hosts/host_secret.cpp
+  hosts/pass_on.cpp
+  hosts/store.cpp
   keys.cpp
   links.cpp
   webhooks.cpp)

@@ -45,6 +45,7 @@ Endpoints all_endpoints() {
   add_offer_endpoints(all);
   add_key_endpoints(all);
   add_ticket_endpoint(all);
+  add_host_endpoints(all);
   add_server_endpoints(all);
   return all;
 }

@@ -19,6 +19,7 @@
 
 namespace tachy::web_api {
 
+class PassOn;   // hosts/pass_on.h
 class Tickets;  // links.h
 
 // Everything that the interface works with. All of it outlives the server.
@@ -41,6 +42,13 @@ struct Service {
   std::function<std::optional<queue::Webhook>(const queue::JobRow&)> message = {};
   std::shared_ptr<VideoTexts> texts = std::make_shared<VideoTexts>();
   std::function<std::string()> metrics = {};  // the text of /metrics; without it there is no such address
+  // Where several hosts share the queue:
+  std::string files_id = {};              // of the folder of files
+  std::filesystem::path own = {};         // the folder of what is this host's alone; "": `files`
+  workers::Presence* presence = nullptr;  // who is there
+  std::function<void(const std::string& id)> removed = {};  // removes what else is kept of a job
+  PassOn* pass_on = nullptr;                                // asks others for files that they have
+  const std::filesystem::path& own_files() const { return own.empty() ? files : own; }
 };
 
 // Brings the folder of jobs and the table together, before anybody is served and any job is run: what a crash has

@@ -121,7 +121,7 @@ http::Reply submit(Service& service, const http::Request& request, JobRequest jo
 http::Reply enter(Service& service, const http::Request& request, queue::JobRow row, NewFolder& folder,
                   const std::string& fingerprint, std::shared_ptr<const PreparedRequest> prepared) {
   using How = queue::Inserted::How;
-  row.owner = request.caller.key;
+  row.owner = request.caller.key, row.files = service.files_id;
   row.created_ms = service.table.now_ms();
   folder.finish(
       json_line({{"request", stored_object(row.request)}, {"settings", stored_object(row.settings)}}));

@@ -2,6 +2,11 @@
 // decides: a folder without a row goes, as does the row of an ended job without a folder. A job that waits
 // keeps its row in any case; where its folder is gone it gets a new one, and if inputs are missing it fails
 // with a message of its own.
+//
+// Where several hosts share the folder, the others go on meanwhile: a folder may be on its way into the table, and a row
+// that another host's files belong to has no folder here. So only what is older than kOldEnough goes, by the clock of
+// the folder's own file system.
+#include <chrono>
 #include <unordered_set>
 
 #include "base/disk.h"
@@ -15,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kPageRows = 1000;
+constexpr std::chrono::minutes kOldEnough{10};
 
 using Names = std::unordered_set<std::string>;
 
@@ -33,6 +39,10 @@ Names tidied_rows(Service& service, const Names& folders) {
   for (bool more = true; more;) {
     const queue::Page page = service.table.list(nullptr, after, kPageRows, true);
     for (const queue::JobRow& row : page.rows) {
+      if (row.files != service.files_id) {
+        if (!has_ended(row)) ids.insert(row.id);  // its inputs may be here
+        continue;
+      }
       if (!folders.contains(row.id) && has_ended(row)) {
         lost.push_back(row.id);
         continue;
@@ -55,12 +65,25 @@ bool is_ours(const std::string& name) {
   return queue::is_job_id(name);
 }
 
+// Returns the names of folders that have not changed for a while.
+Names old_ones(const Service& service, const fs::path& jobs, const Names& folders) {
+  const fs::path now_file = service.own_files() / "now";
+  write_synced(now_file, "");
+  const auto until = fs::last_write_time(now_file) - kOldEnough;
+  Names old;
+  std::error_code error;
+  for (const std::string& name : folders)
+    if (const auto time = fs::last_write_time(jobs / name, error); !error && time < until) old.insert(name);
+  return old;
+}
+
 }  // namespace
 
 void tidy(Service& service) {
   const fs::path jobs = service.files / "jobs";
-  const Names folders = folder_names(jobs);
+  Names folders = folder_names(jobs);
   const Names ids = tidied_rows(service, folders);
+  if (!service.files_id.empty()) folders = old_ones(service, jobs, folders);
   for (const std::string& name : folders)
     if (is_ours(name) && !ids.contains(name)) remove_folder(jobs / name);
 }

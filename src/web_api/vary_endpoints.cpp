@@ -65,12 +65,12 @@ int64_t take_frame(const queue::JobRow& source, Fields& fields) {
 }
 
 // Gives the job the picture to begin with.
-void begin_with(Service& service, const queue::JobRow& source, int64_t frame, JobRequest& job) {
+void begin_with(Service& service, const http::Request& request, const queue::JobRow& source, int64_t frame,
+                JobRequest& job) {
   if (job.job.settings.inputs.count("image"))
     throw ApiError("invalid_value", "`input_reference`: an extension begins with a picture of the video",
                    "input_reference");
-  const auto picture =
-      picture_of_video(queue::JobFolder(service.files, source.id).video(), frame, service.offers.spool);
+  const auto picture = picture_of_video(local_video(service, request, source), frame, service.offers.spool);
   job.files.push_back(picture);
   add_inputs(job, {{"image", picture->path(), picture->sha256, "input_reference", picture->filename()}});
 }
@@ -91,7 +91,7 @@ http::Reply extend_video(Service& service, http::Request& request) {
   const int64_t frame = take_frame(source, fields);
   const json base = base_of_extension(source);
   JobRequest job = parse_job(fields, request.caller, service.offers, &base);
-  begin_with(service, source, frame, job);
+  begin_with(service, request, source, frame, job);
   json made_from = {{"extension", source.id}};
   if (frame >= 0) made_from["from_frame"] = frame;
   try {

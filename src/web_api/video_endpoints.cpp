@@ -68,6 +68,7 @@ http::Reply delete_video(Service& service, http::Request& request) {
   service.book.forget(row.id);
   service.foreman.wake();
   remove_folder(queue::JobFolder(service.files, row.id).path);
+  if (service.removed) service.removed(row.id);
   return http::json_reply(200, json_line({{"id", row.id}, {"deleted", true}, {"object", "video.deleted"}}));
 }
 

@@ -74,6 +74,7 @@ json live_fields(const queue::JobRow& row, const workers::Live& live) {
   return {{"queue_position", waits && live.position >= 0 ? json(live.position) : json()},
           {"eta_seconds",
            !ended && live.eta_seconds >= 0 ? json(std::round(live.eta_seconds * 10) / 10) : json()},
+          {"why", live.why.empty() && row.why.empty() ? json() : json(live.why.empty() ? row.why : live.why)},
           {"stage", live.stage.empty() || ended ? json() : json(live.stage)}};
 }
 
@@ -100,6 +101,7 @@ json video_object(const queue::JobRow& row, const workers::Live& live) {
       {"priority", row.priority},
       {"started_at", seconds_or_null(row.started_ms)},
       {"ended_at", ended ? seconds_or_null(row.ended_ms) : json()},
+      {"worker", row.worker.empty() ? json() : json(row.worker)},
       {"seed", member(facts, "seed", nullptr)},
       {"num_frames", member(facts, "frames", nullptr)},
       {"fps", member(facts, "fps", nullptr)},

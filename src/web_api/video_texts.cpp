@@ -11,7 +11,8 @@ namespace {
 
 std::string begin_of(const queue::JobRow& row) {
   nlohmann::json video = video_object(row, {});
-  for (const auto& [field, value] : live_fields(row, {}).items()) video.erase(field);
+  const nlohmann::json changing = live_fields(row, {});
+  for (const auto& [field, value] : changing.items()) video.erase(field);
   std::string text = json_line(video);
   text.back() = ',';
   return text;

@@ -32,6 +32,7 @@ void Foreman::State::dispatch() {
 }
 
 void Foreman::State::look() {
+  lost.clear();
   mark->touch();
   if (reap()) too_large.clear();
   const Jobs jobs = jobs_now();
@@ -39,11 +40,9 @@ void Foreman::State::look() {
   obey(jobs);
   recover_lost();
   tell_places();
-  bool room = false;
-  {
-    const std::lock_guard lock(bell->mutex);
-    room = bell->rooms > 0;
-  }
+  std::unique_lock lock(bell->mutex);
+  const bool room = bell->rooms > 0;
+  lock.unlock();
   if (room)
     for (const auto& [id, job] : jobs) job->stop(Stop::world);
   else if (device_failures < kMostDeviceFailures)
@@ -74,6 +73,9 @@ bool Foreman::State::reap() {
     });
   }
   for (const auto& job : ended) previewed.emplace_back(wall_clock_ms(), job->row().id);
+  for (const auto& job : ended)
+    if (job->too_large_here()) refused.insert(job->row().id);
+  if (options.presence && !ended.empty()) options.presence->announce_now();
   for (const auto& job : ended) device_failures = job->device_failed() ? device_failures + 1 : 0;
   if (device_failures >= kMostDeviceFailures) {
     const std::lock_guard lock(bell->mutex);
@@ -107,7 +109,9 @@ void Foreman::State::tell_places() {
   for (const auto& [id, job] : jobs_now())
     if (!job->held()) busy.push_back(std::max(job->live().eta_seconds, 0.0));
   busy.resize(std::max(busy.size(), static_cast<size_t>(at_once())));
+  add_other_places(busy);
   turns.set(loaded, busy, 1);
+  if (!is_teller()) return;
   const std::vector<queue::TurnQueue::Next> order = turns.order();
   for (const size_t i : told.to_tell(order))
     book.add(order[i].job.id, "queued",
@@ -119,9 +123,12 @@ void Foreman::State::fill() {
   while (true) {
     const Jobs jobs = jobs_now();
     const std::vector<queue::TurnQueue::Next> order = turns.order();
-    const queue::WaitingJob* const next = order.empty() ? nullptr : &order.front().job;
-    if (go_on(jobs, next)) continue;
-    if (!next || !place_for(*next, jobs) || !begin(*next)) return;
+    const Choice next = choose(order);
+    if (go_on(jobs, next.job)) continue;
+    if (!next.job || !place_for(*next.job, jobs)) return;
+    const Begun begun = begin(*next.job, next.why);
+    if (begun == Begun::not_now || (begun == Begun::taken_elsewhere && !options.presence)) return;
+    if (begun == Begun::taken_elsewhere) lost.insert(next.job->id);
   }
 }
 
@@ -191,17 +198,17 @@ void Foreman::State::plan_ahead(const queue::JobRow& row, const std::atomic<bool
             std::make_shared<const PreparedRequest>(engine->prepare(job.settings.request, &cancel)));
 }
 
-// Returns false if somebody else was faster, or if nothing is to begin now.
-bool Foreman::State::begin(const queue::WaitingJob& next) {
+Foreman::State::Begun Foreman::State::begin(const queue::WaitingJob& next, const std::string& why) {
   const std::string& id = next.id;
   {
     const std::lock_guard lock(bell->mutex);
-    if (bell->stopping || bell->rooms > 0) return false;
+    if (bell->stopping || bell->rooms > 0) return Begun::not_now;
     beginning.insert(id);
   }
   std::shared_ptr<RunningJob> job;
   try {
     if (std::optional<queue::JobRow> row = turns.claim(id, options.worker)) {
+      if (options.presence) table.placed(id, options.worker, options.files_id, why);
       auto plan = plans.get(id, row->settings);
       job = std::make_shared<RunningJob>(shop, std::move(*row), std::move(plan),
                                          [ring = bell] { ring->ring(); });
@@ -224,7 +231,7 @@ bool Foreman::State::begin(const queue::WaitingJob& next) {
   }
   bell->rung.notify_all();
   if (job) job->start();
-  return job != nullptr;
+  return job ? Begun::yes : Begun::taken_elsewhere;
 }
 
 // Nobody knows what stays in memory beside the last one: on a GPU most likely nothing.
@@ -232,6 +239,11 @@ void Foreman::State::note_loaded(const std::string& needs) {
   std::erase(loaded, needs);
   loaded.insert(loaded.begin(), needs);
   loaded.resize(std::min(loaded.size(), size_t{models.on_gpu() ? 1u : 4u}));
+  {
+    const std::lock_guard lock(bell->mutex);
+    holds = loaded;
+  }
+  if (options.presence) options.presence->announce_now();
 }
 
 }  // namespace tachy::workers

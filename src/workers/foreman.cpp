@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "workers/after_run.h"
 #include "workers/foreman_state.h"
+#include "workers/placement.h"
 #include "workers/wall_clock.h"
 
 namespace tachy::workers {
@@ -40,7 +41,7 @@ Foreman::State::State(ForemanOptions given, queue::JobTable& jobs, queue::EventB
       table(jobs),
       book(events),
       models(served),
-      rates(options.files / "rates.json"),
+      rates((options.own.empty() ? options.files : options.own) / "rates.json"),
       reporter(table, book, options.worker),
       lease(table, options.worker),
       shop{options, table, book, models, rates, reporter, lease},
@@ -52,7 +53,13 @@ Foreman::Foreman(ForemanOptions options, queue::JobTable& table, queue::EventBoo
 Foreman::~Foreman() { stop(); }
 
 void Foreman::start() {
-  state_->mark.emplace(state_->options.files);
+  State& s = *state_;
+  if (!s.options.runs) {
+    s.heard = s.table.listen([ring = s.bell] { ring->ring(); });
+    s.opener = std::thread([this] { state_->open_default(); });
+    return;
+  }
+  s.mark.emplace(s.options.own.empty() ? s.options.files : s.options.own);
   state_->recover();
   state_->lease.start([ring = state_->bell] { ring->ring(); });
   state_->heard = state_->table.listen([ring = state_->bell] { ring->ring(); });
@@ -130,6 +137,14 @@ void Foreman::stop_job(const std::string& id) {
     s.bell->rung.wait_for(lock, std::chrono::milliseconds(50));
   }
   s.plans.drop(id);
+  if (!s.options.presence) return;
+  lock.unlock();  // another host may have it: whoever called has wished it cancelled
+  const auto until = std::chrono::steady_clock::now() + kMostWait;
+  while (std::chrono::steady_clock::now() < until) {
+    const std::optional<queue::JobRow> row = s.table.find(id);
+    if (!row || row->status != queue::Status::in_progress) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
 }
 
 std::optional<Live> Foreman::State::live_running(const queue::JobRow& row) const {
@@ -156,15 +171,21 @@ bool waits(const queue::JobRow& row) { return row.status == queue::Status::queue
 
 Live Foreman::live(const queue::JobRow& row) const {
   if (const auto running = state_->live_running(row)) return *running;
-  return waits(row) ? live_waiting(row, state_->turns.find(row.id)) : Live{};
+  if (!waits(row)) return state_->live_elsewhere(row);
+  if (!state_->options.runs) {  // nobody else tells the forecast who computes
+    std::vector<double> busy;
+    state_->add_other_places(busy);
+    state_->turns.set({}, busy, 1);
+  }
+  return state_->explained(row, live_waiting(row, state_->turns.find(row.id)));
 }
 
 std::optional<Live> Foreman::live_now(const queue::JobRow& row) const {
   if (const auto running = state_->live_running(row)) return running;
-  if (!waits(row)) return Live{};
+  if (!waits(row)) return row.paused ? state_->live_elsewhere(row) : Live{};
   std::optional<queue::TurnQueue::Place> place;
   if (!state_->turns.find_now(row.id, place)) return std::nullopt;
-  return live_waiting(row, place);
+  return state_->explained(row, live_waiting(row, place));
 }
 
 std::shared_ptr<void> Foreman::make_room() {

@@ -13,18 +13,30 @@
 
 #include "jobs/job_spec.h"
 #include "queue/event_book.h"
+#include "queue/job_folder.h"
 #include "queue/job_table.h"
 #include "workers/models.h"
+#include "workers/presence.h"
 
 namespace tachy::workers {
 
 struct ForemanOptions {
   std::filesystem::path files;   // the server's folder
   std::filesystem::path loras;   // the folder of LoRA files; "": none
+  std::filesystem::path own;     // the folder of what is this process's alone; "": as `files`
   std::string worker = "local";  // this process's name in the table
-  int at_once = 0;               // jobs that run beside one another where they fit; 0: by the device
-  double keep_days = 0;          // how long an ended job is kept; 0: for ever
-  uint64_t keep_bytes = 0;       // how much all ended jobs together may take; 0: as much as there is
+  // Where several hosts share the queue: who else is there. It outlives the Foreman. Null: this server is alone.
+  Presence* presence = nullptr;
+  std::string files_id;  // of the folder of files, if hosts may share it
+  bool runs = true;      // false: jobs are planned here, and run by other hosts
+  // Brings the inputs of a job whose files another host has into the job's folder; may be empty.
+  std::function<void(const queue::JobRow&, const queue::JobFolder&)> fetch_inputs;
+  // Stores a finished video elsewhere, too, before the table says that it is finished; may be empty.
+  std::function<void(const queue::JobRow&, const queue::JobFolder&)> store;
+  std::function<void(const std::string& id)> removed;  // removes it there; may be empty
+  int at_once = 0;          // jobs that run beside one another where they fit; 0: by the device
+  double keep_days = 0;     // how long an ended job is kept; 0: for ever
+  uint64_t keep_bytes = 0;  // how much all ended jobs together may take; 0: as much as there is
   // How long the previews of a job stay when it has ended; the last one stays as long as the job.
   double preview_seconds = 600;
   // Makes the message about the end of a job, if the server has a webhook; may be empty.
@@ -54,6 +66,7 @@ struct Live {
   double eta_seconds = -1;      // until its end, waiting included; negative: unknown
   int64_t position = -1;        // in the queue, 0 is next; negative: it does not wait
   bool interrupted = false;     // it makes room for something else
+  std::string why;              // why it waits, or why its worker has it
 };
 
 // The functions that the HTTP interface needs of whoever runs the jobs. Its tests put something in the
@@ -95,6 +108,9 @@ class Foreman : public Runs {
   void stop_job(const std::string& id) override;
   Live live(const queue::JobRow& row) const override;
   std::optional<Live> live_now(const queue::JobRow& row) const override;
+
+  // Fills in what this host holds and does now: models, what is loaded, how many jobs run.
+  void describe(HostAbout& about) const;
 
   // Makes room on the device for a world: jobs under way are interrupted within a second, and wait until the
   // handle is dropped.

@@ -5,6 +5,7 @@
 // rings at its end.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <list>
 #include <map>
@@ -81,10 +82,22 @@ struct Foreman::State {
   void tell_places();
   void fill();                                                  // begins jobs, and stops some for others
   bool go_on(const Jobs& jobs, const queue::WaitingJob* next);  // ends a hold if nothing better is to do
+  // The first waiting job that is this host's to take, with the reason; job is null if there is none.
+  struct Choice {
+    const queue::WaitingJob* job = nullptr;
+    std::string why;
+  };
+  Choice choose(const std::vector<queue::TurnQueue::Next>& order) const;
   bool place_for(const queue::WaitingJob& job, const Jobs& jobs);
   std::optional<bool> fits_beside(const std::string& id);  // nothing: it is being planned
   void plan_ahead(const queue::JobRow& row, const std::atomic<bool>& cancel);
-  bool begin(const queue::WaitingJob& job);
+  enum class Begun { yes, taken_elsewhere, not_now };
+  Begun begin(const queue::WaitingJob& job, const std::string& why);
+  // The seconds until places of other hosts are free, as far as is known here, are added to this host's.
+  void add_other_places(std::vector<double>& busy) const;
+  bool is_teller() const;                               // among hosts that share a queue, one tells of places
+  Live live_elsewhere(const queue::JobRow& row) const;  // of a job that does not run here and has no turn
+  Live explained(const queue::JobRow& row, Live live) const;  // of one that has: with the reason why it waits
   void note_loaded(const std::string& needs);
   void sweep();
   void drop_previews();
@@ -108,15 +121,19 @@ struct Foreman::State {
   Plans plans;
   PlanCache asked;  // what callers have asked for
   queue::TurnQueue turns;
+  std::atomic<uint64_t> memory{0};  // the largest peak that a run may have here; 0: not known yet
   std::optional<CrashMark> mark;
 
   // Guarded by the bell's mutex.
   Jobs running;
   std::set<std::string> beginning;  // those that are being claimed
   std::string not_ready = "the server is starting";
+  std::vector<std::string> holds;  // a copy of `loaded`
 
   // The dispatcher's own.
   std::string too_large;            // a job that did not fit beside those that run
+  std::set<std::string> refused;    // jobs for which this host has not got the memory, and another one has
+  std::set<std::string> lost;       // jobs that others took first, since the last look
   std::vector<std::string> loaded;  // what jobs needed that began lately, the last one first
   PlacesTold told;
   int64_t swept_ms = 0;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "api/fields.h"
 #include "base/json_text.h"
 #include "jobs/job_json.h"
 #include "jobs/sidecar.h"
@@ -75,6 +76,22 @@ jobs::JobSpec job_of_row(const queue::JobRow& row, const queue::JobFolder& folde
   job.preview.clear(), job.save_latents.clear();
   jobs::load_inputs(job.settings);
   return job;
+}
+
+std::vector<std::string> input_names(const queue::JobRow& row) {
+  const json settings = parsed_or_discarded(row.settings);
+  std::vector<std::string> names;
+  const auto add = [&](const json& name) {
+    const std::string text = name.is_string() ? name.get<std::string>() : "";
+    if (!text.empty() && text.find_first_of("/\\") == text.npos && text.front() != '.') names.push_back(text);
+  };
+  if (!settings.is_object()) return names;
+  for (const RequestInput& input : request_inputs())
+    if (settings.contains(input.name) && settings.contains(std::string(input.name) + "_sha256"))
+      add(settings.at(input.name));
+  if (settings.contains("join") && settings.at("join").is_array())
+    for (const json& part : settings.at("join")) add(part.is_object() ? part.value("file", json()) : part);
+  return names;
 }
 
 std::string facts_of(const VideoRequest& filled, const fs::path& video) {

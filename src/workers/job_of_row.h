@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "jobs/job_spec.h"
@@ -17,6 +18,9 @@ namespace tachy::workers {
 // Its inputs are read, and compared with the hashes in the row. `loras` is the folder of LoRA files.
 jobs::JobSpec job_of_row(const queue::JobRow& row, const queue::JobFolder& folder, const ServedModel& model,
                          const std::filesystem::path& loras);
+
+// Returns the names of the files in the job's folder of inputs that its settings name.
+std::vector<std::string> input_names(const queue::JobRow& row);
 
 // Describes the finished video as JSON: size, width, height, frames, fps, seconds (text with two decimals),
 // seed, bytes.

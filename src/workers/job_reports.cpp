@@ -1,8 +1,11 @@
-// The reports of a running job: to the callers that ask for it, to the reporter, to its log, and to the metrics.
+// The reports of a running job: to the callers that ask for it, to the reporter, to its log, to the metrics, to the times
+// that are learnt, and to the account of its owner.
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "base/json_text.h"
+#include "base/log.h"
 #include "workers/running_job.h"
 #include "workers/wall_clock.h"
 
@@ -41,6 +44,23 @@ void RunningJob::learn(const std::string& key, const VideoPlan& plan, double sec
   }
   seen.all = seconds;
   if (alone_ && !resumed_) shop_.rates.learn(key, plan, seen);
+}
+
+// A video that is not complete has used time alone.
+queue::Usage RunningJob::used(bool completed) const {
+  queue::Usage out{.seconds = std::max(computing_seconds() - begun_, 0.0)};
+  const json facts = parsed_or_discarded(row_.facts);
+  if (!completed || !facts.is_object() || !facts.contains("width") || !facts.contains("height")) return out;
+  out.frames = facts.value("frames", int64_t{0});
+  out.pixels = facts["width"].get<double>() * facts["height"].get<double>() * static_cast<double>(out.frames);
+  return out;
+}
+
+// The job has been given back already, so what goes wrong here is only said.
+void RunningJob::account_for_interruption() const try {
+  shop_.table.add_usage(row_.owner, row_.model, used(false));
+} catch (const Error& e) {
+  warn("the seconds of an interrupted run are not counted: {}", e.message());
 }
 
 void RunningJob::encoded(double seconds) {

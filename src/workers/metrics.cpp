@@ -27,7 +27,7 @@ const Buckets kWaitBuckets = {0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14400};
 const Buckets kRunBuckets = {0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200};
 const Buckets kStepBuckets = {0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100};
 const Buckets kRatioBuckets = {0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2, 4};
-constexpr size_t kLongestLabel = 120;
+constexpr size_t kLongestLabel = 120, kMostHosts = 2000;
 
 std::string text_of(const nlohmann::json& event, const char* key) {
   const auto it = event.find(key);
@@ -112,11 +112,17 @@ struct Metrics::State {
 
   std::mutex mutex;  // of the words and of `last`; the metrics have their own
   std::optional<Last> last;
+  LabelWords host_names{kMostHosts};
   LabelWords shapes{kMostShapes}, stages{kMostWords}, words{kMostWords}, routes{4 * kMostWords};
   prometheus::Registry registry;
   Gauge& queued = gauges("tachyscope_jobs_queued", "Jobs that wait.").Add({});
   Gauge& running = gauges("tachyscope_jobs_running", "Jobs under way.").Add({});
   Family<Gauge>& kept = gauges("tachyscope_jobs_kept", "Jobs that have ended and are kept, by their status.");
+  Family<Gauge>& host_alive =
+      gauges("tachyscope_host_alive", "Whether a host of the queue was heard of lately.");
+  Family<Gauge>& host_silent = gauges("tachyscope_host_silent_seconds", "Since a host was heard of.");
+  Family<Gauge>& host_running =
+      gauges("tachyscope_host_jobs_running", "Jobs that a host runs, by its own word.");
   Family<Counter>& ended =
       counters("tachyscope_jobs_ended_total", "Jobs that have ended, by status and error.");
   Family<Counter>& cancelled =
@@ -164,11 +170,20 @@ void Metrics::answered(std::string_view pattern, std::string_view method, int st
   counter.Increment();
 }
 
-std::string Metrics::text(const queue::Counts& counts) {
+std::string Metrics::text(const queue::Counts& counts, const std::vector<queue::HostRow>& hosts) {
   state_->queued.Set(static_cast<double>(counts.queued));
   state_->running.Set(static_cast<double>(counts.running));
   state_->kept.Add({{"status", "completed"}}).Set(static_cast<double>(counts.completed));
   state_->kept.Add({{"status", "failed"}}).Set(static_cast<double>(counts.failed));
+  const std::lock_guard lock(state_->mutex);
+  for (const queue::HostRow& host : hosts) {
+    if (!state_->host_names.knows(host.name)) continue;
+    const Labels labels = {{"host", host.name}};
+    const nlohmann::json about = nlohmann::json::parse(host.about, nullptr, false);
+    state_->host_alive.Add(labels).Set(host.alive ? 1 : 0);
+    state_->host_silent.Add(labels).Set(host.silent_seconds);
+    if (about.is_object()) state_->host_running.Add(labels).Set(number_of(about, "running").value_or(0));
+  }
   std::ostringstream out;
   prometheus::TextSerializer().Serialize(out, state_->registry.Collect());
   return std::move(out).str();

@@ -9,6 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "queue/job_row.h"
 
@@ -34,7 +35,8 @@ class Metrics {
   void answered(std::string_view pattern, std::string_view method, int status);
 
   // Returns everything in Prometheus's text format, version 0.0.4.
-  std::string text(const queue::Counts& counts);
+  // `hosts` are those that share the queue, if there are others.
+  std::string text(const queue::Counts& counts, const std::vector<queue::HostRow>& hosts = {});
   static constexpr std::string_view kContentType = "text/plain; version=0.0.4; charset=utf-8";
 
  private:

@@ -7,6 +7,7 @@
 #include "base/notice.h"
 #include "jobs/job_json.h"
 #include "workers/foreman_state.h"
+#include "workers/placement.h"
 #include "workers/shape_planner.h"
 
 namespace tachy::workers {
@@ -32,10 +33,10 @@ Planned does_not_fit(ShapePlanner& planner, const Error& e) {
   return out;
 }
 
-Planned planned(Engine& engine, const VideoRequest& request) {
+Planned planned(Engine& engine, const VideoRequest& request, ShapePlanner::CheckMemory check) {
   Planned out;
   const LineScope lines([&](std::string_view text) { out.lines.emplace_back(text); });
-  ShapePlanner planner(engine, request);
+  ShapePlanner planner(engine, request, std::move(check));
   try {
     out.prepared = std::make_shared<const PreparedRequest>(planner.plan());
   } catch (const Error& e) {
@@ -57,6 +58,33 @@ PlanCache::Key key_of(const std::string& model, const jobs::JobSpec& job) {
   return {model + '\n' + json_line(shape), json_line(rest)};
 }
 
+// The memory of other hosts that could make a job, where there are any.
+struct MemoryElsewhere {
+  bool asked = false;  // whether there are other hosts at all
+  bool here = true;    // whether this host runs jobs
+  uint64_t most = 0;
+  std::string key() const { return asked ? fmt::format("{} {}\n", here, most) : ""; }
+};
+
+MemoryElsewhere memory_elsewhere(const ForemanOptions& options, const queue::WaitingJob& job) {
+  MemoryElsewhere out{.asked = options.presence != nullptr, .here = options.runs};
+  if (!out.asked) return out;
+  for (const Host& host : options.presence->hosts())
+    if (host.row.name != options.worker && host.about.takes_jobs() && lacks(host.about, job).empty())
+      out.most = std::max(out.most, host.about.memory_bytes);
+  return out;
+}
+
+// Throws out_of_memory if neither this host nor another one has the memory. A host that runs nothing itself lets a job
+// wait for a worker when none is there to say.
+void check_hosts(const Engine& engine, const MemoryElsewhere& elsewhere, const VideoPlan& plan) {
+  if (!elsewhere.asked) return engine.check_memory(plan);
+  if (plan.peak_bytes <= elsewhere.most || (elsewhere.most == 0 && !elsewhere.here)) return;
+  check(elsewhere.here, ErrorCode::out_of_memory, "it needs {:.1f} GB, and the largest worker has {:.1f} GB",
+        static_cast<double>(plan.peak_bytes) / 1e9, static_cast<double>(elsewhere.most) / 1e9);
+  engine.check_memory(plan);
+}
+
 double seconds_to_preview(const PreparedRequest& prepared, const Rate& rate) {
   double seconds = 0;
   for (const StagePlan& stage : prepared.plan().stages) {
@@ -76,8 +104,12 @@ Outlook Foreman::outlook(const jobs::JobSpec& job, const std::string& model, int
   check(served != nullptr, ErrorCode::not_found, "`model`: there is no model '{}' here", model);
   require(!served->world, "`model`: {} is a world, which is steered and makes no videos", served->name);
   const std::shared_ptr<Engine> engine = s.models.open(served->name);
-  const std::shared_ptr<const Planned> found =
-      s.asked.get(key_of(served->name, job), [&] { return planned(*engine, job.settings.request); });
+  const MemoryElsewhere elsewhere =
+      memory_elsewhere(s.options, {.id = "", .owner = owner, .model = served->name, .needs = needs});
+  const std::shared_ptr<const Planned> found = s.asked.get(key_of(elsewhere.key() + served->name, job), [&] {
+    return planned(*engine, job.settings.request,
+                   [&](const VideoPlan& plan) { check_hosts(*engine, elsewhere, plan); });
+  });
   for (const std::string& line : found->lines) say_line(line);
   Outlook out{.fits = found->prepared != nullptr, .reason = found->reason, .nearest = found->nearest};
   if (out.fits) {

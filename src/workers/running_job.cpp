@@ -27,6 +27,8 @@ const char* cause_of(Stop why) {
       return "priority";
     case Stop::world:
       return "world";
+    case Stop::elsewhere:
+      return "memory";
     case Stop::shutdown:
       return "shutdown";
     case Stop::pause:
@@ -106,11 +108,14 @@ void RunningJob::run() {
 }
 
 void RunningJob::make() {
+  begun_ = computing_seconds();
+  if (shop_.options.fetch_inputs) shop_.options.fetch_inputs(row_, folder_);
   check(!cancel_, ErrorCode::cancelled, "cancelled");
   if (row_.kind == "join")
     join_job(row_, folder_, &cancel_);
   else
     make_video();
+  if (shop_.options.store) shop_.options.store(row_, folder_);
   end(queue::Status::completed, {}, true);
 }
 
@@ -147,28 +152,6 @@ void RunningJob::make_video() {
   tell_run(plan, seconds);
 }
 
-bool RunningJob::had_frames() const {
-  std::string stage;
-  for (const queue::Event& event : shop_.book.since(row_.id, 0))
-    if (event.type == "progress") stage = parsed_or_discarded(event.data).value("stage", "");
-  return stage == "decode";
-}
-
-// A clip whose latents were finished is decoded whole. Of a video that is made in windows or blocks, those
-// count that were begun to be decoded.
-bool RunningJob::makes_no_more(const Progress& p) const {
-  if (!kept_late_ || p.stage == "decode") return false;
-  return !had_frames_ || p.windows > 1 || prepared_->request().block != 0;
-}
-
-void RunningJob::stop_keeping() {
-  Stop now = why_.load();
-  while (now < Stop::keep && !why_.compare_exchange_weak(now, Stop::keep)) {
-  }
-  keep_ = why_ == Stop::keep;
-  cancel_ = true;
-}
-
 void RunningJob::stopped_or_failed(ErrorCode code, const std::string& text) {
   if (code == ErrorCode::cancelled && shop_.lease.lost()) stop(Stop::lost);
   if (why_ == Stop::lost) {  // the table says nothing about this run any more
@@ -179,6 +162,7 @@ void RunningJob::stopped_or_failed(ErrorCode code, const std::string& text) {
   const Stop why = why_.load();
   const bool stopped = code == ErrorCode::cancelled && why != Stop::none;
   device_failed_ = code == ErrorCode::device;
+  if (code == ErrorCode::out_of_memory && hands_on()) return give_back(Stop::elsewhere);
   if (stopped && gives_back(why)) return give_back(why);
   std::string message = stopped ? cancelled_error().message : text;
   // A caller of the server cannot do what a front end may do to go on.
@@ -205,8 +189,10 @@ void RunningJob::look_at_wish() try {
 
 void RunningJob::give_back(Stop why) {
   shop_.reporter.finish(row_.id);
-  if (insist([&] { return shop_.table.give_back(row_.id, shop_.options.worker, why == Stop::pause); }))
+  if (insist([&] { return shop_.table.give_back(row_.id, shop_.options.worker, why == Stop::pause); })) {
+    account_for_interruption();
     return measured({{"event", "interrupted"}, {"cause", cause_of(why)}});
+  }
   const auto row = shop_.table.find(row_.id);
   if (!row || row->wish == queue::Wish::none || row->wish == queue::Wish::pause) return;
   // The next process finishes it with the frames that it had.
@@ -224,6 +210,7 @@ void RunningJob::end(queue::Status status, const queue::JobError& error, bool to
   if (status == queue::Status::completed) row.progress = 100;
   row.expires_ms = expiry_of(row.ended_ms, shop_.options.keep_days);
   row.bytes = bytes_of_folder(folder_.path);
+  row.usage = used(status == queue::Status::completed);
   std::optional<queue::Webhook> message;
   if (told && shop_.options.message) message = shop_.options.message(row);
   if (!insist([&] { return shop_.table.end(row, shop_.options.worker, message); })) return;

@@ -34,11 +34,12 @@ struct Shop {
 // Why a job is stopped. A later reason replaces an earlier one that is smaller.
 enum class Stop {
   none,
-  priority,  // something of higher priority wants to compute
-  world,     // a world wants the device
-  shutdown,  // the server goes down
-  pause,     // somebody has paused it
-  keep,      // it is cancelled, but the frames that are there become its video
+  priority,   // something of higher priority wants to compute
+  world,      // a world wants the device
+  elsewhere,  // another host has the memory that it needs
+  shutdown,   // the server goes down
+  pause,      // somebody has paused it
+  keep,       // it is cancelled, but the frames that are there become its video
   cancel,
   removed,  // it is deleted
   lost,     // the lease on it is lost, and somebody else may have it
@@ -46,7 +47,8 @@ enum class Stop {
 
 // Says whether such a job waits in the table, to go on later.
 inline bool gives_back(Stop why) {
-  return why == Stop::priority || why == Stop::world || why == Stop::shutdown || why == Stop::pause;
+  return why == Stop::priority || why == Stop::world || why == Stop::elsewhere || why == Stop::shutdown ||
+         why == Stop::pause;
 }
 
 class RunningJob final : private jobs::JobSink {
@@ -65,6 +67,7 @@ class RunningJob final : private jobs::JobSink {
   bool held() const { return hold_.load(); }
   bool ended() const { return ended_.load(); }
   bool device_failed() const { return device_failed_.load(); }  // when it has ended
+  bool too_large_here() const { return why_.load() == Stop::elsewhere; }
   // Notes that it shares the device with others, so that nothing is learnt from its times.
   void not_alone() { alone_ = false; }
 
@@ -83,6 +86,9 @@ class RunningJob final : private jobs::JobSink {
   void look_at_wish();
   void wait_for_former() const;
   void give_back(Stop why);
+  bool hands_on();  // true if another host has more memory: the job then waits for it
+  queue::Usage used(bool completed) const;
+  void account_for_interruption() const;
   void end(queue::Status status, const queue::JobError& error, bool told);
   // Repeats a change of the table until the disk takes it, or the server goes down.
   bool insist(const std::function<bool()>& change);
@@ -124,7 +130,7 @@ class RunningJob final : private jobs::JobSink {
 
   // These belong to the job's thread.
   std::string going_on_, size_, last_stage_;
-  double last_preview_ = 0, last_step_ = 0;
+  double last_preview_ = 0, last_step_ = 0, begun_ = 0;
   int previews_ = 0;
   uint64_t seen_bytes_ = 0;  // 0: not known
   bool had_frames_ = false;  // with kept_late_: when the process died

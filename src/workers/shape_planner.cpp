@@ -35,8 +35,13 @@ double bytes_of_shape(const VideoPlan& plan) {
 
 }  // namespace
 
-ShapePlanner::ShapePlanner(Engine& engine, const VideoRequest& request)
-    : engine_(engine), request_(request), framed_(request.frames || !request.speech) {}
+ShapePlanner::ShapePlanner(Engine& engine, const VideoRequest& request, CheckMemory check)
+    : engine_(engine),
+      check_(std::move(check)),
+      request_(request),
+      framed_(request.frames || !request.speech) {
+  if (!check_) check_ = [this](const VideoPlan& plan) { engine_.check_memory(plan); };
+}
 
 Shape ShapePlanner::shape_of(const VideoRequest& request) const {
   const VideoRequest& defaults = engine_.defaults();
@@ -63,7 +68,7 @@ void ShapePlanner::refuse_hopeless(const Shape& shape) {
   const double bytes = more + slope * (area(shape) - area(larger));
   plan.peak_bytes = static_cast<uint64_t>(bytes) / kHopeless;
   try {
-    engine_.check_memory(plan);
+    check_(plan);
   } catch (const Error& e) {
     if (e.code() != ErrorCode::out_of_memory) throw;
     fail(ErrorCode::out_of_memory,
@@ -76,7 +81,7 @@ PreparedRequest ShapePlanner::planned(const VideoRequest& request) {
   const Shape shape = shape_of(request);
   if (area(shape) * shape.frames > kLarge) refuse_hopeless(shape);
   PreparedRequest prepared = engine_.prepare(request);
-  engine_.check_memory(prepared.plan());
+  check_(prepared.plan());
   return prepared;
 }
 

@@ -5,6 +5,7 @@
 // the area, and a shape that would need several times the memory that there is need not be planned.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 
@@ -15,8 +16,10 @@ namespace tachy::workers {
 
 class ShapePlanner {
  public:
-  // Both must outlive this object.
-  ShapePlanner(Engine& engine, const VideoRequest& request);
+  // Throws out_of_memory for a plan that is too large.
+  using CheckMemory = std::function<void(const VideoPlan& plan)>;
+  // All must outlive this object. Without a check of one's own it is the engine's.
+  ShapePlanner(Engine& engine, const VideoRequest& request, CheckMemory check = {});
 
   // Returns the plan of the request itself. Throws out_of_memory if it does not fit, and what prepare()
   // throws.
@@ -31,6 +34,7 @@ class ShapePlanner {
   void refuse_hopeless(const Shape& shape);
 
   Engine& engine_;
+  CheckMemory check_;
   const VideoRequest& request_;
   bool framed_;  // a talking photo has as many frames as its speech, unless somebody says otherwise
 };

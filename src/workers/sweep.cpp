@@ -17,6 +17,12 @@ void Foreman::State::sweep() {
   if (table.now_ms() - swept_ms < kBetweenSweepsMs) return;
   swept_ms = table.now_ms();
   for (const std::string& id : table.outdated(swept_ms, options.keep_bytes)) {
+    if (options.presence) {  // a host that has the files, if one lives, removes them with the row
+      const std::optional<queue::JobRow> row = table.find(id);
+      if (!row) continue;
+      const std::vector<Host> owners = options.presence->with_files(row->files);
+      if (row->files != options.files_id && !owners.empty() && owners.front().row.alive) continue;
+    }
     std::error_code ec;
     std::filesystem::remove_all(queue::JobFolder(options.files, id).path, ec);
     if (ec) {
@@ -24,6 +30,7 @@ void Foreman::State::sweep() {
       continue;
     }
     table.remove(id);
+    if (options.removed) options.removed(id);
     book.forget(id);
   }
 }

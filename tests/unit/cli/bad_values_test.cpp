@@ -305,6 +305,11 @@ const std::vector<BadValue> kBadValues = {
     {"serve", "--keep-bytes", "lots", 2, {"8GiB"}},
     {"serve", "--webhook", "ftp://example.org", 2, {"http://"}},
     {"serve", "--webhook-secret-file", "gone", 3, {"no such file"}},
+    {"serve", "--role", "queen", 2, {"api, worker or both"}},
+    {"serve", "--name", "one", 2, {"--database"}},
+    {"serve", "--advertise", "one:80", 2, {"--database"}},
+    {"serve", "--store", "s3://videos", 2, {"--database"}},
+    {"serve", "--cluster-secret-file", "gone", 3, {"no such file"}},
 };
 
 // Maps "command --option" to the reason why no value of the option can be wrong.

@@ -1,6 +1,7 @@
 // Tests the events of jobs: their numbers, late listeners, kills, disks that are full, and how much is kept.
 #include "queue/event_book.h"
 
+#include <atomic>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -66,6 +67,53 @@ TEST_F(Events, AreAllThereForALateListener) {
   }
   for (const int from : {1, 100, 435, 436, 437, 499, 500})
     EXPECT_EQ(book.since(job_, from).size(), static_cast<size_t>(500 - from)) << from;
+}
+
+// Two hosts share the folder: each sees what the other adds, and no number comes twice.
+TEST_F(Events, OfSeveralHostsAreOneList) {
+  EventBook one(folder_, true), other(folder_, true);
+  EXPECT_THAT(other.since(job_, 0), IsEmpty());
+  one.add(job_, "queued", {{"position", 0}});
+  EXPECT_THAT(numbers(other.since(job_, 0)), ElementsAre(1));
+  const auto write = [&](EventBook& book) {
+    for (int i = 0; i < 100; ++i) book.add(job_, "progress", {{"done", i}});
+  };
+  std::thread first([&] { write(one); }), second([&] { write(other); });
+  first.join(), second.join();
+  for (EventBook* book : {&one, &other}) {
+    const auto all = book->since(job_, 0);
+    ASSERT_EQ(all.size(), 201u);
+    for (int i = 0; i < 201; ++i) ASSERT_EQ(all[i].number, i + 1);
+  }
+  other.add(job_, "done", nlohmann::json::object());
+  EXPECT_TRUE(one.ended(job_));
+}
+
+TEST_F(Events, OfAnotherHostWakeWhoListens) {
+  EventBook one(folder_, true), other(folder_, true);
+  std::atomic<int> woken{0};
+  auto handle = one.listen(job_, [&] { ++woken; });
+  other.add(job_, "queued", {{"position", 0}});
+  for (int i = 0; i < 300 && woken == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(woken, 1);
+  handle.reset();
+  other.add(job_, "progress", {{"done", 1}});
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_EQ(woken, 1);
+}
+
+// A reader may look while another host is writing a line: it leaves the line alone and reads it later.
+TEST_F(Events, ThatAreHalfWrittenByAnotherHostStay) {
+  EventBook one(folder_, true), other(folder_, true);
+  one.add(job_, "queued", {{"position", 0}});
+  const std::string line = R"({"number":2,"type":"progress","data":{"done":1}})"
+                           "\n";
+  { std::ofstream(lines(), std::ios::app) << line.substr(0, 20); }
+  EXPECT_THAT(numbers(other.since(job_, 0)), ElementsAre(1));
+  { std::ofstream(lines(), std::ios::app) << line.substr(20); }
+  EXPECT_THAT(numbers(other.since(job_, 0)), ElementsAre(1, 2));
+  other.add(job_, "progress", {{"done", 2}});
+  EXPECT_THAT(numbers(one.since(job_, 0)), ElementsAre(1, 2, 3));
 }
 
 TEST_F(Events, GoOnAfterATornLine) {

@@ -76,6 +76,31 @@ TEST_F(Files, ThatCannotBeAFolderAreReported) {
               HasSubstr("folder"));
 }
 
+TEST_F(Files, AreSharedByHostsOfOtherNames) {
+  const fs::path files = folder_ / "files";
+  const FilesLock one(files, "one"), two(files, "two.b");
+  EXPECT_EQ(one.id().size(), 32u);
+  EXPECT_EQ(one.id(), two.id());
+  EXPECT_EQ(one.spool(), files / "hosts/one/spool");
+  EXPECT_TRUE(fs::is_directory(two.spool()));
+  const std::string said = in_child([&]() -> std::string { return FilesLock(files, "one").files(); });
+  EXPECT_THAT(said, HasSubstr("choose another name"));
+  for (const char* name : {"a/b", "..", "", " "})
+    if (*name) EXPECT_THROW(FilesLock(files, name), Error) << name;
+}
+
+// Whoever has the one table would take the other's jobs for folders without a row, and remove them.
+TEST_F(Files, OfOneServerAndOfHostsAreNotMixed) {
+  { const FilesLock hosts(folder_ / "shared", "one"); }
+  EXPECT_THAT(message_of(ErrorCode::io, [&] { FilesLock lock(folder_ / "shared"); }), HasSubstr("database"));
+  {
+    const FilesLock alone(folder_ / "alone");
+    std::ofstream(alone.database()) << "x";
+  }
+  EXPECT_THAT(message_of(ErrorCode::io, [&] { FilesLock lock(folder_ / "alone", "one"); }),
+              HasSubstr("a table of its own"));
+}
+
 TEST_F(Files, LieWhereTheUserKeepsData) {
   const std::string said = in_child([&]() -> std::string {
     setenv("XDG_DATA_HOME", "/data", 1);

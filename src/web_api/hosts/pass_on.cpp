@@ -1,0 +1,226 @@
+#include "web_api/hosts/pass_on.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "base/disk.h"
+#include "base/error.h"
+#include "base/os/file.h"
+#include "web_api/api_error.h"
+#include "web_api/curl.h"
+
+namespace tachy::web_api {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::milliseconds kBetweenLooks{100};  // five of them are between two looks at the table
+
+// Returns the name of a fetched file. What is asked for comes from routes of ours, never from a caller's text.
+std::string kept_name(const queue::JobRow& row, const std::string& what) {
+  std::string name = row.id + "-" + what;
+  for (char& c : name)
+    if (c == '/' || c == '?' || c == '=') c = '-';
+  return name;
+}
+
+// Inputs have an address for hosts alone, since clients know them by their fields and hosts by their files' names.
+std::string target_for(const std::string& id, const std::string& what) {
+  const char* const begin = what.starts_with("inputs/") ? "/v1/hosts/jobs/" : "/v1/videos/";
+  return fmt::format("{}{}/{}", begin, id, what);
+}
+
+[[noreturn]] void not_there(const std::string& host, const std::string& reason) {
+  ApiError error(
+      "not_available",
+      fmt::format("{} has the files of this video and does not answer{}; try again when it is back",
+                  host.empty() ? "a host that is gone" : host, reason.empty() ? "" : " (" + reason + ")"));
+  error.headers = {{"Retry-After", "10"}};
+  throw error;
+}
+
+[[noreturn]] void pass_back(int status, const std::string& host) {
+  if (status == 404) throw ApiError("not_found", "there is no such file of this video");
+  if (status == 410) throw ApiError("expired", "the video's file is not kept any longer");
+  not_there(host, fmt::format("its status is {}", status));
+}
+
+}  // namespace
+
+bool is_host_address(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == text.npos || colon == 0 || text.size() > 300) return false;
+  int port = 0;
+  const auto [end, error] = std::from_chars(text.data() + colon + 1, text.data() + text.size(), port);
+  if (error != std::errc() || end != text.data() + text.size() || port < 1 || port > 65'535) return false;
+  const std::string host = text.substr(0, colon);
+  if (host.front() == '[') {
+    return host.back() == ']' && os::is_ipv6_address(host.substr(1, host.size() - 2));
+  }
+  return std::ranges::all_of(host, [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '-';
+  });
+}
+
+PassOn::PassOn(PassOnOptions options, queue::JobTable& table, workers::Presence& presence)
+    : options_(std::move(options)), table_(table), presence_(presence) {
+  std::error_code error;
+  fs::remove_all(options_.kept, error);
+  fs::create_directories(options_.kept, error);
+  check(!error, ErrorCode::io, "{}: cannot make this folder: {}", options_.kept.string(), error.message());
+  if (options_.secret) need_curl();
+}
+
+PassOn::~PassOn() { end_far_events(); }
+
+fs::path PassOn::file(const queue::JobRow& row, const std::string& what, const http::Caller& caller) {
+  const fs::path kept = options_.kept / kept_name(row, what);
+  std::error_code error;
+  const std::lock_guard lock(fetching_[std::hash<std::string>()(row.id) % fetching_.size()]);
+  if (fs::is_regular_file(kept, error)) {
+    fs::last_write_time(kept, fs::file_time_type::clock::now(), error);  // it was used
+    return kept;
+  }
+  const fs::path part = kept.string() + ".part";
+  fs::remove(part, error);
+  try {
+    fetch(row, what, caller, part);
+  } catch (...) {
+    fs::remove(part, error);
+    throw;
+  }
+  fs::rename(part, kept, error);
+  check(!error, ErrorCode::io, "a fetched file cannot be kept: {}", error.message());
+  make_room();
+  return kept;
+}
+
+void PassOn::fetch(const queue::JobRow& row, const std::string& what, const http::Caller& caller,
+                   const fs::path& to) {
+  constexpr std::string_view kContent = "content?variant=";
+  if (options_.store && what.starts_with(kContent) && options_.store(row, what.substr(kContent.size()), to))
+    return;
+  if (!options_.secret) not_there(row.worker, "this server was started without the hosts' secret");
+  const std::vector<workers::Host> owners = presence_.with_files(row.files);
+  std::string last = row.worker, reason;
+  for (const workers::Host& host : owners) {
+    if (!host.row.alive) continue;
+    const Asked asked = ask(host, target_for(row.id, what), caller, to);
+    if (asked.status == 200) return;
+    if (asked.status != 0) pass_back(asked.status, host.row.name);
+    last = host.row.name, reason = asked.reason;
+  }
+  not_there(last, reason);
+}
+
+PassOn::Asked PassOn::ask(const workers::Host& host, const std::string& target, const http::Caller& caller,
+                          const fs::path& to) const {
+  if (!is_host_address(host.row.address)) return {0, "it has announced no address"};
+  std::error_code error;
+  os::File file(to, os::OpenAs::new_file, error);
+  check(!error, ErrorCode::io, "a fetched file cannot be written: {}", error.message());
+  HttpCall call{.url = "http://" + host.row.address + target, .body = {}, .connect_seconds = 3};
+  call.seconds = options_.seconds, call.most_bytes = options_.most_bytes;
+  call.headers = {std::string(kHostHeader) + ": " +
+                  options_.secret->signed_for(host.row.name, target, caller, table_.now_ms() / 1000)};
+  call.take = [&](std::string_view bytes) {
+    error = file.write(bytes.data(), bytes.size());
+    return !error;
+  };
+  Asked asked;
+  try {
+    asked.status = http_call(call).status;
+  } catch (const Error& e) {
+    asked.reason = e.message();
+  }
+  check(!error, ErrorCode::io, "a fetched file cannot be written: {}", error.message());
+  if (asked.status != 200) fs::remove(to, error);
+  return asked;
+}
+
+bool PassOn::may_move(const queue::JobRow& row) const {
+  return row.status == queue::Status::queued && options_.secret &&
+         std::ranges::any_of(presence_.hosts(), [&](const workers::Host& host) {
+           return host.about.takes_jobs() && host.row.files != options_.files_id;
+         });
+}
+
+std::shared_ptr<http::EventFeed> PassOn::events(const queue::JobRow& row, int64_t after,
+                                                const http::Caller& caller, EventsHere here) {
+  if (!options_.secret) not_there(row.worker, "this server was started without the hosts' secret");
+  return far_events([this, row, after, caller, here = std::move(here)](const FarSink& sink) {
+    follow(row, after, caller, here, sink);
+  });
+}
+
+// Events are numbered anew by the host that begins the job, so a reader who has seen some here is sent all of them.
+void PassOn::follow(const queue::JobRow& first, int64_t after, const http::Caller& caller,
+                    const EventsHere& here, const FarSink& sink) {
+  std::optional<queue::JobRow> row = first;
+  int64_t seen = after;
+  bool was_here = false;
+  for (; row && !elsewhere(*row); row = table_.find(first.id)) {
+    was_here = true;
+    const std::string text = here(seen);
+    if ((!text.empty() && !sink.take(text)) || row->ended_ms > 0) return;
+    for (int i = 0; i < 5 && !sink.cancel; ++i) std::this_thread::sleep_for(kBetweenLooks);
+    if (sink.cancel) return;
+  }
+  if (!row) return;
+  const std::string target = fmt::format("/v1/videos/{}/events", row->id);
+  for (const workers::Host& host : presence_.with_files(row->files)) {
+    if (!host.row.alive || !is_host_address(host.row.address)) continue;
+    return read_far_events(
+        "http://" + host.row.address + target,
+        {std::string(kHostHeader) + ": " +
+             options_.secret->signed_for(host.row.name, target, caller, table_.now_ms() / 1000),
+         fmt::format("Last-Event-ID: {}", was_here ? 0 : after)},
+        sink);
+  }
+}
+
+void PassOn::input(const queue::JobRow& row, const std::string& name, const fs::path& to) {
+  check(options_.secret.has_value(), ErrorCode::not_found,
+        "an input is on another host, and this server was started without the hosts' secret");
+  const fs::path part = to.string() + ".part";
+  std::error_code error;
+  for (const workers::Host& host : presence_.hosts()) {
+    if (host.row.files == options_.files_id) continue;
+    fs::remove(part, error);
+    if (ask(host, target_for(row.id, "inputs/" + name), {.key = "", .admin = true}, part).status != 200)
+      continue;
+    fs::rename(part, to, error);
+    check(!error, ErrorCode::io, "an input cannot be written: {}", error.message());
+    return;
+  }
+  fail(ErrorCode::not_found, "an input of this video is on no host that is there");
+}
+
+// Whoever is about to send a file has opened it by then, or finds it gone and fetches it again.
+void PassOn::make_room() {
+  struct Kept {
+    fs::path path;
+    fs::file_time_type used;
+    uint64_t bytes;
+  };
+  std::vector<Kept> all;
+  uint64_t bytes = 0;
+  std::error_code error;
+  for (const fs::path& path : list_folder(options_.kept, error)) {
+    if (path.extension() == ".part") continue;
+    all.push_back({path, fs::last_write_time(path, error), fs::file_size(path, error)});
+    bytes += error ? 0 : all.back().bytes;
+  }
+  std::ranges::sort(all, {}, &Kept::used);
+  for (size_t i = 0; i + 1 < all.size() && bytes > options_.most_bytes; ++i) {
+    bytes -= all[i].bytes;
+    fs::remove(all[i].path, error);
+  }
+}
+
+}  // namespace tachy::web_api

@@ -1,0 +1,155 @@
+#include "workers/presence.h"
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json_text.h"
+#include "base/log.h"
+
+namespace tachy::workers {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::chrono::seconds kBetweenAnnouncements{5};
+constexpr std::chrono::milliseconds kBetweenUrgent{
+    200};                            // announcements of a host that is busy with short jobs
+constexpr size_t kMostSteps = 64;    // models and sizes of which times are told
+constexpr double kNewestStep = 0.1;  // its share of the mean
+
+template <class T>
+void read_member(const json& from, const char* key, T& to) {
+  const auto it = from.find(key);
+  if (it == from.end()) return;
+  try {
+    to = it->get<T>();
+  } catch (const json::exception&) {  // a version that writes it otherwise
+  }
+}
+
+}  // namespace
+
+std::string to_text(const HostAbout& a) {
+  return json_line({{"role", a.role},
+                    {"version", a.version},
+                    {"device", a.device},
+                    {"cards", a.cards},
+                    {"memory_bytes", a.memory_bytes},
+                    {"models", a.models},
+                    {"loras", a.loras},
+                    {"loaded", a.loaded},
+                    {"at_once", a.at_once},
+                    {"running", a.running},
+                    {"step_seconds", a.step_seconds}});
+}
+
+HostAbout about_of(const std::string& text) {
+  HostAbout out;
+  const json from = parsed_or_discarded(text);
+  if (!from.is_object()) return out;
+  read_member(from, "role", out.role), read_member(from, "version", out.version);
+  read_member(from, "device", out.device), read_member(from, "cards", out.cards);
+  read_member(from, "memory_bytes", out.memory_bytes), read_member(from, "models", out.models);
+  read_member(from, "loras", out.loras), read_member(from, "loaded", out.loaded);
+  read_member(from, "at_once", out.at_once), read_member(from, "running", out.running);
+  read_member(from, "step_seconds", out.step_seconds);
+  return out;
+}
+
+Presence::Presence(queue::JobTable& table, std::function<Host()> self)
+    : table_(table), self_(std::move(self)) {}
+
+Presence::~Presence() { stop(); }
+
+void Presence::start() {
+  announce();
+  thread_ = std::thread([this] { run(); });
+}
+
+void Presence::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Presence::announce() {
+  Host self = self_();
+  self.row.about = to_text(self.about);
+  table_.announce(self.row);
+  std::vector<Host> hosts;
+  for (queue::HostRow& row : table_.hosts()) {
+    HostAbout about = about_of(row.about);
+    hosts.push_back({std::move(row), std::move(about)});
+  }
+  std::ranges::sort(hosts, {}, [](const Host& host) { return host.row.name; });
+  const std::lock_guard lock(mutex_);
+  hosts_ = std::move(hosts);
+}
+
+void Presence::run() {
+  std::unique_lock lock(mutex_);
+  while (!ending_) {
+    changed_.wait_for(lock, kBetweenAnnouncements, [&] { return ending_ || urgent_; });
+    if (ending_) return;
+    changed_.wait_for(lock, kBetweenUrgent, [&] { return ending_; });
+    urgent_ = false;
+    if (ending_) return;
+    lock.unlock();
+    try {
+      announce();
+    } catch (const Error& e) {  // what was read of the others stays until the table is back
+      warn("this host cannot be announced, which is tried again: {}", e.message());
+    }
+    lock.lock();
+  }
+}
+
+void Presence::announce_now() {
+  {
+    const std::lock_guard lock(mutex_);
+    urgent_ = true;
+  }
+  changed_.notify_all();
+}
+
+std::vector<Host> Presence::hosts() const {
+  std::vector<Host> alive;
+  const std::lock_guard lock(mutex_);
+  std::ranges::copy_if(hosts_, std::back_inserter(alive), [](const Host& host) { return host.row.alive; });
+  return alive;
+}
+
+std::vector<Host> Presence::with_files(const std::string& files) const {
+  std::vector<Host> found;
+  {
+    const std::lock_guard lock(mutex_);
+    std::ranges::copy_if(hosts_, std::back_inserter(found),
+                         [&](const Host& host) { return host.row.files == files; });
+  }
+  std::ranges::stable_sort(found, {}, [](const Host& host) { return host.row.silent_seconds; });
+  std::ranges::stable_partition(found, [](const Host& host) { return host.row.alive; });
+  return found;
+}
+
+void StepTimes::measured(const json& event) {
+  if (event.value("event", "") != "step" || event.value("stage", "") != "denoise") return;
+  const std::string key = event.value("model", "") + " " + event.value("size", "");
+  const double seconds = event.value("seconds", 0.0);
+  const std::lock_guard lock(mutex_);
+  if (const auto it = means_.find(key); it != means_.end())
+    it->second += kNewestStep * (seconds - it->second);
+  else if (means_.size() < kMostSteps)
+    means_[key] = seconds;
+}
+
+std::map<std::string, double> StepTimes::means() const {
+  const std::lock_guard lock(mutex_);
+  return means_;
+}
+
+}  // namespace tachy::workers
