@@ -57,7 +57,8 @@ def main():
             print(f"{kind:9} queue {queued:6}: {count / told['seconds']:8.0f}/s, {used / count * 1e3:7.3f} ms of the database, median {told['median_ms']:.2f} ms, "
                   f"p99 {told['p99_ms']:.2f} ms", flush=True)
             if kind in ("insert", "life"):
-                database.ask("DELETE FROM tachyscope.jobs WHERE status < 2; VACUUM ANALYZE tachyscope.jobs")
+                database.ask("DELETE FROM tachyscope.jobs WHERE status < 2")
+                database.ask("VACUUM ANALYZE tachyscope.jobs")
 
 
 if __name__ == "__main__":

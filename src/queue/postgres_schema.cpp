@@ -95,7 +95,8 @@ CREATE TABLE workers (
 ) WITH (fillfactor = 50);
 )";
 
-// The hosts that share the queue, where a job's files are and why its worker took it, and what keys have used.
+// The hosts that share the queue, where a job's files are and why its worker took it, and what keys have
+// used.
 constexpr const char* kHosts = R"(
 CREATE TABLE hosts (
   name text PRIMARY KEY,
