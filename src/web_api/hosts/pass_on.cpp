@@ -143,11 +143,13 @@ PassOn::Asked PassOn::ask(const workers::Host& host, const std::string& target, 
   return asked;
 }
 
+// A job that another host has just taken is said to have its files here for a moment longer.
 bool PassOn::may_move(const queue::JobRow& row) const {
-  return row.status == queue::Status::queued && options_.secret &&
-         std::ranges::any_of(presence_.hosts(), [&](const workers::Host& host) {
-           return host.about.takes_jobs() && host.row.files != options_.files_id;
-         });
+  if (!options_.secret || row.ended_ms > 0) return false;
+  if (row.status == queue::Status::in_progress && row.worker == presence_.self().row.name) return false;
+  return std::ranges::any_of(presence_.hosts(), [&](const workers::Host& host) {
+    return host.about.takes_jobs() && host.row.files != options_.files_id;
+  });
 }
 
 std::shared_ptr<http::EventFeed> PassOn::events(const queue::JobRow& row, int64_t after,

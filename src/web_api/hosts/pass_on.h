@@ -50,7 +50,7 @@ class PassOn {
   using EventsHere = std::function<std::string(int64_t& seen)>;
   std::shared_ptr<http::EventFeed> events(const queue::JobRow& row, int64_t after, const http::Caller& caller,
                                           EventsHere here);
-  bool may_move(const queue::JobRow& row) const;  // whether a job that waits could be begun there
+  bool may_move(const queue::JobRow& row) const;  // whether its files may soon be there
   // Brings an input of a job from whichever host has it into the folder. Throws not_found.
   void input(const queue::JobRow& row, const std::string& name, const std::filesystem::path& to);
 
