@@ -167,6 +167,23 @@ static void halo(const char* name, Data& d) {
       name, d, [&] { kernel<<<grid, S::kThreads, S::kSharedBytes>>>(p); }, occupancy, true);
 }
 
+// The same in int8, with any bytes as codes: it is timed and not compared.
+template <int kRows, int kBytes>
+static void codes(const char* name, Data d) {
+  using S = HaloShape<tile::Int8, kRows, 96, 48, 1, kBytes>;
+  if (d.q.ci % kBytes || d.q.kernel != 3) return;
+  auto kernel = conv_halo_sm80<S, T>;
+  must(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes));
+  ConvHaloParams p{.conv = d.p.conv,
+                   .tiles_h = (d.q.height + S::kRows - 1) / S::kRows,
+                   .tiles_w = (d.q.width + 15) / 16,
+                   .tiles_n = (d.q.co + S::kColumns - 1) / S::kColumns,
+                   .scale = d.bias};
+  p.work = p.tiles_h * p.tiles_w * p.tiles_n * d.q.frames;
+  timed(
+      name, d, [&] { kernel<<<std::min(p.work, 132), S::kThreads, S::kSharedBytes>>>(p); }, 1, false);
+}
+
 static void all(const Problem& q) {
   using K = tile::Halves<T>;
   Data d = make(q);
@@ -179,6 +196,8 @@ static void all(const Problem& q) {
   halo<HaloShape<K, 12, 192, 48, 1>>("halo 12x192 w48", d);
   halo<HaloShape<K, 16, 96, 48, 1>>("halo 16x96 w48", d);
   halo<HaloShape<K, 8, 96, 48, 3>>("halo 8x96 w48 x3", d);
+  codes<24, 64>("int8 24x96, 64 a unit", d);
+  codes<24, 32>("int8 24x96, 32 a unit", d);
   for (void* p :
        {(void*)d.x, (void*)d.cache, (void*)d.w, (void*)d.y, (void*)d.want, (void*)d.residual, (void*)d.bias})
     cudaFree(p);

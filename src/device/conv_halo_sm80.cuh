@@ -1,7 +1,7 @@
 // Implicit GEMM of a 3x3 or 3x3x3 convolution without strides by mma.sync, with all nine taps of a frame read
 // from one copy of x. A tile is a rectangle of positions, 16 columns wide, times a range of output channels.
-// For 64 bytes of input channels of one frame (a unit) shared memory holds the rectangle and one pixel around
-// it, so that x is copied once and not nine times. conv_tile_sm80.cuh takes the other kernels.
+// For 64 or 32 bytes of input channels of one frame (a unit) shared memory holds the rectangle and one pixel
+// around it, so that x is copied once and not nine times. conv_tile_sm80.cuh takes the other kernels.
 //
 //   K          frames of the kernel, then units of channels, then the nine taps, then the unit's channels
 //   pipeline   x of two units, weights of three taps. Pixels and rows of weights are padded by 16 bytes:
@@ -20,8 +20,8 @@
 namespace tachy::device {
 
 // Tiles of kRows x 16 positions and kColumns channels; a warp owns 4 x 16 positions and kWarpColumns
-// channels. kBlocks blocks share a multiprocessor.
-template <class Kind_, int kRows_, int kColumns_, int kWarpColumns_, int kBlocks_>
+// channels. kBlocks blocks share a multiprocessor, and a unit has kBytes of each pixel.
+template <class Kind_, int kRows_, int kColumns_, int kWarpColumns_, int kBlocks_, int kBytes_ = 64>
 struct HaloShape {
   using Kind = Kind_;
   static constexpr int kRows = kRows_, kColumns = kColumns_, kWarpRows = 64, kWarpColumns = kWarpColumns_,
@@ -29,8 +29,9 @@ struct HaloShape {
   static constexpr int kWarpsAcross = kColumns / kWarpColumns, kWarps = kRows / 4 * kWarpsAcross,
                        kThreads = kWarps * 32;
   static constexpr int kSide = 16, kLine = kSide + 2, kPixels = (kRows + 2) * kLine;
-  static constexpr int kBytes = 64, kPitch = kBytes + 16, kStages = 3;
-  static constexpr int kPassRows = kThreads / 4;  // pixels or rows that the threads copy at once
+  static constexpr int kBytes = kBytes_, kPitch = kBytes + 16, kStages = 3, kSteps = kBytes / 32;
+  static constexpr int kChunks = kBytes / 16;
+  static constexpr int kPassRows = kThreads / kChunks;  // pixels or rows that the threads copy at once
   static constexpr int kPassesX = (kPixels + kPassRows - 1) / kPassRows,
                        kPassesW = (kColumns + kPassRows - 1) / kPassRows;
   // What is copied during one of the first eight taps has arrived when the next unit begins.
@@ -45,6 +46,7 @@ struct ConvHaloParams {
   Conv80Params conv;
   int tiles_h, tiles_w, tiles_n;  // rectangles of a frame, tiles of channels
   int work;                       // all tiles
+  const float* scale;             // [Co], what sums of codes are multiplied by
 };
 
 // A tile's output frame, first row, first column and first channel. Tiles of the same pixels follow one
@@ -89,9 +91,11 @@ struct HaloCopies {
   int more_rows[S::kPassesW],
       next_more_rows[S::kPassesW];  // from the first pass's row to those of the others
 
-  __device__ __forceinline__ HaloCopies(const ConvHaloParams& params, uint8_t* shared, int element_bytes)
-      : p(params), first(static_cast<int>(threadIdx.x) / 4), pixel_bytes(p.conv.s.ci * element_bytes) {
-    to_x = shared_address(shared) + static_cast<uint32_t>(first * S::kPitch) + threadIdx.x % 4 * 16;
+  __device__ __forceinline__ HaloCopies(const ConvHaloParams& params, uint8_t* shared)
+      : p(params),
+        first(static_cast<int>(threadIdx.x) / S::kChunks),
+        pixel_bytes(p.conv.s.ci * S::Kind::kElementBytes) {
+    to_x = shared_address(shared) + static_cast<uint32_t>(first * S::kPitch) + threadIdx.x % S::kChunks * 16;
     to_w = to_x + 2 * S::kBytesX;
     places = reinterpret_cast<int*>(shared + 2 * S::kBytesX + S::kStages * S::kBytesW) + first;
     tile = static_cast<int>(blockIdx.x);
@@ -104,7 +108,7 @@ struct HaloCopies {
     const int row = corner.row - s.pad_top, column = corner.column - s.pad_left;
     frame = corner.frame * s.time_stride - s.front;
     r = max(0, -s.history - frame), c = 0;
-    // The four threads of a pixel belong to one warp, and all of them write the same.
+    // The threads of a pixel belong to one warp, and all of them write the same.
     __syncwarp();
 #pragma unroll 1
     for (int pass = 0; pass < S::kPassesX; ++pass) {
@@ -118,7 +122,7 @@ struct HaloCopies {
     const int row_bytes = 9 * s.kernel_t * pixel_bytes, last = s.co - 1 - corner.channel,
               mine = min(first, last) * row_bytes;
     from_w = static_cast<const char*>(p.conv.weights) + static_cast<int64_t>(corner.channel) * row_bytes +
-             mine + r * 9 * pixel_bytes + threadIdx.x % 4 * 16;
+             mine + r * 9 * pixel_bytes + threadIdx.x % S::kChunks * 16;
 #pragma unroll
     for (int pass = 0; pass < S::kPassesW; ++pass)
       more_rows[pass] = min(first + pass * S::kPassRows, last) * row_bytes - mine;
@@ -128,7 +132,7 @@ struct HaloCopies {
     const ConvShape& s = p.conv.s;
     const int at = frame + r;
     from_x =
-        static_cast<const char*>(at >= 0 ? p.conv.x : p.conv.cache) + threadIdx.x % 4 * 16 +
+        static_cast<const char*>(at >= 0 ? p.conv.x : p.conv.cache) + threadIdx.x % S::kChunks * 16 +
         static_cast<int64_t>(at >= 0 ? at : s.cache_frames + at) * s.in_height * s.in_width * pixel_bytes;
   }
   // The unit that was ahead is multiplied from now on.
@@ -268,7 +272,7 @@ __device__ __forceinline__ void fetch_residual(const ConvHaloParams& p, const Ha
   }
 }
 
-// y = sums + bias + residual.
+// y = sums + bias + residual; sums of codes are scaled first.
 template <class S, class T>
 __device__ __forceinline__ void store_halo_tile(const ConvHaloParams& p, const HaloSums<S>& sums,
                                                 const HaloCorner<S>& corner, int warp_row, int warp_column) {
@@ -294,11 +298,13 @@ __device__ __forceinline__ void store_halo_tile(const ConvHaloParams& p, const H
         if (block >= kBlocks) continue;
         const int o = places.channel + block * 8 + places.quad * 2;
         const float2 more = unpack2(v[k], T{});
-        float2 add = {};
+        constexpr bool kCodes = S::Kind::kElementBytes == 1;
+        float2 add = {}, scale = {1, 1};
+        if (kCodes && o < s.co) scale = __ldg(reinterpret_cast<const float2*>(p.scale + o));
         if (bias && o < s.co) add = __ldg(reinterpret_cast<const float2*>(bias + o));
         const auto& sum = sums[i][block];
-        v[k] = pack2(static_cast<float>(sum[half * 2]) + add.x + more.x,
-                     static_cast<float>(sum[half * 2 + 1]) + add.y + more.y, T{});
+        v[k] = pack2(fmaf(static_cast<float>(sum[half * 2]), scale.x, add.x) + more.x,
+                     fmaf(static_cast<float>(sum[half * 2 + 1]), scale.y, add.y) + more.y, T{});
       }
       transpose_quad(v);
       if (places.inside(i, unit))
@@ -321,7 +327,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   const uint32_t from_w =
       base + 2 * S::kBytesX +
       static_cast<uint32_t>((warp_column + lane % 8 + lane / 16 * 8) * S::kPitch + lane / 8 % 2 * 16);
-  HaloCopies<S> copies(p, shared, static_cast<int>(sizeof(T)));
+  HaloCopies<S> copies(p, shared);
 #pragma unroll
   for (int pass = 0; pass < S::kPassesX; ++pass) copies.copy_x(0, pass);
   copies.begin_weights();
@@ -352,7 +358,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
         commit_copies();
         const uint32_t x = from_x + (tap / 3 * S::kLine + tap % 3) * S::kPitch,
                        w = from_w + tap % 3 * S::kBytesW;
-        halo_step<S>(sums, f, x + 32, w + 32, [] {});
+        if constexpr (S::kSteps == 2) halo_step<S>(sums, f, x + 32, w + 32, [] {});
         const uint32_t then =
             tap == 8 ? next_x : from_x + ((tap + 1) / 3 * S::kLine + (tap + 1) % 3) * S::kPitch;
         halo_step<S>(sums, f, then, from_w + (tap + 1) % 3 * S::kBytesW, [] {

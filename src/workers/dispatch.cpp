@@ -56,12 +56,6 @@ Foreman::State::Jobs Foreman::State::jobs_now() const {
   return running;
 }
 
-// On a CPU two runs would share its threads, and neither would be done sooner.
-int Foreman::State::at_once() const {
-  if (options.at_once > 0) return options.at_once;
-  return models.on_gpu() ? 2 : 1;
-}
-
 bool Foreman::State::reap() {
   std::vector<std::shared_ptr<RunningJob>> ended;  // their threads are waited for without the lock
   {

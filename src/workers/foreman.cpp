@@ -147,6 +147,12 @@ void Foreman::stop_job(const std::string& id) {
   }
 }
 
+// On a CPU two runs would share its threads, and neither would be done sooner.
+int Foreman::State::at_once() const {
+  if (options.at_once > 0) return options.at_once;
+  return models.on_gpu() ? 2 : 1;
+}
+
 std::optional<Live> Foreman::State::live_running(const queue::JobRow& row) const {
   if (row.status != queue::Status::in_progress) return std::nullopt;
   std::shared_ptr<RunningJob> job;

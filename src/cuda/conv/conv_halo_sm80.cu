@@ -29,9 +29,9 @@ constexpr HaloTile tile_of(double rate) {
 }
 
 template <class T>
-constexpr std::array kHaloTiles = {tile_of<HaloShape<Halves<T>, 24, 96, 48, 1>, T>(450),
-                                   tile_of<HaloShape<Halves<T>, 12, 192, 48, 1>, T>(440),
-                                   tile_of<HaloShape<Halves<T>, 16, 96, 48, 1>, T>(390)};
+constexpr std::array kHaloTiles = {tile_of<HaloShape<Halves<T>, 24, 96, 48, 1>, T>(445),
+                                   tile_of<HaloShape<Halves<T>, 12, 192, 48, 1>, T>(455),
+                                   tile_of<HaloShape<Halves<T>, 16, 96, 48, 1>, T>(420)};
 constexpr int kSide = 16, kLeastChannels = 64;
 
 bool takes(const device::Conv80Params& p, const GpuInfo& gpu) {
