@@ -77,7 +77,7 @@ http::Reply list_hosts(Service& service, http::Request& request) {
 }
 
 // Other hosts alone may ask for an input, since it is not the caller's file but one of the job's folder.
-http::Reply video_input(Service& service, http::Request& request) {
+http::Reply passed_input(Service& service, http::Request& request) {
   const std::string& name = request.captures.at(1);
   if (!request.of_host || !request.caller.admin || !queue::is_job_id(request.captures.at(0)) ||
       name.find_first_of("/\\") != name.npos || name.starts_with("."))
@@ -117,7 +117,7 @@ void add_host_endpoints(Endpoints& to) {
                 .pattern = "/v1/hosts/jobs/{id}/inputs/{name}",
                 .id = "passInputOn",
                 .means = "Sends an input of a video to another host of the queue.",
-                .answer = video_input,
+                .answer = passed_input,
                 .reply = "application/octet-stream",
                 .errors = {206, 304, 416}});
 }
