@@ -14,7 +14,9 @@ std::vector<std::filesystem::path> model_places() {
   const auto folder = executable.parent_path();
   places.push_back(folder / "../models");                   // for a build folder inside the source tree
   places.push_back(folder / "../share/tachyscope/models");  // for an installation
-  places.push_back(folder / "models");                      // for a relocatable package
+  if (folder.parent_path().filename() == "libexec")         // for a program that an installed one starts
+    places.push_back(folder / "../../share/tachyscope/models");
+  places.push_back(folder / "models");  // for a relocatable package
   return places;
 }
 
