@@ -168,9 +168,9 @@ static void halo(const char* name, Data& d) {
 }
 
 // The same in int8, with any bytes as codes: it is timed and not compared.
-template <int kRows, int kBytes>
+template <int kRows, int kBytes, int kTaps>
 static void codes(const char* name, Data d) {
-  using S = HaloShape<tile::Int8, kRows, 96, 48, 1, kBytes>;
+  using S = HaloShape<tile::Int8, kRows, 96, 48, 1, kBytes, kTaps>;
   if (d.q.ci % kBytes || d.q.kernel != 3) return;
   auto kernel = conv_halo_sm80<S, T>;
   must(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes));
@@ -191,13 +191,15 @@ static void all(const Problem& q) {
   timed(
       "generic", d, [&] { conv_sm80<T, false><<<grid, 256>>>(d.p.conv); }, 0, false);
   variant<tile::Shape<K, 256, 96, 64, 48, 3, 3, 1>>("256x96 w64x48 d3 s3", d);
-  halo<HaloShape<K, 24, 96, 48, 1>>("halo 24x96 w48", d);
-  halo<HaloShape<K, 12, 96, 48, 2>>("halo 12x96 w48 x2", d);
-  halo<HaloShape<K, 12, 192, 48, 1>>("halo 12x192 w48", d);
-  halo<HaloShape<K, 16, 96, 48, 1>>("halo 16x96 w48", d);
-  halo<HaloShape<K, 8, 96, 48, 3>>("halo 8x96 w48 x3", d);
-  codes<24, 64>("int8 24x96, 64 a unit", d);
-  codes<24, 32>("int8 24x96, 32 a unit", d);
+  halo<HaloShape<K, 24, 96, 48, 1, 64, 1>>("halo 24x96, 64, 1 tap", d);
+  halo<HaloShape<K, 24, 96, 48, 1, 64, 3>>("halo 24x96, 64, 3 taps", d);
+  halo<HaloShape<K, 24, 96, 48, 1, 32, 3>>("halo 24x96, 32, 3 taps", d);
+  halo<HaloShape<K, 16, 96, 48, 1, 32, 3>>("halo 16x96, 32, 3 taps", d);
+  if (q.co > 96) halo<HaloShape<K, 12, 192, 48, 1, 64, 1>>("halo 12x192, 64, 1 tap", d);
+  if (q.co > 96) halo<HaloShape<K, 12, 192, 48, 1, 32, 3>>("halo 12x192, 32, 3 taps", d);
+  codes<24, 64, 1>("int8 24x96, 64, 1 tap", d);
+  codes<24, 32, 3>("int8 24x96, 32, 3 taps", d);
+  codes<16, 32, 3>("int8 16x96, 32, 3 taps", d);
   for (void* p :
        {(void*)d.x, (void*)d.cache, (void*)d.w, (void*)d.y, (void*)d.want, (void*)d.residual, (void*)d.bias})
     cudaFree(p);

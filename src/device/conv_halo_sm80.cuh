@@ -4,7 +4,7 @@
 // around it, so that x is copied once and not nine times. conv_tile_sm80.cuh takes the other kernels.
 //
 //   K          frames of the kernel, then units of channels, then the nine taps, then the unit's channels
-//   pipeline   x of two units, weights of three taps. Pixels and rows of weights are padded by 16 bytes:
+//   pipeline   x of two units, weights in three stages. Pixels and rows of weights are padded by 16 bytes:
 //              eight neighbours lie in different banks, and a tap is a constant added to an address
 //   fragments  are each loaded again right after their last use, so that there is one set of them and three
 //              warps fit a scheduler
@@ -20,8 +20,10 @@
 namespace tachy::device {
 
 // Tiles of kRows x 16 positions and kColumns channels; a warp owns 4 x 16 positions and kWarpColumns
-// channels. kBlocks blocks share a multiprocessor, and a unit has kBytes of each pixel.
-template <class Kind_, int kRows_, int kColumns_, int kWarpColumns_, int kBlocks_, int kBytes_ = 64>
+// channels. kBlocks blocks share a multiprocessor, and a unit has kBytes of each pixel. A stage has the weights
+// of kTaps taps, one or three.
+template <class Kind_, int kRows_, int kColumns_, int kWarpColumns_, int kBlocks_, int kBytes_ = 64,
+          int kTaps_ = 1>
 struct HaloShape {
   using Kind = Kind_;
   static constexpr int kRows = kRows_, kColumns = kColumns_, kWarpRows = 64, kWarpColumns = kWarpColumns_,
@@ -34,10 +36,11 @@ struct HaloShape {
   static constexpr int kPassRows = kThreads / kChunks;  // pixels or rows that the threads copy at once
   static constexpr int kPassesX = (kPixels + kPassRows - 1) / kPassRows,
                        kPassesW = (kColumns + kPassRows - 1) / kPassRows;
-  // What is copied during one of the first eight taps has arrived when the next unit begins.
-  static constexpr int kPassesOfTap = (kPassesX + 7) / 8;
-  static constexpr int kBytesX = kPixels * kPitch, kBytesW = kColumns * kPitch;
-  static constexpr int kSharedBytes = 2 * kBytesX + kStages * kBytesW + kPassesX * kPassRows * 4;
+  // What is copied before the unit's last stage has arrived when the next unit begins.
+  static constexpr int kTaps = kTaps_, kTapsX = 9 - kTaps, kPassesOfTap = (kPassesX + kTapsX - 1) / kTapsX;
+  static constexpr int kBytesX = kPixels * kPitch, kBytesW = kColumns * kPitch;  // of a tap's weights
+  static constexpr int kAllBytesW = kStages * kTaps * kBytesW;
+  static constexpr int kSharedBytes = 2 * kBytesX + kAllBytesW + kPassesX * kPassRows * 4;
   static_assert(kRows % 4 == 0 && kColumns % kWarpColumns == 0 && kWarpColumns % 16 == 0 &&
                 kPassRows % 8 == 0);
 };
@@ -76,7 +79,7 @@ __device__ __forceinline__ void copy_async_if(bool wanted, uint32_t to, const vo
 #endif
 }
 
-// The copies: x is one unit ahead of the products, and the weights are two taps ahead.
+// The copies: x is one unit ahead of the products, and the weights are two stages ahead.
 template <class S>
 struct HaloCopies {
   const ConvHaloParams& p;
@@ -97,7 +100,7 @@ struct HaloCopies {
         pixel_bytes(p.conv.s.ci * S::Kind::kElementBytes) {
     to_x = shared_address(shared) + static_cast<uint32_t>(first * S::kPitch) + threadIdx.x % S::kChunks * 16;
     to_w = to_x + 2 * S::kBytesX;
-    places = reinterpret_cast<int*>(shared + 2 * S::kBytesX + S::kStages * S::kBytesW) + first;
+    places = reinterpret_cast<int*>(shared + 2 * S::kBytesX + S::kAllBytesW) + first;
     tile = static_cast<int>(blockIdx.x);
     begin_tile();
   }
@@ -332,9 +335,9 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   for (int pass = 0; pass < S::kPassesX; ++pass) copies.copy_x(0, pass);
   copies.begin_weights();
 #pragma unroll
-  for (int i = 0; i < S::kStages - 1; ++i) {
-    copies.copy_w(i);
-    commit_copies();
+  for (int tap = 0; tap < 2 * S::kTaps; ++tap) {
+    copies.copy_w(tap);
+    if ((tap + 1) % S::kTaps == 0) commit_copies();
   }
   wait_copies<S::kStages - 2>();
   __syncthreads();
@@ -350,18 +353,21 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
       const uint32_t next_x = other ? from_x + S::kBytesX : from_x - S::kBytesX;
 #pragma unroll
       for (int tap = 0; tap < 9; ++tap) {
-        if (tap == 7) copies.begin_weights();
-        copies.copy_w((tap + 2) % 3);
+        constexpr int kSlots = S::kStages * S::kTaps;
+        const bool last = (tap + 1) % S::kTaps == 0;  // of its stage
+        if (tap == 9 - 2 * S::kTaps) copies.begin_weights();
+        copies.copy_w((tap + 2 * S::kTaps) % kSlots);
 #pragma unroll
         for (int i = 0; i < S::kPassesOfTap; ++i)
           if (const int pass = tap * S::kPassesOfTap + i; pass < S::kPassesX) copies.copy_x(other, pass);
-        commit_copies();
+        if (last) commit_copies();
         const uint32_t x = from_x + (tap / 3 * S::kLine + tap % 3) * S::kPitch,
-                       w = from_w + tap % 3 * S::kBytesW;
+                       w = from_w + tap % kSlots * S::kBytesW;
         if constexpr (S::kSteps == 2) halo_step<S>(sums, f, x + 32, w + 32, [] {});
         const uint32_t then =
             tap == 8 ? next_x : from_x + ((tap + 1) / 3 * S::kLine + (tap + 1) % 3) * S::kPitch;
-        halo_step<S>(sums, f, then, from_w + (tap + 1) % 3 * S::kBytesW, [] {
+        halo_step<S>(sums, f, then, from_w + (tap + 1) % kSlots * S::kBytesW, [&] {
+          if (!last) return;
           wait_copies<S::kStages - 2>();
           __syncthreads();
         });

@@ -1,8 +1,8 @@
 // Launches the convolution in e4m3 by mma.sync. Hopper's mma.sync widens e4m3 to f16, so that its own kernel is
 // asked first there.
 //
-// A unit has 64 channels where these divide all channels and 32 elsewhere. Nothing else decides the order in
-// which a sum is added up.
+// A unit always has 32 channels, and a stage the weights of three taps, so that there is a barrier for every 72
+// products of a warp.
 #include <array>
 
 #include "cuda/conv/conv8_sm80.h"
@@ -26,27 +26,25 @@ constexpr Conv8Tile tile_of() {
   return {S::kRows, S::kColumns, S::kThreads, S::kSharedBytes, device::conv_halo_sm80<S, __nv_bfloat16>};
 }
 
-// For each size of a unit, the larger tile comes first.
-template <int kBytes>
-constexpr std::array kConv8Tiles = {tile_of<HaloShape<E4m3, 24, 96, 48, 1, kBytes>>(),
-                                    tile_of<HaloShape<E4m3, 16, 96, 48, 1, kBytes>>()};
+constexpr std::array kConv8Tiles = {tile_of<HaloShape<E4m3, 24, 96, 48, 1, 32, 3>>(),
+                                    tile_of<HaloShape<E4m3, 16, 96, 48, 1, 32, 3>>()};
 constexpr int kSide = 16;
 
 const Conv8Tile& tile_for(const device::ConvShape& s, int multiprocessors) {
-  const auto& tiles = s.ci % 64 == 0 ? kConv8Tiles<64> : kConv8Tiles<32>;
   const auto waves = [&](const Conv8Tile& tile) {
     return ceil_div(
         ceil_div(s.height, tile.rows) * ceil_div(s.width, kSide) * ceil_div(s.co, tile.columns) * s.frames,
         multiprocessors);
   };
-  return waves(tiles[1]) * tiles[1].rows < waves(tiles[0]) * tiles[0].rows ? tiles[1] : tiles[0];
+  const auto& [large, small] = kConv8Tiles;
+  return waves(small) * small.rows < waves(large) * large.rows ? small : large;
 }
 
 }  // namespace
 
 bool conv8_sm80_available(const Stream& stream) {
   const GpuInfo& gpu = stream.gpu->info();
-  return gpu.capability() >= 89 && gpu.shared_bytes >= kConv8Tiles<64>[0].shared_bytes;
+  return gpu.capability() >= 89 && gpu.shared_bytes >= kConv8Tiles[0].shared_bytes;
 }
 
 std::optional<Refusal> conv8_sm80_why_not(const Conv8Problem& problem, const Stream& stream) {
