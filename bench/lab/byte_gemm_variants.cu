@@ -175,7 +175,8 @@ static void each(Sizes s, bool check, int group) {
   variant<Shape<Kind, 128, 128, 64, 64, 2, 3, 2>>("128x128 d128 s3 x2", d, group, check);
   variant<Shape<Kind, 128, 128, 64, 64, 1, 4, 2>>("128x128 d64 s4 x2", d, group, check);
   variant<Shape<Kind, 64, 128, 32, 64, 1, 3, 3>>("64x128 d64 s3 x3", d, group, check);
-  variant<Shape<Kind, 64, 64, 32, 32, 1, 4, 4>>("64x64 d64 s4 x4", d, group, check);
+  variant<Shape<Kind, 128, 192, 64, 48, 2, 3, 1>>("128x192 d128 s3", d, group, check);
+  variant<Shape<Kind, 128, 192, 64, 48, 1, 4, 1>>("128x192 d64 s4", d, group, check);
   drop(d);
 }
 

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "device/conv_halo_sm80.cuh"
 #include "device/conv_tile_sm80.cuh"
 
 using namespace tachy::device;
@@ -149,6 +150,40 @@ static void variant(const char* name, Data& d) {
       name, d, [&] { kernel<<<grid, S::kThreads, S::kSharedBytes>>>(d.p); }, occupancy, true);
 }
 
+template <class S>
+static void halo(const char* name, Data& d) {
+  if (d.q.ci % 32 || d.q.kernel != 3) return;
+  auto kernel = conv_halo_sm80<S, T>;
+  must(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes));
+  int occupancy = 0;
+  must(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&occupancy, kernel, S::kThreads, S::kSharedBytes));
+  ConvHaloParams p{.conv = d.p.conv,
+                   .tiles_h = (d.q.height + S::kRows - 1) / S::kRows,
+                   .tiles_w = (d.q.width + 15) / 16,
+                   .tiles_n = (d.q.co + S::kColumns - 1) / S::kColumns};
+  p.work = p.tiles_h * p.tiles_w * p.tiles_n * d.q.frames;
+  const int grid = std::min(p.work, 132 * occupancy);
+  timed(
+      name, d, [&] { kernel<<<grid, S::kThreads, S::kSharedBytes>>>(p); }, occupancy, true);
+}
+
+// The same in int8, with any bytes as codes: it is timed and not compared.
+template <int kRows, int kBytes>
+static void codes(const char* name, Data d) {
+  using S = HaloShape<tile::Int8, kRows, 96, 48, 1, kBytes>;
+  if (d.q.ci % kBytes || d.q.kernel != 3) return;
+  auto kernel = conv_halo_sm80<S, T>;
+  must(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes));
+  ConvHaloParams p{.conv = d.p.conv,
+                   .tiles_h = (d.q.height + S::kRows - 1) / S::kRows,
+                   .tiles_w = (d.q.width + 15) / 16,
+                   .tiles_n = (d.q.co + S::kColumns - 1) / S::kColumns,
+                   .scale = d.bias};
+  p.work = p.tiles_h * p.tiles_w * p.tiles_n * d.q.frames;
+  timed(
+      name, d, [&] { kernel<<<std::min(p.work, 132), S::kThreads, S::kSharedBytes>>>(p); }, 1, false);
+}
+
 static void all(const Problem& q) {
   using K = tile::Halves<T>;
   Data d = make(q);
@@ -156,12 +191,13 @@ static void all(const Problem& q) {
   timed(
       "generic", d, [&] { conv_sm80<T, false><<<grid, 256>>>(d.p.conv); }, 0, false);
   variant<tile::Shape<K, 256, 96, 64, 48, 3, 3, 1>>("256x96 w64x48 d3 s3", d);
-  variant<tile::Shape<K, 256, 96, 64, 48, 3, 2, 1>>("256x96 w64x48 d3 s2", d);
-  variant<tile::Shape<K, 256, 96, 64, 48, 1, 3, 1>>("256x96 w64x48 d1 s3", d);
-  variant<tile::Shape<K, 128, 192, 64, 48, 3, 3, 1>>("128x192 w64x48 d3 s3", d);
-  variant<tile::Shape<K, 128, 192, 64, 48, 2, 3, 1>>("128x192 w64x48 d2 s3", d);
-  variant<tile::Shape<K, 128, 192, 64, 48, 1, 4, 1>>("128x192 w64x48 d1 s4", d);
-  variant<tile::Shape<K, 256, 128, 64, 64, 2, 3, 1>>("256x128 w64x64 d2 s3", d);
+  halo<HaloShape<K, 24, 96, 48, 1>>("halo 24x96 w48", d);
+  halo<HaloShape<K, 12, 96, 48, 2>>("halo 12x96 w48 x2", d);
+  halo<HaloShape<K, 12, 192, 48, 1>>("halo 12x192 w48", d);
+  halo<HaloShape<K, 16, 96, 48, 1>>("halo 16x96 w48", d);
+  halo<HaloShape<K, 8, 96, 48, 3>>("halo 8x96 w48 x3", d);
+  codes<24, 64>("int8 24x96, 64 a unit", d);
+  codes<24, 32>("int8 24x96, 32 a unit", d);
   for (void* p :
        {(void*)d.x, (void*)d.cache, (void*)d.w, (void*)d.y, (void*)d.want, (void*)d.residual, (void*)d.bias})
     cudaFree(p);
@@ -173,12 +209,12 @@ int main(int argc, char**) {
   cudaDeviceProp prop;
   must(cudaGetDeviceProperties(&prop, 0));
   printf("%s, %d SMs\n", prop.name, prop.multiProcessorCount);
-  all({3, 13, 17, 40, 72});
+  all({3, 13, 17, 96, 72});
+  all({2, 29, 37, 64, 200, 3, 3, false, true});
   all({2, 21, 30, 64, 200, 3, 3, false, false});
   all({4, 480, 832, 96, 96});
   all({4, 240, 416, 192, 192});
   all({4, 120, 208, 384, 384});
   all({2, 60, 104, 384, 384});
-  all({4, 240, 416, 192, 384, 1, 1});
   all({4, 480, 832, 192, 96});
 }

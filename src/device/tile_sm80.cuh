@@ -15,6 +15,7 @@ namespace tachy::device::tile {
 // values.
 struct Int8 {
   using Sum = int32_t;
+  static constexpr int kElementBytes = 1;
   __device__ __forceinline__ static void multiply(Sum (&c)[4], const uint32_t (&a)[4], uint32_t b0,
                                                   uint32_t b1) {
 #if __CUDA_ARCH__ >= 800
@@ -35,6 +36,7 @@ struct Int8 {
 };
 struct E4m3 {
   using Sum = float;
+  static constexpr int kElementBytes = 1;
   __device__ __forceinline__ static void multiply(Sum (&c)[4], const uint32_t (&a)[4], uint32_t b0,
                                                   uint32_t b1) {
 #if __CUDA_ARCH__ >= 890
@@ -50,6 +52,7 @@ struct E4m3 {
 template <class T>
 struct Halves {  // bf16 or f16
   using Sum = float;
+  static constexpr int kElementBytes = 2;
   __device__ __forceinline__ static void multiply(Sum (&c)[4], const uint32_t (&a)[4], uint32_t b0,
                                                   uint32_t b1) {
     mma<T>(c, a, b0, b1);

@@ -19,7 +19,7 @@ std::map<std::string, std::string> options_of(const std::string& address) {
                                                                pq.free_options);
   if (message) pq.free(message);
   require(options != nullptr,
-          "`database`: {}; the one that was given cannot be read (it may have an unknown option, or a letter "
+          "{}; the one that was given cannot be read (it may have an unknown option, or a letter "
           "that "
           "must be written as %..)",
           kExpected);
@@ -33,9 +33,10 @@ std::map<std::string, std::string> options_of(const std::string& address) {
 
 void check_address(const std::string& address) {
   require(address.starts_with("postgresql://") || address.starts_with("postgres://"),
-          "`database`: {}; the one that was given begins otherwise", kExpected);
-  require(address.find('\0') == address.npos, "`database`: {}", kExpected);
-  options_of(address);
+          "{}; the one that was given begins otherwise", kExpected);
+  require(address.find('\0') == address.npos, "{}", kExpected);
+  const std::string port = options_of(address)["port"];  // several hosts may have one each
+  require(port.find_first_not_of("0123456789,") == port.npos, "{}; the port is not a number", kExpected);
 }
 
 std::string shown_address(const std::string& address) {

@@ -13,8 +13,8 @@ constexpr int64_t kForgottenMs = int64_t{24} * 3600 * 1000;
 
 }  // namespace
 
-// Nothing here must outlive a crash of the database: the next announcement comes in a few seconds. A host that was
-// killed may come back under its name at once, since it has the same folder.
+// Nothing here must outlive a crash of the database: the next announcement comes in a few seconds. A host
+// that was killed may come back under its name at once, since it has the same folder.
 void PostgresTable::announce(const HostRow& host) {
   const auto lease_ms = static_cast<int64_t>(options_.lease_seconds * 1000);
   pool_.change([&](Connection& connection, bool) {
@@ -50,8 +50,8 @@ std::vector<HostRow> PostgresTable::hosts() {
   });
 }
 
-// A crash of the database that forgets this leaves the job's files where they were, which the worker that begins it
-// again corrects.
+// A crash of the database that forgets this leaves the job's files where they were, which the worker that
+// begins it again corrects.
 void PostgresTable::placed(const std::string& id, const std::string& worker, const std::string& files,
                            const std::string& why) {
   pool_.change([&](Connection& connection, bool) {

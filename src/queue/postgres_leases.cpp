@@ -1,6 +1,8 @@
 // The leases of workers, and the jobs of those that lost theirs. A lease is a row of `workers`: while it is
 // there, the jobs are the worker's, however late it is. Whoever finds it ended removes it and puts the jobs
 // back, in one change; a heartbeat that comes later finds no row, and the worker knows.
+#include <algorithm>
+
 #include "queue/postgres_rows.h"
 #include "queue/postgres_table.h"
 #include "queue/postgres_wakes.h"
@@ -71,9 +73,10 @@ std::vector<JobRow> PostgresTable::recover_lost() {
   return pool_.change([&](Connection& connection, bool) {
     const Rows lost = connection.query(
         "SELECT name FROM workers WHERE until_ms < clock_ms($1) AND ($1 IS NOT NULL OR "
-        "pg_postmaster_start_time() + "
-        "make_interval(secs => $2) < clock_timestamp()) ORDER BY name FOR UPDATE SKIP LOCKED",
+        "pg_postmaster_start_time() + make_interval(secs => $2) < clock_timestamp()) ORDER BY name FOR "
+        "UPDATE SKIP LOCKED",
         at(), options_.lease_seconds);
+    hosts_ = std::max<int64_t>(connection.query("SELECT count(*) FROM workers").integer(0, 0), 1);
     std::vector<JobRow> rows;
     for (int i = 0; i < lost.count(); ++i)
       for (JobRow& row : put_back(connection, lost.text(i, 0))) rows.push_back(std::move(row));

@@ -95,7 +95,8 @@ CREATE TABLE workers (
 ) WITH (fillfactor = 50);
 )";
 
-// The hosts that share the queue, where a job's files are and why its worker took it, and what keys have used.
+// The hosts that share the queue, where a job's files are and why its worker took it, and what keys have
+// used.
 constexpr const char* kHosts = R"(
 CREATE TABLE hosts (
   name text PRIMARY KEY,
@@ -128,7 +129,16 @@ constexpr int kNewest = static_cast<int>(std::size(kSteps));
 // Makes the schema if it is missing. A user without the right to make it can still use one that an
 // administrator has made.
 void make_schema(Connection& connection, const std::string& name) {
-  if (!connection.query("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1", name).empty()) return;
+  const Rows there = connection.query(
+      "SELECT has_schema_privilege(nspname, 'USAGE') FROM pg_catalog.pg_namespace WHERE nspname = $1", name);
+  if (!there.empty()) {
+    check(there.truth(0, 0), ErrorCode::io,
+          "permission denied for the schema {} of the database; an administrator gives it by: GRANT USAGE, "
+          "CREATE ON "
+          "SCHEMA {} TO the_user",
+          name, name);
+    return;
+  }
   try {
     connection.run("CREATE SCHEMA " + name);
   } catch (const postgres::Refused& error) {

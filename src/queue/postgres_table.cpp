@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "postgres/address.h"
 #include "queue/policy.h"
+#include "queue/postgres_pace.h"
 #include "queue/postgres_rows.h"
 #include "queue/postgres_schema.h"
 #include "queue/postgres_wakes.h"
@@ -19,8 +20,6 @@ namespace {
 using postgres::Connection;
 using postgres::Rows;
 
-// Changes of others that are told by nobody (a claim, an end) are seen after this time.
-constexpr int64_t kVersionMs = 2000;
 // Ended jobs are counted anew after this time, where there are more than a few.
 constexpr int64_t kCountsMs = 10'000, kCountedAtOnce = 10'000;
 
@@ -59,7 +58,7 @@ PostgresTable::PostgresTable(const std::string& address, PostgresOptions options
 }
 
 void PostgresTable::hear(const std::string& message) {
-  if (!wakes_->concerns(message)) return;
+  if (!wakes_->concerns(message, hosts_)) return;
   ++version_;
   wakes_->call();
 }
@@ -80,10 +79,13 @@ std::shared_ptr<void> PostgresTable::listen(std::function<void()> wake) {
   return wakes_->add(std::move(wake));
 }
 
+// Changes of others that nobody tells of (a claim, an end) are seen after a while.
 uint64_t PostgresTable::version() const {
   const int64_t now = now_ms();
   int64_t last = version_ms_;
-  if ((now >= last + kVersionMs || now < last) && version_ms_.compare_exchange_strong(last, now)) ++version_;
+  if ((now >= last + look_interval_ms(hosts_, queued_) || now < last) &&
+      version_ms_.compare_exchange_strong(last, now))
+    ++version_;
   return version_;
 }
 
@@ -143,6 +145,7 @@ std::vector<WaitingJob> PostgresTable::waiting() {
                       .attempts = static_cast<int>(rows.integer(i, 8)),
                       .paused = rows.truth(i, 9),
                       .files = rows.text(i, 10)});
+    queued_ = rows.count();
     return jobs;
   });
 }

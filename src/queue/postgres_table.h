@@ -96,6 +96,7 @@ class PostgresTable : public JobTable {
   postgres::Pool pool_;
   const std::string channel_;
   mutable std::atomic<uint64_t> version_{1};
+  std::atomic<int64_t> hosts_{1}, queued_{0};   // as they were last seen
   mutable std::atomic<int64_t> version_ms_{0};  // when it was last raised without a reason
   std::mutex counts_mutex_;
   Counts counts_;

@@ -8,10 +8,12 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "base/random_bytes.h"
+#include "queue/postgres_pace.h"
 
 namespace tachy::queue {
 
@@ -31,14 +33,16 @@ class PostgresWakes : public std::enable_shared_from_this<PostgresWakes> {
     if (std::ranges::find(workers_, name) == workers_.end()) workers_.push_back(name);
   }
   std::string message_for(const std::string& worker) const { return self_ + " " + worker; }
-  // Says whether a message is for this process. One without text stands for all that may have been missed.
-  bool concerns(const std::string& message) {
+  // Says whether a message is for this process, which is one of `hosts`. One without text stands for all that
+  // may have been missed.
+  bool concerns(const std::string& message, int64_t hosts) {
     const std::lock_guard lock(mutex_);
     const size_t space = message.find(' ');
     if (space == message.npos) return message.empty();
     const std::string worker = message.substr(space + 1);
-    return message.compare(0, space, self_) != 0 &&
-           (worker.empty() || std::ranges::find(workers_, worker) != workers_.end());
+    if (message.compare(0, space, self_) == 0) return false;
+    if (worker.empty()) return looks_at_once(hosts, std::uniform_real_distribution<double>()(random_));
+    return std::ranges::find(workers_, worker) != workers_.end();
   }
   void call() {
     const std::lock_guard lock(mutex_);
@@ -49,6 +53,7 @@ class PostgresWakes : public std::enable_shared_from_this<PostgresWakes> {
   const std::string self_ = random_hex(12);
   std::mutex mutex_;
   std::list<std::function<void()>> wakes_;
+  std::minstd_rand random_{std::random_device{}()};
   std::vector<std::string> workers_;  // those of this process
 };
 

@@ -52,7 +52,7 @@ std::shared_ptr<const TurnQueue::Snapshot> TurnQueue::fresh() {
   if (is_fresh(now)) return snapshot_;
   auto next = std::make_shared<Snapshot>();
   next->version = version, next->made = now;  // a change that comes meanwhile makes this one outdated
-  next->waiting = table_.waiting();
+  next->waiting = snapshot_ && snapshot_->version == version ? snapshot_->waiting : table_.waiting();
   std::unordered_map<std::string, double> passed_over;
   for (const WaitingJob& job : next->waiting)
     if (const auto it = passed_over_.find(job.id); it != passed_over_.end()) passed_over.insert(*it);

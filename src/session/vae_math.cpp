@@ -31,7 +31,8 @@ Products vae_products(std::string_view vae_math, const VaeConfig& config, const 
         "`vae_math`: fp8 needs convolutions of 32 channels or a multiple, and this model's VAE has none");
   const Stream there{.gpu = gpu, .precision = precision};
   check(ops::scaled_conv3d_runs(there), ErrorCode::unsupported,
-        "`vae_math`: fp8 needs a Hopper GPU (compute capability 9.0), this one has {}.{}",
+        "`vae_math`: fp8 needs a GPU that multiplies e4m3 (compute capability 8.9 or later), this one has "
+        "{}.{}",
         gpu ? gpu->info().major : 0, gpu ? gpu->info().minor : 0);
   return Products::e4m3;
 }

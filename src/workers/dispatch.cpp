@@ -40,11 +40,9 @@ void Foreman::State::look() {
   obey(jobs);
   recover_lost();
   tell_places();
-  bool room = false;
-  {
-    const std::lock_guard lock(bell->mutex);
-    room = bell->rooms > 0;
-  }
+  std::unique_lock lock(bell->mutex);
+  const bool room = bell->rooms > 0;
+  lock.unlock();
   if (room)
     for (const auto& [id, job] : jobs) job->stop(Stop::world);
   else if (device_failures < kMostDeviceFailures)

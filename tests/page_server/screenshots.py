@@ -82,7 +82,7 @@ def phone(studio):
 
 def gallery(studio):
     page = studio.page("gallery")
-    page.wait_for_function("document.querySelectorAll('.shot img').length >= 7")
+    page.locator(".shot img").nth(6).wait_for()
     for id in (studio.ids[0], studio.other):
         page.locator(f".card[data-id='{id}'] input").check()
     studio.take(page, "gallery")

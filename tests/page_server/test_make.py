@@ -12,6 +12,7 @@ import pytest
 
 from conftest import BUILD, QUICK
 from server import Server
+from test_frame import keyed  # noqa: F401, a fixture
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TALKER = ROOT / "models" / "talker" / "example"
@@ -242,13 +243,27 @@ def test_parts_go_on_from_the_last_picture_and_survive_a_reload(app, painters):
         make.page.fill(f"[aria-label='Prompt of part {part}']", f"part {part}")
     first = make.send()[0]["id"]
     make.app.wait_text("It is in the queue", ".note")
-    make.page.reload()
-    make.page.wait_for_selector("make-view[data-ready]")
+    make.page.goto("about:blank")
+    make.app.open(painters, "#/queue")
     joined = make.app.wait(lambda: [job for job in make.jobs() if job["kind"] == "join" and job["status"] == "completed"], "the parts are joined", 30)[-1]
     parts = [make.server.video(id) for id in joined["settings"]["videos"]]
     assert [part["id"] for part in parts][0] == first and [part["prompt"] for part in parts][1:] == ["part 2", "part 3"]
     assert [part["extended_from_video_id"] for part in parts] == [None, parts[0]["id"], parts[1]["id"]]
     assert joined["num_frames"] == 3 * QUICK["num_frames"]
+
+
+def test_a_part_that_is_not_made_is_said(make):
+    make.app.expected = [REFUSED]
+    make.fill(num_inference_steps=1000)
+    make.page.click("text=Parts with prompts of their own")
+    make.page.click("text=Add a part")
+    make.page.fill("[aria-label='Prompt of part 2']", "<b>the second</b>")
+    jobs = make.send(2)
+    make.server.ask("POST", f"/v1/videos/{jobs[1]['id']}/cancel")
+    make.app.wait_text("Part 2 of “a red circle moves right” was not made, so its parts are not joined", "#notices")
+    for job in jobs:
+        make.server.ask("DELETE", f"/v1/videos/{job['id']}")
+    assert make.page.evaluate("localStorage.getItem('tachyscope-chains')") == "[]"
 
 
 def test_a_picture_at_the_beginning_and_one_at_the_end(app, painters):
@@ -377,6 +392,8 @@ def test_files_of_wrong_kinds_are_said_in_place(make):
     assert "cat.png is no sound" in make.fault("audio_reference")
     make.drop(".drop:has(#make-input_reference)", "broken.png", "image/png", b"no picture")
     make.app.wait_text("broken.png cannot be shown", "#fault-input_reference")
+    make.page.click("text=Record")
+    make.app.wait_text("microphone", "#fault-audio_reference")
 
 
 def test_a_hostile_mp4_ends_in_words(make):
@@ -415,6 +432,7 @@ def test_a_lora_is_picked_by_its_words(app, fresh, tmp_path):
     safetensors(tmp_path / "ink.safetensors", {}, tensors)
     (tmp_path / "ink.json").write_text(json.dumps({"notes": "Black ink on <b>paper</b>.", "trigger_words": ["ink drawing"], "preferred weight": 0.6}))
     make = Maker(app, fresh("--lora-dir", str(tmp_path)))
+    app.expected = [REFUSED]
     make.quick()
     make.page.click("summary:has-text('LoRAs')")
     make.app.wait_text("Old film (film)", ".found")
@@ -429,6 +447,14 @@ def test_a_lora_is_picked_by_its_words(app, fresh, tmp_path):
     make.plan("of memory")
     settings = make.send()[0]["settings"]
     assert settings["loras"] == [{"name": "ink", "strength": 0.8}]
+    assert not make.page.query_selector("[aria-label='Expert of ink']"), "this model has no experts"
+    make.page.evaluate("document.querySelector('make-view').form.model.experts = 2")
+    make.page.click("[aria-label='Remove ink']")
+    make.page.fill("[aria-label='Search for a LoRA']", "")
+    make.page.click(".found button:has-text('film')")
+    make.page.select_option("[aria-label='Expert of film']", "high")
+    draft = json.loads(make.page.evaluate("sessionStorage.getItem('tachyscope-draft')"))
+    assert draft["loras"] == [{"name": "film", "expert": "high"}]
 
 
 def test_presets_are_saved_and_one_is_the_default(app, tabs, fresh):
@@ -530,6 +556,21 @@ def test_a_draft_from_another_view_is_taken_over(make):
     make.page.click("text=Begin anew")
     make.plan("of memory")
     assert make.page.is_enabled(".send")
+
+
+def test_who_needs_a_key_makes_and_sees_a_video_with_it(app, keyed):  # noqa: F811
+    server, keys = keyed
+    app.expected = [REFUSED]
+    app.open(server, "#/make")
+    app.page.fill("#key", keys["alice"])
+    app.page.keyboard.press("Enter")
+    app.page.wait_for_selector("make-view[data-ready]")
+    for field in "num_frames", "num_inference_steps":
+        app.page.fill(f"#make-{field}", str(QUICK[field]))
+    app.wait_text("of memory", "#plan")
+    app.page.click(".send")
+    app.page.wait_for_selector(".made video")
+    app.wait(lambda: app.page.eval_on_selector(".made video", "video => video.readyState") >= 2, "the video comes by a signed link")
 
 
 def test_a_line_that_breaks_loses_nothing(make, context):

@@ -1,12 +1,11 @@
 """Tests the player: steps from frame to frame, going on and joining from any frame, and continued videos that are shown from their beginning."""
 
-import json
 import pathlib
-import sqlite3
 
 import pytest
 
-from conftest import QUICK, distance
+from conftest import BUILD, QUICK, distance
+from server import Server
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FRAMES = 9
@@ -15,19 +14,21 @@ SAME = 3  # levels of 255 that the same picture may differ by when it was encode
 
 
 @pytest.fixture(scope="module")
+def site():
+    """A server whose model, a tiny one of random weights, can begin with a picture."""
+    with Server(BUILD, "--model", f"may={ROOT / 'tests/golden/image_pipeline/ti2v'}") as server:
+        yield server.wait_ready()
+
+
+@pytest.fixture(scope="module")
 def pair(site):
-    """Two finished videos of one size; the second one says that it continues the first from its frame 3, as one does that a model has made of it."""
-    ids = [site.create(prompt=prompt, seed=seed, **MOVING)["id"] for prompt, seed in (("a red circle moves right", 7), ("a blue square moves left", 8))]
-    for id in ids:
-        site.wait(id)
-    database = sqlite3.connect(site.files / "tachyscope.db")
-    with database:
-        request = "(SELECT seq FROM jobs WHERE id = ?)"
-        text = json.loads(database.execute(f"SELECT request FROM job_texts WHERE seq = {request}", (ids[1],)).fetchone()[0])
-        text["made_from"] = {"extension": ids[0], "from_frame": 3}
-        database.execute(f"UPDATE job_texts SET request = ? WHERE seq = {request}", (json.dumps(text), ids[1]))
-    database.close()
-    return ids
+    """A finished video, and one that continues it from its frame 3."""
+    first = site.wait(site.create(prompt="the beginning", seed=7, **MOVING)["id"])["id"]
+    answer = site.ask("POST", "/v1/videos/extensions", {"prompt": "it goes on", "video": first, "from_frame": 3, "seed": 8})
+    assert answer.status == 200, answer.body
+    second = site.wait(answer.json["id"])
+    assert (second["num_frames"], second["extended_from_frame"]) == (FRAMES, 3), second
+    return [first, second["id"]]
 
 
 def open_video(app, server, id):
@@ -165,16 +166,16 @@ def test_two_videos_are_joined_from_any_frame(app, site, pair):
     site.ask("DELETE", f"/v1/videos/{id}")
 
 
-def test_a_video_is_continued_from_the_frame_that_is_shown(app, fresh):
-    server = fresh("--model", f"may={ROOT / 'tests/golden/image_pipeline/ti2v'}")
-    source = server.wait(server.create(prompt="the beginning", **QUICK)["id"])["id"]
+def test_a_video_is_continued_from_the_frame_that_is_shown(app, site):
+    server = site
+    source = server.wait(server.create(prompt="a beginning", **QUICK)["id"])["id"]
     open_video(app, server, source)
     go_to(app, 2)
     app.page.evaluate("document.querySelector('video-reel').seeking")
     begin = shown(app)
     app.page.click("#go-on")
     app.page.wait_for_selector("make-view[data-ready]")
-    app.wait_text("It goes on from frame 2 of “the beginning”", "make-view")
+    app.wait_text("It goes on from frame 2 of “a beginning”", "make-view")
     app.wait(lambda: app.page.is_enabled(".send"), "it can be asked for")
     app.page.click(".send")
     video = server.wait(app.wait(lambda: newest(server) != source and newest(server), "it is in the queue"))

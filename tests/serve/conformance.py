@@ -4,11 +4,13 @@
     conformance.py BUILD                       starts the server of this build and checks it
     conformance.py --url URL [--key KEY]       checks a server that runs, of whatever kind
     … --only TEXT                              only checks whose name contains the text
+    … --database                               the server's table is in a PostgreSQL of its own
     … --client                                 only what the client itself needs, without what is this server's own
 
 Prints a line for each check; the exit code is 0 if all have passed."""
 
 import argparse
+import contextlib
 import os
 import sys
 import time
@@ -23,7 +25,7 @@ import openai  # noqa: E402
 import checks_client  # noqa: E402
 import checks_own  # noqa: E402
 import checks_wire  # noqa: E402
-from server import SMALL, Server  # noqa: E402
+from server import SMALL, Server, options_of_table  # noqa: E402
 from site_under_test import Missed, Site  # noqa: E402
 
 
@@ -35,10 +37,13 @@ def main():
     options.add_argument("--model", default="")
     options.add_argument("--only", default="")
     options.add_argument("--client", action="store_true")
+    options.add_argument("--database", action="store_true")
     options = options.parse_args()
     warnings.simplefilter("ignore")  # every method of the client's videos is marked as deprecated
     assert options.build or options.url, "give a build folder or --url"
-    server = None if options.url else Server(options.build).wait_ready()
+    beside = contextlib.ExitStack()
+    table = beside.enter_context(options_of_table(options.database))
+    server = None if options.url else Server(options.build, *table).wait_ready()
     site = Site(options.url or server.base, options.key, options.model, SMALL)
     checks = checks_client.CHECKS + ([] if options.client else checks_wire.CHECKS + checks_own.CHECKS)
     missed, begin = [], time.monotonic()
@@ -59,6 +64,7 @@ def main():
         site.close()
         if server:
             server.close()
+        beside.close()
     print(f"{len(checks) - len(missed)} of {len(checks)} checks passed, openai {openai.__version__}, {time.monotonic() - begin:.0f} s")
     return 1 if missed else 0
 

@@ -3,7 +3,7 @@
 acknowledged is there once, is completed, belongs to the key that made it, and its file has the bytes of a run that nobody disturbed. Its end was told
 to the webhook at least once, always under one id, and never before it had ended.
 
-    kills.py BUILD [--short] [--kills N] [--seed N]"""
+    kills.py BUILD [--short] [--kills N] [--seed N] [--database]"""
 
 import argparse
 import base64
@@ -21,7 +21,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from server import SMALL, Server  # noqa: E402
+from server import SMALL, Server, options_of_table  # noqa: E402
 
 # Jobs of several lengths, so that kills hit each stage.
 KINDS = [{"num_frames": 5, "num_inference_steps": 2}, {"num_frames": 17, "num_inference_steps": 6}, {"num_frames": 33, "num_inference_steps": 10}]
@@ -214,6 +214,7 @@ def main():
     options.add_argument("build")
     options.add_argument("--short", action="store_true")
     options.add_argument("--kills", type=int)
+    options.add_argument("--database", action="store_true", help="the table is in a PostgreSQL of its own")
     options.add_argument("--seed", type=int, default=int(time.time()))
     options = options.parse_args()
     kills = options.kills or (4 if options.short else 40)
@@ -222,7 +223,8 @@ def main():
     want, job_seconds = reference(options.build)
     print(f"{kills} kills, seed {options.seed}; {len(want)} kinds of jobs, {job_seconds:.1f} s each", flush=True)
     stages, hook = {}, Hook()
-    with tempfile.TemporaryDirectory(prefix="tachyscope-kills-") as folder, Server(options.build, *options_with(pathlib.Path(folder), hook)) as server:
+    with tempfile.TemporaryDirectory(prefix="tachyscope-kills-") as folder, options_of_table(options.database) as table, \
+            Server(options.build, *options_with(pathlib.Path(folder), hook), *table) as server:
         server.key = KEYS["boss"]
         server.wait_ready()
         maker = Maker(server, most=10**9)

@@ -8,6 +8,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.parse
@@ -48,6 +49,18 @@ def ask(url, method, path, body=None, headers=None, timeout=60):
         return Answer(connection.getresponse())
     finally:
         connection.close()
+
+
+@contextlib.contextmanager
+def options_of_table(database):
+    """Gives the server's options for a table in a PostgreSQL of its own, or in SQLite."""
+    if not database:
+        yield []
+        return
+    sys.path.insert(0, str(ROOT / "tests/postgres"))
+    from database import Database
+    with Database() as there:
+        yield ["--database", there.url]
 
 
 class Server:

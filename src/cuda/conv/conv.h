@@ -5,7 +5,8 @@
 // K = taps x padded Ci (a multiple of 32, with zeros after Ci), otherwise taps x Ci, padded as a whole.
 //   sm90    bf16, f16, Ci a multiple of 8: wgmma and bulk copies (device/conv_sm90.cuh)
 //   cudnn   bf16, f16, whole multiples of 32 channels: cuDNN's graphs, if the GPU is not Hopper
-//   sm80    bf16, f16: mma.sync and cp.async (device/conv_tile_sm80.cuh in large tiles, device/conv_sm80.cuh)
+//   sm80    bf16, f16: mma.sync and cp.async (device/conv_halo_sm80.cuh for 3x3 kernels without strides,
+//           device/conv_tile_sm80.cuh in large tiles, device/conv_sm80.cuh for the rest)
 //   head    bf16, f16: 3x3x3, 96 channels → 3, memory-bound (device/conv_head.cuh)
 //   stem    bf16, f16: 3x3x3, 3 channels → many (device/conv_stem.cuh)
 //   simple  float32 with FMA, for checks

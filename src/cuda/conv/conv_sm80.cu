@@ -1,5 +1,6 @@
 // Launches the generic convolution kernels.
 #include "cuda/conv/conv.h"
+#include "cuda/conv/conv_halo_sm80.h"
 #include "cuda/conv/conv_tile_sm80.h"
 #include "cuda/dispatch.h"
 #include "cuda/runtime.h"
@@ -50,6 +51,7 @@ std::optional<Refusal> conv_sm80_why_not(const ConvProblem& problem, const Strea
 void conv_sm80(const ConvProblem& problem, Stream& stream) {
   if (stream.measuring()) return;
   const device::Conv80Params p = params_of(problem);
+  if (conv_halo_sm80(p, problem.x.dtype, stream)) return;
   if (conv_tile_sm80(p, problem.x.dtype, stream)) return;
   if (problem.x.dtype == DType::bf16)
     run<__nv_bfloat16>(p, stream);

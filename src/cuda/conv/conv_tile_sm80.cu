@@ -46,8 +46,11 @@ double cost(int64_t positions, int64_t channels, int rows, int columns, int64_t 
   return static_cast<double>((tiles + slots - 1) / slots) * rows * columns / rate;
 }
 
-bool fits(const device::Conv80Params& p, int64_t positions) {
+}  // namespace
+
+bool conv_tile_fits(const device::Conv80Params& p) {
   const device::ConvShape& s = p.s;
+  const int64_t positions = int64_t{s.frames} * s.height * s.width;
   const auto aligned = [](const void* q) { return reinterpret_cast<uintptr_t>(q) % 16 == 0; };
   for (const void* q : {p.x, p.cache, p.weights, s.bias, s.residual, static_cast<const void*>(s.y)})
     if (!aligned(q)) return false;
@@ -59,12 +62,14 @@ bool fits(const device::Conv80Params& p, int64_t positions) {
          (int64_t{s.frames} * s.time_stride + 32) * s.in_height * s.in_width < most;
 }
 
+namespace {
+
 template <class T>
 bool run(const device::Conv80Params& params, const Stream& stream) {
   const device::ConvShape& s = params.s;
   const GpuInfo& gpu = stream.gpu->info();
   const int64_t positions = int64_t{s.frames} * s.height * s.width, rows = positions * s.phases;
-  if (!fits(params, positions)) return false;
+  if (!conv_tile_fits(params)) return false;
   // The time of conv_sm80's own tiles. Three of its blocks share a multiprocessor.
   double least =
       cost(rows, s.co, device::kConv80M, device::kConv80N, int64_t{gpu.multiprocessors} * 3, 195.0 / 3);

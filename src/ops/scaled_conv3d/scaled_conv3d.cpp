@@ -18,6 +18,7 @@ namespace {
 
 constexpr Impl<ScaledConv3dArgs> kTable[] = {
     gpu_impl<scaled_conv3d_sm90, scaled_conv3d_why_not_sm90>("sm90"),
+    gpu_impl<scaled_conv3d_sm80, scaled_conv3d_why_not_sm80>("sm80"),
     {"bf16", scaled_conv3d_why_not_bf16, scaled_conv3d_bf16},
     {"f32", scaled_conv3d_why_not_f32, scaled_conv3d_f32},
     {"onednn", scaled_conv3d_why_not_onednn, scaled_conv3d_onednn},
@@ -95,7 +96,7 @@ std::span<const Impl<ScaledConv3dArgs>> scaled_conv3d_table() { return kTable; }
 
 bool scaled_conv3d_runs(const Stream& stream) {
   if (!stream.gpu) return true;
-  if (cuda::is_absent(stream.gpu)) return stream.gpu->info().major == 9;
+  if (cuda::is_absent(stream.gpu)) return stream.gpu->info().capability() >= 89;
   if constexpr (cuda::kBuilt)
     return scaled_conv3d_on_gpu(stream);
   else
@@ -105,7 +106,8 @@ bool scaled_conv3d_runs(const Stream& stream) {
 bool scaled_conv3d_normalises(const ScaledConv3dArgs& args, const Stream& stream) {
   static const bool off = env_string("TACHY_CONV_NORM", "") == "0";
   if (off || stream.without.has(Optimisation::conv_norms)) return false;
-  if (cuda::is_absent(stream.gpu)) return args.gamma.dim(0) <= cuda::kConvMostNormed;
+  if (cuda::is_absent(stream.gpu))
+    return stream.gpu->info().major == 9 && args.gamma.dim(0) <= cuda::kConvMostNormed;
   return choose<ScaledConv3dArgs>("scaled_conv3d", kTable, args, stream) != nullptr;
 }
 

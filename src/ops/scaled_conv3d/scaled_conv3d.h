@@ -26,7 +26,7 @@ struct ScaledConv3dArgs {
 };
 
 // Whether this stream has an implementation that is worth calling: on any CPU (where it is slow), and on
-// Hopper with activations in bf16.
+// GPUs whose tensor cores multiply e4m3 (from sm_89 on) with activations in bf16.
 bool scaled_conv3d_runs(const Stream& stream);
 
 // Whether there is one for this call with its gamma; without gamma there is one wherever scaled_conv3d_runs.

@@ -1,4 +1,5 @@
-// Describes the causal convolution in 8 bits for Hopper's kernel.
+// Describes the causal convolution in 8 bits for the kernels of Hopper and of other GPUs.
+#include "cuda/conv/conv8_sm80.h"
 #include "cuda/conv/conv8_sm90.h"
 #include "ops/scaled_conv3d/scaled_conv3d_impl.h"
 
@@ -23,7 +24,8 @@ cuda::Conv8Problem problem_of(const ScaledConv3dArgs& a) {
 }  // namespace
 
 bool scaled_conv3d_on_gpu(const Stream& stream) {
-  return stream.precision.activation == DType::bf16 && cuda::conv8_sm90_available(stream);
+  return stream.precision.activation == DType::bf16 &&
+         (cuda::conv8_sm90_available(stream) || cuda::conv8_sm80_available(stream));
 }
 
 std::optional<Refusal> scaled_conv3d_why_not_sm90(const ScaledConv3dArgs& a, const Stream& stream) {
@@ -31,6 +33,12 @@ std::optional<Refusal> scaled_conv3d_why_not_sm90(const ScaledConv3dArgs& a, con
 }
 void scaled_conv3d_sm90(const ScaledConv3dArgs& a, Stream& stream) {
   cuda::conv8_sm90(problem_of(a), stream);
+}
+std::optional<Refusal> scaled_conv3d_why_not_sm80(const ScaledConv3dArgs& a, const Stream& stream) {
+  return cuda::conv8_sm80_why_not(problem_of(a), stream);
+}
+void scaled_conv3d_sm80(const ScaledConv3dArgs& a, Stream& stream) {
+  cuda::conv8_sm80(problem_of(a), stream);
 }
 
 }  // namespace tachy::ops

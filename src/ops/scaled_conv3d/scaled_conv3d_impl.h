@@ -12,6 +12,9 @@ namespace tachy::ops {
 
 std::optional<Refusal> scaled_conv3d_why_not_sm90(const ScaledConv3dArgs& args, const Stream& stream);
 void scaled_conv3d_sm90(const ScaledConv3dArgs& args, Stream& stream);
+// By mma.sync, for GPUs since sm_89.
+std::optional<Refusal> scaled_conv3d_why_not_sm80(const ScaledConv3dArgs& args, const Stream& stream);
+void scaled_conv3d_sm80(const ScaledConv3dArgs& args, Stream& stream);
 bool scaled_conv3d_on_gpu(const Stream& stream);  // defined in builds with CUDA
 // The form in which weights are packed on a CPU, whatever the stream's arithmetic: bf16 holds every code.
 inline constexpr Compute kScaledConvCompute = Compute::bf16;

@@ -92,9 +92,11 @@ struct Copies {
 template <class S, class T>
 __device__ __forceinline__ void store_tile(const Params& p, const Sums<S>& sums, float* out, int64_t row0,
                                            int column0) {
-  constexpr int kLanes = S::kWarpColumns / 8, kPass = 32 / kLanes, kPasses = 8 / kPass;
+  // Eight lanes take a row of 64 or of 48 columns, for which two of them have none.
+  constexpr int kLanes = S::kWarpColumns > 32 ? 8 : 4, kPass = 32 / kLanes, kPasses = 8 / kPass;
+  static_assert(S::kWarpColumns <= 64);
   const int lane = static_cast<int>(threadIdx.x) % 32, row = lane / kLanes, column = lane % kLanes * 8;
-  const int first = column0 + column, count = p.n - first;
+  const int first = column0 + column, count = column < S::kWarpColumns ? p.n - first : 0;
   const bool packs = p.packs && count >= 8;
   const T* addend = p.addend ? static_cast<const T*>(p.addend) + row0 * p.addend_row + first : nullptr;
   T* y = static_cast<T*>(p.y) + row0 * p.y_row + first;

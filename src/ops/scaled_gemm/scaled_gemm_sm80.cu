@@ -46,6 +46,8 @@ constexpr auto tiles() {
   } else {
     return std::array{tile_of<Shape<Kind, 128, 256, 64, 64, 2, 3, 1>, T>(162 * kKib, 0.0077, 7.6),
                       tile_of<Shape<Kind, 128, 256, 64, 64, 1, 3, 1>, T>(90 * kKib, 0.0091, 6.3),
+                      tile_of<Shape<Kind, 128, 192, 64, 48, 2, 3, 1>, T>(135 * kKib, 0.0064, 7.9),
+                      tile_of<Shape<Kind, 128, 192, 64, 48, 1, 4, 1>, T>(95 * kKib, 0.0068, 8.0),
                       tile_of<Shape<Kind, 128, 128, 64, 64, 2, 3, 2>, T>(227 * kKib, 0.0046, 4.8),
                       tile_of<Shape<Kind, 128, 128, 64, 64, 1, 4, 2>, T>(160 * kKib, 0.0049, 4.9),
                       tile_of<Shape<Kind, 64, 128, 32, 64, 1, 3, 3>, T>(163 * kKib, 0.0032, 3.0),

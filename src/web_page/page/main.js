@@ -126,5 +126,7 @@ store.subscribe(tellState);
 void show();
 store.start();
 void who();
+// Videos of several parts go on while a page is open, whichever view it shows.
+if (localStorage.getItem('tachyscope-chains')) void import('./chains.js').then(chains => chains.startChains());
 // For tests, which look at what the page knows without asking the server again.
 /** @type {any} */ (window).page = {store};

@@ -17,6 +17,16 @@ export const framesOf = (seconds, fps, multiple) => multiple * Math.max(0, Math.
 const toMultiple = (value, multiple) => Math.max(multiple, Math.round(value / multiple) * multiple);
 
 /**
+ * Says whether two sizes differ so little that nobody needs both.
+ * @param {string} one
+ * @param {string} other
+ */
+function alike(one, other) {
+  const [width, height] = one.split('x').map(Number), [otherWidth, otherHeight] = other.split('x').map(Number);
+  return Math.abs(width / otherWidth - 1) < 0.05 && Math.abs(height / otherHeight - 1) < 0.05;
+}
+
+/**
  * Returns the sizes that are offered for a model, the one that it was made for first.
  * @param {string} size
  * @param {number} multiple
@@ -26,8 +36,11 @@ export function offeredSizes(size, multiple) {
   /** @param {number} w @param {number} h */
   const near = (w, h) => `${toMultiple(w, multiple)}x${toMultiple(h, multiple)}`;
   const side = Math.sqrt(width * height);
-  return [...new Set([near(width, height), near(height, width), near(side, side), near(side * 4 / 3, side * 3 / 4),
-    near(width / 2, height / 2), near(width * 1.5, height * 1.5), near(width * 2, height * 2)])];
+  /** @type {string[]} */
+  const sizes = [];
+  for (const [w, h] of [[width, height], [height, width], [side, side], [side * 4 / 3, side * 3 / 4], [width / 2, height / 2], [width * 1.5, height * 1.5], [width * 2, height * 2]])
+    if (!sizes.some(size => alike(size, near(w, h)))) sizes.push(near(w, h));
+  return sizes;
 }
 
 /**

@@ -51,8 +51,8 @@ export class Parts {
     const refusal = this.refusal, id = this.form.model?.id ?? 'this model';
     this.add.disabled = refusal !== '';
     for (const area of this.list.querySelectorAll('textarea')) area.disabled = refusal !== '';
-    this.note.textContent = refusal || (this.continues ? 'Each part goes on from the last picture of the one before. At the end they become one video.' :
-        `${id} cannot begin with a picture, so the parts are cuts: each is made from its prompt, and at the end they become one video.`);
+    this.note.textContent = refusal || (this.continues ? 'Each part goes on from the last picture of the one before, and at the end they become one video. A page of this server has to stay open for it.' :
+        `${id} cannot begin with a picture, so the parts are cuts: each is made from its prompt, and at the end they become one video, as long as a page of this server is open.`);
   }
 
   /** @param {string} text @param {number} index */

@@ -112,12 +112,12 @@ export class MakeView extends HTMLElement {
       else if (preset) await (await applying()).applyFields(this.form, this.models, preset);
       if (!kept && !this.form.draft.values.prompt) this.form.draft.values.prompt = kExamples.text;
       if (handed) await this.handed(handed);
+      else if (!kept && !this.form.draft.models.text && this.form.models.length) await this.models.take(this.form.models[0].id);
       for (const mode of /** @type {const} */ ([this.form.draft.mode, 'text', 'picture', 'talk'])) if (await this.models.choose(mode)) break;
       this.ready = true;
       keepDraft(this.form.draft);
       this.dataset.ready = 'yes';
       void this.models.learn();
-      if (localStorage.getItem('tachyscope-chains')) (await import('./chains.js')).startChains();
     } catch (fault) {
       if (fault instanceof ApiFault && fault.status === 401) return;
       this.say(sentence(fault), 'bad');

@@ -22,7 +22,7 @@ import {follow} from './events.js';
  */
 
 const kMostEnded = 150;     // are kept here; the gallery asks for older ones
-const kMostStreams = 3;
+const kMostStreams = navigator.locks ? 3 : 1;  // without locks the tabs cannot share (events.js)
 const kMostPreviews = 100;  // as many as the server keeps
 
 /** @param {Video} video */

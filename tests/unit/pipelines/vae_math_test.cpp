@@ -43,8 +43,9 @@ TEST(VaeMath, WhatHasNoConvolutionForItRefusesIt) {
     };
   };
   on("h100", DType::bf16)();
+  on("l4", DType::bf16)();
   EXPECT_THAT(refusal(on("a100", DType::bf16), ErrorCode::unsupported),
-              AllOf(HasSubstr("`vae_math`"), HasSubstr("Hopper"), HasSubstr("8.0")));
+              AllOf(HasSubstr("`vae_math`"), HasSubstr("8.9 or later"), HasSubstr("8.0")));
   EXPECT_THAT(refusal(on("h100", DType::f32), ErrorCode::invalid_argument), HasSubstr("`dtype` is f32"));
   EXPECT_THAT(refusal([] { vae_products("fp8", VaeConfig::wan21(), {.definitions = true}, nullptr); },
                       ErrorCode::invalid_argument),
@@ -55,7 +56,7 @@ TEST(VaeMath, WhatHasNoConvolutionForItRefusesIt) {
               HasSubstr("32 channels"));
   EXPECT_THAT(refusal([&] { plan_time({.model = kSprites, .gpu = "a100"}, request_of("fp8")); },
                       ErrorCode::unsupported),
-              HasSubstr("Hopper"));
+              HasSubstr("8.9 or later"));
 }
 
 TEST(VaeMath, PeakIsThePlanAndFramesAreOtherOnes) {

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <random>
 
+#include "queue/postgres_pace.h"
+#include "queue/postgres_pace.h"
 #include "queue/slack_tree.h"
 
 namespace tachy::queue {
@@ -200,6 +202,23 @@ TEST(RandomQueues, HaveOneOrderHoweverTheyAreGiven) {
     std::shuffle(server.jobs.begin(), server.jobs.end(), server.random);
     EXPECT_EQ(names(server.jobs, situation), order);
   }
+}
+
+// A thousand hosts that all looked every two seconds, and at every new job, would be more than a database
+// bears.
+TEST(Pace, KeepsAllHostsTogetherWithinAShareOfTheDatabase) {
+  EXPECT_EQ(look_interval_ms(1, 0), 2000);
+  EXPECT_EQ(look_interval_ms(3, 100'000), 2256);
+  for (const int64_t hosts : {1, 10, 100, 1000})
+    for (const int64_t waiting : {0, 100, 1000}) {
+      const double looks =
+          1000.0 * static_cast<double>(hosts) / static_cast<double>(look_interval_ms(hosts, waiting));
+      EXPECT_LE(looks * (0.4 + 0.0015 * static_cast<double>(waiting)), 201) << hosts << ", " << waiting;
+    }
+  EXPECT_EQ(look_interval_ms(100'000, 100'000), 30'000);
+  EXPECT_TRUE(looks_at_once(8, 0.999));
+  EXPECT_TRUE(looks_at_once(1000, 0.0079));
+  EXPECT_FALSE(looks_at_once(1000, 0.0081));
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 
 #include "api_fixture.h"
+#include "web_api/video_object.h"
+#include "web_api/video_texts.h"
 
 namespace tachy::web_api {
 namespace {
