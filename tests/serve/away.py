@@ -42,9 +42,10 @@ def refusals(build, database):
     refusal(build, "postgresql://u:no-such-word@h:port/d", 2, "--database")
     refusal(build, database.url_of("tachy", "no-such-word"), 6, "password authentication failed")
     refusal(build, database.url.replace("/postgres", "/none"), 6, "does not exist")
+    version = database.ask("SELECT version FROM tachyscope.schema_version")
     database.ask("UPDATE tachyscope.schema_version SET version = 1000, works_with = 1000")
     refusal(build, database.url, 5, "newer version", "1000")
-    database.ask("UPDATE tachyscope.schema_version SET version = 1, works_with = 1")
+    database.ask(f"UPDATE tachyscope.schema_version SET version = {version}, works_with = 1")
 
 
 def content(server, id):
@@ -92,7 +93,7 @@ def begins_later(build, database):
     """A server waits for a database that begins a little later than it does."""
     database.stop()
     with tempfile.TemporaryDirectory() as files:
-        command = [str(build / "tachyscope-serve"), "--port", "0", "--json", "--files", files, "--database", database.url]
+        command = [str(build / "tachyscope-serve"), "--port", "0", "--json", "--files", files, "--database", database.url, "--name", "later"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT)
         time.sleep(2)
         database.start()
@@ -111,7 +112,7 @@ def other_clock(build, database):
     environment = {"LD_PRELOAD": str(library), "FAKETIME": FAR, "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_RESET": "1"}
     seen = int(subprocess.run(["date", "+%s"], env=os.environ | environment, check=True, stdout=subprocess.PIPE).stdout)
     assert seen - time.time() > 3500, "the clock that the server sees is not another one"
-    with Server(build, "--database", database.url, environment=environment) as server:
+    with Server(build, "--database", database.url, "--name", "ahead", environment=environment) as server:
         server.wait_ready()
         id = wait_completed(server, server.create()["id"])
         video = server.video(id)

@@ -330,8 +330,8 @@ def stored(options, folder):
     keys, wrong = folder / "keys-of-stored", []
     key = new_key(options.build, keys)
     with contextlib.ExitStack() as stack:
-        database, store = stack.enter_context(Database()), stack.enter_context(Store("an id", "a secret"))
-        environment = {"AWS_ACCESS_KEY_ID": "an id", "AWS_SECRET_ACCESS_KEY": "a secret", "AWS_ENDPOINT_URL": store.url}
+        database, store = stack.enter_context(Database()), stack.enter_context(Store("an-id", "a secret"))
+        environment = {"AWS_ACCESS_KEY_ID": "an-id", "AWS_SECRET_ACCESS_KEY": "a secret", "AWS_ENDPOINT_URL": store.url}
         worker, front = (Host(options.build, i, "127.0.0.1", folder / f"stored-{i}", keys, key, database.url,
                               options=("--store", "s3://videos/of tests", "--role", role), environment=environment)
                          for i, role in ((3, "worker"), (4, "api")))
