@@ -21,6 +21,7 @@ from websockets.sync.client import connect  # noqa: E402
 
 from server import Server  # noqa: E402
 
+LARGE = {"size": "256x256", "num_frames": 33}
 LONG = {"num_frames": 17, "num_inference_steps": 60, "seed": 11}
 
 
@@ -87,6 +88,9 @@ def a_visit_interrupts_a_job(build, folder):
                 visit.event("frame")
             assert server.video(job)["status"] == "queued", "it waits as long as the visitor is there"
             assert server.video(job)["progress"] == progress
+            # A video is planned as if the world were closed, since that is when it begins, and the answer says that it waits.
+            plan = server.ask("POST", "/v1/videos/plan", {"prompt": "a cat"} | LARGE).json
+            assert plan["fits"] and plan["waits_for_world"], plan
             busy = server.ask("GET", "/world/world/state").json
             assert busy["busy"], busy
             try:
@@ -95,6 +99,8 @@ def a_visit_interrupts_a_job(build, folder):
             except InvalidStatus as refused:
                 assert refused.response.status_code == 503
         wait_status(server, job, "in_progress", 20)
+        again = server.ask("POST", "/v1/videos/plan", {"prompt": "a cat"} | LARGE).json
+        assert not again["waits_for_world"] and again["host_bytes"] == plan["host_bytes"], (plan, again)
         assert server.wait(job)["status"] == "completed"
         assert content(server, job) == content(server, undisturbed), "an interrupted job has other bytes"
         server.end()
