@@ -7,7 +7,7 @@
 #   make test                all tests (make build-tests: only builds them)
 #   make test-arm64          cross-compiles for 64-bit Arm and runs the tests under qemu
 #   make test-reference      fresh random inputs against PyTorch, diffusers and transformers (makes a virtual environment)
-#   make test-browser        the page of a world, and the server's, in a headless browser (makes a virtual environment)
+#   make test-browser        the page of a world, and that of the server, in a headless browser (makes a virtual environment)
 #   make test-python         the Python package against PyTorch, and the other tests written in Python (the same environment)
 #   make test-isa            the tests of ops, models and runs under every lesser instruction set (make test does it, too)
 #   make test-qemu           runs on emulated CPUs with AVX2 and with SSE4.2: no bit depends on threads, weights or resuming
@@ -91,6 +91,7 @@ test-reference: build
 test-browser: build-serve
 	@cmake --build $(BUILD) -j $(JOBS) --target drawn_world
 	@tests/page/run $(BUILD)
+	@tests/page_server/run $(BUILD)
 
 test-python: deps
 	@tests/python/run $(BUILD) $(CPU_OPTION) $(CMAKE_FLAGS)

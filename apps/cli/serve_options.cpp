@@ -65,6 +65,11 @@ void register_jobs(CommandOptions& app, ServeOptions& o) {
          "--keep-bytes", o.keep_bytes,
          "remove the oldest ended jobs while all together are larger, such as 200GiB (default: never)")
       ->group(kJobs);
+  app.add_option(
+         "--database", o.database,
+         "a PostgreSQL that has the jobs of several hosts, as postgresql://USER@HOST:PORT/NAME; PGPASSFILE "
+         "names the file with its password (default: a file in the folder of --files)")
+      ->group(kJobs);
   app.add_option("--webhook", o.webhook,
                  "address that is told of each job's end: video.completed or video.failed")
       ->group(kJobs);
@@ -159,6 +164,11 @@ void check_serve_options(const ServeOptions& o) {
   check(o.files.empty() || !fs::exists(o.files, error) || fs::is_directory(o.files, error), ErrorCode::io,
         "--files: {} is not a folder", o.files.string());
   check_file("--webhook-secret-file", o.webhook_secret_file);
+  require(
+      o.database.empty() || o.database.starts_with("postgresql://") || o.database.starts_with("postgres://"),
+      "--database: expected an address such as postgresql://USER@HOST:5432/NAME; the one that was given "
+      "begins "
+      "otherwise");
   require(o.webhook.empty() || o.webhook.starts_with("http://") || o.webhook.starts_with("https://"),
           "--webhook: expected an address that begins with http:// or https://, got '{}'", o.webhook);
   require(o.webhook.empty() == o.webhook_secret_file.empty(),

@@ -18,7 +18,7 @@ struct ServeOptions {
   std::filesystem::path files;      // "": tachyscope in the user's folder of data
   std::vector<std::string> models;  // NAME=PATH
   std::filesystem::path lora_dir, keys, webhook_secret_file;
-  std::string new_key, webhook;
+  std::string new_key, webhook, database;  // database: "": SQLite in the folder of files
   int queue = 1000, key_queue = 0, at_once = 0;
   double max_pixel_frames = 0, keep_days = 0;
   std::string keep_bytes, max_upload, max_vram;  // "20GiB"

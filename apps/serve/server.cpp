@@ -12,6 +12,7 @@
 
 #include "base/json_text.h"
 #include "base/log.h"
+#include "base/os/network.h"
 #include "cli/say.h"
 #include "ending.h"
 #include "http/access.h"
@@ -19,6 +20,7 @@
 #include "queue/event_book.h"
 #include "queue/files_lock.h"
 #include "queue/job_folder.h"
+#include "queue/postgres_table.h"
 #include "queue/sqlite_table.h"
 #include "report/info.h"
 #include "serve/world_door.h"
@@ -28,6 +30,7 @@
 #include "web_api/links.h"
 #include "web_api/service.h"
 #include "web_api/webhooks.h"
+#include "web_page/page_routes.h"
 #include "workers/foreman.h"
 #include "workers/metrics.h"
 #include "workers/models.h"
@@ -84,7 +87,8 @@ class House {
         webhook_(webhook_of(o)),
         keys_(o.keys.empty() ? std::nullopt : std::optional(web_api::Keys::read(o.keys))),
         lock_(o.files.empty() ? queue::default_files() : o.files),
-        table_(lock_.database(), {.keep_ms = static_cast<int64_t>(o.keep_days * kMsOfDay)}),
+        opened_(open_table()),
+        table_(*opened_),
         book_(lock_.files()),
         models_(models_of(o), engine_of(o)),
         foreman_(foreman_options(), table_, book_, models_),
@@ -98,6 +102,7 @@ class House {
     http::Router router;
     web_api::add_routes(router, service_);
     door_.add_routes(router);
+    web_page::add_routes(router);
     http::Server server(std::move(router), http_options());
     const ClosesDoor closes{door_};  // before the server is gone, whatever happens
     foreman_.start();
@@ -115,6 +120,16 @@ class House {
     ~ClosesDoor() { door.close(); }
   };
 
+  std::unique_ptr<queue::JobTable> open_table() const {
+    const auto keep_ms = static_cast<int64_t>(options_.keep_days * kMsOfDay);
+    if (options_.database.empty())
+      return std::make_unique<queue::SqliteTable>(lock_.database(), queue::SqliteOptions{.keep_ms = keep_ms});
+    return naming("--database", [&] {
+      return std::make_unique<queue::PostgresTable>(options_.database,
+                                                    queue::PostgresOptions{.keep_ms = keep_ms});
+    });
+  }
+
   auto message() const -> std::function<std::optional<queue::Webhook>(const queue::JobRow&)> {
     if (!webhook_) return {};
     return web_api::end_of_job;
@@ -124,6 +139,7 @@ class House {
     workers::ForemanOptions out;
     out.files = lock_.files(), out.loras = options_.lora_dir, out.at_once = options_.at_once;
     out.keep_days = options_.keep_days;
+    if (!options_.database.empty()) out.worker = os::machine_name();
     out.keep_bytes = cli::bytes_in("--keep-bytes", options_.keep_bytes, 0);
     out.message = message();
     out.measured = [this](const nlohmann::json& event) { metrics_.measured(event); };
@@ -141,6 +157,7 @@ class House {
     out.files = lock_.files();
     out.most_queued = options_.queue, out.most_queued_of_key = options_.key_queue;
     out.most_pixel_frames = options_.max_pixel_frames;
+    if (keys_) out.holders = keys_->holders();
     out.keys = keys_.has_value(), out.loopback = http::is_loopback(options_.host);
     out.tickets = keys_ ? &tickets_ : nullptr;
     out.link_secret = web_api::link_secret(lock_.files());
@@ -161,7 +178,8 @@ class House {
     out.gate = web_api::make_gate({.host = options_.host,
                                    .names = options_.public_names,
                                    .keys = keys_,
-                                   .link_secret = service_.link_secret});
+                                   .link_secret = service_.link_secret,
+                                   .now = [this] { return table_.now_ms() / 1000; }});
     out.on_error = [](int status, const std::exception* error, const http::Request& request) {
       http::Reply reply = error ? web_api::error_reply(*error) : web_api::error_reply(status);
       if (error && reply.status == 500) log_fault(request, *error);
@@ -182,8 +200,8 @@ class House {
     if (options_.quiet) return;
     std::string names;
     for (const workers::ServedModel& model : models_.all()) names += (names.empty() ? "" : ", ") + model.name;
-    cli::say(stdout, fmt::format("{}v1  ({}; files in {}; ctrl-C ends it)\n", server.url(), names,
-                                 lock_.files().string()));
+    cli::say(stdout, fmt::format("{}  (the page; {}v1 for programs; {}; files in {}; ctrl-C ends it)\n",
+                                 server.url(), server.url(), names, lock_.files().string()));
   }
 
   static constexpr uint64_t kUpload = uint64_t{512} << 20;
@@ -192,7 +210,8 @@ class House {
   const std::optional<web_api::WebhookOptions> webhook_;
   const std::optional<web_api::Keys> keys_;
   queue::FilesLock lock_;
-  queue::SqliteTable table_;
+  const std::unique_ptr<queue::JobTable> opened_;
+  queue::JobTable& table_;
   queue::EventBook book_;
   workers::Metrics metrics_;
   workers::Models models_;

@@ -124,6 +124,17 @@ std::string Engine::device() const {
   return gpu ? gpu->info().name : "cpu";
 }
 const VideoRequest& Engine::defaults() const { return state_->pipeline.model().defaults; }
+ModelInputs Engine::inputs() const {
+  const ModelBundle& model = state_->pipeline.model();
+  const auto word = [](Given given) {
+    return given == Given::refused ? "no" : given == Given::perhaps ? "optional" : "required";
+  };
+  return {.kind = model.kind(),
+          .image = word(model.family->image),
+          .last_image = word(model.family->last_image),
+          .speech = word(model.dit.audio_branch() ? Given::needed : Given::refused),
+          .experts = model.experts()};
+}
 int Engine::size_multiple() const { return static_cast<int>(state_->pipeline.model().size_multiple()); }
 int Engine::frame_multiple() const {
   return static_cast<int>(state_->pipeline.model().vae_config.temporal_stride());

@@ -22,6 +22,8 @@ ModelOptions model_options(const EngineOptions& o) {
           .graphs = o.graphs,
           .arena = o.arena,
           .max_vram = o.max_vram,
+          .shares_vram = o.shares_vram,
+          .waits_for_worlds = o.waits_for_worlds,
           .text_cache = o.text_cache,
           .verify_upload = o.verify_upload,
           .idle_seconds = static_cast<double>(o.idle_seconds)};

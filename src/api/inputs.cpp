@@ -90,6 +90,10 @@ LatentFile read_latents(const std::filesystem::path& path) {
   return out;
 }
 
+std::map<std::string, std::string> read_metadata(const std::filesystem::path& path) {
+  return open_weights(path)->metadata();
+}
+
 void write_latents(const std::filesystem::path& path, std::span<const float> values,
                    std::span<const int64_t> shape, const std::map<std::string, std::string>& about) {
   write_safetensors(path, {{"latents", Tensor(const_cast<float*>(values.data()), DType::f32, shape)}}, about);

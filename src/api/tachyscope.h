@@ -51,6 +51,11 @@ struct EngineOptions {
   // On a GPU: the bytes that all runs together may take there. Transformer blocks that do not fit are
   // streamed through this memory. 0: all that is free.
   uint64_t max_vram = 0;
+  // Engines and worlds of this process for which this is set share one limit: the runs of all of them together take
+  // no more than `max_vram`.
+  bool shares_vram = false;
+  // Runs wait until an open world is closed if they do not fit beside it. Otherwise they are refused.
+  bool waits_for_worlds = false;
   // A folder that keeps prompts' embeddings, so that the text encoder need not be loaded for the same prompts
   // again; empty: none.
   std::string text_cache;
@@ -82,6 +87,13 @@ bool is_automatic(const std::string& wish);  // says whether the machine is to c
 // of what works.
 uint64_t parse_bytes(const std::string& text);
 
+// The things that a model takes beside a prompt, each "no", "optional" or "required".
+struct ModelInputs {
+  std::string kind;  // "text-to-video", "image-to-video" …
+  std::string image, last_image, speech;
+  int experts = 1;  // the number of its transformers
+};
+
 // A request that an Engine has resolved, tokenised and planned, so that the same Engine can run it: each of
 // these steps is done once.
 class PreparedRequest {
@@ -107,8 +119,9 @@ class Engine {
   int threads() const;
   std::string device() const;            // "cpu", or the GPU's name
   const VideoRequest& defaults() const;  // has every optional filled in from the model
-  int size_multiple() const;             // the sides of a video in pixels are multiples of this
-  int frame_multiple() const;            // the number of its frames is a multiple of this, plus 1
+  ModelInputs inputs() const;
+  int size_multiple() const;   // the sides of a video in pixels are multiples of this
+  int frame_multiple() const;  // the number of its frames is a multiple of this, plus 1
 
   // Fills in every default, checks, tokenises and plans; loads nothing. Throws cancelled soon after `cancel` is set,
   // unless that is null.
@@ -168,6 +181,9 @@ struct LatentFile {
 LatentFile read_latents(const std::filesystem::path& path);
 void write_latents(const std::filesystem::path& path, std::span<const float> values,
                    std::span<const int64_t> shape, const std::map<std::string, std::string>& about = {});
+
+// Returns what a .safetensors file says of itself, its metadata; of other files, nothing. Reads no tensor.
+std::map<std::string, std::string> read_metadata(const std::filesystem::path& path);
 
 Speech read_speech_of(const std::filesystem::path& path);          // a sound file, or the sound of a film
 Picture read_picture(const std::filesystem::path& path);           // PNG, JPEG, WebP

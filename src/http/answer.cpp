@@ -78,6 +78,17 @@ Answer answer_error(int status, const std::exception* error, const Request& requ
   return answer_of(std::move(plain), request, options);
 }
 
+std::optional<Answer> answer_at_once(const Route& route, Request& request, const ServerOptions& options) {
+  if (!route.at_once) return std::nullopt;
+  try {
+    auto reply = route.at_once(request);
+    if (!reply) return std::nullopt;
+    return answer_of(std::move(*reply), request, options);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
 Answer run_handler(const Route& route, Request& request, const ServerOptions& options) {
   try {
     return answer_of(route.handler(request), request, options);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/os/file.h"
@@ -23,6 +24,9 @@ struct Answer {
   std::shared_ptr<EventFeed> feed;       // or null
 };
 
+// Returns what the route answers from memory, if it does. Most requests ask for a state that is in memory, and to hand
+// them to another thread and back would cost more than to answer them.
+std::optional<Answer> answer_at_once(const Route& route, Request& request, const ServerOptions& options);
 Answer run_handler(const Route& route, Request& request, const ServerOptions& options);
 // Replies to a status of the server's own, or to an exception.
 Answer answer_error(int status, const std::exception* error, const Request& request,

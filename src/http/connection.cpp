@@ -212,6 +212,7 @@ void Connection::hand_over() {
 void Connection::dispatch() {
   set_phase(Phase::handling);
   wait();
+  if (auto known = answer_at_once(*found_.route, *request_, core_.options)) return send(std::move(*known));
   const bool taken = core_.lane(found_.route->lane).add([self = shared_from_this(), &core = core_]() mutable {
     auto answer = std::make_shared<Answer>(run_handler(*self->found_.route, *self->request_, core.options));
     self->request_->parts.clear();  // and with them the files that nobody keeps

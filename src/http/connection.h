@@ -59,6 +59,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void begin_body();
   void read_body();
   bool parse_body();
+  void refuse_length();
   void spool_piece();
   void on_spooled(std::exception_ptr failed);
   void refuse_body(std::exception_ptr failed);

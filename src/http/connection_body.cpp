@@ -22,7 +22,7 @@ void Connection::begin_body() {
     kind = body_kind(*request_, has_body_);
     most_bytes_ = kind.kind == Request::Body::multipart ? limits.upload_bytes : limits.text_bytes;
     if (kind.unsupported) return refuse(415);
-    if (parser_->content_length().value_or(0) > most_bytes_) return refuse(413);
+    if (parser_->content_length().value_or(0) > most_bytes_) return refuse_length();
     if (kind.kind == Request::Body::multipart)
       form_ = std::make_shared<Form>(
           kind.boundary,
@@ -41,6 +41,11 @@ void Connection::begin_body() {
   if (!expects || buffer_.size() > 0 || parser_->get().version() < 11) return read_body();
   allow(limits.stalled);
   write("HTTP/1.1 100 Continue\r\n\r\n", &Connection::read_body);
+}
+
+void Connection::refuse_length() {
+  const TooLarge error(fmt::format("the body is too large: at most {} bytes are accepted", most_bytes_));
+  refuse(413, &error);
 }
 
 // Gives what the buffer has of the body to piece_. Returns false for a malformed one.
@@ -63,7 +68,7 @@ void Connection::read_body() {
     const size_t before = buffer_.size();
     if (!parse_body()) return refuse(400);
     received_ += piece_.size();
-    if (received_ > most_bytes_) return refuse(413);
+    if (received_ > most_bytes_) return refuse_length();
     if (form_ && !piece_.empty()) return spool_piece();
     request_->body += piece_;
     if (buffer_.size() == before) break;
@@ -107,8 +112,8 @@ void Connection::refuse_body(std::exception_ptr failed) {
   drop_form();
   try {
     std::rethrow_exception(failed);
-  } catch (const TooLarge&) {
-    refuse(413);
+  } catch (const TooLarge& e) {
+    refuse(413, &e);
   } catch (const Error& e) {
     refuse(e.code() == ErrorCode::invalid_argument ? 400 : 500, &e);
   } catch (const std::exception& e) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,9 @@ struct Route {
   Handler handler;
   Lane lane = Lane::quick;
   bool open = false;  // answers without a key: health, readiness, the page's own files
+  // Answers in the sockets' thread, from memory alone, or returns nothing: then the handler answers in its lane. It
+  // must never wait, and what it throws is forgotten, since the handler will say it.
+  std::function<std::optional<Reply>(Request&)> at_once = {};
   // Where this is set, the whole connection goes to it once the gate has let the request's header in; there
   // is no handler then, and the body is not read.
   std::shared_ptr<const TakeOver> take_over = {};

@@ -42,8 +42,8 @@ struct ServerOptions {
   // request is refused. Called in the sockets' thread: it must not wait. `route` is null for an unknown path.
   std::function<std::optional<Reply>(Request& request, const Route* route)> gate;
   // Turns an exception of a handler or of reading a body (`status` is then 500, or 400 if the sender is
-  // wrong), or a status of the server's own (400, 404, 405, 408, 413, 415, 416, 431, 503; `error` is then
-  // null) into a reply. It is called in any thread and must not wait. The server adds Allow to 405 and
+  // wrong, or 413 with a TooLarge of multipart.h), or a status of the server's own (400, 404, 405, 408, 415, 416,
+  // 431, 503; `error` is then null) into a reply. It is called in any thread and must not wait. The server adds Allow to 405 and
   // Retry-After to 503.
   std::function<Reply(int status, const std::exception* error, const Request& request)> on_error;
   // Is told of every answer, for metrics: the route's pattern or "", and the status. Called in the sockets'

@@ -98,6 +98,7 @@ void Making::write(RgbView frame) {
 }
 
 void Making::finish() {
+  sink_.finishing();
   const ProfileRange finishing(profiler_, "finish file", ProfileKind::output);
   writer_->finish();
   sink_.encoded(writer_->encoding_seconds());

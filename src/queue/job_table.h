@@ -1,13 +1,19 @@
-// The table of jobs, which alone decides what exists and who has it: SQLite today (sqlite_table.h), and
-// another database later behind the same functions. All of them may be called from any thread. Every change
-// is on the disk when its function returns, and is one transaction. They throw io when the disk or the
-// database fails.
+// The table of jobs, which alone decides what exists and who has it: in SQLite for one server
+// (sqlite_table.h), or in PostgreSQL for several hosts (postgres_table.h). All functions may be called from
+// any thread. Every change is on the disk when its function returns, and is one transaction. They throw io
+// when the disk or the database fails. A change that threw was not made, or it is found made when it is
+// tried again.
+//
+// Workers of several hosts have leases on their jobs. A worker enlists, then beats every few seconds. When it
+// has not been heard of for lease_seconds(), any other one may take its jobs, and it must write nothing more.
+// A table that belongs to one server has no leases: there a worker keeps its jobs until recover().
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,9 +37,19 @@ struct Change {
       before;  // the id of the queued job in front of which this one goes; "": to the end
 };
 
+// A job that a worker has, with what is wished of it.
+struct HeldJob {
+  std::string id;
+  Wish wish = Wish::none;
+};
+
 class JobTable {
  public:
   virtual ~JobTable() = default;
+
+  // Returns the table's own time, in milliseconds since 1970. Nothing else is compared with times of rows:
+  // the clocks of several hosts may differ. Never throws.
+  virtual int64_t now_ms() const = 0;
 
   // Adds a queued job. `idempotency` is the caller's key, or ""; `fingerprint` identifies the request's
   // content: an earlier job of the same owner and key within 24 hours is returned if its fingerprint is the
@@ -41,9 +57,13 @@ class JobTable {
   virtual Inserted insert(const JobRow& job, const std::string& idempotency, const std::string& fingerprint,
                           int64_t most_queued, int64_t most_of_owner) = 0;
   virtual std::optional<JobRow> find(const std::string& id) = 0;
+  // Returns the row as find() would, but at once, from memory; null if it is not there or may be outdated.
+  virtual std::shared_ptr<const JobRow> known(const std::string&) { return nullptr; }
   // Returns jobs by their creation, the newest first unless `ascending`, after the job `after` ("": from the
   // start). `owner` is null for the jobs of all. Throws not_found for an unknown `after`.
   virtual Page list(const std::string* owner, const std::string& after, int limit, bool ascending) = 0;
+  // Returns jobs that have not ended: those under way, then those that wait, in the order of waiting().
+  virtual Page active(const std::string* owner, int limit) = 0;
   virtual std::vector<WaitingJob> waiting() = 0;  // in the order of priority, place, creation
   virtual Counts counts() = 0;
 
@@ -68,10 +88,23 @@ class JobTable {
   virtual std::optional<JobRow> change(const std::string& id, const Change& change) = 0;
   virtual bool remove(const std::string& id) = 0;
 
-  // Puts the jobs that this worker had when it died back into the queue, and returns them. One that was to be
-  // cancelled keeps its wish: wish() then ends it with its message. So does one whose frames are to be kept: claim()
-  // hands it out with the wish.
+  // Returns for how many seconds a heartbeat keeps a worker's jobs; 0: it keeps them without one.
+  virtual double lease_seconds() const { return 0; }
+  // Begins the lease of a worker, which has no jobs yet. No other process may have this name.
+  virtual void enlist(const std::string& worker) {}
+  // Renews the lease and returns the jobs that the worker has, or nothing if the lease is lost: its jobs are
+  // somebody else's now. It then stops them before they write anything more, and enlists again.
+  virtual std::optional<std::vector<HeldJob>> heartbeat(const std::string& worker) = 0;
+  // Puts the jobs that this worker had when it died back into the queue, ends its lease, and returns them.
+  // One that was to be cancelled keeps its wish: wish() then ends it with its message. So does one whose
+  // frames are to be kept: claim() hands it out with the wish.
   virtual std::vector<JobRow> recover(const std::string& worker) = 0;
+  // Does the same for all workers whose leases have ended. Any host may call it, several at the same time,
+  // too.
+  virtual std::vector<JobRow> recover_lost() { return {}; }
+  // `wake` is called in any thread when another process has changed something that a worker or a client waits
+  // for, until the returned handle is dropped. Messages may be lost: whoever waits also looks now and then.
+  virtual std::shared_ptr<void> listen(std::function<void()> wake) { return nullptr; }
   // Returns ended jobs to be removed: those that have expired, and the oldest ones while all together are
   // larger than `most_bytes` (0: no limit).
   virtual std::vector<std::string> outdated(int64_t now_ms, uint64_t most_bytes) = 0;

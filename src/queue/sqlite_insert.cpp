@@ -5,11 +5,10 @@
 #include "base/error.h"
 #include "queue/sqlite_rows.h"
 #include "queue/sqlite_table.h"
+#include "queue/wishes.h"
 
 namespace tachy::queue {
 namespace {
-
-constexpr int64_t kIdempotencyMs = int64_t{24} * 3600 * 1000;
 
 // Returns the earlier job of this owner and key, or nothing. Keys that have become too old are forgotten.
 std::optional<Inserted> earlier_insert(Sqlite& database, const std::string& owner, const std::string& key,
@@ -84,8 +83,8 @@ double place_before(Sqlite& database, const JobRow& moved, const std::string& be
 
 Inserted SqliteTable::insert(const JobRow& job, const std::string& idempotency,
                              const std::string& fingerprint, int64_t most_queued, int64_t most_of_owner) {
-  return write([&](Sqlite& database) -> Inserted {
-    const int64_t now_ms = now();
+  return write(job.id, [&](Sqlite& database) -> Inserted {
+    const int64_t now_ms = this->now_ms();
     if (!idempotency.empty())
       if (auto found = earlier_insert(database, job.owner, idempotency, fingerprint, now_ms)) return *found;
     if (most_of_owner > 0 && count(database.query("SELECT count(*) FROM jobs WHERE status = 0 AND owner = ?",
@@ -107,7 +106,8 @@ Inserted SqliteTable::insert(const JobRow& job, const std::string& idempotency,
 }
 
 std::optional<JobRow> SqliteTable::change(const std::string& id, const Change& change) {
-  return write([&](Sqlite& database) -> std::optional<JobRow> {
+  // A new place between two others may move all of them.
+  return write("", [&](Sqlite& database) -> std::optional<JobRow> {
     std::optional<JobRow> row = find_job(database, id);
     if (!row || row->status != Status::queued) return std::nullopt;
     row->model = change.model.value_or(row->model), row->needs = change.needs.value_or(row->needs);
@@ -132,7 +132,8 @@ std::optional<JobRow> SqliteTable::change(const std::string& id, const Change& c
 }
 
 bool SqliteTable::remove(const std::string& id) {
-  return write([&](Sqlite& database) { return database.change("DELETE FROM jobs WHERE id = ?", id) > 0; });
+  return write(id,
+               [&](Sqlite& database) { return database.change("DELETE FROM jobs WHERE id = ?", id) > 0; });
 }
 
 }  // namespace tachy::queue

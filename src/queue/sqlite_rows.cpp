@@ -68,9 +68,4 @@ void charge(Sqlite& database, const std::string& owner, double seconds, int64_t 
                   std::max(0.0, before + seconds), now_ms);
 }
 
-double unused_seconds(const JobRow& job) {
-  if (job.attempts == 0 || job.status == Status::completed) return 0;
-  return job.planned_seconds * (100 - std::clamp(job.progress, 0, 100)) / 100;
-}
-
 }  // namespace tachy::queue

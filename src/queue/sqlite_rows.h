@@ -22,10 +22,4 @@ void insert_webhook(Sqlite& database, const Webhook& message);
 // Adds planned seconds to what an owner has used; negative ones are given back. What was used is forgotten by
 // half in each half-life (policy.h).
 void charge(Sqlite& database, const std::string& owner, double seconds, int64_t now_ms);
-// Returns the part of the charged seconds that a job which ends early has not used.
-double unused_seconds(const JobRow& job);
-
-constexpr int64_t number(Status status) { return static_cast<int64_t>(status); }
-constexpr int64_t number(Wish wish) { return static_cast<int64_t>(wish); }
-
 }  // namespace tachy::queue

@@ -4,19 +4,10 @@
 #include "base/error.h"
 #include "queue/sqlite_rows.h"
 #include "queue/sqlite_table.h"
+#include "queue/wishes.h"
 
 namespace tachy::queue {
 namespace {
-
-// Returns the wish that counts when a second one comes for a running job: nothing takes a cancel back, and a
-// cancel that keeps nothing is the stronger one.
-Wish joined(Wish now, Wish next) {
-  if (now == Wish::cancel || next == Wish::cancel) return Wish::cancel;
-  if (now == Wish::cancel_keeping_frames) return now;
-  return next;
-}
-
-bool is_cancel(Wish wish) { return wish == Wish::cancel || wish == Wish::cancel_keeping_frames; }
 
 // Ends the row as it is given, with its message; what its owner was charged and has not used is given back.
 void write_end(Sqlite& database, const JobRow& row, const std::optional<Webhook>& message, int64_t now_ms) {
@@ -33,8 +24,8 @@ void write_end(Sqlite& database, const JobRow& row, const std::optional<Webhook>
 }  // namespace
 
 std::optional<JobRow> SqliteTable::claim(const std::string& id, const std::string& worker) {
-  return write([&](Sqlite& database) -> std::optional<JobRow> {
-    const int64_t now_ms = now();
+  return write(id, [&](Sqlite& database) -> std::optional<JobRow> {
+    const int64_t now_ms = this->now_ms();
     const int64_t changed = database.change(
         "UPDATE jobs SET status = 1, worker = ?, attempts = attempts + 1, "
         "started_ms = CASE WHEN started_ms = 0 THEN ? ELSE started_ms END "
@@ -48,7 +39,7 @@ std::optional<JobRow> SqliteTable::claim(const std::string& id, const std::strin
 }
 
 bool SqliteTable::give_back(const std::string& id, const std::string& worker, bool paused) {
-  return write([&](Sqlite& database) {
+  return write(id, [&](Sqlite& database) {
     return database.change(
                "UPDATE jobs SET status = 0, paused = (? OR wish = ?), wish = 0 "
                "WHERE id = ? AND status = 1 AND worker = ? AND wish NOT IN (?, ?)",
@@ -64,15 +55,16 @@ void SqliteTable::progress(const std::string& id, const std::string& worker, int
         "UPDATE jobs SET progress = ? WHERE id = ? AND status = 1 AND worker = ? AND progress < ?", percent,
         id, worker, percent);
   });
+  rows_.drop(id);
 }
 
 bool SqliteTable::end(const JobRow& ended, const std::string& worker, const std::optional<Webhook>& message) {
   require(ended.status == Status::completed || ended.status == Status::failed,
           "a job ends as completed or failed, not as {}", to_string(ended.status));
-  return write([&](Sqlite& database) {
+  return write(ended.id, [&](Sqlite& database) {
     std::optional<JobRow> row = find_job(database, ended.id);
     if (!row || row->status != Status::in_progress || row->worker != worker) return false;
-    const int64_t now_ms = now();
+    const int64_t now_ms = this->now_ms();
     row->status = ended.status, row->error = ended.error, row->facts = ended.facts, row->bytes = ended.bytes;
     row->ended_ms = ended.ended_ms ? ended.ended_ms : now_ms;
     row->expires_ms = ended.expires_ms;
@@ -84,7 +76,7 @@ bool SqliteTable::end(const JobRow& ended, const std::string& worker, const std:
 
 std::optional<JobRow> SqliteTable::wish(const std::string& id, Wish wish,
                                         const std::optional<Webhook>& message) {
-  return write([&](Sqlite& database) -> std::optional<JobRow> {
+  return write(id, [&](Sqlite& database) -> std::optional<JobRow> {
     std::optional<JobRow> row = find_job(database, id);
     if (!row || row->status == Status::completed || row->status == Status::failed) return row;
     if (row->status == Status::in_progress) {
@@ -93,10 +85,9 @@ std::optional<JobRow> SqliteTable::wish(const std::string& id, Wish wish,
     } else if (wish == Wish::cancel_keeping_frames && row->wish == wish) {
       return row;  // it waits after a kill to be finished with its frames
     } else if (is_cancel(wish)) {
-      const int64_t now_ms = now();
+      const int64_t now_ms = this->now_ms();
       row->status = Status::failed, row->paused = false, row->wish = Wish::none;
-      row->error = {"cancelled", row->attempts > 0 ? "the video was cancelled while it waited to be continued"
-                                                   : "the video was cancelled before it was begun"};
+      row->error = cancelled_while_queued(*row);
       row->ended_ms = now_ms;
       if (options_.keep_ms > 0) row->expires_ms = now_ms + options_.keep_ms;
       write_end(database, *row, message, now_ms);
@@ -109,16 +100,25 @@ std::optional<JobRow> SqliteTable::wish(const std::string& id, Wish wish,
 }
 
 std::optional<JobRow> SqliteTable::set_paused(const std::string& id, bool paused) {
-  return write([&](Sqlite& database) -> std::optional<JobRow> {
+  return write(id, [&](Sqlite& database) -> std::optional<JobRow> {
     if (database.change("UPDATE jobs SET paused = ? WHERE id = ? AND status = 0", paused, id) == 0)
       return std::nullopt;
     return find_job(database, id);
   });
 }
 
+std::optional<std::vector<HeldJob>> SqliteTable::heartbeat(const std::string& worker) {
+  return pool_.read([&](Sqlite& database) {
+    Query query = database.query("SELECT id, wish FROM jobs WHERE status = 1 AND worker = ?", worker);
+    std::vector<HeldJob> held;
+    while (query.next()) held.push_back({query.text(0), static_cast<Wish>(query.integer(1))});
+    return held;
+  });
+}
+
 std::vector<JobRow> SqliteTable::recover(const std::string& worker) {
   static const std::string kHad = kSelectJob + "WHERE j.status = 1 AND j.worker = ? ORDER BY j.seq";
-  return write([&](Sqlite& database) {
+  return write("", [&](Sqlite& database) {
     std::vector<JobRow> rows;
     {
       Query query = database.query(kHad, worker);

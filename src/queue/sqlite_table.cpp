@@ -9,11 +9,25 @@
 #include "queue/sqlite_rows.h"
 
 namespace tachy::queue {
+namespace {
+
+// Reads up to `most` jobs of a query that gives one more where there are more.
+Page page_of(Query query, int64_t most) {
+  Page page;
+  while (query.next()) {
+    page.has_more = static_cast<int64_t>(page.rows.size()) == most;
+    if (page.has_more) break;
+    page.rows.push_back(job_row(query));
+  }
+  return page;
+}
+
+}  // namespace
 
 SqliteTable::SqliteTable(const std::filesystem::path& file, SqliteOptions options)
     : options_(std::move(options)), pool_(file) {}
 
-int64_t SqliteTable::now() const {
+int64_t SqliteTable::now_ms() const {
   if (options_.now_ms) return options_.now_ms();
   return std::chrono::duration_cast<std::chrono::milliseconds>(
              std::chrono::system_clock::now().time_since_epoch())
@@ -21,7 +35,10 @@ int64_t SqliteTable::now() const {
 }
 
 std::optional<JobRow> SqliteTable::find(const std::string& id) {
-  return pool_.read([&](Sqlite& database) { return find_job(database, id); });
+  const uint64_t changes = rows_.changes();
+  std::optional<JobRow> row = pool_.read([&](Sqlite& database) { return find_job(database, id); });
+  if (row) rows_.put(*row, changes);
+  return row;
 }
 
 // A page begins behind the number of the job `after` and not at an offset, so that it costs as much at the
@@ -41,15 +58,20 @@ Page SqliteTable::list(const std::string* owner, const std::string& after, int l
             "`after`: there is no video {}", after);
       behind = query.integer(0);
     }
-    Query query = owner ? database.query(kOfOwner[ascending], *owner, behind, most + 1)
-                        : database.query(kOfAll[ascending], behind, most + 1);
-    Page page;
-    while (query.next()) {
-      page.has_more = static_cast<int64_t>(page.rows.size()) == most;
-      if (page.has_more) break;
-      page.rows.push_back(job_row(query));
-    }
-    return page;
+    return page_of(owner ? database.query(kOfOwner[ascending], *owner, behind, most + 1)
+                         : database.query(kOfAll[ascending], behind, most + 1),
+                   most);
+  });
+}
+
+Page SqliteTable::active(const std::string* owner, int limit) {
+  static const std::string kOrder = " ORDER BY j.status DESC, j.priority DESC, j.place, j.seq LIMIT ?";
+  static const std::string kOfAll = kSelectJob + "WHERE j.status < 2" + kOrder,
+                           kOfOwner = kSelectJob + "WHERE j.status < 2 AND j.owner = ?" + kOrder;
+  const int64_t most = std::max(limit, 0);
+  return pool_.read([&](Sqlite& database) {
+    return page_of(owner ? database.query(kOfOwner, *owner, most + 1) : database.query(kOfAll, most + 1),
+                   most);
   });
 }
 
@@ -108,7 +130,7 @@ std::vector<std::string> SqliteTable::outdated(int64_t now_ms, uint64_t most_byt
 
 std::map<std::string, double> SqliteTable::used_seconds() {
   return pool_.read([&](Sqlite& database) {
-    const int64_t at = now();
+    const int64_t at = now_ms();
     Query query = database.query("SELECT owner, seconds, at_ms FROM shares");
     std::map<std::string, double> used;
     while (query.next()) used[query.text(0)] = still_counted(query.real(1), query.integer(2), at);

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "queue/job_table.h"
+#include "queue/row_cache.h"
 #include "queue/sqlite_pool.h"
 
 namespace tachy::queue {
@@ -20,10 +21,13 @@ class SqliteTable : public JobTable {
   // Opens the file, or makes it. Throws io, and unsupported for the file of a newer version of this program.
   explicit SqliteTable(const std::filesystem::path& file, SqliteOptions options = {});
 
+  int64_t now_ms() const override;
   Inserted insert(const JobRow& job, const std::string& idempotency, const std::string& fingerprint,
                   int64_t most_queued, int64_t most_of_owner) override;
   std::optional<JobRow> find(const std::string& id) override;
+  std::shared_ptr<const JobRow> known(const std::string& id) override { return rows_.get(id); }
   Page list(const std::string* owner, const std::string& after, int limit, bool ascending) override;
+  Page active(const std::string* owner, int limit) override;
   std::vector<WaitingJob> waiting() override;
   Counts counts() override;
 
@@ -38,6 +42,7 @@ class SqliteTable : public JobTable {
   std::optional<JobRow> change(const std::string& id, const Change& change) override;
   bool remove(const std::string& id) override;
 
+  std::optional<std::vector<HeldJob>> heartbeat(const std::string& worker) override;
   std::vector<JobRow> recover(const std::string& worker) override;
   std::vector<std::string> outdated(int64_t now_ms, uint64_t most_bytes) override;
 
@@ -53,20 +58,21 @@ class SqliteTable : public JobTable {
   std::map<std::string, double> used_seconds() override;
 
  private:
-  int64_t now() const;
-  // pool_.write() of a change that may change the order of the jobs that wait.
+  // pool_.write() of a change to this job ("": to any) that may change the order of the jobs that wait.
   template <class Body>
-  auto write(Body&& body) {
-    const Bump bump{version_};
+  auto write(const std::string& id, Body&& body) {
+    const Bump bump{*this, id};
     return pool_.write(std::forward<Body>(body));
   }
   struct Bump {
-    std::atomic<uint64_t>& version;
-    ~Bump() { ++version; }
+    SqliteTable& table;
+    const std::string& id;
+    ~Bump() { ++table.version_, id.empty() ? table.rows_.drop_all() : table.rows_.drop(id); }
   };
 
   SqliteOptions options_;
   SqlitePool pool_;
+  RowCache rows_;  // for known(): what find() has read. One process at a time has the file (FilesLock).
   std::atomic<uint64_t> version_{1};
 };
 

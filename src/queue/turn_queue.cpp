@@ -40,13 +40,16 @@ Situation TurnQueue::situation_at(Clock::time_point now) const {
   return situation;
 }
 
+bool TurnQueue::is_fresh(Clock::time_point now) const {
+  return snapshot_ && !changed_ && snapshot_->version == table_.version() &&
+         seconds_between(snapshot_->made, now) < kOldSeconds;
+}
+
 std::shared_ptr<const TurnQueue::Snapshot> TurnQueue::fresh() {
   const std::lock_guard lock(mutex_);
   const auto now = Clock::now();
   const uint64_t version = table_.version();
-  if (snapshot_ && !changed_ && snapshot_->version == version &&
-      seconds_between(snapshot_->made, now) < kOldSeconds)
-    return snapshot_;
+  if (is_fresh(now)) return snapshot_;
   auto next = std::make_shared<Snapshot>();
   next->version = version, next->made = now;  // a change that comes meanwhile makes this one outdated
   next->waiting = table_.waiting();
@@ -70,12 +73,25 @@ std::vector<TurnQueue::Next> TurnQueue::order() {
   return order;
 }
 
-std::optional<TurnQueue::Place> TurnQueue::find(const std::string& id) {
-  const auto now = fresh();
-  const auto it = now->at.find(id);
-  if (it == now->at.end()) return std::nullopt;
-  const double age = seconds_between(now->made, Clock::now());
-  return Place{static_cast<int64_t>(it->second), std::max(0.0, now->turns[it->second].start_seconds - age)};
+std::optional<TurnQueue::Place> TurnQueue::find(const std::string& id) { return place_in(*fresh(), id); }
+
+bool TurnQueue::find_now(const std::string& id, std::optional<Place>& place) {
+  std::shared_ptr<const Snapshot> now;
+  {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock() || !is_fresh(Clock::now())) return false;
+    now = snapshot_;
+  }
+  place = place_in(*now, id);
+  return true;
+}
+
+std::optional<TurnQueue::Place> TurnQueue::place_in(const Snapshot& snapshot, const std::string& id) {
+  const auto it = snapshot.at.find(id);
+  if (it == snapshot.at.end()) return std::nullopt;
+  const double age = seconds_between(snapshot.made, Clock::now());
+  return Place{static_cast<int64_t>(it->second),
+               std::max(0.0, snapshot.turns[it->second].start_seconds - age)};
 }
 
 TurnQueue::Place TurnQueue::would_get(WaitingJob job) {

@@ -38,6 +38,8 @@ class TurnQueue {
     double start_seconds = 0;  // from now, as far as plans tell
   };
   std::optional<Place> find(const std::string& id);  // nothing: it does not wait, or it is paused
+  // As find(), but only if it takes no time: false, and `place` is as it was, if the order is to be computed first.
+  bool find_now(const std::string& id, std::optional<Place>& place);
   // Returns the place that a job would get if it were put into the table now.
   Place would_get(WaitingJob job);
 
@@ -55,6 +57,8 @@ class TurnQueue {
     std::unordered_map<std::string, size_t> at;  // a job's index in `turns`
   };
   std::shared_ptr<const Snapshot> fresh();
+  bool is_fresh(Clock::time_point now) const;
+  static std::optional<Place> place_in(const Snapshot& snapshot, const std::string& id);
   Situation situation_at(Clock::time_point now) const;
 
   JobTable& table_;

@@ -46,8 +46,19 @@ void HttpConnection::run() {
   parser_->header_limit(static_cast<uint32_t>(hub_.limits().header_bytes));
   parser_->body_limit(hub_.limits().upload_bytes);
   stream_.expires_after(hub_.limits().request);
-  http::async_read_header(stream_, buffer_, *parser_,
-                          [self = shared_from_this()](error_code error, size_t) { self->on_header(error); });
+  read_header();
+}
+
+// Beast's own limit is for the fields that have not been parsed yet, so it would let any number of them in.
+void HttpConnection::read_header() {
+  http::async_read_some(stream_, buffer_, *parser_,
+                        [self = shared_from_this()](error_code error, size_t bytes) {
+                          self->header_bytes_ += bytes;
+                          if (!error && self->header_bytes_ > self->hub_.limits().header_bytes)
+                            error = http::error::header_limit;
+                          if (error || self->parser_->is_header_done()) return self->on_header(error);
+                          self->read_header();
+                        });
 }
 
 std::string_view HttpConnection::header(http::field name) const { return view(parser_->get()[name]); }

@@ -29,6 +29,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
  private:
   using error_code = boost::beast::error_code;
+  void read_header();
   void on_header(error_code error);
   bool refused();  // answers 403 if Host, token or Origin is wrong
   void answer_get(std::string_view path);
@@ -53,6 +54,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   TcpStream stream_;
   boost::beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::vector_body<uint8_t>>> parser_;
+  size_t header_bytes_ = 0;  // how many of its header have been parsed
   std::string target_;
   bool known_ = true;  // the sender needs no ticket
   Timer timer_;

@@ -1,5 +1,5 @@
 // The page's own files, which are part of the program: they are made from the folder page/ when it is built
-// (embed.cmake).
+// (cmake/embed.cmake).
 #pragma once
 
 #include <span>

@@ -109,8 +109,9 @@ void Admission::leave(Lock&, Tenant& tenant, Place place) {
   changed_.notify_all();
 }
 
-void Admission::settle(Lock&, Place place) {
-  place->of = Claim::Of::world, place->thread = {};
+void Admission::settle(Lock&, const Tenant& tenant, Place place) {
+  place->thread = {};
+  if (!tenant.model->options().waits_for_worlds) place->of = Claim::Of::world;
   changed_.notify_all();
 }
 

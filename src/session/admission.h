@@ -44,8 +44,8 @@ class Admission {
   // Enters for planning. Waits only if one session at a time may compute on the model.
   Place enter_to_plan(Lock& lock, Tenant& tenant);
   void leave(Lock& lock, Tenant& tenant, Place place);
-  // Marks a world whose memory is allocated: from here on nobody waits for it.
-  void settle(Lock& lock, Place place);
+  // Marks a world whose memory is allocated: from here on nobody waits for it, unless the model's runs do.
+  void settle(Lock& lock, const Tenant& tenant, Place place);
 
   size_t waiting();  // how many stand in line
 

@@ -14,7 +14,7 @@ inline constexpr uint64_t kGpuLibraryBytes = uint64_t{400} << 20;  // memory of 
 
 struct Claim {
   // A job ends by itself, so others may wait for it. A world stays until somebody closes it, so nobody waits
-  // for a world to end.
+  // for a world to end. Where ModelOptions::waits_for_worlds is set, a world is taken for a job.
   enum class Of { plan, job, world };
 
   uint64_t peak = 0;                  // bytes at its worst moment, if it runs alone

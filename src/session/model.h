@@ -23,10 +23,16 @@ struct ModelOptions {
   bool keep_loaded = false;    // whether parts stay loaded, for several requests in a row
   std::string device = "cpu";  // "cpu", "cuda", "cuda:N", or "auto": a GPU if there is one
   bool graphs = true;          // on a GPU: denoising steps are captured and replayed
-  bool arena = true;       // false: every intermediate result is a separate allocation, for hunting memory
-                           // errors
-  uint64_t max_vram = 0;   // on a GPU: bytes that all runs together may take there; 0: what is free
-  std::string text_cache;  // a folder that keeps prompts' embeddings; empty: none
+  bool arena = true;      // false: every intermediate result is a separate allocation, for hunting memory
+                          // errors
+  uint64_t max_vram = 0;  // on a GPU: bytes that all runs together may take there; 0: what is free
+  // All models on the device for which this is set share one limit: each one's max_vram holds for the runs of all
+  // of them together.
+  bool shares_vram = false;
+  // Runs wait for an open world as they wait for one another, since whoever opened it will close it. Otherwise
+  // nobody waits for a world, and what does not fit beside it is refused.
+  bool waits_for_worlds = false;
+  std::string text_cache;      // a folder that keeps prompts' embeddings; empty: none
   bool verify_upload = false;  // on a GPU: compares the weights there with the files, which takes seconds
   double idle_seconds = 600;   // seconds after which an idle session is released; 0: at once; below 0: never
   // For tests: the memory of a device that is simulated on the host. The CPU computes as if its tensors lay

@@ -41,6 +41,11 @@ uint64_t bytes_of_runs(const Tenant& t, const Claim* more, const Session* mine) 
   return idle_bytes(t, mine) + less(bytes_together(claims, kept), bytes_of_worlds(t));
 }
 
+// Says whether the limit of `one` counts what `other` holds.
+bool under_one_limit(const Tenant& one, const Tenant& other) {
+  return &one == &other || (one.model->options().shares_vram && other.model->options().shares_vram);
+}
+
 void drop_parts(const Tenant& t, const Claim* more) {
   std::vector<Claim> claims(t.claims.begin(), t.claims.end());
   if (more) claims.push_back(*more);
@@ -69,6 +74,13 @@ uint64_t Tenants::kept_by_worlds() const {
   return total;
 }
 
+uint64_t Tenants::kept_under_limit(const Tenant& tenant) const {
+  uint64_t total = 0;
+  for (const Tenant* t : all_)
+    if (under_one_limit(tenant, *t)) total += bytes_of_worlds(*t);
+  return total;
+}
+
 uint64_t Tenants::device_room() const {
   const Model& first = *all_.front()->model;
   uint64_t room = StreamingMemory::of(first.memory())->free_bytes();
@@ -79,7 +91,7 @@ uint64_t Tenants::device_room() const {
 }
 
 Budget Tenants::budget(const Tenant& t, uint64_t libraries) const {
-  return budget_within(device_room(), t.model->options().max_vram, bytes_of_worlds(t), libraries,
+  return budget_within(device_room(), t.model->options().max_vram, kept_under_limit(t), libraries,
                        t.model->gpu() ? t.model->gpu()->info().name : "it");
 }
 
@@ -136,25 +148,25 @@ const Tenants::Room& Tenants::room() {
 
 bool Tenants::fits(const Wish& wish) {
   const Session* const mine = best_idle(wish);
-  uint64_t own = 0, all = 0, read = 0, pinned = wish.claim.host;
+  uint64_t limited = 0, all = 0, read = 0, pinned = wish.claim.host;
   for (const Tenant* t : all_) {
     const bool its = t == wish.tenant;
     const uint64_t bytes = bytes_of_runs(*t, its ? &wish.claim : nullptr, its ? mine : nullptr);
-    if (its) own = bytes;
+    if (under_one_limit(*wish.tenant, *t)) limited += bytes;
     all += bytes, read += t->model->bundle().read_bytes();
     for (const Claim& c : t->claims) pinned += c.host;
   }
-  if (wish.tenant->model->memory()) return fits_device(wish, own, all, pinned);
+  if (wish.tenant->model->memory()) return fits_device(wish, limited, all, pinned);
   const Room& there = room();
   const uint64_t host = less(there.host.bytes, kLibraryBytes);
   return host > UINT64_MAX - there.held || read + kept_by_worlds() + all <= host + there.held;
 }
 
-// `own` has the bytes of the run's model, which `max_vram` may limit; `all` has those of all models on the
+// `limited` has the bytes of the models that are under the run's limit, `all` has those of all models on the
 // device.
-bool Tenants::fits_device(const Wish& wish, uint64_t own, uint64_t all, uint64_t pinned) {
+bool Tenants::fits_device(const Wish& wish, uint64_t limited, uint64_t all, uint64_t pinned) {
   const uint64_t budget = budget_now(*wish.tenant, *wish.plan).bytes;
-  if (own > budget) return false;
+  if (limited > budget) return false;
   if (runs() > 0 && pinned > less(room().host.bytes, kLibraryBytes)) return false;
   const bool worlds = any(Claim::Of::world);
   if (all_.size() == 1 && !worlds) return true;

@@ -5,6 +5,8 @@
 // since worlds stay. Runs end, so they are waited for. What idle sessions keep, and loaded parts that nobody
 // holds, are released if somebody needs the memory.
 //
+// `max_vram` limits the runs of a model, or of all models that share one limit (ModelOptions::shares_vram).
+//
 // Nothing here has a lock: the caller holds the lock of the device's Admission (admission.h).
 #pragma once
 
@@ -46,8 +48,8 @@ struct Budget {
   uint64_t bytes = 0;
   std::string why;
 };
-// `free` is the memory for all of a model's runs. max_vram is the model's limit for them, or 0, and `stays`
-// is how much of that limit its open worlds hold. `libraries` is what a run takes beside its plan.
+// `free` is the memory for all of a model's runs. max_vram is the limit for them, or 0, and `stays` is how much
+// of that limit is held by open worlds. `libraries` is what a run takes beside its plan.
 Budget budget_within(uint64_t free, uint64_t max_vram, uint64_t stays, uint64_t libraries,
                      const std::string& device);
 
@@ -84,8 +86,10 @@ class Tenants {
   uint64_t alone(const Tenant& tenant, const Claim& claim) const;
   void check_host_alone(const Tenant& tenant, const VideoPlan& plan, const Claim* claim);
   uint64_t kept_by_worlds() const;
+  // Returns what open worlds hold of the limit under which the tenant's runs are.
+  uint64_t kept_under_limit(const Tenant& tenant) const;
   bool fits(const Wish& wish);
-  bool fits_device(const Wish& wish, uint64_t own, uint64_t all, uint64_t pinned);
+  bool fits_device(const Wish& wish, uint64_t limited, uint64_t all, uint64_t pinned);
 
   std::vector<Tenant*> all_;
   Room room_;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
+#include "http/multipart.h"
 #include "web_api/fields/field_names.h"
 
 namespace tachy::web_api {
@@ -28,6 +29,7 @@ constexpr ErrorKind kKinds[] = {
     {"not_cancellable", 400, kInvalid},
     {"unsupported", 400, kInvalid},
     {"invalid_api_key", 401, "authentication_error"},
+    {"forbidden", 403, "permission_error"},
     {"forbidden_host", 403, "permission_error"},
     {"forbidden_origin", 403, "permission_error"},
     {"not_found", 404, "not_found_error"},
@@ -37,6 +39,7 @@ constexpr ErrorKind kKinds[] = {
     {"method_not_allowed", 405, kInvalid},
     {"request_timeout", 408, kInvalid},
     {"expired", 410, kInvalid},
+    {"changed_meanwhile", 412, kInvalid},
     {"too_large", 413, kInvalid},
     {"unsupported_media_type", 415, kInvalid},
     {"invalid_range", 416, kInvalid},
@@ -80,7 +83,8 @@ ApiError failure(const Error& e) {
     case ErrorCode::out_of_memory:
       return {"not_available", "the server has not enough memory for this at the moment"};
     case ErrorCode::io:  // its text may name the server's files
-      return {"not_available", "the server could not read or write its files"};
+      return {"not_available",
+              "the server cannot read or write its files or its table of jobs at the moment"};
     case ErrorCode::cancelled:
       return {"not_available", "the server has stopped this, or is about to end"};
     case ErrorCode::device:
@@ -121,6 +125,7 @@ http::Reply error_reply(const ApiError& e) {
   http::Reply out = http::json_reply(kind.status, json_line({{"error", std::move(error)}}));
   http::Pairs headers = e.headers;
   if (kind.status == 429) add_header(headers, "Retry-After", "10");
+  if (kind.status == 503) add_header(headers, "Retry-After", "5");
   if (kind.status == 401) add_header(headers, "WWW-Authenticate", "Bearer");
   out.headers.insert(out.headers.end(), headers.begin(), headers.end());
   return out;
@@ -128,6 +133,7 @@ http::Reply error_reply(const ApiError& e) {
 
 http::Reply error_reply(const std::exception& error) {
   if (const auto* known = dynamic_cast<const ApiError*>(&error)) return error_reply(*known);
+  if (dynamic_cast<const http::TooLarge*>(&error)) return error_reply(ApiError("too_large", error.what()));
   if (const auto* ours = dynamic_cast<const Error*>(&error)) return error_reply(as_api_error(*ours, {}));
   return error_reply(ApiError("internal_error", "the server failed to do this"));
 }

@@ -45,7 +45,7 @@ void expect_not_ended(const queue::JobRow& row, const char* code, const char* wh
 std::optional<queue::Webhook> cancel_message(const Service& service, queue::JobRow row) {
   if (!service.message) return std::nullopt;
   row.status = Status::failed;
-  row.ended_ms = now_ms();
+  row.ended_ms = service.table.now_ms();
   row.error = {"cancelled", "the job was cancelled"};
   return service.message(row);
 }
@@ -131,16 +131,28 @@ std::shared_ptr<const PreparedRequest> replan(Service& service, const http::Requ
   return outlook.prepared;
 }
 
+// Throws if the caller names the revision that it has seen, and the video has become another one since.
+void expect_seen(const http::Request& request, const queue::JobRow& row) {
+  std::string_view seen = request.header("If-Match");
+  if (seen.empty() || seen == "*") return;
+  if (seen.size() > 2 && seen.front() == '"' && seen.back() == '"') seen = seen.substr(1, seen.size() - 2);
+  if (seen != revision_of(row))
+    throw ApiError("changed_meanwhile", "somebody has changed the video since: its `revision` is another one",
+                   "If-Match");
+}
+
 http::Reply change_video(Service& service, http::Request& request) {
   const queue::JobRow row = job_of(service, request);
   Fields fields = fields_of(request);
   queue::Change change{.before = take_before(service, request, fields)};
+  expect_seen(request, row);
   if (row.status != Status::queued)
     throw ApiError("invalid_value", "only a video that is queued can be changed");
   if (row.kind != "video" && !fields.values.empty())
     throw ApiError("unsupported", "of a video that is joined of others only the place can be changed");
   std::shared_ptr<const PreparedRequest> prepared;
   if (!fields.values.empty()) prepared = replan(service, request, row, fields, change);
+  if (prepared) expect_seen(request, still_there(service.table.find(row.id)));  // planning takes its time
   const auto after = service.table.change(row.id, change);
   if (!after) throw ApiError("invalid_value", "the video has begun meanwhile and cannot be changed");
   if (prepared) service.foreman.remember(row.id, prepared);
@@ -173,15 +185,20 @@ void add_change_endpoints(Endpoints& to) {
                 .id = "continueVideo",
                 .means = "Lets a paused video go on.",
                 .answer = continue_video});
-  to.push_back({.method = "PATCH",
-                .pattern = "/v1/videos/{id}",
-                .id = "changeVideo",
-                .means = "Gives a queued video other values, or another place in the queue.",
-                .answer = change_video,
-                .errors = {410, 422},
-                .body = "ChangeVideo",
-                .form = true,
-                .lane = http::Lane::slow});
+  to.push_back(
+      {.method = "PATCH",
+       .pattern = "/v1/videos/{id}",
+       .id = "changeVideo",
+       .means = "Gives a queued video other values, or another place in the queue.",
+       .answer = change_video,
+       .errors = {410, 412, 422},
+       .body = "ChangeVideo",
+       .form = true,
+       .lane = http::Lane::slow,
+       .parameters = {{"If-Match",
+                       "header",
+                       {{"type", "string"}},
+                       "The video's `revision` that the caller has seen; 412 if it is another one."}}});
 }
 
 }  // namespace tachy::web_api

@@ -1,5 +1,6 @@
 // The files of a finished job: the video, a thumbnail, a sheet of small pictures; and links to them for those who
 // cannot send a key.
+#include <fstream>
 #include <mutex>
 
 #include "base/json_text.h"
@@ -8,6 +9,7 @@
 #include "web_api/asked.h"
 #include "web_api/endpoint.h"
 #include "web_api/links.h"
+#include "web_api/submit.h"
 #include "web_api/video_object.h"
 #include "workers/derived_files.h"
 
@@ -20,7 +22,7 @@ namespace fs = std::filesystem;
 const std::vector<std::string> kVariants = {"video", "thumbnail", "spritesheet"};
 
 // Throws unless the job has a file to send.
-void expect_file(const queue::JobRow& row, const fs::path& video) {
+void expect_file(const queue::JobRow& row, const fs::path& video, int64_t now_ms) {
   if (row.status == queue::Status::failed)
     throw ApiError("job_failed", "the video was not made: " + row.error.message);
   if (row.status != queue::Status::completed) {
@@ -30,7 +32,7 @@ void expect_file(const queue::JobRow& row, const fs::path& video) {
     throw error;
   }
   std::error_code ignored;
-  if ((row.expires_ms > 0 && row.expires_ms <= now_ms()) || !fs::is_regular_file(video, ignored))
+  if ((row.expires_ms > 0 && row.expires_ms <= now_ms) || !fs::is_regular_file(video, ignored))
     throw ApiError("expired", "the video's file is not kept any longer");
 }
 
@@ -58,7 +60,7 @@ http::Reply video_content(Service& service, http::Request& request) {
   const queue::JobRow row = job_of(service, request);
   const std::string variant = choice_asked(request, "variant", kVariants);
   const queue::JobFolder folder(service.files, row.id);
-  expect_file(row, folder.video());
+  expect_file(row, folder.video(), service.table.now_ms());
   fs::path file = folder.video();
   if (variant == "thumbnail") make_missing(folder, file = folder.thumbnail(), workers::make_thumbnail);
   if (variant == "spritesheet") make_missing(folder, file = folder.spritesheet(), workers::make_spritesheet);
@@ -72,11 +74,39 @@ http::Reply video_content(Service& service, http::Request& request) {
   return reply;
 }
 
+// Returns the type by the file's first bytes, and never a type that a browser would run.
+const char* type_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string head(12, '\0');
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  if (head.starts_with("\x89PNG")) return "image/png";
+  if (head.starts_with("\xff\xd8\xff")) return "image/jpeg";
+  if (head.starts_with("RIFF") && head.substr(8) == "WEBP") return "image/webp";
+  if (head.starts_with("RIFF") && head.substr(8) == "WAVE") return "audio/wav";
+  return "application/octet-stream";
+}
+
+http::Reply video_input(Service& service, http::Request& request) {
+  const queue::JobRow row = job_of(service, request);
+  const std::string& field = request.captures.at(1);
+  const fs::path file = input_file(service, row, field);
+  if (file.empty()) throw ApiError("not_found", "the video was given no file of this name");
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) throw ApiError("expired", "the file is not kept any longer");
+  const std::string sha256 = stored_object(row.request).at(field).at("sha256");
+  http::Reply reply;
+  reply.headers = {{"Content-Type", type_of(file)},
+                   {"Content-Disposition", "attachment"},
+                   {"Cache-Control", "private, no-cache"}};
+  reply.body = http::FileBody{file, "\"" + sha256 + "\""};
+  return reply;
+}
+
 // A relative address, since only the caller knows under which name it reaches the server.
 http::Reply content_link(Service& service, http::Request& request) {
   const queue::JobRow row = job_of(service, request);
   const std::string variant = choice_asked(request, "variant", kVariants);
-  const int64_t expires = now_ms() / 1000 + kLinkSeconds;
+  const int64_t expires = service.table.now_ms() / 1000 + kLinkSeconds;
   const std::string url = fmt::format("/v1/videos/{}/content?variant={}&{}", row.id, variant,
                                       signed_query(service.link_secret, row.id, expires));
   return http::json_reply(200, json_line({{"object", "video.link"}, {"url", url}, {"expires_at", expires}}));
@@ -102,6 +132,14 @@ void add_content_endpoints(Endpoints& to) {
        .errors = {206, 304, 410, 416},
        .lane = http::Lane::slow,
        .parameters = {variant_parameter()}});
+  to.push_back({.method = "GET",
+                .pattern = "/v1/videos/{id}/inputs/{name}",
+                .id = "downloadVideoInput",
+                .means = "Sends the picture or sound that a video was given as this field of its `settings`.",
+                .answer = video_input,
+                .reply = "application/octet-stream",
+                .errors = {206, 304, 410, 416},
+                .lane = http::Lane::slow});
   to.push_back({.method = "GET",
                 .pattern = "/v1/videos/{id}/link",
                 .id = "linkVideoContent",

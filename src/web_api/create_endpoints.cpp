@@ -27,6 +27,7 @@ http::Reply plan_video(Service& service, http::Request& request) {
                      {"seconds_to_preview", outlook.seconds_to_preview},
                      {"queue_position", outlook.queue_position},
                      {"wait_seconds", outlook.wait_seconds},
+                     {"waits_for_world", outlook.world_open},
                      {"fits", outlook.fits},
                      {"reason", outlook.fits ? json() : json(outlook.reason)},
                      {"nearest", outlook.fits ? json() : outlook.nearest},

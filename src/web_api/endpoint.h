@@ -25,6 +25,8 @@ struct Endpoint {
   const char* id;     // the operation's name in the description: "createVideo"
   const char* means;  // what it does, in a sentence
   http::Reply (*answer)(Service&, http::Request&);
+  // Answers from memory in the sockets' thread where that is possible (http::Route::at_once); may be null.
+  std::optional<http::Reply> (*at_once)(Service&, http::Request&) = nullptr;
   const char* reply = "Video";   // the schema of the answer's JSON, or a media type ("video/mp4")
   std::vector<int> errors = {};  // statuses beside those that every address of its kind may answer with
   const char* body = nullptr;    // the schema of the body, or null: it takes none
@@ -45,6 +47,7 @@ void add_content_endpoints(Endpoints& to);  // the files, and links to them
 void add_event_endpoints(Endpoints& to);    // the event stream and its previews
 void add_preset_endpoints(Endpoints& to);   // saved presets
 void add_offer_endpoints(Endpoints& to);    // models and LoRAs
+void add_key_endpoints(Endpoints& to);      // who the caller is, who has keys
 void add_ticket_endpoint(Endpoints& to);    // for the socket of a world
 void add_server_endpoints(Endpoints& to);   // health, readiness, metrics, the description
 Endpoints all_endpoints();

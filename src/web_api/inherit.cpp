@@ -47,6 +47,20 @@ void add_inputs(JobRequest& to, const std::vector<TakenOver>& inputs) {
   jobs::load_inputs(to.job.settings);
 }
 
+std::filesystem::path input_file(const Service& service, const queue::JobRow& row, const std::string& field) {
+  const json given = stored_object(row.request), settings = stored_object(row.settings);
+  if (!given.contains(field) || !is_file(given.at(field))) return {};
+  for (const RequestInput& input : request_inputs()) {
+    const std::string hash_key = std::string(input.name) + "_sha256";
+    if (!settings.contains(input.name) || settings.value(hash_key, "") != given.at(field).at("sha256"))
+      continue;
+    const std::filesystem::path name =
+        std::filesystem::path(settings.at(input.name).get<std::string>()).filename();
+    return queue::JobFolder(service.files, row.id).inputs() / name;
+  }
+  return {};
+}
+
 void inherit_inputs(Service& service, const queue::JobRow& source, JobRequest& to) {
   const json settings = stored_object(source.settings), given = stored_object(source.request);
   std::vector<TakenOver> inputs;

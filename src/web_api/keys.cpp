@@ -105,6 +105,12 @@ std::optional<http::Caller> Keys::find(std::string_view key) const {
   return found->caller;
 }
 
+std::vector<http::Caller> Keys::holders() const {
+  std::vector<http::Caller> out;
+  for (const Key& key : keys_) out.push_back(key.caller);
+  return out;
+}
+
 std::string new_key(const fs::path& file, const std::string& name) {
   require(is_name(name), "the name of a key has 1 to 64 letters, digits, '.', '-' and '_', got '{}'", name);
   std::error_code error;

@@ -25,6 +25,7 @@ class Keys {
 
   // Returns who has this key, or nothing. It takes the same time for any key.
   std::optional<http::Caller> find(std::string_view key) const;
+  std::vector<http::Caller> holders() const;  // in the order of the file
   size_t size() const { return keys_.size(); }
 
  private:

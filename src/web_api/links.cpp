@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "base/base64.h"
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/hmac.h"
 #include "base/os/file.h"
@@ -44,10 +45,12 @@ std::string_view linked_id(std::string_view path) {
   if (slash == path.npos) return "";
   std::string_view rest = path.substr(slash + 1);
   if (rest == "content") return path.substr(0, slash);
-  constexpr std::string_view kPreviews = "previews/";
-  if (!rest.starts_with(kPreviews)) return "";
-  rest.remove_prefix(kPreviews.size());
-  return !rest.empty() && rest.find('/') == rest.npos ? path.substr(0, slash) : "";
+  for (const std::string_view folder : {"previews/", "inputs/"}) {
+    if (!rest.starts_with(folder)) continue;
+    rest.remove_prefix(folder.size());
+    return !rest.empty() && rest.find('/') == rest.npos ? path.substr(0, slash) : "";
+  }
+  return "";
 }
 
 std::string link_secret(const fs::path& files) {
@@ -60,7 +63,10 @@ std::string link_secret(const fs::path& files) {
     if (!error) fs::permissions(fresh, fs::perms::owner_read | fs::perms::owner_write, error);
     if (!error) error = out.write(text.data(), text.size());
     if (!error) error = out.close();
+    // Without this, the name may outlive a cut of the power, and what it names may not.
+    if (!error) error = sync_to_disk(fresh);
     if (!error) fs::rename(fresh, file, error);
+    if (!error) error = sync_to_disk(files);
     const std::string reason = error.message();
     if (error)
       fs::remove(fresh, error), fail(ErrorCode::io, "{}: cannot write it: {}", file.string(), reason);

@@ -1,8 +1,9 @@
 // Lists the things that a request may name on this server: models and LoRAs.
 #include "base/json_text.h"
 #include "web_api/api_error.h"
+#include "web_api/asked.h"
 #include "web_api/endpoint.h"
-#include "web_api/fields/loras.h"
+#include "web_api/fields/lora_notes.h"
 #include "web_api/video_object.h"
 
 namespace tachy::web_api {
@@ -21,8 +22,20 @@ json default_fields(const VideoRequest& defaults) {
                                                                   {"seconds", "seconds"},
                                                                   {"steps", "num_inference_steps"}})
     if (facts.contains(fact)) fields[field] = facts.at(fact);
-  if (defaults.guidance) fields["guidance_scale"] = *defaults.guidance;
+  const auto add = [&](const char* field, const auto& value) {
+    if (value) fields[field] = *value;
+  };
+  add("guidance_scale", defaults.guidance), add("guidance_scale_2", defaults.guidance_2);
+  add("flow_shift", defaults.shift), add("sampler", defaults.sampler);
+  add("negative_prompt", defaults.negative_prompt);
   return fields;
+}
+
+// Says what a request to the model may or must have beside its prompt: "no", "optional" or "required".
+json taken_inputs(const ModelInputs& inputs) {
+  return {{"input_reference", inputs.image},
+          {"last_image", inputs.last_image},
+          {"audio_reference", inputs.speech}};
 }
 
 // The defaults are known only of a model that somebody has opened; listing opens none.
@@ -34,9 +47,21 @@ json model_object(const workers::Models& models, const workers::ServedModel& mod
                  {"owned_by", "tachyscope"},
                  {"kind", model.world ? "world" : "video"},
                  {"default", first && first->name == model.name},
-                 {"defaults", nullptr}};
-  if (const auto engine = model.world ? nullptr : models.opened(model.name))
-    object["defaults"] = default_fields(engine->defaults());
+                 {"defaults", nullptr},
+                 {"makes", nullptr},
+                 {"takes", nullptr},
+                 {"experts", nullptr},
+                 {"size_multiple", nullptr},
+                 {"frame_multiple", nullptr}};
+  if (const auto engine = model.world ? nullptr : models.opened(model.name)) {
+    const ModelInputs inputs = engine->inputs();
+    object.update({{"defaults", default_fields(engine->defaults())},
+                   {"makes", inputs.kind},
+                   {"takes", taken_inputs(inputs)},
+                   {"experts", inputs.experts},
+                   {"size_multiple", engine->size_multiple()},
+                   {"frame_multiple", engine->frame_multiple()}});
+  }
   return object;
 }
 
@@ -51,15 +76,28 @@ http::Reply retrieve_model(Service& service, http::Request& request) {
   const std::string& name = request.captures.at(0);
   const workers::ServedModel* model = name.empty() ? nullptr : service.offers.models.find(name);
   if (!model) throw ApiError("model_not_found", "there is no model with this name; /v1/models lists them");
+  if (choice_asked(request, "open", {"false", "true"}) == "true" && !model->world)
+    service.offers.models.open(name);
   return http::json_reply(200, json_line(model_object(service.offers.models, *model)));
 }
 
-// Only the names, without folders and endings, by which a request gives them.
+// The names are those, without folders and endings, by which a request gives them.
+json lora_object(const OfferedLora& lora) {
+  const LoraNotes notes = notes_of(lora);
+  return {{"id", lora.name},
+          {"object", "lora"},
+          {"bytes", lora.bytes},
+          {"title", notes.title},
+          {"notes", notes.notes},
+          {"base_model", notes.base},
+          {"trigger_words", notes.words},
+          {"strength", notes.strength ? json(*notes.strength) : json()}};
+}
+
 http::Reply list_loras(Service& service, http::Request&) {
   json data = json::array();
   if (!service.offers.loras.empty())
-    for (const OfferedLora& lora : offered_loras(service.offers.loras))
-      data.push_back({{"id", lora.name}, {"object", "lora"}, {"bytes", lora.bytes}});
+    for (const OfferedLora& lora : offered_loras(service.offers.loras)) data.push_back(lora_object(lora));
   return http::json_reply(200, json_line({{"object", "list"}, {"data", std::move(data)}}));
 }
 
@@ -77,13 +115,19 @@ void add_offer_endpoints(Endpoints& to) {
                 .id = "retrieveModel",
                 .means = "Returns what is known of a model.",
                 .answer = retrieve_model,
-                .reply = "Model"});
+                .reply = "Model",
+                .lane = http::Lane::slow,
+                .parameters = {{"open",
+                                "query",
+                                {{"type", "string"}, {"enum", {"false", "true"}}},
+                                "With true the model is opened first, so that its defaults are known."}}});
   to.push_back({.method = "GET",
                 .pattern = "/v1/loras",
                 .id = "listLoras",
                 .means = "Lists the LoRAs of this server.",
                 .answer = list_loras,
-                .reply = "LoraList"});
+                .reply = "LoraList",
+                .lane = http::Lane::slow});
 }
 
 }  // namespace tachy::web_api

@@ -23,6 +23,9 @@ json content_of(const std::string& reply) {
   else
     content[reply] = json::object();
   if (reply == "video/mp4") content["image/jpeg"] = json::object();  // its variants
+  if (reply == "application/octet-stream")                           // an input, as it was given
+    for (const char* type : {"image/png", "image/jpeg", "image/webp", "audio/wav"})
+      content[type] = json::object();
   return content;
 }
 
@@ -46,6 +49,8 @@ const char* status_words(int status) {
       return "The request took too long to come.";
     case 410:
       return "It is not kept any longer.";
+    case 412:
+      return "It is no longer what `If-Match` names.";
     case 413:
       return "The body is too large, or has too many parts.";
     case 415:

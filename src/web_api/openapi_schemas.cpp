@@ -55,6 +55,7 @@ json video() {
       {"error", or_null(video_error())},
       {"remixed_from_video_id", or_null(text())},
       {"extended_from_video_id", or_null(text())},
+      {"extended_from_frame", or_null(whole())},
       {"kind", {{"type", "string"}, {"enum", {"video", "join"}}}},
       {"paused", truth()},
       {"priority", whole()},
@@ -65,6 +66,7 @@ json video() {
       {"num_frames", or_null(whole())},
       {"fps", or_null(number())},
       {"bytes", or_null(whole())},
+      {"revision", text()},
       {"settings", fields()}};
   members["urls"] = object_of({{"self", text()},
                                {"events", text()},
@@ -91,6 +93,7 @@ json plan() {
                     {"seconds_to_preview", number()},
                     {"queue_position", whole()},
                     {"wait_seconds", number()},
+                    {"waits_for_world", truth()},
                     {"fits", truth()},
                     {"reason", or_null(text())},
                     {"nearest", or_null(fields())},
@@ -120,11 +123,35 @@ json model() {
                     {"owned_by", text()},
                     {"kind", {{"type", "string"}, {"enum", {"video", "world"}}}},
                     {"default", truth()},
-                    {"defaults", or_null(fields())}});
+                    {"defaults", or_null(fields())},
+                    {"makes", or_null(text())},
+                    {"takes", or_null(fields())},
+                    {"experts", or_null(whole())},
+                    {"size_multiple", or_null(whole())},
+                    {"frame_multiple", or_null(whole())}});
+}
+
+json lora() {
+  return object_of({{"id", text()},
+                    {"object", constant("lora")},
+                    {"bytes", whole()},
+                    {"title", text()},
+                    {"notes", text()},
+                    {"base_model", text()},
+                    {"trigger_words", {{"type", "array"}, {"items", text()}}},
+                    {"strength", or_null(number())}});
 }
 
 json ticket() {
   return object_of({{"object", constant("world.ticket")}, {"ticket", text()}, {"seconds", whole()}});
+}
+
+// The caller's own also says whether the server has keys.
+json key(bool own) {
+  json members = {
+      {"object", constant("key")}, {"name", or_null(text())}, {"priority", truth()}, {"admin", truth()}};
+  if (own) members["keys"] = truth();
+  return object_of(std::move(members));
 }
 
 json preset() {
@@ -156,7 +183,17 @@ json description_schemas() {
   const json before = {
       {"type", {"string", "null"}},
       {"description", "The queued video in front of which this one goes; empty: to the end."}};
-  json ids = {{"type", "array"}, {"items", text()}, {"minItems", 2}, {"maxItems", 100}};
+  const json frame = {{"type", "integer"}, {"minimum", 0}};
+  const json from_frame = {
+      {"type", "integer"},
+      {"minimum", 0},
+      {"description", "The picture to begin with, counted from 0; without it the last."}};
+  const json part = body_with({{"id", text()}, {"first_frame", frame}, {"last_frame", frame}}, {"id"});
+  json parts = {{"type", "array"},
+                {"items", {{"anyOf", {text(), part}}}},
+                {"minItems", 1},
+                {"maxItems", 100},
+                {"description", "Ids, or objects that name the frames to take; one whole video is refused."}};
   json name = {{"type", "string"}, {"minLength", 1}, {"maxLength", 64}}, some = fields();
   some["minProperties"] = 1;
   return {{"Video", video()},
@@ -168,8 +205,11 @@ json description_schemas() {
           {"Ticket", ticket()},
           {"Model", model()},
           {"ModelList", list_schema("Model")},
-          {"Lora", object_of({{"id", text()}, {"object", constant("lora")}, {"bytes", whole()}})},
+          {"Lora", lora()},
           {"LoraList", list_schema("Lora")},
+          {"Key", key(true)},
+          {"HeldKey", key(false)},
+          {"KeyList", list_schema("HeldKey")},
           {"Preset", preset()},
           {"PresetList", list_schema("Preset")},
           {"DeletedPreset", deleted("preset.deleted")},
@@ -177,9 +217,10 @@ json description_schemas() {
           {"Description", fields()},
           {"CreateVideo", create},
           {"RemixVideo", variation(create, json::object(), {"prompt"})},
-          {"ExtendVideo", variation(create, {{"video", id_of_video}}, {"video", "prompt"})},
+          {"ExtendVideo",
+           variation(create, {{"video", id_of_video}, {"from_frame", from_frame}}, {"video", "prompt"})},
           {"ChangeVideo", variation(create, {{"before", before}}, json::array())},
-          {"JoinVideos", body_with({{"videos", std::move(ids)}}, {"videos"})},
+          {"JoinVideos", body_with({{"videos", std::move(parts)}}, {"videos"})},
           {"CreatePreset",
            body_with({{"name", std::move(name)}, {"fields", std::move(some)}}, {"name", "fields"})},
           {"PresetFields", variation(create, json::object(), json::array())},

@@ -9,10 +9,11 @@ set(route_sources
   job_feed.cpp
   job_files.cpp
   join_endpoint.cpp
-  last_picture.cpp
+  key_endpoints.cpp
   offer_endpoints.cpp
   openapi.cpp
   openapi_schemas.cpp
+  picture_of_video.cpp
   preset_endpoints.cpp
   routes.cpp
   server_endpoints.cpp
@@ -21,4 +22,5 @@ set(route_sources
   tidy.cpp
   vary_endpoints.cpp
   video_endpoints.cpp
-  video_object.cpp)
+  video_object.cpp
+  video_texts.cpp)

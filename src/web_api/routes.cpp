@@ -43,6 +43,7 @@ Endpoints all_endpoints() {
   add_event_endpoints(all);
   add_preset_endpoints(all);
   add_offer_endpoints(all);
+  add_key_endpoints(all);
   add_ticket_endpoint(all);
   add_server_endpoints(all);
   return all;
@@ -50,12 +51,16 @@ Endpoints all_endpoints() {
 
 void add_routes(http::Router& router, Service& service) {
   for (const Endpoint& endpoint : all_endpoints()) {
-    router.add({.method = endpoint.method,
-                .pattern = endpoint.pattern,
-                .handler = [&service, endpoint](
-                               http::Request& request) { return answer_of(endpoint, service, request); },
-                .lane = endpoint.lane,
-                .open = endpoint.open});
+    http::Route route{
+        .method = endpoint.method,
+        .pattern = endpoint.pattern,
+        .handler = [&service,
+                    endpoint](http::Request& request) { return answer_of(endpoint, service, request); },
+        .lane = endpoint.lane,
+        .open = endpoint.open};
+    if (const auto at_once = endpoint.at_once)
+      route.at_once = [&service, at_once](http::Request& request) { return at_once(service, request); };
+    router.add(std::move(route));
   }
 }
 

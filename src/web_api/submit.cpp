@@ -122,7 +122,7 @@ http::Reply enter(Service& service, const http::Request& request, queue::JobRow 
                   const std::string& fingerprint, std::shared_ptr<const PreparedRequest> prepared) {
   using How = queue::Inserted::How;
   row.owner = request.caller.key;
-  row.created_ms = now_ms();
+  row.created_ms = service.table.now_ms();
   folder.finish(
       json_line({{"request", stored_object(row.request)}, {"settings", stored_object(row.settings)}}));
   const queue::Inserted inserted = service.table.insert(row, idempotency_of(request), fingerprint,

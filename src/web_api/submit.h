@@ -48,4 +48,8 @@ void add_inputs(JobRequest& to, const std::vector<TakenOver>& inputs);
 // Hands on the inputs of `source` where the caller gave none of that kind.
 void inherit_inputs(Service& service, const queue::JobRow& source, JobRequest& to);
 
+// Returns where the input lies that the job was given as this field, or an empty path: the field is not there, or it is
+// no file.
+std::filesystem::path input_file(const Service& service, const queue::JobRow& row, const std::string& field);
+
 }  // namespace tachy::web_api

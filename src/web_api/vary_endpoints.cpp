@@ -1,12 +1,16 @@
-// Videos that are made from a video: a remix has its settings and another prompt, and an extension begins with its
-// last picture. No model here changes the pictures of a video that is there, nor knows characters.
+// Videos that are made from a video: a remix has its settings and another prompt, and an extension begins with one of
+// its pictures. No model here changes the pictures of a video that is there, nor knows characters.
+#include <algorithm>
+
 #include "base/json_text.h"
 #include "queue/job_folder.h"
 #include "web_api/api_error.h"
 #include "web_api/asked.h"
 #include "web_api/endpoint.h"
-#include "web_api/last_picture.h"
+#include "web_api/fields/values.h"
+#include "web_api/picture_of_video.h"
 #include "web_api/submit.h"
+#include "web_api/video_object.h"
 
 namespace tachy::web_api {
 namespace {
@@ -51,26 +55,47 @@ queue::JobRow take_source(Service& service, const http::Request& request, Fields
   return source;
 }
 
-// Gives the job the video's last picture to begin with.
-void begin_with(Service& service, const queue::JobRow& source, JobRequest& job) {
+// Takes `from_frame` out of the fields: the picture of the source with which the extension begins, -1 for the last one.
+int64_t take_frame(const queue::JobRow& source, Fields& fields) {
+  if (!fields.values.contains("from_frame")) return -1;
+  const Value value{.param = "from_frame", .value = fields.values.at("from_frame"), .typed = fields.typed};
+  fields.values.erase("from_frame");
+  const int64_t frames = stored_object(source.facts).value("frames", int64_t{0});
+  return whole_number_in(value, {.least = 0, .most = std::max(0.0, static_cast<double>(frames) - 1)});
+}
+
+// Gives the job the picture to begin with.
+void begin_with(Service& service, const queue::JobRow& source, int64_t frame, JobRequest& job) {
   if (job.job.settings.inputs.count("image"))
-    throw ApiError("invalid_value", "`input_reference`: an extension begins with the video's last picture",
+    throw ApiError("invalid_value", "`input_reference`: an extension begins with a picture of the video",
                    "input_reference");
-  const auto picture = last_picture(queue::JobFolder(service.files, source.id).video(), service.offers.spool);
+  const auto picture =
+      picture_of_video(queue::JobFolder(service.files, source.id).video(), frame, service.offers.spool);
   job.files.push_back(picture);
   add_inputs(job, {{"image", picture->path(), picture->sha256, "input_reference", picture->filename()}});
+}
+
+// Returns the fields that an extension takes over. A joined video has none of its own but its size.
+json base_of_extension(const queue::JobRow& source) {
+  if (source.kind != "video")
+    return {{"model", source.model}, {"size", stored_object(source.facts).value("size", "")}};
+  json base = fields_of_job(source);
+  for (const char* own : {"seed", "priority"}) base.erase(own);
+  return base;
 }
 
 http::Reply extend_video(Service& service, http::Request& request) {
   refuse_while_ending(service);
   Fields fields = fields_of(request);
   const queue::JobRow source = take_source(service, request, fields);
-  json base = fields_of_job(source);
-  for (const char* own : {"seed", "priority"}) base.erase(own);
+  const int64_t frame = take_frame(source, fields);
+  const json base = base_of_extension(source);
   JobRequest job = parse_job(fields, request.caller, service.offers, &base);
-  begin_with(service, source, job);
+  begin_with(service, source, frame, job);
+  json made_from = {{"extension", source.id}};
+  if (frame >= 0) made_from["from_frame"] = frame;
   try {
-    return submit(service, request, std::move(job), {{"extension", source.id}});
+    return submit(service, request, std::move(job), made_from);
   } catch (const ApiError& e) {  // the model's word on a first picture
     if (e.code != "unsupported" && e.param != "input_reference") throw;
     throw ApiError("unsupported",
@@ -102,7 +127,7 @@ void add_vary_endpoints(Endpoints& to) {
   to.push_back({.method = "POST",
                 .pattern = "/v1/videos/extensions",
                 .id = "extendVideo",
-                .means = "Makes a video that begins with the last picture of a completed one.",
+                .means = "Makes a video that begins with the last or another picture of a completed one.",
                 .answer = extend_video,
                 .errors = {404, 410, 422, 429},
                 .body = "ExtendVideo",

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/json_text.h"
+#include "base/sha256.h"
 #include "web_api/asked.h"
 
 namespace tachy::web_api {
@@ -35,6 +36,7 @@ void add_source(json& video, json& fields) {
   fields.erase(kMadeFrom);
   video["remixed_from_video_id"] = from.contains("remix") ? from.at("remix") : json();
   video["extended_from_video_id"] = from.contains("extension") ? from.at("extension") : json();
+  video["extended_from_frame"] = from.contains("from_frame") ? from.at("from_frame") : json();
 }
 
 template <class T>
@@ -50,6 +52,12 @@ json stored_object(const std::string& text) {
   return value.is_object() ? value : json::object();
 }
 
+std::string revision_of(const queue::JobRow& row) {
+  Sha256 hash;
+  hash.add(row.model + "\n" + row.request);
+  return hash.hex().substr(0, 16);
+}
+
 json expected_facts(const VideoRequest& request) {
   json facts = {{"seed", request.seed}};
   if (request.width && request.height) facts["size"] = fmt::format("{}x{}", *request.width, *request.height);
@@ -59,6 +67,14 @@ json expected_facts(const VideoRequest& request) {
   if (request.frames && request.fps && *request.fps > 0)
     facts["seconds"] = fmt::format("{:.2f}", *request.frames / *request.fps);
   return facts;
+}
+
+json live_fields(const queue::JobRow& row, const workers::Live& live) {
+  const bool ended = has_ended(row), waits = row.status == queue::Status::queued;
+  return {{"queue_position", waits && live.position >= 0 ? json(live.position) : json()},
+          {"eta_seconds",
+           !ended && live.eta_seconds >= 0 ? json(std::round(live.eta_seconds * 10) / 10) : json()},
+          {"stage", live.stage.empty() || ended ? json() : json(live.stage)}};
 }
 
 json video_object(const queue::JobRow& row, const workers::Live& live) {
@@ -84,17 +100,15 @@ json video_object(const queue::JobRow& row, const workers::Live& live) {
       {"priority", row.priority},
       {"started_at", seconds_or_null(row.started_ms)},
       {"ended_at", ended ? seconds_or_null(row.ended_ms) : json()},
-      {"queue_position", waits && live.position >= 0 ? json(live.position) : json()},
-      {"eta_seconds",
-       !ended && live.eta_seconds >= 0 ? json(std::round(live.eta_seconds * 10) / 10) : json()},
-      {"stage", live.stage.empty() || ended ? json() : json(live.stage)},
       {"seed", member(facts, "seed", nullptr)},
       {"num_frames", member(facts, "frames", nullptr)},
       {"fps", member(facts, "fps", nullptr)},
       {"bytes", row.status == queue::Status::completed ? member(facts, "bytes", nullptr) : json()},
+      {"revision", revision_of(row)},
       {"urls", urls_of(row)}};
   add_source(video, fields);
   video["settings"] = std::move(fields);
+  video.update(live_fields(row, live));
   return video;
 }
 
@@ -105,7 +119,11 @@ int poll_after_ms(const queue::JobRow& row, const workers::Live& live) {
 
 http::Reply video_reply(Service& service, const queue::JobRow& row) {
   const workers::Live live = has_ended(row) ? workers::Live{} : service.foreman.live(row);
-  http::Reply reply = http::json_reply(200, json_line(video_object(row, live)));
+  return video_reply(row, live, json_line(video_object(row, live)));
+}
+
+http::Reply video_reply(const queue::JobRow& row, const workers::Live& live, std::string text) {
+  http::Reply reply = http::json_reply(200, std::move(text));
   if (!has_ended(row))
     reply.headers.emplace_back("openai-poll-after-ms", std::to_string(poll_after_ms(row, live)));
   return reply;

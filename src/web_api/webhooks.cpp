@@ -55,7 +55,7 @@ std::string webhook_signature(std::string_view secret, std::string_view id, int6
 std::optional<queue::Webhook> end_of_job(const queue::JobRow& row) {
   const bool completed = row.status == queue::Status::completed;
   if (!completed && row.status != queue::Status::failed) return std::nullopt;
-  const int64_t now = milliseconds_now();
+  const int64_t now = row.ended_ms > 0 ? row.ended_ms : milliseconds_now();
   queue::Webhook out{.id = "msg_" + random_hex(32), .job = row.id, .due_ms = now};
   out.type = completed ? "video.completed" : "video.failed";
   nlohmann::json data = {{"id", row.id}};
@@ -115,7 +115,7 @@ struct Webhooks::State {
       warn("a webhook's message was given up after {} attempts", tries + 1);
       return table.webhook_sent(message.id), status != 0;
     }
-    table.webhook_later(message.id, milliseconds_now() + static_cast<int64_t>(options.pauses[tries] * 1000));
+    table.webhook_later(message.id, table.now_ms() + static_cast<int64_t>(options.pauses[tries] * 1000));
     return status != 0;
   }
 
@@ -123,7 +123,7 @@ struct Webhooks::State {
     while (!ending) {
       double pause = options.look_seconds;
       try {
-        for (const queue::Webhook& message : table.due_webhooks(milliseconds_now(), 20)) {
+        for (const queue::Webhook& message : table.due_webhooks(table.now_ms(), 20)) {
           if (ending) break;
           // A receiver that does not answer now will hardly answer to the next message.
           if (!send(message)) break;

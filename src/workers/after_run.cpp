@@ -31,6 +31,20 @@ std::vector<int> numbers_of_previews(const queue::JobFolder& folder) {
   return numbers;
 }
 
+// Reads a part of a join as the row has it: the name of an input, or {"file": name, "first_frame", "last_frame"}.
+JoinPart part_of(const json& part, const std::string& id, const queue::JobFolder& folder) {
+  const json name = part.is_object() ? part.value("file", json()) : part;
+  const std::filesystem::path file = name.is_string() ? name.get<std::string>() : "";
+  check(!file.empty() && file == file.filename(), ErrorCode::corrupt, "{}: {} is not the name of a file", id,
+        json_line(part));
+  JoinPart out{folder.inputs() / file};
+  if (part.is_object()) {
+    out.first_frame = part.value("first_frame", out.first_frame);
+    out.last_frame = part.value("last_frame", out.last_frame);
+  }
+  return out;
+}
+
 }  // namespace
 
 void make_thumbnail_if_possible(const queue::JobFolder& folder,
@@ -45,13 +59,8 @@ void join_job(queue::JobRow& row, const queue::JobFolder& folder, const std::ato
   const auto parts = settings.find("join");
   check(parts != settings.end() && parts->is_array(), ErrorCode::corrupt, "{}: there is nothing to join",
         row.id);
-  std::vector<std::filesystem::path> inputs;
-  for (const json& part : *parts) {
-    const std::filesystem::path name = part.is_string() ? part.get<std::string>() : "";
-    check(!name.empty() && name == name.filename(), ErrorCode::corrupt, "{}: {} is not the name of a file",
-          row.id, json_line(part));
-    inputs.push_back(folder.inputs() / name);
-  }
+  std::vector<JoinPart> inputs;
+  for (const json& part : *parts) inputs.push_back(part_of(part, row.id, folder));
   const JoinedVideo joined = join_videos(inputs, folder.video(), cancel);
   const VideoInfo info = VideoReader::open(folder.video())->info();
   row.facts = json_line({{"size", fmt::format("{}x{}", info.width, info.height)},

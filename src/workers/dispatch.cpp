@@ -35,7 +35,9 @@ void Foreman::State::look() {
   mark->touch();
   if (reap()) too_large.clear();
   const Jobs jobs = jobs_now();
+  if (!keeps_lease(jobs)) return;
   obey(jobs);
+  recover_lost();
   tell_places();
   bool room = false;
   {
@@ -80,20 +82,23 @@ bool Foreman::State::reap() {
   return !ended.empty();
 }
 
-void Foreman::State::obey(const Jobs& jobs) const {
-  for (const auto& [id, job] : jobs) {
-    const std::optional<queue::JobRow> row = table.find(id);
-    if (!row)
-      job->stop(Stop::removed);
-    else if (row->status != queue::Status::in_progress)
-      continue;  // it ends just now
-    else if (row->wish == queue::Wish::cancel)
-      job->stop(Stop::cancel);
-    else if (row->wish == queue::Wish::cancel_keeping_frames)
-      job->stop(Stop::keep);
-    else if (row->wish == queue::Wish::pause)
-      job->stop(Stop::pause);
+void Foreman::State::obey(const Jobs& jobs) {
+  const std::optional<Lease::Held> held = lease.beat();
+  if (!held) return;  // the next look finds the lease lost
+  for (const queue::HeldJob& one : *held) {
+    const auto found = jobs.find(one.id);
+    if (found == jobs.end())
+      put_back(one);
+    else if (one.wish == queue::Wish::cancel)
+      found->second->stop(Stop::cancel);
+    else if (one.wish == queue::Wish::cancel_keeping_frames)
+      found->second->stop(Stop::keep);
+    else if (one.wish == queue::Wish::pause)
+      found->second->stop(Stop::pause);
   }
+  for (const auto& [id, job] : jobs)
+    if (std::ranges::find(*held, id, &queue::HeldJob::id) == held->end() && !table.find(id))
+      job->stop(Stop::removed);  // one that is in the table ends just now
 }
 
 // The pace is 1, since planned_seconds of a row are already what this server has seen runs to take.
@@ -150,7 +155,9 @@ bool Foreman::State::place_for(const queue::WaitingJob& job, const Jobs& jobs) {
   if (jobs.empty()) return true;
   const bool free = computing < at_once(), urgent = !least || least->row().priority < job.priority;
   if (!free && !urgent) return false;
-  const bool fits = job.id != too_large && fits_beside(job.id);
+  const std::optional<bool> known = job.id == too_large ? false : fits_beside(job.id);
+  if (!known) return false;  // the bell rings when it is planned
+  const bool fits = *known;
   if (!fits) too_large = job.id;
   if (free && fits) return true;
   if (!urgent) return false;
@@ -165,23 +172,23 @@ bool Foreman::State::place_for(const queue::WaitingJob& job, const Jobs& jobs) {
 
 // The engine would let a job wait that does not fit, but then it would keep a place that nobody else could
 // use.
-bool Foreman::State::fits_beside(const std::string& id) {
-  const std::optional<queue::JobRow> row = table.find(id);
-  if (!row || row->kind != "video") return true;
-  try {
-    const ServedModel* const model = models.find(row->model);
-    if (!model) return true;
-    const std::shared_ptr<Engine> engine = models.open(row->model);
-    std::shared_ptr<const PreparedRequest> plan = plans.get(id, row->settings);
-    if (!plan) {
-      const jobs::JobSpec job = job_of_row(*row, {options.files, id}, *model, options.loras);
-      plan = std::make_shared<const PreparedRequest>(engine->prepare(job.settings.request));
-      plans.put(id, row->settings, plan);
-    }
-    return engine->fits_beside(*plan);
-  } catch (const Error&) {
-    return true;  // it will fail, and say why
-  }
+std::optional<bool> Foreman::State::fits_beside(const std::string& id) {
+  std::optional<queue::JobRow> row = table.find(id);
+  if (!row || row->kind != "video" || !models.find(row->model)) return true;
+  const std::shared_ptr<Engine> engine = models.opened(row->model);
+  const std::shared_ptr<const PreparedRequest> plan = plans.get(id, row->settings);
+  if (engine && plan) return engine->fits_beside(*plan);
+  if (ahead->failed(*row)) return true;  // it will fail, and say why
+  ahead->want(std::move(*row));
+  return std::nullopt;
+}
+
+void Foreman::State::plan_ahead(const queue::JobRow& row, const std::atomic<bool>& cancel) {
+  const std::shared_ptr<Engine> engine = models.open(row.model);
+  if (plans.get(row.id, row.settings)) return;
+  const jobs::JobSpec job = job_of_row(row, {options.files, row.id}, *models.find(row.model), options.loras);
+  plans.put(row.id, row.settings,
+            std::make_shared<const PreparedRequest>(engine->prepare(job.settings.request, &cancel)));
 }
 
 // Returns false if somebody else was faster, or if nothing is to begin now.

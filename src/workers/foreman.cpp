@@ -42,7 +42,8 @@ Foreman::State::State(ForemanOptions given, queue::JobTable& jobs, queue::EventB
       models(served),
       rates(options.files / "rates.json"),
       reporter(table, book, options.worker),
-      shop{options, table, book, models, rates, reporter},
+      lease(table, options.worker),
+      shop{options, table, book, models, rates, reporter, lease},
       turns(table) {}
 
 Foreman::Foreman(ForemanOptions options, queue::JobTable& table, queue::EventBook& book, Models& models)
@@ -53,18 +54,25 @@ Foreman::~Foreman() { stop(); }
 void Foreman::start() {
   state_->mark.emplace(state_->options.files);
   state_->recover();
+  state_->lease.start([ring = state_->bell] { ring->ring(); });
+  state_->heard = state_->table.listen([ring = state_->bell] { ring->ring(); });
   state_->opener = std::thread([this] { state_->open_default(); });
+  state_->ahead.emplace(
+      [this](const queue::JobRow& row, const std::atomic<bool>& cancel) { state_->plan_ahead(row, cancel); },
+      [ring = state_->bell] { ring->ring(); });
   state_->dispatcher = std::thread([this] { state_->dispatch(); });
 }
 
 // The jobs that an earlier process had go on where they were, unless it was they that ended the process.
-void Foreman::State::recover() {
-  for (queue::JobRow& row : table.recover(options.worker)) {
+void Foreman::State::recover() { take_up(table.recover(options.worker), mark->death()); }
+
+void Foreman::State::take_up(std::vector<queue::JobRow> rows, CrashMark::Death death) {
+  for (queue::JobRow& row : rows) {
     if (row.wish == queue::Wish::cancel) {  // one whose frames are to be kept is queued with its wish
       row.status = queue::Status::failed, row.error = cancelled_error();
       const auto message = options.message ? options.message(row) : std::nullopt;
       if (const auto ended = table.wish(row.id, queue::Wish::cancel, message)) tell_end(book, *ended);
-    } else if (crashed_too_often(row, {options.files, row.id}, mark->death())) {
+    } else if (crashed_too_often(row, {options.files, row.id}, death)) {
       fail_crashed(std::move(row));
     }
   }
@@ -73,7 +81,7 @@ void Foreman::State::recover() {
 void Foreman::State::fail_crashed(queue::JobRow row) {
   std::optional<queue::JobRow> claimed = table.claim(row.id, options.worker);
   if (!claimed) return;
-  claimed->status = queue::Status::failed, claimed->ended_ms = wall_clock_ms();
+  claimed->status = queue::Status::failed, claimed->ended_ms = table.now_ms();
   claimed->expires_ms = expiry_of(claimed->ended_ms, options.keep_days);
   claimed->error = {"crashed", "the server ended unexpectedly each time while it was making this video"};
   const auto message = options.message ? options.message(*claimed) : std::nullopt;
@@ -95,6 +103,7 @@ void Foreman::State::open_default() {
 bool Foreman::ready(std::string* why) const {
   const std::lock_guard lock(state_->bell->mutex);
   std::string reason = state_->not_ready;
+  if (!state_->lease.reachable()) reason = "the table of jobs cannot be reached";
   if (state_->bell->stopping) reason = "the server is going down";
   if (why) *why = reason;
   return reason.empty();
@@ -123,23 +132,39 @@ void Foreman::stop_job(const std::string& id) {
   s.plans.drop(id);
 }
 
-Live Foreman::live(const queue::JobRow& row) const {
-  State& s = *state_;
-  if (row.status == queue::Status::in_progress) {
-    std::shared_ptr<RunningJob> job;
-    {
-      const std::lock_guard lock(s.bell->mutex);
-      if (const auto found = s.running.find(row.id); found != s.running.end()) job = found->second;
-    }
-    if (job && !job->ended()) return job->live();
+std::optional<Live> Foreman::State::live_running(const queue::JobRow& row) const {
+  if (row.status != queue::Status::in_progress) return std::nullopt;
+  std::shared_ptr<RunningJob> job;
+  {
+    const std::lock_guard lock(bell->mutex);
+    if (const auto found = running.find(row.id); found != running.end()) job = found->second;
   }
-  Live out;
-  if (row.status != queue::Status::queued || row.paused) return out;
-  const std::optional<queue::TurnQueue::Place> place = s.turns.find(row.id);
-  if (!place) return out;  // somebody has just taken it
-  out.position = place->position;
-  out.eta_seconds = place->start_seconds + row.planned_seconds;
-  return out;
+  if (!job || job->ended()) return std::nullopt;
+  return job->live();
+}
+
+namespace {
+
+Live live_waiting(const queue::JobRow& row, const std::optional<queue::TurnQueue::Place>& place) {
+  if (!place) return {};  // somebody has just taken it
+  return {.eta_seconds = place->start_seconds + row.planned_seconds, .position = place->position};
+}
+
+bool waits(const queue::JobRow& row) { return row.status == queue::Status::queued && !row.paused; }
+
+}  // namespace
+
+Live Foreman::live(const queue::JobRow& row) const {
+  if (const auto running = state_->live_running(row)) return *running;
+  return waits(row) ? live_waiting(row, state_->turns.find(row.id)) : Live{};
+}
+
+std::optional<Live> Foreman::live_now(const queue::JobRow& row) const {
+  if (const auto running = state_->live_running(row)) return running;
+  if (!waits(row)) return Live{};
+  std::optional<queue::TurnQueue::Place> place;
+  if (!state_->turns.find_now(row.id, place)) return std::nullopt;
+  return live_waiting(row, place);
 }
 
 std::shared_ptr<void> Foreman::make_room() {
@@ -171,6 +196,7 @@ void Foreman::State::stop() {
   }
   bell->ring();
   if (dispatcher.joinable()) dispatcher.join();
+  ahead.reset();
   for (const auto& [id, job] : jobs_now()) job->stop(Stop::shutdown);
   Jobs last;
   {
@@ -178,6 +204,8 @@ void Foreman::State::stop() {
     last.swap(running);
   }
   last.clear();  // waits for their threads
+  heard.reset();
+  end_lease();
   if (opener.joinable()) opener.join();
   mark.reset();
 }

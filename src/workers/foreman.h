@@ -40,6 +40,7 @@ struct Outlook {
   double seconds_to_preview = 0;  // until the first preview
   int64_t queue_position = 0;     // how many would run before it
   double wait_seconds = 0;        // until it would begin
+  bool world_open = false;        // nothing begins before the world that is open is closed
   bool fits = true;
   std::string reason;                                 // why it does not fit, with the limit
   nlohmann::json nearest = nlohmann::json::object();  // fields that would fit
@@ -74,6 +75,8 @@ class Runs {
   // Stops computing the job, if it runs, and returns when its files are no longer written.
   virtual void stop_job(const std::string& id) = 0;
   virtual Live live(const queue::JobRow& row) const = 0;
+  // Returns the same at once, or nothing if it would take time.
+  virtual std::optional<Live> live_now(const queue::JobRow&) const { return std::nullopt; }
 };
 
 class Foreman : public Runs {
@@ -91,6 +94,7 @@ class Foreman : public Runs {
   void remember(const std::string& id, std::shared_ptr<const PreparedRequest> prepared) override;
   void stop_job(const std::string& id) override;
   Live live(const queue::JobRow& row) const override;
+  std::optional<Live> live_now(const queue::JobRow& row) const override;
 
   // Makes room on the device for a world: jobs under way are interrupted within a second, and wait until the
   // handle is dropped.

@@ -18,7 +18,10 @@
 #include "queue/turn_queue.h"
 #include "workers/crashes.h"
 #include "workers/foreman.h"
+#include "workers/lease.h"
 #include "workers/places_told.h"
+#include "workers/plan_ahead.h"
+#include "workers/plan_cache.h"
 #include "workers/rates.h"
 #include "workers/reporter.h"
 #include "workers/running_job.h"
@@ -65,24 +68,31 @@ struct Foreman::State {
   using Jobs = std::map<std::string, std::shared_ptr<RunningJob>>;
 
   void recover();
+  void recover_lost();
+  void take_up(std::vector<queue::JobRow> rows, CrashMark::Death death);
   void fail_crashed(queue::JobRow row);
   void open_default();
-  void dispatch();                    // the dispatcher's function
-  void look();                        // one round of it
-  bool reap();                        // forgets jobs that have ended; true if there were any
-  void obey(const Jobs& jobs) const;  // what was asked of the jobs that run
+  void dispatch();  // the dispatcher's function
+  void look();      // one round of it
+  bool reap();      // forgets jobs that have ended; true if there were any
+  bool keeps_lease(const Jobs& jobs);
+  void obey(const Jobs& jobs);  // what was asked of the jobs that run
+  void put_back(const queue::HeldJob& job);
   void tell_places();
   void fill();                                                  // begins jobs, and stops some for others
   bool go_on(const Jobs& jobs, const queue::WaitingJob* next);  // ends a hold if nothing better is to do
   bool place_for(const queue::WaitingJob& job, const Jobs& jobs);
-  bool fits_beside(const std::string& id);
+  std::optional<bool> fits_beside(const std::string& id);  // nothing: it is being planned
+  void plan_ahead(const queue::JobRow& row, const std::atomic<bool>& cancel);
   bool begin(const queue::WaitingJob& job);
   void note_loaded(const std::string& needs);
   void sweep();
   void drop_previews();
   void stop();
+  void end_lease();
 
   Jobs jobs_now() const;
+  std::optional<Live> live_running(const queue::JobRow& row) const;  // nothing if it does not run
   int at_once() const;
   bool gone(const std::string& id) const;  // neither runs nor begins; the bell's mutex is held
 
@@ -92,9 +102,11 @@ struct Foreman::State {
   Models& models;
   Rates rates;
   Reporter reporter;
+  Lease lease;
   const Shop shop;
   const std::shared_ptr<Bell> bell = std::make_shared<Bell>();
   Plans plans;
+  PlanCache asked;  // what callers have asked for
   queue::TurnQueue turns;
   std::optional<CrashMark> mark;
 
@@ -108,9 +120,12 @@ struct Foreman::State {
   std::vector<std::string> loaded;  // what jobs needed that began lately, the last one first
   PlacesTold told;
   int64_t swept_ms = 0;
+  std::chrono::steady_clock::time_point looked_for_lost{};
+  std::shared_ptr<void> heard;                             // a handle of JobTable::listen
   std::vector<std::pair<int64_t, std::string>> previewed;  // when jobs ended whose previews are still there
   int device_failures = 0;                                 // in a row
   std::thread dispatcher, opener;
+  std::optional<PlanAhead> ahead;
 };
 
 }  // namespace tachy::workers

@@ -33,6 +33,16 @@ void RunningJob::tell_run(const VideoPlan& plan, double seconds) const {
   measured(std::move(event));
 }
 
+void RunningJob::learn(const std::string& key, const VideoPlan& plan, double seconds) {
+  Seen seen;
+  {
+    const std::lock_guard lock(mutex_);
+    seen = meter_->seen();
+  }
+  seen.all = seconds;
+  if (alone_ && !resumed_) shop_.rates.learn(key, plan, seen);
+}
+
 void RunningJob::encoded(double seconds) {
   measured({{"event", "step"}, {"stage", "encode"}, {"seconds", seconds}});
 }

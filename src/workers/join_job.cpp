@@ -8,15 +8,18 @@
 
 namespace tachy::workers {
 
-JoinedVideo join_videos(const std::vector<std::filesystem::path>& inputs, const std::filesystem::path& output,
+JoinedVideo join_videos(std::span<const JoinPart> parts, const std::filesystem::path& output,
                         CancelFlag cancel) {
   nlohmann::json about = {{"tachyscope", version()}, {"join", nlohmann::json::array()}};
-  for (const std::filesystem::path& input : inputs) {
+  for (const JoinPart& part : parts) {
     cancel.throw_if_set();
-    about["join"].push_back(
-        {{"name", input.filename().string()}, {"sha256", jobs::sha256_of(input.string(), "join")}});
+    nlohmann::json one = {{"name", part.path.filename().string()},
+                          {"sha256", jobs::sha256_of(part.path.string(), "join")}};
+    if (part.first_frame > 0) one["first_frame"] = part.first_frame;
+    if (part.last_frame >= 0) one["last_frame"] = part.last_frame;
+    about["join"].push_back(std::move(one));
   }
-  return tachy::join_videos(inputs, output, {.comment = json_line(about), .cancel = cancel});
+  return tachy::join_videos(parts, output, {.comment = json_line(about), .cancel = cancel});
 }
 
 }  // namespace tachy::workers

@@ -42,7 +42,7 @@ struct Models::State {
 Models::Models(std::vector<ServedModel> models, EngineOptions engine) : state_(std::make_unique<State>()) {
   state_->all = std::move(models), state_->engine = std::move(engine);
   state_->engine.device = choose_device(state_->engine.device);
-  state_->engine.keep_loaded = true;
+  state_->engine.keep_loaded = state_->engine.shares_vram = state_->engine.waits_for_worlds = true;
   for (ServedModel& m : state_->all) {
     state_->places.push_back(std::make_unique<State::Place>());
     if (m.since == 0) m.since = time_of(m.path);

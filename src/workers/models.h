@@ -23,8 +23,8 @@ struct ServedModel {
 
 class Models {
  public:
-  // `engine` has the options that all of them share (device, memory, threads). The first model that is not a
-  // world is the default.
+  // `engine` has the options that all of them share (device, threads, and one `max_vram` for all of them
+  // together). The first model that is not a world is the default.
   Models(std::vector<ServedModel> models, EngineOptions engine);
   ~Models();
 

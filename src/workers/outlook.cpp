@@ -4,9 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "base/notice.h"
+#include "jobs/job_json.h"
 #include "workers/foreman_state.h"
 #include "workers/shape_planner.h"
-#include "workers/wall_clock.h"
 
 namespace tachy::workers {
 namespace {
@@ -22,11 +23,38 @@ bool may_be_too_large(const Error& e) {
                              [&](const char* field) { return e.message().starts_with(field); });
 }
 
-void does_not_fit(Outlook& out, ShapePlanner& planner, const Error& e) {
-  out.fits = false;
+Planned does_not_fit(ShapePlanner& planner, const Error& e) {
+  Planned out;
   out.nearest = planner.nearest();
+  if (out.nearest.empty() && e.code() != ErrorCode::out_of_memory) throw e;
   out.reason = e.message();
   if (!out.nearest.empty()) out.reason += fmt::format("; the nearest that fits: {}", json_line(out.nearest));
+  return out;
+}
+
+Planned planned(Engine& engine, const VideoRequest& request) {
+  Planned out;
+  const LineScope lines([&](std::string_view text) { out.lines.emplace_back(text); });
+  ShapePlanner planner(engine, request);
+  try {
+    out.prepared = std::make_shared<const PreparedRequest>(planner.plan());
+  } catch (const Error& e) {
+    if (!may_be_too_large(e)) throw;
+    std::vector<std::string> said = std::move(out.lines);
+    out = does_not_fit(planner, e);
+    out.lines = std::move(said);
+  }
+  return out;
+}
+
+// Inputs are told apart by their hashes, or by where they lie.
+PlanCache::Key key_of(const std::string& model, const jobs::JobSpec& job) {
+  nlohmann::json shape = jobs::to_json(job), rest = nlohmann::json::array();
+  for (const auto& [field, file] : job.settings.inputs)
+    if (file.sha256.empty()) shape["path of " + field] = file.path;
+  for (const char* field : {"prompt", "negative_prompt", "seed"})
+    if (const auto it = shape.find(field); it != shape.end()) rest.push_back(std::move(*it)), shape.erase(it);
+  return {model + '\n' + json_line(shape), json_line(rest)};
 }
 
 double seconds_to_preview(const PreparedRequest& prepared, const Rate& rate) {
@@ -48,29 +76,30 @@ Outlook Foreman::outlook(const jobs::JobSpec& job, const std::string& model, int
   check(served != nullptr, ErrorCode::not_found, "`model`: there is no model '{}' here", model);
   require(!served->world, "`model`: {} is a world, which is steered and makes no videos", served->name);
   const std::shared_ptr<Engine> engine = s.models.open(served->name);
-  Outlook out;
-  ShapePlanner planner(*engine, job.settings.request);
-  try {
-    auto prepared = std::make_shared<const PreparedRequest>(planner.plan());
-    const VideoPlan& plan = prepared->plan();
+  const std::shared_ptr<const Planned> found =
+      s.asked.get(key_of(served->name, job), [&] { return planned(*engine, job.settings.request); });
+  for (const std::string& line : found->lines) say_line(line);
+  Outlook out{.fits = found->prepared != nullptr, .reason = found->reason, .nearest = found->nearest};
+  if (out.fits) {
+    const VideoPlan& plan = found->prepared->plan();
     const bool gpu = engine->device() != "cpu";
     out.gpu_bytes = gpu ? plan.peak_bytes : 0;
     out.host_bytes = gpu ? plan.host_bytes : plan.peak_bytes;
     const Rate rate = s.rates.of(Rates::key(served->name, engine->device()));
     out.seconds = rate.seconds(plan);
-    out.seconds_to_preview = seconds_to_preview(*prepared, rate);
-    out.prepared = std::move(prepared);
-  } catch (const Error& e) {
-    if (!may_be_too_large(e)) throw;
-    does_not_fit(out, planner, e);
-    if (out.nearest.empty() && e.code() != ErrorCode::out_of_memory) throw;
+    out.seconds_to_preview = seconds_to_preview(*found->prepared, rate);
+    out.prepared = found->prepared;
+  }
+  {
+    const std::lock_guard lock(s.bell->mutex);
+    out.world_open = s.bell->rooms > 0;
   }
   const queue::TurnQueue::Place place = s.turns.would_get({.owner = owner,
                                                            .model = served->name,
                                                            .needs = needs,
                                                            .priority = priority,
                                                            .planned_seconds = out.seconds,
-                                                           .created_ms = wall_clock_ms()});
+                                                           .created_ms = s.table.now_ms()});
   out.queue_position = place.position, out.wait_seconds = place.start_seconds;
   return out;
 }

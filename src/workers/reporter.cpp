@@ -94,13 +94,18 @@ void Reporter::work() {
   }
 }
 
+// While the table is away, whoever listens still gets the events.
+void Reporter::write_percent(const std::string& job, int now, int& percent) try {
+  table_.progress(job, worker_, now);
+  percent = now;
+} catch (const std::exception& e) {
+  warn("{}: its progress is not in the table: {}", job, e.what());
+}
+
 // A report that cannot be written is lost, but the job goes on: the next one is as good.
 void Reporter::write(const std::string& job, const std::deque<ProgressNote>& notes,
                      const std::optional<PreviewNote>& preview, int& percent) try {
-  if (!notes.empty() && notes.back().percent > percent) {
-    table_.progress(job, worker_, notes.back().percent);
-    percent = notes.back().percent;
-  }
+  if (!notes.empty() && notes.back().percent > percent) write_percent(job, notes.back().percent, percent);
   for (const ProgressNote& note : notes)
     book_.add(job, "progress",
               {{"stage", note.stage},

@@ -63,6 +63,7 @@ class Reporter {
   void work();
   void write(const std::string& job, const std::deque<ProgressNote>& notes,
              const std::optional<PreviewNote>& preview, int& percent);
+  void write_percent(const std::string& job, int now, int& percent);
   void write_preview(const std::string& job, const PreviewNote& preview);
 
   queue::JobTable& table_;

@@ -33,6 +33,8 @@ const char* cause_of(Stop why) {
       return "pause";
     case Stop::removed:
       return "deleted";
+    case Stop::lost:
+      return "lease";
     default:
       return "caller";
   }
@@ -131,6 +133,7 @@ void RunningJob::make_video() {
     const std::lock_guard lock(mutex_);
     meter_.emplace(plan, shop_.rates.of(key), row_.progress);
   }
+  wait_for_former();
   had_frames_ = kept_late_ && had_frames();
   const bool finished = kept_late_ && jobs::finished_settings(folder_.video()).is_object();
   if (finished) notice("the video was finished before the server ended");
@@ -151,8 +154,8 @@ bool RunningJob::had_frames() const {
   return stage == "decode";
 }
 
-// A clip whose latents were finished is decoded whole. Of a video that is made in windows or blocks, those count that
-// were begun to be decoded.
+// A clip whose latents were finished is decoded whole. Of a video that is made in windows or blocks, those
+// count that were begun to be decoded.
 bool RunningJob::makes_no_more(const Progress& p) const {
   if (!kept_late_ || p.stage == "decode") return false;
   return !had_frames_ || p.windows > 1 || prepared_->request().block != 0;
@@ -166,17 +169,12 @@ void RunningJob::stop_keeping() {
   cancel_ = true;
 }
 
-void RunningJob::learn(const std::string& key, const VideoPlan& plan, double seconds) {
-  Seen seen;
-  {
-    const std::lock_guard lock(mutex_);
-    seen = meter_->seen();
-  }
-  seen.all = seconds;
-  if (alone_ && !resumed_) shop_.rates.learn(key, plan, seen);
-}
-
 void RunningJob::stopped_or_failed(ErrorCode code, const std::string& text) {
+  if (code == ErrorCode::cancelled && shop_.lease.lost()) stop(Stop::lost);
+  if (why_ == Stop::lost) {  // the table says nothing about this run any more
+    shop_.reporter.finish(row_.id);
+    return measured({{"event", "interrupted"}, {"cause", cause_of(Stop::lost)}});
+  }
   if (code == ErrorCode::cancelled) look_at_wish();
   const Stop why = why_.load();
   const bool stopped = code == ErrorCode::cancelled && why != Stop::none;
@@ -222,7 +220,7 @@ void RunningJob::give_back(Stop why) {
 void RunningJob::end(queue::Status status, const queue::JobError& error, bool told) {
   shop_.reporter.finish(row_.id);
   queue::JobRow row = row_;
-  row.status = status, row.error = error, row.ended_ms = wall_clock_ms();
+  row.status = status, row.error = error, row.ended_ms = shop_.table.now_ms();
   if (status == queue::Status::completed) row.progress = 100;
   row.expires_ms = expiry_of(row.ended_ms, shop_.options.keep_days);
   row.bytes = bytes_of_folder(folder_.path);

@@ -14,6 +14,7 @@
 #include "jobs/job_sink.h"
 #include "queue/job_folder.h"
 #include "workers/foreman.h"
+#include "workers/lease.h"
 #include "workers/progress_meter.h"
 #include "workers/reporter.h"
 
@@ -27,6 +28,7 @@ struct Shop {
   Models& models;
   Rates& rates;
   Reporter& reporter;
+  const Lease& lease;
 };
 
 // Why a job is stopped. A later reason replaces an earlier one that is smaller.
@@ -39,6 +41,7 @@ enum class Stop {
   keep,      // it is cancelled, but the frames that are there become its video
   cancel,
   removed,  // it is deleted
+  lost,     // the lease on it is lost, and somebody else may have it
 };
 
 // Says whether such a job waits in the table, to go on later.
@@ -78,6 +81,7 @@ class RunningJob final : private jobs::JobSink {
   void learn(const std::string& key, const VideoPlan& plan, double seconds);
   void stopped_or_failed(ErrorCode code, const std::string& message);
   void look_at_wish();
+  void wait_for_former() const;
   void give_back(Stop why);
   void end(queue::Status status, const queue::JobError& error, bool told);
   // Repeats a change of the table until the disk takes it, or the server goes down.
@@ -92,6 +96,7 @@ class RunningJob final : private jobs::JobSink {
   void end_of_progress() override {}
   void can_go_on(const std::string& text) override;
   void ran(const ResolvedRequest& run) override { seen_bytes_ = alone_ ? run.seen_bytes : 0; }
+  void finishing() override;
   void encoded(double seconds) override;
   bool wants_previews() const override { return true; }
   void preview(const RgbImage& picture, int step) override;
@@ -101,8 +106,8 @@ class RunningJob final : private jobs::JobSink {
   const queue::JobFolder folder_;
   std::shared_ptr<const PreparedRequest> prepared_;
   const std::function<void()> on_end_;
-  // Somebody wished the frames kept that were there, and then the process died. They are made again from the state,
-  // and nothing that would have to be denoised.
+  // Somebody wished the frames kept that were there, and then the process died. They are made again from
+  // the state, and nothing that would have to be denoised.
   const bool kept_late_;
 
   std::atomic<bool> cancel_ = false, ended_ = false, alone_ = true, patient_ = true, device_failed_ = false;

@@ -14,8 +14,8 @@ constexpr int64_t kBetweenSweepsMs = 60'000;
 
 // Removes ended jobs that are too old, or too many. The folder goes first: a row without one is found again.
 void Foreman::State::sweep() {
-  if (wall_clock_ms() - swept_ms < kBetweenSweepsMs) return;
-  swept_ms = wall_clock_ms();
+  if (table.now_ms() - swept_ms < kBetweenSweepsMs) return;
+  swept_ms = table.now_ms();
   for (const std::string& id : table.outdated(swept_ms, options.keep_bytes)) {
     std::error_code ec;
     std::filesystem::remove_all(queue::JobFolder(options.files, id).path, ec);

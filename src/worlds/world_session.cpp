@@ -73,7 +73,7 @@ void WorldSession::open(const Options& o) {
   stream_.arena = &*arena_;
   run_.emplace(setup_, gpu_, stream_);
   lock.lock();
-  tenancy.admission().settle(lock, *claim_);
+  tenancy.admission().settle(lock, tenancy.tenant(), *claim_);
 }
 
 // Measures a session's walk without storage: its beginning, then blocks until the window is full.

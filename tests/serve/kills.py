@@ -1,14 +1,20 @@
 #!/usr/bin/env python3
 """Kills the server with SIGKILL at random moments while clients create jobs, starts it again, and looks at what became of the jobs: each one that was
-acknowledged is there once, is completed, and its file has the bytes of a run that nobody disturbed.
+acknowledged is there once, is completed, belongs to the key that made it, and its file has the bytes of a run that nobody disturbed. Its end was told
+to the webhook at least once, always under one id, and never before it had ended.
 
     kills.py BUILD [--short] [--kills N] [--seed N]"""
 
 import argparse
+import base64
 import hashlib
+import http.server
+import json
 import os
+import pathlib
 import random
 import sys
+import tempfile
 import threading
 import time
 
@@ -34,12 +40,68 @@ def job(number):
     return {"prompt": f"a red circle {seed}"} | SMALL | KINDS[kind] | {"seed": seed}
 
 
+KEYS = {name: f"tk-{name}-of-the-tests" for name in ("alice", "bob", "boss")}
+
+
+def owner(number):
+    return ("alice", "bob")[number % 2]
+
+
+def bearer(name):
+    return {"Authorization": f"Bearer {KEYS[name]}"}
+
+
+class Hook(http.server.ThreadingHTTPServer):
+    """Takes webhooks, and refuses some of them once."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), self.Handler)
+        self.seen, self.lock = [], threading.Lock()  # when it came, its id, its type, the job
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with self.server.lock:
+                self.server.seen.append((time.time(), self.headers["webhook-id"], event["type"], event["data"]["id"]))
+                refused = len(self.server.seen) % 8 == 3
+            self.send_response(500 if refused else 200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    def mistakes(self, videos, ids):
+        """Returns what is wrong with the messages, given the videos as they are listed at the end."""
+        with self.lock:
+            seen = list(self.seen)
+        listed = {video["id"]: video for video in videos}
+        of_job = {}
+        for _, message, _, job in seen:
+            of_job.setdefault(job, set()).add(message)
+        return ([f"none of {id}" for id in ids if id not in of_job] +
+                [f"{len(messages)} ids of {job}" for job, messages in of_job.items() if len(messages) > 1] +
+                [f"{type} of {job} at {came:.1f}, which is {listed.get(job)}" for came, _, type, job in seen
+                 if job not in listed or type != f"video.{listed[job]['status']}" or came < listed[job]["ended_at"]])
+
+
+def options_with(folder, hook):
+    """Returns the server's options for keys and the webhook, whose files are made in the folder."""
+    lines = [f"{name} {hashlib.sha256(key.encode()).hexdigest()}{' admin' if name == 'boss' else ''}" for name, key in KEYS.items()]
+    keys, secret = folder / "keys", folder / "secret"
+    keys.write_text("\n".join(lines) + "\n")
+    secret.write_text("whsec_" + base64.b64encode(os.urandom(32)).decode())
+    for file in (keys, secret):
+        file.chmod(0o600)
+    return "--keys", keys, "--webhook", f"http://127.0.0.1:{hook.server_port}/", "--webhook-secret-file", secret
+
+
 class Maker(threading.Thread):
     """Creates jobs one after the other, each under an idempotency key, as a client that tries again until it has an answer."""
 
-    def __init__(self, server, most):
+    def __init__(self, server, most, refusals=(503,)):
         super().__init__(daemon=True)
-        self.server, self.most, self.ids, self.stop = server, most, {}, False
+        self.server, self.most, self.refusals, self.ids, self.stop = server, most, refusals, {}, False
         self.lock = threading.Lock()  # held while the server has a port that answers
         self.waiting = 4
 
@@ -50,7 +112,8 @@ class Maker(threading.Thread):
                 time.sleep(0.1)
                 continue
             try:
-                answer = self.server.ask("POST", "/v1/videos", job(number), {"Idempotency-Key": f"kill-{number}"}, timeout=10)
+                headers = {"Idempotency-Key": f"kill-{number}"} | (bearer(owner(number)) if self.server.key else {})
+                answer = self.server.ask("POST", "/v1/videos", job(number), headers, timeout=10)
             except (OSError, ValueError, AttributeError):
                 time.sleep(0.05)
                 continue
@@ -59,10 +122,12 @@ class Maker(threading.Thread):
                     raise
                 time.sleep(0.05)
                 continue
-            assert answer.status in (200, 503), answer.body
+            assert answer.status in (200, *self.refusals), answer.body
             if answer.status == 200:
                 self.ids[number] = answer.json["id"]
                 number += 1
+            else:
+                time.sleep(0.05)
 
     def open(self):
         try:
@@ -98,6 +163,52 @@ def reference(build):
         return hashes, (time.monotonic() - begin) / len(ids)
 
 
+def judge(server, ids, want, hook=None):
+    """Waits until all jobs have ended, and returns what is wrong by its kind."""
+    for id in ids.values():
+        server.wait(id, 300)
+    videos = everything(server)
+    made, status = [video["id"] for video in videos], {video["id"]: video["status"] for video in videos}
+    # The maker may have been in the middle of one more request, whose job is there without its knowledge.
+    strangers = set(made) - set(ids.values())
+    doubled = [id for id in made if made.count(id) > 1] + sorted(strangers)[1:] + [id for id in ids.values() if list(ids.values()).count(id) > 1]
+    bad = {"lost": [number for number, id in ids.items() if id not in made],
+           "doubled": doubled,
+           "not completed": [id for id in ids.values() if status.get(id) != "completed"],
+           "with other bytes": [number for number, id in ids.items()
+                                if hashlib.sha256(server.ask("GET", f"/v1/videos/{id}/content").body).hexdigest() != want[same(number)]],
+           "folders without a job": sorted({path.name for path in (server.files / "jobs").iterdir()} - set(made))}
+    if server.key:
+        bad["of another key"] = [number for number, id in ids.items()
+                                 if server.ask("GET", f"/v1/videos/{id}", headers=bearer(owner(number))).status != 200 or
+                                 server.ask("GET", f"/v1/videos/{id}", headers=bearer(owner(number + 1))).status != 404]
+    if hook:
+        for id in strangers:
+            server.wait(id, 300)
+        videos, until = everything(server), time.monotonic() + 90
+        while (mistakes := hook.mistakes(videos, ids.values())) and time.monotonic() < until:
+            time.sleep(0.5)
+        bad["messages wrong"] = mistakes
+    return bad
+
+
+def stage_now(server):
+    try:
+        running = [video for video in server.ask("GET", "/v1/videos?limit=20").json["data"] if video["status"] == "in_progress"]
+        return (running[0]["stage"] or "between stages") if running else "no job"
+    except Exception:
+        return "starting"
+
+
+def report(stages, ids, bad, begin):
+    print(f"hit in: {', '.join(f'{stage} {count}' for stage, count in sorted(stages.items()))}")
+    print(f"{len(ids)} jobs acknowledged: {', '.join(f'{len(of)} {what}' for what, of in bad.items())}; {time.monotonic() - begin:.0f} s")
+    for what, of in bad.items():
+        if of:
+            print(f"{what}: {of}")
+    return 1 if any(bad.values()) else 0
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("build")
@@ -110,49 +221,27 @@ def main():
     begin = time.monotonic()
     want, job_seconds = reference(options.build)
     print(f"{kills} kills, seed {options.seed}; {len(want)} kinds of jobs, {job_seconds:.1f} s each", flush=True)
-    hit, stages = [], {}
-    with Server(options.build) as server:
+    stages, hook = {}, Hook()
+    with tempfile.TemporaryDirectory(prefix="tachyscope-kills-") as folder, Server(options.build, *options_with(pathlib.Path(folder), hook)) as server:
+        server.key = KEYS["boss"]
         server.wait_ready()
         maker = Maker(server, most=10**9)
         maker.start()
         for _ in range(kills):
             # Mostly within a job or two, now and then while the server is still starting.
             time.sleep(draw.uniform(0, 1.5 * job_seconds) if draw.random() < 0.85 else draw.uniform(0, 0.1))
-            try:
-                running = [video for video in server.ask("GET", "/v1/videos?limit=20").json["data"] if video["status"] == "in_progress"]
-                stage = (running[0]["stage"] or "between stages") if running else "no job"
-            except Exception:
-                stage = "starting"
+            stage = stage_now(server)
             stages[stage] = stages.get(stage, 0) + 1
             server.kill()
-            hit.append(stage)
             server.start()
         maker.stop = True
         maker.join(60)
         server.wait_ready()
         ids = dict(maker.ids)
-        for id in ids.values():
-            server.wait(id, 300)
-        videos = everything(server)
-        made = [video["id"] for video in videos]
-        # The maker may have been in the middle of one more request, whose job is there without its knowledge.
-        strangers = set(made) - set(ids.values())
-        lost = [number for number, id in ids.items() if id not in made]
-        doubled = len(made) - len(set(made)) + max(0, len(strangers) - 1) + len(ids) - len(set(ids.values()))
-        status = {video["id"]: video["status"] for video in videos}
-        failed = [id for id in ids.values() if status.get(id) != "completed"]
-        unequal = [number for number, id in ids.items()
-                   if hashlib.sha256(server.ask("GET", f"/v1/videos/{id}/content").body).hexdigest() != want[same(number)]]
-        folders = {path.name for path in (server.files / "jobs").iterdir()}
-        left = folders - set(made)
+        bad = judge(server, ids, want, hook)
         server.end()
-    print(f"killed in: {', '.join(f'{stage} {count}' for stage, count in sorted(stages.items()))}")
-    print(f"{len(ids)} jobs acknowledged: {len(lost)} lost, {doubled} doubled, {len(failed)} not completed, {len(unequal)} with other bytes, "
-          f"{len(left)} folders without a job; {time.monotonic() - begin:.0f} s")
-    bad = lost or doubled or failed or unequal or left
-    if bad:
-        print(f"lost {lost}, failed {failed}, unequal {unequal}, folders {left}")
-    return 1 if bad else 0
+    print(f"{len(hook.seen)} messages came to the webhook")
+    return report(stages, ids, bad, begin)
 
 
 if __name__ == "__main__":

@@ -149,6 +149,8 @@ def bodies_over_the_limits(server):
                status_of(talk(server, kind + b"Transfer-Encoding: chunked\r\n\r\n" + b"100000\r\n" + b" " * 0x100000 + b"\r\n" + (b"100000\r\n" + b" " * 0x100000 + b"\r\n") * 6)),
                status_of(talk(server, b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 100_000 + b"\r\n\r\n")),
                status_of(talk(server, b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"))]
+    told = talk(server, kind + b"Content-Length: 99999999999\r\n\r\n{")
+    assert b"at most 4194304 bytes" in told, told
     assert answers[:3] == [413] * 3 and answers[3] == 431 and answers[4] in (414, 431), answers
     return str(answers)
 

@@ -58,12 +58,13 @@ class Server:
         self.own_files = files is None
         self.files = pathlib.Path(files or tempfile.mkdtemp(prefix="tachyscope-serve-"))
         self.environment = os.environ | {"TACHY_DEVICE": "cpu"} | (environment or {})
-        self.process = None
+        self.process, self.key = None, None  # with a key, requests are those of its holder unless their headers say otherwise
         self.start()
 
-    def start(self):
+    def start(self, port=0):
+        """Starts it on a port that is free, or on this one."""
         self.errors = open(self.files / "stderr.txt", "ab")
-        command = [self.build / "tachyscope-serve", "--port", "0", "--json", "--files", self.files, *self.options]
+        command = [self.build / "tachyscope-serve", "--port", port, "--json", "--files", self.files, *self.options]
         self.process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=self.errors, env=self.environment, cwd=ROOT)
         line = self.process.stdout.readline()
         if not line:
@@ -77,7 +78,8 @@ class Server:
         return (self.files / "stderr.txt").read_text(errors="replace")[-2000:]
 
     def ask(self, method, path, body=None, headers=None, timeout=60):
-        return ask(self.base, method, path, body, headers, timeout)
+        own = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        return ask(self.base, method, path, body, own | (headers or {}), timeout)
 
     def wait_ready(self, seconds=60):
         until = time.monotonic() + seconds

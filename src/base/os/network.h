@@ -29,4 +29,7 @@ std::string to_string(const IpAddress& address);
 // do not get it.
 Handle open_socket(int family, int type, int protocol);
 
+// Waits until a socket can be read, or its other end is gone. Returns false if the time is over first.
+bool wait_readable(Handle socket, int milliseconds);
+
 }  // namespace tachy::os

@@ -27,10 +27,13 @@ struct Part {
   av::InputPtr input;
   const AVStream* video = nullptr;
   bool sound = false, upright = true;
-  int64_t frames = 0;
+  int64_t frames = 0;           // all that it has
+  int64_t first = 0, last = 0;  // those that are taken, once they have been counted
   AVRational rate{};
 
   explicit Part(const fs::path& file) : path(file) { rewind(); }
+  int64_t taken() const { return last - first + 1; }
+  bool whole() const { return taken() == frames; }
   void rewind() {
     input = av::open_input(path);
     av::find_streams(*input, path);
@@ -100,19 +103,31 @@ void expect_alike(const Part& first, const Part& part) {
           part.path.string(), av_q2d(part.rate), first.path.string(), av_q2d(first.rate));
 }
 
+void take_frames(Part& part, const JoinPart& asked) {
+  part.first = asked.first_frame;
+  part.last = asked.last_frame < 0 ? part.frames - 1 : asked.last_frame;
+  require(part.first >= 0 && part.first <= part.last && part.last < part.frames,
+          "{}: it has {} frames, and those from {} to {} were asked for", part.path.string(), part.frames,
+          asked.first_frame, part.last);
+}
+
 // Returns the sound of all parts, each as long as its pictures, or nothing if none of them has any.
 std::vector<float> sound_of(const std::vector<Part>& parts, double fps, double most_seconds) {
   std::vector<float> out;
   if (std::none_of(parts.begin(), parts.end(), [](const Part& p) { return p.sound; })) return out;
+  const auto samples_in = [fps](int64_t frames) {
+    return static_cast<size_t>(std::llround(static_cast<double>(frames) / fps * kJoinedRate));
+  };
   int64_t frames = 0;
   for (const Part& part : parts) {
     if (part.sound) {
       const Sound sound = read_sound(part.path, {.max_seconds = most_seconds});
       const std::vector<float> samples = resample(sound.samples, sound.rate, kJoinedRate);
-      out.insert(out.end(), samples.begin(), samples.end());
+      const size_t left_out = std::min(samples.size(), samples_in(part.first));
+      out.insert(out.end(), samples.begin() + std::ptrdiff_t(left_out), samples.end());
     }
-    frames += part.frames;
-    out.resize(static_cast<size_t>(std::llround(static_cast<double>(frames) / fps * kJoinedRate)));
+    frames += part.taken();
+    out.resize(samples_in(frames));
   }
   return out;
 }
@@ -152,8 +167,10 @@ void encode_pictures(const std::vector<Part>& parts, const fs::path& output, std
   int width = 0, height = 0;
   for (const Part& part : parts) {
     const auto reader = VideoReader::open(part.path);
-    for (RgbFrame frame; reader->read(frame);) {
+    RgbFrame frame;
+    for (int64_t at = 0; at <= part.last && reader->read(frame); ++at) {
       options.cancel.throw_if_set();
+      if (at < part.first) continue;
       if (!writer) {
         width = frame.width, height = frame.height;
         writer.emplace(VideoWriter::open(output, width, height, how), options.cancel);
@@ -169,21 +186,28 @@ void encode_pictures(const std::vector<Part>& parts, const fs::path& output, std
 }  // namespace
 
 JoinedVideo join_videos(std::span<const fs::path> paths, const fs::path& output, const JoinOptions& options) {
+  std::vector<JoinPart> whole;
+  for (const fs::path& path : paths) whole.push_back({path});
+  return join_videos(whole, output, options);
+}
+
+JoinedVideo join_videos(std::span<const JoinPart> asked, const fs::path& output, const JoinOptions& options) {
   av::quiet();
-  require(!paths.empty() && paths.size() <= 100, "expected 1 to 100 videos to join, got {}", paths.size());
+  require(!asked.empty() && asked.size() <= 100, "expected 1 to 100 videos to join, got {}", asked.size());
   require(video_format(output) == VideoFormat::mp4, "{}: expected a name ending in .mp4", output.string());
   std::vector<Part> parts;
   JoinedVideo out{.copied = !options.encode_anew};
   int64_t decoding = 0;  // when the first packet of all is decoded: early enough for each part
-  for (const fs::path& path : paths) {
-    Part& part = parts.emplace_back(path);
+  for (const JoinPart& one : asked) {
+    Part& part = parts.emplace_back(one.path);
     const Part& first = parts.front();
     expect_alike(first, part);
     const Times times = look_through(part, options.cancel);
+    take_frames(part, one);
     decoding = std::min(decoding, times.decoding);
-    out.copied = out.copied && times.even && part.upright && encoded_alike(first, part) &&
+    out.copied = out.copied && part.whole() && times.even && part.upright && encoded_alike(first, part) &&
                  part.codec().codec_id == AV_CODEC_ID_H264;
-    out.frames += part.frames, out.sound = out.sound || part.sound;
+    out.frames += part.taken(), out.sound = out.sound || part.sound;
     out.seconds = static_cast<double>(out.frames) / av_q2d(first.rate);
     require(out.seconds <= options.most_seconds,
             "the videos have {:.0f} seconds together; at most {:.0f} can be joined", out.seconds,

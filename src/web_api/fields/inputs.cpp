@@ -49,7 +49,10 @@ File decoded(const Value& value, std::string_view url, const Offers& offers) {
   const std::optional<std::string> bytes = from_base64(url.substr(comma + 1));
   if (!bytes) refuse_input(value, "the data URL is not base64");
   if (bytes->size() > offers.upload_bytes)
-    refuse_input(value, "the file is larger than the server takes", "too_large");
+    refuse_input(
+        value,
+        fmt::format("the file has {} bytes, and at most {} are accepted", bytes->size(), offers.upload_bytes),
+        "too_large");
   head.remove_prefix(std::string_view("data:").size());
   const std::string type(head.substr(0, head.find(';')));
   auto file =

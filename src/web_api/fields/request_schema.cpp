@@ -140,6 +140,7 @@ json request_schema() {
     json& schema = properties[field.name] = schema_of(field);
     if (field.member != "prompt") schema = or_null(std::move(schema));
     schema["description"] = description(field);
+    if (!field.aliases.empty()) schema["x-aliases"] = field.aliases;  // further spellings
   }
   return {{"type", "object"},
           {"properties", std::move(properties)},

@@ -1,4 +1,4 @@
-// Fuzzes what a visitor of a world's page sends: a message of the socket, and the names, origins and queries
+// Fuzzes what a visitor of a world's page sends: a message of the socket or a ticket, and the names, origins and queries
 // of a request. The first byte chooses between them.
 #include <cmath>
 
@@ -31,6 +31,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     WorldInfo info{.kind = "universal", .keys = {"W", "S", "A", "D"}};
     info.mouse = data[0] % 4 == 0, info.takes_prompt = data[0] % 4 != 0;
     fuzz::expect_error_or_result([&] { check_message(text, info); });
+    fuzz::expect_error_or_result([&] {
+      if (serve::parse_ticket(text).size() > text.size()) std::abort();
+    });
     return 0;
   }
   const http::Access here("127.0.0.1", "abcdefgh"), everywhere("0.0.0.0", "abcdefgh");

@@ -76,7 +76,9 @@ TEST_F(HttpForms, LimitsAreHeldWithoutReadingOn) {
   start();
   std::string many;
   for (int i = 0; i < 6; ++i) many += part("name=\"x\"", "");
-  EXPECT_EQ(ask(form(many + "--b--")).status, 413);
+  const RawReply refused = ask(form(many + "--b--"));
+  EXPECT_EQ(refused.status, 413);
+  EXPECT_THAT(refused.body, testing::HasSubstr("at most 5 "));
   EXPECT_EQ(ask(form(part("name=\"x\"", std::string(1001, 'x')) + "--b--")).status, 413);
   EXPECT_EQ(ask(form(part("name=\"x\"; filename=\"y\"", std::string(99'000, 'x')) + "--b--")).status, 200);
   // The length tells it before a byte has come, and an endless body without a length is cut off.

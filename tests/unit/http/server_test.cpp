@@ -50,6 +50,36 @@ TEST_F(HttpRequests, TheHandlerSeesWhatWasSent) {
   EXPECT_TRUE(seen.loopback);
 }
 
+// While every thread of the lane waits, what is in memory is answered all the same.
+TEST_F(HttpRequests, WhatIsInMemoryIsAnsweredWithoutALane) {
+  std::atomic<int> handled{0};
+  http::Route route{.method = "GET", .pattern = "/known/{id}", .handler = [&](http::Request& r) {
+                      ++handled;
+                      return http::text_reply(200, "looked up " + r.captures.at(0));
+                    }};
+  route.at_once = [](http::Request& r) -> std::optional<http::Reply> {
+    if (r.captures.at(0) == "broken") throw std::runtime_error("the handler will say it");
+    if (r.captures.at(0) != "one") return std::nullopt;
+    return http::text_reply(200, "known");
+  };
+  router_.add(route);
+  options_.quick_threads = 1;
+  start();
+  EXPECT_EQ(get("/known/two").body, "looked up two");
+  EXPECT_EQ(get("/known/broken").body, "looked up broken");
+  EXPECT_EQ(handled, 2);
+  RawClient waits(port_);
+  waits.send(head("GET", "/wait"));
+  ASSERT_TRUE(turnstile_.wait_for(1));
+  const RawReply reply = get("/known/one");
+  EXPECT_EQ(reply.body, "known");
+  EXPECT_EQ(handled, 2);
+  EXPECT_THAT(answered(), Contains("GET /known/{id} 200"));
+  RawClient client(port_);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(client.ask(head("GET", "/known/one")).body, "known");
+  EXPECT_EQ(client.ask(head("HEAD", "/known/one")).body, "");
+}
+
 TEST_F(HttpRequests, AConnectionServesOneRequestAfterTheOther) {
   start();
   RawClient client(port_);

@@ -111,6 +111,49 @@ TEST_F(JoinTest, TheSoundStaysWithItsPictures) {
   EXPECT_EQ(read_video(out).size(), 75u);
 }
 
+TEST_F(JoinTest, SomeFramesOfAPartAreTaken) {
+  const std::vector<JoinPart> parts{
+      {make("a.mp4", {}), 0, 8}, {make("b.mp4", {.first = 40}), 1}, {make("c.mp4", {.first = 90}), 7, 7}};
+  const JoinedVideo joined = join_videos(parts, folder_ / "out.mp4");
+  EXPECT_FALSE(joined.copied);
+  EXPECT_EQ(joined.frames, 9 + 19 + 1);
+  EXPECT_NEAR(joined.seconds, 29 / 25.0, 1e-9);
+  const auto all = read_video(folder_ / "out.mp4");
+  ASSERT_EQ(all.size(), 29u);
+  for (int i = 0; i < 29; ++i) {
+    const int shown = i < 9 ? i : i < 28 ? 40 + i - 8 : 97;
+    EXPECT_GT(psnr(all[size_t(i)].rgb, wave(64, 48, shown).rgb), 32) << i;
+  }
+  const std::vector<JoinPart> whole{{parts[0].path, 0, 19}, {parts[1].path}};
+  EXPECT_TRUE(join_videos(whole, folder_ / "out.mp4").copied) << "all frames by their numbers are the whole";
+}
+
+TEST_F(JoinTest, ThePartsOfASoundStayWithTheirPictures) {
+  std::vector<float> low_then_silent = tone(0.5, 440);
+  low_then_silent.resize(16000);
+  const std::vector<JoinPart> parts{{make("a.mp4", {.frames = 25, .sound = low_then_silent}), 15, 24},
+                                    {make("b.mp4", {.frames = 25, .sound = tone(1, 880)}), 0, 14}};
+  join_videos(parts, folder_ / "out.mp4");
+  const Sound sound = read_sound(folder_ / "out.mp4");
+  EXPECT_NEAR(double(sound.samples.size()) / sound.rate, 1, 0.05);
+  EXPECT_LT(loudness_between(sound, 0.05, 0.35), 0.01) << "its beginning was left out";
+  EXPECT_NEAR(loudness_between(sound, 0.45, 0.95), 0.35, 0.03);
+}
+
+TEST_F(JoinTest, FramesThatAreNotThereAreRefused) {
+  const fs::path a = make("a.mp4", {});
+  for (const auto& [first, last] : {std::pair{0, 20}, {20, -1}, {5, 4}, {-1, 3}}) {
+    try {
+      join_videos(std::vector<JoinPart>{{a}, {a, first, last}}, folder_ / "out.mp4");
+      ADD_FAILURE() << first << " to " << last;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::invalid_argument);
+      EXPECT_THAT(e.message(), HasSubstr("20 frames"));
+    }
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "out.mp4"));
+}
+
 TEST_F(JoinTest, WhatDoesNotFitTogetherIsRefused) {
   const fs::path a = make("a.mp4", {}), large = make("large.mp4", {.width = 96}),
                  slow = make("slow.mp4", {.fps = 16});

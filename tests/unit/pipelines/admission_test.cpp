@@ -27,12 +27,11 @@ bool soon(What&& what, std::chrono::milliseconds most = 20s) {
   return what();
 }
 
-// A model that is open on a device of kRoom bytes, and claims on it without jobs.
+// A model that is open on a device, and claims on it without jobs, each of which may take kRoom bytes.
 class Desk {
  public:
-  explicit Desk(const std::shared_ptr<HostDevice>& device, bool verify = false)
-      : model_(ModelBundle::open(test::model_path()),
-               {.threads = 1, .verify_upload = verify, .memory = device}) {}
+  explicit Desk(const std::shared_ptr<HostDevice>& device, ModelOptions options = {})
+      : model_(ModelBundle::open(test::model_path()), on(device, std::move(options))) {}
 
   Admission::Place enter(uint64_t bytes, StopFlags stop = {}, bool in_thread = false) {
     const VideoPlan plan{.stages = {{.name = "decode", .arena_bytes = bytes}},
@@ -50,7 +49,7 @@ class Desk {
   }
   void settle(Admission::Place place) {
     Admission::Lock lock = tenancy().lock();
-    admission().settle(lock, place);
+    admission().settle(lock, tenancy().tenant(), place);
   }
   std::future<Admission::Place> later(uint64_t bytes, StopFlags stop = {}) {
     const size_t before = admission().waiting();
@@ -66,6 +65,11 @@ class Desk {
   Admission& admission() { return tenancy().admission(); }
 
  private:
+  static ModelOptions on(const std::shared_ptr<HostDevice>& device, ModelOptions options) {
+    options.threads = 1, options.memory = device;
+    return options;
+  }
+
   Model model_;
 };
 
@@ -194,6 +198,42 @@ TEST(Admission, NobodyWaitsForAWorld) {
   other.leave(other.enter(60));
 }
 
+// There is room for everything on the device; only the limit is in the way.
+TEST(Admission, ModelsThatShareALimitWaitForOneAnother) {
+  const auto device = std::make_shared<HostDevice>(10 * kRoom);
+  const ModelOptions shares{.max_vram = kRoom, .shares_vram = true};
+  Desk one(device, shares), other(device, shares), apart(device, {.max_vram = kRoom});
+  const auto first = one.enter(60);
+  const auto beside = other.enter(40);
+  EXPECT_EQ(other.tenancy().budget(0).bytes, kRoom) << "who plans may count on all of it";
+  auto waits = other.later(50);
+  EXPECT_FALSE(Desk::is_in(waits));
+  other.leave(beside);
+  EXPECT_EQ(waits.wait_for(50ms), std::future_status::timeout) << "50 do not fit beside 60";
+  one.leave(first);
+  const auto in = waits.get();
+  apart.leave(apart.enter(90));
+  one.settle(one.enter(30));
+  EXPECT_EQ(other.tenancy().budget(0).bytes, kRoom - 30) << "the world of the other model stays";
+  EXPECT_EQ(apart.tenancy().budget(0).bytes, kRoom);
+  other.leave(in);
+}
+
+// Somebody will close the world, so it is waited for as a job is, and plans count on its memory.
+TEST(Admission, WhoWaitsForWorldsIsNotRefused) {
+  const auto device = small_device();
+  const ModelOptions waits{.waits_for_worlds = true};
+  Desk one(device, waits), other(device, waits);
+  const auto world = one.enter(50);
+  one.settle(world);
+  EXPECT_EQ(other.tenancy().budget(0).bytes, kRoom);
+  other.leave(other.enter(50));
+  auto job = other.later(60);
+  EXPECT_EQ(job.wait_for(50ms), std::future_status::timeout);
+  one.leave(world);
+  other.leave(job.get());
+}
+
 TEST(Admission, OneForEachDevice) {
   const auto device = small_device();
   Desk one(device), other(device), elsewhere(small_device());
@@ -206,7 +246,7 @@ TEST(Admission, OneForEachDevice) {
 
 TEST(Admission, OneAtATimeIsOfAModel) {
   const auto device = std::make_shared<HostDevice>(test::kPlenty);
-  Desk checked(device, true), other(device);
+  Desk checked(device, {.verify_upload = true}), other(device);
   const auto first = checked.enter(10);
   auto second = checked.later(10);
   EXPECT_FALSE(Desk::is_in(second));
@@ -285,6 +325,29 @@ TEST_F(Engines, WhatOneKeepsIsGivenUpForTheOther) {
       EXPECT_GT(device->live_bytes(), 0u);
     }
   EXPECT_LE(device->peak_bytes(), all + all / 4);
+}
+
+// The device has room for both models, but their common limit has not.
+TEST_F(Engines, WhoSharesALimitGivesUpWhatItKeepsAndFitsBesideNoOther) {
+  ModelOptions options = on(std::make_shared<HostDevice>(test::kPlenty));
+  options.keep_loaded = true;
+  const uint64_t all =
+      TextToVideo(ModelBundle::open(test::model_path()), options).plan(test::short_request()).peak_bytes;
+  for (const bool shares : {true, false}) {
+    const auto device = std::make_shared<HostDevice>(test::kPlenty);
+    options.memory = device, options.max_vram = all + all / 4, options.shares_vram = shares;
+    TextToVideo one(ModelBundle::open(test::model_path()), options),
+        other(ModelBundle::open(test::model_path()), options);
+    const auto prepared = other.prepare(other.resolved(test::short_request()));
+    VideoCallbacks callbacks;
+    callbacks.progress = [&](const Progress& p) {
+      if (p.stage == "denoise" && p.done == 1) EXPECT_EQ(other.fits_beside(prepared), !shares);
+    };
+    EXPECT_EQ(test::run(one, test::short_request(), callbacks).latents, want().latents);
+    EXPECT_TRUE(other.fits_beside(prepared)) << "what the first one keeps is given up";
+    EXPECT_EQ(test::run(other, test::short_request()).latents, want().latents);
+    EXPECT_EQ(device->peak_bytes() <= options.max_vram, shares);
+  }
 }
 
 TEST_F(Engines, IdleSessionsAreGivenBackAfterAWhile) {

@@ -110,6 +110,24 @@ TEST_F(Turns, AreForecastAndFollowTheTable) {
   EXPECT_FALSE(queue.find(b.id).has_value());
 }
 
+TEST_F(Turns, AreToldAtOnceUnlessTheyAreOutdated) {
+  TurnQueue queue(table());
+  const JobRow a = added("", 10), b = added("", 20);
+  std::optional<TurnQueue::Place> place;
+  EXPECT_FALSE(queue.find_now(b.id, place)) << "there is no order yet";
+  queue.order();
+  ASSERT_TRUE(queue.find_now(b.id, place));
+  EXPECT_EQ(place->position, 1);
+  EXPECT_NEAR(place->start_seconds, 10, 0.5);
+  table().set_paused(a.id, true);
+  EXPECT_FALSE(queue.find_now(b.id, place));
+  queue.order();
+  ASSERT_TRUE(queue.find_now(b.id, place));
+  EXPECT_EQ(place->position, 0);
+  ASSERT_TRUE(queue.find_now(a.id, place));
+  EXPECT_FALSE(place.has_value());
+}
+
 // Jobs whose model is loaded come one after another: the one with the other model is passed over as far as it
 // may be.
 TEST_F(Turns, KeepTheAccountOfWhoIsPassedOver) {

@@ -16,10 +16,11 @@ std::vector<std::string> ids(const Page& page) {
 }
 
 class NewJobs : public Table {};
+TACHY_FOR_BOTH_TABLES(NewJobs);
 
-TEST_F(NewJobs, AreKeptAsTheyWereGiven) {
+TEST_P(NewJobs, AreKeptAsTheyWereGiven) {
   JobRow job = a_job("anna", 12.5);
-  job.priority = -3, job.model = "Wan \"14B\" é", job.needs = std::string("a\0b", 3), job.kind = "join";
+  job.priority = -3, job.model = "Wan \"14B\" é", job.needs = "a\nb; DROP TABLE jobs", job.kind = "join";
   job.paused = true, job.facts = R"({"size":"832x480"})", job.expires_ms = 77;
   const JobRow made = added(job);
   open();  // from the disk
@@ -52,15 +53,15 @@ TEST_F(NewJobs, AreKeptAsTheyWereGiven) {
   EXPECT_FALSE(table().find("' OR 1=1 --").has_value());
 }
 
-TEST_F(NewJobs, OfOneIdAreAnError) {
+TEST_P(NewJobs, OfOneIdAreAnError) {
   const JobRow job = added();
-  EXPECT_THAT(message_of(ErrorCode::io, [&] { added(job); }), HasSubstr("UNIQUE"));
+  EXPECT_THAT(message_of(ErrorCode::io, [&] { added(job); }), HasSubstr(unique()));
   EXPECT_EQ(table().counts().queued, 1);  // the transaction was taken back, and the next one works
   added();
   EXPECT_EQ(table().counts().queued, 2);
 }
 
-TEST_F(NewJobs, WaitWithinLimits) {
+TEST_P(NewJobs, WaitWithinLimits) {
   const auto how = [&](const std::string& owner) { return table().insert(a_job(owner), "", "", 4, 2).how; };
   EXPECT_EQ(how("anna"), How::made);
   EXPECT_EQ(how("anna"), How::made);
@@ -74,7 +75,7 @@ TEST_F(NewJobs, WaitWithinLimits) {
   EXPECT_EQ(table().insert(a_job("anna"), "", "", 0, 0).how, How::made);
 }
 
-TEST_F(NewJobs, OfOneKeyAreOneForADay) {
+TEST_P(NewJobs, OfOneKeyAreOneForADay) {
   const JobRow first = a_job("anna");
   EXPECT_EQ(table().insert(first, "key", "print", 0, 0).how, How::made);
   const Inserted again = table().insert(a_job("anna"), "key", "print", 0, 0);
@@ -100,28 +101,24 @@ TEST_F(NewJobs, OfOneKeyAreOneForADay) {
   EXPECT_EQ(table().insert(a_job("anna"), "key", "third", 0, 0).how, How::made);
 }
 
-// Makes the table refuse rows of another one, as a disk that fails in the middle of a change would.
-TEST_F(NewJobs, AreWholeWithTheirKeyOrNotThere) {
+TEST_P(NewJobs, AreWholeWithTheirKeyOrNotThere) {
   for (const char* part : {"idempotency", "job_texts"}) {
-    Sqlite(file(), Sqlite::Access::write)
-        .run(fmt::format("CREATE TRIGGER refuse BEFORE INSERT ON {} BEGIN SELECT RAISE(ABORT, 'no'); END",
-                         part)
-                 .c_str());
+    refuse(part);
     EXPECT_THAT(message_of(ErrorCode::io, [&] { table().insert(a_job(), "key", "print", 0, 0); }),
                 HasSubstr("no"));
-    Sqlite(file(), Sqlite::Access::write).run("DROP TRIGGER refuse");
+    refuse_no_more(part);
     EXPECT_EQ(table().counts().queued, 0) << part;
   }
   EXPECT_EQ(table().insert(a_job(), "key", "print", 0, 0).how, How::made);
 }
 
-TEST_F(NewJobs, ThatAreRefusedTakeNoKey) {
+TEST_P(NewJobs, ThatAreRefusedTakeNoKey) {
   added();
   EXPECT_EQ(table().insert(a_job(), "key", "print", 1, 0).how, How::queue_full);
   EXPECT_EQ(table().insert(a_job(), "key", "other", 2, 0).how, How::made);
 }
 
-TEST_F(NewJobs, AreListedInPages) {
+TEST_P(NewJobs, AreListedInPages) {
   std::vector<std::string> all, annas;
   for (int i = 0; i < 7; ++i) {
     now_ms_ += i == 3 ? -50'000 : 0;  // a clock that is set back changes no order
@@ -154,7 +151,22 @@ TEST_F(NewJobs, AreListedInPages) {
                 HasSubstr("`after`"));
 }
 
-TEST_F(NewJobs, MoveWithinTheirPriority) {
+TEST_P(NewJobs, ThatHaveNotEndedAreListedAsTheyWait) {
+  const std::string a = added("anna").id, b = added().id, c = added("anna").id, d = added("anna").id;
+  table().claim(c, "worker");
+  table().change(d, {.before = a});
+  table().set_paused(b, true);
+  EXPECT_THAT(ids(table().active(nullptr, 9)), ElementsAre(c, d, a, b));
+  const Page some = table().active(nullptr, 3);
+  EXPECT_THAT(ids(some), ElementsAre(c, d, a));
+  EXPECT_TRUE(some.has_more);
+  const std::string anna = "anna";
+  EXPECT_THAT(ids(table().active(&anna, 9)), ElementsAre(c, d, a));
+  table().wish(a, Wish::cancel, std::nullopt);
+  EXPECT_THAT(ids(table().active(&anna, 9)), ElementsAre(c, d));
+}
+
+TEST_P(NewJobs, MoveWithinTheirPriority) {
   const std::string a = added().id, b = added().id, c = added().id;
   EXPECT_THAT(line(), ElementsAre(a, b, c));
   table().change(c, {.before = a});
@@ -180,7 +192,7 @@ TEST_F(NewJobs, MoveWithinTheirPriority) {
 }
 
 // Each move halves the room between two neighbours, until their places are numbered anew.
-TEST_F(NewJobs, MoveAsOftenAsAnybodyLikes) {
+TEST_P(NewJobs, MoveAsOftenAsAnybodyLikes) {
   const std::string a = added().id;
   std::string b = added().id, c = added().id;
   for (int i = 0; i < 300; ++i) {
@@ -190,7 +202,7 @@ TEST_F(NewJobs, MoveAsOftenAsAnybodyLikes) {
   }
 }
 
-TEST_F(NewJobs, ChangeWhileTheyWait) {
+TEST_P(NewJobs, ChangeWhileTheyWait) {
   const JobRow job = added();
   const JobRow changed = table()
                              .change(job.id, {.model = "m",
@@ -218,17 +230,14 @@ TEST_F(NewJobs, ChangeWhileTheyWait) {
   EXPECT_FALSE(table().change("video_0", {.priority = 1}).has_value());
 }
 
-TEST_F(NewJobs, AreRemovedWithAllThatIsTheirs) {
+TEST_P(NewJobs, AreRemovedWithAllThatIsTheirs) {
   const JobRow job = added();
   EXPECT_TRUE(table().remove(job.id));
   EXPECT_FALSE(table().remove(job.id));
   EXPECT_FALSE(table().find(job.id).has_value());
   table_.reset();
-  Sqlite database(file(), Sqlite::Access::read);
-  Query query =
-      database.query("SELECT (SELECT count(*) FROM job_texts) + (SELECT count(*) FROM idempotency)");
-  ASSERT_TRUE(query.next());
-  EXPECT_EQ(query.integer(0), 0);
+  EXPECT_EQ(place_->number("SELECT (SELECT count(*) FROM job_texts) + (SELECT count(*) FROM idempotency)"),
+            0);
 }
 
 }  // namespace

@@ -1,5 +1,9 @@
 // Tests the life of a job in the table: claims, wishes, interruptions, ends, what is outdated, messages and
 // presets.
+#include <atomic>
+#include <functional>
+#include <thread>
+
 #include "table_case.h"
 
 namespace tachy::queue {
@@ -17,8 +21,9 @@ class Runs : public Table {
  protected:
   JobRow claimed() { return table().claim(added().id, "w").value(); }
 };
+TACHY_FOR_BOTH_TABLES(Runs);
 
-TEST_F(Runs, BelongToOneWorker) {
+TEST_P(Runs, BelongToOneWorker) {
   const std::string id = added().id;
   const JobRow row = table().claim(id, "w").value();
   EXPECT_EQ(row.status, Status::in_progress);
@@ -39,7 +44,7 @@ TEST_F(Runs, BelongToOneWorker) {
   EXPECT_EQ(table().counts().running, 1);
 }
 
-TEST_F(Runs, MakeProgressThatNeverGoesBack) {
+TEST_P(Runs, MakeProgressThatNeverGoesBack) {
   const std::string id = claimed().id;
   for (const auto& [given, seen] : {std::pair{5, 5}, {3, 5}, {40, 40}, {40, 40}, {300, 100}, {-7, 100}}) {
     table().progress(id, "w", given);
@@ -47,7 +52,7 @@ TEST_F(Runs, MakeProgressThatNeverGoesBack) {
   }
 }
 
-TEST_F(Runs, EndWithTheirMessageOrNotAtAll) {
+TEST_P(Runs, EndWithTheirMessageOrNotAtAll) {
   JobRow row = claimed();
   row.status = Status::in_progress;
   EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { table().end(row, "w", std::nullopt); }),
@@ -71,7 +76,7 @@ TEST_F(Runs, EndWithTheirMessageOrNotAtAll) {
   JobRow other = claimed();
   other.status = Status::failed, other.error = {"out_of_memory", "too large"};
   EXPECT_THAT(message_of(ErrorCode::io, [&] { table().end(other, "w", about(other.id)); }),
-              HasSubstr("UNIQUE"));
+              HasSubstr(unique()));
   EXPECT_EQ(table().find(other.id)->status, Status::in_progress);
   table().progress(other.id, "w", 30);
   ASSERT_TRUE(table().end(other, "w", about(other.id, "msg_3")));
@@ -84,7 +89,7 @@ TEST_F(Runs, EndWithTheirMessageOrNotAtAll) {
   EXPECT_EQ(counts.running + counts.queued, 0);
 }
 
-TEST_F(Runs, GoBackIntoTheQueueAtTheirPlace) {
+TEST_P(Runs, GoBackIntoTheQueueAtTheirPlace) {
   const std::string a = added().id, b = added().id;
   table().claim(a, "w");
   table().progress(a, "w", 44);
@@ -104,7 +109,7 @@ TEST_F(Runs, GoBackIntoTheQueueAtTheirPlace) {
   EXPECT_FALSE(table().set_paused(a, true).has_value());  // it runs: that is a wish
 }
 
-TEST_F(Runs, AreAskedToStop) {
+TEST_P(Runs, AreAskedToStop) {
   const std::string id = claimed().id;
   const auto wished = [&](Wish wish) { return table().wish(id, wish, about(id))->wish; };
   EXPECT_EQ(wished(Wish::pause), Wish::pause);
@@ -120,7 +125,7 @@ TEST_F(Runs, AreAskedToStop) {
   EXPECT_FALSE(table().wish("video_0", Wish::cancel, std::nullopt).has_value());
 }
 
-TEST_F(Runs, ArePausedEvenIfTheyAreInterruptedAtThatMoment) {
+TEST_P(Runs, ArePausedEvenIfTheyAreInterruptedAtThatMoment) {
   const std::string id = claimed().id;
   table().wish(id, Wish::pause, std::nullopt);
   EXPECT_TRUE(table().give_back(id, "w", false));
@@ -128,7 +133,7 @@ TEST_F(Runs, ArePausedEvenIfTheyAreInterruptedAtThatMoment) {
   EXPECT_EQ(table().find(id)->wish, Wish::none);
 }
 
-TEST_F(Runs, ThatWaitAreCancelledAtOnce) {
+TEST_P(Runs, ThatWaitAreCancelledAtOnce) {
   const std::string id = added().id;
   EXPECT_TRUE(table().wish(id, Wish::pause, std::nullopt)->paused);
   EXPECT_FALSE(table().wish(id, Wish::none, std::nullopt)->paused);
@@ -147,7 +152,7 @@ TEST_F(Runs, ThatWaitAreCancelledAtOnce) {
   EXPECT_EQ(table().due_webhooks(100, 10).size(), 1u);
 }
 
-TEST_F(Runs, AreHandedOutAgainWithTheWishToKeepTheirFrames) {
+TEST_P(Runs, AreHandedOutAgainWithTheWishToKeepTheirFrames) {
   const std::string id = claimed().id;
   table().wish(id, Wish::cancel_keeping_frames, std::nullopt);
   open();
@@ -157,7 +162,7 @@ TEST_F(Runs, AreHandedOutAgainWithTheWishToKeepTheirFrames) {
   EXPECT_EQ(table().claim(id, "w")->wish, Wish::cancel_keeping_frames);
 }
 
-TEST_F(Runs, OfADeadWorkerComeBack) {
+TEST_P(Runs, OfADeadWorkerComeBack) {
   const std::string a = claimed().id, b = claimed().id, c = claimed().id, d = added().id, e = added().id;
   table().wish(b, Wish::cancel, std::nullopt);
   table().wish(c, Wish::pause, std::nullopt);
@@ -181,7 +186,7 @@ TEST_F(Runs, OfADeadWorkerComeBack) {
   EXPECT_THAT(table().recover("w"), IsEmpty());
 }
 
-TEST_F(Runs, ThatEndedLongAgoAreOutdated) {
+TEST_P(Runs, ThatEndedLongAgoAreOutdated) {
   std::vector<std::string> ids;
   for (int i = 0; i < 5; ++i) {
     ids.push_back(added().id);
@@ -202,7 +207,7 @@ TEST_F(Runs, ThatEndedLongAgoAreOutdated) {
               ElementsAre(ids[0], row.id));  // what has expired takes no room
 }
 
-TEST_F(Runs, ChargeTheirOwnerOnce) {
+TEST_P(Runs, ChargeTheirOwnerOnce) {
   const JobRow job = added("anna", 100);
   table().claim(job.id, "w");
   EXPECT_NEAR(table().used_seconds()["anna"], 100, 1e-9);
@@ -224,13 +229,12 @@ TEST_F(Runs, ChargeTheirOwnerOnce) {
 }
 
 // A claim and the charge for it are one change, and so are an end and what it gives back.
-TEST_F(Runs, AreChargedOrNotClaimed) {
+TEST_P(Runs, AreChargedOrNotClaimed) {
   const JobRow job = added("anna", 100);
   const auto refusing = [&](auto&& body) {
-    Sqlite(file(), Sqlite::Access::write)
-        .run("CREATE TRIGGER refuse BEFORE INSERT ON shares BEGIN SELECT RAISE(ABORT, 'no'); END");
+    refuse("shares");
     EXPECT_THAT(message_of(ErrorCode::io, body), HasSubstr("no"));
-    Sqlite(file(), Sqlite::Access::write).run("DROP TRIGGER refuse");
+    refuse_no_more("shares");
   };
   refusing([&] { table().claim(job.id, "w"); });
   EXPECT_EQ(table().find(job.id)->status, Status::queued);
@@ -244,7 +248,7 @@ TEST_F(Runs, AreChargedOrNotClaimed) {
   EXPECT_NEAR(table().used_seconds()["anna"], 0, 1e-9);
 }
 
-TEST_F(Runs, TellOfChangesByTheVersion) {
+TEST_P(Runs, TellOfChangesByTheVersion) {
   uint64_t last = table().version();
   const auto moved = [&] { return std::exchange(last, table().version()) != last; };
   const std::string id = added().id;
@@ -259,7 +263,7 @@ TEST_F(Runs, TellOfChangesByTheVersion) {
   EXPECT_TRUE(moved());
 }
 
-TEST_F(Runs, MessagesWaitUntilTheyAreSent) {
+TEST_P(Runs, MessagesWaitUntilTheyAreSent) {
   for (const char* id : {"msg_b", "msg_a"}) {
     JobRow row = claimed();
     row.status = Status::completed;
@@ -282,7 +286,7 @@ TEST_F(Runs, MessagesWaitUntilTheyAreSent) {
   EXPECT_EQ(table().due_webhooks(500, 10).size(), 1u);
 }
 
-TEST_F(Runs, PresetsAreTheirOwners) {
+TEST_P(Runs, PresetsAreTheirOwners) {
   table().save_preset({.name = "b", .owner = "anna", .fields = "{}"}, 2);
   table().save_preset({.name = "a", .owner = "anna", .fields = "{}"}, 2);
   EXPECT_THAT(message_of(ErrorCode::invalid_argument,
@@ -297,6 +301,57 @@ TEST_F(Runs, PresetsAreTheirOwners) {
   EXPECT_TRUE(table().remove_preset("anna", "b"));
   EXPECT_FALSE(table().remove_preset("anna", "b"));
   EXPECT_EQ(table().presets("bert").size(), 1u);
+}
+
+// A row that is known is the one that find() returns, whatever has been done to it.
+TEST_F(Runs, WhatIsKnownIsNeverOutdated) {
+  const std::string id = added().id, other = added().id;
+  EXPECT_EQ(table().known(id), nullptr) << "nobody has read it";
+  const auto kept = [&](const std::string& of) {
+    table().find(of);
+    return table().known(of);
+  };
+  const std::function<void()> changes[] = {
+      [&] { table().set_paused(id, true); },
+      [&] { table().set_paused(id, false); },
+      [&] { table().change(id, {.facts = "{\"seed\":8}"}); },
+      [&] { table().claim(id, "w"); },
+      [&] { table().progress(id, "w", 40); },
+      [&] { table().wish(id, Wish::pause, std::nullopt); },
+      [&] { table().recover("w"); },
+      [&] { table().set_paused(id, false), table().claim(id, "w"), table().give_back(id, "w", false); },
+      [&] { finish(id); },
+  };
+  ASSERT_NE(kept(other), nullptr);
+  for (const auto& change : changes) {
+    const auto before = kept(id);
+    ASSERT_NE(before, nullptr);
+    change();
+    EXPECT_EQ(table().known(id), nullptr) << to_string(before->status);
+    const JobRow now = table().find(id).value();
+    EXPECT_TRUE(now.status != before->status || now.paused != before->paused || now.wish != before->wish ||
+                now.progress != before->progress || now.facts != before->facts ||
+                now.attempts != before->attempts);
+  }
+  EXPECT_NE(kept(id), nullptr);
+  table().remove(id);
+  EXPECT_EQ(table().known(id), nullptr);
+  EXPECT_EQ(kept(id), nullptr);
+}
+
+TEST_F(Runs, ARowThatWasReadWhileItChangedIsNotKept) {
+  const std::string id = claimed().id;
+  std::atomic<bool> reading = true;
+  std::thread reader([&] {
+    while (reading) table().find(id);
+  });
+  for (int percent = 1; percent <= 100; ++percent) {
+    table().progress(id, "w", percent);
+    const auto known = table().known(id);
+    if (known) EXPECT_EQ(known->progress, percent);
+  }
+  reading = false;
+  reader.join();
 }
 
 }  // namespace

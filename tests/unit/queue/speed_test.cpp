@@ -12,8 +12,8 @@
 namespace tachy::queue {
 namespace {
 
-// Sanitizers slow everything down. A shared machine has bad moments, so the processor's time is measured and not the
-// clock's, and the median of many is compared.
+// Sanitizers slow everything down. A shared machine has bad moments, so the processor's time is measured
+// and not the clock's, and the median of many is compared.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr double kSlower = 20;
 #else

@@ -102,6 +102,28 @@ TEST(PageMessages, AreRefusedWithKeysThatAreNone) {
               HasSubstr("this model has no mouse"));
 }
 
+TEST(PageMessages, ATicketIsATextAndNothingElse) {
+  EXPECT_EQ(parse_ticket(R"({"type":"ticket","ticket":"tt-1"})"), "tt-1");
+  EXPECT_EQ(parse_ticket(R"({"ticket":"","type":"ticket"})"), "");
+  const auto refused = [](const std::string& text) {
+    try {
+      return "the ticket " + parse_ticket(text);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::invalid_argument) << text;
+      return e.message();
+    }
+  };
+  EXPECT_THAT(refused(""), HasSubstr("JSON object"));
+  EXPECT_THAT(refused("tt-1"), HasSubstr("JSON object"));
+  EXPECT_THAT(refused(R"({"ticket":"tt-1"})"), HasSubstr("no 'type'"));
+  EXPECT_THAT(refused(R"({"type":"start","ticket":"tt-1"})"), HasSubstr("a ticket first"));
+  EXPECT_THAT(refused(R"({"type":["ticket"],"ticket":"tt-1"})"), HasSubstr("a ticket first"));
+  EXPECT_THAT(refused(R"({"type":"ticket"})"), HasSubstr("no 'ticket'"));
+  EXPECT_THAT(refused(R"({"type":"ticket","ticket":7})"), HasSubstr("expected a text"));
+  EXPECT_THAT(refused(R"({"type":"ticket","ticket":"x","ticket":"y"})"), HasSubstr("twice"));
+  EXPECT_THAT(refused(R"({"type":"ticket","ticket":"x","seed":7})"), HasSubstr("unknown member 'seed'"));
+}
+
 TEST(PageMessages, FramesHaveAHeaderOf32Bytes) {
   std::vector<uint8_t> out;
   append_header({.run = 0x01020304, .sequence = 0x05, .frame = 0x0607, .stamp = uint64_t{1} << 56}, out);

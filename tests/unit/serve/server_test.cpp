@@ -102,6 +102,9 @@ TEST_F(PageRequests, WhatIsTooLargeOrNoRequestIsRefused) {
   open();
   EXPECT_EQ(get("/", {{"X", std::string(20000, 'x')}}).status, 431u);
   EXPECT_EQ(get("/" + std::string(20000, 'x')).status, 431u);
+  std::string many = "GET / HTTP/1.1\r\nHost: localhost\r\n";
+  for (int i = 0; i < 5000; ++i) many += "a: b\r\n";
+  EXPECT_THAT(send_raw(port_, many + "\r\n"), HasSubstr("431 "));
   EXPECT_EQ(request(port_, "POST", "/picture", {{"Content-Length", "8388609"}}).status, 413u);
   EXPECT_EQ(request(port_, "POST", "/picture", {{"Content-Length", "99999999999999999999"}}).status, 400u);
   EXPECT_THAT(send_raw(port_, "\x16\x03\x01 hello\r\n\r\n"), HasSubstr(" 400 "));

@@ -121,6 +121,20 @@ TEST_F(ApiTest, AWaitingVideoGetsOtherValues) {
   EXPECT_EQ(call("PATCH", "/v1/videos/" + id, {{"num_frames", -1}}).status, 400);
 }
 
+TEST_F(ApiTest, TwoWhoChangeAVideoAtOnceAreTold) {
+  const std::string id = created({{"seed", 5}});
+  const std::string seen = call("GET", "/v1/videos/" + id).body.at("revision");
+  const Answer first = call("PATCH", "/v1/videos/" + id, {{"seed", 6}}, {{"If-Match", "\"" + seen + "\""}});
+  ASSERT_EQ(first.status, 200) << first.body;
+  EXPECT_NE(first.body.at("revision"), seen);
+  const Answer second = call("PATCH", "/v1/videos/" + id, {{"seed", 7}}, {{"If-Match", seen}});
+  EXPECT_EQ(second.status, 412);
+  EXPECT_EQ(second.code(), "changed_meanwhile");
+  EXPECT_EQ(call("GET", "/v1/videos/" + id).body.at("seed"), 6);
+  EXPECT_EQ(call("PATCH", "/v1/videos/" + id, {{"seed", 7}}, {{"If-Match", "*"}}).status, 200);
+  EXPECT_EQ(call("PATCH", "/v1/videos/" + id, {{"seed", 8}}).status, 200);
+}
+
 TEST_F(ApiTest, ARunningVideoKeepsItsValues) {
   const std::string id = created();
   begin(id);
@@ -189,11 +203,44 @@ TEST_F(ApiTest, VideosAreJoinedInTheirOrder) {
   EXPECT_EQ(call("POST", "/v1/videos/" + id + "/remix", {{"prompt", "a"}}).code(), "unsupported");
 }
 
+TEST_F(ApiTest, SomeFramesOfAVideoAreJoined) {
+  const std::string a = created({{"num_frames", 9}, {"fps", 8}}),
+                    b = created({{"num_frames", 5}, {"fps", 8}});
+  complete(a), complete(b);
+  const json videos = {{{"id", a}, {"last_frame", 3}}, {{"id", b}, {"first_frame", 1}}, b};
+  const Answer answer = call("POST", "/v1/videos/join", {{"videos", videos}});
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.body.at("num_frames"), 4 + 4 + 5);
+  EXPECT_NEAR(std::stod(answer.body.at("seconds").get<std::string>()), 13 / 8.0, 0.02);
+  EXPECT_EQ(answer.body.at("settings").at("videos"), videos);
+  const json parts = parse_json_line(table->find(answer.body.at("id"))->settings).at("join");
+  EXPECT_EQ(parts,
+            json({{{"file", "1.mp4"}, {"last_frame", 3}}, {{"file", "2.mp4"}, {"first_frame", 1}}, "3.mp4"}));
+  const json one = json::array({{{"id", a}, {"first_frame", 2}, {"last_frame", 2}}});
+  EXPECT_EQ(call("POST", "/v1/videos/join", {{"videos", one}}).body.at("num_frames"), 1);
+}
+
 TEST_F(ApiTest, WhatCannotBeJoinedIsNamed) {
-  const std::string a = created(), b = created();
+  const std::string a = created({{"num_frames", 9}}), b = created();
   complete(a);
-  const json bad[] = {json::object(),    {{"videos", json::array()}}, {{"videos", json::array({a})}},
-                      {{"videos", "x"}}, {{"videos", {a, b}}},        {{"videos", {a, 3}}}};
+  const auto cut = [&](const json& frames) {
+    json part = {{"id", a}};
+    part.update(frames);
+    return json{{"videos", {a, part}}};
+  };
+  const json bad[] = {json::object(),
+                      {{"videos", json::array()}},
+                      {{"videos", json::array({a})}},
+                      {{"videos", "x"}},
+                      {{"videos", {a, b}}},
+                      {{"videos", {a, 3}}},
+                      {{"videos", {a, {{"first_frame", 1}}}}},
+                      cut({{"last_frame", 9}}),
+                      cut({{"first_frame", 9}}),
+                      cut({{"first_frame", 5}, {"last_frame", 4}}),
+                      cut({{"first_frame", -1}}),
+                      cut({{"first_frame", "1"}}),
+                      cut({{"speed", 1}})};
   for (const json& body : bad) {
     const Answer answer = call("POST", "/v1/videos/join", body);
     EXPECT_EQ(answer.status, 400) << body;

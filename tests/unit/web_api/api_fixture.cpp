@@ -78,11 +78,26 @@ Answer ApiTest::send(http::Request request) {
     } catch (const std::exception& e) {
       answer.reply = error_reply(e);
     }
+    // Whatever is answered from memory is what the handler answers.
+    if (found.route->at_once)
+      if (const auto known = found.route->at_once(request)) {
+        EXPECT_EQ(known->status, answer.reply.status);
+        EXPECT_EQ(known->headers, answer.reply.headers);
+        EXPECT_EQ(parsed_or_discarded(std::get<std::string>(known->body)),
+                  parsed_or_discarded(std::get<std::string>(answer.reply.body)));
+      }
   }
   answer.status = answer.reply.status;
   if (const auto* text = std::get_if<std::string>(&answer.reply.body))
     answer.body = parsed_or_discarded(*text);
   return answer;
+}
+
+std::optional<http::Reply> ApiTest::at_once(const std::string& target, const http::Caller& caller) {
+  const http::Router::Found found = router.find("GET", target);
+  http::Request request;
+  request.captures = found.captures, request.caller = caller;
+  return found.route->at_once ? found.route->at_once(request) : std::nullopt;
 }
 
 Answer ApiTest::create(const json& more, const http::Pairs& headers, const http::Caller& caller) {

@@ -26,6 +26,7 @@ class FakeRuns : public workers::Runs {
   std::string refusal;  // what outlook() throws; "": nothing
   std::string warning;  // what outlook() warns of
   workers::Live now;
+  bool busy = false;  // live_now() has no answer
   bool open = true;
   std::vector<std::string> stopped;
   int wakes = 0, outlooks = 0;
@@ -49,6 +50,9 @@ class FakeRuns : public workers::Runs {
   void remember(const std::string&, std::shared_ptr<const PreparedRequest>) override {}
   void stop_job(const std::string& id) override { stopped.push_back(id), on_stop(id); }
   workers::Live live(const queue::JobRow&) const override { return now; }
+  std::optional<workers::Live> live_now(const queue::JobRow&) const override {
+    return busy ? std::nullopt : std::optional(now);
+  }
 };
 
 // The answer that came back, with a body of JSON parsed.
@@ -80,6 +84,8 @@ class ApiTest : public InTemporaryFolder {
   void complete(const std::string& id, nlohmann::json facts = nlohmann::json::object());
   void fail_job(const std::string& id, const std::string& code);
   queue::JobFolder folder_of(const std::string& id) const { return {service->files, id}; }
+  // Returns what is answered from memory alone, if anything is.
+  std::optional<http::Reply> at_once(const std::string& target, const http::Caller& caller = {});
   size_t folders() const;  // how many there are under FILES/jobs, under whichever names
   // A part of a multipart body that is a file with these bytes.
   http::Part file_part(const std::string& name, const std::string& filename, const std::string& bytes) const;

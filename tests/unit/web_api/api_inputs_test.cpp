@@ -1,4 +1,6 @@
 // Pictures that come with a request: where they lie, and how a remix and a change hand them on.
+#include <gmock/gmock.h>
+
 #include <fstream>
 
 #include "api_fixture.h"
@@ -98,6 +100,22 @@ TEST_F(ApiInputs, AChangedVideoKeepsItsPictureUnlessItGetsAnother) {
   EXPECT_TRUE(fs::exists(folder_of(id).inputs() / other.at("image").get<std::string>()));
 }
 
+TEST_F(ApiInputs, APictureCanBeLookedAtAgain) {
+  const std::string bytes = picture(10), id = send_picture("POST", "/v1/videos", bytes).body.at("id");
+  const http::Reply reply = call("GET", "/v1/videos/" + id + "/inputs/input_reference").reply;
+  EXPECT_THAT(reply.headers, testing::Contains(testing::Pair("Content-Type", "image/png")));
+  std::ifstream file(std::get<http::FileBody>(reply.body).path, std::ios::binary);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), bytes);
+  for (const char* name : {"prompt", "image", "audio_reference", "..", "video.mp4"})
+    EXPECT_EQ(call("GET", "/v1/videos/" + id + "/inputs/" + name).status, 404) << name;
+  service->keys = true;
+  EXPECT_EQ(call("GET", "/v1/videos/" + id + "/inputs/input_reference", nullptr, {}, {.key = "bob"}).status,
+            404);
+  fs::remove_all(folder_of(id).inputs());
+  EXPECT_EQ(call("GET", "/v1/videos/" + id + "/inputs/input_reference", nullptr, {}, {.admin = true}).status,
+            410);
+}
+
 TEST_F(ApiInputs, AnInputThatIsGoneIsSaid) {
   const std::string id = send_picture("POST", "/v1/videos", picture(10)).body.at("id");
   fs::remove_all(folder_of(id).inputs());
@@ -116,30 +134,69 @@ TEST_F(ApiInputs, TheSameRequestWithAnotherPictureIsAnotherRequest) {
             "idempotency_mismatch");
 }
 
-// A video that an extension of it could begin with is made here without a model.
-TEST_F(ApiInputs, AnExtensionBeginsWithTheLastPicture) {
-  const std::string id = created({{"seed", 5}, {"size", "32x32"}, {"num_frames", 5}});
-  complete(id);
-  const auto writer = VideoWriter::open(folder_of(id).video(), 32, 32);
-  RgbFrame frame(32, 32);
-  for (int i = 0; i < 5; ++i) {
-    std::fill(frame.rgb.begin(), frame.rgb.end(), static_cast<uint8_t>(40 * i));
-    writer->write(frame.view());
+// A video that an extension of it could begin with is made here without a model: its picture i has the grey 40 i.
+class ApiExtensions : public ApiInputs {
+ protected:
+  std::string with_pictures(const std::string& id) {
+    complete(id);
+    const auto writer = VideoWriter::open(folder_of(id).video(), 32, 32);
+    RgbFrame frame(32, 32);
+    for (int i = 0; i < 5; ++i) {
+      std::fill(frame.rgb.begin(), frame.rgb.end(), static_cast<uint8_t>(40 * i));
+      writer->write(frame.view());
+    }
+    writer->finish();
+    return id;
   }
-  writer->finish();
+  std::string source() { return with_pictures(created({{"seed", 5}, {"size", "32x32"}, {"num_frames", 5}})); }
+  int grey_of_input(const std::string& id) {
+    EXPECT_EQ(inputs_of(id).size(), 1u);
+    const Picture picture = read_picture(folder_of(id).inputs() / inputs_of(id).at(0));
+    EXPECT_EQ(picture.width, 32);
+    return picture.rgb[0];
+  }
+};
+
+TEST_F(ApiExtensions, AnExtensionBeginsWithTheLastPicture) {
+  const std::string id = source();
   const Answer answer = call("POST", "/v1/videos/extensions",
                              {{"prompt", "and then"}, {"video", {{"id", id}}}, {"seconds", "1"}});
   ASSERT_EQ(answer.status, 200) << answer.body;
   EXPECT_EQ(answer.body.at("extended_from_video_id"), id);
+  EXPECT_TRUE(answer.body.at("extended_from_frame").is_null());
   EXPECT_TRUE(answer.body.at("remixed_from_video_id").is_null());
   EXPECT_EQ(answer.body.at("size"), "32x32");
   EXPECT_NE(answer.body.at("seed"), 5);
-  const std::string second = answer.body.at("id");
-  ASSERT_EQ(inputs_of(second).size(), 1u);
-  const Picture last = read_picture(folder_of(second).inputs() / inputs_of(second)[0]);
-  EXPECT_EQ(last.width, 32);
-  EXPECT_NEAR(last.rgb[0], 160, 6);
+  EXPECT_NEAR(grey_of_input(answer.body.at("id")), 160, 6);
   EXPECT_TRUE(fs::is_empty(folder_ / "spool"));
+}
+
+TEST_F(ApiExtensions, AnExtensionBeginsWithTheFrameThatIsNamed) {
+  const std::string id = source();
+  for (const int frame : {0, 2, 4}) {
+    const Answer answer =
+        call("POST", "/v1/videos/extensions", {{"prompt", "and then"}, {"video", id}, {"from_frame", frame}});
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    EXPECT_EQ(answer.body.at("extended_from_frame"), frame);
+    EXPECT_FALSE(answer.body.at("settings").contains("from_frame"));
+    EXPECT_NEAR(grey_of_input(answer.body.at("id")), 40 * frame, 6);
+  }
+  for (const json& frame : {json(5), json(-1), json("2"), json(1.5), json()}) {
+    const Answer answer =
+        call("POST", "/v1/videos/extensions", {{"prompt", "and then"}, {"video", id}, {"from_frame", frame}});
+    EXPECT_EQ(answer.status, 400) << frame;
+    EXPECT_EQ(answer.param(), "from_frame") << frame;
+  }
+}
+
+TEST_F(ApiExtensions, AJoinedVideoIsExtendedInItsSize) {
+  const std::string a = source();
+  const std::string id = with_pictures(call("POST", "/v1/videos/join", {{"videos", {a, a}}}).body.at("id"));
+  const Answer answer =
+      call("POST", "/v1/videos/extensions", {{"prompt", "and then"}, {"video", id}, {"from_frame", 1}});
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.body.at("size"), "32x32");
+  EXPECT_NEAR(grey_of_input(answer.body.at("id")), 40, 6);
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
 // Presets, models, LoRAs, the server's state and its description.
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <fstream>
 #include <set>
 
 #include "api_fixture.h"
 #include "web_api/endpoint.h"
+#include "web_api/links.h"
 
 namespace tachy::web_api {
 namespace {
@@ -18,6 +20,15 @@ std::vector<std::string> saved_names(const json& list) {
   for (const json& preset : list.at("data"))
     if (!preset.at("built_in")) names.push_back(preset.at("id"));
   return names;
+}
+
+// Says which members of an object a schema of the description lacks or misses.
+void expect_described(const json& schemas, const std::string& name, const json& object) {
+  const json& schema = schemas.at(name);
+  for (const auto& [member, value] : object.items())
+    EXPECT_TRUE(schema.at("properties").contains(member)) << name << " lacks " << member;
+  for (const json& member : schema.at("required"))
+    EXPECT_TRUE(object.contains(member.get<std::string>())) << name << " has no " << member;
 }
 
 TEST_F(ApiTest, APresetIsSavedUsedAndRemoved) {
@@ -55,6 +66,30 @@ TEST_F(ApiTest, PresetsBelongToTheirKey) {
   EXPECT_EQ(call("DELETE", "/v1/presets/mine", nullptr, {}, {.key = "bob"}).status, 404);
 }
 
+TEST_F(ApiTest, AKeySaysWhatItAllows) {
+  const json anybody = call("GET", "/v1/key").body;
+  EXPECT_TRUE(anybody.at("name").is_null());
+  EXPECT_EQ(anybody.at("keys"), false);
+  EXPECT_EQ(anybody.at("admin"), true) << "without keys everybody sees everything";
+  service->keys = true;
+  const json alice = call("GET", "/v1/key", nullptr, {}, {.key = "alice", .priority = true}).body;
+  EXPECT_EQ(alice.at("name"), "alice");
+  EXPECT_EQ(alice.at("priority"), true);
+  EXPECT_EQ(alice.at("admin"), false);
+}
+
+TEST_F(ApiTest, OnlyAdministratorsSeeWhoHasKeys) {
+  service->keys = true;
+  service->holders = {{.key = "alice"}, {.key = "root", .priority = true, .admin = true}};
+  EXPECT_EQ(call("GET", "/v1/keys", nullptr, {}, {.key = "alice"}).code(), "forbidden");
+  EXPECT_EQ(call("GET", "/v1/keys", nullptr, {}, {.key = "alice"}).status, 403);
+  const json list = call("GET", "/v1/keys", nullptr, {}, {.key = "root", .admin = true}).body.at("data");
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_EQ(list[0].at("name"), "alice");
+  EXPECT_EQ(list[1].at("admin"), true);
+  EXPECT_EQ(list[1].size(), 4u) << "a name and two rights, and nothing of the key: " << list[1];
+}
+
 TEST_F(ApiTest, ModelsAreListed) {
   const Answer list = call("GET", "/v1/models");
   ASSERT_EQ(list.body.at("data").size(), 1u);
@@ -63,9 +98,23 @@ TEST_F(ApiTest, ModelsAreListed) {
   EXPECT_EQ(model.at("default"), true);
   EXPECT_EQ(model.at("created"), 1'700'000'000);
   EXPECT_EQ(call("GET", "/v1/models/sprites").body.at("object"), "model");
+  EXPECT_EQ(model.at("takes"), nullptr) << "listing opens no model";
   const Answer none = call("GET", "/v1/models/sora-2");
   EXPECT_EQ(none.status, 404);
   EXPECT_EQ(none.code(), "model_not_found");
+}
+
+TEST_F(ApiTest, AModelThatIsOpenTellsWhatItTakes) {
+  EXPECT_EQ(call("GET", "/v1/models/sprites?open=perhaps").param(), "open");
+  const json model = call("GET", "/v1/models/sprites?open=true").body;
+  EXPECT_EQ(model.at("makes"), "text-to-video");
+  EXPECT_EQ(model.at("takes"),
+            json({{"input_reference", "no"}, {"last_image", "no"}, {"audio_reference", "no"}}));
+  EXPECT_EQ(model.at("experts"), 1);
+  EXPECT_EQ(model.at("frame_multiple"), 4);
+  EXPECT_EQ(model.at("defaults").at("size"), "128x128");
+  EXPECT_EQ(model.at("defaults").at("negative_prompt"), "");
+  EXPECT_EQ(call("GET", "/v1/models").body.at("data").at(0), model);
 }
 
 TEST_F(ApiTest, LorasAreListedByTheirNames) {
@@ -73,8 +122,13 @@ TEST_F(ApiTest, LorasAreListedByTheirNames) {
   service->offers.loras = folder_;
   std::ofstream(folder_ / "ghibli.safetensors") << "1234";
   std::ofstream(folder_ / "notes.txt") << "1234";
-  EXPECT_EQ(call("GET", "/v1/loras").body.at("data"),
-            json::array({{{"id", "ghibli"}, {"object", "lora"}, {"bytes", 4}}}));
+  const json list = call("GET", "/v1/loras").body.at("data");
+  ASSERT_EQ(list.size(), 1u);
+  EXPECT_EQ(list.at(0).at("id"), "ghibli");
+  EXPECT_EQ(list.at(0).at("bytes"), 4);
+  EXPECT_EQ(list.at(0).at("trigger_words"), json::array()) << "a file that is no LoRA is listed all the same";
+  const json schemas = call("GET", "/openapi.json").body.at("components").at("schemas");
+  expect_described(schemas, "Lora", list.at(0));
 }
 
 TEST_F(ApiTest, ReadinessIsThatOfTheDefaultModel) {
@@ -83,6 +137,38 @@ TEST_F(ApiTest, ReadinessIsThatOfTheDefaultModel) {
   const Answer answer = call("GET", "/ready");
   EXPECT_EQ(answer.status, 503);
   EXPECT_EQ(answer.message(), "the model is being opened");
+}
+
+TEST_F(ApiTest, TicketsAreForWorldsWhereThereAreKeys) {
+  const auto path = std::filesystem::path(TACHY_SOURCE_DIR) / "models/sprites";
+  workers::Models served({{.name = "sprites", .path = path}, {.name = "island", .path = path, .world = true}},
+                         EngineOptions{.threads = 1});
+  Service with_world{*table, *book, runs, {.models = served, .spool = folder_ / "spool"}, folder_};
+  router = {};
+  add_routes(router, with_world);
+  const http::Caller alice{.key = "alice"};
+  const auto ask = [&](const std::string& world) {
+    return call("POST", "/world/" + world + "/ticket", nullptr, {}, alice);
+  };
+  EXPECT_EQ(ask("island").status, 404);
+  EXPECT_THAT(ask("island").message(), testing::HasSubstr("no keys"));
+  Tickets tickets(kTicketSeconds, 1);
+  with_world.tickets = &tickets;
+  for (const char* other : {"sprites", "nowhere"}) EXPECT_EQ(ask(other).code(), "not_found") << other;
+  const Answer answer = ask("island");
+  ASSERT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.body.at("object"), "world.ticket");
+  EXPECT_EQ(answer.body.at("seconds"), kTicketSeconds);
+  EXPECT_EQ(answer.header("Cache-Control"), "no-store");
+  EXPECT_EQ(ask("island").status, 503) << "one waits to be used, and no more may";
+  const std::string ticket = answer.body.at("ticket");
+  const int64_t now =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count();
+  const auto caller = tickets.take(ticket, now);
+  ASSERT_TRUE(caller);
+  EXPECT_EQ(caller->key, "alice");
+  EXPECT_FALSE(tickets.take(ticket, now));
 }
 
 TEST_F(ApiTest, MetricsAreATextForPrometheus) {
@@ -125,15 +211,6 @@ TEST_F(ApiTest, TheDescriptionIsComplete) {
   }
 }
 
-// Says which members of an object a schema of the description lacks or misses.
-void expect_described(const json& schemas, const std::string& name, const json& object) {
-  const json& schema = schemas.at(name);
-  for (const auto& [member, value] : object.items())
-    EXPECT_TRUE(schema.at("properties").contains(member)) << name << " lacks " << member;
-  for (const json& member : schema.at("required"))
-    EXPECT_TRUE(object.contains(member.get<std::string>())) << name << " has no " << member;
-}
-
 TEST_F(ApiTest, AnswersAreAsDescribed) {
   const json schemas = call("GET", "/openapi.json").body.at("components").at("schemas");
   const std::string id = created();
@@ -143,6 +220,8 @@ TEST_F(ApiTest, AnswersAreAsDescribed) {
   expect_described(schemas, "Plan", call("POST", "/v1/videos/plan", {{"prompt", "a"}}).body);
   expect_described(schemas, "Link", call("GET", "/v1/videos/" + id + "/link").body);
   expect_described(schemas, "Model", call("GET", "/v1/models/sprites").body);
+  expect_described(schemas, "Key", call("GET", "/v1/key").body);
+  expect_described(schemas, "KeyList", call("GET", "/v1/keys").body);
   expect_described(schemas, "Preset", call("PUT", "/v1/presets/a", {{"seed", 1}}).body);
   expect_described(schemas, "PresetList", call("GET", "/v1/presets").body);
   expect_described(schemas, "DeletedPreset", call("DELETE", "/v1/presets/a").body);

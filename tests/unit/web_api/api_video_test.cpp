@@ -26,6 +26,46 @@ TEST_F(ApiTest, RetrieveTellsOfTheQueue) {
   EXPECT_EQ(call("GET", "/v1/videos/" + id).header("openai-poll-after-ms"), "5000");
 }
 
+TEST_F(ApiTest, WhatIsInMemoryIsRetrievedAtOnce) {
+  service->keys = true;
+  const http::Caller alice{.key = "alice"}, bob{.key = "bob"};
+  const std::string id = created(json::object(), alice), path = "/v1/videos/" + id;
+  call("GET", path, nullptr, {}, alice);
+  EXPECT_TRUE(at_once(path, alice).has_value());
+  EXPECT_FALSE(at_once(path, bob).has_value()) << "to him it does not exist, which the handler says";
+  runs.busy = true;
+  EXPECT_FALSE(at_once(path, alice).has_value());
+  runs.busy = false;
+  begin(id);
+  EXPECT_FALSE(at_once(path, alice).has_value()) << "what was in memory is outdated";
+  call("GET", path, nullptr, {}, alice);
+  EXPECT_TRUE(at_once(path, alice).has_value());
+  EXPECT_FALSE(at_once("/v1/videos/video_0", alice).has_value());
+  EXPECT_FALSE(at_once("/v1/models", alice).has_value());
+}
+
+TEST_F(ApiTest, ATextThatIsKeptFollowsTheJob) {
+  const std::string id = created({{"prompt", "says \"stage\":null, and } {"}});
+  VideoTexts texts;
+  const auto text_of = [&](const workers::Live& live) {
+    table->find(id);
+    const auto row = table->known(id);
+    const json text = json::parse(texts.of(row, live));
+    EXPECT_EQ(text, video_object(*row, live));
+    return text;
+  };
+  EXPECT_EQ(text_of({.eta_seconds = 12.34, .position = 3}).at("queue_position"), 3);
+  EXPECT_EQ(text_of({.eta_seconds = 11, .position = 2}).at("eta_seconds"), 11);
+  begin(id);
+  EXPECT_EQ(text_of({.stage = "denoise", .eta_seconds = 9}).at("status"), "in_progress");
+  table->progress(id, "worker", 40);
+  EXPECT_EQ(text_of({.stage = "decode", .eta_seconds = 8}).at("progress"), 40);
+  queue::JobRow row = table->find(id).value();
+  row.status = queue::Status::completed;
+  ASSERT_TRUE(table->end(row, "worker", std::nullopt));
+  EXPECT_EQ(text_of({}).at("status"), "completed");
+}
+
 TEST_F(ApiTest, RetrieveTellsOfTheRun) {
   const std::string id = created();
   begin(id);
@@ -81,6 +121,27 @@ TEST_F(ApiTest, AListHasPages) {
   EXPECT_THAT(ids_in(second.body), ElementsAre(ids[0]));
   EXPECT_EQ(second.body.at("has_more"), false);
   EXPECT_THAT(ids_in(call("GET", "/v1/videos?order=asc").body), ElementsAre(ids[0], ids[1], ids[2]));
+}
+
+TEST_F(ApiTest, ActiveVideosAreListedAsTheyWait) {
+  std::vector<std::string> ids;
+  for (int i = 0; i < 4; ++i) ids.push_back(created());
+  complete(ids[0]);
+  begin(ids[2]);
+  EXPECT_THAT(ids_in(call("GET", "/v1/videos?status=active").body), ElementsAre(ids[2], ids[1], ids[3]));
+  const Answer some = call("GET", "/v1/videos?status=active&limit=1");
+  EXPECT_THAT(ids_in(some.body), ElementsAre(ids[2]));
+  EXPECT_EQ(some.body.at("has_more"), true);
+  EXPECT_EQ(call("GET", "/v1/videos?status=active&limit=1000").status, 200);
+  for (const char* query : {"limit=1001",
+                            "after="
+                            "video_1",
+                            "order=asc"})
+    EXPECT_EQ(call("GET", std::string("/v1/videos?status=active&") + query).status, 400) << query;
+  EXPECT_EQ(call("GET", "/v1/videos?status=done").param(), "status");
+  service->keys = true;
+  EXPECT_THAT(ids_in(call("GET", "/v1/videos?status=active", nullptr, {}, {.key = "bob"}).body),
+              testing::IsEmpty());
 }
 
 TEST_F(ApiTest, AnEmptyListHasNoLastId) {

@@ -1,5 +1,6 @@
 // Tests how errors are answered: statuses, types, and what of a message a caller gets to see.
 #include "field_case.h"
+#include "http/multipart.h"
 
 namespace tachy::web_api {
 namespace {
@@ -94,6 +95,14 @@ TEST(ApiErrors, FailuresOfTheServerTellNothing) {
   const http::Reply other = error_reply(static_cast<const std::exception&>(std::runtime_error("secret")));
   EXPECT_EQ(other.status, 500);
   EXPECT_THAT(std::get<std::string>(other.body), testing::Not(testing::HasSubstr("secret")));
+}
+
+TEST(ApiErrors, WhatIsTooLargeNamesItsLimit) {
+  const http::TooLarge error("at most 7 bytes");
+  const http::Reply reply = error_reply(static_cast<const std::exception&>(error));
+  EXPECT_EQ(reply.status, 413);
+  EXPECT_EQ(body_of(reply)["error"]["code"], "too_large");
+  EXPECT_EQ(body_of(reply)["error"]["message"], "at most 7 bytes");
 }
 
 TEST(ApiErrors, StatusesOfTheHttpServer) {

@@ -159,7 +159,9 @@ TEST_F(InputFields, BombsAreRefused) {
   request.parts[1].file->bytes = kMostPictureBytes + 1;
   EXPECT_EQ(refusal(request).status, 413);
   offers_.upload_bytes = 10;
-  EXPECT_EQ(refusal_of("input_reference", data_url(golden("bits1.png"))).status, 413);
+  const Answer large = refusal_of("input_reference", data_url(golden("bits1.png")));
+  EXPECT_EQ(large.status, 413);
+  EXPECT_THAT(large.message, HasSubstr("at most 10 "));
 }
 
 TEST_F(InputFields, OtherValuesAreRefused) {

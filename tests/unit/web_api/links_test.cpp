@@ -51,10 +51,11 @@ TEST(Links, IdAndTimeCannotRunTogether) {
 TEST(Links, PathsThatTheyMayName) {
   EXPECT_EQ(linked_id("/v1/videos/video_1/content"), "video_1");
   EXPECT_EQ(linked_id("/v1/videos/video_1/previews/7"), "video_1");
-  for (const char* path :
-       {"/v1/videos/video_1", "/v1/videos/video_1/", "/v1/videos/video_1/events", "/v1/videos",
-        "/v1/videos/a/b/content", "/v1/videos/a/previews/", "/v1/videos/a/previews/1/2",
-        "/v1/videos//content", "/v2/videos/a/content", "/v1/videos/a/content/", ""})
+  EXPECT_EQ(linked_id("/v1/videos/video_1/inputs/input_reference"), "video_1");
+  for (const char* path : {"/v1/videos/video_1", "/v1/videos/video_1/", "/v1/videos/video_1/events",
+                           "/v1/videos", "/v1/videos/a/b/content", "/v1/videos/a/previews/",
+                           "/v1/videos/a/previews/1/2", "/v1/videos/a/inputs/", "/v1/videos/a/inputs",
+                           "/v1/videos//content", "/v2/videos/a/content", "/v1/videos/a/content/", ""})
     EXPECT_EQ(linked_id(path), "") << path;
 }
 

@@ -36,6 +36,10 @@ class MessageTable : public queue::JobTable {
     messages_.at(id).due_ms = due_ms, ++messages_.at(id).attempts;
   }
 
+  int64_t now_ms() const override { return 0; }
+  std::optional<std::vector<queue::HeldJob>> heartbeat(const std::string&) override {
+    return none<std::vector<queue::HeldJob>>();
+  }
   using Rows = std::vector<queue::JobRow>;
   using Row = std::optional<queue::JobRow>;
   queue::Inserted insert(const queue::JobRow&, const std::string&, const std::string&, int64_t,
@@ -44,6 +48,7 @@ class MessageTable : public queue::JobTable {
   }
   Row find(const std::string&) override { return none<Row>(); }
   queue::Page list(const std::string*, const std::string&, int, bool) override { return none<queue::Page>(); }
+  queue::Page active(const std::string*, int) override { return none<queue::Page>(); }
   std::vector<queue::WaitingJob> waiting() override { return none<std::vector<queue::WaitingJob>>(); }
   queue::Counts counts() override { return none<queue::Counts>(); }
   Row claim(const std::string&, const std::string&) override { return none<Row>(); }

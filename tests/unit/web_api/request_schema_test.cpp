@@ -22,6 +22,7 @@ TEST(RequestSchema, HasEveryField) {
     const std::string text = one["description"];
     EXPECT_THAT(text, Not(HasSubstr("`"))) << text;
     for (const std::string& alias : field.aliases) EXPECT_THAT(text, HasSubstr(alias));
+    if (!field.aliases.empty()) EXPECT_EQ(one["x-aliases"], json(field.aliases));
   }
 }
 

@@ -11,6 +11,7 @@
 #include "media/picture/image_reader.h"
 #include "media/video/video_reader.h"
 #include "media/video/video_writer.h"
+#include "workers/after_run.h"
 #include "workers/join_job.h"
 
 namespace tachy::workers {
@@ -57,19 +58,41 @@ TEST_F(DerivedFiles, WithoutAVideoThereIsNothing) {
 }
 
 TEST_F(DerivedFiles, AJoinedVideoSaysWhatItIsMadeOf) {
-  const std::vector<fs::path> parts{make("one", 10, 0).video(), make("two", 12, 10).video()};
+  const std::vector<JoinPart> parts{{make("one", 10, 0).video()}, {make("two", 12, 10).video()}};
   const fs::path out = folder_ / "out.mp4";
-  const JoinedVideo joined = join_videos(parts, out, {});
+  const JoinedVideo joined = join_videos(parts, out, CancelFlag());
   EXPECT_EQ(joined.frames, 22);
   EXPECT_TRUE(joined.copied);
   const nlohmann::json about = nlohmann::json::parse(read_comment(out));
   EXPECT_EQ(about.at("join").size(), 2u);
   EXPECT_EQ(about.at("join")[0].at("name"), "video.mp4");
-  EXPECT_EQ(about.at("join")[1].at("sha256"), jobs::sha256_of(parts[1].string(), "join"));
+  EXPECT_EQ(about.at("join")[1].at("sha256"), jobs::sha256_of(parts[1].path.string(), "join"));
+  EXPECT_FALSE(about.at("join")[1].contains("last_frame"));
   EXPECT_EQ(read_comment(out).find(folder_.string()), std::string::npos) << "no path is in it";
   EXPECT_THROW(jobs::read_settings(out.string()), Error) << "it has no settings of a run";
   const std::atomic<bool> cancel{true};
-  EXPECT_THROW(join_videos(parts, out, &cancel), Error);
+  EXPECT_THROW(join_videos(parts, out, CancelFlag(&cancel)), Error);
+}
+
+TEST_F(DerivedFiles, AJobJoinsTheFramesThatItsRowNames) {
+  const queue::JobFolder folder(folder_, "joined");
+  fs::create_directories(folder.inputs());
+  fs::copy(make("one", 10, 0).video(), folder.inputs() / "1.mp4");
+  fs::copy(make("two", 12, 10).video(), folder.inputs() / "2.mp4");
+  queue::JobRow row{.id = "joined"};
+  row.settings = R"({"join": [{"file": "1.mp4", "last_frame": 3}, {"file": "2.mp4", "first_frame": 1}]})";
+  join_job(row, folder, nullptr);
+  EXPECT_EQ(nlohmann::json::parse(row.facts).at("frames"), 15);
+  const auto all = read_video(folder.video());
+  ASSERT_EQ(all.size(), 15u);
+  EXPECT_GT(psnr(all[3].rgb, wave(64, 48, 3).rgb), 28);
+  EXPECT_GT(psnr(all[4].rgb, wave(64, 48, 11).rgb), 28);
+  EXPECT_EQ(nlohmann::json::parse(read_comment(folder.video())).at("join")[1].at("first_frame"), 1);
+  for (const char* bad :
+       {R"({"join": [{"last_frame": 3}]})", R"({"join": ["../1.mp4"]})", R"({"join": [3]})"}) {
+    row.settings = bad;
+    EXPECT_THROW(join_job(row, folder, nullptr), Error) << bad;
+  }
 }
 
 }  // namespace

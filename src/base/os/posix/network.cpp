@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -57,6 +58,13 @@ std::string to_string(const IpAddress& address) {
 Handle open_socket(int family, int type, int protocol) {
   const int made = ::socket(family, type | SOCK_CLOEXEC, protocol);
   return made < 0 ? kNoHandle : Handle{made};
+}
+
+bool wait_readable(Handle socket, int milliseconds) {
+  struct pollfd asked {
+    static_cast<int>(socket), POLLIN, 0
+  };
+  return ::poll(&asked, 1, milliseconds) > 0;
 }
 
 }  // namespace tachy::os

@@ -1,6 +1,7 @@
-# Writes a C++ file that holds the files of page/:  cmake -DOUT=… -DFOLDER=… "-DNAMES=index.html,main.js" -P embed.cmake
+# Writes a C++ file that holds the files of a page, for a room whose page_files.h declares PageFile, find_page_file and page_files:
+#   cmake -DOUT=… -DFOLDER=… "-DNAMES=index.html,main.js" -DROOM=serve -P embed.cmake
 string(REPLACE "," ";" NAMES "${NAMES}")
-set(text "// Made of src/serve/page by embed.cmake.\n#include \"serve/page_files.h\"\n\nnamespace tachy::serve {\nnamespace {\n\n")
+set(text "// Made of src/${ROOM}/page by embed.cmake.\n#include \"${ROOM}/page_files.h\"\n\nnamespace tachy::${ROOM} {\nnamespace {\n\n")
 set(table "")
 set(index 0)
 foreach(name ${NAMES})
@@ -25,5 +26,5 @@ string(APPEND text "\nconst PageFile kFiles[] = {\n${table}};\n\n}  // namespace
   "const PageFile* find_page_file(std::string_view name) {\n"
   "  for (const PageFile& file : kFiles)\n    if (file.name == name) return &file;\n  return nullptr;\n}\n\n"
   "std::span<const PageFile> page_files() { return kFiles; }\n\n"
-  "}  // namespace tachy::serve\n")
+  "}  // namespace tachy::${ROOM}\n")
 file(WRITE "${OUT}" "${text}")

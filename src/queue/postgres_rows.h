@@ -1,0 +1,35 @@
+// Jobs as rows of PostgreSQL. Private to src/queue.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "postgres/connection.h"
+#include "queue/job_row.h"
+
+namespace tachy::queue {
+
+// A list of all that a JobRow has, from jobs j and their texts t.
+#define TACHY_JOB_COLUMNS                                                                             \
+  "j.id, j.owner, j.status, j.paused, j.wish, j.priority, j.place, j.model, j.needs, j.kind, "        \
+  "j.planned_seconds, j.created_ms, j.started_ms, j.ended_ms, j.expires_ms, j.progress, j.attempts, " \
+  "j.worker, j.bytes, j.error_code, j.error_message, j.facts, t.request, t.settings "
+// "SELECT …" of them; a condition follows.
+#define TACHY_SELECT_JOB "SELECT " TACHY_JOB_COLUMNS "FROM jobs j JOIN job_texts t ON t.seq = j.seq "
+
+JobRow job_row(const postgres::Rows& rows, int at);  // of a statement with TACHY_JOB_COLUMNS
+std::vector<JobRow> job_rows(const postgres::Rows& rows);
+
+std::optional<JobRow> find_job(postgres::Connection& connection, const std::string& id);
+// Finds the job and keeps everybody else from changing it until the transaction ends.
+std::optional<JobRow> find_and_lock(postgres::Connection& connection, const std::string& id);
+void insert_job(postgres::Connection& connection, const JobRow& job);
+// Does nothing if the message is there already.
+void insert_webhook(postgres::Connection& connection, const Webhook& message);
+
+// Adds planned seconds to what an owner has used; negative ones are given back. What was used is forgotten by
+// half in each half-life (policy.h). `now_ms` is nothing for the database's clock.
+void charge(postgres::Connection& connection, const std::string& owner, double seconds,
+            std::optional<int64_t> now_ms);
+
+}  // namespace tachy::queue
