@@ -30,6 +30,8 @@ constexpr const char *kSheet = "NVIDIA's data sheet x the share of it that an H2
                      *kConvA100 = "data sheet x 0.4 to 0.6: the share that cuDNN's graphs reach of an H200's",
                      *kSheetL4 = "NVIDIA's data sheet (121 TFLOP/s) x 0.5 to 0.75: 72 W hold its clock down",
                      *kGuessL4 = "data sheet x the share of an A100, less for 72 W",
+                     *kConvCodesL4 =
+                         "bf16's x 1.5 to 2: int8 beside bf16 of the same kernel on an H100, vae.md",
                      *kCodes80 = "attention_mma.md: flash8_sm80 on an H100 as 8.0, 27 November 2026",
                      *kCodesSheet =
                          "data sheet's int8 and f16 rates x 0.55 to 0.7, the share that an H100 reaches",
@@ -108,7 +110,7 @@ constexpr GpuRates kRates[] = {
      .attention = {50, 75, kGuessL4},
      .attention_int8 = {65, 105, kCodesSheet},
      .convolution = {35, 60, kGuessL4},
-     .convolution_fp8 = kUnknown,
+     .convolution_fp8 = {52, 120, kConvCodesL4},
      .memory = {0.23, 0.27, kSheet},
      .transfer = {0.022, 0.027, kLink4}},
 };
