@@ -145,6 +145,9 @@ void register_serve_options(CommandOptions& app, ServeOptions& o) {
   register_jobs(app, o);
   register_hosts(app, o);
   register_store(app, o);
+  app.short_help({"--host", "--port", "--model", "--lora-dir", "--files", "--device", "--max-vram",
+                  "--threads", "--json", "--keys", "--new-key", "--public-name", "--allow-urls", "--queue",
+                  "--at-once", "--keep-days", "--keep-bytes", "--database", "--webhook"});
 }
 
 uint64_t bytes_in(const std::string& option, const std::string& text, uint64_t otherwise) {
@@ -197,18 +200,20 @@ void check_serve_options(const ServeOptions& o) {
   require(o.role == "api" || o.role == "worker" || o.role == "both",
           "--role: expected api, worker or both, got '{}'", o.role);
   if (o.database.empty())
-    for (const auto& [option, given] : std::initializer_list<std::pair<const char*, bool>>{
-             {"--role", o.role != "both"},
-             {"--name", !o.name.empty()},
-             {"--advertise", !o.advertise.empty()},
-             {"--store", !o.store.empty()},
-             {"--cluster-secret-file", !o.cluster_secret_file.empty()}})
-      require(!given, "{}: it is for hosts that share a queue; give their database by --database", option);
+    for (const auto& [option, given] : std::initializer_list<std::pair<const char*, std::string>>{
+             {"--role", o.role == "both" ? "" : o.role},
+             {"--name", o.name},
+             {"--advertise", o.advertise},
+             {"--store", o.store},
+             {"--cluster-secret-file", o.cluster_secret_file.string()}})
+      require(given.empty(), "{}: '{}' is for hosts that share a queue; give their database by --database",
+              option, given);
+  // No more than its beginning is printed: there may be a password behind it.
   require(
       o.database.empty() || o.database.starts_with("postgresql://") || o.database.starts_with("postgres://"),
-      "--database: expected an address such as postgresql://USER@HOST:5432/NAME; the one that was given "
-      "begins "
-      "otherwise");
+      "--database: expected an address such as postgresql://USER@HOST:5432/NAME, got one that begins with "
+      "'{}'",
+      o.database.substr(0, std::min(o.database.find(':'), size_t{16})));
   require(o.webhook.empty() || o.webhook.starts_with("http://") || o.webhook.starts_with("https://"),
           "--webhook: expected an address that begins with http:// or https://, got '{}'", o.webhook);
   require(o.webhook.empty() == o.webhook_secret_file.empty(),

@@ -305,6 +305,7 @@ const std::vector<BadValue> kBadValues = {
     {"serve", "--keep-bytes", "lots", 2, {"8GiB"}},
     {"serve", "--webhook", "ftp://example.org", 2, {"http://"}},
     {"serve", "--webhook-secret-file", "gone", 3, {"no such file"}},
+    {"serve", "--database", "mysql", 2, {"postgresql://USER@HOST:5432/NAME"}},
     {"serve", "--role", "queen", 2, {"api, worker or both"}},
     {"serve", "--name", "one", 2, {"--database"}},
     {"serve", "--advertise", "one:80", 2, {"--database"}},

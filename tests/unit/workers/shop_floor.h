@@ -118,12 +118,16 @@ class ShopFloor : public testing::Test {
     EXPECT_TRUE(wait([&] { return row(id).ended_ms > 0; })) << id << " does not end";
     return row(id);
   }
-  // Waits until the job computes in this stage.
+  // Waits until the job computes in this stage. Returns false if it has ended without having been seen there: a
+  // stage may be shorter than the time between two looks.
   bool in_stage(const std::string& id, const std::string& stage, int64_t done = 0) {
+    bool met = false;
     return wait([&] {
-      const workers::Live live = foreman_->live(row(id));
-      return live.stage == stage && live.done >= done;
-    });
+             const workers::Live live = foreman_->live(row(id));
+             met = live.stage == stage && live.done >= done;
+             return met || row(id).ended_ms > 0;
+           }) &&
+           met;
   }
   std::string video(const std::string& id) { return bytes_of(queue::JobFolder(files_.path, id).video()); }
   std::vector<std::string> events(const std::string& id) {
