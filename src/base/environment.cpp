@@ -40,6 +40,12 @@ constexpr EnvironmentVariable kVariables[] = {
     {"TACHY_STRESS", kSame},
     {"TACHY_LOG", kSame},
     {"XDG_DATA_HOME", kSame},  // where a server keeps its files
+    // Variables of a server's store of finished videos (--store).
+    {"AWS_ACCESS_KEY_ID", kSame},
+    {"AWS_SECRET_ACCESS_KEY", kSame},
+    {"AWS_SESSION_TOKEN", kSame},
+    {"AWS_REGION", kSame},
+    {"AWS_ENDPOINT_URL", kSame},
     // Variables that only affect the Python package, whose tensors belong to no run.
     {"WAN_ENABLE_FUSED_BLOCK", kSame},
     {"WAN_FORCE_SDPA", kSame},

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "queue/job_table.h"
+#include "workers/wall_clock.h"
 
 namespace tachy::web_api {
 
@@ -36,7 +37,7 @@ class MessageTable : public queue::JobTable {
     messages_.at(id).due_ms = due_ms, ++messages_.at(id).attempts;
   }
 
-  int64_t now_ms() const override { return 0; }
+  int64_t now_ms() const override { return workers::wall_clock_ms(); }
   std::optional<std::vector<queue::HeldJob>> heartbeat(const std::string&) override {
     return none<std::vector<queue::HeldJob>>();
   }
