@@ -8,6 +8,7 @@
 #   make test-arm64          cross-compiles for 64-bit Arm and runs the tests under qemu
 #   make test-reference      fresh random inputs against PyTorch, diffusers and transformers (makes a virtual environment)
 #   make test-browser        the page of a world, and that of the server, in a headless browser (makes a virtual environment)
+#   make test-page           the page of the server, every part of it, in the same browser
 #   make test-python         the Python package against PyTorch, and the other tests written in Python (the same environment)
 #   make test-isa            the tests of ops, models and runs under every lesser instruction set (make test does it, too)
 #   make test-qemu           runs on emulated CPUs with AVX2 and with SSE4.2: no bit depends on threads, weights or resuming
@@ -36,7 +37,7 @@ CPU_OPTION = $(addprefix -DTACHY_CPU_TARGETS=,$(CPU_TARGETS))
 CLANG_FORMAT ?= clang-format
 SOURCES = $(shell git ls-files '*.h' '*.cpp' '*.c' '*.cu' '*.cuh')
 
-.PHONY: package wheel demo demo-talk demo-world serve build-serve test-serve test-hosts build build-tests test test-browser test-arm64 test-reference test-python test-isa test-qemu test-leaks judge deps configure check-layers format check-format install clean
+.PHONY: package wheel demo demo-talk demo-world serve build-serve test-serve test-hosts build build-tests test test-browser test-page test-arm64 test-reference test-python test-isa test-qemu test-leaks judge deps configure check-layers format check-format install clean
 
 deps:
 	@tools/install_deps
@@ -96,6 +97,9 @@ test-reference: build
 test-browser: build-serve
 	@cmake --build $(BUILD) -j $(JOBS) --target drawn_world
 	@tests/page/run $(BUILD)
+	@tests/page_server/run $(BUILD) --short
+
+test-page: build-serve
 	@tests/page_server/run $(BUILD)
 
 test-python: deps

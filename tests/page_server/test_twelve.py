@@ -252,7 +252,7 @@ def test_10_presets_and_saved_defaults(hand):
 
 def test_11_pause_and_stop_and_keep(hand):
     server = hand.server
-    id = server.create(prompt="many frames", size="128x128", num_frames=97, num_inference_steps=1)["id"]
+    id = server.create(prompt="many frames", size="256x256", num_frames=97, num_inference_steps=1)["id"]
     hand.click("nav a[href='#/queue']")
     hand.click(".running [data-do=keep]", timeout=60000)
     video = server.wait(id)
