@@ -9,7 +9,6 @@
 #include <random>
 
 #include "queue/postgres_pace.h"
-#include "queue/postgres_pace.h"
 #include "queue/slack_tree.h"
 
 namespace tachy::queue {
