@@ -74,11 +74,22 @@ TEST_F(SettingsOfRuns, TheEnvironmentIsRecordedAndADifferentOneIsSaid) {
 // Variables that change no bits according to the list must indeed change none. The tests on a GPU are
 // gpu_run_test.cpp, gpu_rounded_test.cpp and wan_dit_gpu_test.cpp.
 TEST_F(SettingsOfRuns, VariablesOfSameBitsChangeNone) {
-  const std::pair<const char*, const char*> values[] = {
-      {"TACHY_GRAPHS", "off"},           {"TACHY_CUDA_OVERLAP", "0"},     {"TACHY_HUGE_PAGES", "0"},
-      {"TACHY_NORM_CODES", "0"},         {"TACHY_STRESS", "7"},           {"TACHY_LOG", "dispatch,plan,load"},
-      {"TACHY_ROUND_WEIGHTS", "device"}, {"WAN_ENABLE_FUSED_BLOCK", "0"}, {"WAN_FORCE_SDPA", "1"},
-      {"WAN_TORCH_COMPILE", "1"},        {"XDG_DATA_HOME", "/nowhere"}};
+  const std::pair<const char*, const char*> values[] = {{"TACHY_GRAPHS", "off"},
+                                                        {"TACHY_CUDA_OVERLAP", "0"},
+                                                        {"TACHY_HUGE_PAGES", "0"},
+                                                        {"TACHY_NORM_CODES", "0"},
+                                                        {"TACHY_STRESS", "7"},
+                                                        {"TACHY_LOG", "dispatch,plan,load"},
+                                                        {"TACHY_ROUND_WEIGHTS", "device"},
+                                                        {"WAN_ENABLE_FUSED_BLOCK", "0"},
+                                                        {"WAN_FORCE_SDPA", "1"},
+                                                        {"WAN_TORCH_COMPILE", "1"},
+                                                        {"XDG_DATA_HOME", "/nowhere"},
+                                                        {"AWS_ACCESS_KEY_ID", "a"},
+                                                        {"AWS_SECRET_ACCESS_KEY", "b"},
+                                                        {"AWS_SESSION_TOKEN", "c"},
+                                                        {"AWS_REGION", "eu-central-1"},
+                                                        {"AWS_ENDPOINT_URL", "http://127.0.0.1:1"}};
   std::set<std::string_view> known;
   std::vector<std::unique_ptr<Setting>> set;
   const auto job = [&](const char* output) {

@@ -112,8 +112,9 @@ TEST_F(Files, LieWhereTheUserKeepsData) {
 }
 
 class Turns : public Table {};
+INSTANTIATE_TEST_SUITE_P(Sqlite, Turns, testing::Values(Kind::sqlite));
 
-TEST_F(Turns, AreForecastAndFollowTheTable) {
+TEST_P(Turns, AreForecastAndFollowTheTable) {
   TurnQueue queue(table());
   EXPECT_TRUE(queue.order().empty());
   const JobRow a = added("", 10), b = added("", 20);
@@ -135,7 +136,7 @@ TEST_F(Turns, AreForecastAndFollowTheTable) {
   EXPECT_FALSE(queue.find(b.id).has_value());
 }
 
-TEST_F(Turns, AreToldAtOnceUnlessTheyAreOutdated) {
+TEST_P(Turns, AreToldAtOnceUnlessTheyAreOutdated) {
   TurnQueue queue(table());
   const JobRow a = added("", 10), b = added("", 20);
   std::optional<TurnQueue::Place> place;
@@ -155,7 +156,7 @@ TEST_F(Turns, AreToldAtOnceUnlessTheyAreOutdated) {
 
 // Jobs whose model is loaded come one after another: the one with the other model is passed over as far as it
 // may be.
-TEST_F(Turns, KeepTheAccountOfWhoIsPassedOver) {
+TEST_P(Turns, KeepTheAccountOfWhoIsPassedOver) {
   TurnQueue queue(table());
   queue.set({"A"}, {0}, 1);
   JobRow other = a_job("", 10);

@@ -304,7 +304,7 @@ TEST_P(Runs, PresetsAreTheirOwners) {
 }
 
 // A row that is known is the one that find() returns, whatever has been done to it.
-TEST_F(Runs, WhatIsKnownIsNeverOutdated) {
+TEST_P(Runs, WhatIsKnownIsNeverOutdated) {
   const std::string id = added().id, other = added().id;
   EXPECT_EQ(table().known(id), nullptr) << "nobody has read it";
   const auto kept = [&](const std::string& of) {
@@ -339,7 +339,7 @@ TEST_F(Runs, WhatIsKnownIsNeverOutdated) {
   EXPECT_EQ(kept(id), nullptr);
 }
 
-TEST_F(Runs, ARowThatWasReadWhileItChangedIsNotKept) {
+TEST_P(Runs, ARowThatWasReadWhileItChangedIsNotKept) {
   const std::string id = claimed().id;
   std::atomic<bool> reading = true;
   std::thread reader([&] {
