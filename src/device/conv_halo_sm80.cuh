@@ -36,7 +36,7 @@ struct HaloShape {
   static constexpr int kPassRows = kThreads / kChunks;  // pixels or rows that the threads copy at once
   static constexpr int kPassesX = (kPixels + kPassRows - 1) / kPassRows,
                        kPassesW = (kColumns + kPassRows - 1) / kPassRows;
-  // What is copied before the unit's last stage has arrived when the next unit begins.
+  // Copies that begin before the unit's last stage have arrived when the next unit begins.
   static constexpr int kTaps = kTaps_, kTapsX = 9 - kTaps, kPassesOfTap = (kPassesX + kTapsX - 1) / kTapsX;
   static constexpr int kBytesX = kPixels * kPitch, kBytesW = kColumns * kPitch;  // of a tap's weights
   static constexpr int kAllBytesW = kStages * kTaps * kBytesW;

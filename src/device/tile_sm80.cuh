@@ -118,7 +118,7 @@ __device__ __forceinline__ void multiply_all(Sums<S>& sums, const Fragments<S>& 
       S::Kind::multiply(sums[i][j], f.x[i], f.w[j / 2][j % 2 * 2], f.w[j / 2][j % 2 * 2 + 1]);
 }
 
-// Which part of the tile a warp owns, and where its lanes find it in shared memory.
+// Says which part of the tile a warp owns, and where its lanes find it in shared memory.
 template <class S>
 struct WarpPlace {
   int row, column;

@@ -51,7 +51,7 @@ std::vector<Preset> PostgresTable::presets(const std::string& owner) {
   });
 }
 
-// Of one owner, one at a time is saved, so that the limit holds.
+// One owner's presets are saved one after another, so that the limit holds.
 void PostgresTable::save_preset(const Preset& preset, int64_t most) {
   pool_.change([&](Connection& connection, bool) {
     connection.query("SELECT pg_advisory_xact_lock(1415668586, hashtext($1))", preset.owner);

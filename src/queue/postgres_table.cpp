@@ -52,7 +52,7 @@ PostgresTable::PostgresTable(const std::string& address, PostgresOptions options
   migrate(pool_);
   listener_ = std::make_unique<postgres::Listener>(address, options_.schema, channel_,
                                                    [this](const std::string& message) { hear(message); });
-  // What others tell from now on is heard.
+  // From now on this table hears all that others tell.
   for (int tries = 0; tries < 100 && !listener_->hears(); ++tries)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }

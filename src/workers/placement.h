@@ -1,4 +1,4 @@
-// Which of the waiting jobs a worker takes where several hosts share the queue: one that it can make, and that no
+// Chooses the waiting job that a worker takes where several hosts share the queue: one that it can make, and that no
 // other host would better take.
 //
 //   1. It has the model and the LoRAs, and a living host with more memory is not the only one that can hold it.

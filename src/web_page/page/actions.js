@@ -1,4 +1,4 @@
-// What can be done to a video, for all views: each function asks the server, lets the store know, and says in place what
+// Does to a video all that can be done to it, for all views: each function asks the server, lets the store know, and says in place what
 // went wrong. None of them throws; they resolve to the video, or to null where nothing was done.
 import {ApiFault, api, sentence} from './api.js';
 import {ask, button, el} from './dom.js';

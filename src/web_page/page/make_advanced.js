@@ -7,7 +7,7 @@ import {field, kFileFields} from './make_form.js';
 /** @typedef {{type?: string | string[], enum?: (string | null)[], description?: string, minimum?: number, maximum?: number,
  *   exclusiveMinimum?: number, oneOf?: unknown[], items?: unknown}} Schema */
 
-// What the form has in other places, what is no setting of a video, and what needs a file of its own.
+// Left out are fields that the form has in other places, that are no setting of a video, or that need a file.
 const kElsewhere = new Set([...kFileFields, 'prompt', 'negative_prompt', 'size', 'width', 'height', 'num_frames', 'seconds', 'fps', 'seed',
   'num_inference_steps', 'guidance_scale', 'loras', 'preset', 'model', 'extra_params', 'speaker_mask', 'speaker_mask_2']);
 

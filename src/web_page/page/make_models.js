@@ -1,4 +1,4 @@
-// Which model makes the video, and what it can do: the tabs of the view are those things. A tab for which this server has
+// Chooses the model that makes the video, by the things that it can do: the tabs of the view are those things. A tab for which this server has
 // no model is greyed, and says why.
 import {api, sentence} from './api.js';
 import {el} from './dom.js';

@@ -1,4 +1,4 @@
-// What the page knows of the server's jobs, kept fresh while the page is open: the list is asked for every second while
+// Holds all that the page knows of the server's jobs, kept fresh while the page is open: the list is asked for every second while
 // something goes on, and the jobs under way are followed by their event streams. Views read `videos` and `live` and
 // subscribe to changes; what an answer of the API says goes in by `put`, so that a click shows at once.
 //
@@ -111,7 +111,7 @@ class Store {
     this.followSome();
   }
 
-  // What was made later than the last of the newest, and is not among them, was removed. The oldest are left to the gallery.
+  // A video that was made later than the last of the newest, and is not among them, was removed. The oldest are left to the gallery.
   /** @param {{data: Video[], has_more: boolean}} newest */
   forgetRemoved(newest) {
     const there = new Set(newest.data.map(video => video.id)), last = newest.has_more ? newest.data[newest.data.length - 1].created_at : -1;

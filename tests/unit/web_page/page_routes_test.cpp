@@ -78,7 +78,7 @@ TEST_F(PageRoutes, ThePolicyAllowsNothingOfElsewhereAndNothingInline) {
   EXPECT_EQ(header(reply, "Referrer-Policy"), "no-referrer");
 }
 
-// What the policy would refuse in a browser is not there in the first place.
+// The files have nothing that the policy would make a browser refuse.
 TEST_F(PageRoutes, TheFilesHaveNothingInlineAndNoOtherAddress) {
   const std::regex inline_parts(R"(\son\w+="|\sstyle="|<style|javascript:|<script>)");
   for (const PageFile& file : page_files()) {
