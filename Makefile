@@ -13,8 +13,10 @@
 #   make test-isa            the tests of ops, models and runs under every lesser instruction set (make test does it, too)
 #   make test-qemu           runs on emulated CPUs with AVX2 and with SSE4.2: no bit depends on threads, weights or resuming
 #   make test-serve          the server with the openai client, under load, under kills and against hostile clients
-#   make test-hosts          several hosts on one queue, under kills, restarts of the database and cuts of the network (root, PostgreSQL)
+#   make test-hosts          several hosts on one queue: many clients, an upgrade, kills, restarts of the database, cuts of the network (root, PostgreSQL)
 #   make test-leaks          300 runs of an engine and of a world with the models that ship: whether memory stays
+#   make test-ranks          every kind of video, and the VAE by rows, divided among 1 to 8 ranks of a CPU: the bits of one;
+#                            several processes for one video: launchers, hosts, ranks that die, strangers (root, Open MPI)
 #   make judge               the shipped model on the held-out captions, judged by a program
 #   make package             a .deb and a relocatable tar in out/, with kernels for all GPU architectures where nvcc is
 #                            (tools/build_release; tools/check_package tries them)
@@ -37,14 +39,14 @@ CPU_OPTION = $(addprefix -DTACHY_CPU_TARGETS=,$(CPU_TARGETS))
 CLANG_FORMAT ?= clang-format
 SOURCES = $(shell git ls-files '*.h' '*.cpp' '*.c' '*.cu' '*.cuh')
 
-.PHONY: package wheel demo demo-talk demo-world serve build-serve test-serve test-hosts build build-tests test test-browser test-page test-arm64 test-reference test-python test-isa test-qemu test-leaks judge deps configure check-layers format check-format install clean
+.PHONY: package wheel demo demo-talk demo-world serve build-serve test-serve test-hosts build build-tests test test-browser test-page test-arm64 test-reference test-python test-isa test-qemu test-ranks test-leaks judge deps configure check-layers format check-format install clean
 
 deps:
 	@tools/install_deps
 
 configure: deps
 	@cmake --preset cpu -B $(BUILD) $(CPU_OPTION) $(CMAKE_FLAGS) > $(BUILD).configure.log 2>&1 || { cat $(BUILD).configure.log; exit 1; }
-	@sed -n 's/^-- \(CUDA kernels are left out:.*\)/\1/p' $(BUILD).configure.log
+	@sed -n -e 's/^-- \(CUDA kernels are left out:.*\)/\1/p' -e '/NO GPU KERNELS ARE BUILT/,/^$$/p' $(BUILD).configure.log
 	@rm -f $(BUILD).configure.log
 
 build: configure
@@ -79,6 +81,9 @@ test-serve: build-serve
 
 test-hosts: build-serve
 	@tools/install_deps postgresql "iproute2 network namespaces"
+	@python3 tests/serve/pollers.py $(BUILD)
+	@python3 tests/serve/upgrade.py $(BUILD)
+	@python3 tests/serve/full.py $(BUILD)
 	@python3 tests/serve/hosts.py $(BUILD)
 
 build-tests: configure
@@ -116,6 +121,13 @@ test-qemu: configure
 test-leaks: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target leaks_test
 	@TACHY_LEAK_RUNS=300 $(BUILD)/tests/unit/api/leaks_test
+
+test-ranks: build
+	@cmake --build $(BUILD) -j $(JOBS) --target wan_vae_test pipelines_test
+	@$(BUILD)/tests/unit/pipelines/pipelines_test --gtest_also_run_disabled_tests --gtest_filter='Rank*'
+	@TACHY_ALL_RANKS=1 $(BUILD)/tests/unit/models/wan_vae_test --gtest_filter='*Ranks*'
+	@tools/install_deps openmpi-bin "iproute2 network namespaces"
+	@tests/ranks/run $(BUILD)
 
 judge: build
 	@tests/reference/run --judge $(BUILD)/tachyscope

@@ -41,6 +41,12 @@ if(TACHY_CUDA STREQUAL "AUTO")
     endif()
   else()
     set(why_off ": no GPU was seen; where nvcc is, make build CMAKE_FLAGS=-DTACHY_CUDA=ON builds them all the same")
+    find_program(TACHY_NVCC nvcc)
+    mark_as_advanced(TACHY_NVCC)
+    if(TACHY_NVCC OR CMAKE_CUDA_COMPILER OR DEFINED ENV{CUDACXX})  # as when an image is built
+      message(WARNING "NO GPU KERNELS ARE BUILT, though nvcc is here: no GPU was seen. -DTACHY_CUDA=ON builds them all the "
+        "same (CMAKE_ARGS=-DTACHY_CUDA=ON pip install .), -DTACHY_CUDA=OFF ends this warning.")
+    endif()
   endif()
 endif()
 if(TACHY_CUDA)

@@ -31,11 +31,11 @@ install(FILES ${PROJECT_BINARY_DIR}/tachyscope-config.cmake ${PROJECT_BINARY_DIR
   ${PROJECT_SOURCE_DIR}/cmake/dependencies.cmake DESTINATION ${cmake_folder})
 
 # The facade, what is said of files, jobs; then the values that these take and give.
-foreach(header api/convert.h api/exit_code.h api/fields.h api/predict.h api/presets.h api/profile.h api/tachyscope.h api/tachyscope_c.h api/vae.h api/world.h
+foreach(header api/convert.h api/exit_code.h api/fields.h api/predict.h api/presets.h api/profile.h api/tachyscope.h api/tachyscope_c.h api/tachyscope_c_v2.h api/vae.h api/world.h
     report/info.h report/lora_report.h
     jobs/job_control.h jobs/job_runner.h jobs/job_sink.h jobs/job_spec.h jobs/job_store.h jobs/open_engine.h jobs/settings.h jobs/settings_encoding.h
     base/environment.h base/error.h base/field.h base/profile_range.h base/profiler.h base/run_profiler.h base/stop_flags.h catalog/part_paths.h ops/pick_record.h
-    request/request.h request/request_fields.h request/talk_windows.h)
+    request/parallel.h request/request.h request/request_fields.h request/talk_windows.h)
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${PROJECT_SOURCE_DIR}/src/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tachyscope/${folder})
 endforeach()

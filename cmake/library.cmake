@@ -76,7 +76,7 @@ endfunction()
 # each folder is a unit. Left out are files that Highway compiles once for each instruction set. An edit compiles its neighbours,
 # too; the dev preset compiles each file by itself.
 option(TACHY_UNITY "compile small files together" ON)
-set(TACHY_UNITY_FILES 12 CACHE STRING "how many files a unit has at most; 0: all of a library")
+set(TACHY_UNITY_FILES 18 CACHE STRING "how many files a unit has at most; 0: all of a library")
 function(tachy_unity target folders)
   if(NOT TACHY_UNITY)
     return()

@@ -60,6 +60,8 @@ void BenchCommand::add_options(CommandOptions& app, bool short_list) {
   app.add_flag(
       "--optimisations", optimisations,
       "instead of all that: print what each optimisation gives a step of the model, alone and together");
+  app.add_option("--report-card", card,
+                 "instead of all that, on a GPU: write this file (JSON) about the GPU, to be sent to us");
   app.add_option("--rounds", rounds, "with --optimisations: how often each way is timed (default 5)")
       ->check(between(1, 1000));
   app.add_option("--op", options.filter,
@@ -81,12 +83,16 @@ void BenchCommand::add_options(CommandOptions& app, bool short_list) {
   app.add_option("-t,--threads", options.threads,
                  "number of threads (default: all that this process may use)");
   app.add_flag("--json", json, "print JSON");
+  app.short_help({"--output", "--compare", "--model", "--blocks", "--optimisations", "--report-card", "--op",
+                  "--ops-only", "--cases", "--level", "--device", "--threads", "--json"});
 }
 
 void BenchCommand::prepare() {
   options.device = choose_device(options.device);
+  require(card.empty() || options.device != "cpu",
+          "--report-card: {} would be about a GPU, and this run is on the CPU; use --device cuda", card);
   if (!baseline.empty()) before = naming("--compare", [&] { return read_bench(baseline); });
-  files.output("--output", output), files.profile(profile);
+  files.output("--output", output), files.output("--report-card", card), files.profile(profile);
   if (!size.empty()) parse_size(size, options.width, options.height);
   options.graphs = !no_graph;
   if (options.model.empty() && !ops_only && !options.blocks) {
@@ -124,6 +130,7 @@ int BenchCommand::run_optimisations() {
 
 int BenchCommand::run() {
   if (optimisations) return run_optimisations();
+  if (!card.empty()) return run_report_card();
   options.cancel = &g_cancel;
   StatusLine status(!json);
   options.progress = [&](const std::string& text) { status.show(text); };

@@ -23,7 +23,7 @@ struct ValidateCommand {
 
 struct BenchCommand {
   BenchOptions options{.device = ""};
-  std::string output, baseline, cases, size, profile;
+  std::string output, baseline, cases, size, profile, card;
   bool json = false, strict = false, ops_only = false, no_graph = false, optimisations = false;
   int rounds = 5;                     // used with --optimisations
   std::optional<BenchReport> before;  // the report that --compare names
@@ -32,6 +32,7 @@ struct BenchCommand {
   void add_options(CommandOptions& app, bool short_list);
   void prepare();
   int run_optimisations();
+  int run_report_card();
   int run();  // returns 0, or kExitMiss with --strict if a line is slower
 };
 

@@ -1,15 +1,18 @@
 // `tachyscope generate`: turns its options into one job for each video, and opens the device for them.
 #include <fmt/format.h>
 
+#include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "api/predict.h"
 #include "base/env.h"
+#include "base/field.h"
 #include "base/json_text.h"
 #include "base/log.h"
 #include "base/notice.h"
 #include "commands.h"
+#include "crew.h"
 #include "generate_job.h"
 #include "job_report.h"
 #include "jobs/job_runner.h"
@@ -24,12 +27,24 @@ namespace {
 constexpr double kLongRunSeconds = 3600;
 
 // Returns the engine's options as they were given.
-EngineOptions engine_options(const GenerateOptions& o, bool several) {
+EngineOptions engine_options(const GenerateOptions& o, bool several,
+                             const std::shared_ptr<distributed::TcpCrew>& crew) {
   EngineOptions options = o.engine;
+  options.crew = crew;
   options.keep_loaded = several;
   options.graphs = !o.no_graph, options.arena = !o.no_arena;
   if (!o.max_vram.empty()) options.max_vram = naming("`max_vram`", [&] { return parse_bytes(o.max_vram); });
   return options;
+}
+
+// Returns how many GPUs a plan is for that need not be here.
+int absent_gpus(const std::string& gpus) {
+  int count = gpus.empty() ? 1 : 0;
+  const auto [end, error] = std::from_chars(gpus.data(), gpus.data() + gpus.size(), count);
+  require(
+      gpus.empty() || (error == std::errc() && end == gpus.data() + gpus.size() && kRanksRange.holds(count)),
+      "`gpus`: with `gpu` expected how many there are, {}, got '{}'", kRanksRange.text(), gpus);
+  return count;
 }
 
 // Plans for a GPU that need not be here: no engine is opened.
@@ -38,7 +53,7 @@ int predict(const GenerateOptions& o, const std::vector<jobs::JobSpec>& all) {
           o.gpu);
   require(o.engine.device.empty(), "`gpu`: it replaces --device; leave one of them out");
   for (const jobs::JobSpec& job : all) {
-    AbsentGpu gpu{.name = o.gpu};
+    AbsentGpu gpu{.name = o.gpu, .count = absent_gpus(o.engine.gpus), .parallel = o.engine.parallel};
     if (!o.max_vram.empty()) gpu.max_vram = naming("`max_vram`", [&] { return parse_bytes(o.max_vram); });
     const PartPaths parts = part_paths(jobs::with_parts(o.engine, job.settings));
     show_predicted(tachy::predict(jobs::model_path(job.settings), parts, gpu, job.settings.request), o.json);
@@ -48,38 +63,59 @@ int predict(const GenerateOptions& o, const std::vector<jobs::JobSpec>& all) {
 
 // Makes the video of one job, and its profile. With --plan it only reports what that would take. `known` is a
 // request that open_engine has prepared; it may be null.
+// Without other processes, `crew` is null.
 void run(const GenerateOptions& o, Engine& engine, const jobs::JobSpec& job, const PreparedRequest* known,
-         jobs::JobStore& store) {
+         jobs::JobStore& store, distributed::TcpCrew* crew) {
   TerminalSink sink(o);
   jobs::JobRunner runner(engine, store, sink, &g_cancel);
   const PreparedRequest prepared = known ? *known : runner.prepare(job);
   if (o.plan) return show_plan(prepared.plan(), prepared.request(), o.json);
+  if (crew) compare_in_crew(*crew, engine, job, prepared);
+  if (crew && !crew->leads()) {
+    engine.check_memory(prepared.plan());
+    engine.generate(prepared, {.cancel = &g_cancel});
+    return;
+  }
   if (prepared.plan().seconds > kLongRunSeconds)
     warn("this run will take about {} on this machine; ctrl-C stops it cleanly",
          human_seconds(prepared.plan().seconds));
   Watchers watchers(!o.profile.empty(), o.nvtx, engine.device() != "cpu");
   const bool made = runner.run(job, prepared, watchers.all());
+  if (!made && crew) crew->skip();
   if (!made || !watchers.profile()) return;
   const ProfileWords words = write_profile(o.profile, *watchers.profile());
   report(o, parse_json_line(words.json), words.text);
 }
 
+// Makes all videos, one after the other.
+void run(const GenerateOptions& o, std::vector<jobs::JobSpec>& all,
+         const std::shared_ptr<distributed::TcpCrew>& crew) try {
+  if (crew && !o.plan) join_crew(*crew, all);
+  TerminalSink sink(o);
+  jobs::OpenedEngine opened = jobs::open_engine(all.front(), engine_options(o, all.size() > 1, crew), sink);
+  jobs::JobStore store(&g_cancel);
+  for (const jobs::JobSpec& job : all) {
+    const bool known = &job == &all.front() && opened.first;
+    run(o, opened.engine, job, known ? &*opened.first : nullptr, store, crew.get());
+  }
+} catch (const Error& e) {
+  if (crew) crew->end(e);
+  throw;
+}
+
 int run(GenerateOptions& o) {
   o.settle_pairs();
   require(o.state_every >= 0, "--state-every: expected 0 or more seconds, got {}", o.state_every);
+  const std::shared_ptr<distributed::TcpCrew> crew = launched_crew(o);
+  if (crew && !crew->leads()) o.quiet = true;
   set_quiet(o.quiet);
-  const std::vector<jobs::JobSpec> all = make_jobs(o);
+  std::vector<jobs::JobSpec> all = make_jobs(o);
   if (!o.gpu.empty()) return predict(o, all);
   // A picture of a landscape also becomes a video, and a user who gave one by mistake would wait for it.
   if (all.front().settings.request.speech && !o.plan)
     say_line("note: the photo is not checked for a face; any picture is accepted");
-  TerminalSink sink(o);
-  jobs::OpenedEngine opened = jobs::open_engine(all.front(), engine_options(o, all.size() > 1), sink);
-  jobs::JobStore store(&g_cancel);
-  for (const jobs::JobSpec& job : all) {
-    const bool known = &job == &all.front() && opened.first;
-    run(o, opened.engine, job, known ? &*opened.first : nullptr, store);
-  }
+  if (crew && o.plan && !crew->leads()) return 0;  // rank 0 shows the plan of all
+  run(o, all, crew);
   return 0;
 }
 
@@ -122,9 +158,17 @@ Command add_generate(CommandLine& line) {
   CommandOptions sub = line.add_command("generate", "make a video from a prompt");
   auto options = std::make_shared<GenerateOptions>();
   register_options(sub, *options);
-  sub.short_help({"--prompt", "--negative-prompt", "--model", "--output",   "--image", "--size", "--frames",
-                  "--fps",    "--preset",          "--steps", "--guidance", "--seed",  "--lora", "--level",
-                  "--device", "--max-vram",        "--from",  "--resume",   "--plan",  "--quiet"});
+  sub.short_help({"--prompt",   "--negative-prompt",
+                  "--model",    "--output",
+                  "--image",    "--size",
+                  "--frames",   "--fps",
+                  "--preset",   "--steps",
+                  "--guidance", "--seed",
+                  "--lora",     "--level",
+                  "--device",   "--gpus",
+                  "--max-vram", "--from",
+                  "--resume",   "--plan",
+                  "--quiet"});
   sub.footer(
       "Examples:\n"
       "  tachyscope generate \"a red circle moves right\"\n"

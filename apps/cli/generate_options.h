@@ -32,7 +32,8 @@ struct GenerateOptions {
   bool no_graph = false, no_arena = false, nvtx = false;
   int crf = -1;
   std::string encode_speed;
-  double state_every = 5;  // seconds
+  double state_every = 5;    // seconds
+  bool distributed = false;  // this process is one of several that make each video together
   bool stream = false, resume = false, plan = false, json = false, quiet = false;
 
   // Says whether a field of request_fields() was given, whatever its value.

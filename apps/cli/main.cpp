@@ -44,7 +44,7 @@ int run(int argc, char** argv) {
       "`tachyscope COMMAND --help` prints the options of a command.\n"
       "Exit codes: 0 done, 1 internal error, 2 wrong option or value, 3 not found, 4 corrupt file,\n"
       "5 not supported, 6 cannot read or write, 7 out of memory, 8 NaN or Inf in a stage,\n"
-      "9 the GPU failed, 10 a check missed, 130 cancelled (ctrl-C).\n"
+      "9 the GPU or a rank failed, 10 a check missed, 130 cancelled (ctrl-C).\n"
       "Environment: TACHY_DEVICE=cpu is --device cpu for every command; TACHY_LOG=dispatch,plan,load\n"
       "prints what is chosen and why; TACHY_FORCE=op:implementation overrides that choice;\n"
       "TACHY_ISA=sse4, avx2 or avx512 runs as on a CPU with no newer instructions than that.");

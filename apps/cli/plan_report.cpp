@@ -32,16 +32,31 @@ json ranks_json(const std::vector<RankPlan>& ranks) {
                    {"first_token", r.first_token},
                    {"tokens", r.tokens},
                    {"first_head", r.first_head},
-                   {"heads", r.heads}});
+                   {"heads", r.heads},
+                   {"first_row", r.first_row},
+                   {"rows", r.rows}});
   return out;
 }
 
-void print_ranks(const std::vector<RankPlan>& ranks) {
+json parallel_json(const VideoPlan& plan) {
+  if (plan.ranks.empty()) return nullptr;
+  const Parallel& p = plan.parallel;
+  return {{"cfg", p.cfg},
+          {"ulysses", p.ulysses},
+          {"ring", p.ring},
+          {"equal_bits", plan.equal_bits},
+          {"why", plan.parallel_why}};
+}
+
+void print_ranks(const VideoPlan& plan) {
+  const std::vector<RankPlan>& ranks = plan.ranks;
   if (ranks.empty()) return;
-  fmt::print("{:<10}{:>14}{:>14}{:>14}{:>14}\n", "rank", "threads", "branches", "tokens", "heads");
+  fmt::print("ranks share a pass by {}: {}\n", plan.parallel.text(), plan.parallel_why);
+  fmt::print("{:<10}{:>14}{:>14}{:>14}{:>14}{:>14}\n", "rank", "threads", "branches", "tokens", "heads",
+             "rows");
   for (size_t i = 0; i < ranks.size(); ++i)
-    fmt::print("{:<10}{:>14}{:>14}{:>14}{:>14}\n", i, ranks[i].threads, ranks[i].branches, ranks[i].tokens,
-               ranks[i].heads);
+    fmt::print("{:<10}{:>14}{:>14}{:>14}{:>14}{:>14}\n", i, ranks[i].threads, ranks[i].branches,
+               ranks[i].tokens, ranks[i].heads, ranks[i].rows);
 }
 
 json plan_json(const VideoPlan& plan, uint64_t queue) {
@@ -67,6 +82,7 @@ json plan_json(const VideoPlan& plan, uint64_t queue) {
               {"frame_queue_bytes", queue},
               {"optimisations", optimisations_json(plan.optimisations)},
               {"ranks", ranks_json(plan.ranks)},
+              {"parallel", parallel_json(plan)},
               {"seconds", plan.seconds}};
   for (const DroppedTokens& d : plan.dropped_tokens)
     out["dropped_tokens"][d.field] = {{"tokens", d.tokens}, {"dropped", d.dropped}, {"words", d.words}};
@@ -88,7 +104,7 @@ void print_plan(const VideoPlan& plan, uint64_t queue) {
                human_bytes(s.weight_bytes), human_bytes(s.arena_bytes), s.flops / 1e12,
                human_seconds(s.seconds));
   print_passing(plan);
-  print_ranks(plan.ranks);
+  print_ranks(plan);
   print_picks(plan.stages);
   print_optimisations(plan.optimisations);
   if (queue >= kQueueWorthALine)
@@ -145,6 +161,7 @@ void print_predicted(const PredictedRun& run) {
                human_bytes(s.arena_bytes), s.flops / 1e12, range_of(run.stages[i].seconds));
   }
   print_passing(run.plan);
+  print_ranks(run.plan);
   fmt::print("peak {} on an {}, beside what libraries and kernels take for themselves, of {}\n",
              human_bytes(run.plan.peak_bytes), run.gpu, human_bytes(run.plan.budget_bytes));
   if (!run.plan.would_fit.empty()) fmt::print("this does not fit; {} would\n", spelled(run.plan.would_fit));

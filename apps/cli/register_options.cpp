@@ -96,10 +96,17 @@ void register_engine_field(CommandOptions& app, GenerateOptions& o, const char* 
 void register_machine(CommandOptions& app, GenerateOptions& o) {
   register_engine_field(app, o, "threads", "-t,--threads");
   register_engine_field(app, o, "ranks", "--ranks");
+  register_engine_field(app, o, "parallel", "--parallel");
+  app.add_flag("--distributed", o.distributed,
+               "this process is one of several, started by torchrun, srun, mpirun or an Indexed Job of "
+               "Kubernetes, that make each video together: the launcher's variables say which "
+               "(docs/several-gpus.md); the frames are the same")
+      ->group(kRunningGroup);
   app.add_option("--device", o.engine.device,
                  std::string(kDeviceHelp) +
                      "; on a GPU, products and activations are bf16 unless --dtype says f32 or f16")
       ->group(kRunningGroup);
+  register_engine_field(app, o, "gpus", "--gpus");
   register_fields(app, o, kRunningGroup);
   // The value of this option is a text, which parse_bytes reads.
   app.add_option("--max-vram,--max_vram,--vram-budget", o.max_vram,
@@ -147,9 +154,10 @@ void register_reports(CommandOptions& app, GenerateOptions& o) {
   app.add_flag("--plan", o.plan,
                "print the memory, the predicted time and the implementations of each stage, and stop")
       ->group(kRunningGroup);
-  app.add_option("--gpu", o.gpu,
-                 "with --plan: plan for this GPU, which need not be in this machine: a100, h100, h200 or l4; "
-                 "the time is predicted from a table of rates (docs/speed.md)")
+  app.add_option(
+         "--gpu", o.gpu,
+         "with --plan: plan for this GPU (such as a100), which need not be in this machine, or for several "
+         "of them with --gpus N; the time is predicted from a table of rates (docs/speed.md)")
       ->group(kRunningGroup);
   app.add_flag("--json", o.json, "print JSON lines instead of text")->group(kRunningGroup);
   app.add_flag("-q,--quiet", o.quiet, "print nothing but errors")->group(kRunningGroup);

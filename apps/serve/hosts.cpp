@@ -22,9 +22,13 @@ constexpr std::chrono::seconds kBetweenTries{5};
 constexpr std::pair<const char*, const char*> kStored[] = {{"thumbnail", "thumbnail.jpg"},
                                                            {"video", "video.mp4"}};
 
-std::optional<web_api::S3Store> store_of(const cli::ServeOptions& o) {
+std::optional<web_api::S3Store> store_of(const cli::ServeOptions& o, const queue::JobTable& table) {
   if (o.store.empty()) return std::nullopt;
-  return naming("--store", [&] { return web_api::S3Store(web_api::s3_options(o.store)); });
+  return naming("--store", [&] {
+    web_api::S3Options options = web_api::s3_options(o.store);
+    options.now_s = [&table] { return table.now_ms() / 1000; };  // a store refuses signatures of another hour
+    return web_api::S3Store(std::move(options));
+  });
 }
 
 std::optional<web_api::HostSecret> secret_of(const cli::ServeOptions& o) {
@@ -56,7 +60,7 @@ Hosts::Hosts(const cli::ServeOptions& options, const queue::FilesLock& files, qu
       table_(table),
       name_(host_name(options)),
       secret_(secret_of(options)),
-      store_(store_of(options)),
+      store_(store_of(options, table)),
       presence_(table, [this] { return self(); }),
       pass_on_(std::make_unique<web_api::PassOn>(pass_on_options(), table, presence_)) {}
 
@@ -111,6 +115,7 @@ void Hosts::prepare(workers::ForemanOptions& out) {
   out.fetch_inputs = [this](const queue::JobRow& row, const queue::JobFolder& folder) {
     fetch_inputs(row, folder);
   };
+  out.fetch_video = [this](const queue::JobRow& row) { return fetch_video(row); };
   if (!store_) return;
   out.store = [this](const queue::JobRow& row, const queue::JobFolder& folder) { store(row, folder); };
   out.removed = [this](const std::string& id) { forget(id); };
@@ -124,6 +129,17 @@ void Hosts::fetch_inputs(const queue::JobRow& row, const queue::JobFolder& folde
   for (const std::string& name : workers::input_names(row)) {
     const std::filesystem::path file = folder.inputs() / name;
     if (!std::filesystem::is_regular_file(file, error)) pass_on_->input(row, name, file);
+  }
+}
+
+// Returns the video of a job that another host has, or "" while that host does not answer. Throws io with what the
+// owner has answered.
+std::filesystem::path Hosts::fetch_video(const queue::JobRow& row) {
+  try {
+    return pass_on_->file(row, "content?variant=video", {.key = "", .admin = true});
+  } catch (const web_api::ApiError& e) {
+    if (e.status() == 503) return {};
+    fail(ErrorCode::io, "{}", e.message);
   }
 }
 

@@ -39,6 +39,7 @@ class Hosts {
   void store(const queue::JobRow& row, const queue::JobFolder& folder) const;
   void forget(const std::string& id) const;
   void fetch_inputs(const queue::JobRow& row, const queue::JobFolder& folder);
+  std::filesystem::path fetch_video(const queue::JobRow& row);
 
   const cli::ServeOptions& options_;
   const queue::FilesLock& files_;

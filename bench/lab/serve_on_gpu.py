@@ -1,7 +1,8 @@
 """Measures the server on a GPU: POST to the first step, interruption with equal bits, cancels, and plans against what is seen. The models are those of
 serve_models.py beside it.
 
-    bench/lab/serve_on_gpu.py PROGRAM --small FOLDER --large FOLDER [--device cuda] [--quick] [--parts first large] [--out FILE.json]
+    bench/lab/serve_on_gpu.py PROGRAM --small FOLDER --large FOLDER [--device cuda] [--quick] [--parts first large] [--given-back-only]
+                              [--out FILE.json]
 
 PROGRAM is tachyscope-serve. --quick takes tiny videos, to try the script with the model that ships as both. The figures are one JSON object.
 """
@@ -159,6 +160,41 @@ class Memory:
         return self.most
 
 
+class Trace:
+    """Notes, every 3 ms, what changes while a job gives its place to another: the GPU's memory, the files of its folder, and both rows."""
+
+    def __init__(self, server, memory, old, new):
+        self.server, self.memory, self.old, self.new = server, memory, old, new
+        self.lines, self.last, self.going = [], {}, True
+        self.thread = threading.Thread(target=self.watch, daemon=True)
+        self.thread.start()
+
+    def watch(self):
+        base = sqlite3.connect(f"file:{self.server.files}/tachyscope.db?mode=ro", uri=True, timeout=10)
+        while self.going:
+            self.note("GB", round(self.memory.now() / 1e9))
+            self.note("files", self.states())
+            for name, job in (("old", self.old), ("new", self.new)):
+                self.note(name, base.execute("SELECT status FROM jobs WHERE id = ?", (job.id,)).fetchone()[0])
+            time.sleep(0.003)
+
+    def states(self):
+        try:
+            return sorted(f"{p.name}: {p.stat().st_size >> 20} MiB" for p in (self.server.files / "jobs" / self.old.id).glob("*resume*"))
+        except FileNotFoundError:  # it was renamed just now
+            return self.last.get("files")
+
+    def note(self, what, value):
+        if self.last.get(what) != value:
+            self.last[what] = value
+            self.lines.append((round(time.monotonic() - self.new.posted, 3), what, value))
+
+    def stop(self):
+        self.going = False
+        self.thread.join()
+        return self.lines
+
+
 def milliseconds(values):
     return {"median": round(1e3 * statistics.median(values), 1), "most": round(1e3 * max(values), 1), "all": [round(1e3 * v, 1) for v in values]}
 
@@ -233,33 +269,37 @@ def cancels(server, memory, fields, few_steps):
 
 
 @part("interrupted")
-def interrupted(server, memory, long, short, short_warm, large_short):
+def interrupted(server, memory, long, short, short_warm, large_short, given_back_only):
     """The long job runs undisturbed, then held for a short one, then given back for one that does not fit beside it."""
     out = {}
     server.post(**short_warm).end()
-    whole = server.post(**long)
-    out["peak"] = memory.peak(whole.end)
-    out["undisturbed"] = {"seconds": round(whole.events[-1][0] - whole.posted, 2), "story": whole.story()[:4]}
-    want = whole.sha()
+    if not given_back_only:
+        whole = server.post(**long)
+        out["peak"] = memory.peak(whole.end)
+        out["undisturbed"] = {"seconds": round(whole.events[-1][0] - whole.posted, 2), "story": whole.story()[:4]}
+        want = whole.sha()
     job = server.post(**long)
     job.stage("denoise")
     for name, wait, fields in (("held", 2.0, short), ("held_again", 1.0, short), ("given_back", 1.0, large_short)):
-        if not fields:
+        if not fields or (given_back_only and name != "given_back"):
             continue
         if name == "given_back":
             job.stage("denoise", 1)  # so that there is a state to go on from
         time.sleep(wait)
         used = memory.now()
         second = server.post(**{**fields, "priority": 5})
+        trace = Trace(server, memory, job, second) if name == "given_back" else None
         first = second.stage("text") - second.posted if name == "given_back" else 0
         begun = second.stage("denoise") - second.posted
         mine = server.get("GET", f"/v1/videos/{job.id}")
         second.end()
         row = server.row(second)
-        out[name] = {"first_sign": round(first, 3), "denoise_after": round(begun, 3), "created_to_started": (row["started_ms"] - row["created_ms"]) / 1e3,
+        out[name] = {"trace": trace.stop() if trace else None, "first_sign": round(first, 3), "denoise_after": round(begun, 3), "created_to_started": (row["started_ms"] - row["created_ms"]) / 1e3,
                      "whole": round(second.events[-1][0] - second.posted, 3), "memory": [used, memory.now()], "the_long_one": {k: mine.get(k) for k in
                      ("status", "progress", "stage", "interrupted")}, "story": second.story()[:8]}
         print(name, json.dumps(out[name]), flush=True)
+    if given_back_only:
+        return out
     job.end()
     out["disturbed_seconds"] = round(job.events[-1][0] - job.posted, 2)
     out["bits_equal"] = job.sha() == want
@@ -301,7 +341,7 @@ def run_large(args, memory):
         OUT["stop_of_the_planner"] = server.stop()
         vram = ["--max-vram", plan["gpu_bytes"] + OUT["short_plan"]["gpu_bytes"] + (1 << 30)]
     server = Server(args.program, *options, *vram)
-    interrupted(server, memory, long, short, short, second)
+    interrupted(server, memory, long, short, short, second, args.given_back_only)
     OUT["stop_of_the_large"] = server.stop()
 
 
@@ -314,6 +354,7 @@ def main():
     parser.add_argument("--frames", type=int, default=81, help="of the long job at 1280x720")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--parts", nargs="+", choices=("first", "large"), default=("first", "large"))
+    parser.add_argument("--given-back-only", action="store_true", help="of the large part only how long it takes until a job has given its memory back")
     parser.add_argument("--out", type=pathlib.Path)
     args = parser.parse_args()
     memory = Memory()

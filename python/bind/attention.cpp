@@ -1,102 +1,26 @@
 // Attention: softmax(q·kᵀ·scale + mask)·v for q [B, Lq, H, D] and k, v [B, Lk, Hk, D], where Hk divides H:
 // query head h reads head h / (H / Hk). The mask is added to the scores and broadcasts to [B, H, Lq, Lk];
 // -inf hides a key. With `causal`, query i sees keys up to i + causal_offset, and with a window only the last
-// ones of these. A query that sees no key gives zeros.
+// ones of these. A query that sees no key gives zeros; so do all queries where there are no keys at all.
 //
 // The op in src/ops takes as many heads of keys as of queries and one bias for a whole batch. So it is called
 // once for each query head of a group (strides skip the others; nothing is copied), and once for each sample
 // if the mask differs between samples and between queries. If there is only one query, as when a language
 // model writes, the heads of a group are treated as that many queries of one head, whose keys are read once.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
-#include "bind/convert.h"
-#include "bind/ops.h"
+#include "bind/attention_problem.h"
 #include "bind/rows.h"
 #include "ops/attention/attention_impl.h"
+#include "ops/choose_blocks/choose_blocks.h"
 
 namespace tachy::python {
 namespace {
 
-struct Problem {
-  const Tensor &q, &k, &v, &mask;
-  double scale;
-  bool causal;
-  int64_t causal_offset;
-  int64_t window = 0;
-  bool open = false;  // whether causal_offset may be beyond the last key
-  explicit Problem(Inputs in, bool windowed = false)
-      : q(in[0].tensor),
-        k(in[1].tensor),
-        v(in[2].tensor),
-        mask(in[3].tensor),
-        scale(in[4].number),
-        causal(in[5].integer),
-        causal_offset(in[6].integer),
-        window(windowed ? in[7].integer : 0),
-        open(windowed) {}
-  // Moves an end that lies beyond all keys (as in a window without an end) to the last key, without moving
-  // the window's beginning.
-  void end_at_last_key() {
-    const int64_t beyond = std::max<int64_t>(0, causal_offset - k.dim(1));
-    causal_offset -= beyond;
-    if (window > 0) window = std::max<int64_t>(1, window - beyond);
-  }
-  int64_t group() const { return q.dim(2) / k.dim(2); }
-};
-
-void expect_problem(const char* op, const Problem& p) {
-  for (const auto& [name, t] : {std::pair("q", &p.q), std::pair("k", &p.k), std::pair("v", &p.v)}) {
-    expect_value(op, name, *t);
-    require(t->rank == 4, "{}: expected {} [batch, tokens, heads, head dim], got {}", op, name, shown(*t));
-    require(t->dtype == p.q.dtype, "{}: expected {} {} as q, got {}", op, name, dtype_name(p.q.dtype),
-            dtype_name(t->dtype));
-  }
-  require(p.k.dim(0) == p.q.dim(0) && p.k.dim(3) == p.q.dim(3) && p.k.dim(1) >= 1 && p.k.dim(2) >= 1,
-          "{}: expected k [{}, at least 1, heads, {}] beside q, got {}", op, p.q.dim(0), p.q.dim(3),
-          shown(p.k));
-  require(p.q.dim(2) % p.k.dim(2) == 0, "{}: expected k with heads that divide q's {}, got {}", op,
-          p.q.dim(2), p.k.dim(2));
-  require(same_shape(p.v, p.k), "{}: expected v {} as k, got {}", op, shown(p.k), shown(p.v));
-  require(p.causal || p.causal_offset == 0, "{}: expected causal beside causal_offset {}", op,
-          p.causal_offset);
-  require(p.window >= 0 && (p.causal || p.window == 0), "{}: expected window at least 0, with causal, got {}",
-          op, p.window);
-  require(p.causal_offset >= -p.q.dim(1) && (p.open || p.causal_offset <= p.k.dim(1)),
-          "{}: expected causal_offset in [{}, {}], got {}", op, -p.q.dim(1), p.k.dim(1), p.causal_offset);
-  if (!p.mask.defined()) return;
-  expect_value(op, "mask", p.mask);
-  const int64_t full[] = {p.q.dim(0), p.q.dim(2), p.q.dim(1), p.k.dim(1)};
-  bool fits = p.mask.rank <= 4 && (p.mask.dtype == DType::f64) == (p.q.dtype == DType::f64);
-  for (int i = 1; fits && i <= p.mask.rank; ++i)
-    fits = p.mask.dim(-i) == full[4 - i] || (p.mask.dim(-i) == 1 && i > 1);
-  require(fits, "{}: expected mask {} or with dims of 1 before the last, a float dtype beside {}, got {} {}",
-          op, shown(full), dtype_name(p.q.dtype), shown(p.mask), dtype_name(p.mask.dtype));
-}
-
-// The mask in the ops' form, [B, H, Lq, Lk] with a stride of 0 along axes on which the values are the same.
-struct Mask {
-  Tensor all;
-  bool of_keys = false;     // whether it is the same for every head and query
-  bool of_samples = false;  // whether it differs between samples
-  Mask(const Problem& p, Context& context) {
-    if (!p.mask.defined()) return;
-    all = parameter(p.mask, p.q.dtype, context);
-    const int64_t full[] = {p.q.dim(0), p.q.dim(2), p.q.dim(1), p.k.dim(1)};
-    Tensor wide = all;
-    wide.rank = 4;
-    for (int i = 0; i < 4; ++i) {
-      const int from = i - (4 - all.rank);
-      const bool there = from >= 0 && all.dims[from] > 1;
-      wide.dims[i] = full[i];
-      wide.strides[i] = there ? all.strides[from] : 0;
-    }
-    wide.strides[3] = 1;
-    all = wide;
-    of_keys = wide.strides[1] == 0 && wide.strides[2] == 0;
-    of_samples = wide.strides[0] != 0;
-  }
-  bool sample_by_sample() const { return all.defined() && !of_keys && of_samples; }
-};
+using Problem = AttentionProblem;
+using Mask = AttentionMask;
 
 // Returns every `step`-th head, beginning with `first`.
 Tensor heads(const Tensor& t, int axis, int64_t first, int64_t step) {
@@ -144,7 +68,43 @@ Tensor operand(const Tensor& t, Context& context) {
   return t.dtype == work && t.inner_contiguous() ? t : contiguous_as(t, work, context);
 }
 
-void compute(const Problem& p, const Tensor& out, const Tensor& lse, Context& context) {
+// The results where there are no keys, which the op in src/ops does not take: zeros, and -inf as the logarithm of a
+// sum without terms.
+void without_keys(const Tensor& out, const Tensor& lse, Context& context) {
+  zero(out, context);
+  if (!lse.defined()) return;
+  const auto fill = [](const Tensor& to) {
+    if (to.dtype == DType::f64)
+      *to.as<double>() = -std::numeric_limits<double>::infinity();
+    else
+      *to.as<float>() = -std::numeric_limits<float>::infinity();
+  };
+  Tensor one = context.table("attention without keys", lse.dtype, {1}, fill);
+  one.rank = lse.rank;
+  for (int i = 0; i < lse.rank; ++i) one.dims[i] = lse.dims[i], one.strides[i] = 0;
+  convert(one, lse, context);
+}
+
+// How much of attention is computed, and how exactly.
+struct Effort {
+  bool eight_bits = false;
+  double kept = 1;  // the share of key blocks that each block of queries attends to
+};
+
+// The lists of key blocks that these queries attend to; none where all are kept.
+ops::BlockLists chosen(const ops::AttentionArgs& a, double kept, Stream& stream) {
+  const int64_t blocks = ops::chosen_blocks(a.k.dim(1));
+  const int64_t keep = std::clamp<int64_t>(std::llround(kept * static_cast<double>(blocks)), 1, blocks);
+  if (kept >= 1 || keep == blocks) return {};
+  const ops::BlockLists lists{stream.arena->tensor(DType::i32, {a.q.dim(0), a.q.dim(2), blocks, keep}),
+                              stream.arena->tensor(DType::i32, {a.q.dim(0), a.q.dim(2), blocks})};
+  ops::choose_blocks({.q = a.q, .k = a.k, .keep = keep, .indices = lists.indices, .counts = lists.counts},
+                     stream);
+  return lists;
+}
+
+void compute(const Problem& p, const Tensor& out, const Tensor& lse, Context& context, Effort effort = {}) {
+  if (p.k.dim(1) == 0) return without_keys(out, lse, context);
   Mask mask(p, context);
   Tensor q = operand(p.q, context), k = operand(p.k, context), v = operand(p.v, context);
   const bool there = out.dtype == q.dtype && out.inner_contiguous();
@@ -169,6 +129,8 @@ void compute(const Problem& p, const Tensor& out, const Tensor& lse, Context& co
       args.k = samples(k, begin, end), args.v = samples(v, begin, end);
       args.out = samples(heads(to, 2, j, group), begin, end);
       args.lse = samples(heads(sums, 1, j, group), begin, end);
+      args.eight_bits = effort.eight_bits;
+      args.blocks = chosen(args, effort.kept, stream);
       q.dtype == DType::f64 ? ops::attention_ref(args, stream) : ops::attention(args, stream);
     });
   });
@@ -198,6 +160,25 @@ void run_lse(Inputs in, std::span<const Tensor> out, Context& context) {
   compute(Problem(in), out[0], out[1], context);
 }
 
+Results coarse_results(Inputs in) {
+  const char* op = "attention_coarse";
+  const Problem p(in);
+  expect_problem(op, p);
+  const double kept = in[8].number;
+  require(p.q.dtype != DType::f64, "{}: expected q of at most 32 bits, got {}", op, shown(p.q));
+  require(kept > 0 && kept <= 1, "{}: expected blocks in (0, 1], got {}", op, kept);
+  require(kept == 1 || (!p.mask.defined() && !p.causal), "{}: expected no mask and no causal beside blocks",
+          op);
+  require(kept == 1 || (p.q.dim(1) == p.k.dim(1) && p.group() == 1),
+          "{}: expected as many tokens and heads of k as of q beside blocks, got k {} and q {}", op,
+          shown(p.k), shown(p.q));
+  return {Result::contiguous(p.q.dtype, p.q.shape())};
+}
+
+void run_coarse(Inputs in, std::span<const Tensor> out, Context& context) {
+  compute(Problem(in), out[0], {}, context, {.eight_bits = in[7].integer != 0, .kept = in[8].number});
+}
+
 Results backward_results(Inputs in) {
   const char* op = "attention_backward";
   const Problem p(in);
@@ -215,6 +196,7 @@ Results backward_results(Inputs in) {
 
 void run_backward(Inputs in, std::span<const Tensor> made, Context& context) {
   const Problem p(in);
+  if (p.k.dim(1) == 0) return zero(made[0], context);  // the gradients of keys and values have no values
   const Mask mask(p, context);
   GradientPass pass(context, p.q.dtype);
   const Tensor q = pass.whole(p.q), k = pass.whole(p.k), v = pass.whole(p.v), dout = pass.whole(in[7].tensor),
@@ -242,6 +224,10 @@ const Op kAttentionLse{"attention_lse",
                        "(Tensor q, Tensor k, Tensor v, Tensor? mask, float scale, bool causal, int "
                        "causal_offset) -> (Tensor, Tensor)",
                        lse_results, run_lse};
+const Op kAttentionCoarse{"attention_coarse",
+                          "(Tensor q, Tensor k, Tensor v, Tensor? mask, float scale, bool causal, int "
+                          "causal_offset, bool eight_bits, float blocks) -> Tensor",
+                          coarse_results, run_coarse};
 const Op kAttentionBackward{"attention_backward",
                             "(Tensor q, Tensor k, Tensor v, Tensor? mask, float scale, bool causal, int "
                             "causal_offset, Tensor dout, Tensor out, Tensor lse) -> (Tensor, Tensor, Tensor)",

@@ -28,6 +28,7 @@ std::span<const Op> op_table() {
                              kGroupNormBackward,
                              kAttention,
                              kAttentionLse,
+                             kAttentionCoarse,
                              kAttentionBackward,
                              kLora,
                              kReparameterize,

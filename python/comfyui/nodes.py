@@ -7,32 +7,49 @@ import weakref
 
 from comfy.patcher_extension import PatcherInjection
 
+from . import attention as seam
 from . import kernels
 
 LEVELS = ["safe", "aggressive", "extreme", "none"]
 _KEY = "tachyscope"
 _LEVEL = (LEVELS, {"default": "safe", "tooltip": "safe: rounds as the model does; aggressive: rounds once for each op; none: leaves the model as it is"})
+_ATTENTION = (seam.WAYS, {"default": "exact", "tooltip": "exact: softmax in float32; 8 bits: rounds to 8 bits on GPUs, off by about "
+                               "4 % of its norm; off: attention as it is"})
+_BLOCKS = ("FLOAT", {"default": 1.0, "min": 0.05, "max": 1.0, "step": 0.05, "tooltip": "the share of blocks of 128 keys that attention over "
+                     "many tokens looks at; 1 is all of them"})
 
 
 class TachyscopeModel:
     """A node for ComfyUI's own models. ComfyUI calls `inject` when it has loaded a clone, and `eject` before
-    it unloads that clone or loads another one of the same model."""
+    it unloads that clone or loads another one of the same model. Attention is an entry of the clone's options instead."""
 
-    DESCRIPTION = "Computes the model's norms and activations with Tachyscope's kernels while this model is loaded."
+    DESCRIPTION = "Computes the model's attention, Wan's blocks, norms and activations with Tachyscope's kernels while this model is loaded."
     CATEGORY = "Tachyscope"
     RETURN_TYPES = ("MODEL",)
     FUNCTION = "apply"
 
     @classmethod
     def INPUT_TYPES(cls):
-        return {"required": {"model": ("MODEL",), "level": _LEVEL}}
+        return {"required": {"model": ("MODEL",), "level": _LEVEL}, "optional": {"attention": _ATTENTION, "blocks": _BLOCKS}}
 
-    def apply(self, model, level):
+    def apply(self, model, level, attention="exact", blocks=1.0):
+        _expect(level, attention, blocks)
         clone = model.clone()
+        seam.put(clone, attention if level != "none" else "off", blocks)
         clone.remove_injections(_KEY)
         if level != "none":
             clone.set_injections(_KEY, [_injection(level)])
         return (clone,)
+
+
+def _expect(level, way="exact", share=1.0):
+    """Throws an error that ComfyUI shows, for values from a workflow file that the node has not got."""
+    if level not in LEVELS:
+        raise ValueError(f"level: expected one of {', '.join(LEVELS)}, got {level!r}")
+    if way not in seam.WAYS:
+        raise ValueError(f"attention: expected one of {', '.join(seam.WAYS)}, got {way!r}")
+    if not isinstance(share, (int, float)) or not 0 < share <= 1:
+        raise ValueError(f"blocks: expected a share in (0, 1], got {share!r}")
 
 
 def _injection(level):
@@ -57,6 +74,7 @@ class TachyscopeWanVideoModel:
         return {"required": {"model": ("WANVIDEOMODEL",), "level": _LEVEL}}
 
     def apply(self, model, level):
+        _expect(level)
         clone = model.clone()
         transformer = clone.model.diffusion_model
         clone.remove_attachments(_KEY)
@@ -74,7 +92,8 @@ class _Use:
 
     def __init__(self, transformer):
         _latest[transformer] = weakref.ref(self)
-        weakref.finalize(self, _restore_unused, weakref.ref(transformer))
+        # While Python ends, nothing can be imported any more, and nobody computes with the model.
+        weakref.finalize(self, _restore_unused, weakref.ref(transformer)).atexit = False
 
 
 def _restore_unused(transformer):

@@ -11,19 +11,30 @@ tensors go through ops registered with it (`torch.ops.tachyscope`), which have g
     step = tachyscope.graph(model, *inputs)   # one CUDA graph, replayed with other inputs
     cache = tachyscope.ring_kv_cache(layers, window, frame_tokens, heads, head_dim)
     vae = tachyscope.vae.create_wan2_1_vae(z_channels=16)   # a module to train
-    world = tachyscope.World("Matrix-Game-2.0")   # a video that responds to keys; in a wheel with the engine
+    with tachyscope.Engine("Wan2.1-T2V-1.3B") as engine:   # videos, in a wheel with the engine
+        engine.generate("a cat", seed=7).save("cat.mp4")
+    world = tachyscope.World("Matrix-Game-2.0")   # a video that responds to keys, likewise
 """
 
 import importlib
+import sys
 
-from . import ops
+from . import _build, ops
 from ._core import set_threads, threads
+from ._info import build_info, warn_without_kernels
 from ._op import enable_torch
 
+__version__ = _build.VERSION
+if sys.modules.get("torch") is not None:
+    warn_without_kernels(sys.modules["torch"])
+
 _WITH_TORCH = {"optimize": "_optimize", "restore": "_optimize", "graph": "_graph", "ring_kv_cache": "_ring"}
-_OF_ENGINE = {"World": "_world", "EngineError": "_engine"}
+_OF_ENGINE = {"World": "_world", "Engine": "_generate", "AsyncEngine": "_async_engine", "Job": "_generate",
+              "TachyscopeWanPipeline": "_pipeline",
+              **dict.fromkeys(("Audio", "Frame", "Plan", "Preview", "Progress", "Result"), "_result"),
+              **dict.fromkeys(("EngineError", "ArgumentError", "NotFound", "OutOfMemory", "Cancelled"), "_engine")}
 _MODULES = ["vae"]
-__all__ = ["enable_torch", "ops", "set_threads", "threads", *_WITH_TORCH, *_OF_ENGINE, *_MODULES]
+__all__ = ["__version__", "build_info", "enable_torch", "ops", "set_threads", "threads", *_WITH_TORCH, *_OF_ENGINE, *_MODULES]
 
 
 def __getattr__(name):

@@ -9,7 +9,7 @@ from diffusers.models import normalization
 from torch import nn
 
 from . import ops
-from ._rules import IN_FLOAT32, Rule, _plain, _usual, fuses, unhooked
+from ._rules import IN_FLOAT32, Rule, _plain, _usual, fuses, narrow, unhooked
 
 GATES_IN_FLOAT32 = " (its gates and scales fused where it is float32)"  # added to the report at level safe
 
@@ -26,7 +26,7 @@ def _kind(norm, x):
     if type(norm) is nn.LayerNorm:
         return "layer" if len(norm.normalized_shape) == 1 and _usual(x, norm.weight, norm.bias) else None
     if type(norm) is normalization.FP32LayerNorm:
-        return "layer" if len(norm.normalized_shape) == 1 else None
+        return "layer" if len(norm.normalized_shape) == 1 and narrow(norm.weight, norm.bias) else None
     if type(norm) is normalization.RMSNorm and norm.bias is None and len(norm.dim) == 1:
         return "rms" if _usual(x, norm.weight) else None
     return None

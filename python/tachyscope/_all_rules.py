@@ -29,13 +29,22 @@ _BLOCKS = (("normalization", "_adaptive"), ("attention_processor", "_processors"
            ("transformers.transformer_wan", "_wan"))
 
 
+def _left_in_wan_vae():
+    from diffusers.models.autoencoders.autoencoder_kl_wan import WanRMS_norm
+
+    why = "its channels lie first; our kernel takes them last, and would copy all values"
+    return {WanRMS_norm: Rule("channel_norm", None, lambda module: why)}
+
+
 def diffusers_rules():
     from diffusers.models import activations, normalization
 
     blocks = {}
     for theirs, ours in _BLOCKS:
-        if "diffusers.models." + theirs in sys.modules:
+        if sys.modules.get("diffusers.models." + theirs):
             blocks |= importlib.import_module("." + ours, __package__).rules()
+    if sys.modules.get("diffusers.models.autoencoders.autoencoder_kl_wan"):
+        blocks |= _left_in_wan_vae()
     return blocks | {
         normalization.RMSNorm: Rule("rms_norm", _diffusers_rms, _diffusers_rms_check),
         normalization.FP32LayerNorm: Rule("layer_norm", _float_layer_norm, lambda m: _one_dim(m, m.normalized_shape)),
@@ -49,9 +58,15 @@ def diffusers_rules():
 def known():
     """Returns the rules for what is imported; if a library is not imported, there can be no model of it here."""
     rules, codes = torch_rules(), {}
-    if "diffusers" in sys.modules:
+    if sys.modules.get("diffusers"):
         rules |= diffusers_rules()
-    if "transformers" in sys.modules:
+    if sys.modules.get("comfy.ldm.wan.model"):
+        from . import _comfy_wan
+        rules |= _comfy_wan.rules()
+    if any(name.endswith("wanvideo.modules.model") for name in list(sys.modules)):
+        from . import _wrapper_wan
+        rules |= _wrapper_wan.rules()
+    if sys.modules.get("transformers"):
         from . import _transformers
         rules |= _transformers.rules()
         codes = _transformers.codes()

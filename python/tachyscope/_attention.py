@@ -76,6 +76,21 @@ def run(ops, q, k, v, mask, scale, seen, own_backward, out):
     return ops["attention_lse"](q, k, v, *args[3:7])[0]
 
 
+def coarse(ops, q, k, v, mask, scale, seen, eight_bits, blocks, out):
+    """Computes attention in 8 bits, or over a share of the blocks of keys."""
+    if seen.window or out is not None:
+        raise ValueError(f"attention: expected no {'window' if seen.window else 'out'} beside eight_bits or blocks")
+    if way.records(q, k, v, mask):
+        raise ValueError("attention: expected no tensor that requires grad beside eight_bits or blocks, which have no gradients")
+    try:
+        blocks = 1.0 if blocks is None else float(blocks)
+    except (TypeError, ValueError):
+        raise TypeError(f"attention: expected blocks to be a number in (0, 1], got {blocks!r}") from None
+    if scale is None:
+        scale = q.shape[-1] ** -0.5 if len(getattr(q, "shape", ())) else 1.0
+    return ops["attention_coarse"](q, k, v, _added(mask, q), scale, seen.causal, seen.offset, bool(eight_bits), blocks)
+
+
 def _expect_heads(q, k, v):
     """Makes the op's own checks for calls that torch computes."""
     if (k.shape[0], k.shape[3]) != (q.shape[0], q.shape[3]) or not k.shape[2] or q.shape[2] % k.shape[2]:

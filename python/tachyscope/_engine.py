@@ -4,6 +4,7 @@ Python's lock, so that other threads continue."""
 import ctypes
 import functools
 import os
+import re
 
 LIBRARY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libtachyscope_engine.so")
 CANCELLED = 130
@@ -12,18 +13,25 @@ FRAME = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_
 
 
 class EngineError(RuntimeError):
-    """An error of the engine, or a refusal; `code` is one of the program's exit codes."""
+    """An error of the engine, or a refusal; `code` is one of the program's exit codes, and `field` the argument that the
+    text names first, or None."""
 
-    def __init__(self, code, text):
+    def __init__(self, code: int, text: str):
         super().__init__(text)
         self.code = code
+        named = re.search(r"`(\w+)`", text)
+        self.field: str | None = named[1] if named else None
 
 
 class ArgumentError(EngineError, ValueError):
     """A value that does not fit."""
 
 
-class ModelNotFound(EngineError, FileNotFoundError):
+class ArgumentTypeError(ArgumentError, TypeError):
+    """A value of a type that does not fit."""
+
+
+class NotFound(EngineError, FileNotFoundError):
     """A missing file, or a missing part of a model."""
 
 
@@ -39,7 +47,7 @@ class Cancelled(EngineError):
     """The call was stopped."""
 
 
-_KINDS = {2: ArgumentError, 3: ModelNotFound, 7: OutOfMemory, 8: NotFinite, CANCELLED: Cancelled}
+_KINDS = {2: ArgumentError, 3: NotFound, 7: OutOfMemory, 8: NotFinite, CANCELLED: Cancelled}
 
 
 class WorldOptions(ctypes.Structure):
@@ -65,10 +73,10 @@ class WorldBlock(ctypes.Structure):
 
 
 @functools.cache
-def library():
+def library() -> ctypes.CDLL:
     """Returns the engine, which is loaded when it is first needed."""
     if not os.path.exists(LIBRARY):
-        raise ImportError("tachyscope was built without the engine, which worlds need: install a wheel of tools/make_wheel, or build "
+        raise ImportError("tachyscope was built without the engine, which Engine and World need: install a wheel of tools/make_wheel, or build "
                           "with -DTACHY_PYTHON_ENGINE=ON")
     lib = ctypes.CDLL(LIBRARY)
     world, text = ctypes.c_void_p, ctypes.c_char_p
@@ -88,7 +96,7 @@ def library():
     return lib
 
 
-def check(code):
+def check(code: int) -> None:
     """Raises the error for a call's code, with the engine's own text."""
     if code:
         raise _KINDS.get(code, EngineError)(code, library().tachyscope_last_error().decode())

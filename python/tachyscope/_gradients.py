@@ -1,6 +1,9 @@
 """The gradients of the ops: for each op the tensors that its backward pass keeps, and that pass. From these two come
 the autograd.Function of eager code and the registration of the public op (torch.library.register_autograd).
 
+A pass reads `ctx.saved_tensors` once: under checkpointing a second reading is an error, and with activations that lie
+elsewhere a second transfer.
+
 A parameter's gradient that was not requested from the backward op comes as a tensor without values; `_given` turns it
 into None."""
 
@@ -164,8 +167,8 @@ class qk_norm_rope:
     def backward(ctx, dq, dk):
         _refuse(ctx, 4, "qk_norm_rope: cos")
         _refuse(ctx, 5, "qk_norm_rope: sin")
-        _, _, q_weight, k_weight, _, _ = ctx.saved_tensors
-        dq, dk, dq_weight, dk_weight = _pass("qk_norm_rope_backward", dq)(dq, dk, *ctx.saved_tensors, ctx.heads, ctx.eps)
+        kept = _, _, q_weight, k_weight, _, _ = ctx.saved_tensors
+        dq, dk, dq_weight, dk_weight = _pass("qk_norm_rope_backward", dq)(dq, dk, *kept, ctx.heads, ctx.eps)
         return dq, dk, _given(dq_weight, q_weight), _given(dk_weight, k_weight), None, None, None, None
 
 
@@ -214,7 +217,8 @@ class channel_norm:
 
     @staticmethod
     def backward(ctx, dy):
-        return *_pass("channel_norm_backward", dy, ctx.saved_tensors[0])(dy, *ctx.saved_tensors, ctx.silu), None
+        x, gamma = ctx.saved_tensors
+        return *_pass("channel_norm_backward", dy, x)(dy, x, gamma, ctx.silu), None
 
 
 @_rule

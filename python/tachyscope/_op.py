@@ -107,7 +107,7 @@ def records(*args):
 
 def _torch_came():
     """Says whether torch has been imported since the last check, so that the ops are now registered with it."""
-    if _Tensor != () or "torch" not in sys.modules:
+    if _Tensor != () or sys.modules.get("torch") is None:  # None stands for a module that may not be imported
         return False
     enable_torch()
     return True
@@ -121,8 +121,9 @@ def enable_torch():
         return
     import torch
 
-    from . import _autocast, _torch
+    from . import _autocast, _info, _torch
 
+    _info.warn_without_kernels(torch)
     _last_refusal = _torch.register(_all)
     _is_grad_enabled = torch.is_grad_enabled
     _is_compiling = torch.compiler.is_compiling

@@ -16,13 +16,17 @@ from . import _all_rules, _rules
 
 LEVELS = ("none", "safe", "aggressive", "extreme")
 _MARK = _rules.MARK
-_NAMES = re.compile(r"Norm|GELU|Gelu|GLU|SiLU|Silu|Mish")
+_NAMES = re.compile(r"Norm|_norm|GELU|Gelu|GLU|SiLU|Silu|Mish")
+# Other modules for which there are rules in some model of these libraries. One without a rule is listed in the report.
+_FAMILIES = ("diffusers.", "transformers.", "comfy.")
+_PARTS = re.compile(r"Block|Layer$|Attention|Attn|MLP|Mlp")
 
 
 @dataclasses.dataclass
 class Report:
     """The work of `optimize`: (name, class, op) for each module that it replaced, (name, class, why) for each that it
-    left."""
+    left: of every library its norms and activations, of diffusers, transformers and ComfyUI its blocks, attention and
+    MLPs, too."""
 
     level: str
     replaced: list = dataclasses.field(default_factory=list)
@@ -143,7 +147,8 @@ def _consider(name, module, rules, codes, level, report):
     if rule is None:
         parts = next(module.children(), None) is not None
         why = "its parts are looked at one by one" if parts else "no rule for what it computes"
-        if not _NAMES.search(kind):
+        of_family = type(module).__module__.startswith(_FAMILIES) and _PARTS.search(kind)
+        if not _NAMES.search(kind) and not of_family:
             return set()
     elif own is not None and getattr(own, "__func__", None) is not type(module).forward:
         why = "something else has replaced its forward"

@@ -37,6 +37,11 @@ def _usual(x, *parameters):
     return all(p is None or p.dtype == x.dtype for p in parameters)
 
 
+def narrow(*parameters):
+    """Says whether our ops take these parameters beside 16- or 32-bit values, whose dtype they need not have."""
+    return all(p is None or p.dtype != torch.float64 for p in parameters)
+
+
 def unhooked(module):
     """Says whether the module may be computed without being called: it has no hooks of any kind, and no other replaced
     forward."""
@@ -92,7 +97,7 @@ def _layer_norm(module, twice, x):
 
 
 def _float_layer_norm(module, twice, x):
-    if not _usual(x):
+    if not (_usual(x) and narrow(module.weight, module.bias)):
         return _plain(module, x)
     return ops.layer_norm(x, module.weight, module.bias, module.eps)
 

@@ -19,9 +19,14 @@ def _block(block, twice, hidden_states, encoder_hidden_states, temb, joint_atten
     x, text, kwargs = hidden_states, encoder_hidden_states, joint_attention_kwargs or {}
     if not _usual(x, text) or block._chunk_size is not None:
         return _plain(block, x, text, temb, joint_attention_kwargs)
-    normed, *rest = block.norm1(x, emb=temb)
-    again = rest.pop(-2) if block.use_dual_attention else None
-    gate, *parts = (t[:, None] for t in rest)
+    # torch.compile makes tuples of starred names, so nothing is popped from them.
+    again = again_gate = None
+    if block.use_dual_attention:
+        normed, gate, shift, scale, ffn_gate, again, again_gate = block.norm1(x, emb=temb)
+        again_gate = again_gate[:, None]
+    else:
+        normed, gate, shift, scale, ffn_gate = block.norm1(x, emb=temb)
+    gate, *parts = (t[:, None] for t in (gate, shift, scale, ffn_gate))
     if block.context_pre_only:
         normed_text = block.norm1_context(text, temb)
     else:
@@ -30,7 +35,7 @@ def _block(block, twice, hidden_states, encoder_hidden_states, temb, joint_atten
     attended, attended_text = block.attn(hidden_states=normed, encoder_hidden_states=normed_text, **kwargs)
     if again is not None:
         x = gated(x, attended, gate, twice)
-        attended, gate = block.attn2(hidden_states=again, **kwargs), parts.pop()
+        attended, gate = block.attn2(hidden_states=again, **kwargs), again_gate
     x = _half(x, attended, gate, block.norm2, block.ff, parts, twice)
     if block.context_pre_only:
         return None, x

@@ -14,12 +14,12 @@ from diffusers.models.transformers import transformer_wan
 
 from . import ops
 from ._processors import chosen, dispatched_check
-from ._rules import Rule, _plain, _usual, unhooked
+from ._rules import Rule, _plain, _usual, narrow, unhooked
 
 
 def _affine(norm):
     """Says whether the parameters of this norm can be read here, because no hook has to load them first. Otherwise the norm is called."""
-    return type(norm) is transformer_wan.FP32LayerNorm and unhooked(norm)
+    return type(norm) is transformer_wan.FP32LayerNorm and unhooked(norm) and narrow(norm.weight, norm.bias)
 
 
 def _block_check(block):
@@ -30,7 +30,7 @@ def _block_check(block):
 
 
 def _block(block, twice, x, text, temb, rotary):
-    if not _usual(x) or temb.device != x.device:
+    if not (_usual(x) and narrow(block.scale_shift_table, temb)) or temb.device != x.device:
         return _plain(block, x, text, temb, rotary)
     if temb.ndim == 4:  # there are six rows for each token
         parts = [t.squeeze(2) for t in (block.scale_shift_table.unsqueeze(0) + temb.float()).chunk(6, dim=2)]

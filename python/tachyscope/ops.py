@@ -11,12 +11,15 @@ wrong argument raises ValueError or TypeError with its name, what was expected a
 function says so) the first argument itself. It works only without gradients.
 """
 
+import math
+
 from . import _attention, _conv_norm, _mlp
 from ._op import Op
 from ._op import shape_of as _shape
 
 _names = ["rms_norm", "layer_norm", "add_norm", "gated_residual", "activation", "glu", "rope", "rope_1d", "rope_3d",
-          "group_norm", "attention", "attention_lse", "lora", "reparameterize", "rms_modulate", "qk_norm_rope", "channel_norm"]
+          "group_norm", "attention", "attention_lse", "attention_coarse", "lora", "reparameterize", "rms_modulate", "qk_norm_rope",
+          "channel_norm"]
 _op = {name: Op(name) for name in _names}
 for _name in ["rms_norm", "layer_norm", "add_norm", "gated_residual", "activation", "glu", "group_norm", "attention",
               "reparameterize", "rms_modulate", "qk_norm_rope", "channel_norm"]:
@@ -37,17 +40,19 @@ def _choice(function, name, value, table):
     return table[value]
 
 
-def _one_scale(scale, x):
-    """Returns a scale in the op's form, [1] in float32 (float64 if x is float64)."""
+def _scales(scale, x, n):
+    """Returns the scales of n adapters in the op's form, [n]: numbers in float32 (float64 if x is float64)."""
     if hasattr(scale, "reshape"):
-        return scale.reshape(1)
+        if math.prod(scale.shape) != 1:
+            return scale  # the op says whether there are n of them
+        return scale.reshape(1) if n == 1 else scale.reshape(1).repeat(n)
     if type(x).__module__ == "numpy":
         import numpy
-        return numpy.full(1, scale, "float64" if x.dtype == "float64" else "float32")
+        return numpy.full(n, scale, "float64" if x.dtype == "float64" else "float32")
     if not hasattr(x, "new_full"):
         raise TypeError(f"lora: expected scale to be a tensor beside {type(x).__name__}, got {type(scale).__name__}")
     import torch
-    return x.new_full((1,), scale, dtype=torch.float64 if x.dtype == torch.float64 else torch.float32)
+    return x.new_full((n,), scale, dtype=torch.float64 if x.dtype == torch.float64 else torch.float32)
 
 
 def rms_norm(x, weight=None, eps=1e-6, *, round_twice=False, out=None):
@@ -245,7 +250,8 @@ def channel_norm(x, gamma, *, silu=False, out=None):
     return _op["channel_norm"](x, gamma, silu)
 
 
-def attention(q, k, v, mask=None, *, scale=None, causal=False, causal_offset=0, window=None, own_backward=False, out=None):
+def attention(q, k, v, mask=None, *, scale=None, causal=False, causal_offset=0, window=None, own_backward=False, eight_bits=False,
+              blocks=None, out=None):
     """softmax(q·kᵀ·scale + mask)·v, with softmax in float32.
 
     q [batch, queries, heads, head dim]; k and v [batch, keys, key heads, head dim], whose heads divide q's (query head
@@ -254,42 +260,52 @@ def attention(q, k, v, mask=None, *, scale=None, causal=False, causal_offset=0, 
     causal_offset, which is keys − queries if the queries are the last ones. window: a number n shows only the last n of
     the keys that causal shows (a sliding window); (left, right) shows keys from i + causal_offset − left to i +
     causal_offset + right, where None means no limit and causal allows no key to the right. A query that sees no key
-    gives zeros.
+    gives zeros, also where there are no keys at all.
 
     If gradients are recorded, torch's scaled_dot_product_attention computes both passes. With own_backward ours do,
-    which give the same bits in each run; the mask is then a constant."""
-    return _attention.run(_op, q, k, v, mask, scale, _attention.Seen(causal, causal_offset, window, q, k), own_backward, out)
+    which give the same bits in each run; the mask is then a constant.
+
+    Two ways of doing less, without a window, gradients or `out`. eight_bits: q, k, v and the softmax's weights may be
+    rounded to 8 bits where a GPU is faster so. blocks: each 128 queries attend to this share of the blocks of 128 keys,
+    those with the largest product of mean query and mean key, and their own; without a mask, for self-attention."""
+    seen = _attention.Seen(causal, causal_offset, window, q, k)
+    if eight_bits or blocks is not None:
+        return _attention.coarse(_op, q, k, v, mask, scale, seen, eight_bits, blocks, out)
+    return _attention.run(_op, q, k, v, mask, scale, seen, own_backward, out)
 
 
-def lora(x, a, b, scale=1.0, *, out=None):
-    """The low-rank adapter of a linear layer: scale · (x·aᵀ)·bᵀ, to be added to the layer's result.
+def lora(x, a, b, scale=1.0, index=None, *, out=None):
+    """The low-rank adapter of a linear layer, scale · (x·aᵀ)·bᵀ, to be added to the layer's result; or several of them
+    stacked: their sum, or for each row the one that `index` names.
 
-    x [..., in], a [rank, in], b [out, rank] of one dtype; a and b may also be 16-bit beside float32 and the reverse,
-    and are then rounded to x's dtype on a GPU. The result of x·aᵀ stays in float32."""
-    if len(getattr(a, "shape", ())) != 2 or len(getattr(b, "shape", ())) != 2:
-        raise ValueError(f"lora: expected a [rank, in] and b [out, rank], got {_shape(a)} and {_shape(b)}")
-    scales = None if type(scale) in (int, float) and scale == 1 else _one_scale(scale, x)
-    if out is not None:
-        return _op["lora"].out(out, x, a, b, scales, None)
-    return _op["lora"](x, a, b, scales, None)
-
-
-def grouped_lora(x, a, b, scales=None, index=None, *, out=None):
-    """Several adapters at once: the sum over i of scales[i] · (x·a[i]ᵀ)·b[i]ᵀ, or for each row the one that `index`
-    names.
-
-    x [..., in], a [n, rank, in], b [n, out, rank], scales [n] or None for ones. index has x's dims without the last,
-    int32 or int64 (used as int32), with values from −1 (none) to n − 1; on a GPU any other value means none."""
-    if len(getattr(a, "shape", ())) == 2:
-        raise ValueError(f"lora: expected a [n, rank, in], got {_shape(a)}")
+    x [..., in]. One adapter: a [rank, in], b [out, rank], scale a number or a tensor of one value. Stacked ones: a
+    [n, rank, in], b [n, out, rank], scale a number for all, or a tensor [n]. index (for stacked ones) has x's dims
+    without the last, int32 or int64 (used as int32), with values from −1 (none) to n − 1; on a GPU any other value
+    means none. a and b have one dtype, may be 16-bit beside float32 and the reverse, and are then rounded to x's dtype
+    on a GPU. The result of x·aᵀ stays in float32."""
+    dims = len(getattr(a, "shape", ()))
+    if dims not in (2, 3) or len(getattr(b, "shape", ())) != dims:
+        raise ValueError(f"lora: expected a [rank, in] and b [out, rank], or a [n, rank, in] and b [n, out, rank], got {_shape(a)} "
+                         f"and {_shape(b)}")
+    if index is not None and dims == 2:
+        raise ValueError("lora: expected no index beside a single adapter, or a [n, rank, in] and b [n, out, rank]")
     kind = "" if index is None else str(getattr(index, "dtype", ""))
     if kind == "torch.int64":
         index = index.int()
     elif kind == "int64":
         index = index.astype("int32")
+    scales = None if scale is None or (type(scale) in (int, float) and scale == 1) else _scales(scale, x, a.shape[0] if dims == 3 else 1)
     if out is not None:
         return _op["lora"].out(out, x, a, b, scales, index)
     return _op["lora"](x, a, b, scales, index)
+
+
+def grouped_lora(x, a, b, scales=None, index=None, *, out=None):
+    """`lora` for stacked adapters alone: the sum over i of scales[i] · (x·a[i]ᵀ)·b[i]ᵀ, or for each row the one that
+    `index` names. scales [n] or None for ones."""
+    if len(getattr(a, "shape", ())) == 2:
+        raise ValueError(f"lora: expected a [n, rank, in], got {_shape(a)}")
+    return lora(x, a, b, scales, index, out=out)
 
 
 def reparameterize(mean, logvar, noise, *, out=None):

@@ -113,6 +113,9 @@ Engine::~Engine() = default;
 Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&&) noexcept = default;
 
+std::string first_of_gpus(const std::string& gpus, const std::string& device) {
+  return fmt::format("cuda:{}", cuda::choose_gpus(gpus, device).front());
+}
 std::string choose_device(const std::string& wish) { return cuda::choose_device(wish); }
 bool gpu_there(std::string* why) { return cuda::gpu_count(why) > 0; }
 bool is_automatic(const std::string& wish) { return cuda::is_automatic(wish); }

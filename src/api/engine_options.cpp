@@ -2,6 +2,7 @@
 
 #include "api/fields.h"
 #include "base/isa.h"
+#include "cuda/open_device.h"
 
 namespace tachy {
 namespace {
@@ -13,12 +14,19 @@ WeightMode weight_mode(const std::string& name) {
                             : WeightMode::automatic;
 }
 
+std::string device_of(const EngineOptions& o) {
+  return o.gpus.empty() ? o.device : first_of_gpus(o.gpus, o.device);
+}
+
 ModelOptions model_options(const EngineOptions& o) {
+  const std::vector<int> gpus = o.gpus.empty() ? std::vector<int>() : cuda::choose_gpus(o.gpus, o.device);
   return {.threads = o.threads,
           .ranks = o.ranks,
+          .gpus = gpus,
+          .parallel = parallel_of(o, static_cast<int>(gpus.size())),
           .weights = weight_mode(o.weights),
           .keep_loaded = o.keep_loaded,
-          .device = o.device,
+          .device = device_of(o),
           .graphs = o.graphs,
           .arena = o.arena,
           .max_vram = o.max_vram,
@@ -26,7 +34,8 @@ ModelOptions model_options(const EngineOptions& o) {
           .waits_for_worlds = o.waits_for_worlds,
           .text_cache = o.text_cache,
           .verify_upload = o.verify_upload,
-          .idle_seconds = static_cast<double>(o.idle_seconds)};
+          .idle_seconds = static_cast<double>(o.idle_seconds),
+          .crew = o.crew};
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "api/fields.h"
 
+#include "session/model.h"
+
 namespace tachy {
 
 const std::vector<EngineField>& engine_fields() {
@@ -12,6 +14,14 @@ const std::vector<EngineField>& engine_fields() {
        "on the CPU: divide each denoising pass among so many ranks, as several devices would (1 to 16); "
        "`threads` is of all of them together; the frames are the same",
        kRanksRange},
+      {"gpus", &E::gpus,
+       "divide each denoising pass among several GPUs of this machine: all, how many, or which (0,2); the "
+       "first one "
+       "does the rest"},
+      {"parallel", &E::parallel,
+       "how ranks share a pass: auto (guidance's branches first, then heads), or the numbers of ranks for "
+       "branches, heads and keys that go round, such as cfg=2,ulysses=4,ring=1; their product is `ranks`; a "
+       "ring above 1 changes the frames' last bits"},
       {"weights", &E::weights,
        "how weights are held in memory: packed (float32 copies: faster), mapped (less memory), read (the "
        "files are read into memory at the start, so they may change during the run) or auto (default)",
@@ -82,10 +92,21 @@ PartPaths part_paths(const EngineOptions& options) {
 
 void check_fields(const EngineOptions& options) { check_members(engine_fields(), options); }
 
+Parallel parallel_of(const EngineOptions& options, int gpus) {
+  if (options.crew) return parse_parallel(options.parallel, processes_of(*options.crew), "distributed");
+  if (!options.gpus.empty()) return parse_parallel(options.parallel, gpus, "gpus");
+  return parse_parallel(options.parallel, options.ranks);
+}
+
 void check_ranks(const EngineOptions& options) {
   check_range("ranks", options.ranks, kRanksRange);
+  require(options.ranks == 1 || options.gpus.empty(),
+          "`ranks`: they are on the CPU; leave them or `gpus` out");
   require(options.ranks == 1 || !options.device.starts_with("cuda"),
           "`ranks`: only a run on the CPU has several; leave it out, or choose `device` cpu");
+  require(!options.crew || options.gpus.empty(),
+          "`gpus`: several processes (`distributed`) exchange on the CPU only; leave one of them out");
+  parallel_of(options);
 }
 
 }  // namespace tachy

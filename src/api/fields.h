@@ -10,6 +10,7 @@
 
 #include "api/tachyscope.h"
 #include "base/field.h"
+#include "request/parallel.h"
 #include "request/request_fields.h"
 
 namespace tachy {
@@ -36,7 +37,11 @@ std::span<const ModelPart> model_parts();
 
 // Throws invalid_argument for the first field whose value is not allowed.
 void check_fields(const EngineOptions& options);
-// Throws invalid_argument if a GPU is named and several ranks are asked for: only the CPU has ranks.
+// Throws invalid_argument if a GPU is named and several ranks are asked for, since only the CPU has ranks, and if
+// `parallel` cannot be read or is for another number of ranks.
 void check_ranks(const EngineOptions& options);
+// Reads how ranks, processes or GPUs share a pass. Throws invalid_argument if that is for another number of
+// them. `gpus` is how many there are, which is found where they are opened; 0: any number.
+Parallel parallel_of(const EngineOptions& options, int gpus = 0);
 
 }  // namespace tachy

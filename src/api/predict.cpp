@@ -26,8 +26,13 @@ PredictedTime time_of(const Seconds& seconds) { return {seconds.least, seconds.m
 
 PredictedRun predict(const std::filesystem::path& model, const PartPaths& parts, const AbsentGpu& gpu,
                      const VideoRequest& request) {
-  TimePlan plan =
-      plan_time({.model = model, .parts = parts, .gpu = gpu.name, .max_vram = gpu.max_vram}, request);
+  TimePlan plan = plan_time({.model = model,
+                             .parts = parts,
+                             .gpu = gpu.name,
+                             .max_vram = gpu.max_vram,
+                             .gpus = gpu.count,
+                             .parallel = gpu.parallel},
+                            request);
   PredictedRun out{.gpu = std::move(plan.gpu),
                    .ran_there = plan.seen,
                    .plan = std::move(plan.plan),

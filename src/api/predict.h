@@ -16,6 +16,9 @@ namespace tachy {
 struct AbsentGpu {
   std::string name;       // "a100", "h100", "h200" …
   uint64_t max_vram = 0;  // bytes that the run may take there; 0: all of its memory
+  // How many of them one host has, which divide each denoising pass, and how (EngineOptions::parallel).
+  int count = 1;
+  std::string parallel = "auto";
 };
 
 // Times in seconds.

@@ -31,13 +31,26 @@ namespace tachy {
 
 class Model;
 class World;
+namespace runtime {
+class Crew;
+}
 
 struct EngineOptions {
   int threads = 0;  // 0: all processors that this process may use
   // On the CPU, `ranks` threads of this process divide each denoising pass as several devices would: first
-  // the branches of guidance, then tokens and attention heads. `threads` counts all of them together. The
-  // frames are the same.
+  // the branches of guidance, then tokens and attention heads. In the VAE they divide the picture's rows.
+  // `threads` counts all of them together. The frames are the same, except as `parallel` says.
   int ranks = 1;
+  // The GPUs that divide each denoising pass: "all", how many ("4": the first four) or which ("0,2"). The first one
+  // does all else. `device` names that one, or is "cuda". "": `device` alone.
+  std::string gpus;
+  // How the ranks share a pass: "auto", or the sizes of three divisions, whose product is `ranks`, such as
+  // "cfg=2,ulysses=4,ring=1": branches of guidance, heads, and keys that go round. With a ring above 1 the
+  // frames differ in their last bits, and the settings of a video say so under the key "parallel".
+  std::string parallel = "auto";
+  // The processes that make each video together, of which this is one (runtime/crew.h). Rank 0 hands out the
+  // frames; generate() of the others gets no frames and returns after the last step.
+  std::shared_ptr<runtime::Crew> crew = nullptr;
   // "packed" (float32 copies, faster), "mapped" (used where they lie in the file) or "auto" (packed if
   // small). "read" reads the files into memory at the start, for folders whose files may change or vanish in
   // the meantime.
@@ -74,6 +87,10 @@ struct EngineOptions {
   static constexpr int kAlwaysKept = -1;
   int idle_seconds = 600;
 };
+
+// Returns the device of the first of `gpus` (EngineOptions::gpus), as "cuda:N". Throws invalid_argument for a text
+// that means nothing or does not go with `device`, and unsupported where there are too few GPUs.
+std::string first_of_gpus(const std::string& gpus, const std::string& device);
 
 // Chooses the device of this machine that a wish means: "cpu" or "cuda:N". "auto" is the first GPU that this
 // build can use now, otherwise the CPU, with a line on stderr that says which or why. "" stands for the value

@@ -58,4 +58,10 @@ Isa isa_asked() {
   return asked;
 }
 
+Isa best_isa() {
+  for (const Isa isa : {Isa::avx512, Isa::avx2, Isa::sse4})
+    if (isa <= isa_asked() && cpu_has(isa)) return isa;
+  return Isa::native;
+}
+
 }  // namespace tachy

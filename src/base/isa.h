@@ -18,4 +18,8 @@ Isa isa_named(std::string_view name, const char* source);
 // The value of TACHY_ISA, which is read once; native if it is empty or not set. Throws like isa_named.
 Isa isa_asked();
 
+// Returns the newest instructions that this process uses: those of the CPU, within TACHY_ISA; on CPUs other
+// than x86 native.
+Isa best_isa();
+
 }  // namespace tachy

@@ -18,7 +18,7 @@ namespace tachy::cuda {
 struct GpuFamily {
   const char* name;
   const char* gpus;
-  int capability;  // the lowest one of the family: 75, 80, 86, 90, 100
+  int capability;  // the lowest one of the family: 75, 80, 86, 90, 100, 120
   bool measured;
   // For attention without a bias: with at least this many keys our kernel (flash_sm90) is used rather than
   // cuDNN's; the second number is for scores that are powers of two.
@@ -30,6 +30,10 @@ struct GpuFamily {
   int64_t score_bytes;
   // For a product whose epilogue the library lacks: bytes of float32 sums that are computed at a time.
   int64_t product_bytes;
+  // Whether a convolution by mma.sync also normalises what it makes, which costs instructions and saves a pass
+  // over memory. An H200 as 8.0 loses 0.8 % of a decode by it (bench/notes/vae.md). The rows of cards with
+  // slower memory for their instructions are a prediction from data sheets.
+  bool conv_norms;
 };
 
 std::span<const GpuFamily> gpu_families();  // oldest first

@@ -6,6 +6,7 @@
 #include "cuda/gpu.h"
 #include "cuda/gpu_facts.h"
 #include "cuda/graph.h"
+#include "cuda/peers.h"
 
 namespace tachy::cuda {
 namespace {
@@ -22,6 +23,8 @@ int gpu_count(std::string* why) {
 }
 
 std::unique_ptr<Gpu> open_gpu(int, std::optional<OutsideQueue>) { fail(ErrorCode::unsupported, "{}", kWhy); }
+
+std::unique_ptr<PeerGroup> join_peers(std::span<Gpu* const>) { fail(ErrorCode::unsupported, "{}", kWhy); }
 
 int CurrentDevice::enter(int) noexcept { return kSame; }
 int CaptureLeave::exchange(int) noexcept { return 0; }

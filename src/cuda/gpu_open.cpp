@@ -12,19 +12,20 @@ cudaError_t kernel_status();  // kernel_probe.cu
 namespace {
 
 // TACHY_CUDA_CAPABILITY=75 makes a newer GPU count as an older one, with the same choice of kernels and the
-// same shared memory.
+// same shared memory. A Hopper GPU can also count as 120, whose kernels are those of 89: no kernel here has
+// instructions that came after Hopper's.
 void pretend(GpuInfo& info) {
   const std::string wanted = env_string("TACHY_CUDA_CAPABILITY", "");
   if (wanted.empty()) return;
-  const bool known = wanted.size() == 2 && wanted.find_first_not_of("0123456789") == std::string::npos;
+  const bool known = wanted.size() <= 3 && wanted.find_first_not_of("0123456789") == std::string::npos;
   const int capability = known ? std::stoi(wanted) : 0;
-  require(capability >= 75 && capability <= info.capability(),
-          "TACHY_CUDA_CAPABILITY: expected a capability from 75 to {}, got '{}'", info.capability(), wanted);
+  const bool last = capability == 120 && info.capability() >= 90;
+  require((capability >= 75 && capability <= info.capability()) || last,
+          "TACHY_CUDA_CAPABILITY: expected a capability from 75 to {}{}, got '{}'", info.capability(),
+          info.capability() >= 90 ? ", or 120" : "", wanted);
   info.major = capability / 10, info.minor = capability % 10;
-  const size_t kib = capability == 75                       ? 64
-                     : capability == 86 || capability == 89 ? 99
-                     : capability < 90                      ? 163
-                                                            : 227;
+  const bool small = capability == 86 || capability == 89 || capability == 120;
+  const size_t kib = capability == 75 ? 64 : small ? 99 : capability < 90 ? 163 : 227;
   info.shared_bytes = std::min(info.shared_bytes, kib * 1024);
 }
 

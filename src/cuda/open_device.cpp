@@ -1,9 +1,12 @@
 #include "cuda/open_device.h"
 
+#include <algorithm>
+
 #include "base/env.h"
 #include "base/error.h"
 #include "base/notice.h"
 #include "base/os/nvidia.h"
+#include "cuda/peers.h"
 
 namespace tachy::cuda {
 namespace {
@@ -65,6 +68,45 @@ std::string choose_device(const std::string& wish) {
   const DeviceChoice choice = search_device({gpu_count, try_gpu, os::nvidia_gpu_seen()});
   if (!choice.line.empty()) say_line(choice.line);
   return choice.device;
+}
+
+std::vector<int> gpus_of(const std::string& wish, const std::string& device, int count,
+                         const std::string& why) {
+  const auto number = [&](std::string_view text) {
+    require(
+        !text.empty() && text.size() <= 3 && text.find_first_not_of("0123456789") == std::string_view::npos,
+        "`gpus`: expected a number of GPUs, a list such as 0,2, or all, got '{}'", wish);
+    return std::stoi(std::string(text));
+  };
+  std::vector<int> out;
+  if (wish.find(',') != std::string::npos)
+    for (size_t at = 0; at <= wish.size();) {
+      const size_t end = std::min(wish.find(',', at), wish.size());
+      const int index = number(std::string_view(wish).substr(at, end - at));
+      require(std::ranges::find(out, index) == out.end(), "`gpus`: {} is there twice in '{}'", index, wish);
+      out.push_back(index), at = end + 1;
+    }
+  const int first = wish == "all" || !out.empty() ? 0 : number(wish);
+  require(wish == "all" || !out.empty() || first > 0, "`gpus`: expected one GPU or more, got 0");
+  require(device != "cpu", "`gpus`: they are not the CPU; leave `gpus` or `device` cpu out");
+  check(count > 0, ErrorCode::unsupported,
+        "`gpus`: none of '{}' is there: {}; `device` cpu runs without a GPU", wish, why);
+  if (out.empty())
+    for (int i = 0; i < (wish == "all" ? count : first); ++i) out.push_back(i);
+  const int last = *std::ranges::max_element(out);
+  check(last < count, ErrorCode::unsupported, "`gpus`: expected GPUs from 0 to {}, got {}", count - 1, last);
+  check(out.size() <= PeerGroup::kMostRanks, ErrorCode::unsupported,
+        "`gpus`: at most {} may share a clip, got {}", PeerGroup::kMostRanks, out.size());
+  require(!device.starts_with("cuda:") || index_of(device) == out.front(),
+          "`gpus`: the first of them is cuda:{}, and `device` is {}; leave one of the two out", out.front(),
+          device);
+  return out;
+}
+
+std::vector<int> choose_gpus(const std::string& wish, const std::string& device) {
+  std::string why;
+  const int count = gpu_count(&why);
+  return gpus_of(wish, device, count, why);
 }
 
 std::unique_ptr<Gpu> open_device(const std::string& wish) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "cuda/gpu.h"
 
@@ -18,6 +19,15 @@ bool is_automatic(const std::string& wish);
 // Opens the GPU of choose_device(wish); null for the CPU. Throws `unsupported`, `out_of_memory` or `device`,
 // with the reason, for a GPU that was asked for and cannot be used.
 std::unique_ptr<Gpu> open_device(const std::string& wish);
+
+// Returns the GPUs that a wish means, as CUDA counts them: "all", their number ("4": the first four) or a list
+// ("0,2,3"). The first one does what is not divided. `device` is what was asked for besides. `count` is how many
+// there are, or 0 with the reason `why`. Throws `invalid_argument` for a text that means nothing, for a GPU that
+// is named twice and for a device that is another one, and `unsupported` where there are too few.
+std::vector<int> gpus_of(const std::string& wish, const std::string& device, int count,
+                         const std::string& why);
+// The same for this machine.
+std::vector<int> choose_gpus(const std::string& wish, const std::string& device);
 
 // Throws `invalid_argument` for a text that names no device; opens nothing.
 void check_device_name(const std::string& wish);

@@ -43,7 +43,18 @@ CausalDenoiser::CausalDenoiser(const CausalInput& in, Stream& stream)
   for (const int64_t frames : in.block_lengths)
     if (!grids_.contains(frames)) grids_[frames] = network_.make_grid(frames, in.height, in.width, store_);
   const WanGrid& any = grids_.begin()->second;
-  causal_ = network_.allocate_causal(in.window, most, any.rows, any.columns, store_);
+  const int64_t divided = std::min(any.rows * any.columns, c.num_heads);
+  if (in.ranks) ranks_ = RankPasses(*in.ranks, in.ranks->layout(1, divided));
+  if (in.crew)
+    crew_ =
+        CrewPasses(*in.crew, in.crew_layout.value_or(runtime::RankLayout::of(in.crew->size(), 1, divided)));
+  const int ranks = (crew_.several() ? crew_.layout() : ranks_.layout()).count();
+  const auto allocate = [&](int rank) {
+    return network_.allocate_causal(in.window, most, any.rows, any.columns, store_,
+                                    runtime::share_of(c.num_heads, rank, ranks).count());
+  };
+  causal_ = allocate(crew_.several() ? crew_.place() : 0);
+  for (int rank = 1; rank < ranks_.layout().count(); ++rank) of_ranks_.push_back(allocate(rank));
   std::vector<double> timesteps(in.timesteps.begin(), in.timesteps.end());
   timesteps.push_back(0);
   times_ = network_.make_times(timesteps, store_, in.sinusoid);
@@ -67,7 +78,8 @@ void CausalDenoiser::begin_block(int64_t frames, const WanScript& script) {
         frames);
   weights_.check_files();  // passes may read weights where they lie in the file
   grid_ = &grid->second;
-  network_.begin_block(causal_, *grid_, WanExtras::of(script), stream_);
+  each_causal(
+      [&](WanCausal& causal) { network_.begin_block(causal, *grid_, WanExtras::of(script), stream_); });
   put_channels();
 }
 
@@ -116,11 +128,36 @@ std::optional<CausalDenoiser::Phase> CausalDenoiser::phase(const WanInput& in) c
 }
 
 void CausalDenoiser::pass(const WanInput& in, const Tensor& velocity) {
-  if (const std::optional<Phase> at = phase(in))
+  if (crew_.several())
+    in_crew(in, velocity);
+  else if (ranks_.several())
+    on_ranks(in, velocity);
+  else if (const std::optional<Phase> at = phase(in))
     graphed(*at, in, velocity);
   else
     network_.forward(in, velocity, stream_);
-  causal_.known = !causal_.memory.empty();
+  each_causal([](WanCausal& causal) { causal.known = !causal.memory.empty(); });
+}
+
+void CausalDenoiser::in_crew(const WanInput& in, const Tensor& velocity) {
+  const auto number = static_cast<uint32_t>(2 * causal_.first + (in.fill_only ? 1 : 0));
+  crew_.run(number, in.latents, velocity, stream_, [&](int, runtime::Comm& comm) {
+    WanInput mine = in;
+    mine.comm = &comm, mine.cut = WanCut::frames;
+    network_.forward(mine, velocity, stream_);
+  });
+}
+
+// The scratch of a pass follows from its frames and from the frames that it sees.
+void CausalDenoiser::on_ranks(const WanInput& in, const Tensor& velocity) {
+  const int64_t seen = std::min(causal_.end(), causal_.window.frames);
+  const int64_t kind = 2 * (seen * (causal_.most + 1) + causal_.frames) + (in.fill_only ? 1 : 0);
+  ranks_.run(kind, stream_, [&](int rank, runtime::Comm& comm, Stream& stream) {
+    WanInput mine = in;
+    mine.causal = rank == 0 ? &causal_ : &of_ranks_[static_cast<size_t>(rank) - 1];
+    mine.comm = &comm, mine.cut = WanCut::frames;
+    network_.forward(mine, velocity, stream);
+  });
 }
 
 void CausalDenoiser::graphed(const Phase& at, const WanInput& in, const Tensor& velocity) {

@@ -15,7 +15,9 @@
 #include <optional>
 #include <span>
 
+#include "denoise/crew_passes.h"
 #include "denoise/denoiser.h"
+#include "denoise/rank_passes.h"
 #include "models/wan/branches/actions/script.h"
 #include "models/wan/dit.h"
 #include "runtime/step_graph.h"
@@ -43,6 +45,9 @@ struct CausalInput {
   BufferShelf* shelf = nullptr;           // provides the Buffers of its tensors; null: a shelf of its own
   bool few_in_eight_bits = false;         // as in WanKeys
   bool graphs = false;                    // passes of blocks that see a full window may be captured
+  runtime::RankTeam* ranks = nullptr;     // these divide the passes; null: they are not divided among threads
+  runtime::Crew* crew = nullptr;          // its processes divide them; null: there is one process
+  std::optional<runtime::RankLayout> crew_layout = {};  // how they do; not given: as RankLayout::of says
 };
 
 // Returns the bytes of the GPU's memory to set aside for the graphs of a ring's phases: the driver's own,
@@ -80,7 +85,15 @@ class CausalDenoiser : public Denoiser {
   WanInput input(const Tensor& latents, int64_t time) const;
   std::optional<Phase> phase(const WanInput& in) const;  // nothing: the pass runs without a graph
   void pass(const WanInput& in, const Tensor& velocity);
+  void in_crew(const WanInput& in, const Tensor& velocity);
   void graphed(const Phase& at, const WanInput& in, const Tensor& velocity);
+  void on_ranks(const WanInput& in, const Tensor& velocity);
+  // Calls visit with what each rank remembers.
+  template <class Visit>
+  void each_causal(Visit&& visit) {
+    visit(causal_);
+    for (WanCausal& other : of_ranks_) visit(other);
+  }
 
   Stream& stream_;
   nn::ParamStore store_;
@@ -89,7 +102,10 @@ class CausalDenoiser : public Denoiser {
   int64_t z_;
   Tensor channels_;
   WanContext context_;
-  WanCausal causal_;
+  RankPasses ranks_;
+  CrewPasses crew_;
+  WanCausal causal_;                  // the first rank's, or this process's
+  std::vector<WanCausal> of_ranks_;   // the other ranks', each with its own heads
   WanTimes times_;                    // for the block's steps, and last for timestep 0
   std::map<int64_t, WanGrid> grids_;  // grids by the length of a block
   const WanGrid* grid_ = nullptr;     // the current block's

@@ -17,7 +17,7 @@ ClipDenoiser::ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times,
       given_(in.given),
       // A profiler may need the work of each range to be queued inside the range, which a graph does not do.
       graph_(forbids_graphs(stream.hooks.profiler) ? nullptr : in.graph),
-      ranks_(in.ranks) {
+      seat_(in.seat) {
   const int64_t z = in.latent_shape.at(0), frames = in.latent_shape.at(1), h = in.latent_shape.at(2),
                 w = in.latent_shape.at(3);
   const auto branches = static_cast<int64_t>(in.texts.size());
@@ -35,7 +35,12 @@ ClipDenoiser::ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times,
     timesteps.push_back(t);
     timesteps.insert(timesteps.end(), fixed_times.begin(), fixed_times.end());
   }
-  if (ranks_) layout_ = runtime::RankLayout::of(ranks_->size(), branches, pass_->grid.tokens());
+  const WanGrid& grid = pass_->grid;
+  const int64_t divided = in.speech.empty() ? grid.tokens() : grid.rows * grid.columns;
+  if (in.ranks) ranks_ = RankPasses(*in.ranks, in.ranks->layout(branches, divided));
+  if (in.crew)
+    crew_ = CrewPasses(*in.crew,
+                       in.crew_layout.value_or(runtime::RankLayout::of(in.crew->size(), branches, divided)));
   times_ = network.make_times(timesteps, store_, in.sinusoid);
   const int64_t extra = in.channels.defined() ? in.channels.dim(0) : 0;
   input_ = store_.allocate(DType::f32, {branches, z + extra, frames, h, w});
@@ -95,8 +100,12 @@ const ClipDenoiser::Pass& ClipDenoiser::prepare(int step) {
   }
   pass_->inputs.clear();
   const bool alone = stream_.without.has(Optimisation::batched_guidance);
-  for (int group = 0; group < layout_.groups; ++group) {
-    const runtime::Share branches = runtime::share_of(input_.dim(0), group, layout_.groups);
+  const runtime::RankLayout& layout = seat_             ? seat_->layout
+                                      : crew_.several() ? crew_.layout()
+                                                        : ranks_.layout();
+  const int groups = layout.groups;
+  for (int group = 0; group < groups; ++group) {
+    const runtime::Share branches = runtime::share_of(input_.dim(0), group, groups);
     const int64_t together = alone ? 1 : branches.count();
     for (int64_t first = branches.first; first < branches.end; first += together)
       pass_->inputs.push_back({.group = group,
@@ -118,12 +127,13 @@ WanInput ClipDenoiser::input_of(int64_t first, int64_t last, const WanTimes& tim
   return input;
 }
 
-void ClipDenoiser::Pass::forward(int group, runtime::Comm* comm, const Tensor& velocity,
+void ClipDenoiser::Pass::forward(int group, runtime::Comm* comm, int ring, const Tensor& velocity,
                                  Stream& stream) const {
   for (const Input& input : inputs) {
     if (input.group != group) continue;
     WanInput mine = input.wan;
-    mine.comm = comm;
+    mine.comm = comm, mine.ring = ring;
+    mine.cut = audio.empty() ? WanCut::clip : WanCut::frames;
     network->forward(mine, velocity.slice(0, input.first_branch, input.first_branch + mine.latents.dim(0)),
                      stream);
   }
@@ -159,10 +169,22 @@ void ClipDenoiser::predict(const Tensor& latents, int step, const Tensor& veloci
   }
   const Pass& pass = prepare(step);
   const ProfileRange range(stream_.hooks.profiler, "transformer", ProfileKind::group);
-  if (ranks_) return forward_on_ranks(pass, kind(step), velocity);
-  if (!graph_) return pass.forward(0, nullptr, velocity, stream_);
-  graph_->run(stream_, signature(velocity),
-              [pass = pass_, velocity, stream = &stream_] { pass->forward(0, nullptr, velocity, *stream); });
+  if (seat_) return forward_in_seat(kind(step), velocity);
+  if (crew_.several())
+    return crew_.run(static_cast<uint32_t>(step), latents, velocity, stream_,
+                     [&](int group, runtime::Comm& comm) {
+                       pass.forward(group, &comm, crew_.layout().ring, velocity, stream_);
+                     });
+  if (ranks_.several()) {
+    const runtime::RankLayout& layout = ranks_.layout();
+    return ranks_.run(kind(step), stream_, [&](int rank, runtime::Comm& comm, Stream& stream) {
+      pass.forward(layout.group_of(rank), &comm, layout.ring, velocity, stream);
+    });
+  }
+  if (!graph_) return pass.forward(0, nullptr, 1, velocity, stream_);
+  graph_->run(stream_, signature(velocity), [pass = pass_, velocity, stream = &stream_] {
+    pass->forward(0, nullptr, 1, velocity, *stream);
+  });
 }
 
 }  // namespace tachy

@@ -4,18 +4,28 @@
 // its first if an earlier job of the same shape has captured it (runtime/step_graph.h).
 #pragma once
 
-#include <map>
+#include <set>
 #include <span>
 #include <vector>
 
+#include "denoise/crew_passes.h"
 #include "denoise/denoiser.h"
+#include "denoise/rank_passes.h"
 #include "models/wan/branches/audio/audio.h"
 #include "models/wan/dit.h"
-#include "runtime/rank_team.h"
+#include "runtime/peer_comm.h"
 #include "runtime/step_graph.h"
 #include "weights/tensor_source.h"
 
 namespace tachy {
+
+// A denoiser's place among ranks that have a denoiser each (ranks_denoiser.h).
+struct ClipSeat {
+  runtime::RankLayout layout;
+  int rank = 0;
+  runtime::Comm* comm = nullptr;       // connects the rank's group
+  runtime::PeerComm* peers = nullptr;  // the same one; null in a measuring session
+};
 
 struct ClipInput {
   const WanDit* network = nullptr;
@@ -41,8 +51,11 @@ struct ClipInput {
                                         // run that attend to all keys
   uint64_t serial = 0;                  // serial number of the network (LoadedPart)
   runtime::StepGraph* graph = nullptr;  // keeps the captured pass; null: it is not captured
-  runtime::RankTeam* ranks = nullptr;   // these divide the pass; null: it is not divided
-  BufferShelf* shelf = nullptr;         // provides the Buffers of its tensors; null: a shelf of its own
+  runtime::RankTeam* ranks = nullptr;   // these divide the pass; null: it is not divided among threads
+  const ClipSeat* seat = nullptr;       // the only rank of a team that this denoiser is; must outlive it
+  runtime::Crew* crew = nullptr;        // its processes divide the pass; null: there is one process
+  std::optional<runtime::RankLayout> crew_layout = {};  // how they do; not given: as RankLayout::of says
+  BufferShelf* shelf = nullptr;  // provides the Buffers of its tensors; null: a shelf of its own
 };
 
 class ClipDenoiser : public Denoiser {
@@ -89,17 +102,15 @@ class ClipDenoiser : public Denoiser {
     };
     std::vector<Input> inputs;
 
-    // `comm` connects the ranks of this group; it is null if there is only one.
-    void forward(int group, runtime::Comm* comm, const Tensor& velocity, Stream& stream) const;
+    // `comm` connects the ranks of this group, and is null if there is only one. `ring` is that of the ranks'
+    // layout.
+    void forward(int group, runtime::Comm* comm, int ring, const Tensor& velocity, Stream& stream) const;
   };
   const Pass& prepare(int step);
   // Returns the input for these branches.
   WanInput input_of(int64_t first, int64_t last, const WanTimes& times, int kind) const;
-  void forward_on_ranks(const Pass& pass, int kind, const Tensor& velocity);
-  // Returns the stream that a rank computes on; only the first rank's stream is profiled.
-  Stream stream_of(int rank, Arena& arena) const;
-  // Returns the bytes that a pass needs, found by a pass that only measures.
-  size_t scratch_of(int rank, const Pass& pass, const Tensor& velocity);
+  // Computes this denoiser's share of a pass.
+  void forward_in_seat(int kind, const Tensor& velocity);
   runtime::StepSignature signature(const Tensor& velocity) const;
 
   const TensorSource& weights_;
@@ -115,10 +126,10 @@ class ClipDenoiser : public Denoiser {
   Tensor input_;      // [branches, z + c, T, h, w]
   std::shared_ptr<Pass> pass_ = std::make_shared<Pass>();
   runtime::StepGraph* graph_;
-  runtime::RankTeam* ranks_;
-  runtime::RankLayout layout_;
-  std::map<int, std::vector<size_t>> scratch_;  // for each kind of step, the scratch of all ranks but the
-                                                // first
+  RankPasses ranks_;
+  const ClipSeat* seat_;
+  std::set<int> kinds_;  // the kinds of steps that it has predicted in its seat
+  CrewPasses crew_;
 };
 
 }  // namespace tachy

@@ -8,6 +8,7 @@
 //   windows_denoiser      a long clip in overlapping windows, each as one of these two
 //   causal_denoiser       a block of frames after those that it remembers, for rollout.h
 //   experts_denoiser      two networks, one for the steps of high noise and one for the others
+//   ranks_denoiser        several GPUs, with a denoiser of the others for each
 #pragma once
 
 #include <cstdint>

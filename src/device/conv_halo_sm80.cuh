@@ -1,15 +1,17 @@
 // Implicit GEMM of a 3x3 or 3x3x3 convolution without strides by mma.sync, with all nine taps of a frame read
 // from one copy of x. A tile is a rectangle of positions, 16 columns wide, times a range of output channels.
 // For 64 or 32 bytes of input channels of one frame (a unit) shared memory holds the rectangle and one pixel
-// around it, so that x is copied once and not nine times. conv_tile_sm80.cuh takes the other kernels.
+// around it, so that x is copied once and not nine times. The four phases of an upsampling, whose kernels are
+// 2x2, are done in the same way. conv_tile_sm80.cuh takes the other kernels.
 //
-//   K          frames of the kernel, then units of channels, then the nine taps, then the unit's channels
-//   pipeline   x of two units, weights in three stages. Pixels and rows of weights are padded by 16 bytes:
-//              eight neighbours lie in different banks, and a tap is a constant added to an address
+//   K          frames of the kernel, then units of channels, then the taps, then the unit's channels
+//   pipeline   x of two units, weights in three stages (four for 2x2, so that a tap keeps its stage). Pixels
+//              and rows of weights are padded by 16 bytes: eight neighbours lie in different banks, and a tap
+//              is a constant added to an address
 //   fragments  are each loaded again right after their last use, so that there is one set of them and three
 //              warps fit a scheduler
 //   addresses  A multiply-add of addresses takes the tensor cores' time: it reads registers through the same
-//              ports. So the nine taps are written out, and where a pixel lies in a frame is computed once
+//              ports. So the taps are written out, and where a pixel lies in a frame is computed once
 //              for a tile and kept in shared memory.
 #pragma once
 
@@ -21,26 +23,31 @@ namespace tachy::device {
 
 // Tiles of kRows x 16 positions and kColumns channels; a warp owns 4 x 16 positions and kWarpColumns
 // channels. kBlocks blocks share a multiprocessor, and a unit has kBytes of each pixel. A stage has the weights
-// of kTaps taps, one or three.
+// of kTaps taps, one or three. The kernel of a frame has kKernel x kKernel taps: 3, or 2 for phases.
 template <class Kind_, int kRows_, int kColumns_, int kWarpColumns_, int kBlocks_, int kBytes_ = 64,
-          int kTaps_ = 1>
+          int kTaps_ = 1, int kKernel_ = 3>
 struct HaloShape {
   using Kind = Kind_;
   static constexpr int kRows = kRows_, kColumns = kColumns_, kWarpRows = 64, kWarpColumns = kWarpColumns_,
                        kBlocks = kBlocks_;
   static constexpr int kWarpsAcross = kColumns / kWarpColumns, kWarps = kRows / 4 * kWarpsAcross,
                        kThreads = kWarps * 32;
-  static constexpr int kSide = 16, kLine = kSide + 2, kPixels = (kRows + 2) * kLine;
-  static constexpr int kBytes = kBytes_, kPitch = kBytes + 16, kStages = 3, kSteps = kBytes / 32;
+  static constexpr int kKernel = kKernel_, kAllTaps = kKernel * kKernel, kPhases = kKernel == 2 ? 4 : 1;
+  static constexpr int kSide = 16, kLine = kSide + kKernel - 1, kPixels = (kRows + kKernel - 1) * kLine;
+  static constexpr int kBytes = kBytes_, kPitch = kBytes + 16, kStages = kKernel == 2 ? 4 : 3,
+                       kSteps = kBytes / 32;
   static constexpr int kChunks = kBytes / 16;
   static constexpr int kPassRows = kThreads / kChunks;  // pixels or rows that the threads copy at once
   static constexpr int kPassesX = (kPixels + kPassRows - 1) / kPassRows,
                        kPassesW = (kColumns + kPassRows - 1) / kPassRows;
   // Copies that begin before the unit's last stage have arrived when the next unit begins.
-  static constexpr int kTaps = kTaps_, kTapsX = 9 - kTaps, kPassesOfTap = (kPassesX + kTapsX - 1) / kTapsX;
+  static constexpr int kTaps = kTaps_, kTapsX = kAllTaps - kTaps,
+                       kPassesOfTap = (kPassesX + kTapsX - 1) / kTapsX;
   static constexpr int kBytesX = kPixels * kPitch, kBytesW = kColumns * kPitch;  // of a tap's weights
   static constexpr int kAllBytesW = kStages * kTaps * kBytesW;
   static constexpr int kSharedBytes = 2 * kBytesX + kAllBytesW + kPassesX * kPassRows * 4;
+  static constexpr int kNormBytes = kWarps * kWarpRows * 4;  // more, where the tile is normalised
+  static_assert((kAllTaps / kTaps) % kStages == 0, "a tap's weights lie in the same stage in every unit");
   static_assert(kRows % 4 == 0 && kColumns % kWarpColumns == 0 && kWarpColumns % 16 == 0 &&
                 kPassRows % 8 == 0);
 };
@@ -50,16 +57,22 @@ struct ConvHaloParams {
   int tiles_h, tiles_w, tiles_n;  // rectangles of a frame, tiles of channels
   int work;                       // all tiles
   const float* scale;             // [Co], what sums of codes are multiplied by
+  // For the norm over the channels, which all lie in one tile: y is null if only the norm is wanted.
+  const float* gamma;
+  float root;  // √Co
+  bool silu;
+  void* normed;
 };
 
-// A tile's output frame, first row, first column and first channel. Tiles of the same pixels follow one
-// another.
+// A tile's output frame, phase, first row, first column and first channel. Tiles of the same pixels follow
+// one another.
 template <class S>
 struct HaloCorner {
-  int frame, row, column, channel;
+  int frame, phase, row, column, channel;
   __device__ __forceinline__ HaloCorner(const ConvHaloParams& p, int index) {
     int rest = index / p.tiles_n;
     channel = (index - rest * p.tiles_n) * S::kColumns;
+    phase = rest % S::kPhases, rest /= S::kPhases;
     const int spot = rest / p.conv.s.frames;
     frame = rest - spot * p.conv.s.frames;
     rest = spot / p.tiles_w;
@@ -108,7 +121,8 @@ struct HaloCopies {
     const ConvShape& s = p.conv.s;
     const bool more = tile < p.work;
     const HaloCorner<S> corner(p, more ? tile : 0);
-    const int row = corner.row - s.pad_top, column = corner.column - s.pad_left;
+    const int row = corner.row - s.pad_top + corner.phase / 2,
+              column = corner.column - s.pad_left + corner.phase % 2;
     frame = corner.frame * s.time_stride - s.front;
     r = max(0, -s.history - frame), c = 0;
     // The threads of a pixel belong to one warp, and all of them write the same.
@@ -122,10 +136,11 @@ struct HaloCopies {
     }
     __syncwarp();
     // Rows beyond the last one are read as the last one, since their sums are not stored.
-    const int row_bytes = 9 * s.kernel_t * pixel_bytes, last = s.co - 1 - corner.channel,
+    const int row_bytes = S::kAllTaps * s.kernel_t * pixel_bytes, last = s.co - 1 - corner.channel,
               mine = min(first, last) * row_bytes;
-    from_w = static_cast<const char*>(p.conv.weights) + static_cast<int64_t>(corner.channel) * row_bytes +
-             mine + r * 9 * pixel_bytes + threadIdx.x % S::kChunks * 16;
+    from_w = static_cast<const char*>(p.conv.weights) +
+             (static_cast<int64_t>(corner.phase) * s.co + corner.channel) * row_bytes + mine +
+             r * S::kAllTaps * pixel_bytes + threadIdx.x % S::kChunks * 16;
 #pragma unroll
     for (int pass = 0; pass < S::kPassesW; ++pass)
       more_rows[pass] = min(first + pass * S::kPassRows, last) * row_bytes - mine;
@@ -144,7 +159,7 @@ struct HaloCopies {
       from_x += S::kBytes, from_w += S::kBytes;
       return;
     }
-    c = 0, from_w += S::kBytes + 8 * pixel_bytes;
+    c = 0, from_w += S::kBytes + (S::kAllTaps - 1) * pixel_bytes;
     if (++r < p.conv.s.kernel_t) return begin_frame();
     tile += static_cast<int>(gridDim.x);
     begin_tile();
@@ -235,6 +250,7 @@ struct HaloPlaces {
     row = corner.row + warp_row, column = corner.column + lane / 4, channel = corner.channel + warp_column;
     quad = lane % 4;
     first = corner.frame * s.y_frame + row * s.y_row + column * s.y_column + channel;
+    if (S::kPhases > 1) first += corner.phase / 2 * s.y_phase_row + corner.phase % 2 * s.y_phase_column;
   }
   __device__ static constexpr bool two_blocks(int unit) { return unit / 2 * 4 + 4 > kBlocks; }
   __device__ __forceinline__ int half(int unit) const { return two_blocks(unit) ? quad / 2 : unit % 2; }
@@ -275,10 +291,73 @@ __device__ __forceinline__ void fetch_residual(const ConvHaloParams& p, const Ha
   }
 }
 
-// y = sums + bias + residual; sums of codes are scaled first.
+// For bf16: x/2·(1 + tanh(x/2)), whose one approximate instruction has a smaller error than the result's
+// rounding.
+__device__ __forceinline__ float halo_silu(float x, __nv_bfloat16) {
+  const float half = 0.5f * x;
+  return fmaf(half, tanh_approx(half), half);
+}
+__device__ __forceinline__ float halo_silu(float x, __half) { return x * sigmoid<true>(x); }
+
+// Writes the norm of each position over its channels, some of which belong to the warps beside this one. They
+// tell one another their sums of squares in `exchange`.
 template <class S, class T>
-__device__ __forceinline__ void store_halo_tile(const ConvHaloParams& p, const HaloSums<S>& sums,
-                                                const HaloCorner<S>& corner, int warp_row, int warp_column) {
+__device__ __forceinline__ void store_halo_norm(const ConvHaloParams& p, const HaloSums<S>& sums,
+                                                const HaloPlaces<S, T>& places, float* exchange) {
+  using Places = HaloPlaces<S, T>;
+  const int warp = static_cast<int>(threadIdx.x) / 32, first = warp / S::kWarpsAcross * S::kWarpsAcross,
+            position = static_cast<int>(threadIdx.x) % 32 / 4;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    float squares = 0;
+#pragma unroll
+    for (int block = 0; block < Places::kBlocks; ++block) {
+      const float a = sums[i / 2][block][i % 2 * 2], b = sums[i / 2][block][i % 2 * 2 + 1];
+      squares = fmaf(a, a, fmaf(b, b, squares));
+    }
+    squares += __shfl_xor_sync(~0u, squares, 1);
+    squares += __shfl_xor_sync(~0u, squares, 2);
+    if (places.quad == 0) exchange[warp * S::kWarpRows + i * 8 + position] = squares;
+  }
+  asm volatile("bar.sync %0, %1;" ::"r"(1 + warp / S::kWarpsAcross), "n"(S::kWarpsAcross * 32) : "memory");
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    float factor[2] = {};
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int other = 0; other < S::kWarpsAcross; ++other)
+        factor[half] += exchange[(first + other) * S::kWarpRows + i * 16 + half * 8 + position];
+      factor[half] = p.root / fmaxf(sqrtf(factor[half]), 1e-12f);
+    }
+#pragma unroll
+    for (int unit = 0; unit < Places::kUnits; ++unit) {
+      const bool both = Places::two_blocks(unit);
+      uint32_t v[4] = {};
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const int block = unit / 2 * 4 + (both ? k % 2 : k), half = both ? k / 2 : unit % 2;
+        if (block >= Places::kBlocks) continue;
+        const int o = places.channel + block * 8 + places.quad * 2;
+        float2 gamma = {};
+        if (o < p.conv.s.co) gamma = __ldg(reinterpret_cast<const float2*>(p.gamma + o));
+        const float a = sums[i][block][half * 2] * factor[half] * gamma.x,
+                    b = sums[i][block][half * 2 + 1] * factor[half] * gamma.y;
+        v[k] = p.silu ? pack2(halo_silu(a, T{}), halo_silu(b, T{}), T{}) : pack2(a, b, T{});
+      }
+      transpose_quad(v);
+      if (places.inside(i, unit))
+        *reinterpret_cast<uint4*>(static_cast<T*>(p.normed) + places.place(i, unit)) =
+            make_uint4(v[0], v[1], v[2], v[3]);
+    }
+  }
+}
+
+// y = sums + bias + residual; sums of codes are scaled first. With kNorm the norm goes to p.normed.
+template <class S, class T, bool kNorm>
+__device__ __forceinline__ void store_halo_tile(const ConvHaloParams& p, HaloSums<S>& sums,
+                                                const HaloCorner<S>& corner, int warp_row, int warp_column,
+                                                float* exchange) {
   using Places = HaloPlaces<S, T>;
   const Places places(p, corner, warp_row, warp_column);
   const ConvShape& s = p.conv.s;
@@ -305,19 +384,23 @@ __device__ __forceinline__ void store_halo_tile(const ConvHaloParams& p, const H
         float2 add = {}, scale = {1, 1};
         if (kCodes && o < s.co) scale = __ldg(reinterpret_cast<const float2*>(p.scale + o));
         if (bias && o < s.co) add = __ldg(reinterpret_cast<const float2*>(bias + o));
-        const auto& sum = sums[i][block];
-        v[k] = pack2(fmaf(static_cast<float>(sum[half * 2]), scale.x, add.x) + more.x,
-                     fmaf(static_cast<float>(sum[half * 2 + 1]), scale.y, add.y) + more.y, T{});
+        auto& sum = sums[i][block];
+        const float a = fmaf(static_cast<float>(sum[half * 2]), scale.x, add.x) + more.x,
+                    b = fmaf(static_cast<float>(sum[half * 2 + 1]), scale.y, add.y) + more.y;
+        v[k] = pack2(a, b, T{});
+        if constexpr (kNorm) sum[half * 2] = o < s.co ? a : 0, sum[half * 2 + 1] = o < s.co ? b : 0;
       }
+      if (kNorm && !s.y) continue;
       transpose_quad(v);
       if (places.inside(i, unit))
         *reinterpret_cast<uint4*>(static_cast<T*>(s.y) + places.place(i, unit)) =
             make_uint4(v[0], v[1], v[2], v[3]);
     }
   }
+  if constexpr (kNorm) store_halo_norm<S, T>(p, sums, places, exchange);
 }
 
-template <class S, class T>
+template <class S, class T, bool kNorm = false>
 __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     conv_halo_sm80(const __grid_constant__ ConvHaloParams p) {
   extern __shared__ __align__(128) uint8_t shared[];
@@ -339,7 +422,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     copies.copy_w(tap);
     if ((tap + 1) % S::kTaps == 0) commit_copies();
   }
-  wait_copies<S::kStages - 2>();
+  wait_copies<1>();
   __syncthreads();
   HaloFragments<S> f;
   uint32_t other = S::kBytesX;  // where the buffer begins into which x is copied
@@ -352,30 +435,30 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
       copies.next_unit();
       const uint32_t next_x = other ? from_x + S::kBytesX : from_x - S::kBytesX;
 #pragma unroll
-      for (int tap = 0; tap < 9; ++tap) {
+      for (int tap = 0; tap < S::kAllTaps; ++tap) {
         constexpr int kSlots = S::kStages * S::kTaps;
         const bool last = (tap + 1) % S::kTaps == 0;  // of its stage
-        if (tap == 9 - 2 * S::kTaps) copies.begin_weights();
+        if (tap == S::kAllTaps - 2 * S::kTaps) copies.begin_weights();
         copies.copy_w((tap + 2 * S::kTaps) % kSlots);
 #pragma unroll
         for (int i = 0; i < S::kPassesOfTap; ++i)
           if (const int pass = tap * S::kPassesOfTap + i; pass < S::kPassesX) copies.copy_x(other, pass);
         if (last) commit_copies();
-        const uint32_t x = from_x + (tap / 3 * S::kLine + tap % 3) * S::kPitch,
-                       w = from_w + tap % kSlots * S::kBytesW;
+        const auto place = [](int t) { return (t / S::kKernel * S::kLine + t % S::kKernel) * S::kPitch; };
+        const uint32_t x = from_x + place(tap), w = from_w + tap % kSlots * S::kBytesW;
         if constexpr (S::kSteps == 2) halo_step<S>(sums, f, x + 32, w + 32, [] {});
-        const uint32_t then =
-            tap == 8 ? next_x : from_x + ((tap + 1) / 3 * S::kLine + (tap + 1) % 3) * S::kPitch;
+        const uint32_t then = tap == S::kAllTaps - 1 ? next_x : from_x + place(tap + 1);
         halo_step<S>(sums, f, then, from_w + (tap + 1) % kSlots * S::kBytesW, [&] {
           if (!last) return;
-          wait_copies<S::kStages - 2>();
+          wait_copies<1>();
           __syncthreads();
         });
       }
       from_x = next_x, other = S::kBytesX - other;
     } while (copies.tile == tile);
     const HaloCorner<S> corner(p, tile);
-    store_halo_tile<S, T>(p, sums, corner, warp_row, warp_column);
+    store_halo_tile<S, T, kNorm>(p, sums, corner, warp_row, warp_column,
+                                 reinterpret_cast<float*>(shared + S::kSharedBytes));
   }
   wait_copies<0>();
 }

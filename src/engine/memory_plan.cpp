@@ -68,7 +68,7 @@ uint64_t graph_bytes(const PlanInput& in) {
 }
 
 VideoPlan plan_within(const PlanInput& in) {
-  Placement placement{.keeps = in.model->options().keep_loaded, .ranks = in.model->options().ranks};
+  Placement placement{.keeps = in.model->options().keep_loaded, .ranks = in.model->ranks()};
   VideoPlan plan = plan_with(in, placement);
   if (!on_device(in)) return plan;
   const uint64_t graphs = graph_bytes(in), libraries = (in.gpu ? kGpuLibraryBytes : 0) + graphs;
@@ -90,6 +90,11 @@ VideoPlan plan_within(const PlanInput& in) {
       return bytes > budget ? fewest(stage_plan(plan, name), bytes - budget) : 0;
     };
     placement.text = streamed("text"), placement.denoise = streamed("denoise");
+    check(placement.denoise == 0 || !in.model->on_gpus(), ErrorCode::unsupported,
+          "`gpus`: the run needs {} of each GPU, and {} allows {}: blocks that stay in host memory are for "
+          "one GPU "
+          "alone; leave `gpus` out, or make a smaller clip",
+          human_bytes(plan.peak_bytes), may.why, human_bytes(budget));
     plan = plan_with(in, placement);
   }
   // Blocks that are smaller than the largest one saved less than assumed.

@@ -78,7 +78,7 @@ OnOff state_of(Optimisation o, const OptimisationCase& run) {
     case graphs:
       if (!run.gpu) return {false, "it needs a GPU"};
       if (!run.graphs) return {false, "the level, `graphs` or `verify_upload` leaves them out"};
-      return {true, "steps of up to 0.2 s"};
+      return {true, "steps of up to 0.25 s"};
     case step_cache:
       if (run.step_cache <= 0) return {false, "the level or `step_cache` leaves it out"};
       return {true, fmt::format("threshold {}", run.step_cache)};

@@ -8,6 +8,7 @@
 #include "denoise/noise_source.h"
 #include "denoise/talk_progress.h"
 #include "engine/courses/course.h"
+#include "engine/crew_run.h"
 #include "engine/memory_plan.h"
 #include "engine/optimisations.h"
 #include "engine/rank_plan.h"
@@ -23,7 +24,6 @@
 #include "tensor/transfer.h"
 
 namespace tachy {
-
 namespace {
 
 // Settles `lora_mode` auto. Merged and added adapters round differently, so the settings of a run must say
@@ -54,12 +54,13 @@ Resolved TextToVideo::resolved_for_gpu(const VideoRequest& request) const {
   // On a GPU, adding adapters costs less than a hundredth of a step; it needs no time to load and leaves
   // quantised weights as they are. Beside products in 8 bits it costs several hundredths.
   settle_lora_mode(r.request, model_.options().keep_loaded || !in_eight_bits(mode.products));
-  // On other GPUs only a plain kernel takes lists, which is slower than attending to all keys.
+  // Before sm_80 and in float32 only a plain kernel takes lists, which is slower than attending to all keys.
   const cuda::GpuInfo& info = gpu()->info();
-  check(!r.sparse || (info.major == 9 && mode.activation != DType::f32), ErrorCode::unsupported,
-        "`sparse_attention`: needs a Hopper GPU (H100, H200) and bf16 or f16; on {} (compute capability "
-        "{}.{}) in {} it would be slower than attention to all keys, so leave it out",
-        info.name, info.major, info.minor, dtype_name(mode.activation));
+  check(
+      !r.sparse || (info.capability() >= 80 && mode.activation != DType::f32), ErrorCode::unsupported,
+      "`sparse_attention`: needs compute capability 8.0 or later and bf16 or f16; on {} (compute capability "
+      "{}.{}) in {} it would be slower than attention to all keys, so leave it out",
+      info.name, info.major, info.minor, dtype_name(mode.activation));
   return r;
 }
 
@@ -72,7 +73,7 @@ Prompts TextToVideo::tokenise(const Prepared& prepared, cuda::Gpu* gpu) {
 TextToVideo::Prepared TextToVideo::prepare(Resolved request, const std::atomic<bool>* cancel) {
   Prepared out{.request = std::move(request)};
   const Resolved& r = out.request;
-  std::vector<RankPlan> ranks = plan_ranks(model_, r);
+  SharedPass shared = plan_ranks(model_, r);
   out.adapters = open_adapters(model(), r.request, model_.options().keep_loaded);
   const auto plan = [&](const std::shared_ptr<cuda::Gpu>& gpu) {
     out.prompts = tokenise(out, gpu.get());
@@ -85,7 +86,7 @@ TextToVideo::Prepared TextToVideo::prepare(Resolved request, const std::atomic<b
                           .vae = out.vae,
                           .adapters = out.adapters.get(),
                           .cancel = cancel});
-    out.plan.ranks = std::move(ranks);
+    put(std::move(shared), out.plan);
     out.plan.optimisations = states_of(r, out.plan, gpu ? &gpu->info() : nullptr);
   };
   if (gpu()) {
@@ -190,6 +191,17 @@ int run(const TextToVideo::Prepared& prepared, Session& session, const RunState*
 
 Resolved TextToVideo::generate(const Prepared& prepared, const VideoCallbacks& given,
                                const RunState* resume) {
+  runtime::Crew* const crew = model_.options().crew.get();
+  if (!crew) return generate_here(prepared, given, resume);
+  return run_in_crew(*crew, given, resume,
+                     [&](const VideoCallbacks& callbacks, const RunState* state) {
+                       return generate_here(prepared, callbacks, state);
+                     })
+      .value_or(prepared.request);
+}
+
+Resolved TextToVideo::generate_here(const Prepared& prepared, const VideoCallbacks& given,
+                                    const RunState* resume) {
   const VideoPlan& plan = prepared.plan;
   VideoCallbacks callbacks = given;
   std::optional<TalkProgress> progress;

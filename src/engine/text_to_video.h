@@ -72,6 +72,8 @@ class TextToVideo {
   size_t open_sessions() { return sessions_.sessions(); }
 
  private:
+  // generate() as this process does it.
+  Resolved generate_here(const Prepared& prepared, const VideoCallbacks& callbacks, const RunState* resume);
   Resolved resolved_for_gpu(const VideoRequest& request) const;
   Prompts tokenise(const Prepared& prepared, cuda::Gpu* gpu);
 

@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "base/env.h"
 #include "base/error.h"
+#include "cuda/gpu_sheet.h"
 
 namespace tachy {
 namespace {
@@ -20,24 +24,33 @@ constexpr const char
     *kConv = "vae.md: 3x3x3 convolutions of 96 to 384 channels, 22 November 2026",
     *kConv8 = "vae.md: scaled_conv3d of 96 to 384 channels, 23 November 2026",
     *kConvCudnn = "vae.md: cuDNN's graphs beside sm90, 22 November 2026",
+    *kInt8 = "eight_bit_products.md: scaled_gemm:sm80 on an H100, 27 November 2026",
     *kCopy = "norms.md, vae.md: fused norms to a copy, 22 November 2026",
-    *kLink = "loading.md: PCI Express 5, page-locked";
-// Sources of rates for other GPUs.
+    *kLink = "loading.md: PCI Express 5, page-locked",
+    *kPeers = "several_gpus.md: pushes between two H200s with the own part, and two H100s without it";
 constexpr const char *kSheet = "NVIDIA's data sheet x the share of it that an H200 reaches here",
-                     *kSheetA100 = "NVIDIA's data sheet (312 TFLOP/s) x 0.75 to 0.85",
-                     *kSageChart =
-                         "SageAttention's chart of 128 channels a head: FlashAttention-2 on an A100, 204",
-                     *kConvA100 = "data sheet x 0.4 to 0.6: the share that cuDNN's graphs reach of an H200's",
-                     *kSheetL4 = "NVIDIA's data sheet (121 TFLOP/s) x 0.5 to 0.75: 72 W hold its clock down",
-                     *kGuessL4 = "data sheet x the share of an A100, less for 72 W",
-                     *kConvCodesL4 =
-                         "bf16's x 1.5 to 2: int8 beside bf16 of the same kernel on an H100, vae.md",
-                     *kCodes80 = "attention_mma.md: flash8_sm80 on an H100 as 8.0, 27 November 2026",
-                     *kCodesSheet =
-                         "data sheet's int8 and f16 rates x 0.55 to 0.7, the share that an H100 reaches",
-                     *kLink4 = "PCI Express 4 x 16: 31.5 GB/s x 0.7 to 0.85";
+                     *kCodes80 = "attention_mma.md: flash8_sm80 on an H100 as 8.0, 27 November 2026";
+// Sources of rates for GPUs on which nothing was run: a data sheet's ceiling x a share, which is another one's where
+// that is said, and otherwise that of the same kernel on an H100 as 8.0.
+constexpr const char
+    *kLibrary = "data sheet x 0.75 to 0.85, a guess of what cuBLASLt reaches",
+    *kInt8Share = "data sheet x 0.60 to 0.75, the share of scaled_gemm:sm80 (eight_bit_products.md)",
+    *kFloats = "data sheet x 0.6 to 0.9",
+    *kSageChart = "SageAttention's chart of 128 channels a head: FlashAttention-2 on an A100, 204",
+    *kLongShare = "data sheet x 0.6 to 0.72, the share of flash_long_sm80 (attention_mma.md) and less",
+    *kByteShare =
+        "data sheet's int8 and 16-bit rates x 0.6 to 0.7, the share of flash8_sm80 (attention_mma.md)",
+    *kHalfShare =
+        "data sheet's int8 and f16 rates x 0.35 to 0.7: f16 sums, whose form was not run on such a card",
+    *kConvShare = "data sheet x 0.58 to 0.75, the share of conv_halo_sm80 (vae.md)",
+    *kConvSmall = "data sheet x 0.23 to 0.31, the share of the kernel before conv_halo_sm80 (vae.md)",
+    *kConvCodes = "bf16's x 1.6 to 2: int8 beside bf16 of the same kernel on an H100 (vae.md)",
+    *kSoftmax = "12 bytes for each score at the memory's rate, beside products at 30 to 45",
+    *kMemory = "data sheet x 0.75 to 0.9", *kLinks = "data sheet x 0.7 to 0.85",
+    *kPeersA100 = "data sheet's 300 GB/s each way x the share of 450 that an H200 reaches",
+    *kNoPeers = "it has no NVLink, and no run of ours has crossed PCI Express";
 
-constexpr GpuRates kRates[] = {
+constexpr GpuRates kMeasured[] = {
     {.name = "h200",
      .title = "NVIDIA H200",
      .capability = 90,
@@ -46,13 +59,15 @@ constexpr GpuRates kRates[] = {
      .memory_gib = 139.8,
      .product = {680, 760, kForward},
      .product_fp8 = {1250, 1500, kEight},
+     .product_int8 = {760, 960, kInt8},
      .product_f32 = {40, 52, kSheet},
      .attention = {720, 765, kHead},
      .attention_int8 = {890, 960, kCodes},
      .convolution = {600, 720, kConv},
      .convolution_fp8 = {1030, 1400, kConv8},
      .memory = {3.5, 4.2, kCopy},
-     .transfer = {0.040, 0.055, kLink}},
+     .transfer = {0.040, 0.055, kLink},
+     .link = {0.30, 0.39, kPeers}},
     {.name = "h200",
      .title = "NVIDIA H200 as compute capability 8.0",
      .capability = 80,
@@ -61,13 +76,15 @@ constexpr GpuRates kRates[] = {
      .memory_gib = 139.8,
      .product = {680, 760, kForward},
      .product_fp8 = kUnknown,
+     .product_int8 = {760, 960, kInt8},
      .product_f32 = {40, 52, kSheet},
      .attention = {530, 590, kCudnn},
      .attention_int8 = {530, 590, kCodes80},
      .convolution = {390, 440, kConvCudnn},
      .convolution_fp8 = kUnknown,
      .memory = {3.5, 4.2, kCopy},
-     .transfer = {0.040, 0.055, kLink}},
+     .transfer = {0.040, 0.055, kLink},
+     .link = {0.30, 0.39, kPeers}},
     {.name = "h100",
      .title = "NVIDIA H100, SXM, 80 GB",
      .capability = 90,
@@ -76,44 +93,62 @@ constexpr GpuRates kRates[] = {
      .memory_gib = 79.2,
      .product = {640, 760, kSheet},
      .product_fp8 = {1150, 1500, kSheet},
+     .product_int8 = {760, 960, kInt8},
      .product_f32 = {38, 52, kSheet},
      .attention = {680, 765, kSheet},
      .attention_int8 = {840, 960, kSheet},
      .convolution = {560, 720, kSheet},
      .convolution_fp8 = {950, 1400, kSheet},
      .memory = {2.4, 3.0, kSheet},
-     .transfer = {0.040, 0.055, kLink}},
-    {.name = "a100",
-     .title = "NVIDIA A100, SXM, 80 GB",
-     .capability = 80,
-     .seen = false,
-     .multiprocessors = 108,
-     .memory_gib = 79.1,
-     .product = {235, 265, kSheetA100},
-     .product_fp8 = kUnknown,
-     .product_f32 = {14, 18, kSheet},
-     .attention = {180, 225, kSageChart},
-     .attention_int8 = {225, 295, kCodesSheet},
-     .convolution = {125, 185, kConvA100},
-     .convolution_fp8 = kUnknown,
-     .memory = {1.5, 1.8, kSheet},
-     .transfer = {0.022, 0.027, kLink4}},
-    {.name = "l4",
-     .title = "NVIDIA L4, 24 GB",
-     .capability = 89,
-     .seen = false,
-     .multiprocessors = 58,
-     .memory_gib = 22.0,
-     .product = {60, 90, kSheetL4},
-     .product_fp8 = kUnknown,
-     .product_f32 = {12, 22, kSheetL4},
-     .attention = {50, 75, kGuessL4},
-     .attention_int8 = {65, 105, kCodesSheet},
-     .convolution = {35, 60, kGuessL4},
-     .convolution_fp8 = {52, 120, kConvCodesL4},
-     .memory = {0.23, 0.27, kSheet},
-     .transfer = {0.022, 0.027, kLink4}},
+     .transfer = {0.040, 0.055, kLink},
+     .link = {0.30, 0.39, kPeers}},
 };
+
+constexpr Rate share(double ceiling, double least, double most, const char* source) {
+  return ceiling > 0 ? Rate{ceiling * least, ceiling * most, source} : kUnknown;
+}
+
+// A card of few watts holds its clock down in long products: the least is lower there, by a guess.
+GpuRates never_run(const cuda::GpuSheet& s) {
+  const double cool = s.watts < 100 ? 0.65 : s.watts < 200 ? 0.75 : 1;
+  const bool halves = s.half_sums > s.half, old = s.capability < 80;
+  // A product in 8 bits and one in 16 of the same size, one after the other.
+  const double both = 2 / (1 / s.int8 + 1 / s.half_sums);
+  GpuRates r{.name = s.name,
+             .title = s.title,
+             .capability = s.capability,
+             .seen = false,
+             .multiprocessors = s.multiprocessors,
+             .memory_gib = s.memory_gib,
+             .product = share(s.half, 0.75 * cool, 0.85, kLibrary),
+             .product_fp8 = share(s.fp8, 0.60 * cool, 0.75, kInt8Share),
+             .product_int8 = share(old ? 0 : s.int8, 0.60 * cool, 0.75, kInt8Share),
+             .product_f32 = share(s.single, 0.6 * cool, 0.9, kFloats),
+             .attention = share(s.half, 0.6 * cool, 0.72, kLongShare),
+             .attention_int8 = halves ? share(both, 0.35, 0.7, kHalfShare)
+                                      : share(old ? 0 : both, 0.6 * cool, 0.7, kByteShare),
+             .convolution = share(s.half, 0.58 * cool, 0.75, kConvShare),
+             .convolution_fp8 = share(s.fp8 > 0 ? s.half : 0, 0.58 * cool * 1.6, 0.75 * 2, kConvCodes),
+             .memory = share(s.memory, 0.75, 0.9, kMemory),
+             .transfer = share(s.link, 0.7, 0.85, kLinks),
+             .link = {0, 0, kNoPeers}};
+  if (std::string_view(s.name) == "a100")
+    r.attention = {180, 225, kSageChart}, r.link = {0.20, 0.26, kPeersA100};
+  if (old) {
+    r.convolution = share(s.half, 0.23, 0.31, kConvSmall);
+    r.attention = {512 / (512 / 30.0 + 12 / (0.9 * s.memory)), 512 / (512 / 45.0 + 12 / s.memory), kSoftmax};
+  }
+  return r;
+}
+
+std::vector<GpuRates> all_rates() {
+  std::vector<GpuRates> rows(std::begin(kMeasured), std::end(kMeasured));
+  for (const cuda::GpuSheet& sheet : cuda::gpu_sheets()) {
+    const auto same = [&](const GpuRates& r) { return std::string_view(r.name) == sheet.name; };
+    if (std::ranges::none_of(rows, same)) rows.push_back(never_run(sheet));
+  }
+  return rows;
+}
 
 int capability_wanted() {
   const std::string wanted = env_string("TACHY_CUDA_CAPABILITY", "");
@@ -125,15 +160,19 @@ int capability_wanted() {
 
 }  // namespace
 
-std::span<const GpuRates> gpu_rates() { return kRates; }
+std::span<const GpuRates> gpu_rates() {
+  static const std::vector<GpuRates> rows = all_rates();
+  return rows;
+}
 
 const GpuRates& find_gpu_rates(std::string_view name) {
   const int wanted = capability_wanted();
   const GpuRates* best = nullptr;
   std::string names;
-  for (const GpuRates& row : kRates) {
-    if (names.find(row.name) == std::string::npos)
-      names += (names.empty() ? "" : ", ") + std::string(row.name);
+  std::string_view last;
+  for (const GpuRates& row : gpu_rates()) {
+    if (row.name != last) names += (names.empty() ? "" : ", ") + std::string(row.name);
+    last = row.name;
     if (row.name == name && row.capability <= wanted && (!best || row.capability > best->capability))
       best = &row;
   }
@@ -143,7 +182,8 @@ const GpuRates& find_gpu_rates(std::string_view name) {
 }
 
 cuda::GpuInfo facts_of(const GpuRates& r) {
-  const size_t shared_kib = r.capability == 80 ? 163 : r.capability < 90 ? 99 : 227;
+  const cuda::GpuSheet* sheet = cuda::find_gpu_sheet(r.name);
+  const size_t shared_kib = r.capability == 80 ? 163 : static_cast<size_t>(sheet ? sheet->shared_kib : 99);
   return {.name = r.title,
           .major = r.capability / 10,
           .minor = r.capability % 10,
@@ -157,7 +197,7 @@ const Rate& rate_of(const GpuRates& r, WorkKind kind, DType numbers) {
   switch (kind) {
     case WorkKind::product:
       return numbers == DType::f8_e4m3 ? r.product_fp8
-             : numbers == DType::i8    ? kUnknown
+             : numbers == DType::i8    ? r.product_int8
              : wide                    ? r.product_f32
                                        : r.product;
     case WorkKind::attention:

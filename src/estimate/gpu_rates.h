@@ -1,6 +1,9 @@
 // The speed of GPUs in the work of a run: `--plan --gpu` predicts only from this table. A rate is what a run
 // reaches, from the least to the most, and its source says where this was observed. A rate of 0 to 0 is
 // unknown; it gives no prediction rather than a wrong one.
+//
+// GPUs on which nothing was run have a share of their data sheet's ceiling (cuda/gpu_sheet.h): the one that the same
+// kernel reaches of mma.sync's ceiling on an H100.
 #pragma once
 
 #include <span>
@@ -25,11 +28,12 @@ struct GpuRates {
   bool seen;          // says whether this project has run on it
   int multiprocessors;
   double memory_gib;
-  Rate product, product_fp8, product_f32;  // linear layers in 16 bits, in e4m3, in float32
-  Rate attention, attention_int8;          // attention in 16 bits and in 8 bits
+  Rate product, product_fp8, product_int8, product_f32;  // linear layers in 16 bits, e4m3, int8 and float32
+  Rate attention, attention_int8;                        // attention in 16 bits and in 8 bits
   Rate convolution, convolution_fp8;
   Rate memory;    // passes that only read and write
   Rate transfer;  // copies from page-locked host memory
+  Rate link;      // what a card sends to others of its host while they send, too
 };
 
 std::span<const GpuRates> gpu_rates();

@@ -1,9 +1,11 @@
 #include "estimate/time_plan.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "cuda/absent_gpu.h"
 #include "engine/memory_plan.h"
+#include "engine/rank_plan.h"
 #include "request/stage_plan.h"
 #include "resolve/resolve.h"
 #include "session/vae_math.h"
@@ -14,6 +16,8 @@ namespace {
 // The time between two kernels when they are replayed (bench/notes/transformer.md, at the shape of the
 // shipped model).
 constexpr double kLaunchSeconds = 5e-6;
+// The two barriers of an exchange (bench/notes/several_gpus.md: 11 to 14 µs).
+constexpr double kBarrierSeconds = 12e-6;
 
 double seconds_at(const OpWork& w, double products, double memory) {
   const double computing = w.flops > 0 ? w.flops / (products * 1e12) : 0;
@@ -26,8 +30,8 @@ Resolved settle(const ModelBundle& model, const VideoRequest& request, const Gpu
                                 request.residual.value_or(""), request.attention, request.math);
   Resolved out = resolve(model, request, &mode);
   VideoRequest& r = out.request;
-  check(*r.sparse_attention == 0 || rates.capability / 10 == 9, ErrorCode::unsupported,
-        "`sparse_attention`: needs a Hopper GPU (H100, H200)");
+  check(*r.sparse_attention == 0 || rates.capability >= 80, ErrorCode::unsupported,
+        "`sparse_attention`: needs compute capability 8.0 or later");
   if (!r.loras.empty() && r.lora_mode == "auto")
     r.lora_mode = in_eight_bits(mode.products) ? "merge" : "runtime";
   if (r.speech) out.speech = r.speech->samples;
@@ -51,12 +55,19 @@ void add_transfers(TimePlan::Stage& stage, const StagePlan& plan) {
 Seconds seconds_of(std::span<const OpWork> work, const GpuRates& rates) {
   Seconds computing, passing;
   for (const OpWork& w : work) {
-    const Rate& rate = rate_of(rates, w.kind, w.numbers);
+    const bool exchange = is_exchange(w);
+    const Rate& rate = exchange ? rates.link : rate_of(rates, w.kind, w.numbers);
+    check(!exchange || rate.known(), ErrorCode::unsupported,
+          "`gpus`: how fast several of {} exchange is not known ({}); leave `gpus` out", rates.title,
+          rate.source);
     check(rate.known(), ErrorCode::unsupported,
           "`gpu`: how fast {} of {} run on an {} is not known ({}); leave out what asks for them",
           work_kind_name(w.kind), dtype_name(w.numbers), rates.title, rate.source);
     const auto calls = static_cast<double>(w.calls);
-    if (w.kind == WorkKind::transfer) {
+    if (exchange) {
+      computing.least += calls * (w.bytes / (rate.most * 1e12) + kBarrierSeconds);
+      computing.most += calls * (w.bytes / (rate.least * 1e12) + kBarrierSeconds);
+    } else if (w.kind == WorkKind::transfer) {
       passing.least += calls * w.bytes / (rate.most * 1e12);
       passing.most += calls * w.bytes / (rate.least * 1e12);
     } else {
@@ -69,9 +80,15 @@ Seconds seconds_of(std::span<const OpWork> work, const GpuRates& rates) {
 
 TimePlan plan_time(const TimePlanInput& in, const VideoRequest& request) {
   const GpuRates& rates = find_gpu_rates(in.gpu);
-  Model model(ModelBundle::open(in.model, FileAccess::map, in.parts), {.device = "cpu"});
+  check_range("gpus", in.gpus, kRanksRange);
+  std::vector<int> gpus(in.gpus > 1 ? static_cast<size_t>(in.gpus) : 0);
+  std::iota(gpus.begin(), gpus.end(), 0);
+  Model model(
+      ModelBundle::open(in.model, FileAccess::map, in.parts),
+      {.gpus = std::move(gpus), .parallel = parse_parallel(in.parallel, in.gpus, "gpus"), .device = "cpu"});
   const Resolved settled = settle(model.bundle(), request, rates);
   const VideoRequest& r = settled.request;
+  SharedPass shared = plan_ranks(model, settled);
   const std::shared_ptr<cuda::Gpu> gpu = cuda::absent_gpu(facts_of(rates));
   const auto adapters = open_adapters(model.bundle(), r, false);
   const Prompts prompts = model.prompts().read(settled, settled.precision, nullptr, true);
@@ -88,6 +105,7 @@ TimePlan plan_time(const TimePlanInput& in, const VideoRequest& request) {
          .adapters = adapters.get(),
          .room = in.max_vram > 0 ? std::min<uint64_t>(in.max_vram, gpu->free_bytes()) : gpu->free_bytes()});
   }
+  put(std::move(shared), out.plan);
   for (auto& [name, work] : tally.stages()) {
     TimePlan::Stage stage{.name = name, .seconds = {}, .work = std::move(work)};
     add_transfers(stage, stage_plan(out.plan, name));

@@ -1,8 +1,9 @@
 // Predicts a run on a GPU that this machine does not have. It combines the plan's dry run, made with the
 // other GPU's properties, and a time from that GPU's rates. Each call takes the time of its products or of
 // its bytes, whichever is longer, plus a launch; blocks that come from the host are transferred at the same
-// time. Loading and encoding the file are not included. The memory that kernels need for themselves is
-// unknown without that GPU, so the plan counts only weights and activations.
+// time. Nothing hides the exchanges of several GPUs here. Loading and encoding the file are not included. The
+// memory that kernels need for themselves is unknown without that GPU, so the plan counts only weights and
+// activations.
 #pragma once
 
 #include <filesystem>
@@ -41,8 +42,10 @@ struct TimePlan {
 struct TimePlanInput {
   std::filesystem::path model;
   PartPaths parts;
-  std::string gpu;        // a name in gpu_rates()
-  uint64_t max_vram = 0;  // 0 means all of its memory
+  std::string gpu;                // a name in gpu_rates()
+  uint64_t max_vram = 0;          // 0 means all of its memory
+  int gpus = 1;                   // how many of them one host has, which divide each denoising pass
+  std::string parallel = "auto";  // how, as EngineOptions::parallel says
 };
 TimePlan plan_time(const TimePlanInput& in, const VideoRequest& request);
 

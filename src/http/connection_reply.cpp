@@ -25,7 +25,9 @@ void Connection::refuse(int status, const std::exception* error) {
       methods += (methods.empty() ? "" : ", ") + method + (method == "GET" ? ", HEAD" : "");
     answer.headers.emplace_back("Allow", methods);
   }
-  if (status == 503) answer.headers.emplace_back("Retry-After", "1");
+  const auto says_when = [](const auto& header) { return header.first == "Retry-After"; };
+  if (status == 503 && std::ranges::none_of(answer.headers, says_when))
+    answer.headers.emplace_back("Retry-After", "1");
   send(std::move(answer));
 }
 

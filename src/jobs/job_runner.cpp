@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/env.h"
 #include "base/json_text.h"
@@ -46,11 +47,17 @@ bool is_shipped(RunSettings run) {
 
 // Returns the settings with every default filled in, for the video and the file beside it: they suffice to
 // repeat the run.
-json settings_of(const JobSpec& job, const VideoRequest& filled, const Encoding& encoding,
+json settings_of(const JobSpec& job, const PreparedRequest& prepared, const Encoding& encoding,
                  const Engine& engine) {
+  const VideoRequest& filled = prepared.request();
   const bool on_gpu = engine.device() != "cpu";
   RunSettings run = job.settings;
   run.request = filled, run.device = on_gpu ? "cuda" : "cpu";
+  const Parallel& parallel = prepared.plan().parallel;
+  const std::string earlier = std::exchange(run.parallel, prepared.plan().equal_bits ? "" : parallel.text());
+  if (!job.from.empty() && earlier != run.parallel)
+    warn("`from`: {} was made with `parallel` {}, and this run has {}: the frames differ in their last bits",
+         job.from, earlier.empty() ? "auto" : earlier, run.parallel.empty() ? "auto" : run.parallel);
   if (job.private_paths && is_shipped(run)) run.model.clear();
   json settings = to_json(job.private_paths ? without_paths(run) : run);
   add_environment(settings, on_gpu);
@@ -92,7 +99,7 @@ bool JobRunner::run(const JobSpec& job, const PreparedRequest& prepared, Profile
   engine_.check_memory(prepared.plan());
   const Encoding encoding = naming(
       "`output`", [&] { return encoding_of(job.output, job.crf, job.encode_speed, job.settings.encoding); });
-  json settings = settings_of(job, filled, encoding, engine_);
+  json settings = settings_of(job, prepared, encoding, engine_);
   warn_of_stretching(job.settings.request, *filled.width, *filled.height);
   require(!job.resume || (!job.streamed && job.output != "-"),
           "`resume`: a streamed video cannot be continued; leave out `resume`");

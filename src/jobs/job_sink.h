@@ -24,6 +24,8 @@ class JobSink {
   virtual void can_go_on(const std::string& text) = 0;
   // Receives the request as it was run, with what was seen of the run, before the file is finished.
   virtual void ran(const ResolvedRequest& run) {}
+  // Tells that the run was stopped: the device's memory is free again, while the state is still to be written.
+  virtual void left_device() {}
   // Is called before the finished file gets its name. If it throws, the file does not get it.
   virtual void finishing() {}
   // Tells how long the encoder has worked when the file is finished. It works beside the decoder.

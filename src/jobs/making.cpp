@@ -78,6 +78,7 @@ int Making::generate(Engine& engine, const PreparedRequest& prepared, const RunS
   finish();
   return run.steps_reused;
 } catch (const Error& e) {
+  if (e.code() == ErrorCode::cancelled) sink_.left_device();
   if (e.code() == ErrorCode::cancelled && keeps_frames()) return finish_early(settings), 0;
   save_state_and_fail(e);
   throw;

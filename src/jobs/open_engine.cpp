@@ -31,13 +31,16 @@ EngineOptions with_parts(EngineOptions options, const RunSettings& settings) {
 OpenedEngine open_engine(const JobSpec& job, const EngineOptions& wanted, JobSink& sink) {
   const LineScope lines(to_sink(sink));
   const RunSettings& s = job.settings;
-  const bool again = wanted.device.empty() && !s.device.empty();
+  const bool again = wanted.device.empty() && wanted.gpus.empty() && !s.device.empty();
   EngineOptions options = with_parts(wanted, s);
   check_ranks(options);
-  options.device = again ? device_again(job.from, s.device) : choose_device(wanted.device);
+  options.device = !wanted.gpus.empty() ? first_of_gpus(wanted.gpus, wanted.device)
+                   : again              ? device_again(job.from, s.device)
+                                        : choose_device(wanted.device);
   const auto open = [&] { return naming("`model`", [&] { return Engine(model_path(s), options); }); };
   Engine engine = open();
-  if (wanted.max_vram > 0 || options.device == "cpu" || again || !is_automatic(wanted.device))
+  if (wanted.max_vram > 0 || options.device == "cpu" || again || !wanted.gpus.empty() ||
+      !is_automatic(wanted.device))
     return {std::move(engine), {}};
   try {
     PreparedRequest first = engine.prepare(s.request);

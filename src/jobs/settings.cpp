@@ -105,6 +105,7 @@ json to_json(const RunSettings& s) {
   if (!s.model.empty()) j["model"] = s.model;
   for (const auto& [field, path] : s.parts) j[field] = path;
   if (!s.device.empty()) j["device"] = s.device;
+  if (!s.parallel.empty()) j["parallel"] = s.parallel;
   for (const auto& [name, file] : s.inputs) {
     j[name] = file.path;
     j[name + "_sha256"] = file.sha256;
@@ -190,6 +191,7 @@ RunSettings settings_of_json(const json& j, const std::string& from) try {
   take(j, "device", s.device);
   check(s.device.empty() || s.device == "cpu" || s.device == "cuda", ErrorCode::corrupt,
         "'device' should be \"cpu\" or \"cuda\", got \"{}\"", s.device);
+  take(j, "parallel", s.parallel);
   s.environment = environment_in(j), s.encoding = encoding_in(j);
   for (const RequestInput& input : request_inputs()) {
     InputFile in;

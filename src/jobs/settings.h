@@ -23,7 +23,8 @@ struct RunSettings {
   std::string model;  // a folder or a file, or "" for the model that ships
   // Parts that were named separately, under the names of the engine's fields: "vae" …
   std::map<std::string, std::string> parts;
-  std::string device;                       // the device it runs on: "cpu" or "cuda"; "": not known
+  std::string device;    // the device it runs on: "cpu" or "cuda"; "": not known
+  std::string parallel;  // how ranks shared its passes, if that changed its bits; otherwise ""
   std::map<std::string, InputFile> inputs;  // under the names of request_inputs()
   Environment environment;                  // the environment of the run that the settings were read from
   Encoding encoding;                        // how that run's frames were encoded

@@ -23,9 +23,12 @@ void attention_in_pieces(const ops::AttentionArgs& a, Stream& stream) {
       lists ? std::min(a.k.dim(1), a.blocks.indices.dim(3) * ops::BlockLists::kTokens) : a.k.dim(1);
   const double item = 4.0 * static_cast<double>(a.q.dim(1)) * static_cast<double>(keys) *
                       static_cast<double>(heads * a.q.dim(3));
-  if (runtime::heads_at_a_time(stream, heads, item * static_cast<double>(batch)) == heads)
+  const double of_head = item / static_cast<double>(heads);
+  const int64_t together = runtime::heads_a_call(stream, heads, of_head);
+  if (together == 0 && runtime::heads_at_a_time(stream, heads, item * static_cast<double>(batch)) == heads)
     return ops::attention(a, stream);
-  const int64_t some = runtime::heads_at_a_time(stream, heads, item);
+  const int64_t most = together > 0 ? together : heads;
+  const int64_t some = runtime::heads_at_a_time(stream, most, of_head * static_cast<double>(most));
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t h = 0; h < heads; h += some) {
       if (b + h > 0) runtime::checkpoint(stream);
@@ -42,6 +45,7 @@ void attention_in_pieces(const ops::AttentionArgs& a, Stream& stream) {
                                     .eight_bits = a.eight_bits,
                                     .eight_bits_of_few = a.eight_bits_of_few,
                                     .out = part(a.out)};
+      if (a.lse.defined()) some_heads.lse = a.lse.slice(0, b, b + 1).slice(1, h, std::min(heads, h + some));
       if (lists) some_heads.blocks = {lists_of(a.blocks.indices), lists_of(a.blocks.counts)};
       ops::attention(some_heads, stream);
     }

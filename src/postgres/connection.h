@@ -41,6 +41,7 @@ class Rows {
  public:
   explicit Rows(pg_result* result) : result_(result, libpq().clear) {}
   int count() const { return libpq().rows(result_.get()); }
+  int columns() const { return libpq().columns(result_.get()); }
   bool empty() const { return count() == 0; }
   int64_t changed() const;  // how many rows the statement has changed
   int64_t integer(int row, int column) const;

@@ -20,7 +20,8 @@ struct Found : LibPq {
     find("PQsetNoticeReceiver", set_notices), find("PQexec", exec), find("PQprepare", prepare);
     find("PQexecPrepared", exec_prepared), find("PQresultStatus", result_status);
     find("PQresultErrorMessage", result_error), find("PQresultErrorField", result_field);
-    find("PQntuples", rows), find("PQgetvalue", value), find("PQgetlength", length);
+    find("PQntuples", rows), find("PQnfields", columns), find("PQgetvalue", value),
+        find("PQgetlength", length);
     find("PQgetisnull", is_null), find("PQcmdTuples", changed), find("PQclear", clear);
     find("PQconsumeInput", consume_input), find("PQnotifies", notifies), find("PQfreemem", free);
     find("PQconninfoParse", parse), find("PQconninfoFree", free_options);

@@ -52,6 +52,7 @@ struct LibPq {
   char* (*result_error)(const pg_result*) = nullptr;
   char* (*result_field)(const pg_result*, int code) = nullptr;
   int (*rows)(const pg_result*) = nullptr;
+  int (*columns)(const pg_result*) = nullptr;
   char* (*value)(const pg_result*, int row, int column) = nullptr;
   int (*length)(const pg_result*, int row, int column) = nullptr;
   int (*is_null)(const pg_result*, int row, int column) = nullptr;

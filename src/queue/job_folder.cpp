@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/disk.h"
 #include "base/env.h"
+#include "base/error.h"
 #include "base/random_bytes.h"
 
 namespace tachy::queue {
@@ -26,6 +28,16 @@ bool is_job_id(std::string_view text) {
 
 std::filesystem::path JobFolder::preview(int number) const {
   return path / fmt::format("preview-{}.jpg", number);
+}
+
+void share_file(const std::filesystem::path& from, const std::filesystem::path& to) {
+  std::error_code error;
+  std::filesystem::create_hard_link(from, to, error);
+  if (!error) return;
+  std::filesystem::copy_file(from, to, error);
+  check(!error, ErrorCode::io, "an input cannot be copied: {}", error.message());
+  error = sync_to_disk(to);
+  check(!error, ErrorCode::io, "an input cannot be written: {}", error.message());
 }
 
 std::filesystem::path default_files() {

@@ -25,6 +25,9 @@ struct JobFolder {
   std::filesystem::path log() const { return path / "log.txt"; }
 };
 
+// Gives a file a second name, or copies it where the file system cannot do that; it is synced. Throws io.
+void share_file(const std::filesystem::path& from, const std::filesystem::path& to);
+
 // The folder of all of a server's files, locked: a second server is refused it (io).
 //   FILES/tachyscope.db, FILES/jobs/, FILES/spool/, FILES/link-secret
 std::filesystem::path default_files();  // tachyscope in XDG_DATA_HOME, or in ~/.local/share

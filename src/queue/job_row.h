@@ -44,7 +44,9 @@ struct JobRow {
   uint64_t bytes = 0;                                    // of its folder, when it has ended
   std::string files;  // the folder that has its files (HostRow::files); "": the server's only one
   std::string why;    // why its worker took it, in words; "": there is only one
-  Usage usage;        // is read by end() alone, which adds it to what the owner has used
+  std::string
+      awaits;   // ids of jobs that must be completed before it can begin, separated by spaces; "": none
+  Usage usage;  // is read by end() alone, which adds it to what the owner has used
   JobError error;
 };
 
@@ -56,8 +58,16 @@ struct WaitingJob {
   int64_t created_ms = 0;
   int attempts = 0;
   bool paused = false;
-  std::string files;  // as in JobRow
+  std::string files, awaits;  // as in JobRow
 };
+
+// JobRow::request has under this key what a job was made from: {"remix": ID}, or {"extension": ID, "from_frame": 7}. In
+// one that waits for others, {"awaited": [ID …]} says so.
+inline constexpr const char* kMadeFrom = "made_from";
+
+// Returns the ids in JobRow::awaits.
+std::vector<std::string> awaited_ids(const std::string& awaits);
+std::string joined_ids(const std::vector<std::string>& ids);
 
 struct Page {
   std::vector<JobRow> rows;

@@ -30,11 +30,14 @@ struct Inserted {
 
 // Values to change in a job that is still queued; those that are left out stay.
 struct Change {
-  std::optional<std::string> model, needs, request, settings, facts;
+  std::optional<std::string> model, needs, request, settings, facts, awaits;
   std::optional<int> priority;
   std::optional<double> planned_seconds;
   std::optional<std::string>
       before;  // the id of the queued job in front of which this one goes; "": to the end
+  // Throws if the job is no longer the one that the values were made for. It is asked within the change, when
+  // nobody else can change the job any more; may be empty.
+  std::function<void(const JobRow&)> expect;
 };
 
 // A job that a worker has, with what is wished of it.
@@ -67,7 +70,7 @@ class JobTable {
   virtual std::vector<WaitingJob> waiting() = 0;  // in the order of priority, place, creation
   virtual Counts counts() = 0;
 
-  // queued -> in_progress, unless it is paused or somebody was faster.
+  // queued -> in_progress, unless it is paused, waits for other jobs, or somebody was faster.
   virtual std::optional<JobRow> claim(const std::string& id, const std::string& worker) = 0;
   // in_progress -> queued, for a job that is interrupted and goes on later; `paused` holds it there, and so
   // does a wish to pause it that came meanwhile. Returns false if the worker no longer has the job, or if
@@ -84,9 +87,13 @@ class JobTable {
   virtual std::optional<JobRow> wish(const std::string& id, Wish wish,
                                      const std::optional<Webhook>& message) = 0;
   virtual std::optional<JobRow> set_paused(const std::string& id, bool paused) = 0;  // of a queued job
-  // Returns nothing if the job is not queued any more, or is unknown.
+  // Returns nothing if the job is not queued any more, or is unknown. Throws what `expect` throws, and has then
+  // changed nothing.
   virtual std::optional<JobRow> change(const std::string& id, const Change& change) = 0;
   virtual bool remove(const std::string& id) = 0;
+  // queued -> failed, with its message. Returns the row, or nothing if the job is not queued any more.
+  virtual std::optional<JobRow> fail_queued(const std::string& id, const JobError& error,
+                                            const std::optional<Webhook>& message) = 0;
 
   // Returns for how many seconds a heartbeat keeps a worker's jobs; 0: it keeps them without one.
   virtual double lease_seconds() const { return 0; }
@@ -121,6 +128,8 @@ class JobTable {
   // Says that this host is there, and returns all that were ever heard of within a day. A table that belongs to one
   // server has none.
   virtual void announce(const HostRow& host) {}
+  // Says that this host is gone, so that its name is free at once.
+  virtual void depart(const HostRow& host) {}
   virtual std::vector<HostRow> hosts() { return {}; }
   // Notes where the files of a job under way are, and why this worker has taken it.
   virtual void placed(const std::string& id, const std::string& worker, const std::string& files,

@@ -5,6 +5,7 @@
 #include <queue>
 #include <set>
 
+#include "queue/forecast.h"
 #include "queue/slack_tree.h"
 
 namespace tachy::queue {
@@ -120,11 +121,30 @@ void group(std::span<const WaitingJob> waiting, const Situation& now, const Row&
   }
 }
 
-// Returns the jobs that are not paused, by priority, the highest first.
+// Returns the ids of jobs that are paused, and of those that wait for one of them.
+std::set<std::string> held_up(std::span<const WaitingJob> waiting) {
+  std::set<std::string> held;
+  for (const WaitingJob& job : waiting)
+    if (job.paused) held.insert(job.id);
+  const auto joins = [&](const WaitingJob& job) {
+    return !job.awaits.empty() && !held.contains(job.id) &&
+           std::ranges::any_of(awaited_ids(job.awaits),
+                               [&](const std::string& id) { return held.contains(id); });
+  };
+  for (bool more = !held.empty(); more;) {
+    more = false;
+    for (const WaitingJob& job : waiting)
+      if (joins(job)) more = held.insert(job.id).second;
+  }
+  return held;
+}
+
+// Returns the jobs that are not held up, by priority, the highest first.
 std::map<int, Row, std::greater<>> levels(std::span<const WaitingJob> waiting) {
+  const std::set<std::string> held = held_up(waiting);
   std::map<int, Row, std::greater<>> levels;
   for (size_t i = 0; i < waiting.size(); ++i)
-    if (!waiting[i].paused) levels[waiting[i].priority].push_back(i);
+    if (!held.contains(waiting[i].id)) levels[waiting[i].priority].push_back(i);
   return levels;
 }
 
@@ -143,14 +163,7 @@ std::vector<Turn> turns(std::span<const WaitingJob> waiting, const Situation& si
   Memory memory(situation.loaded);
   for (auto& [priority, level] : levels(waiting))
     group(waiting, situation, fair_order(waiting, std::move(level), used), memory, out);
-  std::priority_queue<double, std::vector<double>, std::greater<>> places;
-  for (const double busy : situation.busy) places.push(std::max(0.0, busy));
-  if (places.empty()) places.push(0);
-  for (Turn& turn : out) {
-    turn.start_seconds = places.top();
-    places.pop();
-    places.push(turn.start_seconds + planned_seconds(waiting[turn.job]) * situation.pace);
-  }
+  forecast(waiting, situation, out);
   return out;
 }
 

@@ -41,12 +41,14 @@ struct Situation {
       passed_over;  // by job: how many planned seconds have passed it over
   // How many seconds each of the places at which jobs run is still taken; 0: it is free.
   std::vector<double> busy = {0};
+  std::unordered_map<std::string, double>
+      ends;         // of the jobs that run: the seconds until then; infinity: nobody knows
   double pace = 1;  // seconds that were seen for a planned one
 };
 
 struct Turn {
   size_t job = 0;            // its index among the jobs that were given
-  double start_seconds = 0;  // from now, by the plans of those in front
+  double start_seconds = 0;  // from now, by the plans of those in front (forecast.h)
   // Whether it may begin now without passing anybody of its priority over for too long. Whoever has room for
   // it beside what runs, but none for those in front of it, asks this.
   bool may_begin = false;

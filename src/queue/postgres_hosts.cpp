@@ -30,6 +30,15 @@ void PostgresTable::announce(const HostRow& host) {
   });
 }
 
+// The row stays, so that a host that is gone has a name for whoever asks for its files.
+void PostgresTable::depart(const HostRow& host) {
+  pool_.run([&](Connection& connection, bool) {
+    connection.query(
+        "UPDATE hosts SET seen_ms = least(seen_ms, clock_ms($3) - $4 - 1) WHERE name = $1 AND files = $2",
+        host.name, host.files, at(), static_cast<int64_t>(options_.lease_seconds * 1000));
+  });
+}
+
 std::vector<HostRow> PostgresTable::hosts() {
   return pool_.run([&](Connection& connection, bool) {
     const Rows rows = connection.query(
@@ -59,6 +68,7 @@ void PostgresTable::placed(const std::string& id, const std::string& worker, con
     connection.query("UPDATE jobs SET files = $3, why = $4 WHERE id = $1 AND worker = $2 AND status = 1", id,
                      worker, files, why);
   });
+  rows_.drop(id);
 }
 
 void use(Connection& connection, const std::string& owner, const std::string& model, int64_t jobs,

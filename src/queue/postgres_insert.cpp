@@ -82,7 +82,7 @@ double place_before(Connection& connection, const JobRow& moved, const std::stri
 
 Inserted PostgresTable::insert(const JobRow& job, const std::string& idempotency,
                                const std::string& fingerprint, int64_t most_queued, int64_t most_of_owner) {
-  const Bump bump{version_};
+  const Bump bump{*this, job.id};
   return pool_.change([&](Connection& connection, bool again) -> Inserted {
     const int64_t now_ms = lock_line(connection, at());
     if (again)
@@ -112,21 +112,27 @@ Inserted PostgresTable::insert(const JobRow& job, const std::string& idempotency
 }
 
 std::optional<JobRow> PostgresTable::change(const std::string& id, const Change& change) {
-  const Bump bump{version_};
-  return pool_.change([&](Connection& connection, bool) -> std::optional<JobRow> {
+  const Bump bump{*this, id};
+  return pool_.change([&](Connection& connection, bool again) -> std::optional<JobRow> {
     if (change.before) lock_line(connection, at());
-    std::optional<JobRow> row = find_and_lock(connection, id);
+    // A statement that waits for a row would still read the row's texts as they were when it began.
+    connection.query("SELECT FROM jobs WHERE id = $1 FOR UPDATE", id);
+    std::optional<JobRow> row = find_job(connection, id);
     if (!row || row->status != Status::queued) return std::nullopt;
+    const bool made = again && change.request && row->request == *change.request;
+    if (change.expect && !made) change.expect(*row);
     row->model = change.model.value_or(row->model), row->needs = change.needs.value_or(row->needs);
     row->facts = change.facts.value_or(row->facts), row->priority = change.priority.value_or(row->priority);
     row->planned_seconds = change.planned_seconds.value_or(row->planned_seconds);
+    row->awaits = change.awaits.value_or(row->awaits);
     if (change.before)
       row->place = change.before->empty() ? std::floor(last_place(connection)) + 1
                                           : place_before(connection, *row, *change.before, row->priority);
     connection.query(
-        "UPDATE jobs SET model = $1, needs = $2, facts = $3, priority = $4, planned_seconds = $5, place = $6 "
-        "WHERE id = $7",
-        row->model, row->needs, row->facts, row->priority, row->planned_seconds, row->place, id);
+        "UPDATE jobs SET model = $1, needs = $2, facts = $3, priority = $4, planned_seconds = $5, place = "
+        "$6, "
+        "awaits = $7 WHERE id = $8",
+        row->model, row->needs, row->facts, row->priority, row->planned_seconds, row->place, row->awaits, id);
     if (change.request || change.settings) {
       row->request = change.request.value_or(row->request);
       row->settings = change.settings.value_or(row->settings);
@@ -140,7 +146,7 @@ std::optional<JobRow> PostgresTable::change(const std::string& id, const Change&
 }
 
 bool PostgresTable::remove(const std::string& id) {
-  const Bump bump{version_};
+  const Bump bump{*this, id};
   return pool_.run([&](Connection& connection, bool again) {
     return connection.change("DELETE FROM jobs WHERE id = $1", id) > 0 || again;
   });

@@ -63,26 +63,31 @@ std::vector<JobRow> PostgresTable::put_back(Connection& connection, const std::s
 }
 
 std::vector<JobRow> PostgresTable::recover(const std::string& worker) {
-  const Bump bump{version_};
-  return pool_.change([&](Connection& connection, bool) { return put_back(connection, worker); });
+  std::vector<JobRow> rows =
+      pool_.change([&](Connection& connection, bool) { return put_back(connection, worker); });
+  ++version_, rows_.drop_all();
+  return rows;
 }
 
 // While the database was away nobody could renew a lease, so all of them last a lease's time from its start
 // on.
 std::vector<JobRow> PostgresTable::recover_lost() {
-  return pool_.change([&](Connection& connection, bool) {
+  bool any = false;
+  std::vector<JobRow> rows = pool_.change([&](Connection& connection, bool) {
     const Rows lost = connection.query(
         "SELECT name FROM workers WHERE until_ms < clock_ms($1) AND ($1 IS NOT NULL OR "
         "pg_postmaster_start_time() + make_interval(secs => $2) < clock_timestamp()) ORDER BY name FOR "
         "UPDATE SKIP LOCKED",
         at(), options_.lease_seconds);
     hosts_ = std::max<int64_t>(connection.query("SELECT count(*) FROM workers").integer(0, 0), 1);
-    std::vector<JobRow> rows;
+    std::vector<JobRow> found;
     for (int i = 0; i < lost.count(); ++i)
-      for (JobRow& row : put_back(connection, lost.text(i, 0))) rows.push_back(std::move(row));
-    if (lost.count() > 0) ++version_;
-    return rows;
+      for (JobRow& row : put_back(connection, lost.text(i, 0))) found.push_back(std::move(row));
+    any = lost.count() > 0;
+    return found;
   });
+  if (any) ++version_, rows_.drop_all();
+  return rows;
 }
 
 }  // namespace tachy::queue

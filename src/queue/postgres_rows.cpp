@@ -20,7 +20,8 @@ JobRow job_row(const postgres::Rows& rows, int at) {
   row.progress = static_cast<int>(integer()), row.attempts = static_cast<int>(integer());
   row.worker = text(), row.bytes = static_cast<uint64_t>(integer());
   row.error.code = text(), row.error.message = text();
-  row.facts = text(), row.files = text(), row.why = text(), row.request = text(), row.settings = text();
+  row.facts = text(), row.files = text(), row.why = text(), row.awaits = text(), row.request = text(),
+  row.settings = text();
   return row;
 }
 
@@ -35,6 +36,30 @@ std::optional<JobRow> find_job(postgres::Connection& connection, const std::stri
   return rows.empty() ? std::nullopt : std::optional(job_row(rows, 0));
 }
 
+std::optional<std::pair<JobRow, std::string>> find_version(postgres::Connection& connection,
+                                                           const std::string& id) {
+  const postgres::Rows rows =
+      connection.query("SELECT " TACHY_JOB_COLUMNS ", j.xmin " TACHY_FROM_JOBS "WHERE j.id = $1", id);
+  if (rows.empty()) return std::nullopt;
+  return std::pair(job_row(rows, 0), rows.text(0, rows.columns() - 1));
+}
+
+std::vector<std::string> changed_jobs(postgres::Connection& connection,
+                                      const std::vector<PolledRows::Seen>& jobs) {
+  std::string ids = "{", versions = "{";
+  for (const PolledRows::Seen& job : jobs) {
+    if (ids.size() > 1) ids += ',', versions += ',';
+    ids += job.id, versions += job.version;
+  }
+  const postgres::Rows rows = connection.query(
+      "SELECT s.id FROM unnest($1::text[], $2::text[]) AS s(id, version) LEFT JOIN jobs j ON j.id = s.id "
+      "WHERE j.xmin::text IS DISTINCT FROM s.version",
+      ids + '}', versions + '}');
+  std::vector<std::string> changed;
+  for (int i = 0; i < rows.count(); ++i) changed.push_back(rows.text(i, 0));
+  return changed;
+}
+
 std::optional<JobRow> find_and_lock(postgres::Connection& connection, const std::string& id) {
   const postgres::Rows rows = connection.query(TACHY_SELECT_JOB "WHERE j.id = $1 FOR UPDATE OF j", id);
   return rows.empty() ? std::nullopt : std::optional(job_row(rows, 0));
@@ -44,12 +69,14 @@ void insert_job(postgres::Connection& connection, const JobRow& job) {
   connection.query(
       "WITH made AS (INSERT INTO jobs (id, owner, paused, priority, place, model, needs, kind, "
       "planned_seconds, "
-      "created_ms, expires_ms, facts, files) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) "
+      "created_ms, expires_ms, facts, files, awaits) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, "
+      "$12, $13, $14) "
       "RETURNING "
       "seq) "
-      "INSERT INTO job_texts (seq, request, settings) SELECT seq, $14, $15 FROM made",
+      "INSERT INTO job_texts (seq, request, settings) SELECT seq, $15, $16 FROM made",
       job.id, job.owner, job.paused, job.priority, job.place, job.model, job.needs, job.kind,
-      job.planned_seconds, job.created_ms, job.expires_ms, job.facts, job.files, job.request, job.settings);
+      job.planned_seconds, job.created_ms, job.expires_ms, job.facts, job.files, job.awaits, job.request,
+      job.settings);
 }
 
 void insert_webhook(postgres::Connection& connection, const Webhook& message) {

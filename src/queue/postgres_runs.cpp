@@ -27,12 +27,22 @@ void write_end(Connection& connection, const JobRow& row, const std::optional<We
   if (const double unused = unused_seconds(row); unused > 0) charge(connection, row.owner, -unused, at);
 }
 
+// Ends a queued job with an error. It is kept for `keep_ms`, 0 for ever.
+void write_failed(Connection& connection, JobRow& row, JobError error, const std::optional<Webhook>& message,
+                  int64_t keep_ms, int64_t now_ms, std::optional<int64_t> at) {
+  row.status = Status::failed, row.paused = false, row.wish = Wish::none, row.error = std::move(error);
+  row.ended_ms = now_ms;
+  if (keep_ms > 0) row.expires_ms = now_ms + keep_ms;
+  write_end(connection, row, message, at);
+}
+
 // The claim, and the charge for the first one, are one statement. A row that somebody else has locked is
 // passed over, so that nobody waits for a job that is as good as taken.
 constexpr const char* kClaim =
     "WITH taken AS (UPDATE jobs SET status = 1, worker = $2, attempts = attempts + 1, "
     "started_ms = CASE WHEN started_ms = 0 THEN clock_ms($3) ELSE started_ms END "
-    "WHERE seq = (SELECT seq FROM jobs WHERE id = $1 AND status = 0 AND NOT paused FOR UPDATE SKIP LOCKED) "
+    "WHERE seq = (SELECT seq FROM jobs WHERE id = $1 AND status = 0 AND NOT paused AND awaits = '' FOR "
+    "UPDATE SKIP LOCKED) "
     "RETURNING *), charged AS (INSERT INTO shares AS s (owner, seconds, at_ms) "
     "SELECT owner, planned_seconds, clock_ms($3) FROM taken WHERE attempts = 1 "
     "ON CONFLICT (owner) DO UPDATE SET at_ms = excluded.at_ms, seconds = excluded.seconds + s.seconds * "
@@ -42,7 +52,7 @@ constexpr const char* kClaim =
 }  // namespace
 
 std::optional<JobRow> PostgresTable::claim(const std::string& id, const std::string& worker) {
-  const Bump bump{version_};
+  const Bump bump{*this, id};
   return pool_.run([&](Connection& connection, bool again) -> std::optional<JobRow> {
     const Rows taken = connection.query(kClaim, id, worker, at(), kHalfLifeSeconds);
     if (!taken.empty()) return job_row(taken, 0);
@@ -53,7 +63,7 @@ std::optional<JobRow> PostgresTable::claim(const std::string& id, const std::str
 }
 
 bool PostgresTable::give_back(const std::string& id, const std::string& worker, bool paused) {
-  const Bump bump{version_};
+  const Bump bump{*this, id};
   return pool_.run([&](Connection& connection, bool) {
     return !connection
                 .query(
@@ -74,13 +84,14 @@ void PostgresTable::progress(const std::string& id, const std::string& worker, i
         "UPDATE jobs SET progress = $3 WHERE id = $1 AND status = 1 AND worker = $2 AND progress < $3", id,
         worker, percent);
   });
+  rows_.drop(id);
 }
 
 bool PostgresTable::end(const JobRow& ended, const std::string& worker,
                         const std::optional<Webhook>& message) {
   require(ended.status == Status::completed || ended.status == Status::failed,
           "a job ends as completed or failed, not as {}", to_string(ended.status));
-  const Bump bump{version_};
+  const Bump bump{*this, ended.id};
   return pool_.change([&](Connection& connection, bool again) {
     std::optional<JobRow> row = find_and_lock(connection, ended.id);
     if (!row || row->worker != worker) return false;
@@ -96,7 +107,7 @@ bool PostgresTable::end(const JobRow& ended, const std::string& worker,
 
 std::optional<JobRow> PostgresTable::wish(const std::string& id, Wish wish,
                                           const std::optional<Webhook>& message) {
-  const Bump bump{version_};
+  const Bump bump{*this, id};
   return pool_.change([&](Connection& connection, bool) -> std::optional<JobRow> {
     std::optional<JobRow> row = find_and_lock(connection, id);
     if (!row || row->status == Status::completed || row->status == Status::failed) return row;
@@ -107,11 +118,7 @@ std::optional<JobRow> PostgresTable::wish(const std::string& id, Wish wish,
     } else if (wish == Wish::cancel_keeping_frames && row->wish == wish) {
       return row;  // it waits after a kill to be finished with its frames
     } else if (is_cancel(wish)) {
-      row->status = Status::failed, row->paused = false, row->wish = Wish::none;
-      row->error = cancelled_while_queued(*row);
-      row->ended_ms = now_ms();
-      if (options_.keep_ms > 0) row->expires_ms = row->ended_ms + options_.keep_ms;
-      write_end(connection, *row, message, at());
+      write_failed(connection, *row, cancelled_while_queued(*row), message, options_.keep_ms, now_ms(), at());
     } else {
       row->paused = wish == Wish::pause;
       connection.query("UPDATE jobs SET paused = $1 WHERE id = $2", row->paused, id);
@@ -121,8 +128,21 @@ std::optional<JobRow> PostgresTable::wish(const std::string& id, Wish wish,
   });
 }
 
+std::optional<JobRow> PostgresTable::fail_queued(const std::string& id, const JobError& error,
+                                                 const std::optional<Webhook>& message) {
+  const Bump bump{*this, id};
+  return pool_.change([&](Connection& connection, bool again) -> std::optional<JobRow> {
+    std::optional<JobRow> row = find_and_lock(connection, id);
+    if (row && again && row->status == Status::failed && row->error.message == error.message) return row;
+    if (!row || row->status != Status::queued) return std::nullopt;
+    write_failed(connection, *row, error, message, options_.keep_ms, now_ms(), at());
+    tell(connection);  // others may wait for it
+    return row;
+  });
+}
+
 std::optional<JobRow> PostgresTable::set_paused(const std::string& id, bool paused) {
-  const Bump bump{version_};
+  const Bump bump{*this, id};
   return pool_.change([&](Connection& connection, bool) -> std::optional<JobRow> {
     if (connection.change("UPDATE jobs SET paused = $1 WHERE id = $2 AND status = 0", paused, id) == 0)
       return std::nullopt;

@@ -1,7 +1,7 @@
 // A version that was released never changes: what a later one needs is a step of its own at the end of
-// kSteps. A step also says which is the oldest version that works with the tables after it. Steps that only
-// add tables, or columns with defaults, leave that number as it was, so that servers of both versions run
-// side by side while hosts are upgraded one after another.
+// kPostgresSteps. A step also says which is the oldest version that works with the tables after it. Steps
+// that only add tables, or columns with defaults, leave that number as it was, so that servers of both
+// versions run side by side while hosts are upgraded one after another.
 //
 // The tables are those of SQLite (sqlite_schema.cpp), with leases for workers. `status` and `wish` are the
 // numbers of the enumerations in job_row.h. All lie in a schema of their own, beside whatever else the
@@ -119,12 +119,23 @@ CREATE INDEX usage_by_day ON usage (day);
 ALTER TABLE jobs ADD COLUMN files text NOT NULL DEFAULT '', ADD COLUMN why text NOT NULL DEFAULT '';
 )";
 
+// The jobs that a job waits for, as ids with spaces between them. An older program would begin such a job too early.
+constexpr const char* kAwaits = "ALTER TABLE jobs ADD COLUMN awaits text NOT NULL DEFAULT ''";
+
+// The table itself refuses such a claim, so that programs of the versions before go on: to them somebody else
+// seems to have taken the job.
+constexpr const char* kGuard = R"(
+CREATE FUNCTION leave_as_it_is() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+CREATE TRIGGER no_early_claim BEFORE UPDATE OF status ON jobs FOR EACH ROW
+  WHEN (OLD.status = 0 AND NEW.status = 1 AND NEW.awaits <> '') EXECUTE FUNCTION leave_as_it_is();
+)";
+
 struct Step {
   const char* sql;
   int works_with;  // the oldest version that works with the tables after this step
 };
-constexpr Step kSteps[] = {{kJobs, 1}, {kHosts, 1}};
-constexpr int kNewest = static_cast<int>(std::size(kSteps));
+constexpr Step kPostgresSteps[] = {{kJobs, 1}, {kHosts, 1}, {kAwaits, 3}, {kGuard, 1}};
+constexpr int kNewestPostgres = static_cast<int>(std::size(kPostgresSteps));
 
 // Makes the schema if it is missing. A user without the right to make it can still use one that an
 // administrator has made.
@@ -155,17 +166,17 @@ int version_of(Connection& connection, const std::string& schema) {
   const Rows rows = connection.query("SELECT version, works_with FROM schema_version");
   if (rows.empty()) return 0;
   const int64_t version = rows.integer(0, 0), works_with = rows.integer(0, 1);
-  check(works_with <= kNewest, ErrorCode::unsupported,
+  check(works_with <= kNewestPostgres, ErrorCode::unsupported,
         "the database was written by a newer version of this program (its tables in the schema {} have "
         "version {}, "
         "for programs from {} on, and this program knows up to {}); use the newer one, or another database",
-        schema, version, works_with, kNewest);
+        schema, version, works_with, kNewestPostgres);
   return static_cast<int>(version);
 }
 
 }  // namespace
 
-int newest_postgres_schema() { return kNewest; }
+int newest_postgres_schema() { return kNewestPostgres; }
 
 void migrate(postgres::Pool& pool, int version) {
   pool.change([&](Connection& connection, bool) {
@@ -173,10 +184,10 @@ void migrate(postgres::Pool& pool, int version) {
     make_schema(connection, pool.schema());
     const int begin = version_of(connection, pool.schema());
     if (begin >= version) return;
-    for (int step = begin; step < version; ++step) connection.run(kSteps[step].sql);
+    for (int step = begin; step < version; ++step) connection.run(kPostgresSteps[step].sql);
     connection.run("DELETE FROM schema_version");
     connection.query("INSERT INTO schema_version (version, works_with) VALUES ($1, $2)", version,
-                     kSteps[version - 1].works_with);
+                     kPostgresSteps[version - 1].works_with);
   });
 }
 

@@ -48,7 +48,9 @@ PostgresTable::PostgresTable(const std::string& address, PostgresOptions options
     : options_(std::move(options)),
       pool_(checked_address(address), checked_schema(options_.schema), options_.patience_seconds),
       channel_(options_.schema),
-      wakes_(std::make_shared<PostgresWakes>()) {
+      wakes_(std::make_shared<PostgresWakes>()),
+      rows_([this](const std::vector<PolledRows::Seen>& rows) { return changed(rows); },
+            [this](size_t rows) { return std::chrono::milliseconds(check_interval_ms(hosts_, rows)); }) {
   migrate(pool_);
   listener_ = std::make_unique<postgres::Listener>(address, options_.schema, channel_,
                                                    [this](const std::string& message) { hear(message); });
@@ -58,6 +60,7 @@ PostgresTable::PostgresTable(const std::string& address, PostgresOptions options
 }
 
 void PostgresTable::hear(const std::string& message) {
+  if (message.empty()) rows_.drop_all();
   if (!wakes_->concerns(message, hosts_)) return;
   ++version_;
   wakes_->call();
@@ -91,7 +94,21 @@ uint64_t PostgresTable::version() const {
 
 std::optional<JobRow> PostgresTable::find(const std::string& id) {
   if (id.find('\0') != id.npos) return std::nullopt;
-  return pool_.run([&](Connection& connection, bool) { return find_job(connection, id); });
+  const PolledRows::Moment before = rows_.now();
+  std::optional<std::pair<JobRow, std::string>> found =
+      pool_.run([&](Connection& connection, bool) { return find_version(connection, id); });
+  if (!found) return std::nullopt;
+  rows_.put(found->first, std::move(found->second), before);
+  return std::move(found->first);
+}
+
+// Without the connection that hears of others, the database may be away.
+std::shared_ptr<const JobRow> PostgresTable::known(const std::string& id) {
+  return listener_->hears() ? rows_.get(id) : nullptr;
+}
+
+std::vector<std::string> PostgresTable::changed(const std::vector<PolledRows::Seen>& rows) {
+  return pool_.run([&](Connection& connection, bool) { return changed_jobs(connection, rows); });
 }
 
 Page PostgresTable::list(const std::string* owner, const std::string& after, int limit, bool ascending) {
@@ -131,7 +148,7 @@ std::vector<WaitingJob> PostgresTable::waiting() {
   return pool_.run([&](Connection& connection, bool) {
     const Rows rows = connection.query(
         "SELECT id, owner, model, needs, priority, place, planned_seconds, created_ms, attempts, paused, "
-        "files FROM jobs WHERE status = 0 ORDER BY priority DESC, place, seq");
+        "files, awaits FROM jobs WHERE status = 0 ORDER BY priority DESC, place, seq");
     std::vector<WaitingJob> jobs;
     for (int i = 0; i < rows.count(); ++i)
       jobs.push_back({.id = rows.text(i, 0),
@@ -144,7 +161,8 @@ std::vector<WaitingJob> PostgresTable::waiting() {
                       .created_ms = rows.integer(i, 7),
                       .attempts = static_cast<int>(rows.integer(i, 8)),
                       .paused = rows.truth(i, 9),
-                      .files = rows.text(i, 10)});
+                      .files = rows.text(i, 10),
+                      .awaits = rows.text(i, 11)});
     queued_ = rows.count();
     return jobs;
   });
@@ -168,22 +186,6 @@ Counts PostgresTable::counts() {
     if (all) counts_until_ms_ = counts_.completed + counts_.failed > kCountedAtOnce ? now + kCountsMs : 0;
   });
   return counts_;
-}
-
-std::vector<std::string> PostgresTable::outdated(int64_t now_ms, uint64_t most_bytes) {
-  return pool_.run([&](Connection& connection, bool) {
-    const Rows rows = connection.query(
-        "SELECT id FROM (SELECT id, ended_ms, seq FROM jobs WHERE status >= 2 AND expires_ms > 0 AND "
-        "expires_ms <= "
-        "$1 UNION ALL SELECT id, ended_ms, seq FROM (SELECT id, ended_ms, seq, sum(bytes) OVER (ORDER BY "
-        "ended_ms "
-        "DESC, seq DESC) AS kept FROM jobs WHERE $2::numeric > 0 AND status >= 2 AND NOT (expires_ms > 0 AND "
-        "expires_ms <= $1)) AS ended WHERE kept > $2::numeric) AS outdated ORDER BY ended_ms, seq",
-        now_ms, most_bytes);
-    std::vector<std::string> ids;
-    for (int i = 0; i < rows.count(); ++i) ids.push_back(rows.text(i, 0));
-    return ids;
-  });
 }
 
 std::map<std::string, double> PostgresTable::used_seconds() {

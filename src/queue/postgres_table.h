@@ -10,6 +10,7 @@
 #include "postgres/listener.h"
 #include "postgres/pool.h"
 #include "queue/job_table.h"
+#include "queue/polled_rows.h"
 
 namespace tachy::queue {
 
@@ -35,6 +36,7 @@ class PostgresTable : public JobTable {
   Inserted insert(const JobRow& job, const std::string& idempotency, const std::string& fingerprint,
                   int64_t most_queued, int64_t most_of_owner) override;
   std::optional<JobRow> find(const std::string& id) override;
+  std::shared_ptr<const JobRow> known(const std::string& id) override;
   Page list(const std::string* owner, const std::string& after, int limit, bool ascending) override;
   Page active(const std::string* owner, int limit) override;
   std::vector<WaitingJob> waiting() override;
@@ -50,6 +52,8 @@ class PostgresTable : public JobTable {
   std::optional<JobRow> set_paused(const std::string& id, bool paused) override;
   std::optional<JobRow> change(const std::string& id, const Change& change) override;
   bool remove(const std::string& id) override;
+  std::optional<JobRow> fail_queued(const std::string& id, const JobError& error,
+                                    const std::optional<Webhook>& message) override;
 
   double lease_seconds() const override { return options_.lease_seconds; }
   void enlist(const std::string& worker) override;
@@ -68,6 +72,7 @@ class PostgresTable : public JobTable {
   bool remove_preset(const std::string& owner, const std::string& name) override;
 
   void announce(const HostRow& host) override;
+  void depart(const HostRow& host) override;
   std::vector<HostRow> hosts() override;
   void placed(const std::string& id, const std::string& worker, const std::string& files,
               const std::string& why) override;
@@ -87,9 +92,13 @@ class PostgresTable : public JobTable {
   // worker that something is wished of its job.
   void tell(postgres::Connection& connection, const std::string& worker = "") const;
   void hear(const std::string& message);
+  bool may_take_more_than(uint64_t most_bytes, int64_t now_ms);
+  std::vector<std::string> changed(const std::vector<PolledRows::Seen>& rows);
+  // Ends a change to this job that may change the order of the jobs that wait.
   struct Bump {
-    std::atomic<uint64_t>& version;
-    ~Bump() { ++version; }
+    PostgresTable& table;
+    const std::string& id;
+    ~Bump() { ++table.version_, table.rows_.drop(id); }
   };
 
   PostgresOptions options_;
@@ -101,7 +110,15 @@ class PostgresTable : public JobTable {
   std::mutex counts_mutex_;
   Counts counts_;
   int64_t counts_until_ms_ = 0;
+  // The bytes of jobs that had ended until then, but for removals since they were counted.
+  struct Taken {
+    uint64_t bytes = 0;
+    int64_t until_ms = 0, counted_ms = 0;
+  };
+  std::mutex taken_mutex_;
+  Taken taken_;
   const std::shared_ptr<PostgresWakes> wakes_;
+  PolledRows rows_;  // for known(): what find() has read
   std::unique_ptr<postgres::Listener> listener_;
 };
 

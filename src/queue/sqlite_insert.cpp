@@ -110,16 +110,18 @@ std::optional<JobRow> SqliteTable::change(const std::string& id, const Change& c
   return write("", [&](Sqlite& database) -> std::optional<JobRow> {
     std::optional<JobRow> row = find_job(database, id);
     if (!row || row->status != Status::queued) return std::nullopt;
+    if (change.expect) change.expect(*row);
     row->model = change.model.value_or(row->model), row->needs = change.needs.value_or(row->needs);
     row->facts = change.facts.value_or(row->facts), row->priority = change.priority.value_or(row->priority);
     row->planned_seconds = change.planned_seconds.value_or(row->planned_seconds);
+    row->awaits = change.awaits.value_or(row->awaits);
     if (change.before)
       row->place = change.before->empty() ? std::floor(last_place(database)) + 1
                                           : place_before(database, *row, *change.before, row->priority);
     database.change(
-        "UPDATE jobs SET model = ?, needs = ?, facts = ?, priority = ?, planned_seconds = ?, place = ? WHERE "
-        "id = ?",
-        row->model, row->needs, row->facts, row->priority, row->planned_seconds, row->place, id);
+        "UPDATE jobs SET model = ?, needs = ?, facts = ?, priority = ?, planned_seconds = ?, place = ?, "
+        "awaits = ? WHERE id = ?",
+        row->model, row->needs, row->facts, row->priority, row->planned_seconds, row->place, row->awaits, id);
     if (change.request || change.settings) {
       row->request = change.request.value_or(row->request);
       row->settings = change.settings.value_or(row->settings);

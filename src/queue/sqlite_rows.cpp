@@ -10,7 +10,7 @@ const std::string kSelectJob =
     "SELECT j.id, j.owner, j.status, j.paused, j.wish, j.priority, j.place, j.model, j.needs, j.kind, "
     "j.planned_seconds, j.created_ms, j.started_ms, j.ended_ms, j.expires_ms, j.progress, j.attempts, "
     "j.worker, "
-    "j.bytes, j.error_code, j.error_message, j.facts, t.request, t.settings "
+    "j.bytes, j.error_code, j.error_message, j.facts, j.awaits, t.request, t.settings "
     "FROM jobs j JOIN job_texts t ON t.seq = j.seq ";
 
 JobRow job_row(const Query& query) {
@@ -29,7 +29,7 @@ JobRow job_row(const Query& query) {
   row.progress = static_cast<int>(integer()), row.attempts = static_cast<int>(integer());
   row.worker = text(), row.bytes = static_cast<uint64_t>(integer());
   row.error.code = text(), row.error.message = text();
-  row.facts = text(), row.request = text(), row.settings = text();
+  row.facts = text(), row.awaits = text(), row.request = text(), row.settings = text();
   return row;
 }
 
@@ -46,9 +46,9 @@ void insert_job(Sqlite& database, const JobRow& job) {
       "planned_seconds, "
       "created_ms, started_ms, ended_ms, expires_ms, progress, attempts, worker, bytes, error_code, "
       "error_message, "
-      "facts) VALUES (?, ?, 0, ?, 0, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?, 0, 0, '', 0, '', '', ?)",
+      "facts, awaits) VALUES (?, ?, 0, ?, 0, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?, 0, 0, '', 0, '', '', ?, ?)",
       job.id, job.owner, job.paused, job.priority, job.place, job.model, job.needs, job.kind,
-      job.planned_seconds, job.created_ms, job.expires_ms, job.facts);
+      job.planned_seconds, job.created_ms, job.expires_ms, job.facts, job.awaits);
   database.change("INSERT INTO job_texts (seq, request, settings) VALUES (last_insert_rowid(), ?, ?)",
                   job.request, job.settings);
 }

@@ -22,6 +22,15 @@ void write_end(Sqlite& database, const JobRow& row, const std::optional<Webhook>
   if (const double unused = unused_seconds(row); unused > 0) charge(database, row.owner, -unused, now_ms);
 }
 
+// Ends a queued job with an error. It is kept for `keep_ms`, 0 for ever.
+void write_failed(Sqlite& database, JobRow& row, JobError error, const std::optional<Webhook>& message,
+                  int64_t keep_ms, int64_t now_ms) {
+  row.status = Status::failed, row.paused = false, row.wish = Wish::none, row.error = std::move(error);
+  row.ended_ms = now_ms;
+  if (keep_ms > 0) row.expires_ms = now_ms + keep_ms;
+  write_end(database, row, message, now_ms);
+}
+
 }  // namespace
 
 std::optional<JobRow> SqliteTable::claim(const std::string& id, const std::string& worker) {
@@ -30,7 +39,7 @@ std::optional<JobRow> SqliteTable::claim(const std::string& id, const std::strin
     const int64_t changed = database.change(
         "UPDATE jobs SET status = 1, worker = ?, attempts = attempts + 1, "
         "started_ms = CASE WHEN started_ms = 0 THEN ? ELSE started_ms END "
-        "WHERE id = ? AND status = 0 AND paused = 0",
+        "WHERE id = ? AND status = 0 AND paused = 0 AND awaits = ''",
         worker, now_ms, id);
     if (changed == 0) return std::nullopt;
     std::optional<JobRow> row = find_job(database, id);
@@ -86,16 +95,21 @@ std::optional<JobRow> SqliteTable::wish(const std::string& id, Wish wish,
     } else if (wish == Wish::cancel_keeping_frames && row->wish == wish) {
       return row;  // it waits after a kill to be finished with its frames
     } else if (is_cancel(wish)) {
-      const int64_t now_ms = this->now_ms();
-      row->status = Status::failed, row->paused = false, row->wish = Wish::none;
-      row->error = cancelled_while_queued(*row);
-      row->ended_ms = now_ms;
-      if (options_.keep_ms > 0) row->expires_ms = now_ms + options_.keep_ms;
-      write_end(database, *row, message, now_ms);
+      write_failed(database, *row, cancelled_while_queued(*row), message, options_.keep_ms, now_ms());
     } else {
       row->paused = wish == Wish::pause;
       database.change("UPDATE jobs SET paused = ? WHERE id = ?", row->paused, id);
     }
+    return row;
+  });
+}
+
+std::optional<JobRow> SqliteTable::fail_queued(const std::string& id, const JobError& error,
+                                               const std::optional<Webhook>& message) {
+  return write(id, [&](Sqlite& database) -> std::optional<JobRow> {
+    std::optional<JobRow> row = find_job(database, id);
+    if (!row || row->status != Status::queued) return std::nullopt;
+    write_failed(database, *row, error, message, options_.keep_ms, now_ms());
     return row;
   });
 }

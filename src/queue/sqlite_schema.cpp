@@ -101,7 +101,10 @@ CREATE TABLE usage (
 ) WITHOUT ROWID;
 )";
 
-constexpr const char* kSteps[] = {kVersion1, kVersion2, kVersion3};
+// The jobs that a job waits for, as ids with spaces between them.
+constexpr const char* kVersion4 = "ALTER TABLE jobs ADD COLUMN awaits TEXT NOT NULL DEFAULT ''";
+
+constexpr const char* kSteps[] = {kVersion1, kVersion2, kVersion3, kVersion4};
 constexpr int kNewest = static_cast<int>(std::size(kSteps));
 
 int64_t number(Sqlite& database, const char* pragma) {

@@ -78,7 +78,8 @@ Page SqliteTable::active(const std::string* owner, int limit) {
 std::vector<WaitingJob> SqliteTable::waiting() {
   return pool_.read([&](Sqlite& database) {
     Query query = database.query(
-        "SELECT id, owner, model, needs, priority, place, planned_seconds, created_ms, attempts, paused "
+        "SELECT id, owner, model, needs, priority, place, planned_seconds, created_ms, attempts, paused, "
+        "awaits "
         "FROM jobs WHERE status = 0 ORDER BY priority DESC, place, seq");
     std::vector<WaitingJob> jobs;
     while (query.next())
@@ -91,7 +92,8 @@ std::vector<WaitingJob> SqliteTable::waiting() {
                       .planned_seconds = query.real(6),
                       .created_ms = query.integer(7),
                       .attempts = static_cast<int>(query.integer(8)),
-                      .paused = query.integer(9) != 0});
+                      .paused = query.integer(9) != 0,
+                      .awaits = query.text(10)});
     return jobs;
   });
 }

@@ -41,6 +41,8 @@ class SqliteTable : public JobTable {
   std::optional<JobRow> set_paused(const std::string& id, bool paused) override;
   std::optional<JobRow> change(const std::string& id, const Change& change) override;
   bool remove(const std::string& id) override;
+  std::optional<JobRow> fail_queued(const std::string& id, const JobError& error,
+                                    const std::optional<Webhook>& message) override;
 
   std::optional<std::vector<HeldJob>> heartbeat(const std::string& worker) override;
   std::vector<JobRow> recover(const std::string& worker) override;

@@ -17,8 +17,8 @@ const std::vector<GpuLevel>& gpu_levels() {
        {.residual = DType::bf16,
         .products = Products::e4m3,
         .step_cache = find_level("extreme").mode.step_cache},
-       "aggressive, the step cache (steps whose input changed little are skipped), and on Hopper linear "
-       "layers in fp8"},
+       "aggressive, the step cache (steps whose input changed little are skipped), and from compute "
+       "capability 8.9 on linear layers in fp8"},
   };
   return list;
 }
@@ -29,7 +29,7 @@ namespace {
 // TF32 needs them in float32.
 Products products_of(std::string_view math, std::string_view level, const GpuMode& mode, int capability) {
   const bool low = mode.activation == DType::bf16;
-  if (math == "auto") return capability / 10 == 9 && low ? mode.products : Products::as_activations;
+  if (math == "auto") return capability >= 89 && low ? mode.products : Products::as_activations;
   require(math != "bf16" || low, "`math`: bf16 needs activations in bf16, and `dtype` is {}",
           dtype_name(mode.activation));
   if (math == "bf16") return Products::as_activations;

@@ -5,7 +5,7 @@
 //               in float32; a step's transformer pass is a CUDA graph; every kernel adds in a fixed order, so
 //               that a repeated run gives the same bits (the default)
 //   aggressive  + the residual stream in the activations' dtype, as diffusers has it
-//   extreme     + the step cache, and on Hopper linear layers in e4m3
+//   extreme     + the step cache, and from compute capability 8.9 on linear layers in e4m3
 //
 // Each optimisation can be switched by itself: `dtype`, `step_cache`, `graphs` (TACHY_GRAPHS=off), `residual`
 // (TACHY_RESIDUAL=f32 or low), `math`. No level turns on attention in 8 bits or products in TF32: `attention`

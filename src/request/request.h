@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ops/pick_record.h"
+#include "request/parallel.h"
 #include "request/talk_windows.h"
 
 namespace tachy {
@@ -204,21 +205,17 @@ struct OptimisationState {
   std::string worth;  // a figure and the machine that it was measured on, or a note that there is none
 };
 
-// One rank's part of a denoising pass that several ranks share (`ranks`): its share of guidance's branches,
-// of the tokens of the clip (or of a window) and, in self-attention, of the heads.
-struct RankPlan {
-  int threads = 1;
-  int64_t first_branch = 0, branches = 0, first_token = 0, tokens = 0, first_head = 0, heads = 0;
-};
-
 struct VideoPlan {
   std::vector<StagePlan> stages;
   std::vector<RankPlan> ranks;  // empty: a single rank does everything
-  uint64_t shared_bytes = 0;    // text embeddings and latents, held across stages
-  uint64_t peak_bytes = 0;      // exact: Buffers and Arenas at the worst moment; on a GPU those in its memory
-  uint64_t host_bytes = 0;      // on a GPU: page-locked host memory, at the worst moment
-  uint64_t budget_bytes = 0;    // on a GPU: the limit for peak_bytes
-  uint64_t graph_bytes = 0;     // on a GPU: set aside beside peak_bytes for the driver's graphs
+  Parallel parallel;            // with several ranks: how they share a pass, and why so
+  std::string parallel_why;
+  bool equal_bits = true;     // whether the frames are those of one rank, bit for bit
+  uint64_t shared_bytes = 0;  // text embeddings and latents, held across stages
+  uint64_t peak_bytes = 0;    // exact: Buffers and Arenas at the worst moment; on a GPU those in its memory
+  uint64_t host_bytes = 0;    // on a GPU: page-locked host memory, at the worst moment
+  uint64_t budget_bytes = 0;  // on a GPU: the limit for peak_bytes
+  uint64_t graph_bytes = 0;   // on a GPU: set aside beside peak_bytes for the driver's graphs
   std::string budget;  // where the limit comes from, for messages: "`max_vram` 8.0 GiB", "36.1 GiB free of …"
   std::string would_fit;  // if the plan does not fit: something that would
   bool keeps = false;     // whether models, and the memory that steps need, stay for the next request
@@ -239,8 +236,7 @@ struct ResolvedRequest {
   std::vector<float> clip_pixels;  // those pictures, prepared by the Engine: [clip_pictures, 3, side, side]
   std::vector<float> speech;    // the audio encoder's input, which the Engine makes from the request's speech
   std::vector<float> speech_2;  // the same for the second speaker, as long as the first one's
-  // For two speakers, three masks one after the other: 1 where a token of a frame shows the first, the
-  // second, or neither.
+  // For two speakers, three masks in turn: 1 where a frame's token shows the first, the second, or neither.
   std::vector<uint8_t> speaker_regions;
   int64_t speakers() const { return request.speech_2 ? 2 : 1; }
   int steps_reused = 0;     // number of steps that the step cache saved, after a run

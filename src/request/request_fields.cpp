@@ -118,7 +118,8 @@ std::vector<RequestField> arithmetic_fields() {
   return {
       {"level", "level", &R::level,
        "how much accuracy to trade for speed: none (plain reference code, very slow), safe (float32, "
-       "default), aggressive (bf16) or extreme (bf16 and step cache; on a Hopper GPU also fp8); `tachyscope "
+       "default), aggressive (bf16) or extreme (bf16 and step cache; on a GPU from 8.9 on also fp8); "
+       "`tachyscope "
        "doctor` lists what each level turns on here",
        level_names()},
       // The allowed values of `dtype` and `residual` depend on the device (gpu_mode.cpp, resolve_level in
@@ -147,14 +148,15 @@ std::vector<RequestField> arithmetic_fields() {
        Choices{"auto", "all"}, [](const R& r) { return r.int8_keys != "auto"; }},
       {"math", "math", &R::math,
        "precision of the linear layers in the transformer's blocks: auto (default: chosen by the level: fp8 "
-       "at level extreme on a Hopper GPU, otherwise the activations' dtype), bf16 (whatever the level says), "
+       "at level extreme on a GPU from compute capability 8.9 on, otherwise the activations' dtype), bf16 "
+       "(whatever the level says), "
        "fp8 (on a GPU: e4m3 with one scale per row, half the memory for weights), int8 (the same in int8, "
        "also on a CPU) or tf32 (on a GPU with dtype f32: all linear layers round what they multiply to TF32)",
        Choices{"auto", "bf16", "fp8", "int8", "tf32"}, [](const R& r) { return r.math != "auto"; }},
       {"vae_math", "vae_math", &R::vae_math,
        "precision of the convolutions in the VAE's residual blocks: auto (default: the activations' dtype, "
-       "at every level), activations, or fp8 (e4m3; on a Hopper GPU with activations in bf16; works on a "
-       "CPU, but slowly)",
+       "at every level), activations, or fp8 (e4m3; on a GPU from compute capability 8.9 on with activations "
+       "in bf16; works on a CPU, but slowly)",
        vae_math_choices(), [](const R& r) { return r.vae_math != "auto"; }},
       {"step_cache", "step_cache", &R::step_cache,
        "step cache: skip a step and reuse the model's last output while its predicted relative change is "

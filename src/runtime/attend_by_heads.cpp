@@ -3,97 +3,248 @@
 #include <vector>
 
 #include "ops/elementwise/elementwise.h"
+#include "ops/merge_softmax/merge_softmax.h"
+#include "runtime/pace.h"
 
 namespace tachy::runtime {
 namespace {
 
-// Tells which parts of a sequence this rank and the others have.
+// Tells which parts of a sequence this rank and the others have. `peers` are the ranks of its part of the
+// ring, with whom it exchanges heads; they are counted from 0.
 class Division {
  public:
-  Division(Comm& comm, int64_t tokens, int64_t heads) : comm_(comm), tokens_(tokens), heads_(heads) {}
+  Division(Comm& comm, const Spread& spread, int64_t heads)
+      : comm_(comm), spread_(spread), heads_(heads), peers_(comm.size() / spread.ring) {}
   int64_t ranks() const { return comm_.size(); }
-  Share tokens(int64_t rank) const { return share_of(tokens_, rank, ranks()); }
-  Share heads(int64_t rank) const { return share_of(heads_, rank, ranks()); }
-  Share my_heads() const { return heads(comm_.rank()); }
+  int64_t peers() const { return peers_; }
+  int64_t frames() const { return spread_.frames; }
+  int64_t part() const { return comm_.rank() / peers_; }
+  int64_t rank_of(int64_t peer) const { return part() * peers_ + peer; }
+  int64_t rank_in(int64_t part) const { return part * peers_ + comm_.rank() % peers_; }  // has the same heads
+  Share places(int64_t rank) const { return spread_.places_of(rank, ranks()); }
+  Share places_of_part(int64_t part) const {
+    return {places(part * peers_).first, places((part + 1) * peers_ - 1).end};
+  }
+  int64_t tokens(int64_t rank) const { return frames() * places(rank).count(); }
+  int64_t tokens_of_part(int64_t part) const { return frames() * places_of_part(part).count(); }
+  Share heads(int64_t peer) const { return share_of(heads_, peer, peers_); }
+  int64_t my_heads() const { return heads(comm_.rank() % peers_).count(); }
+  // Returns a peer's tokens in t [B, tokens of the part, heads, D], which is contiguous, as [B, frames, places,
+  // heads, D].
+  Tensor tokens_of(const Tensor& t, int64_t peer) const {
+    const Share all = places_of_part(part()), own = places(rank_of(peer));
+    return t.view({t.dim(0), frames(), all.count(), t.dim(2), t.dim(3)})
+        .slice(2, own.first - all.first, own.end - all.first);
+  }
 
  private:
   Comm& comm_;
-  int64_t tokens_, heads_;
+  const Spread& spread_;
+  int64_t heads_, peers_;
 };
 
-// Allocates a tensor for each rank; it is undefined where dims(rank) contains a zero.
+// Allocates a tensor for each peer, in a list with a place for each rank; it is undefined where dims(peer)
+// contains a zero.
 template <class Dims>
 std::vector<Tensor> room(const Division& all, DType dtype, Arena& arena, Dims&& dims) {
   std::vector<Tensor> out(static_cast<size_t>(all.ranks()));
-  for (int64_t rank = 0; rank < all.ranks(); ++rank) {
-    const std::vector<int64_t> shape = dims(rank);
+  for (int64_t peer = 0; peer < all.peers(); ++peer) {
+    const std::vector<int64_t> shape = dims(peer);
     if (std::ranges::find(shape, 0) == shape.end())
-      out[static_cast<size_t>(rank)] = arena.tensor(dtype, shape);
+      out[static_cast<size_t>(all.rank_of(peer))] = arena.tensor(dtype, shape);
   }
   return out;
 }
 
+// Calls visit(peer, the peer's place in a list of room()).
+template <class Visit>
+void each_peer(const Division& all, Visit&& visit) {
+  for (int64_t peer = 0; peer < all.peers(); ++peer) visit(peer, static_cast<size_t>(all.rank_of(peer)));
+}
+
+Tensor heads_of(const Division& all, const Tensor& t, int64_t peer) {
+  return t.slice(2, all.heads(peer).first, all.heads(peer).end);
+}
+
+// Writes each rank's part of q, k and v straight into that rank's memory, and the results back. Ranks have
+// neighbours in the sequence, and there is no ring.
+void exchange_as_views(Comm& comm, const Division& all, const HeadTensors& mine, Stream& stream,
+                       const std::function<void(const HeadTensors&)>& attend) {
+  const int64_t b = mine.q.dim(0), own = mine.q.dim(1), d = mine.q.dim(3), some = all.my_heads();
+  HeadTensors whole;
+  if (some > 0)
+    for (Tensor* t : {&whole.q, &whole.k, &whole.v, &whole.out})
+      *t = stream.arena->tensor(mine.q.dtype, {b, all.tokens_of_part(0), some, d});
+  const auto heads = [&](const Tensor& t, int64_t rank) {
+    return all.heads(rank).count() > 0 && own > 0 ? heads_of(all, t, rank) : Tensor();
+  };
+  const auto tokens = [&](const Tensor& t, int64_t rank) {
+    const Share s = all.places(rank);
+    return some > 0 && s.count() > 0 ? t.slice(1, s.first, s.end) : Tensor();
+  };
+  const auto n = static_cast<double>(all.tokens_of_part(0));
+  const bool even = mine.q.dim(2) % all.peers() == 0;  // as all ranks find
+  const int64_t groups = even ? groups_of_heads(stream, some, 4 * n * n * static_cast<double>(d)) : 1;
+  const int64_t each = some / groups;
+  const auto group_of = [&](const Tensor& t, int64_t i) {
+    return groups == 1 || !t.defined() ? t : t.slice(2, i * each, (i + 1) * each);
+  };
+  std::vector<Tensor> from, to;
+  std::vector<int> coming, going;
+  const auto send = [&](std::vector<int>& sent) {
+    if (groups > 1) return sent.push_back(comm.begin_views(from, to, stream));
+    comm.all_to_all_views(from, to, stream);
+  };
+  for (int64_t i = 0; i < groups; ++i) {
+    from.clear(), to.clear();
+    for (const auto& [given, full] : {std::pair(mine.q, whole.q), {mine.k, whole.k}, {mine.v, whole.v}})
+      for (int64_t rank = 0; rank < all.ranks(); ++rank)
+        from.push_back(group_of(heads(given, rank), i)), to.push_back(group_of(tokens(full, rank), i));
+    send(coming);
+  }
+  for (int64_t i = 0; i < groups; ++i) {
+    if (groups > 1) comm.arrive(coming[static_cast<size_t>(i)], stream);
+    if (some > 0)
+      attend({group_of(whole.q, i), group_of(whole.k, i), group_of(whole.v, i), group_of(whole.out, i)});
+    from.clear(), to.clear();
+    for (int64_t rank = 0; rank < all.ranks(); ++rank)
+      from.push_back(group_of(tokens(whole.out, rank), i)), to.push_back(group_of(heads(mine.out, rank), i));
+    send(going);
+  }
+  for (const int exchange : going) comm.arrive(exchange, stream);
+}
+
+// Gives this rank's tokens to its peers, and puts what they give into q, k and v [B, tokens of the part, own
+// heads, D].
+void to_heads(Comm& comm, const Division& all, const HeadTensors& mine, const Tensor* to, Stream& stream) {
+  const int64_t b = mine.q.dim(0), own = mine.q.dim(1), d = mine.q.dim(3), some = all.my_heads();
+  Arena& arena = *stream.arena;
+  const ArenaScope scope(arena);
+  const auto sent = room(all, mine.q.dtype, arena, [&](int64_t peer) {
+    return std::vector<int64_t>{3, b, own, all.heads(peer).count(), d};
+  });
+  const auto got = room(all, mine.q.dtype, arena, [&](int64_t peer) {
+    return std::vector<int64_t>{3, b, all.tokens(all.rank_of(peer)), some, d};
+  });
+  const Tensor given[] = {mine.q, mine.k, mine.v};
+  each_peer(all, [&](int64_t peer, size_t at) {
+    for (int64_t i = 0; i < 3 && sent[at].defined(); ++i)
+      ops::copy({.x = heads_of(all, given[i], peer), .y = sent[at].select(0, i)}, stream);
+  });
+  comm.all_to_all(sent, got, stream);
+  each_peer(all, [&](int64_t peer, size_t at) {
+    for (int64_t i = 0; i < 3 && got[at].defined(); ++i) {
+      const Tensor place = all.tokens_of(to[i], peer);
+      ops::copy({.x = got[at].select(0, i).view({b, all.frames(), -1, some, d}), .y = place}, stream);
+    }
+  });
+}
+
+// Gives each peer the results of its tokens.
+void to_tokens(Comm& comm, const Division& all, const Tensor& mixed, const Tensor& out, Stream& stream) {
+  const int64_t b = out.dim(0), own = out.dim(1), d = out.dim(3), some = all.my_heads();
+  Arena& arena = *stream.arena;
+  const auto sent = room(all, out.dtype, arena, [&](int64_t peer) {
+    return std::vector<int64_t>{b, all.tokens(all.rank_of(peer)), some, d};
+  });
+  const auto got = room(all, out.dtype, arena, [&](int64_t peer) {
+    return std::vector<int64_t>{b, own, all.heads(peer).count(), d};
+  });
+  each_peer(all, [&](int64_t peer, size_t at) {
+    if (!sent[at].defined()) return;
+    const Tensor from = all.tokens_of(mixed, peer);
+    ops::copy({.x = from, .y = sent[at].view({b, all.frames(), -1, some, d})}, stream);
+  });
+  comm.all_to_all(sent, got, stream);
+  each_peer(all, [&](int64_t peer, size_t at) {
+    if (got[at].defined()) ops::copy({.x = got[at], .y = heads_of(all, out, peer)}, stream);
+  });
+}
+
+// Attends to the keys of one part of the ring after the other, beginning with the rank's own. Ranks without
+// heads only take part in the exchanges.
+class Ring {
+ public:
+  Ring(Comm& comm, const Division& all, int parts, Stream& stream)
+      : comm_(comm), all_(all), parts_(parts), stream_(stream) {}
+
+  // kv [2, B, tokens of the part, heads, D] is this rank's own.
+  void run(const Tensor& q, const Tensor& kv, const Tensor& mixed,
+           const std::function<void(const HeadTensors&)>& attend) {
+    Tensor lse, part, lse_of_part, kept[2];
+    const bool some = mixed.defined();
+    if (some) {
+      lse = stream_.arena->f32({q.dim(0), q.dim(2), q.dim(1)});
+      lse_of_part = stream_.arena->f32({q.dim(0), q.dim(2), q.dim(1)});
+      part = stream_.arena->tensor(q.dtype, q.shape());
+      int64_t most = 0;
+      for (int64_t i = 0; i < parts_; ++i) most = std::max(most, all_.tokens_of_part(i));
+      for (Tensor& t : kept) t = stream_.arena->tensor(q.dtype, {2 * q.dim(0) * most * q.dim(2) * q.dim(3)});
+    }
+    Tensor now = kv;
+    for (int64_t step = 0; step < parts_; ++step) {
+      if (some && step == 0) attend({q, now.select(0, 0), now.select(0, 1), mixed, lse});
+      if (some && step > 0) {
+        attend({q, now.select(0, 0), now.select(0, 1), part, lse_of_part});
+        ops::merge_softmax({.x = part, .x_lse = lse_of_part, .y = mixed, .y_lse = lse}, stream_);
+      }
+      if (step + 1 < parts_) now = pass_on(now, q, step, kept[step % 2]);
+    }
+  }
+
+ private:
+  // Hands keys and values to the next part's rank, and takes those that the previous one has.
+  Tensor pass_on(const Tensor& now, const Tensor& q, int64_t step, const Tensor& room) {
+    const int64_t own = all_.part(), coming = (own + 2 * parts_ - step - 1) % parts_;
+    std::vector<Tensor> from(static_cast<size_t>(all_.ranks())), to = from;
+    Tensor next;
+    if (now.defined()) {
+      const int64_t tokens = all_.tokens_of_part(coming);
+      next = room.slice(0, 0, 2 * q.dim(0) * tokens * q.dim(2) * q.dim(3))
+                 .view({2, q.dim(0), tokens, q.dim(2), q.dim(3)});
+      from[static_cast<size_t>(all_.rank_in((own + 1) % parts_))] = now;
+      to[static_cast<size_t>(all_.rank_in((own + parts_ - 1) % parts_))] = next;
+    }
+    comm_.all_to_all(from, to, stream_);
+    return next;
+  }
+
+  Comm& comm_;
+  const Division& all_;
+  const int64_t parts_;
+  Stream& stream_;
+};
+
 }  // namespace
 
-void attend_by_heads(Comm* comm, int64_t tokens, const HeadTensors& mine, Stream& stream,
+void attend_by_heads(Comm* comm, const Spread& spread, const HeadTensors& mine, Stream& stream,
                      const std::function<void(const HeadTensors&)>& attend) {
   if (!comm || comm->size() == 1) return attend(mine);
   const int64_t b = mine.q.dim(0), own = mine.q.dim(1), d = mine.q.dim(3);
-  const Division all(*comm, tokens, mine.q.dim(2));
-  check(all.tokens(comm->rank()).count() == own, ErrorCode::internal,
-        "attention: {} tokens on rank {} of {}, which divide {}", own, comm->rank(), comm->size(), tokens);
-  const int64_t some = all.my_heads().count();
-  const DType dtype = mine.q.dtype;
-  Arena& arena = *stream.arena;
-  const ArenaScope scope(arena);
-  const auto each = [&](auto&& visit) {
-    for (int64_t rank = 0; rank < all.ranks(); ++rank) visit(rank, static_cast<size_t>(rank));
-  };
-  const auto heads_of = [&](const Tensor& t, int64_t rank) {
-    return t.slice(2, all.heads(rank).first, all.heads(rank).end);
-  };
-  const auto tokens_of = [&](const Tensor& t, int64_t rank) {
-    return t.slice(1, all.tokens(rank).first, all.tokens(rank).end);
-  };
-
-  Tensor whole[3], mixed;
+  check(spread.tokens % spread.frames == 0 && comm->size() % spread.ring == 0 &&
+            spread.tokens_of(comm->rank(), comm->size()) == own,
+        ErrorCode::internal, "attention: {} tokens on rank {} of {}, which divide {} ({} frames, ring of {})",
+        own, comm->rank(), comm->size(), spread.tokens, spread.frames, spread.ring);
+  const Division all(*comm, spread, mine.q.dim(2));
+  const int64_t some = all.my_heads(), tokens = all.tokens_of_part(all.part());
+  const ArenaScope scope(*stream.arena);
+  if (comm->moves_views() && spread.frames == 1 && spread.ring == 1)
+    return exchange_as_views(*comm, all, mine, stream, attend);
+  Tensor whole[3], kv, mixed;
   if (some > 0) {
-    for (Tensor& t : whole) t = arena.tensor(dtype, {b, tokens, some, d});
-    mixed = arena.tensor(dtype, {b, tokens, some, d});
+    whole[0] = stream.arena->tensor(mine.q.dtype, {b, tokens, some, d});
+    kv = stream.arena->tensor(mine.q.dtype, {2, b, tokens, some, d});
+    whole[1] = kv.select(0, 0), whole[2] = kv.select(0, 1);
+    mixed = stream.arena->tensor(mine.q.dtype, {b, tokens, some, d});
   }
-  {
-    const ArenaScope inner(arena);
-    const auto sent = room(all, dtype, arena, [&](int64_t rank) {
-      return std::vector<int64_t>{3, b, own, all.heads(rank).count(), d};
-    });
-    const auto got = room(all, dtype, arena, [&](int64_t rank) {
-      return std::vector<int64_t>{3, b, all.tokens(rank).count(), some, d};
-    });
-    const Tensor given[] = {mine.q, mine.k, mine.v};
-    each([&](int64_t rank, size_t at) {
-      for (int64_t i = 0; i < 3 && sent[at].defined(); ++i)
-        ops::copy({.x = heads_of(given[i], rank), .y = sent[at].select(0, i)}, stream);
-    });
-    comm->all_to_all(sent, got, stream);
-    each([&](int64_t rank, size_t at) {
-      for (int64_t i = 0; i < 3 && got[at].defined(); ++i)
-        ops::copy({.x = got[at].select(0, i), .y = tokens_of(whole[i], rank)}, stream);
-    });
+  to_heads(*comm, all, mine, whole, stream);
+  if (spread.ring > 1) {
+    const ArenaScope inner(*stream.arena);
+    Ring(*comm, all, spread.ring, stream).run(whole[0], kv, mixed, attend);
+  } else if (some > 0) {
+    attend({whole[0], whole[1], whole[2], mixed});
   }
-  if (some > 0) attend({whole[0], whole[1], whole[2], mixed});
-  const auto sent = room(all, dtype, arena, [&](int64_t rank) {
-    return std::vector<int64_t>{b, all.tokens(rank).count(), some, d};
-  });
-  const auto got = room(all, dtype, arena, [&](int64_t rank) {
-    return std::vector<int64_t>{b, own, all.heads(rank).count(), d};
-  });
-  each([&](int64_t rank, size_t at) {
-    if (sent[at].defined()) ops::copy({.x = tokens_of(mixed, rank), .y = sent[at]}, stream);
-  });
-  comm->all_to_all(sent, got, stream);
-  each([&](int64_t rank, size_t at) {
-    if (got[at].defined()) ops::copy({.x = got[at], .y = heads_of(mine.out, rank)}, stream);
-  });
+  to_tokens(*comm, all, mixed, mine.out, stream);
 }
 
 }  // namespace tachy::runtime

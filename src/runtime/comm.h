@@ -4,7 +4,7 @@
 //
 // Tensors are contiguous and on the stream's device; an exchange is queued there like an op. In a measure run
 // shapes are checked and nothing moves. The ranks of a ThreadComm (thread_comm.h) are threads of this
-// process, on the CPU.
+// process on the CPU, those of a PeerComm (peer_comm.h) are threads with a GPU each.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +13,9 @@
 #include "tensor/stream.h"
 
 namespace tachy::runtime {
+
+// The name under which a measure run counts what a rank sends to the others in one exchange, a transfer.
+inline constexpr const char* kExchange = "exchange";
 
 // One rank's part [first, end) of a sequence.
 struct Share {
@@ -36,13 +39,31 @@ class Comm {
   // Sends from[p] to rank p, and receives to[p] from there. Both lists have size() tensors of any shapes, as
   // long as both sides agree on the number of bytes. Nothing is sent for an undefined tensor.
   void all_to_all(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream);
+  // Says whether all_to_all_views works, which saves packing what is sent and unpacking what is received.
+  virtual bool moves_views() const { return false; }
+  // Sends several views to each rank in one exchange: from[i · size() + p] goes to rank p, and to[i · size() + p]
+  // comes from there. Views are [B, tokens, heads, D], with the heads of a token in one piece. Both sides agree
+  // on the shape. Nothing is sent for an undefined view.
+  void all_to_all_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream);
+  // Begins such an exchange beside the stream's work: it follows what is queued there now, and what is queued later
+  // need not wait for it. Returns its number for arrive(). What is sent must stay until then.
+  int begin_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream);
+  // Later work of the stream waits for that exchange.
+  void arrive(int exchange, Stream& stream);
   // Sends each rank's part to rank 0, which receives rank p's part in to[p]. The other ranks pass an empty
   // list.
   void gather(const Tensor& part, std::span<const Tensor> to, Stream& stream);
 
  private:
-  // Both get checked arguments, and are never called in a measure run.
+  void check_views(std::span<const Tensor> from, std::span<const Tensor> to) const;
+  // These get checked arguments, and are never called in a measure run.
   virtual void exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream) = 0;
+  virtual void exchange_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream);
+  virtual int begin_exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream) {
+    exchange_views(from, to, stream);
+    return 0;
+  }
+  virtual void await(int, Stream&) {}
   virtual void collect(const Tensor& part, std::span<const Tensor> to, Stream& stream) = 0;
 };
 

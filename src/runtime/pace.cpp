@@ -44,6 +44,30 @@ int64_t heads_at_a_time(const Stream& stream, int64_t heads, double flops) {
   return (heads + pieces - 1) / pieces;
 }
 
+int64_t heads_a_call(const Stream& stream, int64_t heads, double flops) {
+  return stream.gpu && paced() ? heads_of_a_long_call(heads, flops) : 0;
+}
+
+int64_t heads_of_a_long_call(int64_t heads, double flops) {
+  constexpr double kLongCall =
+      6e11;  // about 1 ms on a Hopper GPU, of which the cut units cost some hundredths
+  if (heads <= 0) return 0;
+  int64_t some = heads;
+  while (some % 2 == 0) some /= 2;
+  while (some < heads && static_cast<double>(some) * flops < kLongCall) some *= 2;
+  return static_cast<double>(some) * flops < kLongCall ? 0 : some;
+}
+
+int64_t groups_of_heads(const Stream& stream, int64_t heads, double flops) {
+  constexpr int64_t kMost = 4;
+  constexpr double kLongestCall = 2e12;
+  const int64_t some = heads_a_call(stream, heads, flops);
+  if (some == 0 || static_cast<double>(some) * flops > kLongestCall) return 1;
+  int64_t groups = heads / some;
+  while (groups > kMost) groups /= 2;  // a power of two
+  return groups;
+}
+
 int64_t rows_at_a_time(const Stream& stream, int64_t rows, int64_t free_rows) {
   const int64_t most = std::max<int64_t>(stream.gpu ? 32768 : 8192, free_rows);
   const int64_t pieces = std::max<int64_t>(1, (rows + most - 1) / most);

@@ -19,6 +19,19 @@ void checkpoint(const Stream& stream);
 // on the arguments and the kind of GPU.
 int64_t heads_at_a_time(const Stream& stream, int64_t heads, double flops);
 
+// Returns how many heads a call of attention should have so that its results do not depend on how many heads a rank
+// has, or on the size of the batch: kernels cut the last units of a call's work along the keys. It is an odd part of
+// the heads, or a few of them together, and 0 if so few make no long call, where more calls would cost time. It is
+// 0 on a CPU, too, and otherwise depends on the arguments alone. `flops` is that of one head of one sample.
+int64_t heads_a_call(const Stream& stream, int64_t heads, double flops);
+// The same wherever it runs.
+int64_t heads_of_a_long_call(int64_t heads, double flops);
+
+// Returns in how many groups a rank's heads travel to it, so that attention to one runs under the travel of the next.
+// Short calls hide nothing. Beside long ones it took longer than in one group, since barriers beside wait for
+// attention's kernels (bench/notes/several_gpus.md).
+int64_t groups_of_heads(const Stream& stream, int64_t heads, double flops);
+
 // Returns how many rows of a feed-forward to compute at a time, in pieces of about equal size. The limit is
 // what keeps its wide activations small compared with the rest (32768 rows on a GPU, 8192 elsewhere), or
 // `free_rows`, whose memory costs nothing.

@@ -63,20 +63,23 @@ void StepGraph::forget() {
   signature_ = {}, last_us_ = -1;
 }
 
-void StepGraph::run(Stream& stream, const StepSignature& signature, const std::function<void()>& body) {
+void StepGraph::run(Stream& stream, const StepSignature& signature, const std::function<void()>& body,
+                    const Agree& agree) {
   if (stream.measuring() || !possible(stream)) return body();
-  if (signature != signature_) {
+  const auto most = [&](double mine) { return agree ? agree(mine) : mine; };
+  if (most(signature != signature_ ? 1 : 0) > 0) {
     forget();
     signature_ = signature;
   }
   const bool is_short = last_us_ >= 0 && (last_us_ <= kLongestUs || !paced());
   if (!graph_ && !is_short) {
-    last_us_ = timed(stream, body);
+    last_us_ = most(timed(stream, body));
     return;
   }
   if (!graph_) {
     graph_ = captured(stream, body);
     ++captures_;
+    most(0);  // no rank launches before all have their graph: making one may stop a device
   }
   graph_->launch();
 }

@@ -40,11 +40,15 @@ class StepSignature {
 
 class StepGraph {
  public:
-  static constexpr double kLongestUs = 200e3;
+  static constexpr double kLongestUs = 250e3;
 
+  // Returns the largest of the values that all ranks of a step give, which so do the same.
+  using Agree = std::function<double(double mine)>;
   // `body` must only queue the step's work on the stream. It may be called again as long as the graph exists,
-  // so it owns whatever it needs.
-  void run(Stream& stream, const StepSignature& signature, const std::function<void()>& body);
+  // so it owns whatever it needs. Ranks whose work waits for one another on the device pass `agree`; otherwise it
+  // is empty.
+  void run(Stream& stream, const StepSignature& signature, const std::function<void()>& body,
+           const Agree& agree = {});
   void forget();
 
   int captures() const { return captures_; }  // how many so far

@@ -1,5 +1,6 @@
 #include "runtime/thread_comm.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace tachy::runtime {
@@ -28,6 +29,14 @@ void MeetingPlace::meet() {
   }
   changed_.wait(lock, [&] { return meeting_ != mine || abandoned_; });
   if (meeting_ == mine) throw Abandoned{};
+}
+
+double MeetingPlace::most(int rank, double value) {
+  values_[static_cast<size_t>(rank)] = value;
+  meet();
+  const double out = *std::ranges::max_element(values_);
+  meet();  // after this, a rank may give its next value
+  return out;
 }
 
 void MeetingPlace::abandon() {

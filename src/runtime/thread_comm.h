@@ -24,6 +24,8 @@ class MeetingPlace {
   void show(int rank, Shown tensors);
   const Shown& shown(int rank) const { return shown_[static_cast<size_t>(rank)]; }
   void meet();
+  // Returns the largest of the values that the ranks give here.
+  double most(int rank, double value);
   void abandon();
 
  private:
@@ -33,6 +35,7 @@ class MeetingPlace {
   uint64_t meeting_ = 0;
   bool abandoned_ = false;
   std::vector<Shown> shown_;
+  std::vector<double> values_ = std::vector<double>(shown_.size());
 };
 
 class ThreadComm final : public Comm {

@@ -94,7 +94,7 @@ Admission::Place Admission::enter(Lock& lock, const Wish& wish, const StopFlags&
 bool Admission::would_enter(const Wish& wish) {
   const bool alone = !wish.tenant->model->one_at_a_time() || wish.tenant->claims.empty();
   const bool first = std::ranges::all_of(line_, [](const StopFlags& other) { return other.held(); });
-  return first && alone && tenants_.make_room(wish);
+  return first && alone && tenants_.would_fit(wish);
 }
 
 Admission::Place Admission::enter_to_plan(Lock& lock, Tenant& tenant) {

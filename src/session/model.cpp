@@ -5,6 +5,7 @@
 #include "base/env.h"
 #include "base/memory_room.h"
 #include "cuda/open_device.h"
+#include "runtime/crew.h"
 #include "session/admission.h"
 #include "session/product_rate.h"
 #include "session/stage_clock.h"
@@ -19,6 +20,8 @@ void check_arena(const ModelOptions& options, bool graphs) {
           "on a GPU only without graphs (`graphs`)");
 }
 
+int processes_of(const runtime::Crew& crew) { return crew.size(); }
+
 Model::Model(ModelBundle bundle, ModelOptions options)
     : bundle_(std::move(bundle)),
       options_(std::move(options)),
@@ -32,6 +35,17 @@ Model::Model(ModelBundle bundle, ModelOptions options)
   require(options_.ranks == 1 || !memory(),
           "`ranks`: only a run on the CPU has several, and this one is on a GPU; leave it out, or choose "
           "`device` cpu");
+  if (on_gpus()) {
+    // A plan for GPUs that are not here has none open.
+    check(!gpu_ || gpu_->info().index == options_.gpus.front(), ErrorCode::internal,
+          "model: `gpus` begins with cuda:{}, and `device` is {}", options_.gpus.front(), options_.device);
+    require(!options_.verify_upload, "`verify_upload`: it looks at one GPU; leave it or `gpus` out");
+    for (size_t i = 1; i < options_.gpus.size(); ++i) rank_parts_.emplace_back();
+  }
+  require(options_.ranks == 1 || !options_.crew,
+          "`ranks`: where several processes make a video (`distributed`), each is one rank; leave it out");
+  check(!options_.crew || !memory(), ErrorCode::unsupported,
+        "`distributed`: several processes exchange on the CPU only; choose `device` cpu");
   if (options_.verify_upload) {
     require(memory(),
             "`verify_upload`: it compares weights on a GPU with their files, and this run is on the CPU; "

@@ -3,22 +3,31 @@
 // behind a lock.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "cuda/gpu.h"
 #include "nn/upload_check.h"
+#include "request/parallel.h"
 #include "session/part_cache.h"
 #include "session/prompts.h"
 
 namespace tachy {
 
 class Tenancy;
+namespace runtime {
+class Crew;
+}
 
 struct ModelOptions {
   int threads = 0;  // 0: all that this process may use
   int ranks = 1;    // on the CPU: how many ranks divide a denoising pass and the threads
+  // On GPUs: those that divide a denoising pass, as CUDA counts them; the first one is that of `device`, and
+  // does all else. Empty: that of `device` alone.
+  std::vector<int> gpus;
+  Parallel parallel = {};  // how the ranks share a pass
   WeightMode weights = WeightMode::automatic;
   bool keep_loaded = false;    // whether parts stay loaded, for several requests in a row
   std::string device = "cpu";  // "cpu", "cuda", "cuda:N", or "auto": a GPU if there is one
@@ -35,10 +44,15 @@ struct ModelOptions {
   std::string text_cache;      // a folder that keeps prompts' embeddings; empty: none
   bool verify_upload = false;  // on a GPU: compares the weights there with the files, which takes seconds
   double idle_seconds = 600;   // seconds after which an idle session is released; 0: at once; below 0: never
+  // The processes that make each video together, of which this is one; null: this one makes it alone.
+  std::shared_ptr<runtime::Crew> crew = nullptr;
   // For tests: the memory of a device that is simulated on the host. The CPU computes as if its tensors lay
   // on a device.
   std::shared_ptr<DeviceMemory> memory = nullptr;
 };
+
+// Returns how many processes a crew has, for callers that know nothing else about one.
+int processes_of(const runtime::Crew& crew);
 
 // Throws invalid_argument if steps are to be captured while every intermediate is a separate allocation: a
 // captured step needs its memory at fixed addresses.
@@ -56,7 +70,11 @@ class Model {
   ThreadPool& pool() { return pool_; }
   int threads() const { return pool_.threads(); }
   PromptReader& prompts() { return prompts_; }
-  PartCache& parts() { return parts_; }
+  // How many ranks divide a denoising pass.
+  int ranks() const { return on_gpus() ? static_cast<int>(options_.gpus.size()) : options_.ranks; }
+  bool on_gpus() const { return options_.gpus.size() > 1; }  // whether those ranks are GPUs
+  // The parts on the GPU of a rank, of which the first one is the model's own.
+  PartCache& parts(int rank = 0) { return rank == 0 ? parts_ : rank_parts_[static_cast<size_t>(rank) - 1]; }
   nn::UploadCheck* upload_check() { return check_.get(); }  // null unless asked for
 
   // Returns this model's place among the models of its device (admission.h).
@@ -91,6 +109,7 @@ class Model {
   std::vector<std::pair<Precision, double>> flops_per_second_;
   std::unique_ptr<nn::UploadCheck> check_;
   PartCache parts_;
+  std::deque<PartCache> rank_parts_;
   std::unique_ptr<Tenancy> tenancy_;
 };
 

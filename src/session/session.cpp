@@ -11,6 +11,11 @@
 
 namespace tachy {
 
+std::optional<runtime::RankLayout> asked_layout(const Parallel& p) {
+  const runtime::RankLayout asked{.groups = p.cfg, .per_group = p.ulysses * p.ring, .ring = p.ring};
+  return p.automatic() ? std::nullopt : std::optional(asked);
+}
+
 Session::Session(Model& model, std::shared_ptr<cuda::Gpu> gpu, Kind kind)
     : model_(model),
       gpu_(std::move(gpu)),
@@ -29,10 +34,13 @@ void Session::begin(const Setup& setup) {
   if (setup.callbacks)
     stream_.hooks.cancel = setup.callbacks->cancel, stream_.hooks.hold = setup.callbacks->hold;
   stream_.hooks.profiler = setup.profiler;
-  if (const int ranks = setup.placement.ranks; ranks > 1) {
-    if (!ranks_ || ranks_->size() != ranks) ranks_.emplace(ranks, model_.threads());
-  } else {
+  if (const int ranks = setup.placement.ranks; ranks > 1 && model_.on_gpus()) {
+    if (!devices_ && !measuring())
+      devices_.emplace(gpu_, std::span<const int>(model_.options().gpus).subspan(1));
+  } else if (ranks <= 1 || crew()) {
     ranks_.reset();
+  } else if (!ranks_ || ranks_->size() != ranks) {
+    ranks_.emplace(ranks, model_.threads(), asked_layout(model_.options().parallel));
   }
   found_bytes_ = 0;
   if (measuring()) return;
@@ -61,6 +69,7 @@ void Session::drop() {
   for (BufferShelf& shelf : denoisers_) shelf.clear();
   for (AdapterShelf& shelf : adapters_) shelf.clear();
   loop_.clear();
+  if (devices_) devices_->drop();
   arena_.reset();
   layout_.clear();
 }
@@ -76,6 +85,11 @@ uint64_t Session::kept_bytes() const {
          adapters_[0].kept_bytes() + adapters_[1].kept_bytes() + loop_.bytes();
 }
 
+runtime::RankLayout Session::layout_of_gpus(int64_t branches, int64_t tokens) const {
+  const auto asked = asked_layout(model_.options().parallel);
+  return asked ? *asked : runtime::RankLayout::of(gpu_ranks(), branches, tokens);
+}
+
 runtime::StepGraph* Session::graph(int expert) {
   if (!setup_.graphs || measuring()) return nullptr;
   return &graphs_.at(static_cast<size_t>(expert));
@@ -83,24 +97,6 @@ runtime::StepGraph* Session::graph(int expert) {
 
 BufferShelf* Session::denoiser_shelf(int expert) {
   return keeps() ? &denoisers_.at(static_cast<size_t>(expert)) : nullptr;
-}
-
-void Session::add_adapters(int expert) {
-  stream_.adapters = nullptr;
-  const auto i = static_cast<size_t>(expert);
-  if (!setup_.adapters || setup_.adapters->added.at(i).empty()) return;
-  const RequestAdapters& all = *setup_.adapters;
-  for (const auto& file : all.files) file->check_files();
-  stream_.adapters = &adapters_.at(i).put({.adapters = all.added.at(i),
-                                           .key = all.added_keys.at(i),
-                                           .linears = transformer(expert).model->linears(),
-                                           .model = ModelBundle::transformer_name(expert)},
-                                          keeps(), stream_);
-}
-
-void Session::drop_adapters(int expert) {
-  stream_.adapters = nullptr;
-  adapters_.at(static_cast<size_t>(expert)).release();
 }
 
 int64_t Session::streamed(Part part) const {

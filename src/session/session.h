@@ -13,14 +13,19 @@
 #include <optional>
 
 #include "request/stage_plan.h"
+#include "runtime/crew.h"
 #include "runtime/rank_team.h"
 #include "runtime/step_graph.h"
 #include "session/adapter_shelf.h"
 #include "session/model.h"
+#include "session/rank_devices.h"
 #include "session/request_adapters.h"
 #include "session/stage.h"
 
 namespace tachy {
+
+// Returns how ranks are to share a pass, or nothing if that is chosen for each request.
+std::optional<runtime::RankLayout> asked_layout(const Parallel& parallel);
 
 class Session {
  public:
@@ -77,6 +82,8 @@ class Session {
   const LoadedDit& transformer(int expert) {
     return static_cast<const LoadedDit&>(use(transformer_part(expert)));
   }
+  // Returns a further rank's copy of it, on that rank's GPU. Each rank may call it in its own thread.
+  const LoadedDit& transformer_of(int expert, int rank);
   const LoadedVae& vae_decoder() { return static_cast<const LoadedVae&>(use(Part::vae_decoder)); }
   // Tells that the part has done its work: if parts do not stay, it is released unless another session holds
   // it, too. `when` is for the messages of `verify_upload`, "after the last step" for example.
@@ -85,7 +92,10 @@ class Session {
   // come again. This changes nothing if parts stay for further jobs anyway.
   void hold_parts(bool hold) { holds_ = hold && !setup_.placement.keeps; }
   // Announces that the next stages repeat the previous ones, at the same addresses if the tensors stay.
-  void begin_again() { denoisers_[0].rewind(), denoisers_[1].rewind(), loop_.rewind(); }
+  void begin_again() {
+    denoisers_[0].rewind(), denoisers_[1].rewind(), loop_.rewind();
+    if (devices_) devices_->rewind();
+  }
   uint64_t part_bytes() const;  // size of the parts that the session holds
   // Size of the parts that the job has used and found loaded; if parts do not stay, of the largest one.
   uint64_t found_bytes() const { return found_bytes_; }
@@ -98,8 +108,24 @@ class Session {
   // From here on the stream carries what the job adds to this expert's products.
   void add_adapters(int expert);
   void drop_adapters(int expert);
-  // Returns the ranks that divide a denoising pass; null: a single one computes all of it.
+  void add_adapters_of(int expert, int rank);  // to a further rank's stream
+  // Returns the ranks on the CPU that divide a denoising pass; null: there is one.
   runtime::RankTeam* ranks() { return ranks_ ? &*ranks_ : nullptr; }
+  // Returns how many GPUs divide a denoising pass, and those of a computing session.
+  int gpu_ranks() const { return model_.on_gpus() ? setup_.placement.ranks : 1; }
+  runtime::RankLayout layout_of_gpus(int64_t branches, int64_t tokens) const;
+  RankDevices* devices() { return devices_ ? &*devices_ : nullptr; }
+  BufferShelf* rank_shelf(int expert, int rank) {
+    return keeps() ? &devices_->place(rank).shelves.at(static_cast<size_t>(expert)) : nullptr;
+  }
+  // Returns the bytes of scratch that the plan gives a stage.
+  size_t planned_scratch(std::string_view stage) const { return stage_plan(*setup_.plan, stage).arena_bytes; }
+  // Returns the processes that divide it; null: there is one.
+  runtime::Crew* crew() const { return model_.options().crew.get(); }
+  // Returns how its processes share a pass if that was asked for.
+  std::optional<runtime::RankLayout> asked_of_crew() const { return asked_layout(model_.options().parallel); }
+  // Says whether this process decodes, and hands out frames: with a crew, its first one does.
+  bool makes_frames() const { return !crew() || crew()->leads(); }
   uint64_t adapter_bytes(int expert) const { return adapters_.at(static_cast<size_t>(expert)).bytes(); }
 
   // Describes what the session keeps between jobs.
@@ -113,6 +139,8 @@ class Session {
  private:
   const LoadedPart& use(Part part);
   PartCache::Handle load(Part part);
+  const nn::AdapterSet* adapter_set(int expert, const LoadedDit& network, AdapterShelf& shelf,
+                                    Stream& stream);
   int64_t streamed(Part part) const;
   const std::string& merged_into(Part part) const;
   Arena::Kind arena_kind() const { return model_.options().arena ? Arena::Kind::whole : Arena::Kind::pieces; }
@@ -139,6 +167,7 @@ class Session {
   BufferShelf loop_;
   std::array<runtime::StepGraph, 2> graphs_;
   std::optional<runtime::RankTeam> ranks_;
+  std::optional<RankDevices> devices_;
 };
 
 }  // namespace tachy

@@ -4,6 +4,7 @@
 
 #include "base/env.h"
 #include "request/stage_plan.h"
+#include "session/tenant_bytes.h"
 #include "tensor/streaming_memory.h"
 
 namespace tachy {
@@ -15,41 +16,13 @@ uint64_t libraries_of(const Tenant& t, const VideoPlan& plan) {
   return t.model->gpu() ? kGpuLibraryBytes + plan.graph_bytes : 0;
 }
 
-std::vector<Claim> worlds_of(const Tenant& t, const Claim* more = nullptr) {
-  std::vector<Claim> out;
-  for (const Claim& c : t.claims)
-    if (c.of == Claim::Of::world) out.push_back(c);
-  if (more) out.push_back(*more);
-  return out;
-}
-
-uint64_t nothing_kept(const std::set<PartKey>&) { return 0; }
-uint64_t bytes_of_worlds(const Tenant& t) { return bytes_together(worlds_of(t), nothing_kept); }
-
-uint64_t idle_bytes(const Tenant& t, const Session* except) {
-  uint64_t total = 0;
-  for (const Tenant::Idle& i : t.idle)
-    if (i.session != except) total += i.session->kept_bytes();
-  return total;
-}
-
-// Returns what a tenant may hold at once, including one more claim, but without its worlds.
-uint64_t bytes_of_runs(const Tenant& t, const Claim* more, const Session* mine) {
-  std::vector<Claim> claims(t.claims.begin(), t.claims.end());
-  if (more) claims.push_back(*more);
-  const auto kept = [&](const std::set<PartKey>& except) { return t.model->parts().idle_bytes(except); };
-  return idle_bytes(t, mine) + less(bytes_together(claims, kept), bytes_of_worlds(t));
-}
-
 // Says whether the limit of `one` counts what `other` holds.
 bool under_one_limit(const Tenant& one, const Tenant& other) {
   return &one == &other || (one.model->options().shares_vram && other.model->options().shares_vram);
 }
 
 void drop_parts(const Tenant& t, const Claim* more) {
-  std::vector<Claim> claims(t.claims.begin(), t.claims.end());
-  if (more) claims.push_back(*more);
-  const std::set<PartKey> wanted = parts_of(claims);
+  const std::set<PartKey> wanted = wanted_parts(t, more);
   t.model->parts().drop_idle([&](const PartKey& key) { return !wanted.contains(key); });
 }
 
@@ -146,12 +119,14 @@ const Tenants::Room& Tenants::room() {
   return room_;
 }
 
-bool Tenants::fits(const Wish& wish) {
+bool Tenants::fits(const Wish& wish, Idle idle) {
   const Session* const mine = best_idle(wish);
   uint64_t limited = 0, all = 0, read = 0, pinned = wish.claim.host;
   for (const Tenant* t : all_) {
     const bool its = t == wish.tenant;
-    const uint64_t bytes = bytes_of_runs(*t, its ? &wish.claim : nullptr, its ? mine : nullptr);
+    const std::set<PartKey> wanted = wanted_parts(*t, its ? claim_that_holds(wish) : nullptr);
+    const uint64_t bytes = bytes_of_runs(*t, its ? &wish.claim : nullptr, its ? mine : nullptr,
+                                         idle == Idle::goes ? &wanted : nullptr);
     if (under_one_limit(*wish.tenant, *t)) limited += bytes;
     all += bytes, read += t->model->bundle().read_bytes();
     for (const Claim& c : t->claims) pinned += c.host;
@@ -180,12 +155,8 @@ bool Tenants::fits_device(const Wish& wish, uint64_t limited, uint64_t all, uint
 // other models.
 bool Tenants::make_room(const Wish& wish) {
   const Tenant& own = *wish.tenant;
-  // A world holds its parts, and so does a job whose parts stay; any other job loads and releases them one
-  // after the other.
-  const Claim* const holds = wish.plan->keeps || !wish.session ? &wish.claim : nullptr;
-  std::vector<Claim> claims(own.claims.begin(), own.claims.end());
-  if (holds) claims.push_back(*holds);
-  const std::set<PartKey> wanted = parts_of(claims);
+  const Claim* const holds = claim_that_holds(wish);
+  const std::set<PartKey> wanted = wanted_parts(own, holds);
   own.model->parts().drop_idle(
       [&](const PartKey& key) { return key.made_for(wish.precision) && !wanted.contains(key); });
   if (fits(wish)) return true;

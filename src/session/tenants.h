@@ -68,6 +68,9 @@ class Tenants {
   // Says whether the run may begin beside those that are under way. If not, everything that can be released
   // for it has been released.
   bool make_room(const Wish& wish);
+  // Says whether make_room would make enough, and releases nothing. A GPU frees memory only when it has done what is
+  // queued, so that every piece would take as long as a piece of the run that is under way.
+  bool would_fit(const Wish& wish) { return fits(wish, Idle::goes); }
   Session* best_idle(const Wish& wish) const;
 
   bool any(Claim::Of of) const;
@@ -88,7 +91,9 @@ class Tenants {
   uint64_t kept_by_worlds() const;
   // Returns what open worlds hold of the limit under which the tenant's runs are.
   uint64_t kept_under_limit(const Tenant& tenant) const;
-  bool fits(const Wish& wish);
+  enum class Idle { stays, goes };
+  // Says whether the run fits beside the others, with or without what is idle.
+  bool fits(const Wish& wish, Idle idle = Idle::stays);
   bool fits_device(const Wish& wish, uint64_t limited, uint64_t all, uint64_t pinned);
 
   std::vector<Tenant*> all_;

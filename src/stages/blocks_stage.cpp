@@ -34,7 +34,10 @@ std::unique_ptr<CausalDenoiser> make_causal_denoiser(const Job& job, Session& se
                  .block_lengths = block_lengths(frames, r.block, r.block),
                  .shelf = session.denoiser_shelf(0),
                  .few_in_eight_bits = r.int8_keys == "all",
-                 .graphs = session.graph(0) != nullptr};
+                 .graphs = session.graph(0) != nullptr,
+                 .ranks = session.ranks(),
+                 .crew = session.crew(),
+                 .crew_layout = session.asked_of_crew()};
   in.sinusoid = job.request.sinusoid;
   return std::make_unique<CausalDenoiser>(in, session.stream());
 }
@@ -59,14 +62,16 @@ uint64_t denoise_blocks(const Job& job, Session& session, const Sampler& sampler
   Stream& stream = session.stream();
   const VideoCallbacks* callbacks = session.callbacks();
   std::optional<BlockFrames> frames;
-  frames.emplace(BlockFrames::Input{.vae = session.vae_decoder().model.get(),
-                                    .height = x.dim(2),
-                                    .width = x.dim(3),
-                                    .frames = x.dim(1),
-                                    .steps = sampler.steps(),
-                                    .graphs = session.graph(0) != nullptr},
-                 stream);
+  if (session.makes_frames())
+    frames.emplace(BlockFrames::Input{.vae = session.vae_decoder().model.get(),
+                                      .height = x.dim(2),
+                                      .width = x.dim(3),
+                                      .frames = x.dim(1),
+                                      .steps = sampler.steps(),
+                                      .graphs = session.graph(0) != nullptr},
+                   stream);
   const auto show = [&](const Tensor& block) {
+    if (!frames) return;
     const Adapters* adapters = std::exchange(stream.adapters, nullptr);  // the transformer's adapters
     frames->decode(block, callbacks ? callbacks->frame : nullptr);
     stream.adapters = adapters;
@@ -89,10 +94,11 @@ uint64_t denoise_blocks(const Job& job, Session& session, const Sampler& sampler
                                  .noise = job.noise,
                                  .callbacks = callbacks,
                                  .preview_factors = &session.model().preview_factors,
-                                 .marks = frames->marks(),
+                                 .marks = frames ? frames->marks() : nullptr,
                                  .finished = finished},
                                 denoiser, stream);
-  const uint64_t all = session.part_bytes() + held + frames->bytes();
+  const uint64_t all = session.part_bytes() + held + (frames ? frames->bytes() : 0);
+  if (!frames) return all;
   frames.reset();  // destroyed before the decoder
   session.give_back(Part::vae_decoder);
   return all;

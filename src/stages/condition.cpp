@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "runtime/run_on_ranks.h"
 #include "tensor/transfer.h"
 
 namespace tachy {
@@ -45,7 +46,7 @@ std::vector<int64_t> condition_dims(const ModelBundle& model, const ResolvedRequ
 }
 
 uint64_t encode_condition(const ModelBundle& model, const VaeEncoder& vae, const ResolvedRequest& r,
-                          const Tensor& condition, Stream& stream) {
+                          const Tensor& condition, Stream& stream, runtime::RankTeam* ranks) {
   const bool whole = model.family->image_input == ImageInput::channels;
   const int64_t frames = whole ? r.clip_frames : 1, height = *r.request.height, width = *r.request.width;
   const ArenaScope scope(*stream.arena);
@@ -63,14 +64,16 @@ uint64_t encode_condition(const ModelBundle& model, const VaeEncoder& vae, const
   };
   const int64_t mask = whole ? vae.config().temporal_stride() : 0;
   const Tensor latents = condition.slice(0, mask, condition.dim(0));
-  vae.encode({frames, height, width}, source, latents, Tensor(), stream);
+  runtime::run_on_rows(ranks, r.latent_height, stream, [&](Stream& own, runtime::Comm* comm) {
+    vae.encode({frames, height, width}, source, latents, Tensor(), own, comm);
+  });
   if (whole) {
     const Tensor known = condition.slice(0, 0, mask);
     std::vector<float> values(static_cast<size_t>(known.numel()));
     fill_mask(Tensor(values.data(), DType::f32, known.shape()), r.request.last_image != nullptr);
     upload(values.data(), known, stream);
   }
-  return align_up(vae.state_bytes(height, width, frames));
+  return align_up(vae.state_bytes(height, width, frames, runtime::ranks_of_rows(ranks, r.latent_height)));
 }
 
 Tensor image_embeds(const ModelBundle& model, const ResolvedRequest& r) {

@@ -13,6 +13,7 @@
 
 #include "catalog/model_bundle.h"
 #include "models/wan_vae/wan_vae.h"
+#include "runtime/rank_team.h"
 
 namespace tachy {
 
@@ -22,10 +23,10 @@ std::vector<float> pixels_of(const Picture& picture);
 // Returns the dims of the condition; empty if the request has no picture.
 std::vector<int64_t> condition_dims(const ModelBundle& model, const ResolvedRequest& request);
 
-// `condition` is the caller's storage with those dims. Pictures must have the video's size. Returns the bytes
-// of the VAE's state (held during the call).
+// `condition` is the caller's storage with those dims. Pictures must have the video's size. With `ranks` their
+// rows are divided among these. Returns the bytes of the VAE's states (held during the call).
 uint64_t encode_condition(const ModelBundle& model, const VaeEncoder& vae, const ResolvedRequest& request,
-                          const Tensor& condition, Stream& stream);
+                          const Tensor& condition, Stream& stream, runtime::RankTeam* ranks = nullptr);
 
 // Returns the CLIP embeddings that the request gives, as [n, d], in its own host memory; undefined without
 // any.

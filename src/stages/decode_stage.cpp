@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "ops/elementwise/elementwise.h"
+#include "runtime/run_on_ranks.h"
 #include "session/session.h"
 #include "session/stage_clock.h"
 #include "stages/stages.h"
@@ -103,9 +104,10 @@ class DecodeStage final : public Stage {
     const VaeDecoder& vae = *session.vae_decoder().model;
     const ProfileRange range(stream.hooks.profiler, "decode", ProfileKind::group);
     decode_frames(vae, job.shared.latents, session.callbacks(), stream,
-                  out_ ? out_(job, stream) : FramesOut());
+                  out_ ? out_(job, stream) : FramesOut(), session.ranks());
     const ResolvedRequest& r = job.request;
-    const uint64_t state = align_up(vae.state_bytes(r.latent_height, r.latent_width, r.latent_frames));
+    const int ranks = runtime::ranks_of_rows(session.ranks(), r.latent_height);
+    const uint64_t state = align_up(vae.state_bytes(r.latent_height, r.latent_width, r.latent_frames, ranks));
     const uint64_t held = session.part_bytes() + state;
     session.give_back(Part::vae_decoder);
     return held;
@@ -129,27 +131,28 @@ class LatentsStage final : public Stage {
 }  // namespace
 
 void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* callbacks,
-                   Stream& stream, const FramesOut& out) {
+                   Stream& stream, const FramesOut& out, runtime::RankTeam* ranks) {
   const int64_t clip = vae.config().pixel_frames(latents.dim(1)), total = out.total > 0 ? out.total : clip;
   const ArenaScope scope(*stream.arena);
   const Pixels pixels(vae.config(), latents, clip, stream);
   std::optional<StageClock> clock;
   if (!stream.measuring()) clock.emplace(callbacks, "decode", total, out.first);
-  vae.decode(
-      latents,
-      [&](const Tensor& decoded, int64_t first) {
-        const ArenaScope of_frames(*stream.arena);
-        const Tensor frames = correct_colors(decoded, out, stream);
-        keep_tail(frames, first, clip, out.tail, stream);
-        pixels.hand_out(frames, stream, [&](const RgbImage& image, int64_t i) {
-          const int64_t index = first + i - out.skip + out.first;
-          if (first + i < out.skip || index >= total || !callbacks || !callbacks->frame) return;
-          callbacks->frame(image, index);
-        });
-        if (!stream.measuring())
-          clock->done(std::min(total, std::max(first + frames.dim(0) - out.skip, int64_t{0}) + out.first));
-      },
-      stream);
+  const auto hand_out = [&](const Tensor& decoded, int64_t first, Stream& own) {
+    const ArenaScope of_frames(*own.arena);
+    const Tensor frames = correct_colors(decoded, out, own);
+    keep_tail(frames, first, clip, out.tail, own);
+    pixels.hand_out(frames, own, [&](const RgbImage& image, int64_t i) {
+      const int64_t index = first + i - out.skip + out.first;
+      if (first + i < out.skip || index >= total || !callbacks || !callbacks->frame) return;
+      callbacks->frame(image, index);
+    });
+    if (!own.measuring())
+      clock->done(std::min(total, std::max(first + frames.dim(0) - out.skip, int64_t{0}) + out.first));
+  };
+  runtime::run_on_rows(ranks, latents.dim(2), stream, [&](Stream& own, runtime::Comm* comm) {
+    vae.decode(
+        latents, [&](const Tensor& decoded, int64_t first) { hand_out(decoded, first, own); }, own, 1, comm);
+  });
 }
 
 std::unique_ptr<Stage> make_decode_stage(FramesOutOf out) { return std::make_unique<DecodeStage>(out); }

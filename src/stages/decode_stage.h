@@ -4,6 +4,7 @@
 #include "models/wan_vae/wan_vae.h"
 #include "ops/match_colors/match_colors.h"
 #include "request/request.h"
+#include "runtime/rank_team.h"
 
 namespace tachy {
 
@@ -20,8 +21,8 @@ struct FramesOut {
 
 // `latents` is [z, T, h, w] f32 on the stream's device. Calls callbacks->frame for each frame in order and
 // reports to callbacks->progress ("decode", in frames); `callbacks` may be null. May be called in a measure
-// run.
+// run. With `ranks` the rows of the picture are divided among them.
 void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* callbacks,
-                   Stream& stream, const FramesOut& out = {});
+                   Stream& stream, const FramesOut& out = {}, runtime::RankTeam* ranks = nullptr);
 
 }  // namespace tachy

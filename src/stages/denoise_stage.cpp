@@ -7,6 +7,7 @@
 #include "denoise/denoise_loop.h"
 #include "denoise/experts_denoiser.h"
 #include "denoise/first_frame_denoiser.h"
+#include "denoise/ranks_denoiser.h"
 #include "denoise/windows_denoiser.h"
 #include "session/session.h"
 #include "stages/condition.h"
@@ -30,7 +31,10 @@ class Denoising {
 
  private:
   std::unique_ptr<Denoiser> make(int expert);
-  std::unique_ptr<Denoiser> make_denoiser(int expert);
+  std::unique_ptr<Denoiser> make_on_gpus(int expert);
+  // `seat` is null if there is one rank.
+  std::unique_ptr<Denoiser> make_denoiser(int expert, const ClipSeat* seat = nullptr,
+                                          const RanksDenoiser::Bring& bring = {});
   void give_back(int expert) {
     session_.drop_adapters(expert);
     session_.give_back(transformer_part(expert), "after the last step");
@@ -46,30 +50,40 @@ class Denoising {
   uint64_t most_ = 0;
 };
 
-std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert) {
-  Stream& stream = session_.stream();
+std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert, const ClipSeat* seat,
+                                                   const RanksDenoiser::Bring& bring) {
+  const bool further = seat && seat->rank > 0;  // on a card of its own
+  RankDevices::Place* const place = further ? &session_.devices()->place(seat->rank) : nullptr;
+  const auto at = static_cast<size_t>(expert);
+  const auto here = [&](const Tensor& t) { return further ? bring(t) : t; };
+  Stream& stream = place ? place->stream : session_.stream();
   const ProfileRange hoisted(stream.hooks.profiler, "hoisted", ProfileKind::group);
   const ModelBundle& model = session_.model();
   const VideoRequest& r = job_.request.request;
   const Shared& shared = job_.shared;
-  const LoadedDit& network = session_.transformer(expert);
+  const LoadedDit& network =
+      place ? session_.transformer_of(expert, seat->rank) : session_.transformer(expert);
   const auto begin = std::find(part_of_step_.begin(), part_of_step_.end(), expert);
   const std::span<const double> timesteps = sampler_.schedule().timesteps;
-  ClipInput clip{
-      .network = network.model.get(),
-      .weights = model.transformer_of(expert).get(),
-      .first_step = static_cast<int>(begin - part_of_step_.begin()),
-      .text_rows = r.max_text_tokens,
-      .image_embeds = shared.image_embeds.defined() ? shared.image_embeds : image_embeds(model, job_.request),
-      .latent_shape = {shared.latents.shape().begin(), shared.latents.shape().end()},
-      .serial = network.serial,
-      .graph = session_.graph(expert),
-      .ranks = session_.ranks(),
-      .shelf = session_.denoiser_shelf(expert)};
+  ClipInput clip{.network = network.model.get(),
+                 .weights = model.transformer_of(expert).get(),
+                 .first_step = static_cast<int>(begin - part_of_step_.begin()),
+                 .text_rows = r.max_text_tokens,
+                 .image_embeds = here(shared.image_embeds.defined() ? shared.image_embeds
+                                                                    : image_embeds(model, job_.request)),
+                 .latent_shape = {shared.latents.shape().begin(), shared.latents.shape().end()},
+                 .serial = network.serial,
+                 .graph = session_.graph(expert),
+                 .ranks = session_.ranks(),
+                 .seat = seat,
+                 .crew = session_.crew(),
+                 .crew_layout = session_.asked_of_crew(),
+                 .shelf = place ? session_.rank_shelf(expert, seat->rank) : session_.denoiser_shelf(expert)};
+  if (place && clip.graph) clip.graph = &place->graphs.at(at);
   clip.timesteps = timesteps.subspan(static_cast<size_t>(clip.first_step),
                                      static_cast<size_t>(std::count(begin, part_of_step_.end(), expert)));
   for (const Branch& branch : job_.request.guidance.at(static_cast<size_t>(expert))) {
-    clip.texts.push_back(branch.negative ? shared.negative : shared.text);
+    clip.texts.push_back(here(branch.negative ? shared.negative : shared.text));
     clip.hears.push_back(!branch.silent);
   }
   if (add_) add_(job_, clip);
@@ -77,22 +91,42 @@ std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert) {
   clip.riflex = r.riflex;
   clip.few_in_eight_bits = r.int8_keys == "all";
   clip.sparse = job_.request.sparse, clip.dense_steps = job_.request.dense_steps;
-  const bool framed = shared.condition.defined() && model.family->image_input == ImageInput::first_frame;
+  const Tensor condition = here(shared.condition);
+  const bool framed = condition.defined() && model.family->image_input == ImageInput::first_frame;
   if (const WindowPlan& windows = job_.request.windows; windows.divides(clip.latent_shape.at(1))) {
-    if (!framed) clip.channels = shared.condition;
+    if (!framed) clip.channels = condition;
     return std::make_unique<WindowsDenoiser>(
-        WindowsDenoiser::Input{.plan = windows, .clip = clip, .frame = framed ? shared.condition : Tensor()},
+        WindowsDenoiser::Input{.plan = windows, .clip = clip, .frame = framed ? condition : Tensor()},
         stream);
   }
-  if (framed) return std::make_unique<FirstFrameDenoiser>(clip, shared.condition, stream);
-  clip.channels = shared.condition;
+  if (framed) return std::make_unique<FirstFrameDenoiser>(clip, condition, stream);
+  clip.channels = condition;
   return std::make_unique<ClipDenoiser>(clip, stream);
+}
+
+std::unique_ptr<Denoiser> Denoising::make_on_gpus(int expert) {
+  const Resolved& r = job_.request;
+  const WanConfig& c = session_.model().dit;
+  const std::span<const int64_t> latents = job_.shared.latents.shape();
+  const int64_t frames = r.windows.divides(latents[1]) ? r.windows.frames : latents[1];
+  const int64_t tokens = frames / c.patch_t * (latents[2] / c.patch_h) * (latents[3] / c.patch_w);
+  const auto branches = static_cast<int64_t>(r.guidance.at(static_cast<size_t>(expert)).size());
+  return std::make_unique<RanksDenoiser>(
+      RanksDenoiser::Input{.layout = session_.layout_of_gpus(branches, tokens),
+                           .expert = expert,
+                           .branches = branches,
+                           .latent_shape = {latents.begin(), latents.end()},
+                           .make =
+                               [this, expert](const ClipSeat& seat, const RanksDenoiser::Bring& bring) {
+                                 return make_denoiser(expert, &seat, bring);
+                               }},
+      session_);
 }
 
 std::unique_ptr<Denoiser> Denoising::make(int expert) {
   session_.transformer(expert);   // loaded before make_denoiser's range begins
   session_.add_adapters(expert);  // also for what the denoiser makes once (keys and values of the text)
-  std::unique_ptr<Denoiser> out = make_denoiser(expert);
+  std::unique_ptr<Denoiser> out = session_.gpu_ranks() > 1 ? make_on_gpus(expert) : make_denoiser(expert);
   tables_ = out->bytes() + (session_.placement().keeps ? tables_ : 0);
   adapters_ = session_.adapter_bytes(expert) + (session_.placement().keeps ? adapters_ : 0);
   most_ = std::max(most_, session_.part_bytes() + tables_ + adapters_);

@@ -21,8 +21,9 @@ class ImageStage final : public Stage {
     Stream& stream = session.stream();
     const LoadedVaeEncoder& encoder = session.vae_encoder();
     const ProfileRange range(stream.hooks.profiler, "encode image", ProfileKind::group);
-    const uint64_t held = session.part_bytes() + encode_condition(session.model(), *encoder.model,
-                                                                  job.request, job.shared.condition, stream);
+    const uint64_t held =
+        session.part_bytes() + encode_condition(session.model(), *encoder.model, job.request,
+                                                job.shared.condition, stream, session.ranks());
     clock.done(1);
     session.give_back(Part::vae_encoder);
     return held;

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/full_disk.h"
 #include "base/json_text.h"
 #include "http/multipart.h"
 #include "web_api/fields/field_names.h"
@@ -83,6 +84,8 @@ ApiError failure(const Error& e) {
     case ErrorCode::out_of_memory:
       return {"not_available", "the server has not enough memory for this at the moment"};
     case ErrorCode::io:  // its text may name the server's files
+      if (says_full(e.message()))
+        return {"not_available", "a disk of the server is full; try again when there is room"};
       return {"not_available",
               "the server cannot read or write its files or its table of jobs at the moment"};
     case ErrorCode::cancelled:

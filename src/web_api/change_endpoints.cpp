@@ -131,33 +131,53 @@ std::shared_ptr<const PreparedRequest> replan(Service& service, const http::Requ
   return outlook.prepared;
 }
 
-// Throws if the caller names the revision that it has seen, and the video has become another one since.
-void expect_seen(const http::Request& request, const queue::JobRow& row) {
+// Returns the revision that the caller has seen, or "" for any.
+std::string seen_revision(const http::Request& request) {
   std::string_view seen = request.header("If-Match");
-  if (seen.empty() || seen == "*") return;
   if (seen.size() > 2 && seen.front() == '"' && seen.back() == '"') seen = seen.substr(1, seen.size() - 2);
-  if (seen != revision_of(row))
+  return seen == "*" ? "" : std::string(seen);
+}
+
+void expect_revision(const std::string& revision, const queue::JobRow& row) {
+  if (revision != revision_of(row))
     throw ApiError("changed_meanwhile", "somebody has changed the video since: its `revision` is another one",
                    "If-Match");
 }
 
-http::Reply change_video(Service& service, http::Request& request) {
+// Changes the job as it is now, and throws changed_meanwhile if it becomes another one before that is done. New values
+// were planned beside those that they leave as they are, so they fit this one job only.
+http::Reply change_once(Service& service, const http::Request& request, const std::string& seen) {
   const queue::JobRow row = job_of(service, request);
   Fields fields = fields_of(request);
   queue::Change change{.before = take_before(service, request, fields)};
-  expect_seen(request, row);
+  if (!seen.empty()) expect_revision(seen, row);
   if (row.status != Status::queued)
     throw ApiError("invalid_value", "only a video that is queued can be changed");
   if (row.kind != "video" && !fields.values.empty())
     throw ApiError("unsupported", "of a video that is joined of others only the place can be changed");
+  const bool planned = !fields.values.empty();
   std::shared_ptr<const PreparedRequest> prepared;
-  if (!fields.values.empty()) prepared = replan(service, request, row, fields, change);
-  if (prepared) expect_seen(request, still_there(service.table.find(row.id)));  // planning takes its time
+  if (planned) prepared = replan(service, request, row, fields, change);
+  if (planned || !seen.empty())
+    change.expect = [revision = revision_of(row)](const queue::JobRow& now) {
+      expect_revision(revision, now);
+    };
   const auto after = service.table.change(row.id, change);
   if (!after) throw ApiError("invalid_value", "the video has begun meanwhile and cannot be changed");
   if (prepared) service.foreman.remember(row.id, prepared);
   service.foreman.wake();
   return video_reply(service, *after);
+}
+
+http::Reply change_video(Service& service, http::Request& request) {
+  constexpr int kMostTries = 8;
+  const std::string seen = seen_revision(request);
+  for (int tries = 1;; ++tries) try {
+      return change_once(service, request, seen);
+    } catch (
+        const ApiError& error) {  // whoever has seen no revision changes the video whatever it has become
+      if (error.code != "changed_meanwhile" || !seen.empty() || tries == kMostTries) throw;
+    }
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // The files of a finished job: the video, a thumbnail, a sheet of small pictures; and links to them for those who
 // cannot send a key.
-#include <fstream>
 #include <mutex>
 
 #include "base/json_text.h"
@@ -8,6 +7,7 @@
 #include "web_api/api_error.h"
 #include "web_api/asked.h"
 #include "web_api/endpoint.h"
+#include "web_api/file_type.h"
 #include "web_api/hosts/pass_on.h"
 #include "web_api/links.h"
 #include "web_api/submit.h"
@@ -84,18 +84,6 @@ http::Reply video_content(Service& service, http::Request& request) {
   return content_reply(row, variant, file);
 }
 
-// Returns the type by the file's first bytes, and never a type that a browser would run.
-const char* type_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string head(12, '\0');
-  in.read(head.data(), static_cast<std::streamsize>(head.size()));
-  if (head.starts_with("\x89PNG")) return "image/png";
-  if (head.starts_with("\xff\xd8\xff")) return "image/jpeg";
-  if (head.starts_with("RIFF") && head.substr(8) == "WEBP") return "image/webp";
-  if (head.starts_with("RIFF") && head.substr(8) == "WAVE") return "audio/wav";
-  return "application/octet-stream";
-}
-
 http::Reply video_input(Service& service, http::Request& request) {
   const queue::JobRow row = job_of(service, request);
   const std::string& field = request.captures.at(1);
@@ -107,7 +95,7 @@ http::Reply video_input(Service& service, http::Request& request) {
   if (!fs::is_regular_file(file, ignored)) throw ApiError("expired", "the file is not kept any longer");
   const std::string sha256 = stored_object(row.request).at(field).at("sha256");
   http::Reply reply;
-  reply.headers = {{"Content-Type", type_of(file)},
+  reply.headers = {{"Content-Type", type_of_file(file)},
                    {"Content-Disposition", "attachment"},
                    {"Cache-Control", "private, no-cache"}};
   reply.body = http::FileBody{file, "\"" + sha256 + "\""};

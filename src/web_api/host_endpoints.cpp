@@ -10,6 +10,7 @@
 #include "web_api/api_error.h"
 #include "web_api/asked.h"
 #include "web_api/endpoint.h"
+#include "web_api/job_files.h"
 #include "web_api/video_object.h"
 
 namespace tachy::web_api {
@@ -91,6 +92,16 @@ http::Reply passed_input(Service& service, http::Request& request) {
   return reply;
 }
 
+// The table decides: a job that is in it keeps its files.
+http::Reply passed_removal(Service& service, http::Request& request) {
+  const std::string& id = request.captures.at(0);
+  if (!request.of_host || !request.caller.admin || !queue::is_job_id(id) || service.table.find(id))
+    throw ApiError("not_found", "there is no such address");
+  service.book.forget(id);
+  remove_folder(queue::JobFolder(service.files, id).path);
+  return http::json_reply(200, json_line({{"id", id}, {"deleted", true}, {"object", "video.deleted"}}));
+}
+
 Parameter day_parameter(const char* name, const char* means) {
   return {name, "query", {{"type", "string"}, {"format", "date"}}, means};
 }
@@ -120,6 +131,14 @@ void add_host_endpoints(Endpoints& to) {
                 .answer = passed_input,
                 .reply = "application/octet-stream",
                 .errors = {206, 304, 416}});
+  to.push_back({.method = "DELETE",
+                .pattern = "/v1/hosts/jobs/{id}",
+                .id = "passRemovalOn",
+                .means = "Removes the files of a video that another host of the queue has deleted.",
+                .answer = passed_removal,
+                .reply = "DeletedVideo",
+                .errors = {404},
+                .lane = http::Lane::slow});
 }
 
 }  // namespace tachy::web_api

@@ -49,27 +49,18 @@ void place_inputs(JobRequest& request, const fs::path& now, const fs::path& late
     const fs::path from = input.path, to = now / name;
     std::error_code ignored;
     if (const auto before = moved.find(from); before != moved.end()) {
-      share_file(before->second, to);
+      queue::share_file(before->second, to);
     } else if (!fs::exists(to, ignored)) {  // a changed job may have it already
       const auto spooled =
           std::ranges::find_if(request.files, [&](auto& file) { return file->path() == from; });
       if (spooled == request.files.end())
-        share_file(from, to);
+        queue::share_file(from, to);
       else
         (*spooled)->keep(to);
     }
     moved[from] = to;
     input.path = later / name;
   }
-}
-
-void share_file(const fs::path& from, const fs::path& to) {
-  std::error_code error;
-  fs::create_hard_link(from, to, error);
-  if (!error) return;
-  fs::copy_file(from, to, error);
-  expect_written(error, "an input cannot be copied");
-  expect_written(sync_to_disk(to), "an input cannot be written");
 }
 
 void write_synced(const fs::path& path, const std::string& text) {

@@ -37,8 +37,6 @@ inline constexpr const char* kGoneFolder = ".gone-";
 // under the name that it gets. Files of the spool are moved, and those of another job are shared with it.
 void place_inputs(JobRequest& request, const std::filesystem::path& now, const std::filesystem::path& later);
 
-// Gives a file a second name, or copies it where the file system cannot do that; it is synced. Throws io.
-void share_file(const std::filesystem::path& from, const std::filesystem::path& to);
 // Writes a file under a temporary name, syncs and renames it. Throws io.
 void write_synced(const std::filesystem::path& path, const std::string& text);
 // Takes the folder's name away at once, and then removes it. What cannot be removed now is left to tidy().

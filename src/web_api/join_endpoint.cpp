@@ -1,6 +1,8 @@
 // Several videos of one size and rate become one, in the order in which they are named, each whole or from one frame to
-// another. It is a job of its own, which shares the files of the videos: they may be deleted as soon as it is in the
-// queue.
+// another. It is a job of its own, which waits for those that are not completed yet, and shares the files of the videos:
+// they may be deleted as soon as it has them.
+#include <algorithm>
+
 #include "base/json_text.h"
 #include "base/sha256.h"
 #include "queue/job_folder.h"
@@ -79,15 +81,17 @@ void expect_frames(const Asked& part, const queue::JobRow& row) {
                             frames - 1, part.first, last));
 }
 
-// Returns the completed jobs with these ids. All have the size and the rate of the first.
-std::vector<queue::JobRow> completed_jobs(Service& service, const http::Request& request,
-                                          const std::vector<Asked>& parts) {
+bool is_completed(const queue::JobRow& row) { return row.status == queue::Status::completed; }
+
+// Returns the jobs with these ids, which are completed or will be. All have the size and the rate of the first.
+std::vector<queue::JobRow> jobs_of_parts(Service& service, const http::Request& request,
+                                         const std::vector<Asked>& parts) {
   std::vector<queue::JobRow> rows;
   for (const Asked& part : parts) {
     const std::string& id = part.id;
     rows.push_back(visible_job(service, request.caller, id, "videos"));
-    if (rows.back().status != queue::Status::completed) refuse_videos(id + " is not completed");
-    local_video(service, request, rows.back());  // it is there
+    if (rows.back().status == queue::Status::failed) refuse_videos(id + " has failed");
+    if (is_completed(rows.back())) local_video(service, request, rows.back());  // it is there
     const json first = stored_object(rows.front().facts), facts = stored_object(rows.back().facts);
     for (const char* key : {"size", "fps"})
       if (facts.value(key, json()) != first.value(key, json()))
@@ -118,24 +122,30 @@ http::Reply join_videos(Service& service, http::Request& request) {
   refuse_while_ending(service);
   refuse_when_full(service, request);
   const std::vector<Asked> parts = parts_of(fields_of(request));
-  const std::vector<queue::JobRow> rows = completed_jobs(service, request, parts);
+  const std::vector<queue::JobRow> rows = jobs_of_parts(service, request, parts);
   NewFolder folder(service.files, queue::new_job_id());
   json inputs = json::array(), given = {{"videos", json::array()}};
+  std::vector<std::string> awaited;
   for (const Asked& part : parts) {
     const std::string name = fmt::format("{}.mp4", inputs.size() + 1);
-    share_file(local_video(service, request, rows[inputs.size()]), folder.inputs() / name);
+    if (const queue::JobRow& source = rows[inputs.size()]; is_completed(source))
+      queue::share_file(local_video(service, request, source), folder.inputs() / name);
+    else if (std::ranges::find(awaited, source.id) == awaited.end())
+      awaited.push_back(source.id);
     json input = part.as_given();
     given["videos"].push_back(input);
     if (input.is_object()) input.erase("id"), input["file"] = name;
     inputs.push_back(part.whole() ? json(name) : std::move(input));
   }
   queue::JobRow row{.id = folder.id(), .model = rows.front().model, .kind = "join"};
+  Sha256 hash;
+  hash.add("join " + json_line(given));
+  if (!awaited.empty()) given[kMadeFrom] = {{"awaited", awaited}};
+  row.awaits = queue::joined_ids(awaited);
   row.request = json_line(given);
   row.settings = json_line({{"join", inputs}});
   row.facts = json_line(joined_facts(rows, parts));
   row.planned_seconds = 1;
-  Sha256 hash;
-  hash.add("join " + json_line(given));
   return enter(service, request, std::move(row), folder, hash.hex(), nullptr);
 }
 

@@ -4,6 +4,8 @@
 #include "web_api/asked.h"
 #include "web_api/endpoint.h"
 #include "web_api/fields/lora_notes.h"
+#include "web_api/fields/lora_picture.h"
+#include "web_api/file_type.h"
 #include "web_api/video_object.h"
 
 namespace tachy::web_api {
@@ -81,6 +83,18 @@ http::Reply retrieve_model(Service& service, http::Request& request) {
   return http::json_reply(200, json_line(model_object(service.offers.models, *model)));
 }
 
+// Returns the name as a part of an address.
+std::string percent_encoded(const std::string& name) {
+  std::string out;
+  for (const char c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) ||
+        std::string_view("-._~").find(c) != std::string_view::npos)
+      out += c;
+    else
+      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  return out;
+}
+
 // The names are those, without folders and endings, by which a request gives them.
 json lora_object(const OfferedLora& lora) {
   const LoraNotes notes = notes_of(lora);
@@ -91,7 +105,33 @@ json lora_object(const OfferedLora& lora) {
           {"notes", notes.notes},
           {"base_model", notes.base},
           {"trigger_words", notes.words},
-          {"strength", notes.strength ? json(*notes.strength) : json()}};
+          {"strength", notes.strength ? json(*notes.strength) : json()},
+          {"picture", !notes.has_cover && picture_of_lora(lora).empty()
+                          ? json()
+                          : json("/v1/loras/" + percent_encoded(lora.name) + "/picture")}};
+}
+
+// The name is compared with those of the files that there are, so that it leads nowhere else.
+http::Reply lora_picture(Service& service, http::Request& request) {
+  for (const OfferedLora& lora : offered_loras(service.offers.loras)) {
+    if (lora.name != request.captures.at(0)) continue;
+    const std::filesystem::path file = picture_of_lora(lora);
+    http::Reply reply;
+    if (file.empty()) {
+      std::string cover = cover_of_lora(lora);
+      if (cover.empty()) throw ApiError("not_found", "this LoRA has no picture");
+      reply.headers = {{"Content-Type", type_of_bytes(cover)}, {"Cache-Control", "private, no-cache"}};
+      reply.body = std::move(cover);
+      return reply;
+    }
+    std::error_code ignored;
+    const auto time = std::filesystem::last_write_time(file, ignored).time_since_epoch().count();
+    reply.headers = {{"Content-Type", type_of_file(file)}, {"Cache-Control", "private, no-cache"}};
+    reply.body =
+        http::FileBody{file, fmt::format("\"{}-{}\"", time, std::filesystem::file_size(file, ignored))};
+    return reply;
+  }
+  throw ApiError("not_found", "there is no LoRA with this name; /v1/loras lists them");
 }
 
 http::Reply list_loras(Service& service, http::Request&) {
@@ -127,6 +167,14 @@ void add_offer_endpoints(Endpoints& to) {
                 .means = "Lists the LoRAs of this server.",
                 .answer = list_loras,
                 .reply = "LoraList",
+                .lane = http::Lane::slow});
+  to.push_back({.method = "GET",
+                .pattern = "/v1/loras/{name}/picture",
+                .id = "retrieveLoraPicture",
+                .means = "Sends the picture that lies beside a LoRA's file.",
+                .answer = lora_picture,
+                .reply = "application/octet-stream",
+                .errors = {206, 304, 416},
                 .lane = http::Lane::slow});
 }
 

@@ -16,6 +16,7 @@ json or_null(json schema) {
   schema["type"] = json::array({schema.at("type"), "null"});
   return schema;
 }
+json texts() { return {{"type", "array"}, {"items", text()}}; }
 json list_of(const std::string& schema) {
   return {{"type", "array"}, {"items", {{"$ref", "#/components/schemas/" + schema}}}};
 }
@@ -70,6 +71,7 @@ json video() {
       {"bytes", or_null(whole())},
       {"revision", text()},
       {"settings", fields()}};
+  members["waits_for"] = texts();
   members["urls"] = object_of({{"self", text()},
                                {"events", text()},
                                {"video", or_null(text())},
@@ -99,7 +101,7 @@ json plan() {
                     {"fits", truth()},
                     {"reason", or_null(text())},
                     {"nearest", or_null(fields())},
-                    {"warnings", {{"type", "array"}, {"items", text()}}}});
+                    {"warnings", texts()}});
 }
 
 json list_schema(const std::string& schema) {
@@ -134,14 +136,10 @@ json model() {
 }
 
 json lora() {
-  return object_of({{"id", text()},
-                    {"object", constant("lora")},
-                    {"bytes", whole()},
-                    {"title", text()},
-                    {"notes", text()},
-                    {"base_model", text()},
-                    {"trigger_words", {{"type", "array"}, {"items", text()}}},
-                    {"strength", or_null(number())}});
+  json members = {{"object", constant("lora")}, {"bytes", whole()}, {"trigger_words", texts()}};
+  for (const char* name : {"id", "title", "notes", "base_model"}) members[name] = text();
+  members["strength"] = or_null(number()), members["picture"] = or_null(text());
+  return object_of(std::move(members));
 }
 
 json usage() {
@@ -193,7 +191,7 @@ json variation(const json& create, json more, json required) {
 json description_schemas() {
   const json create = request_schema();
   const json id_of_video = {
-      {"description", "The completed video, as {\"id\": …} or as the id."},
+      {"description", "The video, which need not be completed yet, as {\"id\": …} or as the id."},
       {"anyOf", {text(), {{"type", "object"}, {"properties", {{"id", text()}}}, {"required", {"id"}}}}}};
   const json before = {
       {"type", {"string", "null"}},

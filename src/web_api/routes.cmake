@@ -5,6 +5,7 @@ set(route_sources
   content_endpoints.cpp
   create_endpoints.cpp
   event_endpoints.cpp
+  file_type.cpp
   host_endpoints.cpp
   inherit.cpp
   job_feed.cpp

@@ -114,6 +114,7 @@ http::Reply submit(Service& service, const http::Request& request, JobRequest jo
   queue::JobRow row{.id = folder.id()};
   fill_row(row, job, outlook);
   if (!made_from.empty()) job.given[kMadeFrom] = made_from;
+  if (made_from.contains("awaited")) row.awaits = queue::joined_ids(made_from.at("awaited"));
   row.request = json_line(job.given);
   return enter(service, request, std::move(row), folder, job.fingerprint, outlook.prepared);
 }

@@ -19,7 +19,8 @@ workers::Outlook outlook_or_refuse(Service& service, const JobRequest& request, 
 workers::Outlook outlook_of(Service& service, const JobRequest& request, const std::string& owner,
                             std::vector<std::string>* warnings = nullptr);
 
-// Plans and enters a video; answers with its Video object. `made_from` is {} or {"remix": ID}.
+// Plans and enters a video; answers with its Video object. `made_from` is as in
+// JobRow::request, or {}; a job that has "awaited" waits for these.
 http::Reply submit(Service& service, const http::Request& request, JobRequest job,
                    const nlohmann::json& made_from = nlohmann::json::object());
 

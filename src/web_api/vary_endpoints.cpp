@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "base/json_text.h"
+#include "base/sha256.h"
 #include "queue/job_folder.h"
 #include "web_api/api_error.h"
 #include "web_api/asked.h"
 #include "web_api/endpoint.h"
+#include "web_api/fields/size_text.h"
 #include "web_api/fields/values.h"
 #include "web_api/picture_of_video.h"
 #include "web_api/submit.h"
@@ -22,6 +24,9 @@ http::Reply remix_video(Service& service, http::Request& request) {
   const queue::JobRow source = job_of(service, request);
   if (source.kind != "video")
     throw ApiError("unsupported", "a video that was joined of others has no settings for a remix");
+  if (!source.awaits.empty())
+    throw ApiError("invalid_value",
+                   "the video has no picture to begin with yet, since it waits for another one");
   json base = fields_of_job(source);
   base.erase("priority");
   const Fields fields = fields_of(request);
@@ -36,11 +41,13 @@ http::Reply remix_video(Service& service, http::Request& request) {
 std::string source_id(const json& video) {
   const json& id = video.is_object() && video.contains("id") ? video.at("id") : video;
   if (!id.is_string() || id.get_ref<const std::string&>().empty())
-    throw ApiError("invalid_value", "`video`: expected {\"id\": …} of a completed video", "video");
+    throw ApiError("invalid_value", "`video`: expected {\"id\": …} of a video", "video");
   return id;
 }
 
-// Takes `video` out of the fields and returns the completed job that it means.
+bool is_completed(const queue::JobRow& row) { return row.status == queue::Status::completed; }
+
+// Takes `video` out of the fields and returns the job that it means, which is completed or will be.
 queue::JobRow take_source(Service& service, const http::Request& request, Fields& fields) {
   if (!fields.values.contains("video"))
     throw ApiError("missing_parameter", "`video`: it is missing", "video");
@@ -50,8 +57,8 @@ queue::JobRow take_source(Service& service, const http::Request& request, Fields
     throw ApiError("unsupported", "`video`: only a video that was made here can be extended; give its id",
                    "video");
   queue::JobRow source = visible_job(service, request.caller, source_id(video), "video");
-  if (source.status != queue::Status::completed)
-    throw ApiError("invalid_value", "`video`: the video to extend is not completed", "video");
+  if (source.status == queue::Status::failed)
+    throw ApiError("invalid_value", "`video`: the video to extend has failed", "video");
   return source;
 }
 
@@ -64,15 +71,34 @@ int64_t take_frame(const queue::JobRow& source, Fields& fields) {
   return whole_number_in(value, {.least = 0, .most = std::max(0.0, static_cast<double>(frames) - 1)});
 }
 
-// Gives the job the picture to begin with.
+// Returns a picture in the size of a video that is not there yet: the request is planned with it, and gets the right one
+// before it begins.
+std::shared_ptr<http::SpooledFile> stand_in(const queue::JobRow& source, const Offers& offers) {
+  const json size = stored_object(source.facts).value("size", json());
+  if (!size.is_string())
+    throw ApiError("invalid_value", "`video`: the video to extend is not completed", "video");
+  const auto [width, height] = size_in({.param = "video", .value = size});
+  return picture_of(RgbFrame(static_cast<int>(width), static_cast<int>(height)), "stand-in.png",
+                    offers.spool);
+}
+
+// Gives the job the picture to begin with. Whoever sends a request twice means the same job, although the video has
+// been completed in between: so the source is a part of the fingerprint, and the picture is not.
 void begin_with(Service& service, const http::Request& request, const queue::JobRow& source, int64_t frame,
                 JobRequest& job) {
   if (job.job.settings.inputs.count("image"))
     throw ApiError("invalid_value", "`input_reference`: an extension begins with a picture of the video",
                    "input_reference");
-  const auto picture = picture_of_video(local_video(service, request, source), frame, service.offers.spool);
+  const bool there = is_completed(source);
+  const auto picture =
+      there ? picture_of_video(local_video(service, request, source), frame, service.offers.spool)
+            : stand_in(source, service.offers);
+  Sha256 hash;
+  hash.add(fmt::format("{}\nextension {} {}", job.fingerprint, source.id, frame));
   job.files.push_back(picture);
-  add_inputs(job, {{"image", picture->path(), picture->sha256, "input_reference", picture->filename()}});
+  add_inputs(job, {{"image", picture->path(), picture->sha256, there ? "input_reference" : "",
+                    picture->filename()}});
+  job.fingerprint = hash.hex();
 }
 
 // Returns the fields that an extension takes over. A joined video has none of its own but its size.
@@ -94,6 +120,7 @@ http::Reply extend_video(Service& service, http::Request& request) {
   begin_with(service, request, source, frame, job);
   json made_from = {{"extension", source.id}};
   if (frame >= 0) made_from["from_frame"] = frame;
+  if (!is_completed(source)) made_from["awaited"] = {source.id};
   try {
     return submit(service, request, std::move(job), made_from);
   } catch (const ApiError& e) {  // the model's word on a first picture
@@ -127,7 +154,8 @@ void add_vary_endpoints(Endpoints& to) {
   to.push_back({.method = "POST",
                 .pattern = "/v1/videos/extensions",
                 .id = "extendVideo",
-                .means = "Makes a video that begins with the last or another picture of a completed one.",
+                .means = "Makes a video that begins with the last or another picture of another one, which "
+                         "need not be completed yet.",
                 .answer = extend_video,
                 .errors = {404, 410, 422, 429},
                 .body = "ExtendVideo",

@@ -4,6 +4,7 @@
 #include "web_api/api_error.h"
 #include "web_api/asked.h"
 #include "web_api/endpoint.h"
+#include "web_api/hosts/pass_on.h"
 #include "web_api/job_files.h"
 #include "web_api/video_object.h"
 
@@ -68,6 +69,7 @@ http::Reply delete_video(Service& service, http::Request& request) {
   service.book.forget(row.id);
   service.foreman.wake();
   remove_folder(queue::JobFolder(service.files, row.id).path);
+  if (is_elsewhere(service, request, row)) service.pass_on->remove(row);
   if (service.removed) service.removed(row.id);
   return http::json_reply(200, json_line({{"id", row.id}, {"deleted", true}, {"object", "video.deleted"}}));
 }

@@ -36,6 +36,8 @@ void add_source(json& video, json& fields) {
   fields.erase(kMadeFrom);
   video["remixed_from_video_id"] = from.contains("remix") ? from.at("remix") : json();
   video["extended_from_video_id"] = from.contains("extension") ? from.at("extension") : json();
+  const bool waits = video.at("status") == "queued" && from.contains("awaited");
+  video["waits_for"] = waits ? from.at("awaited") : json::array();
   video["extended_from_frame"] = from.contains("from_frame") ? from.at("from_frame") : json();
 }
 
@@ -71,10 +73,14 @@ json expected_facts(const VideoRequest& request) {
 
 json live_fields(const queue::JobRow& row, const workers::Live& live) {
   const bool ended = has_ended(row), waits = row.status == queue::Status::queued;
+  std::string why = live.why.empty() ? row.why : live.why;
+  if (waits && !row.awaits.empty() && !row.paused)
+    why = row.kind == "join" ? "it waits for the videos that it is made of"
+                             : "it waits for the video that it goes on from";
   return {{"queue_position", waits && live.position >= 0 ? json(live.position) : json()},
           {"eta_seconds",
            !ended && live.eta_seconds >= 0 ? json(std::round(live.eta_seconds * 10) / 10) : json()},
-          {"why", live.why.empty() && row.why.empty() ? json() : json(live.why.empty() ? row.why : live.why)},
+          {"why", why.empty() ? json() : json(why)},
           {"stage", live.stage.empty() || ended ? json() : json(live.stage)}};
 }
 

@@ -9,8 +9,7 @@
 
 namespace tachy::web_api {
 
-// The source of a video that was made from another one, in JobRow::request under kMadeFrom: {"remix": ID}.
-inline constexpr const char* kMadeFrom = "made_from";
+using queue::kMadeFrom;
 
 // The facts about a file before it is made, or about the one that was made: JobRow::facts.
 nlohmann::json expected_facts(const VideoRequest& request);

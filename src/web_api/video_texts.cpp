@@ -29,11 +29,24 @@ std::string VideoTexts::of(const std::shared_ptr<const queue::JobRow>& row, cons
   }
   if (!begin) {
     begin = std::make_shared<const std::string>(begin_of(*row));
-    const std::lock_guard lock(mutex_);
-    if (texts_.size() >= kMost) texts_.erase(texts_.begin());
-    texts_.insert_or_assign(row->id, Text{row, begin});
+    put(row->id, {row, begin});
   }
   return *begin + json_line(live_fields(*row, live)).substr(1);
+}
+
+// A text keeps its row, whose own texts are about as long.
+size_t VideoTexts::bytes_of(const Text& text) { return 2 * text.begin->size() + 500; }
+
+void VideoTexts::put(const std::string& id, Text text) {
+  const std::lock_guard lock(mutex_);
+  const auto forget = [&](auto it) {
+    bytes_ -= bytes_of(it->second);
+    texts_.erase(it);
+  };
+  if (const auto it = texts_.find(id); it != texts_.end()) forget(it);
+  while (!texts_.empty() && bytes_ + bytes_of(text) > kMostBytes) forget(texts_.begin());
+  bytes_ += bytes_of(text);
+  texts_.emplace(id, std::move(text));
 }
 
 }  // namespace tachy::web_api

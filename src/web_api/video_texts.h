@@ -18,12 +18,16 @@ class VideoTexts {
   std::string of(const std::shared_ptr<const queue::JobRow>& row, const workers::Live& live);
 
  private:
-  static constexpr size_t kMost = 1024;
+  static constexpr size_t kMostBytes = size_t{64} << 20;
   struct Text {
     std::shared_ptr<const queue::JobRow> row;
     std::shared_ptr<const std::string> begin;  // the object without its live fields and its last brace
   };
+  void put(const std::string& id, Text text);
+  static size_t bytes_of(const Text& text);
+
   std::mutex mutex_;
+  size_t bytes_ = 0;
   std::unordered_map<std::string, Text> texts_;  // by id
 };
 

@@ -30,7 +30,10 @@ uint64_t most_memory(const Engine& engine) {
 }  // namespace
 
 Foreman::State::Choice Foreman::State::choose(const std::vector<queue::TurnQueue::Next>& order) const {
-  if (!options.presence) return {order.empty() ? nullptr : &order.front().job, ""};
+  if (!options.presence) {
+    const auto first = std::ranges::find_if(order, [](const auto& next) { return next.job.awaits.empty(); });
+    return {first == order.end() ? nullptr : &first->job, ""};
+  }
   const std::vector<Host> hosts = options.presence->hosts();
   Host self;
   self.row = {.name = options.worker, .address = "", .files = options.files_id, .about = ""};
@@ -42,22 +45,15 @@ Foreman::State::Choice Foreman::State::choose(const std::vector<queue::TurnQueue
     if (!model.world) self.about.models.push_back(model.name);
   self.about.loaded = loaded;
   for (const queue::TurnQueue::Next& next : order) {
-    if (lost.contains(next.job.id) || refused.contains(next.job.id)) continue;
+    if (!next.job.awaits.empty() || lost.contains(next.job.id)) continue;
+    // Without the host that has the memory, it fails here, and says so.
+    if (refused.contains(next.job.id) && !larger_host(next.job, options.presence->self(), hosts).empty())
+      continue;
     const double waited = static_cast<double>(table.now_ms() - next.job.created_ms) / 1e3;
     Placement placement = place(next.job, self, hosts, waited);
     if (placement.take) return {&next.job, std::move(placement.why)};
   }
   return {};
-}
-
-// Others say how many jobs they run, and not for how long: a place that is taken counts as a short job.
-void Foreman::State::add_other_places(std::vector<double>& busy) const {
-  constexpr double kTakenSeconds = 10;
-  if (!options.presence) return;
-  for (const Host& host : options.presence->hosts()) {
-    if (host.row.name == options.worker || !host.about.takes_jobs()) continue;
-    for (int i = 0; i < host.about.at_once; ++i) busy.push_back(i < host.about.running ? kTakenSeconds : 0);
-  }
 }
 
 bool Foreman::State::is_teller() const {
@@ -70,6 +66,7 @@ bool Foreman::State::is_teller() const {
 Live Foreman::State::explained(const queue::JobRow& row, Live live) const {
   if (live.position < 0) return live;
   Host self;
+  self.about.full = full;
   for (const ServedModel& model : models.all()) self.about.models.push_back(model.name);
   // A server that is alone has taken the job, so it has what the job needs.
   const std::vector<Host> hosts = options.presence ? options.presence->hosts() : std::vector<Host>{self};
@@ -81,12 +78,22 @@ Live Foreman::State::explained(const queue::JobRow& row, Live live) const {
   return live;
 }
 
-// Another host has written into the job's events how far it is.
+bool Foreman::State::runs_elsewhere(const queue::JobRow& row) const {
+  return options.presence && row.status == queue::Status::in_progress && row.worker != options.worker;
+}
+
+// Another host has written into the job's events how far it is. Those lie in its folder; if that is not this host's,
+// it has said so in its announcement, too.
 Live Foreman::State::live_elsewhere(const queue::JobRow& row) const {
   Live out;
   if (row.status == queue::Status::queued && row.paused) out.why = "it is paused";
-  if (!options.presence || row.status != queue::Status::in_progress || row.worker == options.worker)
+  if (!runs_elsewhere(row)) return out;
+  if (row.files != options.files_id) {
+    if (const std::optional<JobAbout> job = options.presence->job_of(row.worker, row.id))
+      out.stage = job->stage, out.done = job->done, out.total = job->total,
+      out.eta_seconds = job->eta_seconds;
     return out;
+  }
   const std::optional<queue::Event> event = book.latest(row.id, "progress");
   if (!event) return out;
   const nlohmann::json data = parsed_or_discarded(event->data);
@@ -101,15 +108,28 @@ void Foreman::describe(HostAbout& about) const {
   about.version = version(), about.at_once = s.at_once(), about.cards = s.models.on_gpu() ? 1 : 0;
   for (const ServedModel& model : s.models.all())
     if (!model.world) about.models.push_back(model.name);
+  about.full = s.full;
   if (const auto engine = s.models.opened("")) about.device = engine->device();
   if (!s.options.runs) return void(about.role = "api");
   if (s.memory == 0)
     if (const auto engine = s.models.opened("")) s.memory = most_memory(*engine);
   about.memory_bytes = s.memory;
-  const std::lock_guard lock(s.bell->mutex);
-  about.loaded = s.holds;
-  about.running = static_cast<int>(s.beginning.size());
-  for (const auto& [id, job] : s.running) about.running += !job->ended();
+  State::Jobs jobs;
+  {
+    const std::lock_guard lock(s.bell->mutex);
+    about.loaded = s.holds;
+    about.running = static_cast<int>(s.beginning.size());
+    jobs = s.running;
+  }
+  for (const auto& [id, job] : jobs) {
+    if (job->ended()) continue;
+    about.running += !job->left();  // one that has left the device has also left its place
+    Live live = job->live();
+    about.jobs[id] = {.stage = std::move(live.stage),
+                      .done = live.done,
+                      .total = live.total,
+                      .eta_seconds = live.eta_seconds};
+  }
 }
 
 bool RunningJob::hands_on() {

@@ -39,14 +39,16 @@ void Foreman::State::look() {
   if (!keeps_lease(jobs)) return;
   obey(jobs);
   recover_lost();
+  release();
   tell_places();
+  const bool room_for_files = room_on_disk();
   std::unique_lock lock(bell->mutex);
   const bool room = bell->rooms > 0;
   lock.unlock();
   if (room)
     for (const auto& [id, job] : jobs) job->stop(Stop::world);
   else if (device_failures < kMostDeviceFailures)
-    fill();
+    fill(room_for_files);
   sweep();
   drop_previews();
 }
@@ -97,29 +99,13 @@ void Foreman::State::obey(const Jobs& jobs) {
       job->stop(Stop::removed);  // one that is in the table ends just now
 }
 
-// The pace is 1, since planned_seconds of a row are already what this server has seen runs to take.
-void Foreman::State::tell_places() {
-  std::vector<double> busy;
-  for (const auto& [id, job] : jobs_now())
-    if (!job->held()) busy.push_back(std::max(job->live().eta_seconds, 0.0));
-  busy.resize(std::max(busy.size(), static_cast<size_t>(at_once())));
-  add_other_places(busy);
-  turns.set(loaded, busy, 1);
-  if (!is_teller()) return;
-  const std::vector<queue::TurnQueue::Next> order = turns.order();
-  for (const size_t i : told.to_tell(order))
-    book.add(order[i].job.id, "queued",
-             {{"position", i},
-              {"eta_seconds", std::round(order[i].start_seconds + order[i].job.planned_seconds)}});
-}
-
-void Foreman::State::fill() {
+void Foreman::State::fill(bool may_begin) {
   while (true) {
     const Jobs jobs = jobs_now();
     const std::vector<queue::TurnQueue::Next> order = turns.order();
     const Choice next = choose(order);
-    if (go_on(jobs, next.job)) continue;
-    if (!next.job || !place_for(*next.job, jobs)) return;
+    if (go_on(jobs, may_begin ? next.job : nullptr)) continue;
+    if (!next.job || !may_begin || !place_for(*next.job, jobs)) return;
     const Begun begun = begin(*next.job, next.why);
     if (begun == Begun::not_now || (begun == Begun::taken_elsewhere && !options.presence)) return;
     if (begun == Begun::taken_elsewhere) lost.insert(next.job->id);
@@ -131,6 +117,7 @@ bool Foreman::State::go_on(const Jobs& jobs, const queue::WaitingJob* next) {
   RunningJob* held = nullptr;
   int computing = 0;
   for (const auto& [id, job] : jobs) {
+    if (job->left()) continue;
     if (!job->held())
       ++computing;
     else if (!held || job->row().priority > held->row().priority)
@@ -147,13 +134,16 @@ bool Foreman::State::go_on(const Jobs& jobs, const queue::WaitingJob* next) {
 bool Foreman::State::place_for(const queue::WaitingJob& job, const Jobs& jobs) {
   RunningJob* least = nullptr;
   int computing = 0;
+  bool alone = true;
   for (const auto& [id, one] : jobs) {
+    if (one->left()) continue;
+    alone = false;
     if (one->stopped() != Stop::none) return false;  // its memory and its place are about to be free
     if (one->held()) continue;
     ++computing;
     if (!least || one->row().priority < least->row().priority) least = one.get();
   }
-  if (jobs.empty()) return true;
+  if (alone) return true;
   const bool free = computing < at_once(), urgent = !least || least->row().priority < job.priority;
   if (!free && !urgent) return false;
   const std::optional<bool> known = job.id == too_large ? false : fits_beside(job.id);
@@ -163,7 +153,9 @@ bool Foreman::State::place_for(const queue::WaitingJob& job, const Jobs& jobs) {
   if (free && fits) return true;
   if (!urgent) return false;
   if (!least) {  // only held jobs are in the way, and they would be for ever
-    jobs.begin()->second->stop(Stop::priority);
+    std::ranges::find_if(jobs, [](const auto& job) {
+      return !job.second->left();
+    })->second->stop(Stop::priority);
     return false;
   }
   if (fits && least->hold(true)) return true;
@@ -218,8 +210,11 @@ Foreman::State::Begun Foreman::State::begin(const queue::WaitingJob& next, const
     const std::lock_guard lock(bell->mutex);
     beginning.erase(id);
     if (job) {
-      if (!running.empty()) job->not_alone();
-      for (const auto& other : running) other.second->not_alone();
+      for (const auto& [other_id, other] : running) {
+        if (other->left()) continue;
+        job->not_alone();
+        other->not_alone();
+      }
       running[id] = job;
     }
   }

@@ -67,6 +67,7 @@ void Foreman::start() {
   state_->ahead.emplace(
       [this](const queue::JobRow& row, const std::atomic<bool>& cancel) { state_->plan_ahead(row, cancel); },
       [ring = state_->bell] { ring->ring(); });
+  state_->errands.emplace();
   state_->dispatcher = std::thread([this] { state_->dispatch(); });
 }
 
@@ -153,47 +154,6 @@ int Foreman::State::at_once() const {
   return models.on_gpu() ? 2 : 1;
 }
 
-std::optional<Live> Foreman::State::live_running(const queue::JobRow& row) const {
-  if (row.status != queue::Status::in_progress) return std::nullopt;
-  std::shared_ptr<RunningJob> job;
-  {
-    const std::lock_guard lock(bell->mutex);
-    if (const auto found = running.find(row.id); found != running.end()) job = found->second;
-  }
-  if (!job || job->ended()) return std::nullopt;
-  return job->live();
-}
-
-namespace {
-
-Live live_waiting(const queue::JobRow& row, const std::optional<queue::TurnQueue::Place>& place) {
-  if (!place) return {};  // somebody has just taken it
-  return {.eta_seconds = place->start_seconds + row.planned_seconds, .position = place->position};
-}
-
-bool waits(const queue::JobRow& row) { return row.status == queue::Status::queued && !row.paused; }
-
-}  // namespace
-
-Live Foreman::live(const queue::JobRow& row) const {
-  if (const auto running = state_->live_running(row)) return *running;
-  if (!waits(row)) return state_->live_elsewhere(row);
-  if (!state_->options.runs) {  // nobody else tells the forecast who computes
-    std::vector<double> busy;
-    state_->add_other_places(busy);
-    state_->turns.set({}, busy, 1);
-  }
-  return state_->explained(row, live_waiting(row, state_->turns.find(row.id)));
-}
-
-std::optional<Live> Foreman::live_now(const queue::JobRow& row) const {
-  if (const auto running = state_->live_running(row)) return running;
-  if (!waits(row)) return row.paused ? state_->live_elsewhere(row) : Live{};
-  std::optional<queue::TurnQueue::Place> place;
-  if (!state_->turns.find_now(row.id, place)) return std::nullopt;
-  return state_->explained(row, live_waiting(row, place));
-}
-
 std::shared_ptr<void> Foreman::make_room() {
   const std::shared_ptr<Bell> bell = state_->bell;
   {
@@ -224,6 +184,7 @@ void Foreman::State::stop() {
   bell->ring();
   if (dispatcher.joinable()) dispatcher.join();
   ahead.reset();
+  errands.reset();
   for (const auto& [id, job] : jobs_now()) job->stop(Stop::shutdown);
   Jobs last;
   {

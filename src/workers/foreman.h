@@ -31,9 +31,14 @@ struct ForemanOptions {
   bool runs = true;      // false: jobs are planned here, and run by other hosts
   // Brings the inputs of a job whose files another host has into the job's folder; may be empty.
   std::function<void(const queue::JobRow&, const queue::JobFolder&)> fetch_inputs;
+  // Returns the finished video of a job whose files another host has, or "" while that host does not answer; may be
+  // empty.
+  std::function<std::filesystem::path(const queue::JobRow&)> fetch_video;
   // Stores a finished video elsewhere, too, before the table says that it is finished; may be empty.
   std::function<void(const queue::JobRow&, const queue::JobFolder&)> store;
   std::function<void(const std::string& id)> removed;  // removes it there; may be empty
+  // Says whether the disk with the files has room for another job; empty: it is looked at (room.h).
+  std::function<bool()> has_room;
   int at_once = 0;          // jobs that run beside one another where they fit; 0: by the device
   double keep_days = 0;     // how long an ended job is kept; 0: for ever
   uint64_t keep_bytes = 0;  // how much all ended jobs together may take; 0: as much as there is

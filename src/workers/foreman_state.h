@@ -18,6 +18,7 @@
 
 #include "queue/turn_queue.h"
 #include "workers/crashes.h"
+#include "workers/errands.h"
 #include "workers/foreman.h"
 #include "workers/lease.h"
 #include "workers/places_told.h"
@@ -79,8 +80,17 @@ struct Foreman::State {
   bool keeps_lease(const Jobs& jobs);
   void obey(const Jobs& jobs);  // what was asked of the jobs that run
   void put_back(const queue::HeldJob& job);
+  void release();  // jobs whose videos are there may begin (awaited.h)
+  bool releases(const queue::WaitingJob& job) const;
+  // These return whether they have changed the job.
+  bool look_at_sources(const queue::WaitingJob& job, const std::set<std::string>& waiting);
+  bool give_up(const std::string& id, const queue::JobError& error);  // a queued one
+  // An errand: gives the job its inputs, and lets it begin. Returns false if that is to be tried again.
+  bool release(const std::string& id, const std::vector<queue::JobRow>& sources);
+  bool release_if_possible(const std::string& id, const std::vector<queue::JobRow>& sources);
   void tell_places();
-  void fill();                                                  // begins jobs, and stops some for others
+  // Lets held jobs go on, and where any may begin, begins some and stops others for them.
+  void fill(bool may_begin);
   bool go_on(const Jobs& jobs, const queue::WaitingJob* next);  // ends a hold if nothing better is to do
   // The first waiting job that is this host's to take, with the reason; job is null if there is none.
   struct Choice {
@@ -95,7 +105,11 @@ struct Foreman::State {
   Begun begin(const queue::WaitingJob& job, const std::string& why);
   // The seconds until places of other hosts are free, as far as is known here, are added to this host's.
   void add_other_places(std::vector<double>& busy) const;
-  bool is_teller() const;                               // among hosts that share a queue, one tells of places
+  // The seconds until the jobs end that run elsewhere and that others wait for.
+  void add_other_ends(queue::TurnQueue::Ends& ends);
+  bool room_on_disk();     // also says so when that has changed
+  bool is_teller() const;  // among hosts that share a queue, one tells of places
+  bool runs_elsewhere(const queue::JobRow& row) const;
   Live live_elsewhere(const queue::JobRow& row) const;  // of a job that does not run here and has no turn
   Live explained(const queue::JobRow& row, Live live) const;  // of one that has: with the reason why it waits
   void note_loaded(const std::string& needs);
@@ -123,6 +137,8 @@ struct Foreman::State {
   queue::TurnQueue turns;
   std::atomic<uint64_t> memory{0};  // the largest peak that a run may have here; 0: not known yet
   std::optional<CrashMark> mark;
+  std::atomic<bool> full{false};           // the disk has no room for another job
+  std::atomic<bool> release_again{false};  // something that could not be released may be now
 
   // Guarded by the bell's mutex.
   Jobs running;
@@ -137,12 +153,14 @@ struct Foreman::State {
   std::vector<std::string> loaded;  // what jobs needed that began lately, the last one first
   PlacesTold told;
   int64_t swept_ms = 0;
+  uint64_t released_version = 0;  // of the table when nothing more could be released
   std::chrono::steady_clock::time_point looked_for_lost{};
   std::shared_ptr<void> heard;                             // a handle of JobTable::listen
   std::vector<std::pair<int64_t, std::string>> previewed;  // when jobs ended whose previews are still there
   int device_failures = 0;                                 // in a row
   std::thread dispatcher, opener;
   std::optional<PlanAhead> ahead;
+  std::optional<Errands> errands;
 };
 
 }  // namespace tachy::workers

@@ -1,10 +1,9 @@
 #include "workers/job_of_row.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "api/fields.h"
+#include "base/full_disk.h"
 #include "base/json_text.h"
 #include "jobs/job_json.h"
 #include "jobs/sidecar.h"
@@ -23,12 +22,6 @@ constexpr double kStateEvery = 1;
 void replace_all(std::string& text, const std::string& what, const std::string& by) {
   for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + by.size()))
     text.replace(at, what.size(), by);
-}
-
-bool says_full(const std::string& message) {
-  return std::ranges::any_of(
-      std::initializer_list<std::errc>{std::errc::no_space_on_device, std::errc::file_too_large},
-      [&](std::errc e) { return message.find(std::make_error_code(e).message()) != message.npos; });
 }
 
 std::string code_of(ErrorCode code, const std::string& message) {

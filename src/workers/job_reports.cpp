@@ -91,7 +91,7 @@ void RunningJob::notice(const std::string& text) {
 
 void RunningJob::progress(const Progress& p) {
   const double now = computing_seconds();
-  const bool stepped = p.done > 0 && last_stage_ == p.stage;
+  const bool stepped = p.done > 0 && last_stage_ == p.stage, another = last_stage_ != p.stage;
   if (stepped && (p.stage == "denoise" || p.stage == "decode"))
     measured({{"event", "step"}, {"stage", p.stage}, {"seconds", now - last_step_}});
   last_step_ = now, last_stage_ = p.stage;
@@ -103,6 +103,7 @@ void RunningJob::progress(const Progress& p) {
     note.eta_seconds = meter_->seconds_left(), note.percent = meter_->percent();
   }
   shop_.reporter.progress(row_.id, std::move(note));
+  if (another && shop_.options.presence) shop_.options.presence->announce_now();
   if (makes_no_more(p)) stop_keeping();
 }
 

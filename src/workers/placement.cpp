@@ -34,7 +34,7 @@ bool has(const std::vector<std::string>& list, const std::string& what) {
   return std::ranges::find(list, what) != list.end();
 }
 
-bool is_free(const HostAbout& about) { return about.running < about.at_once; }
+bool is_free(const HostAbout& about) { return about.running < about.at_once && !about.full; }
 
 bool can_make(const Host& host, const queue::WaitingJob& job) {
   return host.about.takes_jobs() && lacks(host.about, job).empty();
@@ -78,17 +78,22 @@ Placement place(const queue::WaitingJob& job, const Host& self, std::span<const 
 
 std::string why_waiting(const queue::WaitingJob& job, std::span<const Host> hosts, int64_t position) {
   std::string missing;
-  bool workers = false;
+  bool workers = false, full = false;
   for (const Host& host : hosts) {
     if (!host.about.takes_jobs()) continue;
     workers = true;
     const std::string one = lacks(host.about, job);
+    if (one.empty() && host.about.full) {
+      full = true;
+      continue;
+    }
     if (one.empty()) {
       if (position <= 0) return "it is the next one, as soon as a host is free";
       return fmt::format("it waits for its turn: {} before it", position);
     }
     if (missing.empty()) missing = one;
   }
+  if (full) return "the disk for the videos is full: it begins as soon as there is room";
   if (!workers) return "no worker is there";
   return fmt::format("no worker that is there has {}", missing);
 }

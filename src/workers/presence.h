@@ -3,11 +3,13 @@
 // that.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +17,13 @@
 #include "queue/job_table.h"
 
 namespace tachy::workers {
+
+// How far a job is that a host runs, for others that have not got its events.
+struct JobAbout {
+  std::string stage;
+  int64_t done = 0, total = 0;  // of the stage
+  double eta_seconds = -1;      // when the host said it; negative: unknown
+};
 
 // A host's own words, as JSON in HostRow::about. Members that a newer version adds are ignored by an older one.
 struct HostAbout {
@@ -24,7 +33,9 @@ struct HostAbout {
   std::vector<std::string> models, loras;      // by their names
   std::vector<std::string> loaded;             // the `needs` in memory, the latest first
   int at_once = 1, running = 0;                // how many jobs may run beside one another, and do
+  bool full = false;                           // its disk has no room, so it begins no job
   std::map<std::string, double> step_seconds;  // of denoising, by "MODEL SIZE"
+  std::map<std::string, JobAbout> jobs;        // that compute, by their ids
   bool takes_jobs() const { return role != "api"; }
 };
 std::string to_text(const HostAbout& about);
@@ -42,16 +53,22 @@ class Presence {
   Presence(queue::JobTable& table, std::function<Host()> self);
   ~Presence();  // as stop()
   void start();
-  void stop();
+  void stop();  // and says that this host is gone
 
   std::vector<Host> hosts() const;  // that are alive, this one among them, by their names
   // Returns the hosts that have this folder of files, also those that are gone: the living ones first.
   std::vector<Host> with_files(const std::string& files) const;
+  // Returns how far a job of another host was when that one was heard of last; the seconds left are those of now.
+  std::optional<JobAbout> job_of(const std::string& host, const std::string& id) const;
   Host self() const { return self_(); }
   void announce_now();  // something has changed that others should know soon
+  // Reads of the others again, for a caller who misses one: a host that has just begun is known after seconds otherwise.
+  // Returns false if the table is away.
+  bool look_again();
 
  private:
   void announce();
+  void read();
   void run();
 
   queue::JobTable& table_;
@@ -59,6 +76,8 @@ class Presence {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Host> hosts_;
+  std::chrono::steady_clock::time_point read_{};  // when they were
+  queue::HostRow announced_;                      // as it was last
   bool ending_ = false, urgent_ = false;
   std::thread thread_;
 };

@@ -29,6 +29,8 @@ const char* cause_of(Stop why) {
       return "world";
     case Stop::elsewhere:
       return "memory";
+    case Stop::full:
+      return "disk";
     case Stop::shutdown:
       return "shutdown";
     case Stop::pause:
@@ -45,12 +47,12 @@ const char* cause_of(Stop why) {
 }  // namespace
 
 RunningJob::RunningJob(const Shop& shop, queue::JobRow row, std::shared_ptr<const PreparedRequest> prepared,
-                       std::function<void()> ended)
+                       std::function<void()> changed)
     : shop_(shop),
       row_(std::move(row)),
       folder_(shop.options.files, row_.id),
       prepared_(std::move(prepared)),
-      on_end_(std::move(ended)),
+      on_change_(std::move(changed)),
       kept_late_(row_.wish == queue::Wish::cancel_keeping_frames) {}
 
 RunningJob::~RunningJob() {
@@ -104,7 +106,7 @@ void RunningJob::run() {
     stopped_or_failed(ErrorCode::internal, e.what());
   }
   ended_ = true;
-  on_end_();
+  on_change_();
 }
 
 void RunningJob::make() {
@@ -143,6 +145,7 @@ void RunningJob::make_video() {
   const bool finished = kept_late_ && jobs::finished_settings(folder_.video()).is_object();
   if (finished) notice("the video was finished before the server ended");
   const bool made = !finished && runner.run(job, *prepared_);
+  if (made) left_device();  // its thumbnail and its row are made while the next job begins
   row_.facts = facts_of(filled, folder_.video());
   make_thumbnail_if_possible(folder_, [this](const std::string& text) { notice(text); });
   if (!made) return;
@@ -161,6 +164,7 @@ void RunningJob::stopped_or_failed(ErrorCode code, const std::string& text) {
   if (code == ErrorCode::cancelled) look_at_wish();
   const Stop why = why_.load();
   const bool stopped = code == ErrorCode::cancelled && why != Stop::none;
+  if (waits_for_room(code, text)) return give_back(Stop::full);
   device_failed_ = code == ErrorCode::device;
   if (code == ErrorCode::out_of_memory && hands_on()) return give_back(Stop::elsewhere);
   if (stopped && gives_back(why)) return give_back(why);
@@ -201,6 +205,11 @@ void RunningJob::give_back(Stop why) {
   stop(Stop::cancel);  // which came meanwhile, and there is nothing more to keep
   remove_states(folder_);
   end(queue::Status::failed, cancelled_error(), true);
+}
+
+void RunningJob::left_device() {
+  left_ = true;
+  on_change_();
 }
 
 void RunningJob::end(queue::Status status, const queue::JobError& error, bool told) {

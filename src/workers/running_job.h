@@ -37,6 +37,7 @@ enum class Stop {
   priority,   // something of higher priority wants to compute
   world,      // a world wants the device
   elsewhere,  // another host has the memory that it needs
+  full,       // the disk is full
   shutdown,   // the server goes down
   pause,      // somebody has paused it
   keep,       // it is cancelled, but the frames that are there become its video
@@ -47,16 +48,16 @@ enum class Stop {
 
 // Says whether such a job waits in the table, to go on later.
 inline bool gives_back(Stop why) {
-  return why == Stop::priority || why == Stop::world || why == Stop::elsewhere || why == Stop::shutdown ||
-         why == Stop::pause;
+  return why == Stop::priority || why == Stop::world || why == Stop::elsewhere || why == Stop::full ||
+         why == Stop::shutdown || why == Stop::pause;
 }
 
 class RunningJob final : private jobs::JobSink {
  public:
-  // `row` was claimed for options.worker. `prepared` may be null. `ended` is called in the job's thread when
-  // the table knows of the end.
+  // `row` was claimed for options.worker. `prepared` may be null. `changed` is called in the job's thread when
+  // it has left the device, and when the table knows of its end.
   RunningJob(const Shop& shop, queue::JobRow row, std::shared_ptr<const PreparedRequest> prepared,
-             std::function<void()> ended);
+             std::function<void()> changed);
   ~RunningJob() override;  // waits for the thread
 
   void start();
@@ -66,6 +67,9 @@ class RunningJob final : private jobs::JobSink {
   bool hold(bool held);
   bool held() const { return hold_.load(); }
   bool ended() const { return ended_.load(); }
+  // Says that the job computes no more and holds none of the device's memory. The state of a stopped one, which
+  // may be large, is still being written, or the thumbnail of a finished one, and nobody need wait for that.
+  bool left() const { return left_.load(); }
   bool device_failed() const { return device_failed_.load(); }  // when it has ended
   bool too_large_here() const { return why_.load() == Stop::elsewhere; }
   // Notes that it shares the device with others, so that nothing is learnt from its times.
@@ -87,6 +91,7 @@ class RunningJob final : private jobs::JobSink {
   void wait_for_former() const;
   void give_back(Stop why);
   bool hands_on();  // true if another host has more memory: the job then waits for it
+  bool waits_for_room(ErrorCode code, const std::string& text);  // true if it goes on when the disk has room
   queue::Usage used(bool completed) const;
   void account_for_interruption() const;
   void end(queue::Status status, const queue::JobError& error, bool told);
@@ -102,6 +107,7 @@ class RunningJob final : private jobs::JobSink {
   void end_of_progress() override {}
   void can_go_on(const std::string& text) override;
   void ran(const ResolvedRequest& run) override { seen_bytes_ = alone_ ? run.seen_bytes : 0; }
+  void left_device() override;
   void finishing() override;
   void encoded(double seconds) override;
   bool wants_previews() const override { return true; }
@@ -111,12 +117,13 @@ class RunningJob final : private jobs::JobSink {
   queue::JobRow row_;
   const queue::JobFolder folder_;
   std::shared_ptr<const PreparedRequest> prepared_;
-  const std::function<void()> on_end_;
+  const std::function<void()> on_change_;
   // Somebody wished the frames kept that were there, and then the process died. They are made again from
   // the state, and nothing that would have to be denoised.
   const bool kept_late_;
 
   std::atomic<bool> cancel_ = false, ended_ = false, alone_ = true, patient_ = true, device_failed_ = false;
+  std::atomic<bool> left_ = false;
   std::atomic<bool> hold_ = false, keep_ = false;
   std::atomic<Stop> why_ = Stop::none;
 

@@ -23,8 +23,9 @@ WorldSession::WorldSession(std::shared_ptr<Model> shared, const Options& o, Unop
       config_(world_config(model_->bundle(), o.choices)) {
   const VaeConfig& vae = model().vae_config;
   require(!model_->one_at_a_time(), "`verify_upload`: it is not for worlds; leave it out");
-  check(model_->options().ranks == 1, ErrorCode::unsupported,
-        "`ranks`: a world cannot be divided among ranks yet; leave `ranks` out, or make it 1");
+  check(model_->ranks() == 1, ErrorCode::unsupported,
+        "`{0}`: a world cannot be divided among ranks yet; leave `{0}` out, or make it 1",
+        model_->on_gpus() ? "gpus" : "ranks");
   require(o.longest_frames >= 0, "world: expected a longest session of 0 or more frames, got {}",
           o.longest_frames);
   const ModelOptions& options = model_->options();

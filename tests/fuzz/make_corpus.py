@@ -6,6 +6,7 @@ Files named crash-* and by a hash are not made here: fuzzing found them.
 """
 
 import base64
+import hmac
 import io
 import json
 import pathlib
@@ -447,6 +448,18 @@ def forms():
     put("multipart", "path", b"\0/v1/videos/%2e%2e/a?b=c%20d&e")
 
 
+def greetings():
+    challenge, number = b"TACHYRK1" + 32 * b"n", 32 * b"m"
+    unproved = b"TACHYRK1" + number + struct.pack("<3I", 1, 0, 4)
+    proof = hmac.digest(b"another secret than theirs", b"tachyscope asks" + challenge[8:] + unproved, "sha256")
+    put("rank_greeting", "answer", b"\0" + unproved + proof)
+    put("rank_greeting", "other_version", b"\0TACHYRK2" + (unproved + proof)[8:])
+    put("rank_greeting", "reply", b"\1" + challenge + struct.pack("<I", 0) + proof)
+    put("rank_greeting", "refusal", b"\1" + challenge + struct.pack("<I", 2) + proof)
+    put("rank_greeting", "header", b"\2FRAM" + struct.pack("<IQ", 1, 1 << 40))
+    put("rank_greeting", "last", b"\2FRAM" + struct.pack("<IQ", 4, 20))
+
+
 def form(*parts):
     """A form with the boundary b: each part is (name, content) or (name, content, filename)."""
     text = b""
@@ -480,4 +493,5 @@ if __name__ == "__main__":
     odd_media()
     messages()
     forms()
+    greetings()
     requests()

@@ -19,7 +19,7 @@ from stock import fill  # noqa: E402
 
 BUILD = pathlib.Path(os.environ["TACHY_BUILD"])
 QUICK = {"size": "32x32", "num_frames": 5, "num_inference_steps": 2}  # a job of about a second
-SLOW = {"num_frames": 65, "num_inference_steps": 100}  # a job that runs until it is stopped
+SLOW = {"num_frames": 65, "num_inference_steps": 500}  # a job that runs until it is stopped: minutes on any machine
 
 
 @pytest.fixture(scope="session")

@@ -26,9 +26,9 @@ class Studio:
 
     def __init__(self, server, browser):
         self.server, self.browser = server, browser
-        self.ids = [server.wait(server.create(prompt=prompt, num_frames=33, num_inference_steps=20, seed=seed)["id"])["id"]
+        self.ids = [server.wait(server.create(prompt=prompt, num_frames=33, num_inference_steps=20, seed=seed)["id"], 600)["id"]
                     for seed, prompt in enumerate(PROMPTS, 1)]
-        self.other = server.wait(server.create(prompt=PROMPTS[0], num_frames=33, num_inference_steps=6, seed=21, level="aggressive")["id"])["id"]
+        self.other = server.wait(server.create(prompt=PROMPTS[0], num_frames=33, num_inference_steps=6, seed=21, level="aggressive")["id"], 600)["id"]
 
     def page(self, route, width=1100, height=780, dark=False):
         page = self.browser.new_page(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
+from access import check_colours, check_names, check_phone
 from conftest import QUICK
 from stock import edit
-from test_frame import TEXTS, check_names, contrast
 
 SMOOTH_MS = 50  # of the page's own thread, in one piece
 
@@ -216,9 +216,5 @@ def test_each_part_of_the_gallery_is_for_everybody(app, site, three):
         app.open(site, route)
         app.page.wait_for_selector(there)
         check_names(app, "gallery")
-        for scheme in "dark", "light":
-            app.page.emulate_media(color_scheme=scheme)
-            pale = [text["text"] for text in app.page.evaluate(TEXTS) if contrast(text["ink"], text["back"]) < (3 if text["large"] else 4.5)]
-            assert not pale, (route, scheme, pale)
-        app.page.set_viewport_size({"width": 320, "height": 640})
-        assert app.page.evaluate("document.documentElement.scrollWidth") <= 320, route
+        check_colours(app)
+        check_phone(app)

@@ -8,7 +8,7 @@ import uuid
 
 import pytest
 
-from conftest import QUICK, SLOW
+from conftest import QUICK, SLOW, distance
 
 ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
 HTML = "<b>bold</b> <img src=x onerror=\"document.title='hit'\"> & \"quotes\""
@@ -52,6 +52,7 @@ def test_a_prompt_is_added_while_another_video_is_made(busy, app):
     assert waiting(app) == [HTML] and app.page.query_selector(".waiting .prompt b, .waiting img[src=x]") is None
     assert app.page.title() == "Queue – Tachyscope"
     app.wait_text("Next in line · ready in about", ".waiting .state")
+    assert "it is the next one" not in app.page.inner_text(".waiting .state"), "the place is said once"
     assert line_of(busy) == [HTML]
 
 
@@ -83,15 +84,20 @@ def test_a_waiting_job_is_edited_copied_and_removed(busy, app):
     app.expected.append("422")
 
 
-def test_a_waiting_job_shows_the_picture_that_it_was_given(busy, app):
+def talking(server):
+    """Returns the fields of a form with the talker's own photo and speech."""
     boundary, example = uuid.uuid4().hex, os.path.join(ROOT, "models", "talker", "example")
-    parts = [(f'Content-Disposition: form-data; name="{name}"\r\n\r\n', value.encode()) for name, value in (("prompt", "a person talks"), ("model", "talker"))]
+    fields = {"prompt": "a person talks and nods", "model": "talker", "num_frames": "33", "num_inference_steps": "20"}
+    parts = [(f'Content-Disposition: form-data; name="{name}"\r\n\r\n', value.encode()) for name, value in fields.items()]
     for name, file, kind in (("input_reference", "photo.png", "image/png"), ("audio_reference", "speech.wav", "audio/wav")):
         with open(os.path.join(example, file), "rb") as source:
             parts.append((f'Content-Disposition: form-data; name="{name}"; filename="{file}"\r\nContent-Type: {kind}\r\n\r\n', source.read()))
     body = b"".join(f"--{boundary}\r\n{head}".encode() + value + b"\r\n" for head, value in parts) + f"--{boundary}--\r\n".encode()
-    answer = busy.ask("POST", "/v1/videos", body, {"Content-Type": f"multipart/form-data; boundary={boundary}"})
-    assert answer.status == 200, answer.body
+    return server.ask("POST", "/v1/videos", body, {"Content-Type": f"multipart/form-data; boundary={boundary}"}).json["id"]
+
+
+def test_a_waiting_job_shows_the_picture_that_it_was_given(busy, app):
+    talking(busy)
     app.open(busy, "#/queue").page.wait_for_selector(".waiting .thumb img")
     app.wait(lambda: app.page.eval_on_selector(".waiting .thumb img", "image => image.naturalWidth"), "the picture is there")
     assert len(set(app.pixels(".waiting .thumb img"))) > 4, "the picture is the photo, and not an empty box"
@@ -206,10 +212,10 @@ def test_a_job_is_held_stopped_and_kept(fresh, app):
 
 def test_stop_and_keep_makes_a_video_of_what_is_there(fresh, app):
     server = fresh()
-    id = server.create(prompt="many frames", size="128x128", num_frames=97, num_inference_steps=1)["id"]
+    id = server.create(prompt="many frames", size="256x256", num_frames=97, num_inference_steps=1)["id"]
     app.open(server, "#/queue").page.wait_for_selector(".running")
     assert app.page.is_disabled(".running [data-do=keep]"), "there is no frame yet"
-    app.page.click(".running [data-do=keep]", timeout=60000)  # as soon as it can be clicked
+    app.page.click(".running [data-do=keep]", timeout=240000)  # as soon as it can be clicked
     app.wait_text("Ready", ".ended .state", 60)
     video = server.video(id)
     assert video["status"] == "completed" and 0 < video["num_frames"] < 97
@@ -316,3 +322,28 @@ def test_a_video_that_others_make_appears_by_itself(site, app):
     id = site.create(prompt=prompt, **QUICK)["id"]
     app.wait_text(prompt, "main")
     app.wait_text("Ready", f'.ended[data-id="{id}"] .state', 30)
+
+
+@pytest.mark.parametrize("model", ["sprites", "talker"])
+def test_a_preview_has_the_colours_of_its_video(site, app, model):
+    """The first picture of the last preview beside the first frame of the file, each on a grid of 8 x 8 points."""
+    id = talking(site) if model == "talker" else site.create(prompt="a red circle moves right over hills at day", num_frames=17, num_inference_steps=30, seed=1)["id"]
+    video = site.wait(id)
+    assert video["status"] == "completed", video
+    last = max((site.files / "jobs" / id).glob("preview-*.jpg"), key=lambda path: int(path.stem.split("-")[1]))
+    app.open(site, f"#/gallery/{id}")
+    app.page.wait_for_selector("video-player .told", state="hidden")
+    app.page.evaluate("document.querySelector('video-transport').seek(0)")
+    film = app.pixels("video-reel video:not([hidden])")
+    app.page.evaluate("""async path => {
+      const strip = new Image();
+      strip.src = path;
+      await strip.decode();
+      const canvas = document.createElement('canvas');
+      canvas.id = 'first', canvas.width = canvas.height = strip.naturalHeight;
+      canvas.getContext('2d').drawImage(strip, 0, 0);
+      document.body.append(canvas);
+    }""", f"/v1/videos/{id}/previews/{last.stem.split('-')[1]}")
+    shown = app.pixels("#first")
+    print(f"{model}: {last.stem}, {distance(shown, film):.1f} levels apart")
+    assert distance(shown, film) < 30, (shown, film)

@@ -217,7 +217,7 @@ def test_8_an_end_frame_and_prompts_for_segments(hand):
     hand.click("text=Add a part")
     hand.type("[aria-label='Prompt of part 2']", "a blue square moves left")
     hand.send()
-    hand.app.wait(lambda: len(ids(hand.server)) == 3, "both parts are in the queue")
+    hand.app.wait(lambda: len(ids(hand.server)) == 4, "both parts and their join are in the queue")
     hand.done("8 segments")
 
 
@@ -254,8 +254,8 @@ def test_11_pause_and_stop_and_keep(hand):
     server = hand.server
     id = server.create(prompt="many frames", size="256x256", num_frames=97, num_inference_steps=1)["id"]
     hand.click("nav a[href='#/queue']")
-    hand.click(".running [data-do=keep]", timeout=60000)
-    video = server.wait(id)
+    hand.click(".running [data-do=keep]", timeout=240000)  # its one step takes long where much else runs
+    video = server.wait(id, 240)
     assert video["status"] == "completed" and video["num_frames"] < 97
     hand.done("11 stop and keep")
     hand.begin()

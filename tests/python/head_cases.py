@@ -122,7 +122,8 @@ def lora(name, x, n, rank, out, scales=True, rows=None):
     rows = None if rows is None else torch.tensor(rows)
 
     def ours(x, a, b, scales=None, out=None):
-        return ops.grouped_lora(x, a, b, scales, None if rows is None else rows[: len(x)], out=out)
+        call = ops.grouped_lora if scales is None else ops.lora  # one function takes both forms
+        return call(x, a, b, scales, None if rows is None else rows[: len(x)], out=out)
 
     def theirs(x, a, b, scales=None):
         wide = torch.promote_types(x.dtype, torch.float32)

@@ -93,3 +93,108 @@ def test_one_query_of_groups(causal, offset):
         for a, b in zip(got, want, strict=True):
             torch.testing.assert_close(a, b)
         assert (got[0] == 0).all() == (offset == -1)
+
+
+def by_sdpa(q, k, v, mask, causal):
+    """The definition: torch's own, on [batch, heads, tokens, head dim]."""
+    y = torch.nn.functional.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (q, k, v)), attn_mask=mask, is_causal=causal,
+                                                         enable_gqa=q.shape[2] != k.shape[2])
+    return y.transpose(1, 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize("queries, masked, causal, strided", [(5, False, False, False), (5, True, False, True), (1, False, False, False),
+                                                              (5, False, True, False)])
+def test_no_keys(queries, masked, causal, strided, dtype):
+    """Zeros, as torch gives; with `out`, under torch.compile and for NumPy, too."""
+    q, k = torch.randn(2, queries, 4, 8).to(dtype), torch.zeros(2, 0, 2, 8, dtype=dtype)
+    q = q.transpose(0, -1).contiguous().transpose(0, -1) if strided else q
+    mask = torch.zeros(2, 1, queries, 0, dtype=dtype) if masked else None
+    want = by_sdpa(q, k, k, mask, causal)
+    assert (want == 0).all() and want.shape == q.shape
+    out = torch.full(q.shape, 7.0, dtype=dtype)
+    assert torch.equal(ops.attention(q, k, k, mask, causal=causal), want)
+    assert ops.attention(q, k, k, mask, causal=causal, out=out) is out and torch.equal(out, want)
+    torch.compiler.reset()
+    compiled = torch.compile(lambda q, k: ops.attention(q, k, k, mask, causal=causal), fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(q, k), want)
+    if dtype != torch.bfloat16 and q.is_cpu:
+        assert (ops.attention(q.numpy(), k.numpy(), k.numpy(), None if mask is None else mask.numpy(), causal=causal) == 0).all()
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["torch's backward", "ours"])
+def test_gradients_without_keys(own):
+    q, k = torch.randn(2, 5, 4, 8, requires_grad=True), torch.zeros(2, 0, 2, 8, requires_grad=True)
+    y = ops.attention(q, k, k, own_backward=own)
+    assert (y == 0).all()
+    (y * torch.randn_like(y)).sum().backward()
+    assert torch.equal(q.grad, torch.zeros_like(q)) and k.grad.shape == k.shape
+    _, lse = torch.ops.tachyscope.attention_lse(q.detach(), k.detach(), k.detach(), None, 1.0, False, 0)
+    assert lse.shape == (2, 4, 5) and (lse == float("-inf")).all()
+
+
+def test_a_picture_with_less_text_than_wan_expects():
+    """Wan's image-to-video takes the last 512 tokens of the text; here there are fewer in all, so none is left for the picture."""
+    import tachyscope
+    from diffusers import WanTransformer3DModel
+
+    model = WanTransformer3DModel(patch_size=(1, 2, 2), num_attention_heads=2, attention_head_dim=12, in_channels=4, out_channels=4,
+                                  text_dim=16, freq_dim=16, ffn_dim=32, num_layers=1, image_dim=8, added_kv_proj_dim=24).eval()
+    given = dict(hidden_states=torch.randn(1, 4, 2, 6, 6), timestep=torch.tensor([3]), encoder_hidden_states=torch.randn(1, 512, 16),
+                 encoder_hidden_states_image=torch.zeros(1, 0, 8))
+    with torch.no_grad():
+        before = model(**given).sample
+        tachyscope.optimize(model, verbose=False)
+        torch.testing.assert_close(model(**given).sample, before)
+
+
+def of_chosen_blocks(q, k, v, kept):
+    """Attention in which each 128 queries see the blocks of 128 keys with the largest products of means, and their own."""
+    tokens = q.shape[1]
+    blocks = -(-tokens // 128)
+    means = [torch.stack([part.double().mean(1) for part in t.split(128, dim=1)], dim=1) for t in (q, k)]
+    scores = torch.einsum("bihd,bjhd->bhij", *means)
+    scores.diagonal(dim1=2, dim2=3).fill_(float("inf"))
+    seen = torch.zeros_like(scores, dtype=torch.bool).scatter_(3, scores.topk(max(1, round(kept * blocks)), dim=3).indices, True)
+    seen = seen.repeat_interleave(128, 2).repeat_interleave(128, 3)[:, :, :tokens, :tokens]
+    return ops.attention(q, k, v, seen)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("kept", [0.01, 0.25, 0.6, 0.99])
+def test_a_share_of_the_blocks(kept, dtype):
+    torch.manual_seed(0)
+    q, k, v = torch.unflatten(torch.randn(2, 700, 3 * 2 * 24), 2, (3, 2, -1)).to(dtype).unbind(2)
+    got, want = ops.attention(q, k, v, blocks=kept), of_chosen_blocks(q, k, v, kept)
+    bound = 1e-5 if dtype == torch.float32 else 8e-3
+    torch.testing.assert_close(got, want, rtol=bound, atol=bound)
+    compiled = torch.compile(lambda q, k, v: ops.attention(q, k, v, blocks=kept, eight_bits=True), backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(q, k, v), want, rtol=5e-2, atol=5e-2)
+
+
+def test_eight_bits():
+    q, k, v = torch.randn(3, 1, 300, 2, 64)
+    mask = torch.randn(1, 1, 1, 300)
+    got, want = ops.attention(q, k, v, mask, eight_bits=True), ops.attention(q, k, v, mask)
+    assert (got - want).norm() < 0.05 * want.norm()
+    causal = ops.attention(q, k, v, causal=True, eight_bits=True)
+    assert (causal - ops.attention(q, k, v, causal=True)).norm() < 0.05 * want.norm() + 0.05 * causal.norm()
+
+
+@pytest.mark.parametrize("options, text", [
+    ({"blocks": 0}, r"expected blocks in \(0, 1\], got 0"), ({"blocks": 1.5}, r"expected blocks in \(0, 1\], got 1.5"),
+    ({"blocks": float("nan")}, "expected blocks in"), ({"blocks": 0.5, "mask": torch.zeros(4)}, "expected no mask and no causal beside blocks"),
+    ({"blocks": 0.5, "causal": True}, "expected no mask and no causal beside blocks"), ({"blocks": 0.5, "window": 2, "causal": True}, "expected no window"),
+    ({"eight_bits": True, "out": torch.zeros(1, 4, 2, 8)}, "expected no out")])
+def test_less_than_all_of_attention_refuses(options, text):
+    x = torch.randn(1, 4, 2, 8)
+    with pytest.raises(ValueError, match="attention.*: " + text):
+        ops.attention(x, x, x, **options)
+    with pytest.raises(TypeError, match="expected blocks to be a number"):
+        ops.attention(x, x, x, blocks="half")
+    with pytest.raises(ValueError, match="expected as many tokens and heads of k as of q beside blocks"):
+        ops.attention(x, x[:, :3], x[:, :3], blocks=0.5)
+    with pytest.raises(ValueError, match="expected no tensor that requires grad beside eight_bits"):
+        ops.attention(x.clone().requires_grad_(), x, x, eight_bits=True)
+    with pytest.raises(ValueError, match="expected q of at most 32 bits"):
+        ops.attention(x.double(), x.double(), x.double(), eight_bits=True)

@@ -1,10 +1,13 @@
 """Tests of the nodes for ComfyUI: the values that a model gives before the node, with it and after it. ComfyUI and WanVideoWrapper are replaced by
 stubs, or with --comfyui FOLDER a checkout of ComfyUI is used."""
 
+import copy
 import gc
 import importlib.util
 import pathlib
+import subprocess
 import sys
+import textwrap
 import types
 
 import pytest
@@ -27,13 +30,13 @@ class Patcher:
     """Behaves like ComfyUI's ModelPatcher: clones share the model, and a clone's injections are in it while that clone is loaded."""
 
     def __init__(self, model):
-        self.model, self.injections, self.attachments = model, {}, {}
+        self.model, self.injections, self.attachments, self.model_options = model, {}, {}, {"transformer_options": {}}
         self.is_injected = False
 
     def clone(self):
         other = type(self)(self.model)
         other.injections = {key: list(value) for key, value in self.injections.items()}
-        other.attachments = dict(self.attachments)
+        other.attachments, other.model_options = dict(self.attachments), copy.deepcopy(self.model_options)
         other.is_injected = self.is_injected
         return other
 
@@ -123,7 +126,7 @@ def nodes(monkeypatch, request):
     spec = importlib.util.spec_from_file_location("comfyui_tachyscope", FOLDER / "__init__.py",
                                                   submodule_search_locations=[str(FOLDER)])
     package = importlib.util.module_from_spec(spec)
-    for name in ("comfyui_tachyscope", "comfyui_tachyscope.nodes", "comfyui_tachyscope.kernels"):
+    for name in ("comfyui_tachyscope", "comfyui_tachyscope.nodes", "comfyui_tachyscope.attention", "comfyui_tachyscope.kernels"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "comfyui_tachyscope", package)
     spec.loader.exec_module(package)
@@ -249,8 +252,8 @@ def test_wrapper_weights_that_come_later(nodes):
     torch.testing.assert_close(run(ours, x), before)
 
 
-def test_real_comfyui(nodes, request):
-    """Uses ComfyUI's own ModelPatcher and a small Wan model made with ComfyUI's code."""
+def test_real_comfyui(nodes, request, monkeypatch):
+    """Uses ComfyUI's own ModelPatcher and a small Wan model made with ComfyUI's code: blocks, attention through its seam, norms."""
     folder = request.config.getoption("--comfyui")
     if not folder:
         pytest.skip("no --comfyui FOLDER")
@@ -270,12 +273,55 @@ def test_real_comfyui(nodes, request):
     def result(loaded):
         loaded.patch_model()
         with torch.no_grad():
-            return loaded.model.diffusion_model(*inputs)
+            return loaded.model.diffusion_model(*inputs, transformer_options=loaded.model_options["transformer_options"])
 
     before = result(patcher.clone())
     ours = node(nodes, "TachyscopeModel", patcher)
+    seam, calls = sys.modules["comfyui_tachyscope.attention"].ops, []
+    monkeypatch.setattr(seam, "attention", lambda *args, attend=seam.attention, **options: calls.append(1) or attend(*args, **options))
     torch.testing.assert_close(result(ours), before, rtol=1e-4, atol=1e-5)
-    assert len(own_forwards(ours)) == 2 * (3 + 4 + 1) + 4, own_forwards(ours)
+    assert len(calls) == 4, "two blocks with two attentions each"
+    assert len(own_forwards(ours)) == 2 * (2 + 4 + 1) + 4, own_forwards(ours)
     ours.detach(unpatch_all=False)
     assert own_forwards(patcher) == []
     assert torch.equal(result(patcher), before)
+
+
+def test_a_script_that_ends_with_the_nodes_loaded():
+    """Nothing is restored while Python shuts down, when modules can no longer be imported."""
+    script = f"""
+        import importlib.util, sys, types, torch
+        from torch import nn
+
+        comfy, extension = types.ModuleType("comfy"), types.ModuleType("comfy.patcher_extension")
+        extension.PatcherInjection = lambda inject, eject: types.SimpleNamespace(inject=inject, eject=eject)
+        sys.modules |= {{"comfy": comfy, "comfy.patcher_extension": extension}}
+        spec = importlib.util.spec_from_file_location("ours", {str(FOLDER / "__init__.py")!r}, submodule_search_locations=[{str(FOLDER)!r}])
+        sys.modules["ours"] = ours = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(ours)
+
+        class Patcher:
+            def __init__(self, model):
+                self.model, self.injections, self.model_options = model, [], {{"transformer_options": {{}}}}
+            def clone(self):
+                return Patcher(self.model)
+            def set_injections(self, key, injections):
+                self.injections = injections
+            def set_attachments(self, key, attachment):
+                self.attachment = attachment
+            def remove_injections(self, key):
+                pass
+            remove_attachments = remove_injections
+
+        kept = []
+        for node in ours.NODE_CLASS_MAPPINGS.values():
+            model = nn.Module()
+            model.diffusion_model = nn.Sequential(nn.LayerNorm(8), nn.GELU())
+            (patcher,) = node().apply(Patcher(model), "safe")
+            for injection in patcher.injections:
+                injection.inject(patcher)
+            assert any("forward" in vars(module) for module in model.modules())
+            kept.append(patcher)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -56,7 +56,8 @@ def test_patched_blocks(monkeypatch):
     model, inputs = small_models.make("Wan")
     before = small_models.run(model, inputs)
     monkeypatch.setenv("WAN_ENABLE_FUSED_BLOCK", "0")
-    assert wan.patch_model_with_fused_blocks(model) == 0
+    with pytest.warns(RuntimeWarning, match="WAN_ENABLE_FUSED_BLOCK is off"):
+        assert wan.patch_model_with_fused_blocks(model) == 0
     monkeypatch.setenv("WAN_ENABLE_FUSED_BLOCK", "maybe")
     with pytest.raises(ValueError, match="WAN_ENABLE_FUSED_BLOCK to be 0 or 1, got 'maybe'"):
         wan.patch_model_with_fused_blocks(model)
@@ -64,9 +65,11 @@ def test_patched_blocks(monkeypatch):
     assert wan.patch_model_with_fused_blocks(model) == 2
     after = small_models.run(model, inputs)
     assert not torch.equal(after, before) and (after - before).abs().max() <= 2e-6 * before.abs().max()
-    assert wan.patch_model_with_fused_blocks(model) == 0  # the blocks are replaced already
+    with pytest.warns(RuntimeWarning, match="WanTransformerBlock: replaced before"):
+        assert wan.patch_model_with_fused_blocks(model) == 0
     assert tachyscope.restore(model) == 2 and torch.equal(small_models.run(model, inputs), before)
-    assert wan.patch_model_with_fused_blocks(small_models.make("LLaMA")[0]) == 0
+    with pytest.warns(RuntimeWarning, match="no block of a class that is known here"):
+        assert wan.patch_model_with_fused_blocks(small_models.make("LLaMA")[0]) == 0
 
 
 def test_pool():

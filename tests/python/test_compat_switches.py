@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 
 import small_models
+import tachyscope
 from tachyscope.compat import _switches
 from tachyscope.compat import wan_kernels as wan
 
@@ -99,7 +100,8 @@ def test_one_warning(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         wan.optimize_transformer(model)
-        wan.patch_model_with_fused_blocks(model)
+        assert tachyscope.restore(model) and wan.patch_model_with_fused_blocks(model) == 2
+    tachyscope.restore(model)
     monkeypatch.setenv("WAN_KEEP_XFORMERS", "1")
     with pytest.warns(UserWarning, match="without effect here:\n  WAN_KEEP_XFORMERS: xFormers is not called"):
         wan.patch_model_with_fused_blocks(model)

@@ -8,6 +8,7 @@ import torch
 import tachyscope
 from head_cases import CASES
 from op_cases import STRIDES, restride
+from tachyscope import ops
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 EVERY = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -141,3 +142,20 @@ def test_nan_stays():
     x[1, 7] = float("nan")
     y = tachyscope.ops.rms_norm(x)
     assert y[1].isnan().all() and not y[0].isnan().any() and not y[2].isnan().any()
+
+
+@pytest.mark.parametrize("scale", [1, 0.5, torch.tensor(0.5), torch.tensor([0.5]), torch.tensor([0.5, -1.0, 2.0]), None], ids=str)
+def test_stacked_adapters(scale):
+    """`lora` gives the sum of stacked adapters, each with its scale."""
+    x, a, b = torch.randn(2, 5, 24), torch.randn(3, 4, 24), torch.randn(3, 40, 4)
+    each = [1.0] * 3 if scale is None else scale.expand(3) if isinstance(scale, torch.Tensor) else [scale] * 3
+    want = sum(s * ops.lora(x, a[i], b[i]) for i, s in enumerate(each))
+    torch.testing.assert_close(ops.lora(x, a, b, scale), want, rtol=1e-4, atol=1e-4)
+    index = torch.tensor([[0, 2, -1, 1, 1], [1, -1, 0, 2, 2]])
+    rows = torch.stack([s * ops.lora(x, a[i], b[i]) for i, s in enumerate(each)] + [torch.zeros(2, 5, 40)])
+    picked = rows.gather(0, (index % 4)[None, ..., None].expand(1, 2, 5, 40))[0]
+    torch.testing.assert_close(ops.lora(x, a, b, scale, index), picked, rtol=1e-4, atol=1e-4)
+    if x.is_cpu:
+        scale = scale.numpy() if isinstance(scale, torch.Tensor) else scale
+        got = ops.lora(x.numpy(), a.numpy(), b.numpy(), scale, index.numpy())
+        torch.testing.assert_close(torch.from_numpy(got), picked, rtol=1e-4, atol=1e-4)

@@ -78,6 +78,26 @@ def test_torch_imported_later():
     """)
 
 
+def test_torch_that_may_not_be_imported():
+    """None in sys.modules is how tests and launchers say that a module is not available."""
+    run("""
+        import sys
+        sys.modules["torch"] = None
+        import numpy as np
+        import tachyscope
+        x = np.ones((2, 8), np.float32)
+        assert abs(tachyscope.ops.rms_norm(x) - 1).max() < 1e-6
+        tachyscope.ops.rms_norm(x, out=np.empty_like(x))
+        tachyscope.ops.lora(x, np.ones((3, 2, 8), np.float32), np.ones((3, 5, 2), np.float32), 0.5)
+        tachyscope.ops.attention(*[x.reshape(1, 2, 1, 8)] * 3)
+        try:
+            tachyscope.optimize
+            raise SystemExit("optimize without torch")
+        except ImportError as error:
+            assert "torch" in str(error)
+    """)
+
+
 def test_fork():
     """A process forked after the threads were started has threads of its own."""
     run("""

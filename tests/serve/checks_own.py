@@ -203,6 +203,25 @@ def videos_are_joined(site):
     assert site.content(video.id)[4:8] == b"ftyp"
 
 
+def videos_are_joined_that_are_not_there_yet(site):
+    ids = [site.small_job("the first part").id, site.small_job("the second part").id]
+    made = site.expect(site.ask("POST", "/v1/videos/join", {"videos": [ids[0], {"id": ids[1], "first_frame": 1}]}), 200).json
+    site.made.append(made["id"])
+    assert made["status"] == "queued" and ids[1] in made["waits_for"], made
+    video = site.once.videos.poll(made["id"])
+    assert video.status == "completed" and [site.ask("GET", f"/v1/videos/{id}").json["status"] for id in ids] == ["completed"] * 2, video
+    assert site.ask("GET", f"/v1/videos/{made['id']}").json["waits_for"] == []
+
+
+def a_job_fails_with_the_one_that_it_waits_for(site):
+    first = site.long_job().id
+    made = site.expect(site.ask("POST", "/v1/videos/join", {"videos": [first, first]}), 200).json
+    site.made.append(made["id"])
+    site.expect(site.ask("DELETE", f"/v1/videos/{first}"), 200)
+    video = site.once.videos.poll(made["id"])
+    assert video.status == "failed" and video.error.code == "source_failed" and first in video.error.message, video
+
+
 def health_and_readiness(site):
     assert site.ask("GET", "/health").status == 200 and site.ask("GET", "/ready").status == 200
 

@@ -10,6 +10,7 @@ import fcntl
 import os
 import pathlib
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -24,6 +25,8 @@ from server import Server  # noqa: E402
 
 # EXT4_IOC_SHUTDOWN, which is _IOR('X', 125, __u32), with EXT4_GOING_FLAGS_NOLOGFLUSH.
 SHUTDOWN, WITHOUT_ITS_LOG = 0x8004587D, struct.pack("I", 2)
+
+OWN_MOUNTS = "TACHY_CUTS_HAS_OWN_MOUNTS"
 
 
 class Disk:
@@ -74,6 +77,9 @@ def main():
     options.add_argument("--cuts", type=int)
     options.add_argument("--seed", type=int, default=int(time.time()))
     options = options.parse_args()
+    if OWN_MOUNTS not in os.environ and shutil.which("unshare"):
+        # A process that gets mounts of its own while the image is mounted would keep it in use, and the image could not be mounted anew.
+        os.execvpe("unshare", ["unshare", "--mount", sys.executable, *sys.argv], os.environ | {OWN_MOUNTS: "1"})
     cuts = options.cuts or (3 if options.short else 20)
     draw, begin = random.Random(options.seed), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tachyscope-cuts-") as folder:

@@ -9,6 +9,7 @@ import os
 import pathlib
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from server import Server  # noqa: E402
+from server import ROOT, Server  # noqa: E402
 
 
 def run(build, *words, seconds=60):
@@ -44,6 +45,33 @@ def files_and_port_belong_to_one(build, folder):
     with Server(build, files=folder) as again:  # the lock goes with its holder
         again.end()
     assert stat.S_IMODE((folder / "jobs").stat().st_mode) & 0o077 == 0 or stat.S_IMODE(folder.stat().st_mode) & 0o077 == 0
+
+
+def a_video_is_made_again_from_its_file(build, folder):
+    """The settings inside a video name no path of the server, and `generate --from` makes the same frames of them."""
+    with Server(build, files=folder) as server:
+        server.wait_ready()
+        id = server.create(prompt="a green square")["id"]
+        assert server.wait(id)["status"] == "completed"
+        (folder / "first.mp4").write_bytes(server.ask("GET", f"/v1/videos/{id}/content").body)
+    assert str(folder).encode() not in (folder / "first.mp4").read_bytes()
+    command = [build / "tachyscope", "generate", "--from", folder / "first.mp4", "-o", folder / "again.mp4", "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT, env=os.environ | {"TACHY_DEVICE": "cpu"})
+    assert done.returncode == 0, done.stderr
+    frames = [media_of(folder / name) for name in ("first.mp4", "again.mp4")]
+    assert frames[0] == frames[1] and len(frames[0]) > 1000
+
+
+def media_of(file):
+    """Returns the bytes of the frames in an mp4: those of its box `mdat`."""
+    data, at = file.read_bytes(), 0
+    while at < len(data):
+        size, kind = struct.unpack(">I4s", data[at:at + 8])
+        assert size >= 8, (file, size, kind)
+        if kind == b"mdat":
+            return data[at + 8:at + size]
+        at += size
+    raise AssertionError(f"{file} has no frames")
 
 
 def health_answers_before_readiness(build, folder):
@@ -172,8 +200,8 @@ def webhooks_verify_with_the_client(build, folder):
     raise AssertionError("a changed body was taken")
 
 
-TESTS = (exit_codes, files_and_port_belong_to_one, health_answers_before_readiness, ctrl_c_and_sigterm_end_it_with_0, keys_are_made_and_needed,
-         webhooks_verify_with_the_client)
+TESTS = (exit_codes, files_and_port_belong_to_one, health_answers_before_readiness, a_video_is_made_again_from_its_file,
+         ctrl_c_and_sigterm_end_it_with_0, keys_are_made_and_needed, webhooks_verify_with_the_client)
 
 
 def main():

@@ -13,6 +13,7 @@ tried and the reason is printed."""
 import argparse
 import contextlib
 import hashlib
+import json
 import os
 import pathlib
 import random
@@ -35,6 +36,7 @@ from store import Store  # noqa: E402
 NET = f"10.213.{os.getpid() % 250}"
 BRIDGE = f"tsb{os.getpid() % 100000}"
 PORT = 8190
+MOST_CANCEL_SECONDS = 1  # half a second on an idle machine, and the time to look
 
 
 def ip(*words):
@@ -79,19 +81,37 @@ class Host:
         port = PORT + (0 if namespace else number)
         self.command = [*(["ip", "netns", "exec", namespace] if namespace else []), build / "tachyscope-serve", "--host", address, "--port", port, "--keys",
                         key_file, "--files", files, "--database", database, "--name", self.name, "--threads", 1, "--quiet", *options]
+        self.files = pathlib.Path(files)
         self.log = pathlib.Path(key_file).parent / f"{self.name}.log"
         self.environment = os.environ | {"TACHY_DEVICE": "cpu"} | (environment or {})
         self.process, self.lock = None, threading.Lock()
+        self.wanted, self.ended = False, []  # whether it is to run; the last words of processes that have ended by themselves
 
     def start(self):
+        """Starts it, unless it runs."""
         with self.lock, open(self.log, "ab") as errors:
-            self.process = subprocess.Popen([str(word) for word in self.command], stdout=errors, stderr=errors, cwd=ROOT, env=self.environment)
+            self.wanted = True
+            if not self.process or self.process.poll() is not None:
+                self.process = subprocess.Popen([str(word) for word in self.command], stdout=errors, stderr=errors, cwd=ROOT, env=self.environment,
+                                                start_new_session=True)
         return self
 
     def kill(self):
+        """Returns whether there was something to kill."""
         with self.lock:
+            self.wanted = False
+            ran = self.process.poll() is None
             self.process.kill()
             self.process.wait()
+            return ran
+
+    def restart_if_ended(self):
+        """Does what systemd does for a server that has ended by itself, such as one whose database went away while it began."""
+        with self.lock:
+            gone = self.wanted and self.process.poll() is not None
+        if gone:
+            self.ended.append((self.process.returncode, (self.log.read_text(errors="replace").splitlines() or [""])[-1]))
+            self.start()
 
     def ask(self, method, path, body=None, headers=None, timeout=30):
         """Returns the answer, or None if the host does not give one."""
@@ -158,12 +178,28 @@ def new_key(build, file):
     return done.stdout.strip()
 
 
+class Supervisor(threading.Thread):
+    def __init__(self, hosts):
+        super().__init__()
+        self.hosts, self.ending = hosts, threading.Event()
+        self.start()
+
+    def run(self):
+        while not self.ending.wait(2):
+            for host in self.hosts:
+                host.restart_if_ended()
+
+    def close(self):
+        self.ending.set()
+        self.join()
+
+
 class Trouble:
     """Kills, restarts of the database and cuts, in a drawn order, while jobs are made."""
 
     def __init__(self, hosts, network, database, options, draw):
         self.hosts, self.network, self.database, self.options, self.draw = hosts, network, database, options, draw
-        self.later, self.cut_off = [], set()
+        self.later, self.cut_off, self.killed = [], set(), 0
 
     def run(self):
         o = self.options
@@ -181,8 +217,10 @@ class Trouble:
         self.later.append(thread)
 
     def kill(self):
-        host = self.draw.choice([host for host in self.hosts if host.process.poll() is None] or self.hosts)
-        host.kill()
+        """Kills one of those that run; the others are waited for."""
+        while not (running := [host for host in self.hosts if host.process.poll() is None]) or not (host := self.draw.choice(running)).kill():
+            time.sleep(0.1)
+        self.killed += 1
         if self.draw.random() < 0.2:  # it comes back when the others may have its jobs
             self.after(self.options.away, host.start)
         else:
@@ -236,11 +274,14 @@ def trial(options, folder, draw):
             host.start()
         for host in hosts:
             host.wait_ready()
+        supervisor = Supervisor(hosts)
+        stack.callback(supervisor.close)
         front, ids, lock, number = Hosts(hosts, draw), {}, threading.Lock(), [0]
         makers = [threading.Thread(target=make_jobs, args=(front, options.jobs, ids, number, lock)) for _ in range(3)]
         for maker in makers:
             maker.start()
-        Trouble(hosts, network, database, options, draw).run()
+        trouble = Trouble(hosts, network, database, options, draw)
+        trouble.run()
         for maker in makers:
             maker.join()
         trouble_seconds = time.monotonic() - begin
@@ -249,7 +290,25 @@ def trial(options, folder, draw):
             while (video := front.ask("GET", f"/v1/videos/{id}").json)["status"] in ("queued", "in_progress"):
                 assert time.monotonic() < until, f"{id} does not end: {video}"
                 time.sleep(0.2)
-        return judge(front, database, ids, want, folder, time.monotonic() - begin, trouble_seconds)
+        wrong = judge(front, database, ids, want, folder, time.monotonic() - begin, trouble_seconds)
+        for host in hosts:
+            for code, words in host.ended:
+                print(f"{host.name} ended by itself with {code}: {words}")
+                if code < 0:
+                    wrong.append(f"{host.name} has crashed: {words}")
+        refused = [host.name for host in hosts if "another server" in host.log.read_text()]
+        return wrong + ([f"{trouble.killed} kills, and a second server of {refused}"] if refused or trouble.killed != options.kills else [])
+
+
+def tidied(hosts, folder, ids):
+    """Returns the folders without a job that are still there when a host has begun again. It leaves what a request may just have made, so what a kill in
+    the middle of a request has left is made older here."""
+    for path in (folder / "files" / "jobs").iterdir():
+        if path.name not in ids:
+            os.utime(path, (time.time() - 3600,) * 2)
+    hosts[0].kill()
+    hosts[0].start().wait_ready()
+    return sorted({path.name for path in (folder / "files" / "jobs").iterdir() if path.name.startswith("video_")} - set(ids))
 
 
 def judge(front, database, ids, want, folder, seconds, trouble_seconds):
@@ -264,12 +323,14 @@ def judge(front, database, ids, want, folder, seconds, trouble_seconds):
         "failed": [(id, video["error"]) for id, video in videos.items() if video["status"] != "completed"],
         "counted more or less than once": [] if counted == completed == len(ids) else [(completed, counted, len(ids))],
         "with other bytes": [number for number, sum in sums.items() if sum != want[same(number)]],
-        "folders without a job": sorted({path.name for path in (folder / "files" / "jobs").iterdir() if path.name.startswith("video_")} - set(videos)),
+        "folders without a job": tidied(front.hosts, folder, videos),
         "without a worker": [again] if again else [],
     }
     by = {name: sum(video["worker"] == name for video in videos.values()) for name in ("h1", "h2", "h3")}
     print(f"{len(ids)} jobs acknowledged: " + ", ".join(f"{len(found)} {what}" for what, found in wrong.items()) +
           f"; made by {', '.join(f'{name} {count}' for name, count in by.items())}; {trouble_seconds:.0f} s of trouble, {seconds:.0f} s in all", flush=True)
+    if len(ids) >= 100:  # so many that each of them has its share
+        wrong["hosts that made nothing"] = [name for name, count in by.items() if count == 0]
     return [f"{what}: {found}" for what, found in wrong.items() if found]
 
 
@@ -313,15 +374,204 @@ def passing_on(options, folder):
         forged = ask(worker.url, "GET", f"/v1/videos/{id}/content", headers={"Tachyscope-Host": "1;1;h1;YQ;a;AAAA"})
         expect("a forged signature", forged.status == 401)
         expect("usage", [day["videos"] for day in front.ask("GET", "/v1/usage").json["data"]] == [1])
-        second = front.ask("POST", "/v1/videos", job(1)).json["id"]
-        while front.ask("GET", f"/v1/videos/{second}").json["status"] != "completed":
-            time.sleep(0.1)
+        second = front.ask("POST", "/v1/videos", job(1) | {"num_inference_steps": 40}).json["id"]
+        wrong += how_far_it_is(front, second)
+        wrong += between_two(worker, front, database, id)
         worker.kill()
         gone = front.ask("GET", f"/v1/videos/{second}/content")
         expect(f"an owner that is gone: {gone.body}", gone.status == 503 and "h1" in gone.json["error"]["message"] and "retry-after" in gone.headers)
         kept = front.ask("GET", f"/v1/videos/{id}/content")
         expect("what was fetched before", kept.status == 200 and kept.body == own.body)
     print(f"passing on: {len(wrong)} wrong", flush=True)
+    return wrong
+
+
+def how_far_it_is(front, id):
+    """Waits until the job ends elsewhere. Returns what is wrong with what this host tells of it meanwhile."""
+    told, until = [], time.monotonic() + 120
+    while (video := front.ask("GET", f"/v1/videos/{id}").json)["status"] in ("queued", "in_progress"):
+        assert time.monotonic() < until, video
+        if video["status"] == "in_progress":
+            told.append((video["stage"], video["eta_seconds"]))
+        time.sleep(0.05)
+    good = any(stage == "denoise" and eta is not None and eta >= 0 for stage, eta in told)
+    return [] if good else [f"stage and seconds left of a job elsewhere: {sorted(set(map(str, told)))}"]
+
+
+def lora(path):
+    """Writes a LoRA of the model that ships, whose values are zeros."""
+    header, at = {}, 0
+    for name, shape in (("lora_A", [4, 384]), ("lora_B", [384, 4])):
+        header[f"transformer.blocks.0.attn1.to_q.{name}.weight"] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + 4 * shape[0] * shape[1]]}
+        at += 4 * shape[0] * shape[1]
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(at))
+
+
+def by_loras(options, folder):
+    """Of two hosts one has a LoRA: it makes all jobs that need it, the other one meanwhile those that need none. When it is gone, they wait and say why."""
+    keys, wrong, loras = folder / "keys-of-loras", [], folder / "loras"
+    key = new_key(options.build, keys)
+    loras.mkdir()
+    lora(loras / "film.safetensors")
+    with contextlib.ExitStack() as stack:
+        database = stack.enter_context(Database())
+        plain, styled = (Host(options.build, i, "127.0.0.1", folder / "files-of-loras", keys, key, database.url, options=more)
+                         for i, more in ((8, ()), (9, ("--lora-dir", loras))))
+        for host in (plain, styled):
+            stack.callback(host.kill)
+            host.start().wait_ready()
+        need = job(0) | {"loras": [{"name": "film", "strength": 0.5}]}
+        ids = [styled.ask("POST", "/v1/videos", need | {"seed": seed}).json["id"] for seed in range(3)]
+        others = [styled.ask("POST", "/v1/videos", job(1)).json["id"] for _ in range(3)]
+        videos = [wait_ended(plain, id) for id in ids + others]
+        if any(video["status"] != "completed" for video in videos) or any(video["worker"] != "h9" or not video["why"] for video in videos[:3]):
+            wrong.append(f"jobs with a LoRA: {[(video['status'], video['worker'], video['why']) for video in videos]}")
+        if not any(video["worker"] == "h8" for video in videos[3:]):
+            wrong.append(f"jobs without: {[(video['worker'], video['why']) for video in videos[3:]]}")
+        long = styled.ask("POST", "/v1/videos", need | {"num_frames": 65, "num_inference_steps": 500}).json["id"]
+        last = styled.ask("POST", "/v1/videos", need | {"seed": 9}).json["id"]
+        plain.ask("POST", f"/v1/videos/{long}/cancel"), plain.ask("POST", f"/v1/videos/{last}/pause")
+        styled.process.terminate()
+        styled.process.wait(20)
+        plain.ask("POST", f"/v1/videos/{last}/continue")
+        time.sleep(6)  # all have heard that the other one is gone, and looked at the job
+        video = plain.ask("GET", f"/v1/videos/{last}").json
+        if video["status"] != "queued" or "no worker that is there has the LoRA `film`" not in (video["why"] or ""):
+            wrong.append(f"a job whose LoRA nobody has: {video['status']} {video['why']}")
+        styled.start().wait_ready()
+        if (video := wait_ended(plain, last))["worker"] != "h9" or video["status"] != "completed":
+            wrong.append(f"when its host is back: {video}")
+    print(f"a LoRA that one of two hosts has: {len(wrong)} wrong", flush=True)
+    return wrong
+
+
+def wait_ended(host, id, seconds=120):
+    until = time.monotonic() + seconds
+    while (video := host.ask("GET", f"/v1/videos/{id}").json)["status"] in ("queued", "in_progress"):
+        assert time.monotonic() < until, video
+        time.sleep(0.1)
+    return video
+
+
+def between_two(worker, front, database, made):
+    """What the second host asks of the first one: a video of its own files, an end in the middle, a removal."""
+    wrong = []
+    joined = front.ask("POST", "/v1/videos/join", {"videos": [made, {"id": made, "first_frame": 1}]})
+    video = wait_ended(front, joined.json["id"])
+    both = [host.ask("GET", f"/v1/videos/{video['id']}/content") for host in (worker, front)]
+    if video["status"] != "completed" or both[0].status != 200 or both[0].body != both[1].body:
+        wrong.append(f"inputs of another host: {video}")
+    kept = worker.files / "jobs" / video["id"]
+    there = kept.is_dir()
+    front.ask("DELETE", f"/v1/videos/{video['id']}")
+    if not there or kept.exists():
+        wrong.append(f"the folder of a removed video: it was {'' if there else 'not '}there, and is {'' if kept.exists() else 'not '}there")
+    long = front.ask("POST", "/v1/videos", job(2) | {"num_frames": 65, "num_inference_steps": 200}).json["id"]
+    until = time.monotonic() + 60
+    while front.ask("GET", f"/v1/videos/{long}").json["progress"] < 1:  # it computes
+        assert time.monotonic() < until, "a long job does not begin"
+        time.sleep(0.05)
+    begin = time.monotonic()
+    front.ask("POST", f"/v1/videos/{long}/cancel")
+    while database.ask(f"SELECT status FROM tachyscope.jobs WHERE id = '{long}'") == "1":
+        assert time.monotonic() < begin + 30, "a cancelled job goes on"
+    took = time.monotonic() - begin
+    print(f"a job of another host was cancelled within {took:.2f} s", flush=True)
+    if took > MOST_CANCEL_SECONDS:
+        wrong.append(f"a cancel took {took:.2f} s")
+    return wrong
+
+
+def waiting_apart(options, folder):
+    """Jobs that wait for videos which two hosts with folders of their own make: whoever lets them begin fetches what the other one has."""
+    secret, keys, wrong = folder / "secret-of-three", folder / "keys-of-three", []
+    secret.write_text(os.urandom(32).hex() + "\n")
+    secret.chmod(0o600)
+    key = new_key(options.build, keys)
+    words = ("--cluster-secret-file", secret, "--model", f"may={ROOT / 'tests/golden/image_pipeline/ti2v'}")
+    with contextlib.ExitStack() as stack:
+        database = stack.enter_context(Database())
+        hosts = [Host(options.build, i, "127.0.0.1", folder / f"apart-{i}", keys, key, database.url, options=(*words, "--role", role))
+                 for i, role in ((8, "worker"), (9, "worker"), (10, "api"))]
+        for host in hosts:
+            stack.callback(host.kill)
+            host.start()
+        for host in hosts:
+            host.wait_ready()
+        front = hosts[2]
+
+        def made(path, body):
+            answer = front.ask("POST", path, body)
+            assert answer.status == 200, answer.body
+            return answer.json["id"]
+
+        size = {"model": "may", "size": "32x32", "num_frames": 5, "num_inference_steps": 100, "seed": 5}
+        first, second = (made("/v1/videos", size | {"prompt": prompt}) for prompt in ("one", "two"))
+        on = [made("/v1/videos/extensions", size | {"video": {"id": id}, "prompt": "it goes on", "num_inference_steps": 2}) for id in (first, second)]
+        joined = made("/v1/videos/join", {"videos": [first, {"id": on[0], "first_frame": 1}, second, {"id": on[1], "first_frame": 1}]})
+        waited = front.ask("GET", f"/v1/videos/{joined}").json
+        if not waited["waits_for"]:
+            wrong.append(f"waiting apart: it does not wait: {waited}")
+        videos = {id: wait_ended(front, id) for id in (first, second, *on, joined)}
+        wrong += [f"waiting apart: {video}" for video in videos.values() if video["status"] != "completed"]
+        if not wrong and videos[joined]["num_frames"] != 2 * (5 + 4):
+            wrong.append(f"waiting apart: {videos[joined]['num_frames']} frames")
+        by = [videos[id]["worker"] for id in (first, second)]
+        if sorted(by) != ["h8", "h9"]:
+            wrong.append(f"waiting apart: both were made by {by}, so nothing was fetched")
+        # The picture is that which one gets who goes on when the video is there.
+        for source, id in zip((first, second), on):
+            later = made("/v1/videos/extensions", size | {"video": {"id": source}, "prompt": "later", "num_inference_steps": 2})
+            pictures = [front.ask("GET", f"/v1/videos/{one}/inputs/input_reference") for one in (id, later) if wait_ended(front, one)]
+            if pictures[0].status != 200 or pictures[0].body != pictures[1].body:
+                wrong.append(f"waiting apart: another picture: {[picture.status for picture in pictures]}")
+    print(f"waiting for videos of hosts with folders of their own: {len(wrong)} wrong", flush=True)
+    return wrong
+
+
+def too_large(options, folder):
+    """A job for which a host has not got the memory waits for another one that has it, and fails when that is gone."""
+    keys, wrong = folder / "keys-of-large", []
+    key = new_key(options.build, keys)
+    with contextlib.ExitStack() as stack:
+        database = stack.enter_context(Database())
+        host = Host(options.build, 7, "127.0.0.1", folder / "files-of-large", keys, key, database.url)
+        stack.callback(host.kill)
+        host.start().wait_ready()
+        large = {"size": "2048x2048", "num_frames": 1001, "num_inference_steps": 50}
+        refused = host.ask("POST", "/v1/videos", job(0) | large)
+        if refused.status != 422:
+            wrong.append(f"too large: {refused.status} {refused.body}")
+        about = {"role": "worker", "memory_bytes": 1 << 50, "models": [model["id"] for model in host.ask("GET", "/v1/models").json["data"]]}
+        database.ask(f"""INSERT INTO tachyscope.hosts (name, address, files, about, seen_ms)
+            SELECT 'large', '127.0.0.1:1', 'x', '{json.dumps(about)}', (extract(EPOCH FROM clock_timestamp()) * 1000)::bigint""")
+        seen = "UPDATE tachyscope.hosts SET seen_ms = (extract(EPOCH FROM clock_timestamp()) * 1000)::bigint WHERE name = 'large'"
+        until = time.monotonic() + 15
+        while (answer := host.ask("POST", "/v1/videos", job(0) | large)).status != 200 and time.monotonic() < until:
+            time.sleep(0.2)
+        if answer.status != 200:
+            return [*wrong, f"too large, with a host that has the memory: {answer.status} {answer.body}"]
+        id, until = answer.json["id"], time.monotonic() + 60
+        while not (video := host.ask("GET", f"/v1/videos/{id}").json)["started_at"] and time.monotonic() < until:
+            database.ask(seen)
+            time.sleep(0.5)
+        database.ask(seen)
+        time.sleep(3)  # it would have begun again
+        after = host.ask("GET", f"/v1/videos/{id}").json
+        if not video["started_at"] or after["status"] != "queued":
+            wrong.append(f"too large, left to the other host: {video} {after}")
+        database.ask("DELETE FROM tachyscope.hosts WHERE name = 'large'")
+        video = wait_ended(host, id, 30)
+        if video["status"] != "failed" or video["error"]["code"] != "out_of_memory":
+            wrong.append(f"too large, when the other host is gone: {video}")
+        begin = time.monotonic()
+        host.process.terminate()
+        host.process.wait(20)
+        again = Host(options.build, 7, "127.0.0.1", folder / "files-of-another", keys, key, database.url)
+        stack.callback(again.kill)
+        again.start().wait_ready()
+        print(f"too large for one host: {len(wrong)} wrong; a host of the same name and another folder began {time.monotonic() - begin:.1f} s later", flush=True)
     return wrong
 
 
@@ -380,7 +630,11 @@ def main():
     wrong = []
     try:
         wrong += passing_on(options, folder)
+        wrong += waiting_apart(options, folder)
+        wrong += by_loras(options, folder)
         wrong += stored(options, folder)
+        if not options.short:
+            wrong += too_large(options, folder)
         if may_make_namespaces():
             wrong += trial(options, folder, random.Random(options.seed))
         else:

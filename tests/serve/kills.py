@@ -158,7 +158,7 @@ def reference(build):
         begin = time.monotonic()
         ids = {kind: server.create(**job(number))["id"] for kind, number in wanted.items()}
         for kind, id in ids.items():
-            assert server.wait(id)["status"] == "completed"
+            assert server.wait(id, 600)["status"] == "completed"
             hashes[kind] = hashlib.sha256(server.ask("GET", f"/v1/videos/{id}/content").body).hexdigest()
         return hashes, (time.monotonic() - begin) / len(ids)
 

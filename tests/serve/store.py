@@ -4,13 +4,16 @@ what it does not know (multipart uploads, lists, versions) is not tried anywhere
     with Store("key id", "secret") as store:
         store.url, store.objects"""
 
+import calendar
 import hashlib
 import hmac
 import http.server
 import threading
+import time
 import urllib.parse
 
 REGION = "us-east-1"
+MOST_SKEW_SECONDS = 900  # as S3 has it
 
 
 def signature(secret, method, path, headers, names, date, region, payload):
@@ -76,6 +79,8 @@ class Store:
         date, scope = headers.get("x-amz-date", ""), fields.get("Credential", "").split("/")
         if words[:1] != ["AWS4-HMAC-SHA256"] or scope != [self.key_id, date[:8], REGION, "s3", "aws4_request"]:
             return "the credential is another one"
+        if abs(calendar.timegm(time.strptime(date, "%Y%m%dT%H%M%SZ")) - time.time()) > MOST_SKEW_SECONDS:
+            return f"the request is of another time: {date}"
         names = fields["SignedHeaders"].split(";")
         if not {"host", "x-amz-date", "x-amz-content-sha256"} <= set(names):
             return "too little is signed"

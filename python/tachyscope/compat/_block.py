@@ -1,5 +1,7 @@
 """A transformer block made of our kernels, and whole blocks of diffusers' Wan models."""
 
+import warnings
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -50,18 +52,35 @@ def _each_sample(t):
 
 
 def patch_model_with_fused_blocks(model):
-    """Gives the blocks of diffusers' Wan transformer the forward of `tachyscope.optimize` at level safe, and returns
-    how many: 0 for a model with other blocks, or with WAN_ENABLE_FUSED_BLOCK=0. Blocks keep their class and weights;
-    modules that were replaced before stay as they are, and `tachyscope.restore(model)` undoes it."""
+    """Gives the Wan blocks of diffusers, ComfyUI and WanVideoWrapper the forward of `tachyscope.optimize` at level safe,
+    and returns how many. Where that is 0, a warning says why. Blocks keep their class and weights; modules that were
+    replaced before stay as they are, and `tachyscope.restore(model)` undoes it."""
     _switches.warn()
     if _switches.env_switch("WAN_ENABLE_FUSED_BLOCK") is False:
-        return 0
+        return _none("WAN_ENABLE_FUSED_BLOCK is off")
     from .. import enable_torch
 
     enable_torch()
     from .. import _optimize
 
-    return len(_optimize.run(model, "safe", lambda op: op == "a whole block", anew=False).replaced)
+    report = _optimize.run(model, "safe", lambda op: op == "a whole block", anew=False)
+    if not report.replaced:
+        return _none(_why_no_block(report))
+    return len(report.replaced)
+
+
+def _none(why):
+    warnings.warn(f"patch_model_with_fused_blocks replaced no block: {why}", RuntimeWarning, stacklevel=3)
+    return 0
+
+
+def _why_no_block(report):
+    """Returns what the report says of blocks, each class and reason once."""
+    ours = "something else has replaced its forward"
+    blocks = dict.fromkeys(f"{kind}: {'replaced before, or ' + why if why == ours else why}" for _, kind, why in report.left if "Block" in kind)
+    if blocks:
+        return "; ".join(blocks)
+    return "the model has no block of a class that is known here (the Wan blocks of diffusers, ComfyUI and WanVideoWrapper)"
 
 
 def _plain(block, x, shift_msa, scale_msa, gate_msa, shift_mlp, scale_mlp, gate_mlp):

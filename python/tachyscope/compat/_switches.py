@@ -1,5 +1,5 @@
 """The environment variables that switch ComfyUI's Wan wrapper and its faster versions: those that count here, and for
-the others, why they do not. This is the only file of the package that reads the environment."""
+the others, why they do not; and the engine's folder of models. This is the only file of the package that reads the environment."""
 
 import os
 import warnings
@@ -28,6 +28,11 @@ def env_switch(name):
     if value.strip().lower() not in ("", *_ON, *_OFF):
         raise ValueError(f"expected {name} to be 0 or 1, got {value!r}")
     return None if not value.strip() else value.strip().lower() in _ON
+
+
+def is_set(name: str) -> bool:
+    """Says whether the variable has a value, whatever it is."""
+    return bool(os.environ.get(name))
 
 
 def asked_in_vain():

@@ -4,7 +4,8 @@
 // The weight is packed as [phases, Co, K] in the activations' dtype. If Ci is a multiple of 8,
 // K = taps x padded Ci (a multiple of 32, with zeros after Ci), otherwise taps x Ci, padded as a whole.
 //   sm90    bf16, f16, Ci a multiple of 8: wgmma and bulk copies (device/conv_sm90.cuh)
-//   cudnn   bf16, f16, whole multiples of 32 channels: cuDNN's graphs, if the GPU is not Hopper
+//   cudnn   bf16, f16, whole multiples of 32 channels: cuDNN's graphs, where neither sm90 nor the first kernel of
+//           sm80 takes it
 //   sm80    bf16, f16: mma.sync and cp.async (device/conv_halo_sm80.cuh for 3x3 kernels without strides,
 //           device/conv_tile_sm80.cuh in large tiles, device/conv_sm80.cuh for the rest)
 //   head    bf16, f16: 3x3x3, 96 channels → 3, memory-bound (device/conv_head.cuh)
@@ -38,7 +39,11 @@ struct ConvProblem {
 // Fills in the sizes from the tensors; the caller sets kernel, padding, strides and history.
 ConvProblem conv_problem(const Tensor& x, const Tensor& y, int64_t phases = 1);
 
-inline constexpr int64_t kConvMostNormed = 192;  // channels that sm90 can also normalise: those of one tile
+inline constexpr int64_t kConvMostNormed = 192;  // channels that can also be normalised: those of one tile
+// Whether sm80 normalises a 3x3 convolution from `ci` to `co` channels, given enough shared memory.
+inline bool conv_sm80_normalises(int64_t ci, int64_t co) {
+  return ci % 32 == 0 && co >= 64 && co <= kConvMostNormed;
+}
 
 int64_t conv_padded_ci(int64_t ci);  // 0 if K is flat
 int64_t conv_packed_k(int64_t ci, int64_t taps);
@@ -55,6 +60,8 @@ std::optional<Refusal> conv_cudnn_why_not(const ConvProblem& problem, const Stre
 void conv_cudnn(const ConvProblem& problem, Stream& stream);
 std::optional<Refusal> conv_sm80_why_not(const ConvProblem& problem, const Stream& stream);
 void conv_sm80(const ConvProblem& problem, Stream& stream);
+// Why cuDNN would be slower: by an H100 that chose as 8.0 (bench/notes/vae.md).
+std::optional<Refusal> conv_sm80_is_faster(const ConvProblem& problem, const Stream& stream);
 std::optional<Refusal> conv_head_why_not(const ConvProblem& problem, const Stream& stream);
 void conv_head(const ConvProblem& problem, Stream& stream);
 std::optional<Refusal> conv_stem_why_not(const ConvProblem& problem, const Stream& stream);

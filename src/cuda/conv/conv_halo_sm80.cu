@@ -2,13 +2,16 @@
 //
 // In the model a wave of tiles takes the time of its products, at the rate that was measured for the tile on
 // an H100 (bench/notes/vae.md). All tiles add in the same order.
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <span>
 
 #include "cuda/conv/conv.h"
 #include "cuda/conv/conv_halo_sm80.h"
+#include "cuda/conv/conv_halo_tiles.h"
 #include "cuda/conv/conv_tile_sm80.h"
 #include "cuda/dispatch.h"
-#include "device/conv_halo_sm80.cuh"
 
 namespace tachy::cuda {
 namespace {
@@ -16,50 +19,63 @@ namespace {
 using device::HaloShape;
 using device::tile::Halves;
 
-struct HaloTile {
-  int rows, columns, threads;
-  size_t shared_bytes;
-  double rate;
-  void (*kernel)(device::ConvHaloParams);
-};
-
-template <class S, class T>
-constexpr HaloTile tile_of(double rate) {
-  return {S::kRows, S::kColumns, S::kThreads, S::kSharedBytes, rate, device::conv_halo_sm80<S, T>};
-}
+template <class T>
+constexpr std::array kHaloTiles = {halo_tile_of<HaloShape<Halves<T>, 24, 96, 48, 1>, T>(445),
+                                   halo_tile_of<HaloShape<Halves<T>, 12, 192, 48, 1>, T>(455),
+                                   halo_tile_of<HaloShape<Halves<T>, 16, 96, 48, 1>, T>(420)};
+// Measured were 320 with 96 columns; the other is a guess.
+template <class T>
+constexpr std::array kPhaseTiles = {halo_tile_of<HaloShape<Halves<T>, 24, 96, 48, 1, 64, 1, 2>, T>(320),
+                                    halo_tile_of<HaloShape<Halves<T>, 12, 192, 48, 1, 64, 1, 2>, T>(325)};
+constexpr int kSide = 16;
+constexpr int64_t kLeastChannels = 64;
 
 template <class T>
-constexpr std::array kHaloTiles = {tile_of<HaloShape<Halves<T>, 24, 96, 48, 1>, T>(445),
-                                   tile_of<HaloShape<Halves<T>, 12, 192, 48, 1>, T>(455),
-                                   tile_of<HaloShape<Halves<T>, 16, 96, 48, 1>, T>(420)};
-constexpr int kSide = 16, kLeastChannels = 64;
+std::span<const HaloTile> tiles_for(const device::ConvShape& s, bool norm) {
+  if (norm) return std::is_same_v<T, __half> ? halo_norm_tiles_f16() : halo_norm_tiles_bf16();
+  if (s.phases == 4) return kPhaseTiles<T>;
+  return kHaloTiles<T>;
+}
 
-bool takes(const device::Conv80Params& p, const GpuInfo& gpu) {
+bool fits(const HaloTile& tile, const device::ConvShape& s, bool norm, const GpuInfo& gpu) {
+  return tile.shared_bytes <= gpu.shared_bytes && (!norm || tile.columns >= s.co);
+}
+
+bool takes(const device::Conv80Params& p, bool norm, const GpuInfo& gpu) {
   const device::ConvShape& s = p.s;
-  return s.kernel_h == 3 && s.kernel_w == 3 && s.stride == 1 && s.phases == 1 && s.ci % 32 == 0 &&
+  const int side = s.phases == 4 ? 2 : 3;
+  const auto tiles = tiles_for<__half>(s, norm);
+  if (norm && s.phases != 1) return false;
+  if (std::none_of(tiles.begin(), tiles.end(), [&](const HaloTile& t) { return fits(t, s, norm, gpu); }))
+    return false;
+  return s.kernel_h == side && s.kernel_w == side && s.stride == 1 && s.ci % 32 == 0 &&
          s.co >= kLeastChannels && int64_t{s.in_height} * s.in_width * s.ci < (int64_t{1} << 29) &&
-         int64_t{s.co} * p.k < (int64_t{1} << 29) && kHaloTiles<__half>[0].shared_bytes <= gpu.shared_bytes &&
-         conv_tile_fits(p);
+         int64_t{s.co} * p.k < (int64_t{1} << 29) && conv_tile_fits(p);
 }
 
-template <class T>
-void run(const device::Conv80Params& params, const Stream& stream) {
+void run(std::span<const HaloTile> tiles, const device::Conv80Params& params, const HaloNorm& norm,
+         const Stream& stream) {
   const device::ConvShape& s = params.s;
-  const int multiprocessors = stream.gpu->info().multiprocessors;
+  const GpuInfo& gpu = stream.gpu->info();
   const HaloTile* best = nullptr;
   double least = 0;
-  for (const HaloTile& tile : kHaloTiles<T>) {
+  for (const HaloTile& tile : tiles) {
+    if (!fits(tile, s, norm.wanted, gpu)) continue;
     const int64_t work = ceil_div(s.height, tile.rows) * ceil_div(s.width, kSide) *
-                         ceil_div(s.co, tile.columns) * s.frames,
-                  waves = ceil_div(work, multiprocessors);
+                         ceil_div(s.co, tile.columns) * s.frames * s.phases,
+                  waves = ceil_div(work, gpu.multiprocessors);
     const double time = static_cast<double>(waves) * tile.rows * tile.columns / tile.rate;
     if (!best || time < least) best = &tile, least = time;
   }
   device::ConvHaloParams p{.conv = params,
                            .tiles_h = static_cast<int>(ceil_div(s.height, best->rows)),
                            .tiles_w = static_cast<int>(ceil_div(s.width, kSide)),
-                           .tiles_n = static_cast<int>(ceil_div(s.co, best->columns))};
-  p.work = p.tiles_h * p.tiles_w * p.tiles_n * s.frames;
+                           .tiles_n = static_cast<int>(ceil_div(s.co, best->columns)),
+                           .gamma = norm.gamma,
+                           .root = std::sqrt(static_cast<float>(s.co)),
+                           .silu = norm.silu,
+                           .normed = norm.normed};
+  p.work = p.tiles_h * p.tiles_w * p.tiles_n * s.frames * s.phases;
   const LaunchShape shape{.grid = dim3(persistent_grid(stream, p.work, 1)),
                           .block = dim3(static_cast<unsigned>(best->threads)),
                           .shared_bytes = best->shared_bytes};
@@ -68,12 +84,18 @@ void run(const device::Conv80Params& params, const Stream& stream) {
 
 }  // namespace
 
-bool conv_halo_sm80(const device::Conv80Params& params, DType dtype, const Stream& stream) {
-  if (!takes(params, stream.gpu->info())) return false;
-  if (dtype == DType::bf16)
-    run<__nv_bfloat16>(params, stream);
-  else
-    run<__half>(params, stream);
+bool conv_halo_sm80_takes(const device::Conv80Params& params, const HaloNorm& norm, const Stream& stream) {
+  const auto address =
+      reinterpret_cast<uintptr_t>(norm.gamma) % 8 + reinterpret_cast<uintptr_t>(norm.normed) % 16;
+  return address == 0 && takes(params, norm.wanted, stream.gpu->info());
+}
+
+bool conv_halo_sm80(const device::Conv80Params& params, const HaloNorm& norm, DType dtype,
+                    const Stream& stream) {
+  if (!conv_halo_sm80_takes(params, norm, stream)) return false;
+  const auto tiles = dtype == DType::bf16 ? tiles_for<__nv_bfloat16>(params.s, norm.wanted)
+                                          : tiles_for<__half>(params.s, norm.wanted);
+  run(tiles, params, norm, stream);
   return true;
 }
 

@@ -25,6 +25,14 @@ device::Conv80Params params_of(const ConvProblem& problem) {
   return p;
 }
 
+HaloNorm norm_of(const ConvProblem& problem) {
+  if (!problem.gamma.defined()) return {};
+  return {.wanted = true,
+          .gamma = static_cast<const float*>(problem.gamma.data),
+          .normed = problem.normed.defined() ? problem.normed.data : problem.y.data,
+          .silu = problem.silu};
+}
+
 dim3 grid_of(const device::ConvShape& s, int m, int n) {
   const int64_t positions = int64_t{s.frames} * s.height * s.width;
   return dim3(static_cast<unsigned>((positions + m - 1) / m), static_cast<unsigned>((s.co + n - 1) / n),
@@ -45,13 +53,24 @@ std::optional<Refusal> conv_sm80_why_not(const ConvProblem& problem, const Strea
   if (auto why = why_no_tensor_cores(stream, problem.x.dtype, 0)) return why;
   if (reinterpret_cast<uintptr_t>(problem.packed.data) % 16 != 0)
     return Refusal::arguments("it takes weights aligned to 16 bytes");
+  if (problem.gamma.defined() && !conv_halo_sm80_takes(params_of(problem), norm_of(problem), stream))
+    return Refusal::arguments("it normalises only 3x3 convolutions whose channels all lie in one tile");
+  return std::nullopt;
+}
+
+std::optional<Refusal> conv_sm80_is_faster(const ConvProblem& problem, const Stream& stream) {
+  if (!conv_sm80_why_not(problem, stream) &&
+      conv_halo_sm80_takes(params_of(problem), norm_of(problem), stream))
+    return Refusal::slower("sm80 reads x once for all taps of its 3x3 kernel");
   return std::nullopt;
 }
 
 void conv_sm80(const ConvProblem& problem, Stream& stream) {
   if (stream.measuring()) return;
-  const device::Conv80Params p = params_of(problem);
-  if (conv_halo_sm80(p, problem.x.dtype, stream)) return;
+  device::Conv80Params p = params_of(problem);
+  const HaloNorm norm = norm_of(problem);
+  if (norm.wanted && norm.normed == p.s.y) p.s.y = nullptr;
+  if (conv_halo_sm80(p, norm, problem.x.dtype, stream)) return;
   if (conv_tile_sm80(p, problem.x.dtype, stream)) return;
   if (problem.x.dtype == DType::bf16)
     run<__nv_bfloat16>(p, stream);

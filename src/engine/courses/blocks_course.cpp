@@ -17,7 +17,8 @@ class BlocksCourse final : public Course {
     std::vector<StagePlan> out;
     for (const auto& stage : stages_of_inputs(job)) out.push_back(session.run(*stage, job));
     out.push_back(session.run(*make_blocks_stage(), job));
-    out.push_back(session.run(*make_latents_stage(), job));
+    if (session.crew() && !session.measuring()) session.crew()->rest();
+    if (session.makes_frames()) out.push_back(session.run(*make_latents_stage(), job));
     return out;
   }
 
@@ -35,7 +36,9 @@ class BlocksCourse final : public Course {
   const char* would_fit() const override {
     return "a smaller size, fewer `frames`, or a shorter `block_window`";
   }
-  const char* undivided() const override { return "a video that is made block by block"; }
+  bool divides_frames() const override { return true; }
+  bool has_ring() const override { return false; }
+  const char* name() const override { return "a video that is made block by block"; }
 };
 
 }  // namespace

@@ -9,6 +9,7 @@ namespace {
 class ClipCourse final : public Course {
  public:
   bool fits(const ResolvedRequest&) const override { return true; }
+  const char* name() const override { return "a clip"; }
 
   std::vector<StagePlan> walk(Job& job, Session& session) const override {
     std::vector<StagePlan> out;
@@ -16,7 +17,8 @@ class ClipCourse final : public Course {
       for (const auto& stage : stages_of_inputs(job)) out.push_back(session.run(*stage, job));
       out.push_back(session.run(*make_denoise_stage(), job));
     }
-    out.push_back(session.run(*make_decode_stage(), job));
+    if (session.crew() && !session.measuring()) session.crew()->rest();
+    if (session.makes_frames()) out.push_back(session.run(*make_decode_stage(), job));
     return out;
   }
 };

@@ -38,8 +38,12 @@ class Course {
   virtual uint64_t graph_bytes(const Resolved&, const WanConfig&) const { return 0; }
   // Names a request that would fit if a plan does not; null: the same one with as many frames as fit.
   virtual const char* would_fit() const { return nullptr; }
-  // Returns the name of the course's video for the error if ranks cannot divide its passes; null: they can.
-  virtual const char* undivided() const { return nullptr; }
+  // Says whether ranks divide the tokens of every frame, since something in its passes looks at whole frames
+  // or at a place in all of them. Otherwise each rank has neighbours in the clip.
+  virtual bool divides_frames() const { return false; }
+  // Says whether keys may go round among ranks (a `ring` of `parallel`).
+  virtual bool has_ring() const { return true; }
+  virtual const char* name() const = 0;  // of the course's video, for errors
 };
 
 const Course& course_of(const ResolvedRequest& request);

@@ -82,6 +82,16 @@ void draw_noise(Job& job, Session& session) {
   for (int i = 0; i <= *job.request.request.steps; ++i) job.noise->draw(values);
 }
 
+// The first process of a crew makes the frames of a window and the latents with which the next one begins.
+void take_over_motion(Job& job, Session& session) {
+  runtime::Crew* const crew = session.crew();
+  if (!crew || session.measuring()) return;
+  std::vector<Tensor> from(static_cast<size_t>(crew->size())), to(from.size());
+  if (crew->leads()) std::ranges::fill(from, job.shared.motion);
+  to.front() = job.shared.motion;
+  crew->among(0, crew->size())->all_to_all(from, to, session.stream());
+}
+
 // Walks over the windows one after the other; what makes them stays loaded until the last one. The second
 // window and those after it are the same work, so a measuring walk goes through two.
 std::vector<StagePlan> walk_windows(Job& job, Session& session) {
@@ -107,8 +117,12 @@ std::vector<StagePlan> walk_windows(Job& job, Session& session) {
     }
     if (!job.resume || !denoised(*job.resume, job.request)) add(out, session.run(*denoise, job), alike);
     job.resume = nullptr;  // resumes only in the first window
-    add(out, session.run(*decode, job), alike);
-    if (!last) add(out, session.run(*motion, job), alike);
+    if (last && session.crew() && !session.measuring()) session.crew()->rest();
+    if (session.makes_frames()) {
+      add(out, session.run(*decode, job), alike);
+      if (!last) add(out, session.run(*motion, job), alike);
+    }
+    if (!last) take_over_motion(job, session);
     if (tally) tally->repeat_since(before, alike);
   }
   session.hold_parts(false);
@@ -140,7 +154,8 @@ class TalkCourse final : public Course {
   }
   bool comes_again(const Resolved& r) const override { return r.talk.count() > 1; }
   const char* would_fit() const override { return "a smaller size or shorter windows (`window_frames`)"; }
-  const char* undivided() const override { return "a talking photo"; }
+  bool divides_frames() const override { return true; }
+  const char* name() const override { return "a talking photo"; }
 };
 
 }  // namespace

@@ -16,7 +16,7 @@
 #include "models/wan/wan_config.h"
 #include "nn/attention.h"
 #include "nn/mlp.h"
-#include "runtime/comm.h"
+#include "runtime/attend_by_heads.h"
 
 namespace tachy {
 
@@ -42,10 +42,10 @@ struct WanBlockInput {
   nn::RowCodes codes = {};
   const Tensor& normed() const { return codes.defined() ? codes.values : u; }
   // The ranks that share the tokens. `tokens`, and all sizes that follow from it, count only this rank's
-  // tokens; all_tokens counts those of all ranks. Each rank has the whole contexts. If null, a single rank
+  // tokens; `spread` is about those of all ranks. Each rank has the whole contexts. If null, a single rank
   // has all tokens.
   runtime::Comm* comm = nullptr;
-  int64_t all_tokens = 0;
+  runtime::Spread spread = {};
   WanKeys keys = {};  // the keys to which self-attention attends
   // Set for a block of a video, which also uses the keys and values of earlier frames.
   const WanCausal* causal = nullptr;
@@ -104,6 +104,8 @@ class WanBlock {
   // if k is undefined, those of the ring, which then holds them already.
   void attend(const WanBlockInput& in, const nn::Attention::Projected& made, const Tensor& out, int64_t index,
               Stream& stream) const;
+  void attend_to_ring(const WanBlockInput& in, const runtime::HeadTensors& t, int64_t index,
+                      Stream& stream) const;
   // Adds `sum` to x, and writes to u the norm of x with the modulation `to`. With `head`, u is for the head,
   // and x is not kept.
   void add_and_norm(const WanBlockInput& in, const WanPending& sum, const WanModulation& to, bool head,

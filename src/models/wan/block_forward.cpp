@@ -22,10 +22,9 @@
 
 namespace tachy {
 
-// Ranks exchange tokens only in self-attention over a whole clip.
 void WanBlock::check_ranks(const WanBlockInput& in) const {
   if (!in.comm || in.comm->size() == 1) return;
-  const char* alone = in.causal ? "a video that is made block by block" : nullptr;
+  const char* alone = nullptr;
   for (const WanBranch* branch : branches_)
     if (!alone) alone = branch->needs_all_tokens();
   check(!alone, ErrorCode::unsupported, "transformer: {} needs all tokens on one rank", alone ? alone : "");
@@ -58,37 +57,53 @@ void WanBlock::forward(const WanBlockInput& in, const WanModulation& next, int64
   feed_forward(in, modulation, next, index, stream);
 }
 
+// t.k is undefined if the ring has the block's keys already. With several ranks t has all of the block's tokens
+// and some heads, of which the rank's ring remembers the keys.
+void WanBlock::attend_to_ring(const WanBlockInput& in, const runtime::HeadTensors& t, int64_t index,
+                              Stream& stream) const {
+  const WanCausal& causal = *in.causal;
+  const int64_t heads = t.q.dim(2), places = t.q.dim(1) / causal.frames;
+  const auto rows = [&](const Tensor& x) {
+    Tensor out = x;
+    if (!x.defined()) return out;
+    out = Tensor(x.data, x.dtype, {x.dim(1), heads * self_.head_dim}, x.device);
+    out.strides[0] = x.stride(1);
+    return out;
+  };
+  causal.ring.put(index, causal.first, rows(t.k), rows(t.v), stream);
+  if (filled_by(in, index)) return;
+  const ProfileRange range(stream.hooks.profiler, "attention", ProfileKind::attention);
+  const auto all = [&](const Tensor& x) { return x.view({1, -1, heads, self_.head_dim}); };
+  const auto attend_part = [&](const WanPart& p, const Tensor& k, const Tensor& v) {
+    const auto part_of = [&](const Tensor& x) { return x.slice(1, p.first * places, p.end * places); };
+    const auto from = [&](const Tensor& x) { return all(x.slice(0, p.from + p.sinks, p.until)); };
+    ops::AttentionArgs args{.q = part_of(t.q),
+                            .k = from(k),
+                            .v = from(v),
+                            .scale = score_scale(config_, stream),
+                            .eight_bits = stream.precision.attention_int8,
+                            .eight_bits_of_few = in.keys.few_in_eight_bits,
+                            .out = part_of(t.out)};
+    if (p.sinks == 0) return nn::attention_in_pieces(args, stream);
+    args.more = {{.k = all(k.slice(0, 0, p.sinks)), .v = all(v.slice(0, 0, p.sinks))}};
+    ops::attention(args, stream);
+  };
+  attend_parts(causal.parts, causal.frames, causal.ring, index, causal.end(), attend_part);
+}
+
 void WanBlock::attend(const WanBlockInput& in, const nn::Attention::Projected& made, const Tensor& out,
                       int64_t index, Stream& stream) const {
   ProfileRange part(stream.hooks.profiler);
   if (in.causal) {
-    const WanCausal& causal = *in.causal;
-    causal.ring.put(index, causal.first, made.k, made.v, stream);
-    if (filled_by(in, index)) return;
-    part.next("attention", ProfileKind::attention);
-    const auto all = [&](const Tensor& t) { return t.view({1, -1, self_.heads, self_.head_dim}); };
-    const int64_t places = in.tokens / causal.frames;
-    const auto attend_part = [&](const WanPart& p, const Tensor& k, const Tensor& v) {
-      const auto part_of = [&](const Tensor& t) {
-        return self_.by_heads(t.slice(0, p.first * places, p.end * places), 1);
-      };
-      const auto from = [&](const Tensor& t) { return all(t.slice(0, p.from + p.sinks, p.until)); };
-      ops::AttentionArgs args{.q = part_of(made.q),
-                              .k = from(k),
-                              .v = from(v),
-                              .scale = score_scale(config_, stream),
-                              .eight_bits = stream.precision.attention_int8,
-                              .eight_bits_of_few = in.keys.few_in_eight_bits,
-                              .out = part_of(out)};
-      if (p.sinks == 0) return nn::attention_in_pieces(args, stream);
-      args.more = {{.k = all(k.slice(0, 0, p.sinks)), .v = all(v.slice(0, 0, p.sinks))}};
-      ops::attention(args, stream);
-    };
-    return attend_parts(causal.parts, causal.frames, causal.ring, index, causal.end(), attend_part);
+    part.done();
+    const auto by_heads = [&](const Tensor& t) { return t.defined() ? self_.by_heads(t, 1) : t; };
+    return runtime::attend_by_heads(
+        in.comm, in.spread, {by_heads(made.q), by_heads(made.k), by_heads(made.v), by_heads(out)}, stream,
+        [&](const runtime::HeadTensors& t) { attend_to_ring(in, t, index, stream); });
   }
   const bool choosing = in.keys.keep > 0;
   part.next(choosing ? "choose blocks" : "attention", ProfileKind::attention);
-  runtime::attend_by_heads(in.comm, in.all_tokens,
+  runtime::attend_by_heads(in.comm, in.spread,
                            {.q = self_.by_heads(made.q, in.batch),
                             .k = self_.by_heads(made.k, in.batch),
                             .v = self_.by_heads(made.v, in.batch),
@@ -104,7 +119,8 @@ void WanBlock::attend(const WanBlockInput& in, const nn::Attention::Projected& m
                                                       .blocks = blocks,
                                                       .eight_bits = stream.precision.attention_int8,
                                                       .eight_bits_of_few = in.keys.few_in_eight_bits,
-                                                      .out = t.out},
+                                                      .out = t.out,
+                                                      .lse = t.lse},
                                                      stream);
                            });
 }
@@ -141,9 +157,10 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
   ProfileRange part(stream.hooks.profiler, "q, k, v", ProfileKind::linear);
   nn::Attention::Projected made = self_.project(in.u, stream, in.codes);
   part.next("q, k norm + rope", ProfileKind::norm);
-  // A block's keys are written straight into the ring if it has adjacent slots for them.
+  // A block's keys are written straight into the ring if it has adjacent slots for them, and all heads.
   std::optional<Tensor> place;
-  if (in.causal) place = in.causal->ring.place(index, in.causal->first, in.causal->frames);
+  if (in.causal && (!in.comm || in.comm->size() == 1))
+    place = in.causal->ring.place(index, in.causal->first, in.causal->frames);
   norm_and_turn(in, made, place ? *place : made.k, stream);
   if (place) made.k = Tensor();
   part.done();

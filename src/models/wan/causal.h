@@ -25,10 +25,11 @@ struct WanWindow {
 struct WanCausal {
   WanWindow window;
   int64_t most = 0;               // the most latent frames that a block may have
+  int64_t heads = 0;              // heads that the ring remembers
   int64_t first = 0, frames = 0;  // the current block; with 0 frames, none has begun
   WanMask mask;                   // for a block that is a whole clip; set it before the block begins
   std::vector<WanPart> parts;     // parts of the current block
-  runtime::KvRing ring;           // [layers, window, tokens per frame, dim]
+  runtime::KvRing ring;           // [layers, window, tokens per frame, heads·head_dim]
   WanExtras memory;               // what branches remember, and what they are given for the current block
   Tensor sink_cos, sink_sin;      // [sinks·tokens per frame, head_dim/2] f32
   // Says that an earlier pass of the current block has left in `memory` everything that depends only on the

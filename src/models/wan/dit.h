@@ -33,6 +33,10 @@ struct WanTimes {
   Tensor projection;  // [R, 6·dim] f32, for the blocks
 };
 
+// How several ranks divide the tokens: each has neighbours in the clip, or the same places of every frame, as
+// branches need that look at whole frames, and videos that are made block by block.
+enum class WanCut { clip, frames };
+
 struct WanInput {
   Tensor latents;  // [B, C_in, T, H, W] f32
   const WanGrid* grid = nullptr;
@@ -46,9 +50,16 @@ struct WanInput {
   // Only keeps this block's keys and values; velocity is not written and may be undefined.
   bool fill_only = false;
   WanExtras given = {};  // inputs of the model's branches, such as speech
-  // The ranks that share the grid's tokens (runtime::share_of). Each has the whole latents and contexts. If
-  // null, there is one rank.
+  // The ranks that share the grid's tokens. Each has the whole latents and contexts. If null, there is one
+  // rank. `ring` is that of runtime::Spread.
   runtime::Comm* comm = nullptr;
+  int ring = 1;
+  WanCut cut = WanCut::clip;
+
+  // Says which of the grid's tokens the ranks have. Tokens in an order of their own cannot be cut by frames.
+  runtime::Spread spread() const {
+    return {.tokens = grid->tokens(), .frames = cut == WanCut::frames ? grid->frames : 1, .ring = ring};
+  }
 };
 
 class WanDit {
@@ -87,9 +98,9 @@ class WanDit {
                           nn::ParamStore& store) const;
 
   // Allocates the memory of a video that is made block by block, with at most `most` latent frames of a grid
-  // per block.
+  // per block. A rank remembers keys and values of its `heads`; 0: of all.
   WanCausal allocate_causal(const WanWindow& window, int64_t most, int64_t rows, int64_t columns,
-                            nn::ParamStore& store) const;
+                            nn::ParamStore& store, int64_t heads = 0) const;
   // Begins the next block, with as many frames as `grid` (from make_grid, without places), and fills grid's
   // tables for the block's positions. The number of frames has no limit, so a session may have any length.
   // `given` contains what branches get for this block.
@@ -106,9 +117,9 @@ class WanDit {
   void expect_taken(const WanExtras& given) const;
   void expect_causal(const WanInput& input) const;
   // Computes x [B·own tokens, dim] from the latents' patches.
-  void embed_patches(const WanInput& input, runtime::Share own, const Tensor& x, Stream& stream) const;
+  void embed_patches(const WanInput& input, int64_t own, const Tensor& x, Stream& stream) const;
   // Computes the velocity from u [B·own tokens, dim], which the last block left.
-  void predict(const WanInput& input, runtime::Share own, const Tensor& u, const Tensor& velocity,
+  void predict(const WanInput& input, int64_t own, const Tensor& u, const Tensor& velocity,
                Stream& stream) const;
   void fill_constants(const WanCausal& causal, const WanExtras& given, std::span<float> host) const;
   void load_times(const Scope& condition, nn::ParamStore& store);

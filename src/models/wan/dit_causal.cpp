@@ -50,7 +50,7 @@ void spread(const Tensor& rows, const Tensor& table, int64_t frames, Stream& str
 }  // namespace
 
 WanCausal WanDit::allocate_causal(const WanWindow& window, int64_t most, int64_t rows, int64_t columns,
-                                  nn::ParamStore& store) const {
+                                  nn::ParamStore& store, int64_t heads) const {
   const WanConfig& c = config_;
   const runtime::RingSlots slots{window.frames, window.sinks};
   slots.expect_block(most);
@@ -61,12 +61,12 @@ WanCausal WanDit::allocate_causal(const WanWindow& window, int64_t most, int64_t
   const auto values = [&](std::initializer_list<int64_t> dims) {
     return store.allocate(store.stream().precision.activation, dims);
   };
-  WanCausal out{.window = window, .most = most};
+  WanCausal out{.window = window, .most = most, .heads = heads > 0 ? heads : c.num_heads};
   WanConstants constants;
   const int64_t time_pairs = time_channels(c.head_dim) / 2;
   constants.add(out.time_cos, {most, time_pairs});
   constants.add(out.time_sin, {most, time_pairs});
-  out.ring = runtime::KvRing::make(slots, c.num_layers, places, c.dim(), moving, values);
+  out.ring = runtime::KvRing::make(slots, c.num_layers, places, out.heads * c.head_dim, moving, values);
   if (moving) {
     out.sink_cos = store.allocate(DType::f32, {window.sinks * places, half});
     out.sink_sin = store.allocate(DType::f32, {window.sinks * places, half});
@@ -93,7 +93,6 @@ void WanDit::fill_constants(const WanCausal& causal, const WanExtras& given, std
 
 void WanDit::begin_block(WanCausal& causal, const WanGrid& grid, const WanExtras& given,
                          Stream& stream) const {
-  const WanConfig& c = config_;
   require(grid.frames >= 1 && grid.frames <= causal.most,
           "transformer: expected a block of 1 to {} frames, got {}", causal.most, grid.frames);
   check(grid.places.empty() && grid.rows * grid.columns == causal.ring.k.dim(2), ErrorCode::internal,
@@ -115,7 +114,7 @@ void WanDit::begin_block(WanCausal& causal, const WanGrid& grid, const WanExtras
   if (!causal.sink_cos.defined() || end <= causal.window.frames) return;
   spread(causal.sink_row_cos, causal.sink_cos, 1, stream);
   spread(causal.sink_row_sin, causal.sink_sin, 1, stream);
-  causal.ring.turn_sinks(causal.sink_cos, causal.sink_sin, c.num_heads, stream);
+  causal.ring.turn_sinks(causal.sink_cos, causal.sink_sin, causal.heads, stream);
 }
 
 void WanDit::expect_causal(const WanInput& in) const {

@@ -34,52 +34,41 @@ void WanDit::expect_taken(const WanExtras& given) const {
             "transformer: {} given, but the model has no branch for it", entry.name);
 }
 
-void WanDit::embed_patches(const WanInput& in, runtime::Share own, const Tensor& x, Stream& stream) const {
+void WanDit::embed_patches(const WanInput& in, int64_t own, const Tensor& x, Stream& stream) const {
   const WanConfig& c = config_;
   const int64_t batch = in.latents.dim(0), tokens = in.grid->tokens();
   const ArenaScope scope(*stream.arena);
   const Tensor patches = stream.arena->tensor(
       stream.precision.activation, {batch, tokens, c.in_channels * c.patch_t * c.patch_h * c.patch_w});
   ops::patchify({in.latents, c.patch_t, c.patch_h, c.patch_w, patches, in.grid->place}, stream);
-  if (own.count() == tokens) return patch_embedding_(patches.view({batch * tokens, -1}), x, stream);
-  for (int64_t b = 0; b < batch; ++b)
-    patch_embedding_(patches.select(0, b).slice(0, own.first, own.end),
-                     x.slice(0, b * own.count(), (b + 1) * own.count()), stream);
+  const Tensor mine = runtime::own_tokens(in.comm, in.spread(), patches, stream);
+  patch_embedding_(mine.view({batch * own, -1}), x, stream);
 }
 
-void WanDit::predict(const WanInput& in, runtime::Share own, const Tensor& u, const Tensor& velocity,
+void WanDit::predict(const WanInput& in, int64_t own, const Tensor& u, const Tensor& velocity,
                      Stream& stream) const {
   const WanConfig& c = config_;
   const int64_t batch = in.latents.dim(0), tokens = in.grid->tokens(),
                 width = c.out_channels * c.patch_t * c.patch_h * c.patch_w;
-  const Tensor out = stream.arena->f32({batch, own.count(), width});
-  head_(u, out.view({batch * own.count(), -1}), stream);
-  Tensor whole = out;
-  if (own.count() < tokens) {
-    const bool first = in.comm->rank() == 0;
-    if (first) whole = stream.arena->f32({batch, tokens, width});
-    for (int64_t b = 0; b < batch; ++b) {
-      std::vector<Tensor> to;
-      for (int rank = 0; first && rank < in.comm->size(); ++rank) {
-        const runtime::Share share = runtime::share_of(tokens, rank, in.comm->size());
-        to.push_back(whole.select(0, b).slice(0, share.first, share.end));
-      }
-      in.comm->gather(out.select(0, b), to, stream);
-    }
-    if (!first) return;
-  }
+  const Tensor out = stream.arena->f32({batch, own, width});
+  head_(u, out.view({batch * own, -1}), stream);
+  const Tensor whole = own < tokens ? runtime::tokens_on_first(*in.comm, in.spread(), out, stream) : out;
+  if (!whole.defined()) return;
   ops::unpatchify({whole, c.patch_t, c.patch_h, c.patch_w, velocity, in.grid->place}, stream);
 }
 
 namespace {
 
 // Selects this rank's tokens from the timestep rows [batch·tokens] of all tokens.
-Tensor rows_of(const Tensor& row, int64_t batch, int64_t tokens, runtime::Share own, Stream& stream) {
-  if (!row.defined() || own.count() == tokens) return row;
-  const Tensor out = stream.arena->tensor(DType::i32, {batch * own.count()});
-  for (int64_t b = 0; b < batch; ++b)
-    copy_bytes(row.slice(0, b * tokens + own.first, b * tokens + own.end),
-               out.slice(0, b * own.count(), (b + 1) * own.count()), stream);
+Tensor rows_of(const WanInput& in, int64_t own, Stream& stream) {
+  const int64_t batch = in.latents.dim(0);
+  if (!in.row.defined() || own == in.grid->tokens()) return in.row;
+  const Tensor out = stream.arena->tensor(DType::i32, {batch * own});
+  const runtime::Spread spread = in.spread();
+  const runtime::Share places = spread.places_of(in.comm->rank(), in.comm->size());
+  for (int64_t f = 0; f < batch * spread.frames; ++f)
+    copy_bytes(in.row.slice(0, f * spread.places() + places.first, f * spread.places() + places.end),
+               out.slice(0, f * places.count(), (f + 1) * places.count()), stream);
   return out;
 }
 
@@ -89,9 +78,8 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
   expect_own(stream);
   const WanConfig& c = config_;
   const int64_t batch = in.latents.dim(0), all = in.grid->tokens(), dim = c.dim();
-  const runtime::Share own =
-      in.comm ? runtime::share_of(all, in.comm->rank(), in.comm->size()) : runtime::Share{0, all};
-  const int64_t tokens = own.count(), rows = batch * tokens;
+  const int64_t tokens = in.comm ? in.spread().tokens_of(in.comm->rank(), in.comm->size()) : all,
+                rows = batch * tokens;
   check(tokens > 0, ErrorCode::internal, "transformer: {} tokens for {} ranks", all,
         in.comm ? in.comm->size() : 1);
   expect_shape("transformer", "hidden_states", in.latents,
@@ -104,23 +92,26 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
         "transformer: {} contexts for a batch of {}", in.contexts.size(), batch);
   Arena& arena = *stream.arena;
   const ArenaScope scope(arena);
+  const auto turns = [&](const Tensor& table) {
+    return runtime::own_tokens(in.comm, in.spread(), table.view({1, all, -1}), stream).select(0, 0);
+  };
   WanBlockInput block{.batch = batch,
                       .tokens = tokens,
                       .x = arena.tensor(stream.precision.residual, {rows, dim}),
                       .modulation = arena.f32({c.num_layers, in.times.projection.dim(0), 6 * dim}),
-                      .row = rows_of(in.row, batch, all, own, stream),
-                      .cos = in.grid->cos.slice(0, own.first, own.end),
-                      .sin = in.grid->sin.slice(0, own.first, own.end),
+                      .row = rows_of(in, tokens, stream),
+                      .cos = turns(in.grid->cos),
+                      .sin = turns(in.grid->sin),
                       .contexts = in.contexts,
                       .comm = in.comm,
-                      .all_tokens = all,
+                      .spread = in.spread(),
                       .keys = in.keys,
                       .causal = in.causal,
                       .fill_only = in.fill_only,
                       .more = in.given};
   ProfileRange part(stream.hooks.profiler, "patch embedding", ProfileKind::linear);
   ops::add_rows({.table = block_tables_, .rows = in.times.projection, .y = block.modulation}, stream);
-  embed_patches(in, own, block.x, stream);
+  embed_patches(in, tokens, block.x, stream);
   for (const auto& branch : branches_) branch->begin(in, block, stream);
   const Tensor modulation = arena.f32({2, in.times.embedding.dim(0), dim});
   ops::add_rows({.table = head_table_, .rows = in.times.embedding, .y = modulation}, stream);
@@ -144,7 +135,7 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
   });
   if (in.fill_only) return;
   part.next("head", ProfileKind::linear);
-  predict(in, own, block.u, velocity, stream);
+  predict(in, tokens, block.u, velocity, stream);
 }
 
 }  // namespace tachy

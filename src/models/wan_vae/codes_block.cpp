@@ -88,6 +88,7 @@ ops::ScaledConv3dArgs CodesConv::args_of(const Tensor& x, const Pass& pass) cons
 }
 
 void CodesConv::compute(const char* name, const ops::ScaledConv3dArgs& args, Pass& pass) const {
+  exchange_rows(args.x, pass);
   ProfileRange range(pass.stream.hooks.profiler, name, ProfileKind::convolution);
   ops::scaled_conv3d(args, pass.stream);
   range.done();

@@ -1,12 +1,9 @@
-// Residual block, attention and head: all layers that keep the resolution.
+// Residual block and head: layers that keep the resolution (with attention.cpp).
 //   residual:  y = conv2(silu(norm2(conv1(silu(norm1(x)))))) + shortcut(x)
-//   attention: y = x + proj(softmax(q·kᵀ/√C)·v), one head, per frame
 #include "models/wan_vae/layers.h"
 
-#include <cmath>
 #include <utility>
 
-#include "ops/attention/attention.h"
 #include "ops/channel_norm/channel_norm.h"
 #include "ops/conv3d/conv3d.h"
 
@@ -70,38 +67,6 @@ class ResBlock : public Layer {
   nn::Linear shortcut_;
 };
 
-class Attention : public Layer {
- public:
-  Attention(const Loader& at, int64_t c)
-      : norm_(at.vector("norm.gamma", {c, 1, 1})),
-        to_qkv_(nn::Linear::from_kernel(at.scope.sub("to_qkv"), at.store, {3 * c, c, 1, 1})),
-        proj_(nn::Linear::from_kernel(at.scope.sub("proj"), at.store, {c, c, 1, 1})) {}
-
-  const char* name() const override { return "attention block"; }
-  void run(const Tensor& x, const Tensor& y, Pass& pass) const override {
-    const int64_t frames = x.dim(0), tokens = x.dim(1) * x.dim(2), c = x.dim(3);
-    ArenaScope scope(*pass.stream.arena);
-    const Tensor mixed = pass.stream.arena->tensor(x.dtype, {frames, tokens, 1, c});
-    const Tensor qkv = pass.stream.arena->tensor(x.dtype, {frames, tokens, 3, c});
-    normalise(x, norm_, false, mixed, pass.stream);
-    ProfileRange part(pass.stream.hooks.profiler, "q, k, v", ProfileKind::linear);
-    to_qkv_(rows_of(mixed), qkv.view({-1, 3 * c}), pass.stream);
-    part.next("attention", ProfileKind::attention);
-    ops::attention({.q = qkv.slice(2, 0, 1),
-                    .k = qkv.slice(2, 1, 2),
-                    .v = qkv.slice(2, 2, 3),
-                    .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(c))),
-                    .out = mixed},
-                   pass.stream);
-    part.next("out + residual", ProfileKind::linear);
-    proj_(rows_of(mixed), rows_of(y), pass.stream, {.residual = rows_of(x)});
-  }
-
- private:
-  Tensor norm_;
-  nn::Linear to_qkv_, proj_;
-};
-
 class Head : public Layer {
  public:
   Head(Tensor gamma, CausalConv conv) : gamma_(gamma), conv_(std::move(conv)) {}
@@ -125,6 +90,12 @@ void normalise(const Tensor& x, const Tensor& gamma, bool silu, const Tensor& y,
   const ProfileRange range(stream.hooks.profiler, silu ? "norm + silu" : "norm", ProfileKind::norm);
   ops::channel_norm({.x = rows_of(x), .gamma = gamma, .silu = silu, .y = rows_of(y), .y_scale = scale},
                     stream);
+}
+
+void exchange_rows(const Tensor& x, Pass& pass) {
+  if (!pass.state.bands.divided()) return;
+  const ProfileRange range(pass.stream.hooks.profiler, "neighbours' rows", ProfileKind::other);
+  pass.state.bands.exchange(x, pass.stream);
 }
 
 void remember(int slot, const Tensor& x, Pass& pass) {
@@ -176,6 +147,7 @@ ops::CausalConv3dArgs CausalConv::args_of(const Tensor& x, const Tensor& y, cons
 }
 
 void CausalConv::run(const Tensor& x, const Tensor& y, Pass& pass) const {
+  exchange_rows(x, pass);
   ProfileRange range(pass.stream.hooks.profiler, "conv 3x3x3", ProfileKind::convolution);
   ops::causal_conv3d(args_of(x, y, pass), pass.stream);
   range.done();
@@ -189,6 +161,7 @@ void CausalConv::run_normed(const Tensor& x, const Tensor& gamma, const Tensor& 
     run(x, y, pass);
     return normalise(y, gamma, true, y, pass.stream);
   }
+  exchange_rows(x, pass);
   ProfileRange range(pass.stream.hooks.profiler, "conv 3x3x3, norm + silu", ProfileKind::convolution);
   ops::causal_conv3d(args, pass.stream);
   range.done();
@@ -204,6 +177,7 @@ void CausalConv::run_residual(const Tensor& x, const Tensor& y, Pass& pass) cons
     pass.normed = ops::causal_conv3d_normalises(args, pass.stream);
     if (!pass.normed) args.gamma = args.normed = Tensor();
   }
+  exchange_rows(x, pass);
   ProfileRange range(pass.stream.hooks.profiler,
                      pass.normed ? "conv 3x3x3 + residual, norm + silu" : "conv 3x3x3 + residual",
                      ProfileKind::convolution);
@@ -217,9 +191,6 @@ LayerPtr make_conv(const Loader& at, int64_t ci, int64_t co) { return std::make_
 LayerPtr make_res_block(const Loader& at, int64_t ci, int64_t co) {
   if (at.in_codes(ci, co)) return make_codes_block(at, ci, co);
   return std::make_unique<ResBlock>(at, ci, co);
-}
-LayerPtr make_attention(const Loader& at, int64_t channels) {
-  return std::make_unique<Attention>(at, channels);
 }
 LayerPtr make_head(Tensor gamma, CausalConv conv) { return std::make_unique<Head>(gamma, std::move(conv)); }
 

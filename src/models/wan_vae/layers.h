@@ -118,6 +118,8 @@ struct CodesConv {
 // Computes y = norm(x), or silu of this. y holds numbers, or codes with the given scale.
 void normalise(const Tensor& x, const Tensor& gamma, bool silu, const Tensor& y, Stream& stream,
                float scale = 1);
+// Gets the rows of x that the neighbours have, if there are several ranks.
+void exchange_rows(const Tensor& x, Pass& pass);
 // Keeps the last frames of x in the cache of `slot`.
 void remember(int slot, const Tensor& x, Pass& pass);
 inline Tensor rows_of(const Tensor& x) { return x.view({-1, x.dim(-1)}); }

@@ -43,20 +43,27 @@ void Network::finish(const Scope& scope, int64_t input_frames_multiple) {
   store_ = nullptr;
 }
 
-size_t Network::state_bytes(int64_t height, int64_t width, bool single) const {
+size_t Network::state_bytes(int64_t height, int64_t width, bool single, int ranks) const {
   Arena measure;
-  return make_state(height, width, single, Stream{.arena = &measure, .pool = nullptr}).bytes;
+  const Stream stream{.arena = &measure, .pool = nullptr};
+  if (ranks == 1) return make_state(height, width, single, stream).bytes;
+  size_t all = 0;
+  for (int rank = 0; rank < ranks; ++rank)
+    all += align_up(make_state(height, width, single, stream, {rank, ranks, units(height)}).bytes);
+  return all;
 }
 
-VaeState Network::make_state(int64_t height, int64_t width, bool single, const Stream& stream) const {
+VaeState Network::make_state(int64_t height, int64_t width, bool single, const Stream& stream,
+                             const runtime::Bands& bands) const {
   VaeState state;
-  state.height = height, state.width = width;
+  state.height = height, state.width = width, state.bands = bands;
   state.caches.resize(slots_.size());
   if (single) return state;
   const auto shape = [&](const Slot& slot, void* data, Device device) {
-    return Tensor(data, slot.codes ? DType::f8_e4m3 : precision_.activation,
-                  {slot.frames, scaled(height, slot.level), scaled(width, slot.level), slot.channels},
-                  device);
+    return Tensor(
+        data, slot.codes ? DType::f8_e4m3 : precision_.activation,
+        {slot.frames, bands.held(scaled(height, slot.level)), scaled(width, slot.level), slot.channels},
+        device);
   };
   for (const Slot& slot : slots_)
     state.bytes += align_up(static_cast<size_t>(shape(slot, nullptr, Device::null).bytes()));
@@ -73,8 +80,8 @@ VaeState Network::make_state(int64_t height, int64_t width, bool single, const S
 
 std::vector<int64_t> Network::dims(const VaeState& state, int64_t frames, int64_t channels, int level,
                                    int time_level) const {
-  return {state.next_frame == 0 ? 1 : scaled(frames, time_level), scaled(state.height, level),
-          scaled(state.width, level), channels};
+  return {state.next_frame == 0 ? 1 : scaled(frames, time_level),
+          state.bands.held(scaled(state.height, level)), scaled(state.width, level), channels};
 }
 
 std::vector<int64_t> Network::output_dims(const VaeState& state, int64_t frames) const {
@@ -112,8 +119,9 @@ void Network::run_group(size_t index, const Tensor& x, const Tensor& y, Pass& pa
   ArenaScope scope(arena);
   for (int id : group.saves) {
     const Save& save = saves_[static_cast<size_t>(id)];
-    pass.saved[static_cast<size_t>(id)] = arena.tensor(
-        precision_.activation, dims(pass.state, frames, save.channels, save.level, save.time_level));
+    std::vector<int64_t> saved = dims(pass.state, frames, save.channels, save.level, save.time_level);
+    saved[1] = pass.state.bands.rows(scaled(pass.state.height, save.level)).count();
+    pass.saved[static_cast<size_t>(id)] = arena.tensor(precision_.activation, saved);
   }
   {
     ArenaScope input_scope(arena);

@@ -30,8 +30,11 @@ class Network {
   size_t buffer_bytes() const { return buffer_bytes_; }
 
   // With `single`, the clip is one chunk of one frame, and nothing is remembered.
-  VaeState make_state(int64_t height, int64_t width, bool single, const Stream& stream) const;
-  size_t state_bytes(int64_t height, int64_t width, bool single) const;
+  VaeState make_state(int64_t height, int64_t width, bool single, const Stream& stream,
+                      const runtime::Bands& bands = {}) const;
+  size_t state_bytes(int64_t height, int64_t width, bool single, int ranks = 1) const;
+  // The rows of the coarsest picture, between which bands are cut.
+  int64_t units(int64_t height) const { return direction_ == Direction::up ? height : height >> level_; }
 
   // Runs the next chunk, x [n, H, W, C] → y, whose shape is output_dims(), and advances the state.
   void run(const Tensor& x, const Tensor& y, VaeState& state, Stream& stream) const;

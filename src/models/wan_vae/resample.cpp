@@ -8,6 +8,7 @@
 #include "models/wan_vae/layers.h"
 #include "ops/conv2d/conv2d.h"
 #include "ops/conv3d/conv3d.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/upsample_conv2d/upsample_conv2d.h"
 
 namespace tachy::wan_vae {
@@ -44,10 +45,22 @@ class Upsample : public Layer {
     ProfileRange part(pass.stream.hooks.profiler, "time conv", ProfileKind::convolution);
     const Tensor frames = doubled ? double_frames(x, pass) : x;
     part.next("upsample + conv 3x3", ProfileKind::convolution);
-    ops::upsample_conv2d({.x = frames, .packed = packed_, .bias = bias_, .y = y}, pass.stream);
+    convolve(frames, y, pass);
   }
 
  private:
+  // A band's frames have two more rows above and below once they are doubled, and one is wanted.
+  void convolve(const Tensor& frames, const Tensor& y, Pass& pass) const {
+    const runtime::Bands& bands = pass.state.bands;
+    exchange_rows(frames, pass);
+    const Tensor doubled = bands.divided() ? pass.stream.arena->tensor(
+                                                 y.dtype, {y.dim(0), 2 * frames.dim(1), y.dim(2), y.dim(3)})
+                                           : y;
+    ops::upsample_conv2d({.x = frames, .packed = packed_, .bias = bias_, .y = doubled}, pass.stream);
+    if (bands.divided())
+      ops::copy({.x = doubled.slice(1, bands.above(), bands.above() + y.dim(1)), .y = y}, pass.stream);
+  }
+
   // Each half is computed separately and written to its place, which saves an interleaving pass.
   Tensor double_frames(const Tensor& x, Pass& pass) const {
     VaeState::Cache& cache = pass.state.caches[static_cast<size_t>(slot_)];
@@ -98,9 +111,7 @@ class Downsample : public Layer {
     const Tensor small =
         halved ? pass.stream.arena->tensor(x.dtype, {x.dim(0), y.dim(1), y.dim(2), y.dim(3)}) : y;
     ProfileRange part(pass.stream.hooks.profiler, "conv 3x3, stride 2", ProfileKind::convolution);
-    ops::conv2d(
-        {.x = x, .packed = packed_, .stride = 2, .pad_top = 0, .pad_left = 0, .bias = bias_, .y = small},
-        pass.stream);
+    convolve(x, small, pass);
     if (!in_time_) return;
     part.next("time conv", ProfileKind::convolution);
     VaeState::Cache& cache = pass.state.caches[static_cast<size_t>(slot_)];
@@ -121,6 +132,21 @@ class Downsample : public Layer {
   }
 
  private:
+  // A band's rows need only the row below. They begin in the middle of a frame, so each frame is a call.
+  void convolve(const Tensor& x, const Tensor& y, Pass& pass) const {
+    const runtime::Bands& bands = pass.state.bands;
+    exchange_rows(x, pass);
+    ops::Conv2dArgs args{
+        .x = x, .packed = packed_, .stride = 2, .pad_top = 0, .pad_left = 0, .bias = bias_, .y = y};
+    if (!bands.divided()) return ops::conv2d(args, pass.stream);
+    args.pad_bottom = 1 - bands.below();
+    for (int64_t t = 0; t < x.dim(0); ++t) {
+      args.x = x.slice(0, t, t + 1).slice(1, bands.above(), x.dim(1));
+      args.y = bands.own(y.slice(0, t, t + 1));
+      ops::conv2d(args, pass.stream);
+    }
+  }
+
   bool in_time_;
   int slot_ = -1;
   Tensor packed_, bias_, time_packed_, time_bias_;

@@ -4,6 +4,7 @@
 #include "ops/shortcut/shortcut.h"
 
 #include "models/wan_vae/layers.h"
+#include "ops/elementwise/elementwise.h"
 #include "tensor/transfer.h"
 
 namespace tachy::wan_vae {
@@ -14,7 +15,9 @@ class Save : public Layer {
   explicit Save(int id) : id_(static_cast<size_t>(id)) {}
   const char* name() const override { return "shortcut"; }
   void run(const Tensor& x, const Tensor&, Pass& pass) const override {
-    copy_bytes(x, pass.saved[id_], pass.stream);
+    const runtime::Bands& bands = pass.state.bands;
+    if (!bands.divided()) return copy_bytes(x, pass.saved[id_], pass.stream);
+    ops::copy({.x = bands.own(x), .y = pass.saved[id_]}, pass.stream);
   }
 
  private:
@@ -37,7 +40,7 @@ class AddSaved : public Layer {
                    .space_factor = s_.space_factor,
                    .duplicated = duplicated_,
                    .dropped = duplicated_ && pass.first() ? s_.time_factor - 1 : 0,
-                   .y = y},
+                   .y = pass.state.bands.own(y)},
                   pass.stream);
   }
 

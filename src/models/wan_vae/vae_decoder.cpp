@@ -106,12 +106,42 @@ std::string VaeDecoder::not_finite(int64_t first) {
 
 size_t VaeDecoder::buffer_bytes() const { return network_->buffer_bytes(); }
 
-size_t VaeDecoder::state_bytes(int64_t h, int64_t w, int64_t latent_frames) const {
-  return network_->state_bytes(h, w, latent_frames == 1);
+size_t VaeDecoder::state_bytes(int64_t h, int64_t w, int64_t latent_frames, int ranks) const {
+  return network_->state_bytes(h, w, latent_frames == 1, ranks);
 }
 
-VaeState VaeDecoder::make_state(int64_t h, int64_t w, int64_t latent_frames, const Stream& stream) const {
-  return network_->make_state(h, w, latent_frames == 1, stream);
+VaeState VaeDecoder::make_state(int64_t h, int64_t w, int64_t latent_frames, const Stream& stream,
+                                runtime::Comm* comm) const {
+  return network_->make_state(h, w, latent_frames == 1, stream, {comm, network_->units(h)});
+}
+
+// Checks what the network has made, and makes frames of it; on rank 0 whole ones. The others get nothing.
+Tensor VaeDecoder::whole_frames(const VaeState& state, const Tensor& out, int64_t first,
+                                Stream& stream) const {
+  const runtime::Bands& bands = state.bands;
+  Tensor own = out;
+  if (bands.divided()) {
+    const Tensor rows = bands.own(out);
+    own = stream.arena->tensor(out.dtype, rows.shape());
+    ops::copy({.x = rows, .y = own}, stream);
+  }
+  if (state.mark.defined())
+    ops::mark_nonfinite(own, state.mark, stream);
+  else
+    check(ops::all_finite(own, stream), ErrorCode::numerical, "{}", not_finite(first));
+  ops::clamp(own, -1, 1, stream);
+  const int64_t p = config_.patch_size, c = config_.image_channels();
+  Tensor frames = own;
+  if (p > 1) {
+    frames = stream.arena->tensor(own.dtype, {own.dim(0), own.dim(1) * p, own.dim(2) * p, c});
+    unpatchify(own, frames, p, stream);
+  }
+  if (!bands.divided()) return frames;
+  Tensor whole(nullptr, frames.dtype,
+               {frames.dim(0), state.height * config_.spatial_stride(), frames.dim(2), c});
+  if (bands.first()) whole = stream.arena->tensor(whole.dtype, whole.shape());
+  bands.collect(frames, whole, stream);
+  return bands.first() ? whole : Tensor();
 }
 
 void VaeDecoder::decode_chunk(VaeState& state, const Tensor& latents, const Sink& sink,
@@ -119,39 +149,33 @@ void VaeDecoder::decode_chunk(VaeState& state, const Tensor& latents, const Sink
   expect_shape("vae decode", "latents", latents, {config_.z_dim, -1, state.height, state.width});
   expect_dtype("vae decode", "latents", latents, DType::f32);
   stream.throw_if_cancelled();
-  const int64_t n = latents.dim(1), p = config_.patch_size;
+  const int64_t n = latents.dim(1);
   const int64_t first = state.next_frame == 0 ? 0 : config_.pixel_frames(state.next_frame);
   ArenaScope scope(*stream.arena);
   const Tensor out = stream.arena->tensor(stream.precision.activation, network_->output_dims(state, n));
   {
     ArenaScope input_scope(*stream.arena);
-    const Tensor input =
-        stream.arena->tensor(stream.precision.activation, {n, state.height, state.width, config_.z_dim});
-    ops::copy({.x = channels_last_view(latents), .y = input}, stream);
+    const Tensor input = stream.arena->tensor(
+        stream.precision.activation, {n, state.bands.held(state.height), state.width, config_.z_dim});
+    if (state.bands.divided())
+      state.bands.hand_out(channels_last_view(latents), input, stream);
+    else
+      ops::copy({.x = channels_last_view(latents), .y = input}, stream);
     network_->run(input, out, state, stream);
   }
   const ProfileRange range(stream.hooks.profiler, "check, clamp", ProfileKind::elementwise);
-  if (state.mark.defined())
-    ops::mark_nonfinite(out, state.mark, stream);
-  else
-    check(ops::all_finite(out, stream), ErrorCode::numerical, "{}", not_finite(first));
-  ops::clamp(out, -1, 1, stream);
-  Tensor frames = out;
-  if (p > 1) {
-    frames = stream.arena->tensor(out.dtype,
-                                  {out.dim(0), out.dim(1) * p, out.dim(2) * p, config_.image_channels()});
-    unpatchify(out, frames, p, stream);
-  }
-  if (sink) sink(frames, first);
+  const Tensor frames = whole_frames(state, out, first, stream);
+  if (sink && frames.defined()) sink(frames, first);
 }
 
-void VaeDecoder::decode(const Tensor& latents, const Sink& sink, Stream& stream, int64_t chunk) const {
+void VaeDecoder::decode(const Tensor& latents, const Sink& sink, Stream& stream, int64_t chunk,
+                        runtime::Comm* comm) const {
   expect_shape("vae decode", "latents", latents, {config_.z_dim, -1, -1, -1});
   const int64_t total = latents.dim(1);
   require(total >= 1 && latents.dim(2) >= 1 && latents.dim(3) >= 1, "vae decode: empty latents {}",
           shape_string(latents));
   require(chunk >= 1, "vae decode: expected chunks of at least 1 latent frame, got {}", chunk);
-  VaeState state = make_state(latents.dim(2), latents.dim(3), total, stream);
+  VaeState state = make_state(latents.dim(2), latents.dim(3), total, stream, comm);
   decode_block(state, latents, sink, stream, chunk);
 }
 

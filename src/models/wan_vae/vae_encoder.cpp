@@ -126,9 +126,9 @@ VaeEncoder& VaeEncoder::operator=(VaeEncoder&&) noexcept = default;
 
 size_t VaeEncoder::buffer_bytes() const { return network_->buffer_bytes(); }
 
-size_t VaeEncoder::state_bytes(int64_t height, int64_t width, int64_t frames) const {
+size_t VaeEncoder::state_bytes(int64_t height, int64_t width, int64_t frames, int ranks) const {
   return network_->state_bytes(height / config_.patch_size, width / config_.patch_size,
-                               frames < 1 + kChunkFrames);
+                               frames < 1 + kChunkFrames, ranks);
 }
 
 void VaeEncoder::encode(const Tensor& video, const Tensor& mean, const Tensor& logvar, Stream& stream) const {
@@ -139,24 +139,76 @@ void VaeEncoder::encode(const Tensor& video, const Tensor& mean, const Tensor& l
       stream);
 }
 
-void VaeEncoder::encode(std::array<int64_t, 3> frames_height_width, const Source& source, const Tensor& mean,
-                        const Tensor& logvar, Stream& stream) const {
+void VaeEncoder::check_moments(const Size& size, const Tensor& mean, const Tensor& logvar) const {
   const char* op = "vae encode";
-  const int64_t p = config_.patch_size, z = config_.z_dim, stride = config_.spatial_stride();
-  const auto [frames, height, width] = frames_height_width;
-  const int64_t total = config_.latent_frames(frames);
-  require(total >= 1 && height >= stride && width >= stride && height % stride == 0 && width % stride == 0,
-          "vae encode: expected frames of a multiple of {} in height and width, got {} of {}x{}", stride,
-          frames, width, height);
+  const int64_t stride = config_.spatial_stride();
+  const auto [frames, height, width] = size;
   for (const Tensor* moment : {&mean, &logvar}) {
     if (moment == &logvar && !logvar_ && !logvar.defined()) continue;
     require(moment == &mean || logvar_, "vae encode: logvar was excluded when the encoder was made");
     expect_shape(op, moment == &mean ? "mean" : "logvar", *moment,
-                 {z, total, height / stride, width / stride});
+                 {config_.z_dim, config_.latent_frames(frames), height / stride, width / stride});
     expect_dtype(op, "mean and logvar", *moment, DType::f32);
     require(moment->contiguous(), "vae encode: expected contiguous mean and logvar");
   }
-  VaeState state = network_->make_state(height / p, width / p, total == 1, stream);
+}
+
+// Gets the next frames as the network reads them. Rank 0 asks for whole ones, and each rank gets its rows.
+void VaeEncoder::read(const Size& size, const Source& source, int64_t from, const VaeState& state,
+                      const Tensor& input, Stream& stream) const {
+  const char* op = "vae encode";
+  const int64_t n = input.dim(0), p = config_.patch_size;
+  const ArenaScope scope(*stream.arena);
+  Tensor whole = input;
+  if (state.bands.divided()) {
+    whole = Tensor(nullptr, input.dtype, {n, state.height, state.width, config_.in_channels});
+    if (state.bands.first()) whole = stream.arena->tensor(whole.dtype, whole.shape());
+  }
+  if (state.bands.first()) {
+    const Tensor video = source(from, n);
+    expect_shape(op, "video", video, {n, size[1], size[2], config_.in_channels / (p * p)});
+    expect_dtype(op, "video", video, DType::f32);
+    patchify(video, whole, p, stream);
+  }
+  if (state.bands.divided()) state.bands.hand_out(whole, input, stream);
+}
+
+// Checks and writes the moments of frames from `from` on, which the network has made; on rank 0 of all rows.
+void VaeEncoder::write(const VaeState& state, const Tensor& out, int64_t from, const Tensor& mean,
+                       const Tensor& logvar, Stream& stream) const {
+  const runtime::Bands& bands = state.bands;
+  Tensor band = out, moments = out;
+  if (bands.divided()) {
+    band = stream.arena->tensor(out.dtype, bands.own(out).shape());
+    ops::copy({.x = bands.own(out), .y = band}, stream);
+  }
+  check(ops::all_finite(band, stream), ErrorCode::numerical,
+        "vae encode: the latents of frames from {} on hold NaN or Inf; the frames or the VAE's weights are "
+        "broken",
+        from);
+  if (bands.divided()) {
+    moments = Tensor(nullptr, out.dtype, {out.dim(0), network_->units(state.height), out.dim(2), out.dim(3)});
+    if (bands.first()) moments = stream.arena->tensor(out.dtype, moments.shape());
+    bands.collect(band, moments, stream);
+  }
+  if (!bands.first()) return;
+  const int64_t z = config_.z_dim;
+  ops::copy({.x = moments.slice(3, 0, z), .y = channels_last_view(mean)}, stream);
+  if (logvar_) ops::copy({.x = moments.slice(3, z, 2 * z), .y = channels_last_view(logvar)}, stream);
+}
+
+void VaeEncoder::encode(std::array<int64_t, 3> size, const Source& source, const Tensor& mean,
+                        const Tensor& logvar, Stream& stream, runtime::Comm* comm) const {
+  const int64_t p = config_.patch_size, stride = config_.spatial_stride();
+  const auto [frames, height, width] = size;
+  const int64_t total = config_.latent_frames(frames);
+  require(total >= 1 && height >= stride && width >= stride && height % stride == 0 && width % stride == 0,
+          "vae encode: expected frames of a multiple of {} in height and width, got {} of {}x{}", stride,
+          frames, width, height);
+  const bool first = !comm || comm->rank() == 0;
+  if (first) check_moments(size, mean, logvar);
+  VaeState state =
+      network_->make_state(height / p, width / p, total == 1, stream, {comm, network_->units(height / p)});
   for (int64_t t = 0, from = 0; t < total;) {
     stream.throw_if_cancelled();
     const int64_t n = from == 0 ? 1 : kChunkFrames;
@@ -164,25 +216,19 @@ void VaeEncoder::encode(std::array<int64_t, 3> frames_height_width, const Source
     const Tensor out = stream.arena->tensor(stream.precision.activation, network_->output_dims(state, n));
     {
       ArenaScope input_scope(*stream.arena);
-      const Tensor input =
-          stream.arena->tensor(stream.precision.activation, {n, height / p, width / p, config_.in_channels});
-      const Tensor video = source(from, n);
-      expect_shape(op, "video", video, {n, height, width, config_.in_channels / (p * p)});
-      expect_dtype(op, "video", video, DType::f32);
-      patchify(video, input, p, stream);
+      const Tensor input = stream.arena->tensor(
+          stream.precision.activation, {n, state.bands.held(height / p), width / p, config_.in_channels});
+      read(size, source, from, state, input, stream);
       network_->run(input, out, state, stream);
     }
-    check(ops::all_finite(out, stream), ErrorCode::numerical,
-          "vae encode: the latents of frames from {} on hold NaN or Inf; the frames or the VAE's weights are "
-          "broken",
-          from);
     const int64_t made = out.dim(0);
-    ops::copy({.x = out.slice(3, 0, z), .y = channels_last_view(mean.slice(1, t, t + made))}, stream);
-    if (logvar_)
-      ops::copy({.x = out.slice(3, z, 2 * z), .y = channels_last_view(logvar.slice(1, t, t + made))}, stream);
+    const auto part = [&](const Tensor& moment) {
+      return moment.defined() && first ? moment.slice(1, t, t + made) : Tensor();
+    };
+    write(state, out, from, part(mean), part(logvar), stream);
     t += made, from += n;
   }
-  if (logvar_) ops::clamp(logvar, -30, 20, stream);
+  if (logvar_ && first) ops::clamp(logvar, -30, 20, stream);
 }
 
 }  // namespace tachy

@@ -9,6 +9,10 @@
 // measured. The state is one more Buffer for the length of a call. All other memory comes from stream.arena,
 // and a measure run of the same calls tells its exact peak. Encoder and decoder are separate objects, so that
 // only one need be in memory at a time.
+//
+// With a Comm the rows of the picture are divided among its ranks (runtime/bands.h): all of them make the same
+// calls. Rank 0 alone has the latents and the frames; of those of the others only the shape is read, and their
+// sinks and sources are not called.
 #pragma once
 
 #include <array>
@@ -16,6 +20,7 @@
 #include <memory>
 
 #include "models/wan_vae/vae_config.h"
+#include "runtime/bands.h"
 #include "tensor/stream.h"
 #include "weights/scope.h"
 
@@ -33,6 +38,7 @@ struct VaeState {
   };
   std::vector<Cache> caches;      // in the order of execution
   int64_t height = 0, width = 0;  // size of the network's input
+  runtime::Bands bands;           // the rows of it that this rank has
   int64_t next_frame = 0;         // index in the network's input; 0 before the first chunk
   size_t bytes = 0;               // size of the Buffer (0 for a single chunk); exact also in a measure run
   Buffer buffer;                  // empty in a measure run
@@ -60,7 +66,8 @@ class VaeDecoder {
   // Returns the error's text for frames from `first` on that are not finite.
   static std::string not_finite(int64_t first);
   size_t buffer_bytes() const;  // size of the weights; exact for loaded and for planned objects
-  size_t state_bytes(int64_t h, int64_t w, int64_t latent_frames) const;
+  // The bytes of all ranks' states, each rounded up as a Buffer is if there are several.
+  size_t state_bytes(int64_t h, int64_t w, int64_t latent_frames, int ranks = 1) const;
 
   // Gets frames [n, H, W, 3] in [−1, 1], contiguous and only valid during the call, in f32 (on a GPU in the
   // activations' dtype). `first` is the index of the first of them.
@@ -70,11 +77,13 @@ class VaeDecoder {
   // at a time (any chunk gives the same frames; 1 needs the least memory). A measure run calls the sink, too,
   // with frames without storage (Device::null). Throws numerical if a frame contains NaN or Inf, and
   // cancelled if the run is told to stop.
-  void decode(const Tensor& latents, const Sink& sink, Stream& stream, int64_t chunk = 1) const;
+  void decode(const Tensor& latents, const Sink& sink, Stream& stream, int64_t chunk = 1,
+              runtime::Comm* comm = nullptr) const;
 
   // Decodes in steps, for callers that make latents one by one: make_state once (latent_frames 1 means a
   // still image, without caches), then decode_chunk for each chunk [z, n, h, w], where n = 1 for the first.
-  VaeState make_state(int64_t h, int64_t w, int64_t latent_frames, const Stream& stream) const;
+  VaeState make_state(int64_t h, int64_t w, int64_t latent_frames, const Stream& stream,
+                      runtime::Comm* comm = nullptr) const;
   void decode_chunk(VaeState& state, const Tensor& latents, const Sink& sink, Stream& stream) const;
   // Decodes blocks of latents [z, n, h, w] of a video that may have no end: the very first latent frame gives
   // one frame, and each later one gives four. (Self-Forcing's own page begins with zeros in its caches, which
@@ -83,6 +92,8 @@ class VaeDecoder {
                     int64_t chunk = 1) const;
 
  private:
+  Tensor whole_frames(const VaeState& state, const Tensor& out, int64_t first, Stream& stream) const;
+
   VaeConfig config_;
   std::unique_ptr<wan_vae::Network> network_;
 };
@@ -102,7 +113,7 @@ class VaeEncoder {
 
   const VaeConfig& config() const { return config_; }
   size_t buffer_bytes() const;
-  size_t state_bytes(int64_t height, int64_t width, int64_t frames) const;
+  size_t state_bytes(int64_t height, int64_t width, int64_t frames, int ranks = 1) const;
 
   // Encodes video [T, H, W, 3] f32 in [−1, 1] with any strides (channels_last_view makes it of a [3, T, H, W]
   // tensor). mean and logvar [z, T', h, w] are f32, contiguous, and equal diffusers' latent_dist, with logvar
@@ -115,9 +126,16 @@ class VaeEncoder {
   static constexpr int64_t kChunkFrames = 4;  // at most this many at a time; the first one is alone
   using Source = std::function<Tensor(int64_t first, int64_t count)>;
   void encode(std::array<int64_t, 3> frames_height_width, const Source& source, const Tensor& mean,
-              const Tensor& logvar, Stream& stream) const;
+              const Tensor& logvar, Stream& stream, runtime::Comm* comm = nullptr) const;
 
  private:
+  using Size = std::array<int64_t, 3>;
+  void check_moments(const Size& size, const Tensor& mean, const Tensor& logvar) const;
+  void read(const Size& size, const Source& source, int64_t from, const VaeState& state, const Tensor& input,
+            Stream& stream) const;
+  void write(const VaeState& state, const Tensor& out, int64_t from, const Tensor& mean, const Tensor& logvar,
+             Stream& stream) const;
+
   VaeConfig config_;
   bool logvar_ = true;
   std::unique_ptr<wan_vae::Network> network_;

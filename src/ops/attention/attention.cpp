@@ -11,6 +11,8 @@ std::span<const Impl<AttentionArgs>> attention_table() {
       gpu_impl<attention_sm90, attention_why_not_sm90_many_keys>("flash_sm90"),
       gpu_impl<attention_ranges_sm90, attention_why_not_ranges_sm90>("ranges_sm90"),
       gpu_impl<attention_blocks_sm90, attention_why_not_blocks_sm90>("blocks_sm90"),
+      gpu_impl<attention_blocks8_sm80, attention_why_not_blocks8_sm80_many_keys>("blocks8_sm80"),
+      gpu_impl<attention_blocks_sm80, attention_why_not_blocks_sm80>("blocks_sm80"),
       gpu_impl<attention_handful, attention_why_not_handful>("handful"),
       gpu_impl<attention_cudnn, attention_why_not_cudnn>("cudnn"),
       gpu_impl<attention_few_keys, attention_why_not_few_keys>("few_keys"),
@@ -26,6 +28,8 @@ std::span<const Impl<AttentionArgs>> attention_table() {
       gpu_impl<attention_flash8_sm80, attention_why_not_flash8_sm80>("flash8_sm80_any"),
       gpu_impl<attention_flash8_sm80_half, attention_why_not_flash8_sm80>("flash8_sm80_half"),
       gpu_impl<attention_long_sm80, attention_why_not_long_sm80>("flash_long_sm80_any"),
+      gpu_impl<attention_blocks8_sm80, attention_why_not_blocks8_sm80>("blocks8_sm80_any"),
+      gpu_impl<attention_blocks8_sm80_half, attention_why_not_blocks8_sm80>("blocks8_sm80_half"),
       {"bf16", attention_why_not_bf16, attention_bf16},
       {"cpu", attention_why_not_cpu, attention_cpu},
       {"ref", nullptr, attention_ref}};

@@ -7,28 +7,34 @@ namespace {
 
 constexpr int kAgainWarps = 4, kAgainKeys = 64, kAgainRows = kAgainWarps * 32;
 
-// grid [B·H, blocks of kAgainRows queries]
+// grid [B·H, blocks of kAgainRows queries]; with kListed such a block is one that has a list of key blocks.
+static_assert(kAgainRows == BlockLists::kTokens);
+template <bool kListed>
 __global__ void __launch_bounds__(kAgainRows, 2)
-    attention_again(const flash::Params p, int heads, const flash::Again again) {
+    attention_again(const flash::Params p, int heads, const flash::Again again, const flash::Lists lists) {
   extern __shared__ __align__(1024) char shared[];
   const int bh = blockIdx.x, warp = blockIdx.y * kAgainWarps;
   const uint8_t* notes =
       again.bad + (int64_t{bh} * again.tiles + warp / again.warps) * again.warps + warp % again.warps;
   if (*reinterpret_cast<const uint32_t*>(notes) == 0) return;
-  if (again.count && threadIdx.x == 0) atomicAdd(again.count, kAgainRows / 16ull);
-  flash::attend<__nv_bfloat16, 128, kAgainWarps, kAgainKeys, flash::Bias::none>(
-      p, bh / heads, bh % heads, blockIdx.y * kAgainRows, shared);
+  flash::Listed listed{};
+  if constexpr (kListed) listed = flash::listed_for(lists, bh / heads, bh % heads, blockIdx.y);
+  const bool keyless = kListed && listed.count == 0;
+  if (again.count && threadIdx.x == 0 && !keyless) atomicAdd(again.count, kAgainRows / 16ull);
+  flash::attend<__nv_bfloat16, 128, kAgainWarps, kAgainKeys, flash::Bias::none, kListed>(
+      p, bh / heads, bh % heads, blockIdx.y * kAgainRows, shared, listed);
 }
 
 }  // namespace
 
 void flash::compute_again(const AttentionArgs& a, const Again& again, Stream& stream) {
-  cuda::launch("attention (in bf16 again)", attention_again,
-               {.grid = dim3(static_cast<unsigned>(a.q.dims[0] * a.q.dims[2]),
-                             cuda::blocks_for(a.q.dims[1], kAgainRows)),
-                .block = dim3(kAgainRows),
-                .shared_bytes = shared_bytes<kAgainWarps, kAgainKeys, 128>()},
-               stream, params_of(a), static_cast<int>(a.q.dims[2]), again);
+  cuda::launch(
+      "attention (in bf16 again)", a.blocks.defined() ? attention_again<true> : attention_again<false>,
+      {.grid =
+           dim3(static_cast<unsigned>(a.q.dims[0] * a.q.dims[2]), cuda::blocks_for(a.q.dims[1], kAgainRows)),
+       .block = dim3(kAgainRows),
+       .shared_bytes = shared_bytes<kAgainWarps, kAgainKeys, 128>()},
+      stream, params_of(a), static_cast<int>(a.q.dims[2]), again, lists_of(a));
 }
 
 }  // namespace tachy::ops

@@ -143,6 +143,7 @@ inline void add_attention_eight_bit_cases(std::vector<OpCase>& cases) {
   for (const float sharp : {5.0f, 20.0f, 100.0f})
     add_case(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 1500, .h = 2, .d = 128, .lse = true, .sharp = sharp});
   add_case(CaseKind::odd, {.b = 1, .lq = 1000, .lk = 2000, .h = 3, .d = 128, .lse = true, .powers = true});
+  add_attention_eight_bit_list_cases(add_case);
 }
 
 // Cases of whole videos, for GPUs.
@@ -166,6 +167,8 @@ inline void add_attention_video_cases(std::vector<OpCase>& cases) {
   add_gpu({.lq = 32760, .lk = 32760, .h = 40, .powers = true, .eight_bits = true});
   for (const int64_t listed : {30, 50, 70, 100})
     add_gpu({.lq = 32760, .lk = 32760, .h = 12, .powers = true, .listed = listed});
+  for (const int64_t listed : {30, 100})
+    add_gpu({.lq = 32760, .lk = 32760, .h = 12, .powers = true, .listed = listed, .eight_bits = true});
 }
 
 inline std::vector<OpCase> attention_cases() {

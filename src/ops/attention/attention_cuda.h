@@ -41,6 +41,13 @@ std::optional<Refusal> attention_why_not_masks_sm90(const AttentionArgs& args, c
 void attention_masks_sm90(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_blocks_sm90(const AttentionArgs& args, const Stream& stream);
 void attention_blocks_sm90(const AttentionArgs& args, Stream& stream);
+std::optional<Refusal> attention_why_not_blocks8_sm80(const AttentionArgs& args, const Stream& stream);
+std::optional<Refusal> attention_why_not_blocks8_sm80_many_keys(const AttentionArgs& args,
+                                                                const Stream& stream);
+void attention_blocks8_sm80(const AttentionArgs& args, Stream& stream);
+void attention_blocks8_sm80_half(const AttentionArgs& args, Stream& stream);  // always with f16 sums
+std::optional<Refusal> attention_why_not_blocks_sm80(const AttentionArgs& args, const Stream& stream);
+void attention_blocks_sm80(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_cudnn(const AttentionArgs& args, const Stream& stream);
 void attention_cudnn(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_handful(const AttentionArgs& args, const Stream& stream);

@@ -1,7 +1,9 @@
 // Attention in 8 bits by flash8_sm80.cuh, for every GPU since sm_80, bf16 and head dims up to 128, if the caller
-// allows it. Blocks for which 8 bits are too coarse are computed again in bf16.
+// allows it, over all keys or over lists of their blocks. Blocks of queries for which 8 bits are too coarse are
+// computed again in bf16.
 #include "cuda/attention_tally.h"
 #include "ops/attention/flash8_launch.cuh"
+#include "ops/attention/flash8_lists_sm80.cuh"
 #include "ops/attention/flash8_quantize_sm80.cuh"
 #include "ops/attention/flash8_rows_sm80.cuh"
 #include "ops/attention/flash_again.cuh"
@@ -13,8 +15,11 @@ namespace {
 using Small = flash::ByteTile<64, false>;
 using Large = flash::ByteTile<128, false>;
 using Half = flash::ByteTile<64, true>;
+// A block of the grid has the queries of one list.
+using Listed = flash::ByteTile<64, false, 4>;
+using ListedHalf = flash::ByteTile<64, true, 4>;
 
-template <class C>
+template <class C, bool kListed = false>
 void run(const AttentionArgs& a, Stream& stream) {
   const int64_t heads = a.q.dims[0] * a.q.dims[2], lq = a.q.dims[1], lk = a.k.dims[1];
   const auto tiles = static_cast<unsigned>((lq + C::kRows - 1) / C::kRows),
@@ -44,9 +49,12 @@ void run(const AttentionArgs& a, Stream& stream) {
                             .bad = bad,
                             .asked = reinterpret_cast<unsigned long long*>(&tally->asked),
                             .heads = static_cast<int>(a.q.dims[2])};
-  cuda::launch("attention (flash8_sm80)", flash::byte_attention_kernel<C>,
-               {.grid = dim3(tiles, all), .block = dim3(C::kThreads), .shared_bytes = C::kSharedBytes},
-               stream, p);
+  const cuda::LaunchShape shape{dim3(tiles, all), dim3(C::kThreads), C::kSharedBytes};
+  if constexpr (kListed)
+    cuda::launch("attention (blocks8_sm80)", flash::byte_lists_kernel<C>, shape, stream, p,
+                 flash::lists_of(a));
+  else
+    cuda::launch("attention (flash8_sm80)", flash::byte_attention_kernel<C>, shape, stream, p);
   flash::compute_again(a,
                        {.bad = bad,
                         .tiles = static_cast<int>(tiles),
@@ -78,5 +86,24 @@ void attention_flash8_sm80(const AttentionArgs& a, Stream& stream) {
 }
 
 void attention_flash8_sm80_half(const AttentionArgs& a, Stream& stream) { run<Half>(a, stream); }
+
+std::optional<Refusal> attention_why_not_blocks8_sm80(const AttentionArgs& a, const Stream& stream) {
+  if (!a.blocks.defined()) return Refusal::arguments("no lists of key blocks");
+  if (auto why = flash::why_not_rounded(a)) return why;
+  if (a.q.dims[1] > flash::kMostQueries) return Refusal::arguments("too many queries");
+  return flash::why_not(a, stream, Listed::kSharedBytes);
+}
+
+std::optional<Refusal> attention_why_not_blocks8_sm80_many_keys(const AttentionArgs& a,
+                                                                const Stream& stream) {
+  if (auto why = attention_why_not_blocks8_sm80(a, stream)) return why;
+  return flash::why_slower_in_eight_bits(a);
+}
+
+void attention_blocks8_sm80(const AttentionArgs& a, Stream& stream) {
+  halves_wide_sums(stream.gpu->info()) ? run<ListedHalf, true>(a, stream) : run<Listed, true>(a, stream);
+}
+
+void attention_blocks8_sm80_half(const AttentionArgs& a, Stream& stream) { run<ListedHalf, true>(a, stream); }
 
 }  // namespace tachy::ops

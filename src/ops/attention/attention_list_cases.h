@@ -72,4 +72,26 @@ void add_attention_list_cases(Add&& add, AddF32&& add_f32) {
                                .ragged = ragged});
 }
 
+// Adds cases that may round to 8 bits. Some lists are empty, and the last block of all, which is not whole, stands
+// anywhere in others.
+template <class Add>
+void add_attention_eight_bit_list_cases(Add&& add) {
+  add(CaseKind::tiny,
+      {.b = 2, .lq = 150, .lk = 300, .h = 2, .d = 128, .lse = true, .listed = 60, .uneven = true});
+  add(CaseKind::tiny,
+      {.b = 1, .lq = 400, .lk = 4200, .h = 2, .d = 128, .lse = true, .listed = 50, .ragged = true});
+  add(CaseKind::tiny, {.b = 2,
+                       .lq = 300,
+                       .lk = 1000,
+                       .h = 3,
+                       .d = 64,
+                       .lse = true,
+                       .listed = 40,
+                       .uneven = true,
+                       .one_list = true});
+  for (const float sharp : {5.0f, 100.0f})
+    add(CaseKind::tiny,
+        {.b = 1, .lq = 300, .lk = 1500, .h = 2, .d = 128, .lse = true, .sharp = sharp, .listed = 50});
+}
+
 }  // namespace tachy::ops

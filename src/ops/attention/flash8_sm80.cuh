@@ -42,10 +42,10 @@ struct ByteParams {
   bool never = false;  // part
 };
 
-template <int kKeys_, bool kHalf_>
+template <int kKeys_, bool kHalf_, int kWarps_ = 8>
 struct ByteTile {
   static constexpr bool kHalf = kHalf_, kCodes = true;
-  static constexpr int kWarps = 8, kRows = kWarps * 32, kThreads = kWarps * 32;
+  static constexpr int kWarps = kWarps_, kRows = kWarps * 32, kThreads = kWarps * 32;
   static constexpr int kKeys = kKeys_, kSteps = kKeys / 16;  // of a stage
   static constexpr int kParts = kKeys / 64,
                        kCopies = kKeys / 32;  // of a stage; in how many steps it is copied

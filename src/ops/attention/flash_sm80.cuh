@@ -303,19 +303,41 @@ struct Places {
         key_bias(reinterpret_cast<float*>(shared + (kRows + 4 * kStageKeys) * kDim * 2)) {}
 };
 
-// Passes the keys of one range through the stages and lets `work` process them. Earlier copies (the queries)
-// have arrived when this returns.
-template <class T, int kDim, int kWarps, int kStageKeys, Bias kBias>
+// The blocks of keys that a block of queries attends to. A stage has half of one of them.
+struct Listed {
+  const int32_t* list;
+  int count, last;  // how many there are; the index of the last one of all
+  static constexpr int kTokens = BlockLists::kTokens;
+
+  // Returns the first key of stage i; of stages that are not there, that of some other.
+  template <int kStageKeys>
+  __device__ __forceinline__ int key(int i) const {
+    constexpr int kEach = kTokens / kStageKeys;
+    const int at = max(0, min(i / kEach, count - 1));
+    return max(0, min(last, __ldg(list + at))) * kTokens + i % kEach * kStageKeys;
+  }
+};
+
+// Passes the keys of one range, or those of the blocks that are listed, through the stages and lets `work` process
+// them. Earlier copies (the queries) have arrived when this returns.
+template <class T, int kDim, int kWarps, int kStageKeys, Bias kBias, bool kListed = false>
 __device__ __forceinline__ void take_keys(Warp<T, kDim, kWarps, kStageKeys, kBias>& work, const Params& p,
                                           int batch, int head, int first,
-                                          const Places<kWarps * 32, kStageKeys, kDim>& at) {
+                                          const Places<kWarps * 32, kStageKeys, kDim>& at,
+                                          const Listed& listed = {}) {
   constexpr int kThreads = kWarps * 32, kRows = kWarps * 32;
   constexpr uint32_t kStageBytes = kStageKeys * kDim * 2;
   const int lane = work.lane;
   const T* k = static_cast<const T*>(p.k) + batch * p.ks.batch + head * p.ks.head;
   const T* v = static_cast<const T*>(p.v) + batch * p.vs.batch + head * p.vs.head;
   const int keys = p.causal ? max(0, min(p.lk, seen_by(p, min(first + kRows, p.lq) - 1))) : p.lk;
-  const int begin = seen_from(p, first) / kStageKeys, blocks = (keys + kStageKeys - 1) / kStageKeys;
+  const int begin = kListed ? 0 : seen_from(p, first) / kStageKeys,
+            blocks = kListed ? listed.count * (Listed::kTokens / kStageKeys)
+                             : (keys + kStageKeys - 1) / kStageKeys;
+  // With lists, the first keys of this stage, the next one and the one after it; the last is read that early.
+  int listed_key[3] = {};
+  if constexpr (kListed)
+    for (int i = 0; i < 3; ++i) listed_key[i] = listed.key<kStageKeys>(i);
   // Key biases are read one stage before they are stored, which is one before they are used.
   const auto read_bias = [&](int block) {
     const int key = block * kStageKeys + static_cast<int>(threadIdx.x);
@@ -327,12 +349,12 @@ __device__ __forceinline__ void take_keys(Warp<T, kDim, kWarps, kStageKeys, kBia
   };
   float next_bias = 0;
   if constexpr (kBias != Bias::none) store_bias(begin, read_bias(begin)), next_bias = read_bias(begin + 1);
-  const auto load_stage = [&](int block) {
+  const auto load_stage = [&](int block, int first_key) {
     const uint32_t to = (block & 1) * kStageBytes;
-    load_rows<T, kDim, kStageKeys, kThreads>(at.k + to, k, p.ks.row, block * kStageKeys, p.lk, p.d);
-    load_rows<T, kDim, kStageKeys, kThreads>(at.v + to, v, p.vs.row, block * kStageKeys, p.lk, p.d);
+    load_rows<T, kDim, kStageKeys, kThreads>(at.k + to, k, p.ks.row, first_key, p.lk, p.d);
+    load_rows<T, kDim, kStageKeys, kThreads>(at.v + to, v, p.vs.row, first_key, p.lk, p.d);
   };
-  if (begin < blocks) load_stage(begin);
+  if (begin < blocks) load_stage(begin, kListed ? listed_key[0] : begin * kStageKeys);
   device::commit_copies();
 
   // The rows and chunks that this lane passes to ldmatrix. For Q and V a lane has row lane % 16, and lanes
@@ -347,19 +369,22 @@ __device__ __forceinline__ void take_keys(Warp<T, kDim, kWarps, kStageKeys, kBia
   for (int block = begin; block < blocks; ++block) {
     device::wait_copies<0>();
     __syncthreads();
-    if (block + 1 < blocks) load_stage(block + 1);
+    if (block + 1 < blocks) load_stage(block + 1, kListed ? listed_key[1] : (block + 1) * kStageKeys);
     device::commit_copies();
     if constexpr (kBias != Bias::none) store_bias(block + 1, next_bias), next_bias = read_bias(block + 2);
     const uint32_t from = (block & 1) * kStageBytes;
 #pragma unroll 1
     for (int sub = 0; sub < kStageKeys / kSub; ++sub) {
-      const int key = block * kStageKeys + sub * kSub;
+      const int key = (kListed ? listed_key[0] : block * kStageKeys) + sub * kSub;
       if (key >= p.lk || (p.causal && key >= seen_by(p, work.first_row + 31))) break;
       if (key + kSub <= seen_from(p, work.first_row)) continue;
       work.keys(p, head, key, q_address, at.k + from + sub * kSub * kDim * 2 + b_offset,
                 at.v + from + sub * kSub * kDim * 2 + a_offset,
                 at.key_bias + (block & 1) * kStageKeys + sub * kSub);
     }
+    if constexpr (kListed)
+      listed_key[0] = listed_key[1], listed_key[1] = listed_key[2],
+      listed_key[2] = listed.key<kStageKeys>(block + 3);
   }
   if (begin >= blocks) {
     device::wait_copies<0>();
@@ -368,8 +393,9 @@ __device__ __forceinline__ void take_keys(Warp<T, kDim, kWarps, kStageKeys, kBia
 }
 
 // Computes the queries from `first` on of one head, as many as a block has rows.
-template <class T, int kDim, int kWarps, int kStageKeys, Bias kBias>
-__device__ __forceinline__ void attend(const Params& p, int batch, int head, int first, char* shared) {
+template <class T, int kDim, int kWarps, int kStageKeys, Bias kBias, bool kListed = false>
+__device__ __forceinline__ void attend(const Params& p, int batch, int head, int first, char* shared,
+                                       const Listed& listed = {}) {
   constexpr int kThreads = kWarps * 32, kRows = kWarps * 32;
   const int warp = threadIdx.x / 32;
   const Places<kRows, kStageKeys, kDim> at(shared);
@@ -378,7 +404,7 @@ __device__ __forceinline__ void attend(const Params& p, int batch, int head, int
   Warp<T, kDim, kWarps, kStageKeys, kBias> work;
   work.lane = threadIdx.x % 32, work.first_row = first + warp * 32;
   work.clear();
-  take_keys(work, p, batch, head, first, at);
+  take_keys<T, kDim, kWarps, kStageKeys, kBias, kListed>(work, p, batch, head, first, at, listed);
   work.finish(p, batch, head, reinterpret_cast<T*>(shared) + warp * 32 * kDim);
 }
 
@@ -389,6 +415,22 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) attention_kernel(const P
   // Under a causal mask the last queries have the most keys, so they go first.
   const int tile = p.causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
   attend<T, kDim, kWarps, kStageKeys, kBias>(p, blockIdx.z, blockIdx.y, tile * kWarps * 32, shared);
+}
+
+// Returns the blocks of keys for a block of queries.
+__device__ __forceinline__ Listed listed_for(const Lists& lists, int batch, int head, int query_block) {
+  return {lists.list(batch, head, query_block), lists.count(batch, head, query_block), lists.last};
+}
+
+// The same over lists of key blocks: a block of queries is one that has a list of its own.
+template <class T, int kDim, int kStageKeys, int kBlocks>
+__global__ void __launch_bounds__(BlockLists::kTokens, kBlocks)
+    attention_lists_kernel(const Params p, const Lists lists) {
+  extern __shared__ __align__(1024) char shared[];
+  constexpr int kWarps = BlockLists::kTokens / 32;
+  attend<T, kDim, kWarps, kStageKeys, Bias::none, true>(
+      p, blockIdx.z, blockIdx.y, blockIdx.x * BlockLists::kTokens, shared,
+      listed_for(lists, blockIdx.z, blockIdx.y, blockIdx.x));
 }
 
 // The same over several ranges, whose lengths may lie on the device.
@@ -410,7 +452,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks)
     p.k = keys.k, p.v = keys.v, p.ks = keys.ks, p.vs = keys.vs, p.lk = keys.present();
     p.key_bias = keys.key_bias, p.key_bias_batch = keys.key_bias_batch;
     p.causal = keys.causal, p.offset = keys.offset, p.block = keys.block, p.window = keys.window;
-    take_keys(work, p, batch, head, first, at);
+    take_keys<T, kDim, kWarps, kStageKeys, Bias::keys>(work, p, batch, head, first, at);
     __syncthreads();  // the stages are about to be overwritten
   }
   work.finish(p, batch, head, reinterpret_cast<T*>(shared) + warp * 32 * kDim);

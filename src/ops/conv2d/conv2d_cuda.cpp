@@ -24,6 +24,10 @@ void conv2d_sm90(const Conv2dArgs& a, Stream& stream) { cuda::conv_sm90(problem_
 std::optional<Refusal> conv2d_why_not_cudnn(const Conv2dArgs& a, const Stream& stream) {
   return cuda::conv_cudnn_why_not(problem_of(a), stream);
 }
+std::optional<Refusal> conv2d_why_slower_cudnn(const Conv2dArgs& a, const Stream& stream) {
+  if (auto why = cuda::conv_sm80_is_faster(problem_of(a), stream)) return why;
+  return conv2d_why_not_cudnn(a, stream);
+}
 void conv2d_cudnn(const Conv2dArgs& a, Stream& stream) { cuda::conv_cudnn(problem_of(a), stream); }
 std::optional<Refusal> conv2d_why_not_sm80(const Conv2dArgs& a, const Stream& stream) {
   return cuda::conv_sm80_why_not(problem_of(a), stream);

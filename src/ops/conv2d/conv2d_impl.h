@@ -20,6 +20,7 @@ void conv2d_working(const Conv2dArgs& args, Stream& stream);
 std::optional<Refusal> conv2d_why_not_sm90(const Conv2dArgs& args, const Stream& stream);
 void conv2d_sm90(const Conv2dArgs& args, Stream& stream);
 std::optional<Refusal> conv2d_why_not_cudnn(const Conv2dArgs& args, const Stream& stream);
+std::optional<Refusal> conv2d_why_slower_cudnn(const Conv2dArgs& args, const Stream& stream);
 void conv2d_cudnn(const Conv2dArgs& args, Stream& stream);
 std::optional<Refusal> conv2d_why_not_sm80(const Conv2dArgs& args, const Stream& stream);
 void conv2d_sm80(const Conv2dArgs& args, Stream& stream);

@@ -9,6 +9,7 @@
 #include "cpu/widen.h"
 #include "cuda/absent_gpu.h"
 #include "cuda/conv/conv.h"
+#include "cuda/gpu_family.h"
 #include "ops/conv3d/conv3d_impl.h"
 #include "ops/count_work.h"
 #include "ops/op_helpers.h"
@@ -20,9 +21,10 @@ constexpr Impl<CausalConv3dArgs> kTable[] = {
     gpu_impl<causal_conv3d_head, causal_conv3d_why_not_head>("head"),
     gpu_impl<causal_conv3d_stem, causal_conv3d_why_not_stem>("stem"),
     gpu_impl<causal_conv3d_sm90, causal_conv3d_why_not_sm90>("sm90"),
-    gpu_impl<causal_conv3d_cudnn, causal_conv3d_why_not_cudnn>("cudnn"),
+    gpu_impl<causal_conv3d_cudnn, causal_conv3d_why_slower_cudnn>("cudnn"),
     gpu_impl<causal_conv3d_sm80, causal_conv3d_why_not_sm80>("sm80"),
     gpu_impl<causal_conv3d_simple, causal_conv3d_why_not_simple>("simple"),
+    gpu_impl<causal_conv3d_cudnn, causal_conv3d_why_not_cudnn>("cudnn_any"),  // for the op runner
     {"bf16", causal_conv3d_why_not_bf16, causal_conv3d_bf16},
     {"f32", causal_conv3d_why_not_f32, causal_conv3d_f32},
     {"onednn", causal_conv3d_why_not_onednn, causal_conv3d_onednn},
@@ -103,8 +105,12 @@ void causal_conv3d(const CausalConv3dArgs& args, Stream& stream) {
 bool causal_conv3d_normalises(const CausalConv3dArgs& args, const Stream& stream) {
   static const bool off = env_string("TACHY_CONV_NORM", "") == "0";
   if (off || stream.without.has(Optimisation::conv_norms)) return false;
-  if (cuda::is_absent(stream.gpu))
-    return stream.gpu->info().major == 9 && args.gamma.dim(0) <= cuda::kConvMostNormed;
+  if (stream.gpu && !cuda::family_of(stream.gpu->info()).conv_norms) return false;
+  if (cuda::is_absent(stream.gpu)) {
+    const int64_t co = args.gamma.dim(0);
+    if (stream.gpu->info().major == 9) return co <= cuda::kConvMostNormed;
+    return stream.gpu->info().capability() >= 80 && cuda::conv_sm80_normalises(args.x.dim(3), co);
+  }
   const auto* impl = choose<CausalConv3dArgs>("causal_conv3d", kTable, args, stream);
   return impl && !is_definition(*impl);
 }

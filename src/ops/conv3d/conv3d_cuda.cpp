@@ -39,11 +39,14 @@ std::optional<Refusal> causal_conv3d_why_not_cudnn(const CausalConv3dArgs& a, co
   if (const auto no = causal_conv3d_plain(a)) return no;
   return cuda::conv_cudnn_why_not(problem_of(a), stream);
 }
+std::optional<Refusal> causal_conv3d_why_slower_cudnn(const CausalConv3dArgs& a, const Stream& stream) {
+  if (auto why = cuda::conv_sm80_is_faster(problem_of(a), stream)) return why;
+  return causal_conv3d_why_not_cudnn(a, stream);
+}
 void causal_conv3d_cudnn(const CausalConv3dArgs& a, Stream& stream) {
   cuda::conv_cudnn(problem_of(a), stream);
 }
 std::optional<Refusal> causal_conv3d_why_not_sm80(const CausalConv3dArgs& a, const Stream& stream) {
-  if (const auto no = causal_conv3d_plain(a)) return no;
   return cuda::conv_sm80_why_not(problem_of(a), stream);
 }
 void causal_conv3d_sm80(const CausalConv3dArgs& a, Stream& stream) { cuda::conv_sm80(problem_of(a), stream); }

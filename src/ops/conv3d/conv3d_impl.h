@@ -16,7 +16,7 @@ inline const float* input_frame(const CausalConv3dArgs& a, int64_t index) {
   return a.cache.as<float>() + (a.cache.dim(0) + t) * pixels;
 }
 
-// Refuses the norm, for all implementations but two: there it needs a separate pass.
+// Refuses the norm, for all implementations but three: there it needs a separate pass.
 inline std::optional<Refusal> causal_conv3d_plain(const CausalConv3dArgs& a) {
   return a.gamma.defined() ? std::optional(Refusal::arguments("it does not normalise")) : std::nullopt;
 }
@@ -40,6 +40,7 @@ void causal_conv3d_stem(const CausalConv3dArgs& args, Stream& stream);
 std::optional<Refusal> causal_conv3d_why_not_sm90(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_sm90(const CausalConv3dArgs& args, Stream& stream);
 std::optional<Refusal> causal_conv3d_why_not_cudnn(const CausalConv3dArgs& args, const Stream& stream);
+std::optional<Refusal> causal_conv3d_why_slower_cudnn(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_cudnn(const CausalConv3dArgs& args, Stream& stream);
 std::optional<Refusal> causal_conv3d_why_not_sm80(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_sm80(const CausalConv3dArgs& args, Stream& stream);

@@ -16,7 +16,7 @@ struct ShortcutArgs {
   int64_t time_factor = 1, space_factor = 1;
   bool duplicated = false;
   int64_t dropped = 0;  // only for duplicated
-  Tensor y;             // read and written, contiguous, as x
+  Tensor y;             // read and written, as x; its frames are contiguous, and may lie apart
                         //   averaged:   [⌈T / ft⌉, H / fs, W / fs, Co]
                         //   duplicated: [T·ft − dropped, H·fs, W·fs, Co]
 };

@@ -36,7 +36,7 @@ void run(const ShortcutArgs& a, Stream& stream) {
   stream.pool->run(a.y.dim(0) * height, [&](int64_t row, int) {
     const int64_t t = row / height, i = row % height;
     for (int64_t j = 0; j < width; ++j) {
-      float* y = a.y.as<float>() + (row * width + j) * co;
+      float* y = a.y.as<float>() + t * a.y.stride(0) + (i * width + j) * co;
       if (a.duplicated)
         add_duplicated(a, t + a.dropped, i, j, y);
       else

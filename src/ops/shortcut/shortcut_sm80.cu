@@ -15,6 +15,7 @@ struct Shape {
   int in_height, in_width, ci;
   int ft, fs, offset;  // averaged: frames of zeros before x; duplicated: frames left out
   int share;           // averaged: Ci·F/Co; duplicated: Co·F/Ci
+  long long gap;       // values between y's frames
   long long pairs;
 };
 
@@ -52,7 +53,7 @@ __global__ void __launch_bounds__(256) shortcut_kernel(const T* x, T* y, const S
     struct alignas(kEach * sizeof(T)) Values {
       T v[kEach];
     };
-    auto* to = reinterpret_cast<Values*>(y + at * kEach);
+    auto* to = reinterpret_cast<Values*>(y + at * kEach + t * s.gap);
     Values values = *to;
 #pragma unroll
     for (int k = 0; k < kEach; ++k) {
@@ -94,6 +95,7 @@ void shortcut_cuda(const ShortcutArgs& a, Stream& stream) {
                 .fs = narrow(a.space_factor),
                 .offset = narrow(a.duplicated ? a.dropped : (ft - a.x.dims[0] % ft) % ft),
                 .share = narrow(a.duplicated ? co * factor / ci : ci * factor / co),
+                .gap = a.y.strides[0] - a.y.dims[1] * a.y.dims[2] * co,
                 .pairs = 0};
   cuda::dispatch_float("shortcut", a.x.dtype, [&]<class T>() {
     if (co % 2 == 0 && reinterpret_cast<uintptr_t>(a.y.data) % (2 * sizeof(T)) == 0)

@@ -43,12 +43,14 @@ Steps steps_of(std::string_view name) {
   return out;
 }
 
+struct Member;
+
 // A field while its parts come in.
 struct Node {
   enum class Kind { fresh, leaf, list, columns, object } kind = Kind::fresh;
   json leaf;
-  std::vector<json> items;                            // of a list
-  std::vector<std::pair<std::string, Node>> members;  // of an object
+  std::vector<json> items;      // of a list
+  std::vector<Member> members;  // of an object
   std::vector<std::pair<std::string, std::vector<json>>> columns;
 
   void become(Kind wanted, std::string_view name) {
@@ -58,11 +60,17 @@ struct Node {
   }
 };
 
-template <class T>
-T& entry(std::vector<std::pair<std::string, T>>& entries, const std::string& key) {
+struct Member {
+  std::string name;
+  Node node;
+};
+
+template <class Entry>
+auto& entry(std::vector<Entry>& entries, const std::string& key) {
   for (auto& [known, value] : entries)
     if (known == key) return value;
-  return entries.emplace_back(key, T()).second;
+  auto& [known, value] = entries.emplace_back(Entry{key, {}});
+  return value;
 }
 
 void add(Node& node, std::span<const std::string> rest, json leaf, std::string_view name) {

@@ -11,6 +11,7 @@
 #include "base/json_text.h"
 #include "base/text_file.h"
 #include "base/whole_characters.h"
+#include "web_api/fields/lora_picture.h"
 
 namespace tachy::web_api {
 namespace {
@@ -107,6 +108,7 @@ void take_metadata(LoraNotes& out, const fs::path& path) {
   fill(out.title, {"modelspec.title", "ss_output_name"});
   fill(out.notes, {"modelspec.description", "modelspec.usage_hint", "ss_training_comment"});
   fill(out.base, {"modelspec.architecture", "ss_base_model_version", "base_model"});
+  out.has_cover = !cover_in(about).empty();
   if (!out.words.empty()) return;
   for (const char* key : {"modelspec.trigger_phrase", "trigger_words", "instance_prompt"})
     if (const auto it = about.find(key); it != about.end() && out.words.empty())

@@ -15,6 +15,7 @@ struct LoraNotes {
   std::string base;                // the model that it was trained for, as its trainer spells it
   std::vector<std::string> words;  // those that a prompt should have
   std::optional<double> strength;  // the one that its maker recommends
+  bool has_cover = false;          // a picture in the file itself (lora_picture.h)
 };
 
 // Never throws for what the files hold: what cannot be read counts as not there. Files are read again only when they

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "base/base64.h"
 #include "base/error.h"
 #include "base/hmac.h"
+#include "base/os/network.h"
 #include "base/text_file.h"
 
 namespace tachy::web_api {
@@ -54,20 +56,24 @@ std::string HostSecret::signature(const std::string& text) const {
 std::string HostSecret::for_links() const { return std::string(bytes_of(hmac_sha256(secret_, "links"))); }
 
 std::string HostSecret::signed_for(const std::string& host, const std::string& target,
-                                   const http::Caller& caller, int64_t now_s) const {
+                                   const http::Caller& caller, int64_t now_s,
+                                   const std::string& method) const {
   const std::string said =
       fmt::format("1;{};{};{};{}", now_s, host, to_base64url(caller.key), rights_of(caller));
-  return said + ";" + signature("host\nGET\n" + target + "\n" + said);
+  return said + ";" + signature("host\n" + method + "\n" + target + "\n" + said);
 }
 
 std::optional<http::Caller> HostSecret::verified(const http::Request& request, const std::string& host,
                                                  int64_t now_s) const {
-  if (request.method != "GET" || request.body_kind != http::Request::Body::none) return std::nullopt;
+  if ((request.method != "GET" && request.method != "DELETE") ||
+      request.body_kind != http::Request::Body::none)
+    return std::nullopt;
   const std::string_view header = request.header(kHostHeader);
   const std::vector<std::string_view> fields = fields_of_header(header);
   if (fields.size() != 6 || fields[0] != "1" || fields[2] != host) return std::nullopt;
   const std::string said(header.substr(0, header.rfind(';')));
-  if (!equal_in_constant_time(fields[5], signature("host\nGET\n" + target_of(request) + "\n" + said)))
+  if (!equal_in_constant_time(fields[5],
+                              signature("host\n" + request.method + "\n" + target_of(request) + "\n" + said)))
     return std::nullopt;
   int64_t then = 0;
   const auto [end, error] = std::from_chars(fields[1].data(), fields[1].data() + fields[1].size(), then);
@@ -86,6 +92,21 @@ std::string target_of(const http::Request& request) {
   char sign = '?';
   for (const auto& [name, value] : request.query) target += sign + name + "=" + value, sign = '&';
   return target;
+}
+
+bool is_host_address(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == text.npos || colon == 0 || text.size() > 300) return false;
+  int port = 0;
+  const auto [end, error] = std::from_chars(text.data() + colon + 1, text.data() + text.size(), port);
+  if (error != std::errc() || end != text.data() + text.size() || port < 1 || port > 65'535) return false;
+  const std::string host = text.substr(0, colon);
+  if (host.front() == '[') {
+    return host.back() == ']' && os::is_ipv6_address(host.substr(1, host.size() - 2));
+  }
+  return std::ranges::all_of(host, [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '-';
+  });
 }
 
 }  // namespace tachy::web_api

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <thread>
 #include <vector>
 
 #include "base/disk.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/os/file.h"
 #include "web_api/api_error.h"
 #include "web_api/curl.h"
@@ -52,21 +52,6 @@ std::string target_for(const std::string& id, const std::string& what) {
 
 }  // namespace
 
-bool is_host_address(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  if (colon == text.npos || colon == 0 || text.size() > 300) return false;
-  int port = 0;
-  const auto [end, error] = std::from_chars(text.data() + colon + 1, text.data() + text.size(), port);
-  if (error != std::errc() || end != text.data() + text.size() || port < 1 || port > 65'535) return false;
-  const std::string host = text.substr(0, colon);
-  if (host.front() == '[') {
-    return host.back() == ']' && os::is_ipv6_address(host.substr(1, host.size() - 2));
-  }
-  return std::ranges::all_of(host, [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '-';
-  });
-}
-
 PassOn::PassOn(PassOnOptions options, queue::JobTable& table, workers::Presence& presence)
     : options_(std::move(options)), table_(table), presence_(presence) {
   std::error_code error;
@@ -100,15 +85,22 @@ fs::path PassOn::file(const queue::JobRow& row, const std::string& what, const h
   return kept;
 }
 
+// Returns the owners of a folder. One of them may have begun after this host last read of the others.
+std::vector<workers::Host> PassOn::owners(const std::string& files) {
+  std::vector<workers::Host> found = presence_.with_files(files);
+  const auto alive = [](const workers::Host& host) { return host.row.alive; };
+  if (std::ranges::none_of(found, alive) && presence_.look_again()) found = presence_.with_files(files);
+  return found;
+}
+
 void PassOn::fetch(const queue::JobRow& row, const std::string& what, const http::Caller& caller,
                    const fs::path& to) {
   constexpr std::string_view kContent = "content?variant=";
   if (options_.store && what.starts_with(kContent) && options_.store(row, what.substr(kContent.size()), to))
     return;
   if (!options_.secret) not_there(row.worker, "this server was started without the hosts' secret");
-  const std::vector<workers::Host> owners = presence_.with_files(row.files);
   std::string last = row.worker, reason;
-  for (const workers::Host& host : owners) {
+  for (const workers::Host& host : owners(row.files)) {
     if (!host.row.alive) continue;
     const Asked asked = ask(host, target_for(row.id, what), caller, to);
     if (asked.status == 200) return;
@@ -175,7 +167,7 @@ void PassOn::follow(const queue::JobRow& first, int64_t after, const http::Calle
   }
   if (!row) return;
   const std::string target = fmt::format("/v1/videos/{}/events", row->id);
-  for (const workers::Host& host : presence_.with_files(row->files)) {
+  for (const workers::Host& host : owners(row->files)) {
     if (!host.row.alive || !is_host_address(host.row.address)) continue;
     return read_far_events(
         "http://" + host.row.address + target,
@@ -186,21 +178,42 @@ void PassOn::follow(const queue::JobRow& first, int64_t after, const http::Calle
   }
 }
 
-void PassOn::input(const queue::JobRow& row, const std::string& name, const fs::path& to) {
-  check(options_.secret.has_value(), ErrorCode::not_found,
-        "an input is on another host, and this server was started without the hosts' secret");
-  const fs::path part = to.string() + ".part";
+bool PassOn::input_of_any_host(const std::string& target, const fs::path& part) {
   std::error_code error;
   for (const workers::Host& host : presence_.hosts()) {
     if (host.row.files == options_.files_id) continue;
     fs::remove(part, error);
-    if (ask(host, target_for(row.id, "inputs/" + name), {.key = "", .admin = true}, part).status != 200)
-      continue;
-    fs::rename(part, to, error);
-    check(!error, ErrorCode::io, "an input cannot be written: {}", error.message());
-    return;
+    if (ask(host, target, {.key = "", .admin = true}, part).status == 200) return true;
   }
-  fail(ErrorCode::not_found, "an input of this video is on no host that is there");
+  return false;
+}
+
+void PassOn::input(const queue::JobRow& row, const std::string& name, const fs::path& to) {
+  check(options_.secret.has_value(), ErrorCode::not_found,
+        "an input is on another host, and this server was started without the hosts' secret");
+  const fs::path part = to.string() + ".part";
+  const std::string target = target_for(row.id, "inputs/" + name);
+  check(input_of_any_host(target, part) || (presence_.look_again() && input_of_any_host(target, part)),
+        ErrorCode::not_found, "an input of this video is on no host that is there");
+  std::error_code error;
+  fs::rename(part, to, error);
+  check(!error, ErrorCode::io, "an input cannot be written: {}", error.message());
+}
+
+void PassOn::remove(const queue::JobRow& row) try {
+  const std::string target = "/v1/hosts/jobs/" + row.id;
+  for (const workers::Host& host : owners(row.files)) {
+    if (!options_.secret || !host.row.alive || !is_host_address(host.row.address)) continue;
+    HttpCall call{.url = "http://" + host.row.address + target, .body = {}, .method = "DELETE"};
+    call.connect_seconds = 3, call.seconds = 10;
+    const http::Caller caller{.key = "", .admin = true};
+    call.headers = {
+        std::string(kHostHeader) + ": " +
+        options_.secret->signed_for(host.row.name, target, caller, table_.now_ms() / 1000, "DELETE")};
+    if (http_call(call).status == 200) return;
+  }
+} catch (const Error& e) {
+  warn("{}: its files stay on the host that has them until that host begins again: {}", row.id, e.message());
 }
 
 // Whoever is about to send a file has opened it by then, or finds it gone and fetches it again.

@@ -53,6 +53,9 @@ class PassOn {
   bool may_move(const queue::JobRow& row) const;  // whether its files may soon be there
   // Brings an input of a job from whichever host has it into the folder. Throws not_found.
   void input(const queue::JobRow& row, const std::string& name, const std::filesystem::path& to);
+  // Lets the host that has the files of a job remove them, whose row is gone. One that does not answer does it at its
+  // next start. Never throws.
+  void remove(const queue::JobRow& row);
 
  private:
   struct Asked {
@@ -61,6 +64,8 @@ class PassOn {
   };
   Asked ask(const workers::Host& host, const std::string& target, const http::Caller& caller,
             const std::filesystem::path& to) const;
+  std::vector<workers::Host> owners(const std::string& files);
+  bool input_of_any_host(const std::string& target, const std::filesystem::path& part);
   void fetch(const queue::JobRow& row, const std::string& what, const http::Caller& caller,
              const std::filesystem::path& to);
   void make_room();
@@ -72,8 +77,5 @@ class PassOn {
   workers::Presence& presence_;
   std::array<std::mutex, 16> fetching_;  // one for the jobs of some ids, so that a file is fetched once
 };
-
-// Says whether a text is what a host announces: a name or an address of IPv4 or (in brackets) IPv6, and a port.
-bool is_host_address(const std::string& text);
 
 }  // namespace tachy::web_api

@@ -1,5 +1,5 @@
-// Does to a video all that can be done to it, for all views: each function asks the server, lets the store know, and says in place what
-// went wrong. None of them throws; they resolve to the video, or to null where nothing was done.
+// Does to a video all that can be done to it, for all views: each function asks the server, lets the store know, and
+// says in place what went wrong. None of them throws; they resolve to the video, or to null where nothing was done.
 import {ApiFault, api, sentence} from './api.js';
 import {ask, button, el} from './dom.js';
 import {store} from './store.js';
@@ -19,7 +19,8 @@ function tell(id, error) {
     store.drop(id);
     store.notice('This video is gone: it was removed elsewhere.', 'bad');
   } else if (error instanceof ApiFault && error.status === 429) {
-    store.notice(`${sentence(error)} ${error.retryAfter ? `There may be room in ${error.retryAfter} s.` : ''}`.trim(), 'bad');
+    store.notice(
+        `${sentence(error)} ${error.retryAfter ? `There may be room in ${error.retryAfter} s.` : ''}`.trim(), 'bad');
   } else {
     store.notice(sentence(error), 'bad');
   }
@@ -90,11 +91,14 @@ export const move = (id, before) => change(id, 'PATCH', address(id), {before});
  * @returns {Promise<boolean>} whether it is gone
  */
 export async function remove(video) {
-  const what = video.status === 'completed' ? 'the video and its file' : video.status === 'in_progress' ? 'the video that is being made' : 'this entry';
-  const answer = await ask('Remove it?', close => [
-    el('p', {text: `“${(video.prompt ?? 'joined videos').slice(0, 120)}”`, class: 'quote'}),
-    el('p', {text: `This removes ${what} for good.`}),
-    el('div', {class: 'row end'}, button('No', () => close(''), {autofocus: true}), button('Remove', () => close('yes'), {class: 'danger'})),
+  const what = video.status === 'completed' ? 'the video and its file' :
+      video.status === 'in_progress'        ? 'the video that is being made' :
+                                              'this entry';
+  const answer = await ask('Remove it?',
+      close => [el('p', {text: `“${(video.prompt ?? 'joined videos').slice(0, 120)}”`, class: 'quote'}),
+          el('p', {text: `This removes ${what} for good.`}),
+          el('div', {class: 'row end'}, button('No', () => close(''), {autofocus: true}),
+              button('Remove', () => close('yes'), {class: 'danger'})),
   ]);
   if (answer !== 'yes') return false;
   try {
@@ -139,7 +143,8 @@ export function copyToMake(video) {
   /** @type {Record<string, {path: string, file: string}>} */
   const inputs = {};
   for (const [name, value] of Object.entries(video.settings))
-    if (value?.sha256) inputs[name] = {path: `${address(video.id)}/inputs/${encodeURIComponent(name)}`, file: value.file};
+    if (value?.sha256)
+      inputs[name] = {path: `${address(video.id)}/inputs/${encodeURIComponent(name)}`, file: value.file};
   draft({...fieldsOf(video), ...(Object.keys(inputs).length ? {_inputs: inputs} : {})});
 }
 

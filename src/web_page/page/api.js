@@ -24,7 +24,8 @@ export class ApiFault extends Error {
 export const signals = new EventTarget();
 
 // A key that the browser keeps is this tab's from its beginning on: the pages of worlds look there.
-if (!sessionStorage.getItem(kKeyName) && localStorage.getItem(kKeyName)) sessionStorage.setItem(kKeyName, localStorage.getItem(kKeyName) ?? '');
+if (!sessionStorage.getItem(kKeyName) && localStorage.getItem(kKeyName))
+  sessionStorage.setItem(kKeyName, localStorage.getItem(kKeyName) ?? '');
 
 /** @returns {string} */
 export const key = () => sessionStorage.getItem(kKeyName) ?? '';
@@ -118,13 +119,15 @@ const kMostLinks = 300;
 /** @param {string} id */
 async function linkQuery(id) {
   const link = new URL((await api('GET', `/v1/videos/${encodeURIComponent(id)}/link`)).url, location.href);
-  return ['expires', 'signature'].map(name => `${name}=${encodeURIComponent(link.searchParams.get(name) ?? '')}`).join('&');
+  return ['expires', 'signature']
+      .map(name => `${name}=${encodeURIComponent(link.searchParams.get(name) ?? '')}`)
+      .join('&');
 }
 
 /**
  * Returns an address of something of a video (`/v1/videos/ID/content…`, `…/previews/N`, `…/inputs/NAME`) for <img> and
- * <video>, which cannot send a key: the plain address where the visitor has no key, a signed one otherwise, which counts
- * for some minutes.
+ * <video>, which cannot send a key: the plain address where the visitor has no key, a signed one otherwise, which
+ * counts for some minutes.
  * @param {string} id
  * @param {string} path
  * @returns {Promise<string>}
@@ -147,7 +150,8 @@ export async function signedPath(id, path) {
  * @param {string} id
  * @param {'video' | 'thumbnail' | 'spritesheet'} [variant]
  */
-export const signedUrl = (id, variant = 'video') => signedPath(id, `/v1/videos/${encodeURIComponent(id)}/content?variant=${variant}`);
+export const signedUrl = (id, variant = 'video') =>
+    signedPath(id, `/v1/videos/${encodeURIComponent(id)}/content?variant=${variant}`);
 
 /**
  * Fetches a file with the key and returns an address of it within this page. The caller gives it back by

@@ -92,6 +92,8 @@ export class Asker {
   unlisted(active) {
     if (active.has_more) return [];  // they may be further down
     const there = new Set(active.data.map(video => video.id));
-    return [...this.store.videos.values()].filter(video => !hasEnded(video) && !there.has(video.id)).map(video => video.id);
+    return [...this.store.videos.values()]
+        .filter(video => !hasEnded(video) && !there.has(video.id))
+        .map(video => video.id);
   }
 }

@@ -21,13 +21,22 @@ export class CompareView extends HTMLElement {
     this.reels = [new Reel(), new Reel()];
     this.transport = new Transport();
     this.stage = el('div', {class: 'stage beside'});
-    this.wipe = el('input', {type: 'range', min: 0, max: 100, value: 50, 'aria-label': 'Wipe: how much of A is seen', oninput: () => this.setWipe(Number(this.wipe.value))});
+    this.wipe = el('input', {
+      type: 'range',
+      min: 0,
+      max: 100,
+      value: 50,
+      'aria-label': 'Wipe: how much of A is seen',
+      oninput: () => this.setWipe(Number(this.wipe.value))
+    });
     this.table = el('section', {'aria-labelledby': 'differences'});
   }
 
   async connectedCallback() {
     const ids = this.route.slice(1, 3);
-    if (ids.length < 2) return this.append(el('h1', {text: 'Compare'}), el('p', {}, 'Tick two videos in the ', el('a', {href: '#/gallery', text: 'gallery'}), '.'));
+    if (ids.length < 2)
+      return this.append(el('h1', {text: 'Compare'}),
+          el('p', {}, 'Tick two videos in the ', el('a', {href: '#/gallery', text: 'gallery'}), '.'));
     this.build();
     const columns = await Promise.all(ids.map((id, at) => this.fill(id, at)));
     if (!this.isConnected) return;
@@ -40,7 +49,8 @@ export class CompareView extends HTMLElement {
       const name = 'AB'[at], told = el('p', {class: 'told', role: 'status', text: 'The video is being fetched …'});
       reel.muted = at > 0;
       reel.addEventListener('fault', event => this.say(at, /** @type {CustomEvent} */ (event).detail, 'fault'));
-      return el('div', {class: 'film', 'data-name': name}, reel, told, el('span', {class: 'tag', text: name, 'aria-hidden': true}));
+      return el('div', {class: 'film', 'data-name': name}, reel, told,
+          el('span', {class: 'tag', text: name, 'aria-hidden': true}));
     });
     const line = el('div', {class: 'wipe-line', 'aria-hidden': true});
     this.stage.append(...this.slots, line);
@@ -48,9 +58,16 @@ export class CompareView extends HTMLElement {
     this.stage.addEventListener('pointermove', event => { if (event.buttons & 1) this.drag(event); });
     this.wipeRow = el('label', {class: 'wipe row'}, 'A', this.wipe, 'B');
     const ways = el('fieldset', {class: 'row ways'}, el('legend', {class: 'unseen', text: 'How they are compared'}),
-      ...Object.entries(kWays).map(([way, text]) => el('label', {class: 'check'},
-        el('input', {type: 'radio', name: 'way', value: way, checked: way === 'beside', onchange: () => this.setWay(way)}), text)));
-    this.append(el('p', {}, el('a', {href: '#/gallery', text: '‹ Gallery'})), el('h1', {text: 'Compare'}), ways, this.stage, this.wipeRow, this.transport, this.table);
+        ...Object.entries(kWays).map(([way, text]) => el('label', {class: 'check'}, el('input', {
+          type: 'radio',
+          name: 'way',
+          value: way,
+          checked: way === 'beside',
+          onchange: () => this.setWay(way)
+        }),
+                                         text)));
+    this.append(el('p', {}, el('a', {href: '#/gallery', text: '‹ Gallery'})), el('h1', {text: 'Compare'}), ways,
+        this.stage, this.wipeRow, this.transport, this.table);
     this.transport.drive(this.reels);
     this.setWay('beside');
     this.setWipe(50);
@@ -71,7 +88,10 @@ export class CompareView extends HTMLElement {
       return {video, settings: settingsOf(video, await settingsInFile(this.reels[at].file))};
     } catch (error) {
       this.reels[at].fault = 'missing';
-      this.say(at, error instanceof ApiFault && error.code === 'not_found' ? 'There is no such video, or it was removed.' : sentence(error), 'fault');
+      this.say(at,
+          error instanceof ApiFault && error.code === 'not_found' ? 'There is no such video, or it was removed.' :
+                                                                    sentence(error),
+          'fault');
       return {video: null, settings: new Map()};
     }
   }
@@ -86,15 +106,27 @@ export class CompareView extends HTMLElement {
 
   /** @param {{video: Video | null, settings: Map<string, string>}[]} columns */
   tellSettings(columns) {
-    const only = el('input', {type: 'checkbox', id: 'only-differences', onchange: () => table.classList.toggle('only', only.checked)});
+    const only = el('input',
+        {type: 'checkbox', id: 'only-differences', onchange: () => table.classList.toggle('only', only.checked)});
     const table = settingsTable(columns.map(column => column.settings), ['A', 'B']);
     const count = table.querySelectorAll('tr.differs').length;
     const [a, b] = columns.map(({video}) => video);
-    const apart = a && b && a.num_frames !== b.num_frames ? ` The shorter one stays at its last frame (${Math.min(a.num_frames ?? 0, b.num_frames ?? 0) - 1}).` : '';
-    this.table.replaceChildren(el('h2', {id: 'differences', text: 'Settings'}),
-      el('p', {class: 'dim', id: 'summary', text: a && b ? `${count === 0 ? 'All settings are the same.' : count === 1 ? 'One setting differs.' : `${count} settings differ.`}${apart}` : 'One of the two is not there.'}),
-      el('p', {}, ...columns.flatMap(({video}, at) => video ? [`${'AB'[at]}: `, el('a', {href: `#/gallery/${video.id}`, text: titleOf(video).slice(0, 80)}), ' '] : [])),
-      el('label', {class: 'check'}, only, 'Only what differs'), table);
+    const differing = count === 0 ? 'All settings are the same.' :
+        count === 1               ? 'One setting differs.' :
+                                    `${count} settings differ.`;
+    const apart = a && b && a.num_frames !== b.num_frames ?
+        ` The shorter one stays at its last frame (${Math.min(a.num_frames ?? 0, b.num_frames ?? 0) - 1}).` :
+        '';
+    this.table.replaceChildren(el('h2', {id: 'differences', text: 'Settings'}), el('p', {
+      class: 'dim',
+      id: 'summary',
+      text: a && b ? differing + apart : 'One of the two is not there.'
+    }),
+        el('p', {class: 'row'},
+            ...columns.map(({video}, at) => video &&
+                    el('span', {}, `${'AB'[at]}: `,
+                        el('a', {href: `#/gallery/${video.id}`, text: titleOf(video).slice(0, 80)})))),
+        el('label', {class: 'check'}, only, 'Only what differs'), table);
   }
 
   /** @param {string} way */

@@ -30,9 +30,15 @@ export function middleBox(width, height, ratio) {
  */
 export function changedBox(box, picture, dx, dy, scale) {
   const ratio = box.width / box.height;
-  const width = Math.min(Math.max(box.width * scale, kLeast, kLeast * ratio), picture.width, picture.height * ratio), height = width / ratio;
+  const width = Math.min(Math.max(box.width * scale, kLeast, kLeast * ratio), picture.width, picture.height * ratio),
+        height = width / ratio;
   const x = box.x + (box.width - width) / 2 + dx, y = box.y + (box.height - height) / 2 + dy;
-  return {x: Math.min(Math.max(x, 0), picture.width - width), y: Math.min(Math.max(y, 0), picture.height - height), width, height};
+  return {
+    x: Math.min(Math.max(x, 0), picture.width - width),
+    y: Math.min(Math.max(y, 0), picture.height - height),
+    width,
+    height
+  };
 }
 
 class Cropper {
@@ -48,7 +54,9 @@ class Cropper {
     this.canvas.addEventListener('keydown', event => this.pressed(event));
     this.canvas.addEventListener('pointerdown', event => this.canvas.setPointerCapture(event.pointerId));
     this.canvas.addEventListener('pointermove', event => this.dragged(event));
-    this.canvas.addEventListener('wheel', event => { event.preventDefault(), this.change(0, 0, event.deltaY < 0 ? 1.05 : 1 / 1.05); }, {passive: false});
+    this.canvas.addEventListener('wheel', event => {
+      event.preventDefault(), this.change(0, 0, event.deltaY < 0 ? 1.05 : 1 / 1.05);
+    }, {passive: false});
     this.draw();
   }
 
@@ -116,12 +124,14 @@ export async function cropped(file, ratio) {
   });
   try {
     const cropper = new Cropper(picture, Number.isFinite(ratio) && ratio > 0 ? ratio : 1);
-    const answer = await ask('Crop the picture', close => [
-      cropper.canvas,
-      el('p', {class: 'help', text: 'Drag the frame, or use the arrows; plus and minus change its size.'}),
-      el('div', {class: 'row end'}, button('Smaller', () => cropper.change(0, 0, 1 / 1.1)), button('Larger', () => cropper.change(0, 0, 1.1)),
-          button('Leave it', () => close('')), button('Use this part', () => close('yes'), {class: 'primary'})),
-    ], 'wide');
+    const answer = await ask('Crop the picture',
+        close => [cropper.canvas,
+            el('p', {class: 'help', text: 'Drag the frame, or use the arrows; plus and minus change its size.'}),
+            el('div', {class: 'row end'}, button('Smaller', () => cropper.change(0, 0, 1 / 1.1)),
+                button('Larger', () => cropper.change(0, 0, 1.1)), button('Leave it', () => close('')),
+                button('Use this part', () => close('yes'), {class: 'primary'})),
+    ],
+        'wide');
     if (answer !== 'yes') return null;
     const cut = await cropper.cut();
     return cut && new File([cut], `${file.name.replace(/\.[^.]*$/, '')}-cropped.png`, {type: 'image/png'});

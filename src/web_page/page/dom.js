@@ -44,7 +44,8 @@ export function button(text, press, properties = {}) {
  * @param {Properties} [properties]
  */
 export function iconButton(name, label, press, properties = {}) {
-  const made = button('', press, {'aria-label': label, title: label, ...properties, class: `icon ${properties.class ?? ''}`.trim()});
+  const made = button(
+      '', press, {'aria-label': label, title: label, ...properties, class: `icon ${properties.class ?? ''}`.trim()});
   made.append(icon(name));
   return made;
 }
@@ -160,7 +161,10 @@ export function ask(title, fill, kind = '') {
     const before = document.activeElement;
     const heading = el('h2', {text: title, id: 'dialog-title'});
     const dialog = el('dialog', {'aria-labelledby': 'dialog-title', class: kind});
-    dialog.append(heading, ...fill(value => dialog.close(value)).filter(child => child).map(child => /** @type {Node | string} */ (child)));
+    dialog.append(heading,
+        ...fill(value => dialog.close(value))
+            .filter(child => child)
+            .map(child => /** @type {Node | string} */ (child)));
     dialog.addEventListener('close', () => {
       dialog.remove();
       if (before instanceof HTMLElement && before.isConnected) before.focus();

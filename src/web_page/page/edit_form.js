@@ -1,6 +1,6 @@
-// Changes a job that waits. The form knows which revision of the job it began with: if the job was changed in another tab
-// meanwhile, both versions are shown and the visitor chooses. What was typed is kept until it is saved or given up, over a
-// reload, a server that is away, and even the end of the job.
+// Changes a job that waits. The form knows which revision of the job it began with: if the job was changed in another
+// tab meanwhile, both versions are shown and the visitor chooses. What was typed is kept until it is saved or given
+// up, over a reload, a server that is away, and even the end of the job.
 import {ApiFault, api, sentence} from './api.js';
 import {draft, fieldsOf} from './actions.js';
 import {look} from './asker.js';
@@ -8,7 +8,10 @@ import {button, el} from './dom.js';
 import {store} from './store.js';
 
 /** @typedef {import('./store.js').Video} Video */
-/** @typedef {{name: string, label: string, also: string[], kind: 'text' | 'whole' | 'number', of: (video: Video) => any}} Field */
+/**
+ * @typedef {{name: string, label: string, also: string[], kind: 'text' | 'whole' | 'number',
+ *   of: (video: Video) => any}} Field
+ */
 /** @typedef {Record<string, string>} Values */
 
 /** @type {Field[]} */
@@ -37,7 +40,8 @@ const spelling = (field, settings) => [field.name, ...field.also].find(name => n
 function valuesOf(video) {
   /** @type {Values} */
   const values = {};
-  for (const field of kFields) values[field.name] = String(video.settings[spelling(field, video.settings)] ?? field.of(video) ?? '');
+  for (const field of kFields)
+    values[field.name] = String(video.settings[spelling(field, video.settings)] ?? field.of(video) ?? '');
   return values;
 }
 
@@ -45,7 +49,8 @@ function valuesOf(video) {
  * Returns the ids of the jobs that were being edited when the page was left.
  * @returns {string[]}
  */
-export const keptEdits = () => Object.keys(sessionStorage).filter(name => name.startsWith(kKept)).map(name => name.slice(kKept.length));
+export const keptEdits = () =>
+    Object.keys(sessionStorage).filter(name => name.startsWith(kKept)).map(name => name.slice(kKept.length));
 
 export class EditForm {
   /**
@@ -60,10 +65,15 @@ export class EditForm {
     this.inputs = new Map();
     this.fault = el('div', {class: 'fault', role: 'alert'});
     this.save = el('button', {type: 'submit', class: 'primary', text: 'Save'});
-    this.element = el('form', {class: 'edit', 'aria-label': 'Change this job', onsubmit: (/** @type {Event} */ event) => {
-      event.preventDefault();
-      void this.send(this.video.revision);
-    }, oninput: () => this.keep()});
+    this.element = el('form', {
+      class: 'edit',
+      'aria-label': 'Change this job',
+      onsubmit: (/** @type {Event} */ event) => {
+        event.preventDefault();
+        void this.send(this.video.revision);
+      },
+      oninput: () => this.keep()
+    });
     for (const field of kFields) this.element.append(this.row(field));
     this.element.append(this.fault, el('div', {class: 'row ends'}, this.save, button('Give up', () => this.close())));
     this.restore();
@@ -72,11 +82,14 @@ export class EditForm {
   /** @param {Field} field */
   row(field) {
     const id = `${field.name}-${this.video.id}`;
-    const input = field.kind === 'text' && field.name !== 'size' ? el('textarea', {id, rows: field.name === 'prompt' ? 3 : 1})
-      : el('input', {id, inputmode: field.kind === 'text' ? undefined : field.kind === 'whole' ? 'numeric' : 'decimal', placeholder: 'as the model has it'});
+    const long = field.kind === 'text' && field.name !== 'size';
+    const inputmode = field.kind === 'text' ? undefined : field.kind === 'whole' ? 'numeric' : 'decimal';
+    const input = long ? el('textarea', {id, rows: field.name === 'prompt' ? 3 : 1}) :
+                         el('input', {id, inputmode, placeholder: 'the model’s'});
     input.value = this.before[field.name];
     this.inputs.set(field.name, input);
-    return el('div', {class: `field ${field.kind === 'text' && field.name !== 'size' ? 'long' : ''}`}, el('label', {for: id, text: field.label}), input, el('p', {class: 'fault', id: `${id}-fault`}));
+    return el('div', {class: `field ${long ? 'long' : ''}`}, el('label', {for: id, text: field.label}), input,
+        el('p', {class: 'fault', id: `${id}-fault`}));
   }
 
   focus() { this.inputs.get('prompt')?.focus(); }
@@ -141,7 +154,8 @@ export class EditForm {
     }
     this.save.disabled = true;
     try {
-      const video = await api('PATCH', `/v1/videos/${this.video.id}`, changes, {headers: {'If-Match': `"${revision}"`}});
+      const video =
+          await api('PATCH', `/v1/videos/${this.video.id}`, changes, {headers: {'If-Match': `"${revision}"`}});
       this.close();
       store.put(video);
       store.notice('The job is changed.', 'good');
@@ -170,11 +184,16 @@ export class EditForm {
   async refused(error) {
     if (!(error instanceof ApiFault)) throw error;
     if (error.code === 'changed_meanwhile') return this.conflict();
-    if (error.code === 'not_found') return this.late('This job was removed elsewhere. What you have typed is still here.');
+    if (error.code === 'not_found')
+      return this.late('This job was removed elsewhere. What you have typed is still here.');
     const now = error.status ? await look(this.video.id).catch(() => undefined) : undefined;
-    if (now && now.status !== 'queued') return this.late('This job has begun and cannot be changed any more. What you have typed is still here.');
-    if (!error.status) return this.tell(el('p', {text: 'The server cannot be reached. What you have typed stays here; save it again when it is back.'}));
-    const field = kFields.find(one => one.name === error.param || one.also.includes(error.param)), input = field && this.inputs.get(field.name);
+    if (now && now.status !== 'queued')
+      return this.late('This job has begun and cannot be changed any more. What you have typed is still here.');
+    if (!error.status)
+      return this.tell(el(
+          'p', {text: 'The server cannot be reached. What you have typed stays here; save it again when it is back.'}));
+    const field = kFields.find(one => one.name === error.param || one.also.includes(error.param)),
+          input = field && this.inputs.get(field.name);
     if (!input) return this.tell(el('p', {text: sentence(error)}));
     this.tell();
     const line = /** @type {HTMLElement} */ (input.parentElement?.querySelector('.fault'));
@@ -200,12 +219,12 @@ export class EditForm {
     const theirs = valuesOf(now);
     const lines = kFields.filter(field => theirs[field.name] !== this.before[field.name])
       .map(field => el('li', {text: `${field.label} is now: ${theirs[field.name] || 'empty'}`}));
-    this.tell(el('p', {text: 'This job was changed elsewhere while you were changing it. Nothing is lost:'}), el('ul', {}, ...lines),
-      el('div', {class: 'row'},
-        button('Save mine over it', () => void this.send(now.revision)),
-        button('Take theirs', () => {
-          this.close();
-          store.put(now);
-        })));
+    this.tell(el('p', {text: 'This job was changed elsewhere while you were changing it. Nothing is lost:'}),
+        el('ul', {}, ...lines),
+        el('div', {class: 'row'}, button('Save mine over it', () => void this.send(now.revision)),
+            button('Take theirs', () => {
+              this.close();
+              store.put(now);
+            })));
   }
 }

@@ -1,6 +1,6 @@
-// An end that does not jump. The server estimates anew with every step. Shown is an end between the newest estimates that
-// moves slowly where much is left, and the page counts down to it: a single wild estimate changes next to nothing, and
-// one that lasts is shown within a tenth of the time that is left.
+// An end that does not jump. The server estimates anew with every step. Shown is an end between the newest estimates
+// that moves slowly where much is left, and the page counts down to it: a single wild estimate changes next to
+// nothing, and one that lasts is shown within a tenth of the time that is left.
 
 const kEstimates = 5;    // the middle one of the newest counts
 const kShare = 0.15;     // of the time that is left: how slowly the end moves
@@ -45,8 +45,10 @@ export class Eta {
    * @param {number} now
    */
   farOff(now) {
-    const shown = Math.max(1000, (this.end ?? 0) - now), newest = this.ends.slice(-kLasting).map(end => Math.max(1000, end - now));
-    return newest.length === kLasting && (newest.every(left => left > kFarOff * shown) || newest.every(left => left * kFarOff < shown));
+    const shown = Math.max(1000, (this.end ?? 0) - now),
+          newest = this.ends.slice(-kLasting).map(end => Math.max(1000, end - now));
+    return newest.length === kLasting &&
+        (newest.every(left => left > kFarOff * shown) || newest.every(left => left * kFarOff < shown));
   }
 
   /**

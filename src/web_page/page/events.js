@@ -1,7 +1,7 @@
 // The event stream of a job (GET /v1/videos/ID/events), read by fetch, since EventSource can send no key.
 //
-// A browser has six connections to a server, for all tabs together. So all tabs share kSlots streams: who has none waits
-// until another one ends, and lives on the list meanwhile.
+// A browser has six connections to a server, for all tabs together. So all tabs share kSlots streams: who has none
+// waits until another one ends, and lives on the list meanwhile.
 import {ApiFault, request} from './api.js';
 
 /** @typedef {{number: number, type: string, data: any}} JobEvent */

@@ -56,7 +56,8 @@ class Finished {
         continue;
       }
       this.more = list.has_more, this.after = list.last_id ?? this.after;
-      const fresh = list.data.filter((/** @type {Video} */ video) => video.status === 'completed' && !this.videos.some(known => known.id === video.id));
+      const fresh = list.data.filter((/** @type {Video} */ video) => video.status === 'completed' &&
+              !this.videos.some(known => known.id === video.id));
       found = fresh.length > 0;
       this.videos.push(...fresh);
       if (found) this.listener(fresh, []);

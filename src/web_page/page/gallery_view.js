@@ -64,13 +64,16 @@ export class GalleryView extends HTMLElement {
 
   showList() {
     finished.look(key());
-    this.compare = button('Compare', () => { location.hash = `#/compare/${[...finished.ticked].join('/')}`; }, {id: 'compare'});
+    this.compare = button('Compare', () => {
+      location.hash = `#/compare/${[...finished.ticked].join('/')}`;
+    }, {id: 'compare'});
     this.join = button('Join', () => void this.joinTicked(), {id: 'join'});
     this.clear = button('Clear', () => this.untick(), {id: 'untick'});
     this.count = el('span', {class: 'dim', id: 'ticked', role: 'status'});
     this.append(el('div', {class: 'row spread'}, el('h1', {text: 'Gallery'}),
-      el('div', {class: 'row', role: 'group', 'aria-label': 'Ticked videos'}, this.count, this.compare, this.join, this.clear)),
-    this.list, this.told, this.end);
+                    el('div', {class: 'row', role: 'group', 'aria-label': 'Ticked videos'}, this.count, this.compare,
+                        this.join, this.clear)),
+        this.list, this.told, this.end);
     finished.listener = (added, gone) => this.change(added, gone);
     this.change(finished.videos, []);
     this.tellTicked();
@@ -106,15 +109,23 @@ export class GalleryView extends HTMLElement {
   cardOf(video) {
     const title = titleOf(video);
     const shot = el('a', {class: 'shot', href: `#/gallery/${video.id}`, 'aria-label': `Open: ${title.slice(0, 120)}`});
-    const tick = el('input', {type: 'checkbox', 'aria-label': `Tick: ${title.slice(0, 80)}`, onchange: () => this.tick(video.id, tick.checked)});
+    const tick = el('input', {
+      type: 'checkbox',
+      'aria-label': `Tick: ${title.slice(0, 80)}`,
+      onchange: () => this.tick(video.id, tick.checked)
+    });
     tick.checked = finished.ticked.has(video.id);
-    const card = el('li', {class: 'card', 'data-id': video.id}, shot,
-      el('p', {class: 'title', text: title, title}),
-      el('p', {class: 'dim', text: [video.size, `${Number(video.seconds)} s`, video.seed === null ? '' : `seed ${video.seed}`].filter(text => text).join(' · ')}),
-      el('div', {class: 'row'}, el('label', {class: 'check'}, tick, 'Tick'), el('span', {class: 'space'}),
-        video.kind === 'video' && iconButton('copy', 'Copy the settings', () => copyToMake(video)),
-        iconButton('download', 'Download', () => void download(video)),
-        iconButton('remove', 'Remove', () => void this.removeVideo(video))));
+    const card =
+        el('li', {class: 'card', 'data-id': video.id}, shot, el('p', {class: 'title', text: title, title}), el('p', {
+          class: 'dim',
+          text: [video.size, `${Number(video.seconds)} s`, video.seed === null ? '' : `seed\u00a0${video.seed}`]
+                    .filter(text => text)
+                    .join(' · ')
+        }),
+            el('div', {class: 'row'}, el('label', {class: 'check'}, tick, 'Tick'), el('span', {class: 'space'}),
+                video.kind === 'video' && iconButton('copy', 'Copy the settings', () => copyToMake(video)),
+                iconButton('download', 'Download', () => void download(video)),
+                iconButton('remove', 'Remove', () => void this.removeVideo(video))));
     this.cards.set(video.id, card);
     this.pictures.watch(shot, video.id);
     return card;
@@ -146,7 +157,8 @@ export class GalleryView extends HTMLElement {
     this.join.disabled = count < 2;
     this.clear.disabled = count === 0;
     this.compare.title = count === 2 ? '' : 'Tick two videos.';
-    this.join.title = count < 2 ? 'Tick at least two videos; they are joined in the order in which you ticked them.' : '';
+    this.join.title =
+        count < 2 ? 'Tick at least two videos; they are joined in the order in which you ticked them.' : '';
   }
 
   async joinTicked() {
@@ -169,10 +181,17 @@ export class GalleryView extends HTMLElement {
 
   tell() {
     this.told.replaceChildren();
-    if (this.fault) this.told.append(el('p', {class: 'fault', text: this.fault}), button('Try again', () => void this.fetchMore()));
+    if (this.fault)
+      this.told.append(el('p', {class: 'fault', text: this.fault}), button('Try again', () => void this.fetchMore()));
     else if (finished.more) this.told.append(el('p', {class: 'dim', text: 'More videos are being fetched …'}));
-    else if (!finished.videos.length) this.told.append(el('p', {}, 'No video is finished yet. ', el('a', {href: '#/make', text: 'Make one'}), '.'));
-    else this.told.append(el('p', {class: 'dim', text: finished.videos.length === 1 ? 'This is the only video.' : `These are all ${finished.videos.length} videos.`}));
+    else if (!finished.videos.length)
+      this.told.append(el('p', {}, 'No video is finished yet. ', el('a', {href: '#/make', text: 'Make one'}), '.'));
+    else
+      this.told.append(el('p', {
+        class: 'dim',
+        text: finished.videos.length === 1 ? 'This is the only video.' :
+                                             `These are all ${finished.videos.length} videos.`
+      }));
   }
 }
 customElements.define('gallery-view', GalleryView);

@@ -9,7 +9,8 @@ import {about, el, seconds} from './dom.js';
 export const titleOf = video => video.prompt || (video.kind === 'join' ? 'Joined videos' : 'Without a prompt');
 
 /** @param {Video} video */
-export const shortTitle = video => `“${titleOf(video).length > 60 ? `${titleOf(video).slice(0, 59)}…` : titleOf(video)}”`;
+export const shortTitle = video =>
+    `“${titleOf(video).length > 60 ? `${titleOf(video).slice(0, 59)}…` : titleOf(video)}”`;
 
 /**
  * Returns "sprites · 128x128 · 2.06 s · seed 7".
@@ -18,7 +19,7 @@ export const shortTitle = video => `“${titleOf(video).length > 60 ? `${titleOf
 export function factsOf(video) {
   const steps = video.settings.num_inference_steps ?? video.settings.steps;
   return [video.model, video.size, Number(video.seconds) > 0 && `${Number(video.seconds)} s long`,
-    steps && `${steps} steps`, video.seed !== null && `seed ${video.seed}`,
+    steps && `${steps}\u00a0steps`, video.seed !== null && `seed\u00a0${video.seed}`,
     video.priority && `priority ${video.priority}`].filter(fact => fact).join(' · ');
 }
 
@@ -62,13 +63,17 @@ export function thumbnail(video) {
   const box = el('div', {class: 'thumb'});
   const words = el('span', {class: 'dim', text: video.kind === 'join' ? 'join' : video.size || 'text'});
   box.append(words);
-  const given = Object.entries(video.settings).find(([name, value]) => value?.sha256 && !/audio|sound|voice/.test(name));
+  const given =
+      Object.entries(video.settings).find(([name, value]) => value?.sha256 && !/audio|sound|voice/.test(name));
   const source = video.status === 'completed' ? signedUrl(video.id, 'thumbnail')
     : given && signedPath(video.id, `/v1/videos/${video.id}/inputs/${encodeURIComponent(given[0])}`);
   if (source)
-    void source.then(src => {
-      const image = el('img', {src, alt: '', loading: 'lazy', onload: () => words.remove(), onerror: () => image.remove()});
-      box.append(image);
-    }).catch(() => {});
+    void source
+        .then(src => {
+          const image =
+              el('img', {src, alt: '', loading: 'lazy', onload: () => words.remove(), onerror: () => image.remove()});
+          box.append(image);
+        })
+        .catch(() => {});
   return box;
 }

@@ -65,12 +65,14 @@ export class LazyPictures {
   /** @param {Element} place @param {string} id */
   async fill(place, id) {
     try {
-      const answer = await request('GET', `/v1/videos/${encodeURIComponent(id)}/content?variant=thumbnail`, {signal: this.stopping.signal});
+      const answer = await request(
+          'GET', `/v1/videos/${encodeURIComponent(id)}/content?variant=thumbnail`, {signal: this.stopping.signal});
       place.replaceChildren(await pictureOf(await answer.blob()));
     } catch (error) {
       if (this.stopping.signal.aborted) return;
       place.replaceChildren(el('span', {class: 'dim', text: reasonOf(error)}));
-      if (error instanceof ApiFault && error.status === 0 && place.isConnected) this.watch(place, id);  // when it comes by again
+      if (error instanceof ApiFault && error.status === 0 && place.isConnected)
+        this.watch(place, id);  // when it comes by again
     }
   }
 }
@@ -79,7 +81,9 @@ export class LazyPictures {
 function reasonOf(error) {
   if (!(error instanceof ApiFault)) return 'The picture is damaged.';
   if (error.status === 0) return 'The server is away.';
-  return error.code === 'expired' ? 'The file is not kept any longer.' : error.code === 'not_found' ? 'This video was removed.' : 'There is no picture.';
+  return error.code === 'expired' ? 'The file is not kept any longer.' :
+      error.code === 'not_found'  ? 'This video was removed.' :
+                                    'There is no picture.';
 }
 
 /**

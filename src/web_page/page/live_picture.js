@@ -1,6 +1,6 @@
-// The preview of a job under way. The server sends a strip of small pictures, one for each part of the clip, side by side;
-// here they move, as the video will. A new strip takes the old one's place when it has come, so that nothing flickers, and
-// a click enlarges it.
+// The preview of a job under way. The server sends a strip of small pictures, one for each part of the clip, side by
+// side; here they move, as the video will. A new strip takes the old one's place when it has come, so that nothing
+// flickers, and a click enlarges it.
 import {signedPath} from './api.js';
 import {ask, el, setText} from './dom.js';
 import {hasEnded, store} from './store.js';
@@ -75,14 +75,18 @@ export class LivePicture {
  * @returns {Promise<string>}
  */
 export function enlarge(id) {
-  const canvas = el('canvas', {class: 'large', role: 'img', 'aria-label': 'Preview', hidden: true}), picture = new LivePicture(id, canvas);
+  const canvas = el('canvas', {class: 'large', role: 'img', 'aria-label': 'Preview', hidden: true}),
+        picture = new LivePicture(id, canvas);
   const caption = el('p', {class: 'dim', 'aria-live': 'off'});
   const back = el('input', {type: 'range', min: 1, max: 1, value: 1, 'aria-label': 'Which preview'});
   let newest = true;
   const update = () => {
     const video = store.videos.get(id), previews = store.live.get(id)?.previews;
     if (!video || hasEnded(video)) {
-      setText(caption, !video ? 'The video was removed.' : video.status === 'completed' ? 'The video is ready.' : 'The video was stopped.');
+      setText(caption,
+          !video                           ? 'The video was removed.' :
+              video.status === 'completed' ? 'The video is ready.' :
+                                             'The video was stopped.');
       return;
     }
     if (!previews?.length) {
@@ -100,9 +104,13 @@ export function enlarge(id) {
   });
   const end = store.watch(id), unsubscribe = store.subscribe(update);
   update();
-  return ask('Preview', close => [canvas, back, caption, el('div', {class: 'row end'}, el('button', {type: 'button', text: 'Close', autofocus: true, onclick: () => close('')}))],
-    'wide').finally(() => {
-    end();
-    unsubscribe();
-  });
+  return ask('Preview',
+      close => [canvas, back, caption,
+          el('div', {class: 'row end'},
+              el('button', {type: 'button', text: 'Close', autofocus: true, onclick: () => close('')}))],
+      'wide')
+      .finally(() => {
+        end();
+        unsubscribe();
+      });
 }

@@ -1,10 +1,11 @@
-// The frame of the page: which view is shown, whether the server is there, and the question for a key where it wants one.
-// A view is a module that is loaded when somebody first goes there.
+// The frame of the page: which view is shown, whether the server is there, and the question for a key where it wants
+// one. A view is a module that is loaded when somebody first goes there.
 import {api, setKey, signals} from './api.js';
 import {button, el, setText} from './dom.js';
+import {catchFiles} from './dropped.js';
 import {store} from './store.js';
 
-/** @typedef {HTMLElement & {route: string[]}} View */
+/** @typedef {HTMLElement & {route: string[], given?: File[]}} View */
 /** @type {Record<string, {load: () => Promise<any>, tag: string, title: string}>} */
 const kViews = {
   make: {load: () => import('./make_view.js'), tag: 'make-view', title: 'Make'},
@@ -21,6 +22,8 @@ const count = /** @type {HTMLElement} */ (document.getElementById('waiting'));
 let shown = '';
 let locked = false;  // the question for a key is shown
 let visits = 0;
+/** @type {File[]} */
+let given = [];  // files that were dropped on another view, for the form
 
 /** @param {string} part */
 function decoded(part) {
@@ -38,19 +41,23 @@ async function show() {
   const name = route[0] in kViews ? route[0] : 'make';
   const {load, tag, title} = kViews[name];
   for (const link of document.querySelectorAll('nav a')) {
-    if (link.getAttribute('href') === `#/${name === 'compare' ? 'gallery' : name}`) link.setAttribute('aria-current', 'page');
+    if (link.getAttribute('href') === `#/${name === 'compare' ? 'gallery' : name}`)
+      link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   }
   const visit = ++visits;
   try {
     await load();
   } catch {
-    if (visit === visits) main.replaceChildren(el('p', {class: 'fault', text: 'This part of the page could not be loaded.'}), button('Try again', () => location.reload()));
+    if (visit === visits)
+      main.replaceChildren(el('p', {class: 'fault', text: 'This part of the page could not be loaded.'}),
+          button('Try again', () => location.reload()));
     return;
   }
   if (visit !== visits || locked) return;
   const view = /** @type {View} */ (document.createElement(tag));
   view.route = route;
+  if (name === 'make') view.given = given.splice(0);
   const first = shown === '';
   shown = location.hash;
   main.replaceChildren(view);
@@ -62,7 +69,8 @@ async function show() {
 function lock() {
   if (locked) return;
   locked = store.asker.held = true;
-  const input = el('input', {id: 'key', type: 'password', autocomplete: 'current-password', required: true, spellcheck: 'false'});
+  const input =
+      el('input', {id: 'key', type: 'password', autocomplete: 'current-password', required: true, spellcheck: 'false'});
   const remember = el('input', {type: 'checkbox', id: 'remember'});
   const fault = el('p', {class: 'fault', role: 'alert'});
   const enter = async (/** @type {Event} */ event) => {
@@ -72,7 +80,8 @@ function lock() {
       store.me = await api('GET', '/v1/key');
       unlock();
     } catch (error) {
-      fault.textContent = /** @type {any} */ (error).status === 401 ? 'This is not a key of this server.' : 'The server cannot be reached. Try again.';
+      fault.textContent = /** @type {any} */ (error).status === 401 ? 'This is not a key of this server.' :
+                                                                      'The server cannot be reached. Try again.';
       input.select();
     }
   };
@@ -83,6 +92,18 @@ function lock() {
     el('label', {class: 'check'}, remember, ' Keep it in this browser'), fault,
     el('button', {type: 'submit', class: 'primary', text: 'Enter'})));
   input.focus();
+}
+
+/**
+ * Takes files that were dropped anywhere but on the form to it.
+ * @param {File[]} files
+ */
+function take(files) {
+  const view = main.firstElementChild;
+  if (locked) return store.notice('Files can be dropped here once the key is there.', 'bad');
+  if (view?.localName === 'make-view') return /** @type {any} */ (view).use(files);
+  given = files;
+  location.hash = '#/make';
 }
 
 function unlock() {
@@ -99,7 +120,10 @@ function tellState() {
     store.notice('The server is back.', 'good');
   }
   away.hidden = store.online;
-  setText(away, store.online ? '' : 'The server does not answer. What waits in its queue is kept there; this page tries again by itself.');
+  setText(away,
+      store.online ?
+          '' :
+          'The server does not answer. What waits in its queue is kept there; this page tries again by itself.');
   const active = store.waiting().length + store.running().length;
   count.hidden = active === 0;
   setText(count, active ? String(active) : '');
@@ -122,11 +146,10 @@ document.querySelector('.skip')?.addEventListener('click', event => {
 });
 signals.addEventListener('keyNeeded', lock);
 window.addEventListener('hashchange', () => void show());
+catchFiles(take);
 store.subscribe(tellState);
 void show();
 store.start();
 void who();
-// Videos of several parts go on while a page is open, whichever view it shows.
-if (localStorage.getItem('tachyscope-chains')) void import('./chains.js').then(chains => chains.startChains());
 // For tests, which look at what the page knows without asking the server again.
 /** @type {any} */ (window).page = {store};

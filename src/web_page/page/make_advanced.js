@@ -4,12 +4,16 @@ import {api} from './api.js';
 import {el} from './dom.js';
 import {field, kFileFields} from './make_form.js';
 
-/** @typedef {{type?: string | string[], enum?: (string | null)[], description?: string, minimum?: number, maximum?: number,
- *   exclusiveMinimum?: number, oneOf?: unknown[], items?: unknown}} Schema */
+/**
+ * @typedef {{type?: string | string[], enum?: (string | null)[], description?: string, minimum?: number,
+ *   maximum?: number, exclusiveMinimum?: number, oneOf?: unknown[], items?: unknown}} Schema
+ */
 
 // Left out are fields that the form has in other places, that are no setting of a video, or that need a file.
-const kElsewhere = new Set([...kFileFields, 'prompt', 'negative_prompt', 'size', 'width', 'height', 'num_frames', 'seconds', 'fps', 'seed',
-  'num_inference_steps', 'guidance_scale', 'loras', 'preset', 'model', 'extra_params', 'speaker_mask', 'speaker_mask_2']);
+const kElsewhere = new Set([
+  ...kFileFields, 'prompt', 'negative_prompt', 'size', 'width', 'height', 'num_frames', 'seconds', 'fps', 'seed',
+  'num_inference_steps', 'guidance_scale', 'loras', 'preset', 'model', 'extra_params'
+]);
 
 /** @type {Promise<Record<string, Schema>> | null} */
 let asked = null;
@@ -33,9 +37,16 @@ export const isOf = (schema, type) => (Array.isArray(schema.type) ? schema.type 
 function controlOf(schema) {
   const choices = schema.enum?.filter(choice => choice !== null);
   if (choices)
-    return el('select', {}, el('option', {value: '', text: 'default'}), ...choices.map(choice => el('option', {value: choice, text: String(choice)})));
+    return el('select', {}, el('option', {value: '', text: 'default'}),
+        ...choices.map(choice => el('option', {value: choice, text: String(choice)})));
   if (isOf(schema, 'integer') || isOf(schema, 'number'))
-    return el('input', {type: 'number', min: schema.minimum ?? schema.exclusiveMinimum, max: schema.maximum, step: isOf(schema, 'integer') ? 1 : 'any', placeholder: 'default'});
+    return el('input', {
+      type: 'number',
+      min: schema.minimum ?? schema.exclusiveMinimum,
+      max: schema.maximum,
+      step: isOf(schema, 'integer') ? 1 : 'any',
+      placeholder: 'default'
+    });
   return el('input', {placeholder: schema.items || schema.oneOf ? 'default; several with commas' : 'default'});
 }
 
@@ -48,7 +59,8 @@ export class AdvancedFields {
     this.count = el('span', {class: 'count', hidden: true});
     this.search = el('input', {type: 'search', placeholder: 'Find a setting', 'aria-label': 'Find a setting'});
     this.search.addEventListener('input', () => this.filter());
-    this.element = el('details', {class: 'advanced'}, el('summary', {}, 'Every other setting ', this.count), this.search, this.inside);
+    this.element = el('details', {class: 'advanced'}, el('summary', {}, 'Every other setting ', this.count),
+        this.search, this.inside);
     this.element.addEventListener('toggle', () => { if (this.element.open) void this.fill(); });
     this.filled = false;
     form.addEventListener('load', () => this.show());
@@ -57,7 +69,9 @@ export class AdvancedFields {
 
   /** Says how many of them are set, so that none counts unseen. */
   show() {
-    const set = Object.keys(this.form.draft.values).filter(name => !kElsewhere.has(name) && name !== 'video' && name !== 'from_frame').length;
+    const set = Object.keys(this.form.draft.values)
+                    .filter(name => !kElsewhere.has(name) && name !== 'video' && name !== 'from_frame')
+                    .length;
     this.count.hidden = set === 0;
     this.count.textContent = String(set);
     this.count.title = `${set} of them are set`;
@@ -66,7 +80,8 @@ export class AdvancedFields {
 
   filter() {
     const wanted = this.search.value.trim().toLowerCase();
-    for (const one of this.inside.children) if (one instanceof HTMLElement) one.hidden = !(one.textContent ?? '').toLowerCase().includes(wanted);
+    for (const one of this.inside.children)
+      if (one instanceof HTMLElement) one.hidden = !(one.textContent ?? '').toLowerCase().includes(wanted);
   }
 
   /** Makes the controls, once. */
@@ -76,11 +91,15 @@ export class AdvancedFields {
       const fields = await requestFields();
       if (this.filled) return;
       this.filled = true;
-      this.inside.replaceChildren(...Object.entries(fields).filter(([name]) => !kElsewhere.has(name)).map(([name, schema]) =>
-          field(this.form, name, name.replaceAll('_', ' '), controlOf(schema), {help: (schema.description ?? '').replaceAll('`', '')})));
+      this.inside.replaceChildren(
+          ...Object.entries(fields).filter(([name]) => !kElsewhere.has(name)).map(([name,
+            schema]) => field(this.form, name, name.replaceAll('_', ' '), controlOf(schema), {
+            help: (schema.description ?? '').replaceAll('`', '')
+          })));
       this.filter();
     } catch {
-      this.inside.replaceChildren(el('p', {class: 'fault', text: 'The server does not answer. Close this and open it again.'}));
+      this.inside.replaceChildren(
+          el('p', {class: 'fault', text: 'The server does not answer. Close this and open it again.'}));
     }
   }
 }

@@ -7,14 +7,16 @@ import {fieldsOf, settingsIn} from './mp4_settings.js';
 /** @typedef {import('./make_models.js').ModelChoice} ModelChoice */
 
 /**
- * Returns the fields under the names that are documented, whatever their spelling. What /openapi.json does not know stays.
+ * Returns the fields under the names that are documented, whatever their spelling. What /openapi.json does not know
+ * stays.
  * @param {Record<string, any>} fields
  */
 async function documented(fields) {
   const about = await requestFields();
   /** @type {Map<string, string>} */
   const names = new Map();
-  for (const [name, schema] of Object.entries(about)) for (const alias of /** @type {any} */ (schema)['x-aliases'] ?? []) names.set(alias, name);
+  for (const [name, schema] of Object.entries(about))
+    for (const alias of /** @type {any} */ (schema)['x-aliases'] ?? []) names.set(alias, name);
   /** @type {Record<string, any>} */
   const out = {};
   for (const [name, value] of Object.entries({...fields, ...fields.extra_params})) out[names.get(name) ?? name] = value;
@@ -23,7 +25,8 @@ async function documented(fields) {
 }
 
 /**
- * Fetches the files that an earlier video was made with. One that is gone is left out, and the form says that it is missing.
+ * Fetches the files that an earlier video was made with. One that is gone is left out, and the form says that it is
+ * missing.
  * @param {Record<string, {path: string, file: string}> | undefined} inputs
  */
 async function filesOf(inputs) {
@@ -41,7 +44,8 @@ async function filesOf(inputs) {
 }
 
 /** @param {any} value @returns {import('./make_form.js').Lora[]} */
-const lorasIn = value => (Array.isArray(value) ? value : [value]).map(one => typeof one === 'string' ? {name: one} : {...one});
+const lorasIn = value =>
+    (Array.isArray(value) ? value : [value]).map(one => typeof one === 'string' ? {name: one} : {...one});
 
 /**
  * @param {Form} form
@@ -63,18 +67,21 @@ export async function applyFields(form, models, given, pictured = false) {
   }
   if (values.prompt?.includes('\n')) form.draft.manyPrompts = false;
   if (given.seed !== undefined && given.seed !== null) form.draft.keepSeed = true;
-  if (model) await models.take(String(model), pictured || video || files.has('input_reference') ? 'picture' : form.draft.mode);
+  if (model)
+    await models.take(String(model), pictured || video || files.has('input_reference') ? 'picture' : form.draft.mode);
   // Only now is it known how long a second of the model is.
   if (seconds && values.num_frames === undefined) {
     const {framesOf} = await import('./make_measures.js');
-    values.num_frames = String(framesOf(Number(seconds), Number(values.fps) || form.model?.defaults?.fps || 16, form.model?.frame_multiple ?? 4));
+    values.num_frames = String(framesOf(
+        Number(seconds), Number(values.fps) || form.model?.defaults?.fps || 16, form.model?.frame_multiple ?? 4));
   }
   form.loaded();
   form.changed('applied');
 }
 
 /**
- * Takes the settings out of a file that was dropped. Returns what is to be said of it; throws an Error with a message for people.
+ * Takes the settings out of a file that was dropped. Returns what is to be said of it; throws an Error with a message
+ * for people.
  * @param {Form} form
  * @param {ModelChoice} models
  * @param {File} file
@@ -89,6 +96,8 @@ export async function applyFile(form, models, file) {
   await applyFields(form, models, fields, pictured);
   const said = [`The settings of ${file.name} are in the form.`];
   if (model && !known) said.push(`It was made by ${model}, which this server does not have under that name.`);
-  if (inputs.length) said.push(`Its files are not in it: choose ${inputs.length === 1 ? 'the' : 'them'} ${inputs.map(name => name.replaceAll('_', ' ')).join(', ')} again.`);
+  const names = inputs.map(name => name.replaceAll('_', ' ')).join(', ');
+  if (inputs.length)
+    said.push(`Its files are not in it: choose ${inputs.length === 1 ? 'the' : 'them'} ${names} again.`);
   return said.join(' ');
 }

@@ -9,7 +9,8 @@ const kGrace = 10000;  // ms
 const kPictures = ['image/png', 'image/jpeg', 'image/webp', 'image/gif'];
 
 /** @param {File} file @param {'picture' | 'sound'} kind */
-export const isOfKind = (file, kind) => kind === 'picture' ? kPictures.includes(file.type) : /^(audio|video)\//.test(file.type);
+export const isOfKind = (file, kind) =>
+    kind === 'picture' ? kPictures.includes(file.type) : /^(audio|video)\//.test(file.type);
 
 /**
  * Says why a file of another kind cannot be taken.
@@ -32,13 +33,22 @@ export class FileField {
     this.wanted = wanted;
     /** @type {Map<File, string>} addresses of the files that are shown */
     this.urls = new Map();
-    this.input = el('input', {type: 'file', id: `make-${name}`, multiple: wanted.many, accept: wanted.kind === 'picture' ? kPictures.join() : 'audio/*,video/*',
-      'aria-describedby': `fault-${name}`});
+    this.input = el('input', {
+      type: 'file',
+      id: `make-${name}`,
+      multiple: wanted.many,
+      accept: wanted.kind === 'picture' ? kPictures.join() : 'audio/*,video/*',
+      'aria-describedby': `fault-${name}`
+    });
     this.input.addEventListener('change', () => { this.take([...this.input.files ?? []]), this.input.value = ''; });
     this.shown = el('div', {class: 'shown'});
     this.actions = el('div', {class: 'row'});
-    this.element = el('div', {class: 'field drop wide'}, el('label', {for: this.input.id, text: wanted.label}), this.input, this.shown, this.actions,
-        wanted.help ? el('p', {class: 'help', text: wanted.help}) : null, faultLine(form, name, this.input));
+    this.element = el('div', {class: 'field drop wide'},
+        el('label',
+            {for: this.input.id, text: wanted.label
+            }),
+        this.input, this.shown, this.actions, wanted.help ? el('p', {class: 'help', text: wanted.help}) : null,
+        faultLine(form, name, this.input));
     this.element.addEventListener('dragover', event => { event.preventDefault(), this.element.classList.add('over'); });
     this.element.addEventListener('dragleave', () => this.element.classList.remove('over'));
     this.element.addEventListener('drop', event => this.dropped(event));
@@ -67,7 +77,8 @@ export class FileField {
     const good = files.filter(file => isOfKind(file, this.wanted.kind)), bad = files.find(file => !good.includes(file));
     if (good.length) this.form.setFiles(this.name, this.wanted.many ? [...this.files, ...good] : good.slice(0, 1));
     if (bad) this.form.fault(this.name, wrongKind(bad, this.wanted.kind));
-    else if (!this.wanted.many && good.length > 1) this.form.fault(this.name, `Only one file has room here; the first one is taken.`);
+    else if (!this.wanted.many && good.length > 1)
+      this.form.fault(this.name, `Only one file has room here; the first one is taken.`);
   }
 
   close() { this.release([...this.urls.keys()]); }
@@ -97,11 +108,16 @@ export class FileField {
     const url = URL.createObjectURL(file);
     this.urls.set(file, url);
     const picture = this.wanted.kind === 'picture';
-    const view = picture ? el('img', {src: url, alt: file.name}) : el('audio', {src: url, controls: true, 'aria-label': file.name});
-    view.addEventListener('error', () => this.form.fault(this.name, `${file.name} cannot be shown: it may be broken, or of a kind that this browser does not know.`));
-    return el('figure', {}, view, el('figcaption', {text: `${file.name}, ${bytes(file.size)}`}), el('div', {class: 'row'},
-        picture ? button('Crop', () => void this.crop(file, index), {'aria-label': `Crop ${file.name}`}) : null,
-        button('Remove', () => this.form.setFiles(this.name, this.files.filter(other => other !== file)), {'aria-label': `Remove ${file.name}`})));
+    const view = picture ? el('img', {src: url, alt: file.name}) :
+                           el('audio', {src: url, controls: true, 'aria-label': file.name});
+    view.addEventListener('error',
+        () => this.form.fault(this.name,
+            `${file.name} cannot be shown: it may be broken, or of a kind that this browser does not know.`));
+    return el('figure', {}, view, el('figcaption', {text: `${file.name}, ${bytes(file.size)}`}),
+        el('div', {class: 'row'},
+            picture ? button('Crop', () => void this.crop(file, index), {'aria-label': `Crop ${file.name}`}) : null,
+            button('Remove', () => this.form.setFiles(this.name, this.files.filter(other => other !== file)),
+                {'aria-label': `Remove ${file.name}`})));
   }
 
   /** @param {File} file @param {number} index */
@@ -127,7 +143,8 @@ export class FileField {
       this.form.fault(this.name, sentence(fault));
       return;
     }
-    const time = el('span', {class: 'time', text: '0.0 s'}), level = el('progress', {max: 1, value: 0, 'aria-label': 'Loudness'});
+    const time = el('span', {class: 'time', text: '0.0 s'}),
+          level = el('progress', {max: 1, value: 0, 'aria-label': 'Loudness'});
     const timer = window.setInterval(() => {
       time.textContent = `${recorder.seconds.toFixed(1)} s`, level.value = recorder.level;
       if (!this.element.isConnected) window.clearInterval(timer), recorder.close();
@@ -141,7 +158,8 @@ export class FileField {
     };
     recorder.onFull = () => end(true);
     const stop = button('Stop and use', () => end(true), {class: 'primary'});
-    this.actions.replaceChildren(el('span', {role: 'status', text: 'Recording'}), time, level, stop, button('Discard', () => end(false)));
+    this.actions.replaceChildren(
+        el('span', {role: 'status', text: 'Recording'}), time, level, stop, button('Discard', () => end(false)));
     stop.focus();
   }
 }

@@ -6,21 +6,35 @@ import {el} from './dom.js';
 
 /** @typedef {'text' | 'picture' | 'talk'} Mode */
 /** @typedef {{name: string, strength?: number, expert?: string}} Lora */
-/** @typedef {{id: string, defaults: Record<string, any> | null, takes: Record<string, string> | null, makes: string | null,
- *   experts: number | null, size_multiple: number | null, frame_multiple: number | null, kind: string, default: boolean,
- *   fault?: string}} Model */
-/** @typedef {{mode: Mode, models: Partial<Record<Mode, string>>, values: Record<string, string>, loras: Lora[],
- *   parts: string[], keepSeed: boolean, manyPrompts: boolean, count: number, stamp: string, files: Record<string, string[]>}} Draft */
+/**
+ * @typedef {{id: string, defaults: Record<string, any> | null, takes: Record<string, string> | null,
+ *   makes: string | null, experts: number | null, size_multiple: number | null, frame_multiple: number | null,
+ *   kind: string, default: boolean, fault?: string}} Model
+ * @typedef {{mode: Mode, models: Partial<Record<Mode, string>>, values: Record<string, string>, loras: Lora[],
+ *   parts: string[], keepSeed: boolean, manyPrompts: boolean, count: number, stamp: string,
+ *   files: Record<string, string[]>}} Draft
+ */
 
-export const kFileFields = ['input_reference', 'last_image', 'audio_reference', 'audio_reference_2'];
+export const kFileFields =
+    ['input_reference', 'last_image', 'audio_reference', 'audio_reference_2', 'speaker_mask', 'speaker_mask_2'];
 
 /** @returns {Draft} */
 const emptyDraft = () => ({
-  mode: 'text', models: {}, values: {}, loras: [], parts: [], keepSeed: false, manyPrompts: false, count: 1, stamp: freshStamp(), files: {},
+  mode: 'text',
+  models: {},
+  values: {},
+  loras: [],
+  parts: [],
+  keepSeed: false,
+  manyPrompts: false,
+  count: 1,
+  stamp: freshStamp(),
+  files: {},
 });
 
 /** A name for what is sent once: the same request sent again under it makes no second video. */
-export const freshStamp = () => Array.from(crypto.getRandomValues(new Uint32Array(3)), word => word.toString(36)).join('');
+export const freshStamp = () =>
+    Array.from(crypto.getRandomValues(new Uint32Array(3)), word => word.toString(36)).join('');
 
 export class Form extends EventTarget {
   /** @type {Draft} */
@@ -86,7 +100,8 @@ export class Form extends EventTarget {
    * @param {string} message
    */
   fault(name, message) {
-    const place = this.places.get(name) ?? (name === 'num_frames' || name === 'fps' ? this.places.get('seconds') : undefined);
+    const place =
+        this.places.get(name) ?? (name === 'num_frames' || name === 'fps' ? this.places.get('seconds') : undefined);
     place?.(message);
     return place !== undefined;
   }
@@ -117,7 +132,8 @@ export function faultLine(form, name, control) {
     if (message) control?.setAttribute('aria-invalid', 'true');
     else control?.removeAttribute('aria-invalid');
     if (message) /** @type {HTMLElement | null} */ (line.closest('.field'))?.removeAttribute('hidden');
-    for (let box = message ? line.closest('details') : null; box; box = box.parentElement?.closest('details') ?? null) box.open = true;
+    for (let box = message ? line.closest('details') : null; box; box = box.parentElement?.closest('details') ?? null)
+      box.open = true;
   });
   return line;
 }

@@ -66,7 +66,9 @@ export async function keptFiles(draft) {
   try {
     for (const name of kFileFields) {
       const files = await answerOf((await fileStore('readonly')).get(name));
-      if (Array.isArray(files) && files.every((file, at) => file instanceof File && file.name === draft?.files?.[name]?.[at])) kept.set(name, files);
+      if (Array.isArray(files) &&
+          files.every((file, at) => file instanceof File && file.name === draft?.files?.[name]?.[at]))
+        kept.set(name, files);
     }
   } catch {
     // There are none.

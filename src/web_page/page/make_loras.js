@@ -1,11 +1,30 @@
 // The LoRAs of a video: chosen from those that the server has, each with the words that call it up, its notes, a
 // strength, and the expert that it is for where a model has two.
-import {api} from './api.js';
+import {api, blobUrl, key} from './api.js';
 import {bytes, button, el, iconButton} from './dom.js';
 import {faultLine} from './make_form.js';
 
 /** @typedef {import('./make_form.js').Lora} Lora */
-/** @typedef {{id: string, bytes: number, title: string, notes: string, base_model: string, trigger_words: string[], strength: number | null}} Offered */
+/**
+ * @typedef {{id: string, bytes: number, title: string, notes: string, base_model: string, trigger_words: string[],
+ *   strength: number | null, picture: string | null}} Offered
+ */
+
+/**
+ * Returns the picture of a LoRA, which is fetched when it comes near the screen; null if there is none.
+ * @param {Offered} lora
+ */
+function pictureOf(lora) {
+  if (!lora.picture) return null;
+  const image = el('img', {alt: '', loading: 'lazy', class: 'lora-picture', onerror: () => image.remove()});
+  if (!key()) image.src = lora.picture;
+  else  // an <img> sends no key
+    void blobUrl(lora.picture).then(url => {
+      image.addEventListener('load', () => URL.revokeObjectURL(url), {once: true});
+      image.src = url;
+    }).catch(() => image.remove());
+  return image;
+}
 
 export class LoraPicker {
   /** @param {import('./make_form.js').Form} form */
@@ -18,7 +37,8 @@ export class LoraPicker {
     this.found = el('ul', {class: 'found', 'aria-label': 'LoRAs of this server'});
     this.count = el('span', {class: 'count'});
     this.search.addEventListener('input', () => this.showFound());
-    this.element = el('details', {class: 'lora-picker'}, el('summary', {}, 'LoRAs ', this.count), this.chosen, this.search, this.found, faultLine(form, 'loras'));
+    this.element = el('details', {class: 'lora-picker'}, el('summary', {}, 'LoRAs ', this.count), this.chosen,
+        this.search, this.found, faultLine(form, 'loras'));
     this.element.addEventListener('toggle', () => { if (this.element.open) void this.ask(); });
     form.addEventListener('load', () => {
       this.show();
@@ -52,9 +72,20 @@ export class LoraPicker {
   /** @param {Lora} lora */
   row(lora) {
     const about = this.offered.find(one => one.id === lora.name);
-    const strength = el('input', {type: 'number', min: -100, max: 100, step: 0.05, value: lora.strength ?? 1, 'aria-label': `Strength of ${lora.name}`});
-    strength.addEventListener('input', () => { lora.strength = strength.valueAsNumber || 0, this.form.changed('loras'); });
-    const expert = el('select', {'aria-label': `Expert of ${lora.name}`}, ...['both', 'high', 'low'].map(name => el('option', {value: name, text: name === 'both' ? 'both experts' : `${name} noise`})));
+    const strength = el('input', {
+      type: 'number',
+      min: -100,
+      max: 100,
+      step: 0.05,
+      value: lora.strength ?? 1,
+      'aria-label': `Strength of ${lora.name}`
+    });
+    strength.addEventListener('input', () => {
+      lora.strength = strength.valueAsNumber || 0, this.form.changed('loras');
+    });
+    const expert = el('select', {'aria-label': `Expert of ${lora.name}`},
+        ...['both', 'high', 'low'].map(
+            name => el('option', {value: name, text: name === 'both' ? 'both experts' : `${name} noise`})));
     expert.value = lora.expert ?? 'both';
     expert.addEventListener('change', () => {
       if (expert.value === 'both') delete lora.expert;
@@ -62,9 +93,10 @@ export class LoraPicker {
       this.form.changed('loras');
     });
     const one = (this.form.model?.experts ?? 1) < 2;
-    return el('li', {}, el('strong', {text: about?.title || lora.name}), strength, one && !lora.expert ? null : expert,
-        iconButton('close', `Remove ${lora.name}`, () => { this.form.draft.loras = this.list.filter(other => other !== lora), this.changed(); }),
-        about ? this.about(about) : null);
+    return el('li', {}, about ? pictureOf(about) : null, el('strong', {text: about?.title || lora.name}), strength,
+        one && !lora.expert ? null : expert, iconButton('close', `Remove ${lora.name}`, () => {
+          this.form.draft.loras = this.list.filter(other => other !== lora), this.changed();
+        }), about ? this.about(about) : null);
   }
 
   /** @param {Offered} lora */
@@ -82,13 +114,22 @@ export class LoraPicker {
   showFound() {
     const wanted = this.search.value.trim().toLowerCase();
     const fits = this.offered.filter(lora => !this.list.some(one => one.name === lora.id) &&
-        [lora.id, lora.title, lora.notes, lora.base_model, ...lora.trigger_words].some(text => text.toLowerCase().includes(wanted)));
+            [lora.id, lora.title, lora.notes, lora.base_model, ...lora.trigger_words].some(
+                text => text.toLowerCase().includes(wanted)));
     if (!this.offered.length)
-      return this.found.replaceChildren(el('li', {class: 'help', text: 'This server has none. Its --lora-dir names the folder with them.'}));
-    this.found.replaceChildren(...fits.slice(0, 50).map(lora => el('li', {},
-        button(lora.title ? `${lora.title} (${lora.id})` : lora.id, () => this.add(lora), {class: 'plain'}),
-        el('span', {class: 'help', text: [lora.base_model, bytes(lora.bytes), lora.trigger_words.join(', '), lora.notes].filter(Boolean).join(' · ')}))));
-    if (fits.length > 50) this.found.append(el('li', {class: 'help', text: `and ${fits.length - 50} more: search for a word of theirs`}));
+      return this.found.replaceChildren(
+          el('li', {class: 'help', text: 'This server has none. Its --lora-dir names the folder with them.'}));
+    this.found.replaceChildren(...fits.slice(0, 50).map(
+        lora => el('li', {}, pictureOf(lora),
+            button(lora.title ? `${lora.title} (${lora.id})` : lora.id, () => this.add(lora), {class: 'plain'}),
+            el('span', {
+              class: 'help',
+              text:
+                  [lora.base_model, bytes(lora.bytes), lora.trigger_words.join(', '), lora.notes].filter(Boolean).join(
+                      ' · ')
+            }))));
+    if (fits.length > 50)
+      this.found.append(el('li', {class: 'help', text: `and ${fits.length - 50} more: search for a word of theirs`}));
   }
 
   /** @param {Offered} lora */

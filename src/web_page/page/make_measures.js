@@ -1,5 +1,5 @@
-// Size and length. A model takes only some of them: sides that are multiples of a number, and 4n + 1 frames. So a length
-// in seconds becomes the nearest number of frames that there can be, and what it becomes is said beside it.
+// Size and length. A model takes only some of them: sides that are multiples of a number, and 4n + 1 frames. So a
+// length in seconds becomes the nearest number of frames that there can be, and what it becomes is said beside it.
 import {el, setText} from './dom.js';
 import {faultLine, field} from './make_form.js';
 
@@ -38,7 +38,8 @@ export function offeredSizes(size, multiple) {
   const side = Math.sqrt(width * height);
   /** @type {string[]} */
   const sizes = [];
-  for (const [w, h] of [[width, height], [height, width], [side, side], [side * 4 / 3, side * 3 / 4], [width / 2, height / 2], [width * 1.5, height * 1.5], [width * 2, height * 2]])
+  for (const [w, h] of [[width, height], [height, width], [side, side], [side * 4 / 3, side * 3 / 4],
+           [width / 2, height / 2], [width * 1.5, height * 1.5], [width * 2, height * 2]])
     if (!sizes.some(size => alike(size, near(w, h)))) sizes.push(near(w, h));
   return sizes;
 }
@@ -54,12 +55,16 @@ export class SizeChoice {
     this.list = el('div', {class: 'chips', role: 'radiogroup', 'aria-label': 'Size'});
     this.width = el('input', {type: 'number', min: 1, max: 16384, 'aria-label': 'Width in pixels'});
     this.height = el('input', {type: 'number', min: 1, max: 16384, 'aria-label': 'Height in pixels'});
-    const typed = () => form.set('size', this.width.value && this.height.value ? `${this.width.value}x${this.height.value}` : '');
+    const typed = () =>
+        form.set('size', this.width.value && this.height.value ? `${this.width.value}x${this.height.value}` : '');
     for (const side of [this.width, this.height]) side.addEventListener('change', typed);
     this.element = el('div', {class: 'field wide'}, el('span', {class: 'label', text: 'Size'}), this.list,
-        el('div', {class: 'beside sides'}, this.width, el('span', {text: '×'}), this.height, el('span', {class: 'help', text: 'pixels'})),
+        el('div', {class: 'beside sides'}, this.width, el('span', {text: '×'}), this.height,
+            el('span', {class: 'help', text: 'pixels'})),
         faultLine(form, 'size', this.list));
-    form.addEventListener('change', event => { if (/** @type {CustomEvent} */ (event).detail === 'size') this.show(); });
+    form.addEventListener('change', event => {
+      if (/** @type {CustomEvent} */ (event).detail === 'size') this.show();
+    });
     form.addEventListener('load', () => this.show());
     /** @type {Map<string, string>} why a size is greyed */
     this.refused = new Map();
@@ -85,8 +90,10 @@ export class SizeChoice {
     const choice = el('input', {type: 'radio', name: 'size-choice', value: size, disabled: why !== '' && !chosen});
     choice.checked = chosen;
     choice.addEventListener('change', () => this.form.set('size', own ? '' : size));
-    return el('label', {class: `chip${why ? ' refused' : ''}`, title: why || (own ? 'The size that the model was made for' : '')}, choice,
-        el('span', {text: size.replace('x', '×')}), why ? el('span', {class: 'unseen', text: `, not possible: ${why}`}) : null);
+    return el('label',
+        {class: `chip${why ? ' refused' : ''}`, title: why || (own ? 'The size that the model was made for' : '')},
+        choice, el('span', {text: size.replace('x', '×')}),
+        why ? el('span', {class: 'unseen', text: `, not possible: ${why}`}) : null);
   }
 
   /** @param {string} size @param {string} why */
@@ -114,7 +121,8 @@ export function lengthFields(form) {
   const talks = () => form.draft.mode === 'talk';
   const show = () => {
     const own = form.model?.defaults?.num_frames ?? 0, count = Number(form.get('num_frames')) || (talks() ? 0 : own);
-    if (document.activeElement !== seconds) seconds.value = form.get('num_frames') ? String(Number((count / rate()).toFixed(2))) : '';
+    if (document.activeElement !== seconds)
+      seconds.value = form.get('num_frames') ? String(Number((count / rate()).toFixed(2))) : '';
     seconds.placeholder = talks() ? 'all' : own ? String(Number((own / rate()).toFixed(2))) : '';
     frames.placeholder = talks() ? '' : String(own || '');
     frames.step = talks() ? '1' : String(multiple());
@@ -134,7 +142,9 @@ export function lengthFields(form) {
   form.places.set('seconds', message => form.places.get('num_frames')?.(message));
   frames.addEventListener('input', () => { wanted = NaN; });
   // A new rate keeps the seconds that were asked for.
-  fps.addEventListener('input', () => { if (wanted > 0 && form.get('num_frames')) form.set('num_frames', String(framesOf(wanted, rate(), multiple()))); });
+  fps.addEventListener('input', () => {
+    if (wanted > 0 && form.get('num_frames')) form.set('num_frames', String(framesOf(wanted, rate(), multiple())));
+  });
   form.addEventListener('change', show);
   form.addEventListener('load', () => { wanted = NaN, show(); });
   show();

@@ -1,5 +1,5 @@
-// Chooses the model that makes the video, by the things that it can do: the tabs of the view are those things. A tab for which this server has
-// no model is greyed, and says why.
+// Chooses the model that makes the video, by the things that it can do: the tabs of the view are those things. A tab
+// for which this server has no model is greyed, and says why.
 import {api, sentence} from './api.js';
 import {el} from './dom.js';
 import {faultLine} from './make_form.js';
@@ -11,8 +11,16 @@ import {faultLine} from './make_form.js';
 /** @type {{mode: Mode, label: string, none: string}[]} */
 export const kModes = [
   {mode: 'text', label: 'Text', none: 'No model of this server makes a video from text alone.'},
-  {mode: 'picture', label: 'Picture', none: 'No model of this server begins with a picture. Wan2.1-I2V, Wan2.2-I2V-A14B and Wan2.2-TI2V-5B do.'},
-  {mode: 'talk', label: 'Talking photo', none: 'No model of this server follows speech. InfiniteTalk with Wan2.1-I2V does.'},
+  {
+    mode: 'picture',
+    label: 'Picture',
+    none: 'No model of this server begins with a picture. Wan2.1-I2V, Wan2.2-I2V-A14B and Wan2.2-TI2V-5B do.'
+  },
+  {
+    mode: 'talk',
+    label: 'Talking photo',
+    none: 'No model of this server follows speech. InfiniteTalk with Wan2.1-I2V does.'
+  },
 ];
 
 /**
@@ -33,13 +41,22 @@ export class ModelChoice {
   constructor(form, say) {
     this.form = form;
     this.say = say;
-    this.tabs = kModes.map(({mode, label}) => el('button', {type: 'button', role: 'tab', id: `tab-${mode}`, 'aria-controls': 'make-panel', text: label, onclick: () => void this.choose(mode)}));
+    this.tabs = kModes.map(({mode, label}) => el('button', {
+      type: 'button',
+      role: 'tab',
+      id: `tab-${mode}`,
+      'aria-controls': 'make-panel',
+      text: label,
+      onclick: () => void this.choose(mode)
+    }));
     this.reason = el('p', {class: 'help', id: 'tab-reason', role: 'status'});
-    this.tablist = el('div', {role: 'tablist', 'aria-label': 'What the video is made from', class: 'tabs'}, ...this.tabs);
+    this.tablist =
+        el('div', {role: 'tablist', 'aria-label': 'What the video is made from', class: 'tabs'}, ...this.tabs);
     this.tablist.addEventListener('keydown', event => this.pressed(event));
     this.select = el('select', {id: 'make-model'});
     this.select.addEventListener('change', () => void this.take(this.select.value));
-    this.element = el('div', {class: 'field'}, el('label', {for: 'make-model', text: 'Model'}), this.select, faultLine(form, 'model', this.select));
+    this.element = el('div', {class: 'field'}, el('label', {for: 'make-model', text: 'Model'
+    }), this.select, faultLine(form, 'model', this.select));
     form.addEventListener('load', () => this.show());
   }
 
@@ -47,7 +64,8 @@ export class ModelChoice {
   async ask() {
     /** @type {Model[]} */
     const models = (await api('GET', '/v1/models')).data;
-    this.form.models = models.filter(model => model.kind === 'video').sort((a, b) => Number(b.default) - Number(a.default));
+    this.form.models =
+        models.filter(model => model.kind === 'video').sort((a, b) => Number(b.default) - Number(a.default));
   }
 
   /**
@@ -124,7 +142,8 @@ export class ModelChoice {
 
   show() {
     const {mode} = this.form.draft, chosen = this.form.model;
-    this.select.replaceChildren(...this.form.models.map(model => el('option', {value: model.id, text: model.makes ? `${model.id} (${model.makes})` : model.id})));
+    this.select.replaceChildren(...this.form.models.map(
+        model => el('option', {value: model.id, text: model.makes ? `${model.id} (${model.makes})` : model.id})));
     if (chosen) this.select.value = chosen.id;
     const known = this.form.models.every(model => model.takes || model.fault);
     for (const [index, tab] of this.tabs.entries()) {

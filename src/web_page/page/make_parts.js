@@ -1,5 +1,5 @@
-// Prompts for the parts that follow the first one. A part goes on from the last picture of the part before, if the model
-// can begin with a picture; otherwise the parts are cuts of one video.
+// Prompts for the parts that follow the first one. A part goes on from the last picture of the part before, if the
+// model can begin with a picture; otherwise the parts are cuts of one video.
 import {button, el, iconButton} from './dom.js';
 import {goesOn} from './make_request.js';
 
@@ -14,7 +14,8 @@ export class Parts {
       this.changed();
       /** @type {HTMLElement | null} */ (this.list.querySelector('li:last-child textarea'))?.focus();
     }, {'aria-describedby': 'parts-note'});
-    this.element = el('details', {class: 'parts-box'}, el('summary', {text: 'Parts with prompts of their own'}), this.list, this.add, this.note);
+    this.element = el('details', {class: 'parts-box'}, el('summary', {text: 'Parts with prompts of their own'}),
+        this.list, this.add, this.note);
     form.addEventListener('load', () => this.show());
     form.addEventListener('change', () => this.explain());
   }
@@ -23,9 +24,12 @@ export class Parts {
   get refusal() {
     const form = this.form;
     if (form.draft.mode === 'talk') return 'A talking photo is one part: it follows its speech, however long that is.';
-    if (form.file('last_image') && form.draft.mode === 'picture') return 'An end frame belongs to a single clip. Remove it to add parts.';
-    if (form.model?.takes?.last_image === 'required') return `${form.model.id} goes from one picture to another, so its videos have no parts.`;
-    if (form.draft.manyPrompts || form.draft.count > 1 || (form.files.get('input_reference')?.length ?? 0) > 1) return 'Several videos at once have no parts.';
+    if (form.file('last_image') && form.draft.mode === 'picture')
+      return 'An end frame belongs to a single clip. Remove it to add parts.';
+    if (form.model?.takes?.last_image === 'required')
+      return `${form.model.id} goes from one picture to another, so its videos have no parts.`;
+    if (form.draft.manyPrompts || form.draft.count > 1 || (form.files.get('input_reference')?.length ?? 0) > 1)
+      return 'Several videos at once have no parts.';
     if (goesOn(form)) return 'This video goes on from another one already.';
     return '';
   }
@@ -51,8 +55,12 @@ export class Parts {
     const refusal = this.refusal, id = this.form.model?.id ?? 'this model';
     this.add.disabled = refusal !== '';
     for (const area of this.list.querySelectorAll('textarea')) area.disabled = refusal !== '';
-    this.note.textContent = refusal || (this.continues ? 'Each part goes on from the last picture of the one before, and at the end they become one video. A page of this server has to stay open for it.' :
-        `${id} cannot begin with a picture, so the parts are cuts: each is made from its prompt, and at the end they become one video, as long as a page of this server is open.`);
+    this.note.textContent = refusal ||
+        (this.continues ?
+                'Each part goes on from the last picture of the one before, and at the end they become one video. ' +
+                    'All of it is put into the queue at once.' :
+                `${id} cannot begin with a picture, so the parts are cuts: each is made from its prompt, ` +
+                    'and at the end they become one video.');
   }
 
   /** @param {string} text @param {number} index */
@@ -60,6 +68,8 @@ export class Parts {
     const area = el('textarea', {rows: 2, 'aria-label': `Prompt of part ${index + 2}`});
     area.value = text;
     area.addEventListener('input', () => { this.form.draft.parts[index] = area.value, this.form.changed('parts'); });
-    return el('li', {}, el('div', {class: 'beside'}, area, iconButton('close', `Remove part ${index + 2}`, () => { this.form.draft.parts.splice(index, 1), this.changed(); })));
+    return el('li', {}, el('div', {class: 'beside'}, area, iconButton('close', `Remove part ${index + 2}`, () => {
+      this.form.draft.parts.splice(index, 1), this.changed();
+    })));
   }
 }

@@ -5,11 +5,15 @@ import {ApiFault, api, sentence} from './api.js';
 import {button, bytes, el, seconds} from './dom.js';
 import {atField} from './make_form.js';
 import {bodyOf, goesOn, missing, wishesOf} from './make_request.js';
+import {masksOf} from './make_speakers.js';
 import {store} from './store.js';
 
 /** @typedef {import('./make_form.js').Form} Form */
-/** @typedef {{fits: boolean, reason: string | null, nearest: Record<string, any> | null, seconds: number, seconds_to_preview: number,
- *   queue_position: number, wait_seconds: number, gpu_bytes: number, host_bytes: number, warnings: string[]}} Plan */
+/**
+ * @typedef {{fits: boolean, reason: string | null, nearest: Record<string, any> | null, seconds: number,
+ *   seconds_to_preview: number, queue_position: number, wait_seconds: number, gpu_bytes: number, host_bytes: number,
+ *   warnings: string[]}} Plan
+ */
 
 const kPause = 350;             // ms without a change before the server is asked
 const kSmallEnough = 100_000;   // bytes of a file that is sent for a plan as it is
@@ -81,9 +85,11 @@ export class PlanLine {
     const wish = wishesOf(this.form)[0] ?? {prompt: 'a video', picture: this.form.file('input_reference'), count: 0};
     /** @type {Map<File, Blob>} */
     const small = new Map();
-    for (const [name, files] of this.form.files) for (const file of files.slice(0, 1)) small.set(file, await this.standIn(file, name));
+    for (const [name, files] of this.form.files)
+      for (const file of files.slice(0, 1)) small.set(file, await this.standIn(file, name));
     if (wish.picture) small.set(wish.picture, await this.standIn(wish.picture, 'input_reference'));
     const body = bodyOf(this.form, wish, file => small.get(file) ?? file);
+    for (const name of masksOf(this.form)) body.delete(name);  // they are of the photo's size, and change no plan
     if (goesOn(this.form)) {  // its last picture is known to the server alone
       body.delete('video[id]'), body.delete('from_frame');
       const picture = await smallPicture();
@@ -96,7 +102,9 @@ export class PlanLine {
     const model = this.form.model;
     if (!model?.takes) return;
     const lack = missing(this.form);
-    if (lack && lack[0] !== 'prompt') return this.show(el('p', {class: lack[0] === 'video' ? 'fault' : 'dim', text: lack[1]}), lack[0] === 'video' ? lack[1] : '');
+    if (lack && lack[0] !== 'prompt')
+      return this.show(
+          el('p', {class: lack[0] === 'video' ? 'fault' : 'dim', text: lack[1]}), lack[0] === 'video' ? lack[1] : '');
     const stopper = this.stopper = new AbortController();
     const body = await this.body();
     if (stopper.signal.aborted) return;
@@ -114,10 +122,13 @@ export class PlanLine {
 
   /** @param {ApiFault} fault */
   refused(fault) {
-    if (fault.status === 0 || fault.status === 401) return this.show(el('p', {class: 'dim', text: sentence(fault)}), '');
+    if (fault.status === 0 || fault.status === 401)
+      return this.show(el('p', {class: 'dim', text: sentence(fault)}), '');
     if (fault.nearest) return this.show(this.unfitting(fault.message, fault.nearest), fault.message);
     const said = fault.param !== 'prompt' && this.form.fault(fault.param, atField(fault));
-    this.show(said ? el('p', {class: 'fault', text: 'One of the fields needs another value.'}) : el('p', {class: 'fault', text: sentence(fault)}), fault.message);
+    this.show(said ? el('p', {class: 'fault', text: 'One of the fields needs another value.'}) :
+                     el('p', {class: 'fault', text: sentence(fault)}),
+        fault.message);
   }
 
   /** @param {Node} content @param {string} refusal */
@@ -131,19 +142,28 @@ export class PlanLine {
   fitting(plan) {
     const count = wishesOf(this.form).length;
     const memory = plan.gpu_bytes ? `${bytes(plan.gpu_bytes)} of GPU memory` : `${bytes(plan.host_bytes)} of memory`;
-    const begin = plan.wait_seconds >= 1 ? `begins in about ${seconds(plan.wait_seconds)}, after ${plan.queue_position} ${plan.queue_position === 1 ? 'other' : 'others'}` : 'begins at once';
-    return el('div', {}, el('p', {}, el('strong', {text: `About ${seconds(plan.seconds)}${count > 1 ? ' each' : ''}`}), `, ${begin}; ${memory}.`),
+    const others = `${plan.queue_position} ${plan.queue_position === 1 ? 'other' : 'others'}`;
+    const begin = plan.wait_seconds >= 1 ? `begins in about ${seconds(plan.wait_seconds)}, after ${others}` :
+                                           'begins at once';
+    return el('div', {},
+        el('p', {}, el('strong', {text: `About ${seconds(plan.seconds)}${count > 1 ? ' each' : ''}`}),
+            `, ${begin}; ${memory}.`),
         ...plan.warnings.map(text => el('p', {class: 'warning', text: text.replaceAll('`', '')})));
   }
 
   /** @param {string} reason @param {Record<string, any> | null} nearest */
   unfitting(reason, nearest) {
     const fields = Object.entries(nearest ?? {});
-    const words = fields.map(([name, value]) => name === 'size' ? String(value).replace('x', '×') : name === 'num_frames' ? `${value} frames` : `${name} ${value}`).join(', ');
+    const words = fields
+                      .map(([name, value]) => name === 'size' ? String(value).replace('x', '×') :
+                              name === 'num_frames'           ? `${value} frames` :
+                                                                `${name} ${value}`)
+                      .join(', ');
     const plain = sentence(new Error(reason.replace(/; the nearest that fits: .*$/, '')));
-    return el('div', {}, el('p', {class: 'fault', id: 'unfit', text: plain}), fields.length ? button(`Use ${words}`, () => {
-      for (const [name, value] of fields) this.form.set(name, String(value));
-    }, {class: 'nearest'}) : null);
+    return el(
+        'div', {}, el('p', {class: 'fault', id: 'unfit', text: plain}), fields.length ? button(`Use ${words}`, () => {
+          for (const [name, value] of fields) this.form.set(name, String(value));
+        }, {class: 'nearest'}) : null);
   }
 
   /**
@@ -153,7 +173,8 @@ export class PlanLine {
   async askSizes(signal) {
     const chosen = this.form.get('size') || this.form.model?.defaults?.size;
     for (const size of this.sizes.sizes) {
-      const key = JSON.stringify([size, this.form.model?.id, this.form.get('num_frames'), this.form.get('level'), this.form.get('dtype')]);
+      const key = JSON.stringify(
+          [size, this.form.model?.id, this.form.get('num_frames'), this.form.get('level'), this.form.get('dtype')]);
       if (!this.asked.has(key) && size !== chosen) {
         const body = await this.body();
         body.set('size', size);
@@ -167,7 +188,9 @@ export class PlanLine {
         }
       }
       if (signal.aborted) return;
-      this.sizes.refuse(size, sentence(new Error((this.asked.get(key) ?? '').replace(/; the nearest that fits: .*$/, ''))).replace('Something went wrong.', ''));
+      this.sizes.refuse(size,
+          sentence(new Error((this.asked.get(key) ?? '').replace(/; the nearest that fits: .*$/, '')))
+              .replace('Something went wrong.', ''));
     }
   }
 }

@@ -24,9 +24,14 @@ export class PresetBar {
     this.select = el('select', {id: 'make-preset', 'aria-label': 'Preset'});
     this.select.addEventListener('change', () => void this.choose(this.select.value));
     this.name = el('input', {placeholder: 'a name', maxlength: 64, 'aria-label': 'Name of a preset to save'});
-    this.element = el('div', {class: 'field wide'}, el('label', {for: 'make-preset', text: 'Preset'}),
-        el('div', {class: 'beside'}, this.select, this.name, button('Save', () => void this.save(this.name.value.trim())),
-            button('Save as default', () => void this.save(kDefault), {title: 'Every new draft begins with these settings'}),
+    this.element = el('div', {class: 'field wide'},
+        el('label',
+            {for: 'make-preset', text: 'Preset'
+            }),
+        el('div', {class: 'beside'}, this.select, this.name,
+            button('Save', () => void this.save(this.name.value.trim())),
+            button('Save as default', () => void this.save(kDefault),
+                {title: 'Every new draft begins with these settings'}),
             this.remover = button('Delete', () => void this.remove(), {class: 'danger', hidden: true})),
         faultLine(form, 'preset', this.select));
     form.addEventListener('load', () => this.show());
@@ -45,7 +50,8 @@ export class PresetBar {
     const options = shipped => this.presets.filter(preset => preset.built_in === shipped).map(preset =>
         el('option', {value: preset.id, text: preset.id, title: preset.about || undefined}));
     const own = options(false), shipped = options(true);
-    this.select.replaceChildren(el('option', {value: '', text: 'none'}), ...(own.length ? [el('optgroup', {label: 'saved'}, ...own)] : []),
+    this.select.replaceChildren(el('option', {value: '', text: 'none'}),
+        ...(own.length ? [el('optgroup', {label: 'saved'}, ...own)] : []),
         ...(shipped.length ? [el('optgroup', {label: 'for distilled models'}, ...shipped)] : []));
     this.select.value = chosen;
     if (this.select.selectedIndex < 0) this.select.value = '';
@@ -79,8 +85,8 @@ export class PresetBar {
   /** @param {string} name */
   async save(name) {
     this.form.fault('preset', '');
-    if (!name) {
-      this.form.fault('preset', 'A preset needs a name.');
+    if (!name || name.includes('/')) {
+      this.form.fault('preset', name ? 'The name of a preset has no slash.' : 'A preset needs a name.');
       return this.name.focus();
     }
     try {

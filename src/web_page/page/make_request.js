@@ -1,5 +1,7 @@
 // From the form to requests: each video of it as a body for the interface. Several prompts and several pictures make a
 // video for each pair, and each of them as often as was asked for.
+import {masksOf} from './make_speakers.js';
+
 /** @typedef {import('./make_form.js').Form} Form */
 /** @typedef {{prompt: string, picture: File | undefined, count: number}} Wish */
 
@@ -9,7 +11,8 @@ const kFilesOf = {text: [], picture: ['last_image'], talk: ['last_image', 'audio
 /** @param {Form} form */
 export function promptsOf(form) {
   const text = form.get('prompt');
-  return form.draft.manyPrompts ? text.split('\n').map(line => line.trim()).filter(line => line) : [text.trim()].filter(line => line);
+  return form.draft.manyPrompts ? text.split('\n').map(line => line.trim()).filter(line => line) :
+                                  [text.trim()].filter(line => line);
 }
 
 /**
@@ -48,7 +51,8 @@ export function bodyOf(form, wish, files = file => file) {
   for (const [name, text] of Object.entries(form.draft.values)) {
     if (name === 'prompt' || (name === 'fps' && form.draft.mode === 'talk')) continue;
     // Several videos of the same begin with seeds one after the other.
-    const given = name === 'seed' && wish.count && /^[0-9]+$/.test(text) ? String(BigInt(text) + BigInt(wish.count)) : text;
+    const given =
+        name === 'seed' && wish.count && /^[0-9]+$/.test(text) ? String(BigInt(text) + BigInt(wish.count)) : text;
     const list = (name === 'without' || name === 'speaker_boxes') && !text.startsWith('[');
     body.append(name === 'video' ? 'video[id]' : name, list ? JSON.stringify([text]) : given);
   }
@@ -58,7 +62,8 @@ export function bodyOf(form, wish, files = file => file) {
   /** @param {string} name @param {File} file */
   const add = (name, file) => body.append(name, files(file, name), file.name);
   if (wish.picture) add('input_reference', wish.picture);
-  for (const name of kFilesOf[form.draft.mode]) {
+  const masks = form.draft.mode === 'talk' ? masksOf(form) : [];
+  for (const name of [...kFilesOf[form.draft.mode], ...masks]) {
     const file = form.file(name);
     if (file && (model?.takes?.[name] ?? 'optional') !== 'no') add(name, file);
   }
@@ -72,11 +77,17 @@ export function bodyOf(form, wish, files = file => file) {
  */
 export function missing(form) {
   const takes = form.model?.takes ?? {}, mode = form.draft.mode;
-  if (goesOn(form) && takes.input_reference === 'no') return ['video', `${form.model?.id} begins with no picture, so it cannot go on from another video.`];
+  if (goesOn(form) && takes.input_reference === 'no')
+    return ['video', `${form.model?.id} begins with no picture, so it cannot go on from another video.`];
   if (!promptsOf(form).length) return ['prompt', 'Say what the video should show.'];
-  if (mode !== 'text' && !form.files.get('input_reference') && !goesOn(form) && (takes.input_reference === 'required' || mode === 'talk'))
-    return ['input_reference', mode === 'talk' ? 'A photo of who talks is needed.' : 'A picture to begin with is needed.'];
-  if (mode === 'talk' && !form.file('audio_reference')) return ['audio_reference', 'The speech is needed: choose a sound, or record one.'];
-  if (takes.last_image === 'required' && !form.file('last_image')) return ['last_image', 'This model goes from one picture to another and needs both.'];
+  if (mode !== 'text' && !form.files.get('input_reference') && !goesOn(form) &&
+      (takes.input_reference === 'required' || mode === 'talk'))
+    return [
+      'input_reference', mode === 'talk' ? 'A photo of who talks is needed.' : 'A picture to begin with is needed.'
+    ];
+  if (mode === 'talk' && !form.file('audio_reference'))
+    return ['audio_reference', 'The speech is needed: choose a sound, or record one.'];
+  if (takes.last_image === 'required' && !form.file('last_image'))
+    return ['last_image', 'This model goes from one picture to another and needs both.'];
   return null;
 }

@@ -1,6 +1,5 @@
 // The videos that were asked for in this tab: progress, the newest preview, and the video itself when it is there.
 import {blobUrl, sentence, signedUrl} from './api.js';
-import {copyToMake} from './actions.js';
 import {button, el, seconds, setText} from './dom.js';
 import {hasEnded, store} from './store.js';
 
@@ -18,7 +17,8 @@ class Card {
     this.state = el('p', {class: 'state'});
     this.bar = el('progress', {max: 100, value: 0});
     this.actions = el('div', {class: 'row'});
-    this.element = el('li', {class: 'panel made', 'data-id': id}, this.place, el('div', {class: 'about'}, this.title, this.state, this.bar, this.actions));
+    this.element = el('li', {class: 'panel made', 'data-id': id}, this.place,
+        el('div', {class: 'about'}, this.title, this.state, this.bar, this.actions));
     this.status = '';
     this.preview = '';
     this.url = '';
@@ -44,12 +44,14 @@ class Card {
 
   /** @param {Video} video */
   words(video) {
-    if (video.status === 'completed') return `Ready: ${video.size.replace('x', '×')}, ${Number(video.seconds)} s, seed ${video.seed}.`;
+    if (video.status === 'completed')
+      return `Ready: ${video.size.replace('x', '×')}, ${Number(video.seconds)} s, seed ${video.seed}.`;
     if (video.status === 'failed') return sentence(new Error(video.error?.message ?? 'It failed'));
     const left = store.live.get(this.id)?.eta.left();
     const time = left === null || left === undefined ? '' : `, ready in about ${seconds(left)}`;
     if (video.paused) return 'It is paused.';
-    if (video.status === 'queued') return video.queue_position ? `${video.queue_position} before it${time}.` : `Next${time}.`;
+    if (video.status === 'queued')
+      return video.queue_position ? `${video.queue_position} before it${time}.` : `Next${time}.`;
     return `${video.progress} %${time}.`;
   }
 
@@ -57,13 +59,22 @@ class Card {
   async enter(video) {
     if (video.status !== 'completed') return;
     try {
-      const screen = el('video', {src: await signedUrl(this.id), controls: true, loop: true, autoplay: true, muted: true, playsinline: true, 'aria-label': video.prompt ?? 'the video'});
+      const screen = el('video', {
+        src: await signedUrl(this.id),
+        controls: true,
+        loop: true,
+        autoplay: true,
+        muted: true,
+        playsinline: true,
+        'aria-label': video.prompt ?? 'the video'
+      });
       screen.muted = true;
       this.place.replaceChildren(screen);
     } catch (fault) {
       this.place.replaceChildren(el('p', {class: 'fault', text: sentence(fault)}));
     }
-    this.actions.replaceChildren(el('a', {href: `#/gallery/${this.id}`, text: 'Open in the gallery'}), button('Use these settings', () => copyToMake(video)));
+    this.actions.replaceChildren(el('a', {href: `#/gallery/${this.id}`, text: 'Open in the gallery'}),
+        button('Use these settings', () => void import('./actions.js').then(({copyToMake}) => copyToMake(video))));
   }
 
   /** @param {string} address */

@@ -4,7 +4,8 @@ import {field} from './make_form.js';
 
 /** @param {import('./make_form.js').Form} form */
 export function seedField(form) {
-  const input = el('input', {inputmode: 'numeric', pattern: '[0-9]*', placeholder: 'drawn for each video', autocomplete: 'off'});
+  const input =
+      el('input', {inputmode: 'numeric', pattern: '[0-9]*', placeholder: 'drawn for each video', autocomplete: 'off'});
   const die = button('⚄ Draw', () => {
     form.set('seed', String(crypto.getRandomValues(new Uint32Array(1))[0]));
   }, {title: 'Draw a number', 'aria-label': 'Draw a seed'});

@@ -1,5 +1,5 @@
-// The button that makes the video or videos of the form, and everything that is said around it: what is missing, how many
-// are in the queue, and why the server did not take one.
+// The button that makes the video or videos of the form, and everything that is said around it: what is missing, how
+// many are in the queue, and why the server did not take one.
 import {ApiFault, sentence} from './api.js';
 import {button, el, setText} from './dom.js';
 import {atField, freshStamp} from './make_form.js';
@@ -34,7 +34,9 @@ export class Submission {
 
   show() {
     const all = wishesOf(this.form).length, left = all - this.sender.taken, parts = this.parts.prompts.length;
-    const words = this.sending ? 'Sending …' : this.sender.taken ? `Send the other ${left}` : parts ? `Make the video of ${parts + 1} parts` : all > 1 ? `Make ${all} videos` : 'Make the video';
+    const fresh = parts ? `Make the video of ${parts + 1} parts` : all > 1 ? `Make ${all} videos` : 'Make the video';
+    const others = left ? `Send the other ${left}` : 'Send the other parts';
+    const words = this.sending ? 'Sending …' : this.sender.taken ? others : fresh;
     setText(this.send, words);
     this.send.disabled = this.sending || this.plan.refusal !== '' || !this.form.model;
     this.send.title = this.plan.refusal;
@@ -52,10 +54,12 @@ export class Submission {
     }
     this.sending = true;
     this.show();
-    const {stamp} = this.form.draft, parts = this.parts.prompts;
+    const parts = this.parts.prompts, goOn = this.parts.continues;
     try {
-      const last = await this.sender.send((done, all) => { if (all > 1) this.say(`${done} of ${all} are in the queue.`); });
-      if (last && parts.length) await this.beginParts(stamp, last.id, parts);
+      const last = await this.sender.send((done, all) => {
+        if (all > 1) this.say(`${done} of ${all} are in the queue.`);
+      });
+      if (last && parts.length) await this.sender.sendParts(parts, goOn);
       if (last) this.sent(wishesOf(this.form).length, last.seed);
     } catch (fault) {
       this.failed(fault);
@@ -65,29 +69,29 @@ export class Submission {
     }
   }
 
-  /** @param {string} stamp @param {string} first @param {string[]} parts */
-  async beginParts(stamp, first, parts) {
-    const {values, loras} = this.form.draft, {beginChain} = await import('./chains.js');
-    const fields = {...values, model: this.form.model?.id ?? '', ...(loras.length ? {loras: JSON.stringify(loras)} : {})};
-    beginChain({id: stamp, prompts: [values.prompt, ...parts], fields, goesOn: this.parts.continues, ids: [first]});
-  }
-
   /** @param {number} all @param {number | null} seed */
   sent(all, seed) {
     const {taken} = this.sender;
     if (taken < all) return this.say(`${taken} of ${all} are in the queue; the others were not sent.`);
-    this.say(all > 1 ? `All ${all} are in the queue.` : 'It is in the queue.', 'good', el('a', {href: '#/queue', text: 'See the queue'}));
+    this.say(all > 1 ? `All ${all} were put into the queue.` : 'It was put into the queue.', 'good',
+        el('a', {href: '#/queue', text: 'See the queue'}));
     this.form.draft.stamp = freshStamp();
     seedAfter(this.form, seed);
   }
 
   /** @param {unknown} fault */
   failed(fault) {
-    const {taken} = this.sender, all = wishesOf(this.form).length;
-    const before = taken ? `${taken} of ${all} are in the queue, and the other ${all - taken} wait here. ` : '';
+    const {taken} = this.sender, all = wishesOf(this.form).length, parts = this.sender.parts.length;
+    const before = !taken ?
+        '' :
+        taken < all ?
+        `${taken} of ${all} are in the queue, and the other ${all - taken} wait here. ` :
+        `${Math.max(parts, 1)} of ${this.parts.prompts.length + 1} parts are in the queue, and the others wait here. `;
     const said = before + sentence(fault), known = fault instanceof ApiFault;
     if (known && fault.nearest) this.plan.refused(fault);
-    if (known && fault.status === 429) this.blame('', `${said}${fault.retryAfter ? ` There may be room in ${fault.retryAfter} s.` : ''} Nothing is lost: send again later.`);
+    const room = known && fault.retryAfter ? ` There may be room in ${fault.retryAfter} s.` : '';
+    if (known && fault.status === 429)
+      this.blame('', `${said}${room} Nothing is lost: send again later.`);
     else if (known && fault.status === 0) this.blame('', `${said} The draft is kept.`);
     else if (!known || !fault.param || !this.blame(fault.param, before + atField(fault))) this.blame('', said);
   }

@@ -2,19 +2,18 @@
 // many, and shows what becomes of them.
 import {ApiFault, sentence} from './api.js';
 import {button, el, setText, stylesheet} from './dom.js';
-import {AdvancedFields} from './make_advanced.js';
-import {FileField, isOfKind} from './make_files.js';
-import {Form, faultLine, field, kFileFields} from './make_form.js';
+import {isOfKind} from './make_files.js';
+import {Form, faultLine, kFileFields} from './make_form.js';
 import {keepDraft, keepFiles, keptDraft, keptFiles} from './make_keeper.js';
-import {LoraPicker} from './make_loras.js';
-import {SizeChoice, lengthFields} from './make_measures.js';
+import {fileFieldsOf, leftOf} from './make_layout.js';
+import {SizeChoice} from './make_measures.js';
 import {ModelChoice} from './make_models.js';
 import {Parts} from './make_parts.js';
 import {PlanLine} from './make_plan.js';
 import {PresetBar} from './make_presets.js';
 import {goesOn} from './make_request.js';
 import {Results} from './make_results.js';
-import {seedField} from './make_seed.js';
+import {SecondPerson} from './make_speakers.js';
 import {Submission} from './make_submit.js';
 import {store} from './store.js';
 
@@ -28,11 +27,15 @@ const applying = () => import('./make_apply.js');
  */
 const kExamples = {text: 'a red circle moves right', picture: 'it begins to move', talk: 'a person talks and nods'};
 
+const kUsable = 'A video that was made here brings its settings; pictures and sounds find their places.';
+
 export class MakeView extends HTMLElement {
   constructor() {
     super();
     /** @type {string[]} */
     this.route = [];
+    /** @type {File[]} */
+    this.given = [];
     const form = this.form = new Form();
     this.ready = false;
     this.note = el('div', {class: 'note', role: 'status'});
@@ -43,24 +46,31 @@ export class MakeView extends HTMLElement {
     this.results = new Results();
     this.parts = new Parts(form);
     this.presets = new PresetBar(form, fields => this.apply(fields), (text, kind) => this.say(text, kind));
-    this.files = this.fileFields();
+    this.files = fileFieldsOf(form);
     this.many = el('input', {type: 'checkbox', id: 'many-prompts'});
-    this.many.addEventListener('change', () => { form.draft.manyPrompts = this.many.checked, form.changed('manyPrompts'); });
+    this.many.addEventListener('change', () => {
+      form.draft.manyPrompts = this.many.checked, form.changed('manyPrompts');
+    });
     this.count = el('input', {type: 'number', id: 'make-count', min: 1, max: 100, value: 1});
-    this.count.addEventListener('input', () => { form.draft.count = Math.min(100, Math.max(1, Math.round(this.count.valueAsNumber) || 1)), form.changed('count'); });
-    this.from = el('div', {class: 'from', hidden: true}, el('p'), button('Begin anew', () => { form.set('from_frame', ''), form.set('video', ''); }), faultLine(form, 'video'), faultLine(form, 'from_frame'));
+    this.count.addEventListener('input', () => {
+      form.draft.count = Math.min(100, Math.max(1, Math.round(this.count.valueAsNumber) || 1)), form.changed('count');
+    });
+    this.from = el('div', {class: 'from', hidden: true}, el('p'), button('Begin anew', () => {
+      form.set('from_frame', ''), form.set('video', '');
+    }), faultLine(form, 'video'), faultLine(form, 'from_frame'));
     /** @type {Submission} */
-    this.submission = new Submission(form, this.plan, this.parts, video => this.results.add(video.id), (text, kind, more) => this.say(text, kind, more));
-    this.second = el('details', {}, el('summary', {text: 'Two people'}), this.files.audio_reference_2.element);
+    this.submission = new Submission(form, this.plan, this.parts, video => this.results.add(video.id),
+        (text, kind, more) => this.say(text, kind, more));
+    this.second = new SecondPerson(this.form, this.files.audio_reference_2.element).element;
   }
 
   connectedCallback() {
     this.append(el('h1', {text: 'Make a video'}), this.models.tablist, this.models.reason,
-        el('div', {class: 'make', id: 'make-panel', role: 'tabpanel'}, this.left(), el('div', {class: 'right'},
+        el('div', {class: 'make', id: 'make-panel', role: 'tabpanel'}, leftOf(this), el('div', {class: 'right'},
             el('div', {class: 'panel'}, this.plan.element, this.submission.element, this.note), this.results.element)));
-    this.addEventListener('dragover', event => event.preventDefault());
-    this.addEventListener('drop', event => void this.dropped(event));
-    this.addEventListener('keydown', event => { if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) void this.submission.submit(); });
+    this.addEventListener('keydown', event => {
+      if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) void this.submission.submit();
+    });
     this.form.addEventListener('change', event => this.changed(/** @type {CustomEvent} */ (event).detail));
     this.form.addEventListener('load', () => this.show());
     void this.start();
@@ -73,36 +83,6 @@ export class MakeView extends HTMLElement {
     this.submission.stop();
   }
 
-  fileFields() {
-    return {
-      input_reference: new FileField(this.form, 'input_reference', {label: 'Picture to begin with', kind: 'picture', many: true, help: 'Several pictures make a video each, with the same settings.'}),
-      audio_reference: new FileField(this.form, 'audio_reference', {label: 'Speech', kind: 'sound'}),
-      last_image: new FileField(this.form, 'last_image', {label: 'End frame', kind: 'picture', help: 'The picture that the video ends with.'}),
-      audio_reference_2: new FileField(this.form, 'audio_reference_2', {label: 'Speech of a second person', kind: 'sound', help: 'For a photo of two, left and right; “speakers” below says whether both talk at once.'}),
-    };
-  }
-
-  left() {
-    const form = this.form, video = el('input', {type: 'file', id: 'make-settings', accept: 'video/mp4,application/json,.mp4,.json', class: 'unseen'});
-    video.addEventListener('change', () => { void this.restore(video.files?.[0]), video.value = ''; });
-    const steps = el('input', {type: 'number', min: 1, max: 1000}), guidance = el('input', {type: 'number', min: 0, max: 100, step: 'any'});
-    form.addEventListener('load', () => {
-      steps.placeholder = String(form.model?.defaults?.num_inference_steps ?? ''), guidance.placeholder = String(form.model?.defaults?.guidance_scale ?? '');
-      negative.placeholder = form.model?.defaults?.negative_prompt ?? '';
-    });
-    const negative = el('textarea', {rows: 2});
-    return el('div', {class: 'panel left'},
-        field(form, 'prompt', 'Prompt', el('textarea', {rows: 3}), {class: 'wide'}),
-        el('label', {class: 'check'}, this.many, 'Each line is a prompt of its own and makes a video'), this.from,
-        this.files.input_reference.element, this.files.audio_reference.element, this.files.last_image.element, this.second,
-        el('div', {class: 'row top'}, this.models.element, el('div', {class: 'field'}, el('label', {for: 'make-count', text: 'Videos of each'}), this.count)),
-        this.sizes.element, lengthFields(form),
-        el('div', {class: 'row top'}, field(form, 'num_inference_steps', 'Steps', steps), field(form, 'guidance_scale', 'Guidance', guidance, {help: '1 or less: off, twice as fast'})),
-        seedField(form), field(form, 'negative_prompt', 'Negative prompt', negative, {class: 'wide', help: 'What the video should not show.'}),
-        this.parts.element, new LoraPicker(form).element, new AdvancedFields(form).element, this.presets.element,
-        el('div', {class: 'row'}, el('label', {for: 'make-settings', class: 'button', text: 'Settings from a video …'}), video, button('Empty the form', () => void this.reset())));
-  }
-
   async start() {
     const kept = keptDraft(), handed = sessionStorage.getItem('draft');
     try {
@@ -112,12 +92,15 @@ export class MakeView extends HTMLElement {
       else if (preset) await (await applying()).applyFields(this.form, this.models, preset);
       if (!kept && !this.form.draft.values.prompt) this.form.draft.values.prompt = kExamples.text;
       if (handed) await this.handed(handed);
-      else if (!kept && !this.form.draft.models.text && this.form.models.length) await this.models.take(this.form.models[0].id);
-      for (const mode of /** @type {const} */ ([this.form.draft.mode, 'text', 'picture', 'talk'])) if (await this.models.choose(mode)) break;
+      else if (!kept && !this.form.draft.models.text && this.form.models.length)
+        await this.models.take(this.form.models[0].id);
+      for (const mode of /** @type {const} */ ([this.form.draft.mode, 'text', 'picture', 'talk']))
+        if (await this.models.choose(mode)) break;
       this.ready = true;
       keepDraft(this.form.draft);
       this.dataset.ready = 'yes';
       void this.models.learn();
+      if (this.given.length) await this.use(this.given.splice(0));
     } catch (fault) {
       if (fault instanceof ApiFault && fault.status === 401) return;
       this.say(sentence(fault), 'bad');
@@ -188,18 +171,21 @@ export class MakeView extends HTMLElement {
   }
 
   /**
-   * A file that is dropped beside the places for files finds its own.
-   * @param {DragEvent} event
+   * Finds the place of files that were dropped beside the places for files.
+   * @param {File[]} files
    */
-  async dropped(event) {
-    const files = [...event.dataTransfer?.files ?? []];
-    if (!files.length) return;
-    event.preventDefault();
-    const settings = files.find(file => file.type === 'video/mp4' || file.type === 'application/json' || /\.(mp4|json)$/i.test(file.name));
+  async use(files) {
+    const settings = files.find(
+        file => file.type === 'video/mp4' || file.type === 'application/json' || /\.(mp4|json)$/i.test(file.name));
     if (settings) return this.restore(settings);
-    const sound = files.every(file => isOfKind(file, 'sound')), picture = files.every(file => isOfKind(file, 'picture'));
-    if (!sound && !picture) return this.say(`${files[0].name} is nothing that can be used here. A video that was made here brings its settings; pictures and sounds find their places.`, 'bad');
-    if (this.form.draft.mode === 'text' && !await this.models.choose(sound ? 'talk' : 'picture') && !(picture && await this.models.choose('talk'))) return;
+    const sound = files.every(file => isOfKind(file, 'sound')),
+          picture = files.every(file => isOfKind(file, 'picture'));
+    if (!sound && !picture)
+      return this.say(`${files[0].name} is nothing that can be used here. ${kUsable}`,
+          'bad');
+    if (this.form.draft.mode === 'text' && !await this.models.choose(sound ? 'talk' : 'picture') &&
+        !(picture && await this.models.choose('talk')))
+      return;
     this.files[sound ? 'audio_reference' : 'input_reference'].take(files);
   }
 
@@ -215,7 +201,8 @@ export class MakeView extends HTMLElement {
 
   show() {
     const {mode, manyPrompts, count} = this.form.draft, {prompt} = this.form.draft.values;
-    if (prompt !== kExamples[mode] && Object.values(kExamples).includes(prompt)) this.form.set('prompt', kExamples[mode]);
+    if (prompt !== kExamples[mode] && Object.values(kExamples).includes(prompt))
+      this.form.set('prompt', kExamples[mode]);
     const takes = this.form.model?.takes ?? {};
     this.many.checked = manyPrompts;
     if (document.activeElement !== this.count) this.count.value = String(count);
@@ -229,7 +216,10 @@ export class MakeView extends HTMLElement {
     this.files.last_image.element.title = none ? `${this.form.model?.id} takes no end frame.` : '';
     this.files.last_image.element.classList.toggle('refused', none);
     const help = this.files.last_image.element.querySelector('.help');
-    if (help) setText(help, none ? `${this.form.model?.id} takes no end frame. Wan2.1-FLF2V and Wan2.2-I2V-A14B do.` : 'The picture that the video ends with.');
+    if (help)
+      setText(help,
+          none ? `${this.form.model?.id} takes no end frame. Wan2.1-FLF2V and Wan2.2-I2V-A14B do.` :
+                 'The picture that the video ends with.');
     this.showFrom();
     this.submission.show();
   }
@@ -238,11 +228,14 @@ export class MakeView extends HTMLElement {
     const on = goesOn(this.form);
     this.from.hidden = !on;
     const frame = this.form.get('from_frame'), id = this.form.get('video'), prompt = store.videos.get(id)?.prompt;
-    setText(/** @type {HTMLElement} */ (this.from.firstElementChild), `It goes on from ${frame ? `frame ${frame}` : 'the last picture'} of ${prompt ? `“${prompt.slice(0, 80)}”` : id}.`);
+    setText(/** @type {HTMLElement} */ (this.from.firstElementChild),
+        `It goes on from ${frame ? `frame ${frame}` : 'the last picture'} of ` +
+            (prompt ? `“${prompt.slice(0, 80)}”.` : `${id}.`));
     this.files.input_reference.element.hidden = on || this.form.draft.mode === 'text';
   }
 
   /** @param {string} text @param {'good' | 'bad'} [kind] @param {HTMLElement} [more] */
-  say(text, kind, more) { this.note.replaceChildren(el('p', {class: kind === 'bad' ? 'fault' : kind ?? ''}, text, ' ', more)); }
+  say(text, kind, more) {
+      this.note.replaceChildren(el('p', {class: kind === 'bad' ? 'fault' : kind ?? ''}, text, ' ', more)); }
 }
 customElements.define('make-view', MakeView);

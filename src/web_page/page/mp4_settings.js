@@ -1,6 +1,6 @@
-// Reads the settings of a run out of a video that Tachyscope made (the comment of an mp4) or out of the JSON file beside
-// one, in the browser: nothing is sent anywhere. The bytes may be anybody's, so every length is checked, and of what is
-// found only fields that a request may have are taken over. Paths and hashes in it are left out.
+// Reads the settings of a run out of a video that Tachyscope made (the comment of an mp4) or out of the JSON file
+// beside one, in the browser: nothing is sent anywhere. The bytes may be anybody's, so every length is checked, and
+// of what is found only fields that a request may have are taken over. Paths and hashes in it are left out.
 
 const kMostSettings = 8 << 20;  // bytes, as the program itself reads
 const kMostBoxes = 10000;
@@ -90,7 +90,8 @@ export async function settingsIn(file) {
   const found = /** @type {Record<string, unknown>} */ (settings);
   if (typeof found !== 'object' || found === null || Array.isArray(found) || typeof found.prompt !== 'string' ||
       found.tachyscope === undefined)
-    throw new NoSettings(`${file.name} holds no settings: it was not made by this program, or another one has changed it.`);
+    throw new NoSettings(
+        `${file.name} holds no settings: it was not made by this program, or another one has changed it.`);
   return found;
 }
 

@@ -1,5 +1,5 @@
-// The entries of the queue: a job that waits, one that is being made, and one that has just ended. Each makes its element
-// once and then changes what differs, so that focus, pictures and forms stay where they are.
+// The entries of the queue: a job that waits, one that is being made, and one that has just ended. Each makes its
+// element once and then changes what differs, so that focus, pictures and forms stay where they are.
 import {copyToMake, keep, pause, remove, resume} from './actions.js';
 import {bytes, button, el, iconButton, ordinal, setText} from './dom.js';
 import {factsOf, readyIn, shortTitle, stageOf, thumbnail, titleOf} from './job_parts.js';
@@ -8,6 +8,9 @@ import {store} from './store.js';
 
 /** @typedef {import('./store.js').Video} Video */
 /** @typedef {{update: (video: Video, place: number, count: number) => void, element: HTMLElement}} Item */
+
+// Reasons that say no more than the place does.
+const kSaidByPlace = /^it (is the next one|waits for its turn)/;
 
 /** @param {string} id */
 const now = id => /** @type {Video} */ (store.videos.get(id));
@@ -56,9 +59,13 @@ export class WaitingItem {
       this.edit.hidden = video.kind !== 'video';
     }
     const ahead = video.queue_position;
-    const line = video.paused ? 'On hold' : ahead === null ? 'Waits' : ahead === 0 ? 'Next in line' : `${ordinal(ahead + 1)} in line`;
+    const line = video.paused ? 'On hold' :
+        ahead === null        ? 'Waits' :
+        ahead === 0           ? 'Next in line' :
+                                `${ordinal(ahead + 1)} in line`;
     const ready = video.paused ? '' : readyIn(store.live.get(video.id));
-    setText(this.state, [line, ready, video.why].filter(text => text).join(' · '));
+    const why = ahead !== null && kSaidByPlace.test(video.why ?? '') ? '' : video.why;
+    setText(this.state, [line, ready, why].filter(text => text).join(' · '));
     const label = video.paused ? 'Let it go on' : 'Hold';
     if (this.hold.title !== label) {
       this.hold.title = label;
@@ -81,11 +88,14 @@ export class RunningItem {
     this.pause = button('Pause', () => void pause(id), {'data-do': 'pause'});
     this.keep = button('Stop and keep', () => void keep(id), {'data-do': 'keep'});
     this.element = el('li', {class: 'job running', 'data-id': id},
-      el('button', {type: 'button', class: 'preview', 'aria-label': 'Enlarge the preview', onclick: () => void enlarge(id)}, thumbnail(video), canvas),
-      el('div', {class: 'what'}, el('p', {class: 'prompt', text: titleOf(video)}), el('p', {class: 'dim facts', text: factsOf(video)}),
-        this.bar, this.state,
-        el('div', {class: 'row'}, this.pause, this.keep, button('Stop and delete', () => void remove(now(id)), {'data-do': 'remove'}),
-          iconButton('copy', 'Copy', () => copyToMake(now(id)), {'data-do': 'copy'}))));
+        el('button',
+            {type: 'button', class: 'preview', 'aria-label': 'Enlarge the preview', onclick: () => void enlarge(id)},
+            thumbnail(video), canvas),
+        el('div', {class: 'what'}, el('p', {class: 'prompt', text: titleOf(video)}),
+            el('p', {class: 'dim facts', text: factsOf(video)}), this.bar, this.state,
+            el('div', {class: 'row'}, this.pause, this.keep,
+                button('Stop and delete', () => void remove(now(id)), {'data-do': 'remove'}),
+                iconButton('copy', 'Copy', () => copyToMake(now(id)), {'data-do': 'copy'}))));
   }
 
   /** @param {Video} video */
@@ -97,7 +107,8 @@ export class RunningItem {
     const frames = live?.stage === 'decode' && live.done > 0;
     this.pause.disabled = Boolean(live?.asked);
     this.keep.disabled = Boolean(live?.asked) || !frames;
-    this.keep.title = frames ? 'The frames that are there become the video' : 'No frame is there yet; pause it to go on later';
+    this.keep.title =
+        frames ? 'The frames that are there become the video' : 'No frame is there yet; pause it to go on later';
   }
 }
 
@@ -108,11 +119,14 @@ export class EndedItem {
     this.state = el('p', {class: 'state'});
     const picture = thumbnail(video);
     this.element = el('li', {class: 'job ended', 'data-id': id},
-      video.status === 'completed' ? el('a', {href: `#/gallery/${id}`, 'aria-label': `Look at ${shortTitle(video)}`}, picture) : picture,
-      el('div', {class: 'what'}, el('p', {class: 'prompt', text: titleOf(video)}), el('p', {class: 'dim facts', text: factsOf(video)}), this.state),
-      el('div', {class: 'acts', role: 'group', 'aria-label': shortTitle(video)},
-        iconButton('copy', 'Copy', () => copyToMake(now(id)), {'data-do': 'copy'}),
-        iconButton('remove', 'Remove', () => void remove(now(id)), {'data-do': 'remove'})));
+        video.status === 'completed' ?
+            el('a', {href: `#/gallery/${id}`, 'aria-label': `Look at ${shortTitle(video)}`}, picture) :
+            picture,
+        el('div', {class: 'what'}, el('p', {class: 'prompt', text: titleOf(video)}),
+            el('p', {class: 'dim facts', text: factsOf(video)}), this.state),
+        el('div', {class: 'acts', role: 'group', 'aria-label': shortTitle(video)},
+            iconButton('copy', 'Copy', () => copyToMake(now(id)), {'data-do': 'copy'}),
+            iconButton('remove', 'Remove', () => void remove(now(id)), {'data-do': 'remove'})));
   }
 
   /** @param {Video} video */

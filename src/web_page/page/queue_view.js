@@ -1,4 +1,5 @@
-// The queue: what is being made, with its previews; what waits, in an order that can be changed; and what has just ended.
+// The queue: what is being made, with its previews; what waits, in an order that can be changed; and what has just
+// ended.
 import {ApiFault, api, sentence} from './api.js';
 import {move} from './actions.js';
 import {el, ordinal, setText, stylesheet} from './dom.js';
@@ -37,8 +38,9 @@ export class QueueView extends HTMLElement {
   connectedCallback() {
     const section = (/** @type {string} */ title, /** @type {string} */ id, /** @type {Node[]} */ ...parts) =>
       el('section', {'aria-labelledby': id, id: `${id}-section`}, el('h2', {id, text: title}), ...parts);
-    this.append(el('h1', {text: 'Queue'}), this.addForm(), this.nothing, section('Being made', 'being-made', this.running),
-      section('Waiting', 'waiting-jobs', this.waiting, this.more), section('Not saved', 'not-saved', this.lost), section('Just ended', 'just-ended', this.ended));
+    this.append(el('h1', {text: 'Queue'}), this.addForm(), this.nothing,
+        section('Being made', 'being-made', this.running), section('Waiting', 'waiting-jobs', this.waiting, this.more),
+        section('Not saved', 'not-saved', this.lost), section('Just ended', 'just-ended', this.ended));
     sortable(this.waiting, {
       drop: (id, before) => this.drop(id, before),
       step: (id, by) => this.step(id, by),
@@ -60,7 +62,8 @@ export class QueueView extends HTMLElement {
   // One more job, without leaving the view: a prompt, with the defaults of the model or of the visitor.
   addForm() {
     const prompt = el('input', {id: 'add-prompt', required: true, placeholder: 'A prompt', autocomplete: 'off'});
-    const fault = el('p', {class: 'fault', role: 'alert'}), add = el('button', {type: 'submit', class: 'primary', text: 'Add'});
+    const fault = el('p', {class: 'fault', role: 'alert'}),
+          add = el('button', {type: 'submit', class: 'primary', text: 'Add'});
     const send = async () => {
       add.disabled = true;
       setText(fault, '');
@@ -71,7 +74,9 @@ export class QueueView extends HTMLElement {
         prompt.value = '';
       } catch (error) {
         const full = error instanceof ApiFault && error.status === 429;
-        setText(fault, full ? `The queue is full. Your prompt stays here; there may be room in ${error.retryAfter} s.` : sentence(error));
+        setText(fault,
+            full ? `The queue is full. Your prompt stays here; there may be room in ${error.retryAfter} s.` :
+                   sentence(error));
       }
       add.disabled = false;
       prompt.focus();
@@ -86,8 +91,10 @@ export class QueueView extends HTMLElement {
     if (this.dragging) return;
     const focused = document.activeElement;
     const running = store.running(), waiting = store.waiting();
-    const ended = [...store.videos.values()].filter(hasEnded).sort((a, b) => (b.ended_at ?? 0) - (a.ended_at ?? 0) || (a.id < b.id ? -1 : 1))
-      .slice(0, kMostEnded);
+    const ended = [...store.videos.values()]
+                      .filter(hasEnded)
+                      .sort((a, b) => (b.ended_at ?? 0) - (a.ended_at ?? 0) || (a.id < b.id ? -1 : 1))
+                      .slice(0, kMostEnded);
     const there = new Set();
     this.fill(this.running, running, there, 'running', video => new RunningItem(video));
     this.fill(this.waiting, waiting, there, 'waiting', video => new WaitingItem(video, {
@@ -96,10 +103,12 @@ export class QueueView extends HTMLElement {
     this.fill(this.ended, ended, there, 'ended', video => new EndedItem(video));
     for (const name of [...this.items.keys()]) if (!there.has(name)) this.items.delete(name);
     this.placeEdits();
-    for (const list of [this.running, this.waiting, this.ended, this.lost]) /** @type {HTMLElement} */ (list.parentElement).hidden = !list.childElementCount;
+    for (const list of [this.running, this.waiting, this.ended, this.lost]) /** @type {HTMLElement} */
+      (list.parentElement).hidden = !list.childElementCount;
     this.more.hidden = !store.more || waiting.length < 1000;
     this.nothing.hidden = !store.loaded || running.length + waiting.length > 0;
-    setText(this.nothing, store.loaded ? 'Nothing waits. Add a prompt here, or make a video with all settings under Make.' : '');
+    setText(this.nothing,
+        store.loaded ? 'Nothing waits. Add a prompt here, or make a video with all settings under Make.' : '');
     if (focused instanceof HTMLElement && focused !== document.activeElement && this.contains(focused)) focused.focus();
   }
 
@@ -128,7 +137,8 @@ export class QueueView extends HTMLElement {
   }
 
   tick() {
-    for (const [kind, list] of /** @type {[string, Video[]][]} */ ([['running', store.running()], ['waiting', store.waiting()]]))
+    for (const [kind, list] of /** @type {[string, Video[]][]} */ (
+             [['running', store.running()], ['waiting', store.waiting()]]))
       list.forEach((video, place) => this.items.get(`${kind} ${video.id}`)?.update(video, place, list.length));
   }
 

@@ -1,5 +1,5 @@
-// Shows a video, or several one after the other as if they were one, and knows which frame is seen. Frame n of a video is
-// looked up in the middle of the time for which it is shown, so that no rounding leads to its neighbour.
+// Shows a video, or several one after the other as if they were one, and knows which frame is seen. Frame n of a
+// video is looked up in the middle of the time for which it is shown, so that no rounding leads to its neighbour.
 //
 // Files of a usual size are fetched whole: steps are then immediate, a link cannot run out, and a video that is removed
 // elsewhere while it plays can be seen to its end.
@@ -21,7 +21,8 @@ export const wholeOf = video => ({video, first: 0, last: Math.max(0, (video.num_
 
 /** @param {unknown} error */
 function faultOf(error) {
-  if (error instanceof ApiFault && error.code === 'expired') return 'The file of this video is not kept any longer. Its settings are still here.';
+  if (error instanceof ApiFault && error.code === 'expired')
+    return 'The file of this video is not kept any longer. Its settings are still here.';
   if (error instanceof ApiFault && error.code === 'not_found') return 'This video is gone: it was removed elsewhere.';
   return sentence(error);
 }
@@ -76,7 +77,8 @@ export class Reel extends HTMLElement {
     this.clear();
     const {signal} = this.stopping;
     for (const part of parts) {
-      const player = el('video', {playsinline: true, preload: 'auto', 'aria-label': part.video.prompt ?? 'joined video'});
+      const player =
+          el('video', {playsinline: true, preload: 'auto', 'aria-label': part.video.prompt ?? 'joined video'});
       player.hidden = this.tapes.length > 0;
       player.muted = this.muted;
       this.tapes.push({part, offset: this.frames, player, file: null, url: ''});
@@ -111,7 +113,9 @@ export class Reel extends HTMLElement {
     player.addEventListener('ended', () => this.passEnd(tape));
     await new Promise((resolve, reject) => {
       player.addEventListener('loadeddata', resolve, {once: true});
-      player.addEventListener('error', () => reject(new Error('this file cannot be played: it is damaged, or this browser does not know its kind')), {once: true});
+      player.addEventListener('error',
+          () => reject(new Error('this file cannot be played: it is damaged, or this browser does not know its kind')),
+          {once: true});
       player.src = tape.url;
     });
     player.addEventListener('error', () => void this.recover(tape));

@@ -5,7 +5,10 @@ import {bytes, el, seconds} from './dom.js';
 /** @typedef {import('./store.js').Video} Video */
 
 // In this order, before all others.
-const kFirst = ['prompt', 'negative_prompt', 'model', 'level', 'seed', 'size', 'num_frames', 'fps', 'seconds', 'num_inference_steps', 'guidance_scale'];
+const kFirst = [
+  'prompt', 'negative_prompt', 'model', 'level', 'seed', 'size', 'num_frames', 'fps', 'seconds', 'num_inference_steps',
+  'guidance_scale'
+];
 // In the file, but no settings of a request, or said better by the video's own fields.
 const kNoSettings = new Set(['output', 'tachyscope', 'model', 'width', 'height', 'join', 'videos']);
 
@@ -29,13 +32,22 @@ export function settingsOf(video, inFile = {}) {
   const given = {...video.settings};
   for (const [other, own] of [['steps', 'num_inference_steps'], ['guidance', 'guidance_scale']])
     if (other in given) given[own] = given[other], delete given[other];
-  const facts = {prompt: video.prompt, model: video.model, seed: video.seed, size: video.size, num_frames: video.num_frames, fps: video.fps, seconds: video.seconds};
+  const facts = {
+    prompt: video.prompt,
+    model: video.model,
+    seed: video.seed,
+    size: video.size,
+    num_frames: video.num_frames,
+    fps: video.fps,
+    seconds: video.seconds
+  };
   /** @type {Map<string, string>} */
   const all = new Map();
   for (const [name, value] of Object.entries({...inFile, ...given, ...facts})) {
     const text = textOf(value);
     const isFile = `${name}_sha256` in inFile || (name.endsWith('_sha256') && name in inFile);
-    if (!(kNoSettings.has(name) && !(name in facts)) && !isFile && (text || name === 'negative_prompt')) all.set(name, text);
+    if (!(kNoSettings.has(name) && !(name in facts)) && !isFile && (text || name === 'negative_prompt'))
+      all.set(name, text);
   }
   return all;
 }
@@ -61,10 +73,12 @@ export function settingsTable(columns, heads = []) {
     const differs = texts.some(text => text !== texts[0]);
     const label = el('th', {scope: 'row', text: name.replaceAll('_', ' '), title: name});
     if (differs) label.append(el('span', {class: 'mark', text: ' ≠'}), el('span', {class: 'unseen', text: ' differs'}));
-    body.append(el('tr', {class: differs ? 'differs' : '', 'data-name': name}, label, ...texts.map(text => el('td', {text: text || '–'}))));
+    body.append(el('tr', {class: differs ? 'differs' : '', 'data-name': name}, label,
+        ...texts.map(text => el('td', {text: text || '–'}))));
   }
   return el('table', {class: 'settings'},
-    heads.length > 0 && el('thead', {}, el('tr', {}, el('td'), ...heads.map(text => el('th', {scope: 'col', text})))), body);
+      heads.length > 0 && el('thead', {}, el('tr', {}, el('td'), ...heads.map(text => el('th', {scope: 'col', text})))),
+      body);
 }
 
 /**
@@ -75,6 +89,8 @@ export function settingsTable(columns, heads = []) {
 export function factsOf(video) {
   const time = (/** @type {number | null} */ at) => at ? new Date(at * 1000).toLocaleString() : '';
   const took = video.started_at && video.ended_at ? seconds(video.ended_at - video.started_at) : '';
-  return /** @type {[string, string][]} */ ([['made', time(video.completed_at)], ['took', took], ['file', bytes(video.bytes)], ['kept until', time(video.expires_at)]])
-    .filter(([, text]) => text);
+  return /** @type {[string, string][]} */ ([
+    ['made', time(video.completed_at)], ['took', took], ['file', bytes(video.bytes)],
+    ['kept until', time(video.expires_at)]
+  ]).filter(([, text]) => text);
 }

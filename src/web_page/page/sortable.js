@@ -1,5 +1,5 @@
-// A list whose entries are moved by their handles: dragged by mouse or finger, or with the arrow keys. The list itself is
-// not changed; whoever owns it is told, and shows the order once the server has it.
+// A list whose entries are moved by their handles: dragged by mouse or finger, or with the arrow keys. The list
+// itself is not changed; whoever owns it is told, and shows the order once the server has it.
 
 /**
  * @typedef {object} Moves

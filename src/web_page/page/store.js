@@ -1,6 +1,6 @@
-// Holds all that the page knows of the server's jobs, kept fresh while the page is open: the list is asked for every second while
-// something goes on, and the jobs under way are followed by their event streams. Views read `videos` and `live` and
-// subscribe to changes; what an answer of the API says goes in by `put`, so that a click shows at once.
+// Holds all that the page knows of the server's jobs, kept fresh while the page is open: the list is asked for every
+// second while something goes on, and the jobs under way are followed by their event streams. Views read `videos` and
+// `live` and subscribe to changes; what an answer of the API says goes in by `put`, so that a click shows at once.
 //
 // Only a page that is visible follows jobs, at most kMostStreams of them: those under way, and the one that comes next.
 import {signals} from './api.js';
@@ -8,6 +8,7 @@ import {Asker, look} from './asker.js';
 import {showNotice} from './dom.js';
 import {Eta} from './eta.js';
 import {follow} from './events.js';
+import {Teller} from './teller.js';
 
 /**
  * @typedef {{id: string, status: 'queued' | 'in_progress' | 'completed' | 'failed', progress: number, model: string,
@@ -28,8 +29,9 @@ const kMostPreviews = 100;  // as many as the server keeps
 /** @param {Video} video */
 export const hasEnded = video => video.status === 'completed' || video.status === 'failed';
 
-class Store {
+class Store extends Teller {
   constructor() {
+    super();
     /** @type {Map<string, Video>} All that have not ended, and the newest of those that have. */
     this.videos = new Map();
     /** @type {Map<string, number>} The places of those that have not ended, among one another. */
@@ -41,15 +43,10 @@ class Store {
     this.me = null;
     this.online = true;
     this.loaded = false;  // whether the list has come once
-    /** @type {Set<(ids: Set<string>) => void>} */
-    this.listeners = new Set();
     /** @type {Map<string, () => void>} */
     this.streams = new Map();
     /** @type {Map<string, Set<(event: import('./events.js').JobEvent) => void>>} */
     this.watchers = new Map();
-    /** @type {Set<string>} */
-    this.changed = new Set();
-    this.telling = 0;
     this.asker = new Asker(this);
     this.generation = 0;  // grows with each change made here: an answer that was asked for before is old
   }
@@ -66,35 +63,13 @@ class Store {
     void this.refresh();
   }
 
-  /**
-   * Calls the listener with the ids of the videos that have changed or gone, soon after. The empty set stands
-   * for everything else: whether the server is there, who the visitor is.
-   * @param {(ids: Set<string>) => void} listener
-   * @returns {() => void} ends it
-   */
-  subscribe(listener) {
-    this.listeners.add(listener);
-    return () => void this.listeners.delete(listener);
-  }
-
-  /** @param {...string} ids */
-  tell(...ids) {
-    for (const id of ids) this.changed.add(id);
-    if (this.telling) return;
-    this.telling = window.setTimeout(() => {
-      const changed = this.changed;
-      this.changed = new Set(), this.telling = 0;
-      for (const listener of this.listeners) listener(changed);
-    }, 0);
-  }
-
   /** Asks for the list now. Resolves when it has come, or could not be had. */
   refresh() { return this.asker.refresh(); }
 
   /**
    * Takes what the lists say.
    * @param {{data: Video[], has_more: boolean}} active
-   * @param {Map<string, Video | null>} ended those of which no list has told, and what was found of them; null: they are gone
+   * @param {Map<string, Video | null>} ended  those of which no list has told, and what was found of them; null: gone
    * @param {{data: Video[], has_more: boolean}} newest
    */
   take(active, ended, newest) {
@@ -105,16 +80,19 @@ class Store {
       if (video === null) this.forget(id);
     }
     const found = [...active.data, ...ended.values(), ...newest.data].filter(video => video !== null);
-    for (const video of new Map(found.map(one => [/** @type {Video} */ (one).id, one])).values()) this.keep(/** @type {Video} */ (video));
+    for (const video of new Map(found.map(one => [/** @type {Video} */ (one).id, one])).values())
+      this.keep(/** @type {Video} */ (video));
     this.forgetRemoved(newest);
     if (!this.loaded) this.loaded = true, this.tell();
     this.followSome();
   }
 
-  // A video that was made later than the last of the newest, and is not among them, was removed. The oldest are left to the gallery.
+  // A video that was made later than the last of the newest, and is not among them, was removed. The oldest are left to
+  // the gallery.
   /** @param {{data: Video[], has_more: boolean}} newest */
   forgetRemoved(newest) {
-    const there = new Set(newest.data.map(video => video.id)), last = newest.has_more ? newest.data[newest.data.length - 1].created_at : -1;
+    const there = new Set(newest.data.map(video => video.id)),
+          last = newest.has_more ? newest.data[newest.data.length - 1].created_at : -1;
     const ended = [...this.videos.values()].filter(hasEnded).sort((a, b) => (b.ended_at ?? 0) - (a.ended_at ?? 0));
     ended.forEach((video, i) => {
       if (i >= kMostEnded || (!there.has(video.id) && video.created_at > last)) this.forget(video.id);
@@ -191,10 +169,12 @@ class Store {
   // Follows what goes on, and no more than that.
   followSome() {
     const next = this.waiting().filter(video => !video.paused).slice(0, 1);
-    const wanted = document.hidden ? [] : [...this.watchers.keys(), ...[...this.running(), ...next].map(video => video.id)];
+    const wanted =
+        document.hidden ? [] : [...this.watchers.keys(), ...[...this.running(), ...next].map(video => video.id)];
     const some = new Set([...new Set(wanted)].slice(0, kMostStreams));
     for (const [id, stop] of this.streams) if (!some.has(id)) stop(), this.streams.delete(id);
-    for (const id of some) if (!this.streams.has(id)) this.streams.set(id, follow(id, event => this.takeEvent(id, event)));
+    for (const id of some)
+      if (!this.streams.has(id)) this.streams.set(id, follow(id, event => this.takeEvent(id, event)));
   }
 
   /**
@@ -212,7 +192,8 @@ class Store {
         if (video.status !== 'in_progress' || progress !== video.progress)
           this.videos.set(id, {...video, progress, status: 'in_progress', queue_position: null});
       }
-      if (type === 'preview' && !live.previews.includes(data.url)) live.previews.push(data.url), live.previews.splice(0, live.previews.length - kMostPreviews);
+      if (type === 'preview' && !live.previews.includes(data.url))
+        live.previews.push(data.url), live.previews.splice(0, live.previews.length - kMostPreviews);
     }
     if (type === 'done' || type === 'failed') void this.lookAt(id);
     for (const watcher of this.watchers.get(id) ?? []) watcher({number, type, data});
@@ -227,7 +208,8 @@ class Store {
   }
 
   /**
-   * Follows one job, whatever else is followed. The listener gets the events from now on; what came before is in `live`.
+   * Follows one job, whatever else is followed. The listener gets the events from now on; what came before is in
+   * `live`.
    * @param {string} id
    * @param {(event: import('./events.js').JobEvent) => void} [listener]
    * @returns {() => void} ends it

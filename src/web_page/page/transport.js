@@ -1,5 +1,5 @@
-// The controls of a player: steps from frame to frame, play, a slider, speed. They drive one reel, or several in step: all
-// show the same number of a frame, and one that is shorter stays at its last.
+// The controls of a player: steps from frame to frame, play, a slider, speed. They drive one reel, or several in
+// step: all show the same number of a frame, and one that is shorter stays at its last.
 import {button, el, icon, setText} from './dom.js';
 
 /** @typedef {import('./reel.js').Reel} Reel */
@@ -13,13 +13,27 @@ export class Transport extends HTMLElement {
     /** @type {Reel[]} */
     this.reels = [];
     this.keys = (/** @type {KeyboardEvent} */ event) => this.press(event);
-    this.slider = el('input', {type: 'range', min: 0, max: 0, value: 0, step: 1, 'aria-label': 'Frame', oninput: () => void this.seek(Number(this.slider.value))});
+    this.slider = el('input', {
+      type: 'range',
+      min: 0,
+      max: 0,
+      value: 0,
+      step: 1,
+      'aria-label': 'Frame',
+      oninput: () => void this.seek(Number(this.slider.value))
+    });
     this.readout = el('output', {class: 'frame', 'aria-live': 'off'});
     this.toggle = button('', () => void (this.playing ? this.pause() : this.play()), {class: 'icon play'});
-    const step = (/** @type {string} */ sign, /** @type {string} */ label, /** @type {() => void} */ act) => button(sign, act, {'aria-label': label, title: label, class: 'icon'});
+    const step = (/** @type {string} */ sign, /** @type {string} */ label, /** @type {() => void} */ act) =>
+        button(sign, act, {'aria-label': label, title: label, class: 'icon'});
     this.speed = el('select', {'aria-label': 'Speed', onchange: () => this.setSpeed()},
       ...kSpeeds.map(rate => el('option', {value: rate, selected: rate === 1, text: `${rate}×`})));
-    this.loop = el('input', {type: 'checkbox', onchange: () => this.reels.forEach(reel => { reel.loop = this.loop.checked; })});
+    this.loop = el('input', {
+      type: 'checkbox',
+      onchange: () => this.reels.forEach(reel => {
+        reel.loop = this.loop.checked;
+      })
+    });
     this.bar = el('div', {class: 'row', role: 'group', 'aria-label': 'Player'},
       step('|‹', 'First frame (Home)', () => void this.seek(0)),
       step('‹', 'One frame back (,)', () => void this.step(-1)),
@@ -92,7 +106,8 @@ export class Transport extends HTMLElement {
     }
   }
 
-  // Each reel is played by the browser's clock; one that has got away from the leader by more than a frame is brought back.
+  // Each reel is played by the browser's clock; one that has got away from the leader by more than a frame is brought
+  // back.
   /** @param {Reel} reel */
   follow(reel) {
     if (reel !== this.leader) return;
@@ -119,7 +134,8 @@ export class Transport extends HTMLElement {
   tell() {
     const {frame, frames, playing, leader} = this;
     const there = frames > 0 && !this.reels.every(reel => reel.fault);
-    for (const control of this.querySelectorAll('button, input, select')) /** @type {HTMLInputElement} */ (control).disabled = !there;
+    for (const control of this.querySelectorAll('button, input, select')) /** @type {HTMLInputElement} */
+      (control).disabled = !there;
     this.slider.max = String(Math.max(0, frames - 1));
     this.slider.value = String(frame);
     const text = `Frame ${frame} of 0 to ${Math.max(0, frames - 1)}`;
@@ -136,11 +152,13 @@ export class Transport extends HTMLElement {
   /** @param {KeyboardEvent} event */
   press(event) {
     const at = event.target instanceof Element ? event.target : document.body;
-    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || at.closest(kTyping) || !this.frames) return;
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || at.closest(kTyping) || !this.frames)
+      return;
     const {key} = event;
     if (key === ',' || key === '.') void this.step(key === '.' ? 1 : -1);
     else if (key === ' ' && !at.closest('button, a, input, summary')) void (this.playing ? this.pause() : this.play());
-    else if ((key === 'Home' || key === 'End') && !at.closest('input')) void this.seek(key === 'Home' ? 0 : this.frames - 1);
+    else if ((key === 'Home' || key === 'End') && !at.closest('input'))
+      void this.seek(key === 'Home' ? 0 : this.frames - 1);
     else return;
     event.preventDefault();
   }

@@ -75,14 +75,18 @@ export class VideoDetail extends HTMLElement {
     try {
       this.video = await api('GET', `/v1/videos/${encodeURIComponent(this.videoId)}`);
     } catch (error) {
-      const text = error instanceof ApiFault && error.code === 'not_found' ? 'There is no such video, or it was removed.' : sentence(error);
+      const text = error instanceof ApiFault && error.code === 'not_found' ?
+          'There is no such video, or it was removed.' :
+          sentence(error);
       if (this.isConnected) this.append(el('h1', {text: 'Not here'}), el('p', {class: 'fault', text}));
       return;
     }
     if (!this.isConnected || !this.video) return;
     if (this.video.status !== 'completed') {
-      const text = this.video.status === 'failed' ? `It was not made: ${this.video.error?.message ?? ''}.` : 'It is not finished yet.';
-      this.append(el('h1', {text: titleOf(this.video)}), el('p', {text}), el('a', {href: '#/queue', text: 'To the queue'}));
+      const text = this.video.status === 'failed' ? `It was not made: ${this.video.error?.message ?? ''}.` :
+                                                    'It is not finished yet.';
+      this.append(
+          el('h1', {text: titleOf(this.video)}), el('p', {text}), el('a', {href: '#/queue', text: 'To the queue'}));
       return;
     }
     await this.showVideo(this.video);
@@ -97,10 +101,13 @@ export class VideoDetail extends HTMLElement {
   async showVideo(video) {
     this.actions = el('div', {class: 'row', role: 'group', 'aria-label': 'What to do with it'});
     this.origin = el('div');
-    this.append(el('h1', {text: titleOf(video), class: 'quote-title'}), this.player, this.gone, this.actions, this.origin, this.settings);
+    this.append(el('h1', {text: titleOf(video), class: 'quote-title'}), this.player, this.gone, this.actions,
+        this.origin, this.settings);
     this.tellSettings(video, {});
     this.fillActions(video);
-    this.unsubscribe = store.subscribe(ids => { if (ids.has(video.id) && !store.videos.has(video.id)) void this.look(video.id); });
+    this.unsubscribe = store.subscribe(ids => {
+      if (ids.has(video.id) && !store.videos.has(video.id)) void this.look(video.id);
+    });
     this.watch(video.id);
     this.parts = await partsOf(video);
     if (!this.isConnected) return;
@@ -127,17 +134,19 @@ export class VideoDetail extends HTMLElement {
     finished.drop(id);
     this.gone.append(el('p', {class: 'fault', text: 'This video was removed elsewhere.'}));
     if (!file) return;
-    this.gone.append(el('p', {text: 'This page still holds its file, until you leave.'}), button('Save the file', () => {
-      const link = el('a', {href: this.player.reel.tapes[0]?.url, download: `${id}.mp4`});
-      link.click();
-    }));
+    this.gone.append(
+        el('p', {text: 'This page still holds its file, until you leave.'}), button('Save the file', () => {
+          const link = el('a', {href: this.player.reel.tapes[0]?.url, download: `${id}.mp4`});
+          link.click();
+        }));
   }
 
   /** @param {Video} video @param {Record<string, unknown>} inFile */
   tellSettings(video, inFile) {
     const list = el('dl', {class: 'made-facts'});
     for (const [name, text] of factsOf(video)) list.append(el('dt', {text: name}), el('dd', {text}));
-    this.settings.replaceChildren(el('h2', {text: 'Settings', id: 'settings-title'}), settingsTable([settingsOf(video, inFile)]), list);
+    this.settings.replaceChildren(
+        el('h2', {text: 'Settings', id: 'settings-title'}), settingsTable([settingsOf(video, inFile)]), list);
   }
 
   /** @param {Video} video */
@@ -146,10 +155,11 @@ export class VideoDetail extends HTMLElement {
     const goOn = button('Continue from this frame', () => this.goOn(), {id: 'go-on', class: 'primary'});
     const why = el('span', {class: 'dim', id: 'go-on-why'});
     actions.append(goOn, button('Join …', () => void this.joinFromHere(), {id: 'join-here'}),
-      video.kind === 'video' ? button('Copy the settings', () => copyToMake(video), {id: 'copy'}) : '',
-      button('Compare …', () => this.compare(video), {id: 'compare-with'}),
-      button('Download', () => void download(video), {id: 'download'}),
-      button('Remove', async () => { if (await remove(video)) finished.drop(video.id), location.hash = '#/gallery'; }, {id: 'remove'}), why);
+        video.kind === 'video' ? button('Copy the settings', () => copyToMake(video), {id: 'copy'}) : '',
+        button('Compare …', () => this.compare(video), {id: 'compare-with'}),
+        button('Download', () => void download(video), {id: 'download'}), button('Remove', async () => {
+          if (await remove(video)) finished.drop(video.id), location.hash = '#/gallery';
+        }, {id: 'remove'}), why);
     void this.findModel(video).then(model => {
       this.model = model;
       goOn.disabled = model === '';
@@ -202,16 +212,24 @@ export class VideoDetail extends HTMLElement {
     const from = video.extended_from_video_id, other = video.remixed_from_video_id;
     if (!this.origin || !(from || other)) return;
     const frame = video.extended_from_frame === null ? 'its last frame' : `frame ${video.extended_from_frame}`;
-    this.origin.append(el('p', {}, from ? `It continues ` : 'It was made from ', el('a', {href: `#/gallery/${from ?? other}`, text: 'another video'}), from ? ` from ${frame}.` : ', with another prompt.'));
+    this.origin.append(el('p', {}, from ? `It continues ` : 'It was made from ',
+        el('a', {href: `#/gallery/${from ?? other}`, text: 'another video'}),
+        from ? ` from ${frame}.` : ', with another prompt.'));
     if (!from) return;
     if (parts.length === 1) {
-      this.origin.append(el('p', {class: 'dim', text: 'The video that it continues cannot be shown before it: it is gone, or has another size.'}));
+      this.origin.append(el('p', {
+        class: 'dim',
+        text: 'The video that it continues cannot be shown before it: it is gone, or has another size.'
+      }));
       return;
     }
     const box = el('input', {type: 'checkbox', checked: true, id: 'from-the-beginning',
       onchange: () => void this.player.load(box.checked ? parts : [wholeOf(video)])});
     this.origin.append(el('div', {class: 'row'}, el('label', {class: 'check'}, box, 'Show it from the beginning'),
-      button('Save as one video', () => void join(parts.map(({video: one, first, last}) => ({id: one.id, first_frame: first, last_frame: last}))), {id: 'save-as-one'})));
+        button('Save as one video',
+            () => void join(
+                parts.map(({video: one, first, last}) => ({id: one.id, first_frame: first, last_frame: last}))),
+            {id: 'save-as-one'})));
   }
 }
 customElements.define('video-detail', VideoDetail);

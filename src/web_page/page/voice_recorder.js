@@ -23,7 +23,9 @@ export class VoiceRecorder {
   /** Asks for the microphone and begins. Throws an Error with a message for people. */
   async start() {
     if (!navigator.mediaDevices)
-      throw new Error('Browsers lend the microphone only to pages of this machine (127.0.0.1) or over https. A sound file works here, too.');
+      throw new Error(
+          'Browsers lend the microphone only to pages of this machine (127.0.0.1) or over https. A sound file ' +
+              'works here, too.');
     try {
       this.stream = await navigator.mediaDevices.getUserMedia({audio: {channelCount: 1, echoCancellation: false}});
     } catch (fault) {

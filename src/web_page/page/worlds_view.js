@@ -15,23 +15,30 @@ export class WorldsView extends HTMLElement {
   }
 
   connectedCallback() {
-    this.append(el('h1', {text: 'Worlds'}),
-      el('p', {text: 'A world is a video that you steer with keys and mouse while it is made. One visitor at a time has the worlds of this server; videos that are being made wait meanwhile.'}),
-      this.content);
+    this.append(el('h1', {text: 'Worlds'}), el('p', {
+      text:
+          'A world is a video that you steer with keys and mouse while it is made. One visitor at a time has the ' +
+              'worlds of this server; videos that are being made wait meanwhile.'
+    }),
+        this.content);
     void this.load();
   }
 
   async load() {
     try {
       const models = (await api('GET', '/v1/models')).data;
-      const worlds = models.filter((/** @type {any} */ model) => model.kind === 'world').map((/** @type {any} */ model) => model.id);
+      const worlds = models.filter((/** @type {any} */ model) => model.kind === 'world')
+                         .map((/** @type {any} */ model) => model.id);
       if (!worlds.length) {
-        this.content.replaceChildren(el('p', {class: 'dim', text: 'This server has no world. Whoever starts it can add one: --model NAME=FOLDER.'}));
+        this.content.replaceChildren(el('p',
+            {class: 'dim', text: 'This server has no world. Whoever starts it can add one: --model NAME=FOLDER.'}));
         return;
       }
-      this.content.replaceChildren(el('ul', {class: 'jobs'}, ...worlds.map((/** @type {string} */ name) => this.entry(name))));
+      this.content.replaceChildren(
+          el('ul', {class: 'jobs'}, ...worlds.map((/** @type {string} */ name) => this.entry(name))));
     } catch (error) {
-      this.content.replaceChildren(el('p', {class: 'fault', role: 'alert', text: sentence(error)}), button('Try again', () => void this.load()));
+      this.content.replaceChildren(
+          el('p', {class: 'fault', role: 'alert', text: sentence(error)}), button('Try again', () => void this.load()));
     }
   }
 

@@ -34,7 +34,8 @@ cases, seen = [], {}
 for draw in range(3):
     for case in op_cases.all_cases(20261121 + draw, largest=7):
         key = json.dumps([case["op"], sorted(case["inputs"]), {k: v for k, v in case["options"].items() if isinstance(v, (str, bool))},
-                          [min(case["options"].get(k, 0), 2) for k in ("block_rows", "block_columns")]])
+                          [min(case["options"].get(k, 0), 2) for k in ("block_rows", "block_columns")],
+                          [case["options"].get(k, 0) > 0 for k in ("x_keys", "y_keys")]])
         if key in seen:
             continue
         seen[key] = True

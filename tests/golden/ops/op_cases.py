@@ -352,6 +352,37 @@ def region_rope_cases(rng):
     yield case("region_rope", {"pairs": pairs}, t, places)
 
 
+def merge_softmax_cases(rng):
+    """Attention to some keys and attention to the others, which together give attention to all of them."""
+    b, h, d, lq, lk = rng.randint(1, 2), rng.randint(1, 3), rng.randint(1, 40), rng.randint(1, 20), rng.randint(2, 60)
+    scale = float(np.float32(d ** -0.5))
+    q, k, v = torch.randn(b, lq, h, d), 3 * torch.randn(b, lk, h, d), torch.randn(b, lk, h, d)
+    cut = rng.randint(1, lk - 1)
+    # There may be a part without a single key, first or second or both.
+    for first, second in ((cut, lk), (0, lk), (lk, lk), (0, 0)):
+        parts = {}
+        for name, some in (("x", slice(0, first)), ("y0", slice(first, second))):
+            t = {"q": q, "k": k[:, some], "v": v[:, some]}
+            wide = softmax_attention({n: x.double() for n, x in t.items()}, scale, False, 0)
+            parts[name], parts[name + "_lse"] = wide[0].transpose(1, 2).float().contiguous(), wide[1].float()
+
+        def whole(given):
+            real = given["x"].dtype
+            t = {"q": q.to(real), "k": k[:, :second].to(real), "v": v[:, :second].to(real)}
+            heads = lambda n: t[n].transpose(1, 2)
+            out = F.scaled_dot_product_attention(heads("q"), heads("k"), heads("v"), scale=scale)
+            return {"y": out.transpose(1, 2), "y_lse": softmax_attention(t, scale, False, 0)[1]}
+
+        options = {"x_keys": first, "y_keys": second - first}
+        if second == 0:
+            yield {"op": "merge_softmax", "options": options, "inputs": parts,
+                   "outputs": {"y": (torch.zeros_like(parts["x"]), 0.0), "y_lse": (torch.full_like(parts["x_lse"], -math.inf), 0.0)}}
+            continue
+        # Both parts were rounded to float32 before they are merged.
+        made = case("merge_softmax", options, parts, whole)
+        yield dict(made, outputs={k: (y, max(bound, 3 * FLOOR32)) for k, (y, bound) in made["outputs"].items()})
+
+
 class Sizes(random.Random):
     limit = 1000
 
@@ -364,5 +395,5 @@ def all_cases(seed, largest=1000):
     rng.limit = largest
     torch.manual_seed(seed)
     for group in (attention_cases, rope_cases, elementwise_cases, norm_cases, quantize_cases, gated_cases, lora_cases, scaled_gemm_cases,
-                  color_cases, region_rope_cases):
+                  color_cases, region_rope_cases, merge_softmax_cases):
         yield from group(rng)

@@ -47,14 +47,90 @@ TEST_F(Ranks, ThePlanShowsTheirShares) {
   EXPECT_TRUE(json::parse(run(clip({"--plan", "--json"})).out).at("ranks").empty());
 }
 
+TEST_F(Ranks, MayShareAPassAsAsked) {
+  const Done done = run(clip({"--plan", "--json", "--ranks", "4", "--parallel", "ulysses=2,cfg=2"}));
+  ASSERT_EQ(done.code, 0) << done.err;
+  const json parallel = json::parse(done.out).at("parallel");
+  EXPECT_EQ(parallel.at("cfg"), 2);
+  EXPECT_EQ(parallel.at("ulysses"), 2);
+  EXPECT_EQ(parallel.at("ring"), 1);
+  EXPECT_EQ(parallel.at("equal_bits"), true);
+  EXPECT_THAT(parallel.at("why"), HasSubstr("as asked for"));
+  EXPECT_TRUE(json::parse(run(clip({"--plan", "--json"})).out).at("parallel").is_null());
+  EXPECT_THAT(run(clip({"--plan", "--ranks", "2"})).out,
+              HasSubstr("ranks share a pass by cfg=2,ulysses=1,ring=1: "));
+}
+
+// The settings tell how ranks shared a pass only where that changed the bits.
+TEST_F(Ranks, SettingsTellOfARing) {
+  const auto settings = [&](const char* parallel) {
+    const Done done = run(clip({"-o", "r.mp4", "-q", "--ranks", "2", "--parallel", parallel}));
+    EXPECT_EQ(done.code, 0) << done.err;
+    const json out = json::parse(read_text(path("r.json")));
+    fs::remove(path("r.mp4")), fs::remove(path("r.json"));
+    return out;
+  };
+  EXPECT_FALSE(settings("ulysses=2").contains("parallel"));
+  EXPECT_EQ(settings("ring=2").at("parallel"), "cfg=1,ulysses=1,ring=2");
+  ASSERT_EQ(run(clip({"-o", "r.mp4", "-q", "--ranks", "2", "--parallel", "ring=2"})).code, 0);
+  const Done again = run(generate({"--from", "r.json", "-o", "again.mp4"}));
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("was made with --parallel cfg=1,ulysses=1,ring=2, and this run has auto"));
+}
+
+TEST_F(Ranks, ALayoutThatCannotBeReadIsTold) {
+  const std::pair<const char*, const char*> bad[] = {{"cfg=2", "is for 2 ranks, but --ranks is 4"},
+                                                     {"cfg=2,cfg=2", "cfg twice"},
+                                                     {"heads=4", "got 'heads=4'"},
+                                                     {"ring=four", "got 'ring=four'"},
+                                                     {"ring=", "got 'ring='"},
+                                                     {"cfg=0,ulysses=4", "expected 1 to 16 of cfg, got 0"},
+                                                     {"", "expected auto, or cfg=A,ulysses=B,ring=C"},
+                                                     {"ring=4,", "expected auto, or cfg=A,ulysses=B,ring=C"}};
+  for (const auto& [text, told] : bad) {
+    const Done done = run(clip({"--ranks", "4", "--parallel", text}));
+    EXPECT_EQ(done.code, 2) << text;
+    EXPECT_THAT(done.err, HasSubstr(told)) << text;
+  }
+}
+
 TEST_F(Ranks, WhatHasNoneIsRefused) {
   const Done gpu = run(clip({"--ranks", "2", "--device", "cuda"}));
   EXPECT_EQ(gpu.code, 2);
   EXPECT_THAT(gpu.err, HasSubstr("--ranks: only a run on the CPU has several"));
-  const Done blocks = run(clip({"--ranks", "2", "--block", "1"}));
+  const Done blocks = run(clip({"--ranks", "2", "--block", "1", "--parallel", "ring=2"}));
   EXPECT_EQ(blocks.code, 5) << blocks.err;
-  EXPECT_THAT(blocks.err, HasSubstr("a video that is made block by block cannot be divided among ranks"));
+  EXPECT_THAT(blocks.err,
+              HasSubstr("--parallel: keys of a video that is made block by block cannot go round"));
   EXPECT_EQ(run(clip({"--ranks", "two"})).code, 2);
+  EXPECT_TRUE(files().empty());
+}
+
+// None of these is about the GPUs of this machine, of which there may be none.
+TEST_F(Ranks, GpusThatCannotShareAClipAreTold) {
+  struct Bad {
+    std::vector<std::string> options;
+    int code;
+    const char* told;
+  };
+  const Bad bad[] = {
+      {{"--gpus", "2", "--device", "cpu"}, 2, "--gpus: they are not the CPU"},
+      {{"--gpus", "0,1", "--device", "cpu"}, 2, "--gpus: they are not the CPU"},
+      {{"--gpus", "2,2"}, 2, "--gpus: 2 is there twice in '2,2'"},
+      {{"--gpus", "two"}, 2, "--gpus: expected a number of GPUs"},
+      {{"--gpus", "-1"}, 2, "--gpus"},
+      {{"--gpus", "0"}, 2, "--gpus: expected one GPU or more"},
+      {{"--gpus", "999"}, 5, "--gpus: "},
+      {{"--gpus", "0,998"}, 5, "--gpus: "},
+      {{"--gpus", "2", "--ranks", "2"}, 2, "--ranks: they are on the CPU; leave them or --gpus out"},
+      {{"--gpus", "2", "--parallel", "heads=2"}, 2, "--parallel: expected auto"},
+      {{"--gpus", "2", "--distributed"}, 2, "--gpus: several processes (--distributed)"},
+  };
+  for (const Bad& b : bad) {
+    const Done done = run(clip(b.options));
+    EXPECT_EQ(done.code, b.code) << b.told << '\n' << done.err;
+    EXPECT_THAT(done.err, HasSubstr(b.told));
+  }
   EXPECT_TRUE(files().empty());
 }
 

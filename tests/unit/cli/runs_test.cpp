@@ -225,6 +225,11 @@ TEST_F(Runs, APlanForAGpuThatIsNotHere) {
   for (const char* word :
        {"denoise", "NVIDIA A100", "predicted, never run (no such GPU has run this program)"})
     EXPECT_THAT(text.out, HasSubstr(word));
+  const Done two =
+      run(generate({"x", "--plan", "--gpu", "h100", "--gpus", "2", "--guidance", "1", "--json"}));
+  EXPECT_EQ(json::parse(two.out)["parallel"]["ulysses"], 2) << two.err;
+  EXPECT_FALSE(json::parse(two.out)["parallel"]["equal_bits"].get<bool>())
+      << "so short a clip is cut otherwise";
   const Done lines = run(generate({"x", "--plan", "--gpu", "l4", "--json", "--frames", "81"}));
   const json plan = json::parse(lines.out);
   EXPECT_EQ(plan["gpu"], "NVIDIA L4, 24 GB");
@@ -239,7 +244,10 @@ TEST_F(Runs, APlanForAGpuThatIsNotHere) {
   }
   for (const auto& [given, said] :
        {std::pair<std::vector<std::string>, const char*>{{"--gpu", "l4"}, "--plan"},
-        {{"--plan", "--gpu", "v100"}, "h200, h100, a100, l4"},
+        {{"--plan", "--gpu", "v100"}, "h200, h100, a100, a10, l4"},
+        {{"--plan", "--gpu", "h200", "--gpus", "0,1"},
+         "--gpus: with --gpu expected how many there are, 1 to 16, got '0,1'"},
+        {{"--plan", "--gpu", "h200", "--gpus", "17"}, "1 to 16, got '17'"},
         {{"--plan", "--gpu", "l4", "--device", "cpu"}, "--device"}}) {
     std::vector<std::string> words = {"x"};
     words.insert(words.end(), given.begin(), given.end());

@@ -14,6 +14,7 @@ namespace tachy::cuda {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -93,6 +94,40 @@ TEST(OpenDevice, TheVariableCountsWhereNothingWasAsked) {
   EXPECT_THAT(refusal(""), AllOf(HasSubstr("TACHY_DEVICE"), HasSubstr("'gpu'")));
   unsetenv("TACHY_DEVICE");
   EXPECT_TRUE(is_automatic(""));
+}
+
+std::string refused_gpus(const std::string& wish, const std::string& device, int count, ErrorCode code) {
+  try {
+    gpus_of(wish, device, count, "there is no GPU");
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), code) << wish;
+    return e.message();
+  }
+  return "no error";
+}
+
+TEST(Gpus, AreHowManyOrWhichOrAll) {
+  const auto of = [](const char* wish, const char* device = "") { return gpus_of(wish, device, 4, ""); };
+  EXPECT_THAT(of("1"), ElementsAre(0));
+  EXPECT_THAT(of("3", "cuda"), ElementsAre(0, 1, 2));
+  EXPECT_THAT(of("all", "auto"), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(of("2,0", "cuda:2"), ElementsAre(2, 0));
+}
+
+TEST(Gpus, WhatIsWrongIsTold) {
+  const auto wrong = [](const char* wish, const char* device = "") {
+    return refused_gpus(wish, device, 4, ErrorCode::invalid_argument);
+  };
+  for (const char* wish : {"two", "-1", "1;2", ",", "1,", ",1", "1,,2", "1000", "2 ", "ALL"})
+    EXPECT_THAT(wrong(wish), AllOf(HasSubstr("`gpus`"), HasSubstr(wish))) << wish;
+  EXPECT_THAT(wrong("0"), HasSubstr("one GPU or more"));
+  EXPECT_THAT(wrong("3,1,3"), HasSubstr("3 is there twice"));
+  EXPECT_THAT(wrong("2", "cpu"), HasSubstr("not the CPU"));
+  EXPECT_THAT(wrong("2", "cuda:1"), AllOf(HasSubstr("cuda:0"), HasSubstr("cuda:1")));
+  EXPECT_THAT(refused_gpus("5", "", 4, ErrorCode::unsupported), HasSubstr("from 0 to 3, got 4"));
+  EXPECT_THAT(refused_gpus("0,9", "", 4, ErrorCode::unsupported), HasSubstr("from 0 to 3, got 9"));
+  EXPECT_THAT(refused_gpus("all", "", 17, ErrorCode::unsupported), HasSubstr("at most 16"));
+  EXPECT_THAT(refused_gpus("2", "", 0, ErrorCode::unsupported), HasSubstr("there is no GPU"));
 }
 
 // The machine has fewer GPUs, or the build has no kernels.

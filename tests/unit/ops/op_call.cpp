@@ -17,6 +17,7 @@
 #include "ops/lora/lora.h"
 #include "ops/lora/lora_backward.h"
 #include "ops/match_colors/match_colors.h"
+#include "ops/merge_softmax/merge_softmax.h"
 #include "ops/qk_norm_rope/qk_norm_rope_backward.h"
 #include "ops/quantize/quantize.h"
 #include "ops/region_rope/region_rope.h"
@@ -189,6 +190,16 @@ void call_lora_backward(const Call& c, Stream& s) {
   lora_backward(a, s);
 }
 
+// The tensors y0 and y0_lse have the values that are already there.
+void call_merge_softmax(const Call& c, Stream& s) {
+  const Tensor before = c.in("y0"), before_lse = c.in("y0_lse");
+  MergeSoftmaxArgs a{
+      .x = c.in("x"), .x_lse = c.in("x_lse"), .y = c.like("y", before), .y_lse = c.like("y_lse", before_lse)};
+  std::copy_n(before.as<float>(), before.numel(), a.y.as<float>());
+  std::copy_n(before_lse.as<float>(), before_lse.numel(), a.y_lse.as<float>());
+  merge_softmax(a, s);
+}
+
 using Function = void (*)(const Call&, Stream&);
 const std::map<std::string, Function>& functions() {
   static const std::map<std::string, Function> all = {
@@ -202,6 +213,7 @@ const std::map<std::string, Function>& functions() {
       {"scaled_gemm", call_scaled_gemm},
       {"lora", call_lora},
       {"region_rope", call_region_rope},
+      {"merge_softmax", call_merge_softmax},
       {"lora_backward", call_lora_backward},
       {"gated_residual_backward",
        [](const Call& c, Stream& s) {

@@ -344,7 +344,9 @@ TEST_F(Engines, WhoSharesALimitGivesUpWhatItKeepsAndFitsBesideNoOther) {
       if (p.stage == "denoise" && p.done == 1) EXPECT_EQ(other.fits_beside(prepared), !shares);
     };
     EXPECT_EQ(test::run(one, test::short_request(), callbacks).latents, want().latents);
-    EXPECT_TRUE(other.fits_beside(prepared)) << "what the first one keeps is given up";
+    const uint64_t kept = device->live_bytes();
+    EXPECT_TRUE(other.fits_beside(prepared)) << "what the first one keeps will be given up";
+    EXPECT_EQ(device->live_bytes(), kept) << "a question releases nothing";
     EXPECT_EQ(test::run(other, test::short_request()).latents, want().latents);
     EXPECT_EQ(device->peak_bytes() <= options.max_vram, shares);
   }

@@ -117,7 +117,9 @@ TEST(GpuMode, ProductsInEightBits) {
   EXPECT_EQ(products("auto", "extreme"), Products::e4m3);
   EXPECT_EQ(products("bf16", "extreme"), Products::as_activations);
   EXPECT_EQ(products("auto", "extreme", "f32"), Products::as_activations);
-  EXPECT_EQ(products("auto", "extreme", "", 89), Products::as_activations) << "no speed to be had there";
+  EXPECT_EQ(products("auto", "extreme", "", 89), Products::e4m3);
+  EXPECT_EQ(products("auto", "extreme", "", 120), Products::e4m3);
+  EXPECT_EQ(products("auto", "extreme", "", 86), Products::as_activations) << "e4m3 is not multiplied there";
   const auto failure = [&](const char* math, const char* dtype, int capability) {
     try {
       products(math, "safe", dtype, capability);

@@ -23,6 +23,8 @@ class StoredOnGpu : public testing::TestWithParam<const char*> {
   void SetUp() override {
     std::string why;
     if (cuda::gpu_count(&why) == 0) GTEST_SKIP() << why;
+    if (cuda::open_gpu()->info().capability() < 80)
+      GTEST_SKIP() << "the file with the values that are meant is in bf16, and activations here are in f16";
     request.prompt = "a red circle moves right";
     request.width = request.height = 64, request.frames = 1, request.steps = 4;
   }

@@ -93,12 +93,15 @@ TEST(RankRuns, ThePlanTellsEachShare) {
     const RankPlan& rank = plan.ranks[i];
     threads += rank.threads;
     EXPECT_EQ(rank.branches, 1);
+    EXPECT_EQ(rank.first_row, i > 0 ? plan.ranks[i - 1].first_row + plan.ranks[i - 1].rows : 0);
     EXPECT_EQ(rank.first_branch, static_cast<int64_t>(i / 2));
     if (i % 2 == 0) continue;
     EXPECT_EQ(rank.first_token, plan.ranks[i - 1].tokens);
     EXPECT_EQ(rank.first_head + rank.heads, c.num_heads);
   }
   EXPECT_EQ(threads, 5);
+  EXPECT_EQ(plan.ranks[3].first_row + plan.ranks[3].rows,
+            *request.height / pipeline.model().vae_config.spatial_stride());
   EXPECT_TRUE(TextToVideo(ModelBundle::open(test::model_path()), {.threads = 1}).plan(request).ranks.empty());
 }
 
@@ -117,23 +120,6 @@ TEST(RankRuns, AStopEndsAllOfThem) {
     EXPECT_EQ(e.code(), ErrorCode::cancelled);
   }
   EXPECT_EQ(Buffer::live_bytes(), before);
-}
-
-std::string refusal(TextToVideo& pipeline, const VideoRequest& request) {
-  try {
-    pipeline.plan(request);
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), ErrorCode::unsupported);
-    return e.message();
-  }
-  return "nothing";
-}
-
-TEST(RankRuns, KindsWithoutRanksAreRefused) {
-  const test::TalkModel talk;
-  TextToVideo talker(talk.open(), {.threads = 1, .ranks = 2});
-  EXPECT_THAT(refusal(talker, test::talk_request(9)),
-              HasSubstr("a talking photo cannot be divided among ranks"));
 }
 
 }  // namespace

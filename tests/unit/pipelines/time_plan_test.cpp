@@ -9,44 +9,16 @@
 
 #include "catalog/part_files.h"
 #include "cuda/absent_gpu.h"
+#include "cuda/gpu_sheet.h"
 #include "engine/memory_plan.h"
 #include "request/stage_plan.h"
 #include "shape_model.h"
+#include "time_plan_case.h"
 
 namespace tachy::test {
 namespace {
 
 using testing::HasSubstr;
-
-const ShapeModel& model(const std::string& shape) {
-  static const ShapeModel small("1.3B"), large("14B");
-  return shape == "14B" ? large : small;
-}
-
-// Requests one forward pass of 81 frames, with the residual stream in the activations' dtype.
-VideoRequest one_pass(int width, int height) {
-  VideoRequest r;
-  r.prompt = "a red circle";
-  r.width = width, r.height = height, r.frames = 81, r.steps = 1, r.guidance = 1, r.residual = "bf16";
-  return r;
-}
-
-TimePlan plan(const std::string& shape, const VideoRequest& r, const char* gpu, uint64_t max_vram = 0) {
-  return plan_time({.model = model(shape).folder, .parts = {}, .gpu = gpu, .max_vram = max_vram}, r);
-}
-
-Seconds stage(const TimePlan& plan, std::string_view name) {
-  for (const TimePlan::Stage& s : plan.stages)
-    if (s.name == name) return s.seconds;
-  ADD_FAILURE() << name;
-  return {};
-}
-
-void expect_near(const Seconds& s, double measured, const std::string& what) {
-  EXPECT_NEAR(s.middle() / measured, 1, 0.1) << what << ": " << s.least << " to " << s.most;
-  EXPECT_LE(s.least, 1.02 * measured) << what;
-  EXPECT_GE(s.most, 0.98 * measured) << what;
-}
 
 class WithCapability {
  public:
@@ -187,20 +159,47 @@ TEST(TimePlan, WhatIsNotKnownIsNotPredicted) {
     return "";
   };
   VideoRequest r = one_pass(832, 480);
-  EXPECT_THAT(refused("v100", r), HasSubstr("`gpu`: expected one of h200, h100, a100, l4, got 'v100'"));
+  EXPECT_THAT(
+      refused("v100", r),
+      HasSubstr("`gpu`: expected one of h200, h100, a100, a10, l4, l40s, t4, 3090, 4090, 5090, got 'v100'"));
   r.math = "fp8";
   EXPECT_THAT(refused("a100", r), HasSubstr("`gpu`: how fast products of f8_e4m3 run on an NVIDIA A100"));
-  r.math = "int8";
-  EXPECT_THAT(refused("h200", r), HasSubstr("`gpu`: how fast products of i8"));
-  r.math = "auto", r.attention = "int8";
+  r.math = "int8", r.attention = "int8";
   EXPECT_EQ(refused("a100", r), "");
+  r.residual.reset();
+  EXPECT_THAT(refused("t4", r), HasSubstr("compute capability 8.0"));
+}
+
+// A prediction for a card is never above its data sheet, and cards that multiply faster are predicted to be faster.
+TEST(TimePlan, CardsThatNobodyRanStayBelowTheirDataSheets) {
+  for (const cuda::GpuSheet& sheet : cuda::gpu_sheets()) {
+    const GpuRates& r = find_gpu_rates(sheet.name);
+    EXPECT_EQ(r.capability, sheet.capability) << sheet.title;
+    if (r.seen) continue;
+    EXPECT_LT(r.product.most, sheet.half) << sheet.title;
+    EXPECT_LT(r.product_int8.most, sheet.int8) << sheet.title;
+    EXPECT_LT(r.convolution.most, sheet.half) << sheet.title;
+    EXPECT_LT(r.memory.most, sheet.memory) << sheet.title;
+    EXPECT_EQ(facts_of(r).shared_bytes, static_cast<size_t>(sheet.shared_kib) << 10) << sheet.title;
+    EXPECT_EQ(cuda::sheet_of(facts_of(r)), nullptr) << "a title is not a driver's name";
+  }
+  VideoRequest r = one_pass(832, 480);
+  r.residual.reset();  // a T4 has f16, the others bf16
+  for (const auto& cards : {std::vector{"5090", "4090", "3090", "t4"}, {"a100", "a10", "l4", "t4"}}) {
+    double before = 0;
+    for (const char* gpu : cards) {
+      const double seconds = stage(plan("1.3B", r, gpu), "denoise").middle();
+      EXPECT_GT(seconds, before) << gpu;
+      before = seconds;
+    }
+  }
 }
 
 TEST(TimePlan, EveryRateHasItsSource) {
   for (const GpuRates& row : gpu_rates())
     for (const Rate* rate :
-         {&row.product, &row.product_fp8, &row.product_f32, &row.attention, &row.attention_int8,
-          &row.convolution, &row.convolution_fp8, &row.memory, &row.transfer}) {
+         {&row.product, &row.product_fp8, &row.product_int8, &row.product_f32, &row.attention,
+          &row.attention_int8, &row.convolution, &row.convolution_fp8, &row.memory, &row.transfer}) {
       EXPECT_LE(rate->least, rate->most) << row.title;
       EXPECT_GT(std::string(rate->source).size(), 10u) << row.title;
     }

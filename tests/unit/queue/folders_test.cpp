@@ -1,6 +1,9 @@
 // Tests ids, the folders of jobs and of the server, and the turn of a job as it is kept beside the table.
+#include <atomic>
+#include <chrono>
 #include <fstream>
 #include <set>
+#include <thread>
 
 #include "queue/files_lock.h"
 #include "queue/turn_queue.h"
@@ -152,6 +155,38 @@ TEST_P(Turns, AreToldAtOnceUnlessTheyAreOutdated) {
   EXPECT_EQ(place->position, 0);
   ASSERT_TRUE(queue.find_now(a.id, place));
   EXPECT_FALSE(place.has_value());
+}
+
+// A table whose answer about the jobs that wait can be held back.
+class SlowTable : public SqliteTable {
+ public:
+  using SqliteTable::SqliteTable;
+  std::vector<WaitingJob> waiting() override {
+    asked = true;
+    while (held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return SqliteTable::waiting();
+  }
+  std::atomic<bool> held = false, asked = false;
+};
+
+TEST_F(Folder, ATurnIsToldWhileTheNextOrderIsComputed) {
+  SlowTable table(file());
+  TurnQueue queue(table);
+  const std::string id = table.insert(a_job(), "", "", 0, 0).row.id;
+  queue.order();
+  table.held = true, table.asked = false;
+  const std::string added = table.insert(a_job(), "", "", 0, 0).row.id;
+  std::thread computing([&] { EXPECT_EQ(queue.order().size(), 2u); });
+  while (!table.asked) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::optional<TurnQueue::Place> place;
+  EXPECT_TRUE(queue.find_now(id, place));
+  EXPECT_TRUE(place.has_value());
+  EXPECT_FALSE(queue.find_now(added, place)) << "the order before has not got it";
+  std::thread asking([&] { EXPECT_TRUE(queue.find(added).has_value()); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  table.held = false;
+  computing.join(), asking.join();
+  EXPECT_TRUE(queue.find_now(added, place));
 }
 
 // Jobs whose model is loaded come one after another: the one with the other model is passed over as far as it

@@ -230,6 +230,52 @@ TEST_P(NewJobs, ChangeWhileTheyWait) {
   EXPECT_FALSE(table().change("video_0", {.priority = 1}).has_value());
 }
 
+TEST_P(NewJobs, ChangeOnlyFromWhatWasExpected) {
+  const JobRow job = added();
+  std::string seen;
+  table().change(job.id, {.request = "{}", .expect = [&](const JobRow& row) { seen = row.request; }});
+  EXPECT_EQ(seen, job.request);
+  const auto refuses = [](const JobRow& row) { fail(ErrorCode::invalid_argument, "it is {}", row.request); };
+  const Change change{.model = "m", .request = "{\"r\":1}", .before = "", .expect = refuses};
+  EXPECT_EQ(message_of(ErrorCode::invalid_argument, [&] { table().change(job.id, change); }), "it is {}");
+  const JobRow row = table().find(job.id).value();
+  EXPECT_EQ(row.model, job.model);
+  EXPECT_EQ(row.request, "{}");
+  EXPECT_EQ(row.place, job.place);
+}
+
+TEST_P(NewJobs, WaitForOthersUntilTheyAreReleased) {
+  JobRow job = a_job();
+  job.awaits = joined_ids({added().id, added().id});
+  const std::string id = added(job).id;
+  EXPECT_EQ(table().find(id)->awaits, job.awaits);
+  EXPECT_EQ(table().waiting().back().awaits, job.awaits);
+  EXPECT_FALSE(table().claim(id, "w").has_value());
+  EXPECT_TRUE(table().change(id, {.priority = 1}).has_value());
+  EXPECT_FALSE(table().claim(id, "w").has_value()) << "another change releases nothing";
+  EXPECT_EQ(table().change(id, {.awaits = ""})->awaits, "");
+  EXPECT_TRUE(table().claim(id, "w").has_value());
+}
+
+TEST_P(NewJobs, FailBeforeTheyAreBegun) {
+  const std::string id = added().id;
+  const Webhook message{.id = "msg_1", .job = id, .type = "video.failed", .body = "{}"};
+  const JobRow row = table().fail_queued(id, {"source_failed", "it was removed"}, message).value();
+  for (const JobRow& one : {row, table().find(id).value()}) {
+    EXPECT_EQ(one.status, Status::failed);
+    EXPECT_EQ(one.error.code, "source_failed");
+    EXPECT_EQ(one.error.message, "it was removed");
+    EXPECT_EQ(one.ended_ms, now_ms_);
+    EXPECT_EQ(one.expires_ms, now_ms_ + 5000);
+  }
+  EXPECT_EQ(table().due_webhooks(now_ms_ + 1, 5).size(), 1u);
+  EXPECT_FALSE(table().fail_queued(id, {"source_failed", "again"}, std::nullopt).has_value());
+  EXPECT_FALSE(table().fail_queued(new_job_id(), {"source_failed", "gone"}, std::nullopt).has_value());
+  const std::string begun = added().id;
+  table().claim(begun, "w");
+  EXPECT_FALSE(table().fail_queued(begun, {"source_failed", "late"}, std::nullopt).has_value());
+}
+
 TEST_P(NewJobs, AreRemovedWithAllThatIsTheirs) {
   const JobRow job = added();
   EXPECT_TRUE(table().remove(job.id));

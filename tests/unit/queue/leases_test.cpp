@@ -146,6 +146,47 @@ TEST_P(Leases, WakeTheWorkerOfAWish) {
   EXPECT_EQ(woken, 3);
 }
 
+// Rows in memory are this host's alone: what another one writes is seen within a beat, and what was not
+// confirmed for longer is not handed out.
+TEST_P(Leases, RowsInMemoryFollowOtherHosts) {
+  const auto here = place_->open_postgres({}), there = place_->open_postgres({});
+  const std::string changed = here->insert(a_job(), "", "", 0, 0).row.id;
+  const std::string removed = here->insert(a_job(), "", "", 0, 0).row.id;
+  const std::string same = here->insert(a_job(), "", "", 0, 0).row.id;
+  const auto all_known = [&] {
+    for (const std::string& id : {changed, removed, same}) here->find(id);
+    return here->known(changed) && here->known(removed) && here->known(same);
+  };
+  ASSERT_TRUE(all_known());
+  there->set_paused(changed, true), there->remove(removed);
+  const auto begin = Clock::now();
+  while ((here->known(changed) || here->known(removed)) && Clock::now() < begin + std::chrono::seconds(5))
+    std::this_thread::sleep_for(milliseconds(5));
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_NE(here->known(same), nullptr) << "nobody has changed it";
+  std::this_thread::sleep_until(begin + std::chrono::seconds(5));
+  EXPECT_NE(here->known(same), nullptr) << "it was confirmed since";
+  EXPECT_TRUE(here->find(changed)->paused);
+}
+
+TEST_P(Leases, RowsInMemoryGoWithTheConnectionThatHears) {
+  const auto here = place_->open_postgres({});
+  const std::string id = here->insert(a_job(), "", "", 0, 0).row.id;
+  here->find(id);
+  ASSERT_NE(here->known(id), nullptr);
+  place_->run(
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tachyscope' AND pid "
+      "<> "
+      "pg_backend_pid()");
+  for (const auto until = Clock::now() + milliseconds(200); here->known(id) && Clock::now() < until;)
+    std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_EQ(here->known(id), nullptr);
+  std::this_thread::sleep_for(milliseconds(800));  // it hears again by now
+  EXPECT_EQ(here->known(id), nullptr) << "what was told meanwhile is lost";
+  here->find(id);
+  EXPECT_NE(here->known(id), nullptr);
+}
+
 TEST_P(Leases, HandAMessageToOneHost) {
   JobRow row = table().claim(added().id, "a").value();
   row.status = Status::completed;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <random>
 
 #include "queue/postgres_pace.h"
@@ -40,6 +41,47 @@ TEST(Order, OfOneOwnerIsByPriorityAndPlace) {
   jobs[0].attempts = 1;  // it goes on first, but not before a higher priority
   EXPECT_THAT(names(jobs), ElementsAre("high", "c", "a", "low"));
   EXPECT_TRUE(turns({}, {}).empty());
+}
+
+TEST(Order, AJobThatWaitsForOthersStartsAtTheirEnd) {
+  std::vector<WaitingJob> jobs = {waiting("a", "", 1, 10), waiting("b", "", 2, 20), waiting("c", "", 3, 5)};
+  jobs[1].awaits = "a", jobs[2].awaits = "a b";
+  const Situation two{.busy = {0, 0}};
+  std::vector<double> starts;
+  for (const Turn& turn : turns(jobs, two)) starts.push_back(turn.start_seconds);
+  EXPECT_THAT(starts, ElementsAre(0, 10, 30));
+  jobs[0].paused = true;
+  EXPECT_TRUE(turns(jobs, two).empty()) << "nobody knows when they begin";
+  jobs[0].paused = false, jobs[1].paused = true;
+  EXPECT_THAT(names(jobs), ElementsAre("a"));
+}
+
+// Returns when each job starts, in the order of `jobs`.
+std::vector<double> starts_of(const std::vector<WaitingJob>& jobs, const Situation& situation) {
+  std::vector<double> starts(jobs.size());
+  for (const Turn& turn : turns(jobs, situation)) starts[turn.job] = turn.start_seconds;
+  return starts;
+}
+
+TEST(Order, AJobThatWaitsForOneThatRunsStartsAtItsEndAndTakesNoPlaceBefore) {
+  std::vector<WaitingJob> jobs = {waiting("b", "", 1, 10), waiting("c", "", 2, 20), waiting("d", "", 3, 50)};
+  jobs[0].awaits = "r";
+  EXPECT_THAT(starts_of(jobs, {.busy = {60, 0}, .ends = {{"r", 60}}}), ElementsAre(60, 0, 20));
+  EXPECT_THAT(starts_of(jobs, {.busy = {60}, .ends = {{"r", 60}}}), ElementsAre(60, 70, 90));
+  EXPECT_THAT(starts_of(jobs, {.busy = {5}}), ElementsAre(5, 15, 35)) << "what has ended holds nobody up";
+  const double never = std::numeric_limits<double>::infinity();
+  EXPECT_THAT(starts_of(jobs, {.busy = {5, 0}, .ends = {{"r", never}}}), ElementsAre(never, 0, 5));
+}
+
+TEST(Order, AJobMayWaitForOneWhoseTurnIsLater) {
+  std::vector<WaitingJob> jobs = {waiting("join", "", 1, 5, "A", 1), waiting("a", "", 2, 10),
+                                  waiting("b", "", 3, 20), waiting("c", "", 4, 30)};
+  jobs[0].awaits = "a b";
+  EXPECT_THAT(names(jobs), ElementsAre("join", "a", "b", "c")) << "its place in the queue is its own";
+  EXPECT_THAT(starts_of(jobs, {}), ElementsAre(30, 0, 10, 35));
+  EXPECT_THAT(starts_of(jobs, {.busy = {0, 0}}), ElementsAre(20, 0, 0, 10));
+  jobs[1].awaits = "join";  // nobody can ask for that, and it must not hang
+  EXPECT_THAT(starts_of(jobs, {}), testing::SizeIs(4));
 }
 
 TEST(Order, BetweenOwnersIsByPlannedSeconds) {

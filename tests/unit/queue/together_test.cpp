@@ -1,5 +1,7 @@
 // Tests the table under many hands: threads, two processes, and processes that are killed at any moment.
+#include <array>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <cstdlib>
 #include <map>
@@ -81,6 +83,37 @@ TEST_P(Together, ThreadsTakeEachJobOnce) {
   EXPECT_EQ(count, 20u);
   EXPECT_EQ(all.size(), 20u);
   EXPECT_EQ(table.counts().completed, 20);
+}
+
+// Everybody reads the job, then changes it if it is still what was read: in each round exactly one does.
+TEST_P(Together, OfThoseWhoEditAJobAtOnceOneWins) {
+  constexpr int kEditors = 4, kRounds = 25;
+  const auto opened = place_->open();
+  const std::string id = opened->insert(a_job(), "", "", 0, 0).row.id;
+  std::barrier all(kEditors);
+  std::array<std::atomic<int>, kRounds> won{};
+  std::vector<std::thread> editors;
+  for (int editor = 0; editor < kEditors; ++editor)
+    editors.emplace_back([&, editor] {
+      // Half of them are in another process's place, with connections of their own.
+      const auto own = GetParam() == Kind::postgres && editor % 2 ? place_->open() : nullptr;
+      JobTable& table = own ? *own : *opened;
+      for (int round = 0; round < kRounds; ++round) {
+        const std::string seen = table.find(id)->request;
+        all.arrive_and_wait();
+        const auto expect = [&](const JobRow& row) { require(row.request == seen, "it has changed"); };
+        try {
+          table.change(
+              id, {.request = fmt::format("{{\"of\":{},\"round\":{}}}", editor, round), .expect = expect});
+          ++won[static_cast<size_t>(round)];
+        } catch (const Error& error) {
+          EXPECT_EQ(error.message(), "it has changed");
+        }
+        all.arrive_and_wait();
+      }
+    });
+  for (auto& thread : editors) thread.join();
+  for (int round = 0; round < kRounds; ++round) EXPECT_EQ(won[static_cast<size_t>(round)], 1) << round;
 }
 
 TEST_P(Together, TwoProcessesShareAFile) {

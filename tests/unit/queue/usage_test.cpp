@@ -97,6 +97,17 @@ TEST_P(HostsTable, RefusesANameThatIsTaken) {
   EXPECT_EQ(table().hosts()[0].files, "f2");
 }
 
+TEST_P(HostsTable, FreesTheNameOfAHostThatDeparts) {
+  table().announce({.name = "a", .address = "", .files = "f1", .about = ""});
+  table().depart({.name = "a", .address = "", .files = "f2", .about = ""});  // another one of that name
+  EXPECT_TRUE(table().hosts()[0].alive);
+  table().depart({.name = "a", .address = "", .files = "f1", .about = ""});
+  ASSERT_EQ(table().hosts().size(), 1u) << "who asks for its files is told its name";
+  EXPECT_FALSE(table().hosts()[0].alive);
+  table().announce({.name = "a", .address = "", .files = "f2", .about = ""});
+  EXPECT_TRUE(table().hosts()[0].alive);
+}
+
 TEST_P(HostsTable, KnowsWhereAJobIs) {
   JobRow job = a_job();
   job.files = "f1";

@@ -8,10 +8,12 @@
 #include <atomic>
 #include <cmath>
 #include <set>
+#include <thread>
 
 #include "base/log.h"
 #include "base/notice.h"
 #include "ops/attention/attention.h"
+#include "ops/elementwise/elementwise.h"
 #include "runtime/attend_by_heads.h"
 #include "runtime/rank_team.h"
 
@@ -216,6 +218,62 @@ runtime::HeadTensors parts_of(const Tensor& qkv, const Tensor& out) {
   return {qkv.select(2, 0), qkv.select(2, 1), qkv.select(2, 2), out};
 }
 
+// A communicator that moves views, as those of GPUs do: each rank writes its rows into the others' memory.
+class ViewsComm final : public Comm {
+ public:
+  ViewsComm(runtime::MeetingPlace& place, int rank) : place_(place), rank_(rank) {}
+  int rank() const override { return rank_; }
+  int size() const override { return place_.size(); }
+  bool moves_views() const override { return true; }
+
+ private:
+  void exchange(std::span<const Tensor>, std::span<const Tensor>, Stream&) override {
+    ADD_FAILURE() << "views were to be moved";
+  }
+  void collect(const Tensor&, std::span<const Tensor>, Stream&) override {}
+  void exchange_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream) override {
+    place_.show(rank_, to);
+    place_.meet();
+    const auto ranks = static_cast<size_t>(size());
+    for (size_t i = 0; i < from.size(); ++i) {
+      const Tensor& there =
+          place_.shown(static_cast<int>(i % ranks))[i / ranks * ranks + static_cast<size_t>(rank_)];
+      EXPECT_EQ(from[i].defined(), there.defined());
+      if (there.defined()) ops::copy({.x = from[i], .y = there}, stream);
+    }
+    place_.meet();
+  }
+
+  runtime::MeetingPlace& place_;
+  int rank_;
+};
+
+TEST(MeetingPlace, GivesAllRanksTheLargestOfTheirValues) {
+  constexpr int kRanks = 4;
+  runtime::MeetingPlace place(kRanks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank)
+    threads.emplace_back([&, rank] {
+      for (int i = 0; i < 200; ++i) EXPECT_EQ(place.most(rank, rank == i % kRanks ? i : -1), i);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Comm, TheRanksOfThreadsDoNotMoveViews) {
+  on_ranks(1, [](Comm& comm) {
+    Alone a;
+    EXPECT_FALSE(comm.moves_views());
+    EXPECT_THROW(comm.all_to_all_views({}, {}, a.stream), Error);
+  });
+  runtime::MeetingPlace place(1);
+  ViewsComm comm(place, 0);
+  Alone a;
+  std::vector<float> x(8);
+  const Tensor flat[] = {tensor_of(x, {8})}, turned[] = {tensor_of(x, {1, 2, 2, 2}).transpose(2, 3)};
+  EXPECT_THROW(comm.all_to_all_views(flat, flat, a.stream), Error) << "four dimensions";
+  EXPECT_THROW(comm.all_to_all_views(turned, turned, a.stream), Error) << "the heads of a token in one piece";
+}
+
 TEST(AttendByHeads, GivesEachRankTheAttentionOfItsTokens) {
   constexpr int64_t kBatch = 2, kTokens = 13, kHeads = 4, kDim = 8;
   std::vector<float> qkv(static_cast<size_t>(kBatch * kTokens * 3 * kHeads * kDim));
@@ -225,12 +283,13 @@ TEST(AttendByHeads, GivesEachRankTheAttentionOfItsTokens) {
   };
   std::vector<float> whole(static_cast<size_t>(kBatch * kTokens * kHeads * kDim));
   Alone a;
-  runtime::attend_by_heads(nullptr, kTokens,
+  runtime::attend_by_heads(nullptr, {.tokens = kTokens},
                            parts_of(tensor_of(qkv, {kBatch, kTokens, 3, kHeads, kDim}),
                                     tensor_of(whole, {kBatch, kTokens, kHeads, kDim})),
                            a.stream, [&](const runtime::HeadTensors& t) { attention(t, a.stream); });
-  for (const int ranks : {1, 2, 3, 4, 7})  // with seven ranks, three have no heads
-    on_ranks(ranks, [&](Comm& comm) {
+  for (const int ranks : {1, 2, 3, 4, 7}) {  // with seven ranks, three have no heads
+    runtime::MeetingPlace place(ranks);
+    const auto work = [&](Comm& comm) {
       Alone mine;
       const runtime::Share own = share_of(kTokens, comm.rank(), ranks),
                            heads = share_of(kHeads, comm.rank(), ranks);
@@ -242,13 +301,19 @@ TEST(AttendByHeads, GivesEachRankTheAttentionOfItsTokens) {
         seen += t.q.dim(2);
         attention(t, mine.stream);
       };
-      runtime::attend_by_heads(&comm, kTokens,
+      runtime::attend_by_heads(&comm, {.tokens = kTokens},
                                parts_of(tensor_of(part, {kBatch, own.count(), 3, kHeads, kDim}),
                                         tensor_of(out, {kBatch, own.count(), kHeads, kDim})),
                                mine.stream, attend);
       EXPECT_EQ(seen, heads.count());
       EXPECT_EQ(out, tokens_of(whole, kBatch, kTokens, own)) << comm.rank() << " of " << ranks;
+    };
+    on_ranks(ranks, work);
+    on_ranks(ranks, [&](Comm& comm) {
+      ViewsComm views(place, comm.rank());
+      work(views);
     });
+  }
 }
 
 }  // namespace

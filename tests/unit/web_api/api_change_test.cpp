@@ -1,7 +1,9 @@
 // Cancel, pause, continue, change, remix, join: what becomes of a job.
 #include <gmock/gmock.h>
 
+#include <barrier>
 #include <fstream>
+#include <thread>
 
 #include "api_fixture.h"
 #include "base/json_text.h"
@@ -135,6 +137,42 @@ TEST_F(ApiTest, TwoWhoChangeAVideoAtOnceAreTold) {
   EXPECT_EQ(call("PATCH", "/v1/videos/" + id, {{"seed", 8}}).status, 200);
 }
 
+// Two callers have seen the same video and change it at the same time, so that both are planned before one is done.
+TEST_F(ApiTest, OfTwoWhoChangeAVideoAtTheSameTimeOneWins) {
+  const std::string id = created({{"seed", 5}});
+  for (int round = 0; round < 20; ++round) {
+    const std::string seen = call("GET", "/v1/videos/" + id).body.at("revision");
+    std::barrier both(2);
+    runs.on_outlook = [&] { both.arrive_and_wait(); };
+    Answer answers[2];
+    std::vector<std::thread> callers;
+    for (int i = 0; i < 2; ++i)
+      callers.emplace_back([&, i] {
+        answers[i] = call("PATCH", "/v1/videos/" + id, {{"seed", 10 + 2 * round + i}}, {{"If-Match", seen}});
+      });
+    for (auto& thread : callers) thread.join();
+    runs.on_outlook = [] {};
+    const int winner = answers[0].status == 200 ? 0 : 1;
+    EXPECT_EQ(answers[winner].status, 200) << answers[winner].body;
+    ASSERT_EQ(answers[1 - winner].status, 412) << answers[1 - winner].body;
+    EXPECT_EQ(answers[1 - winner].code(), "changed_meanwhile");
+    EXPECT_EQ(call("GET", "/v1/videos/" + id).body.at("seed"), 10 + 2 * round + winner);
+  }
+}
+
+TEST_F(ApiTest, WhoHasSeenNoRevisionLosesNothingOfOthers) {
+  const std::string id = created({{"seed", 5}, {"num_frames", 9}});
+  bool between = false;
+  runs.on_outlook = [&] {  // while one change is planned, another one comes
+    if (std::exchange(between, true)) return;
+    EXPECT_EQ(call("PATCH", "/v1/videos/" + id, {{"num_frames", 13}}).status, 200);
+  };
+  const Answer answer = call("PATCH", "/v1/videos/" + id, {{"seed", 6}});
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.body.at("seed"), 6);
+  EXPECT_EQ(answer.body.at("num_frames"), 13);
+}
+
 TEST_F(ApiTest, ARunningVideoKeepsItsValues) {
   const std::string id = created();
   begin(id);
@@ -185,7 +223,54 @@ TEST_F(ApiTest, WhatNoModelCanIsSaid) {
   EXPECT_EQ(call("POST", "/v1/videos/extensions", {{"prompt", "a"}, {"video", {{"id", "video_1"}}}}).status,
             404);
   const std::string id = created();
-  EXPECT_EQ(call("POST", "/v1/videos/extensions", {{"prompt", "a"}, {"video", id}}).status, 400);
+  fail_job(id, "nan");
+  EXPECT_THAT(call("POST", "/v1/videos/extensions", {{"prompt", "a"}, {"video", id}}).message(),
+              HasSubstr("has failed"));
+}
+
+TEST_F(ApiTest, AnExtensionWaitsForItsVideo) {
+  const std::string source = created({{"num_frames", 9}, {"size", "64x32"}});
+  const json body = {{"prompt", "it goes on"}, {"video", {{"id", source}}}, {"from_frame", 4}};
+  const http::Pairs key = {{"Idempotency-Key", "part-2"}};
+  const Answer answer = call("POST", "/v1/videos/extensions", body, key);
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  const std::string id = answer.body.at("id");
+  EXPECT_EQ(answer.body.at("waits_for"), json({source}));
+  EXPECT_EQ(answer.body.at("why"), "it waits for the video that it goes on from");
+  EXPECT_EQ(answer.body.at("extended_from_video_id"), source);
+  EXPECT_EQ(answer.body.at("size"), "64x32");
+  EXPECT_FALSE(answer.body.at("settings").contains("input_reference")) << "there is no picture yet";
+  EXPECT_EQ(table->find(id)->awaits, source);
+  EXPECT_FALSE(table->claim(id, "worker"));
+  EXPECT_EQ(call("POST", "/v1/videos/" + id + "/remix", {{"prompt", "b"}}).status, 400);
+  const Answer edited = call("PATCH", "/v1/videos/" + id, {{"seed", 3}});
+  ASSERT_EQ(edited.status, 200) << edited.body;
+  EXPECT_EQ(edited.body.at("waits_for"), json({source})) << "an edit changes nothing in that";
+  EXPECT_EQ(call("POST", "/v1/videos/extensions", body, key).body.at("id"), id) << "it is the same request";
+  EXPECT_EQ(
+      call("POST", "/v1/videos/extensions", {{"prompt", "a"}, {"video", source}, {"from_frame", 9}}).param(),
+      "from_frame");
+  const std::string third =
+      call("POST", "/v1/videos/extensions", {{"prompt", "and on"}, {"video", id}}).body.at("id");
+  EXPECT_EQ(table->find(third)->awaits, id) << "one that waits can be extended, too";
+}
+
+TEST_F(ApiTest, AJoinWaitsForItsParts) {
+  const std::string a = created({{"num_frames", 9}}), b = created({{"num_frames", 5}});
+  complete(a);
+  const json videos = {a, {{"id", b}, {"first_frame", 1}}, b};
+  const http::Pairs key = {{"Idempotency-Key", "join"}};
+  const Answer answer = call("POST", "/v1/videos/join", {{"videos", videos}}, key);
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  const std::string id = answer.body.at("id");
+  EXPECT_EQ(answer.body.at("waits_for"), json({b}));
+  EXPECT_EQ(answer.body.at("num_frames"), 9 + 4 + 5);
+  EXPECT_EQ(answer.body.at("settings"), json({{"videos", videos}}));
+  EXPECT_EQ(table->find(id)->awaits, b);
+  EXPECT_TRUE(std::filesystem::exists(folder_of(id).inputs() / "1.mp4"));
+  EXPECT_FALSE(std::filesystem::exists(folder_of(id).inputs() / "2.mp4"));
+  complete(b);
+  EXPECT_EQ(call("POST", "/v1/videos/join", {{"videos", videos}}, key).body.at("id"), id);
 }
 
 TEST_F(ApiTest, VideosAreJoinedInTheirOrder) {
@@ -222,7 +307,7 @@ TEST_F(ApiTest, SomeFramesOfAVideoAreJoined) {
 
 TEST_F(ApiTest, WhatCannotBeJoinedIsNamed) {
   const std::string a = created({{"num_frames", 9}}), b = created();
-  complete(a);
+  complete(a), fail_job(b, "nan");
   const auto cut = [&](const json& frames) {
     json part = {{"id", a}};
     part.update(frames);
@@ -248,9 +333,9 @@ TEST_F(ApiTest, WhatCannotBeJoinedIsNamed) {
   }
   EXPECT_EQ(call("POST", "/v1/videos/join", {{"videos", {a, "video_1"}}}).status, 404);
   EXPECT_EQ(call("POST", "/v1/videos/join", {{"videos", {a, a}}, {"speed", 2}}).code(), "unknown_parameter");
-  complete(b, {{"size", "8x8"}});
-  EXPECT_THAT(call("POST", "/v1/videos/join", {{"videos", {a, b}}}).message(), HasSubstr("size"));
-  EXPECT_EQ(folders(), 2u);
+  const std::string c = created({{"size", "8x8"}});  // it need not be completed for that
+  EXPECT_THAT(call("POST", "/v1/videos/join", {{"videos", {a, c}}}).message(), HasSubstr("size"));
+  EXPECT_EQ(folders(), 3u);
 }
 
 }  // namespace

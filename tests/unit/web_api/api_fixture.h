@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -29,15 +31,21 @@ class FakeRuns : public workers::Runs {
   bool busy = false;  // live_now() has no answer
   bool open = true;
   std::vector<std::string> stopped;
-  int wakes = 0, outlooks = 0;
+  std::atomic<int> wakes = 0, outlooks = 0;
   std::function<void(const std::string&)> on_stop = [](const std::string&) {};
-  std::function<void()> on_wake = [] {};
+  std::function<void()> on_wake = [] {}, on_outlook = [] {};
 
+  std::mutex mutex;
   std::string owner;  // whose job the last outlook() was of
 
   workers::Outlook outlook(const jobs::JobSpec&, const std::string&, int, const std::string& of,
                            const std::string&) override {
-    ++outlooks, owner = of;
+    ++outlooks;
+    {
+      const std::lock_guard lock(mutex);
+      owner = of;
+    }
+    on_outlook();
     if (!warning.empty()) say_line(warning);
     require(refusal.empty(), "{}", refusal);
     return answer;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "api_fixture.h"
+#include "base/base64.h"
 #include "web_api/endpoint.h"
 #include "web_api/links.h"
 
@@ -119,6 +120,7 @@ TEST_F(ApiTest, AModelThatIsOpenTellsWhatItTakes) {
 
 TEST_F(ApiTest, LorasAreListedByTheirNames) {
   EXPECT_EQ(call("GET", "/v1/loras").body.at("data"), json::array());
+  EXPECT_EQ(call("GET", "/v1/loras/film/picture").status, 404);
   service->offers.loras = folder_;
   std::ofstream(folder_ / "ghibli.safetensors") << "1234";
   std::ofstream(folder_ / "notes.txt") << "1234";
@@ -129,6 +131,63 @@ TEST_F(ApiTest, LorasAreListedByTheirNames) {
   EXPECT_EQ(list.at(0).at("trigger_words"), json::array()) << "a file that is no LoRA is listed all the same";
   const json schemas = call("GET", "/openapi.json").body.at("components").at("schemas");
   expect_described(schemas, "Lora", list.at(0));
+}
+
+TEST_F(ApiTest, ALoraHasThePictureBesideIt) {
+  const std::string png = "\x89PNG\r\n\x1a\n and more", jpeg = "\xff\xd8\xff\xe0 and more";
+  const auto write = [&](const std::string& name, const std::string& bytes) {
+    std::ofstream(folder_ / "loras" / name, std::ios::binary) << bytes;
+  };
+  const auto sent = [&](const std::string& name) {
+    const Answer answer = call("GET", "/v1/loras/" + name + "/picture");
+    return answer.status == 200 ? std::get<http::FileBody>(answer.reply.body).path.filename().string() : "";
+  };
+  std::filesystem::create_directories(folder_ / "loras");
+  service->offers.loras = folder_ / "loras";
+  for (const char* name : {"film", "old ink.v1", "bare", "false"})
+    write(name + std::string(".safetensors"), "1");
+  write("film.jpg", jpeg), write("old ink.v1.preview.png", png), write("false.png", "<script>");
+  std::ofstream(folder_ / "secret.png", std::ios::binary) << png;
+  const json list = call("GET", "/v1/loras").body.at("data");
+  ASSERT_EQ(list.size(), 4u);
+  EXPECT_EQ(list.at(0).at("picture"), nullptr);
+  EXPECT_EQ(list.at(1).at("picture"), nullptr) << "it is no picture, whatever its name says";
+  EXPECT_EQ(list.at(2).at("picture"), "/v1/loras/film/picture");
+  EXPECT_EQ(list.at(3).at("picture"), "/v1/loras/old%20ink.v1/picture");
+  EXPECT_EQ(sent("film"), "film.jpg");
+  EXPECT_EQ(call("GET", "/v1/loras/film/picture").header("Content-Type"), "image/jpeg");
+  write("film.preview.webp", "RIFF1234WEBP");
+  EXPECT_EQ(sent("film"), "film.preview.webp") << "one that is made for this comes first";
+  EXPECT_EQ(sent("old ink.v1"), "old ink.v1.preview.png");
+  write("bare.preview.gif", "GIF89a and more");
+  EXPECT_EQ(sent("bare"), "bare.preview.gif");
+  std::filesystem::rename(folder_ / "loras/bare.preview.gif", folder_ / "loras/bare.preview.more.gif");
+  for (const char* name : {"bare", "false", "../secret", "secret", "..", "film.safetensors/..", "film.jpg"})
+    EXPECT_EQ(sent(name), "") << name;
+}
+
+TEST_F(ApiTest, ALoraMayHaveItsPictureInItself) {
+  std::filesystem::create_directories(folder_ / "loras");
+  service->offers.loras = folder_ / "loras";
+  const std::string png = "\x89PNG\r\n\x1a\n and more";
+  const auto write = [&](const std::string& name, const json& covers) {
+    const json header = {{"__metadata__", {{"ssmd_cover_images", covers.dump()}}},
+                         {"a", {{"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {0, 4}}}}};
+    const std::string text = header.dump();
+    const uint64_t size = text.size();
+    std::ofstream(folder_ / "loras" / (name + ".safetensors"), std::ios::binary)
+        << std::string_view(reinterpret_cast<const char*>(&size), 8) << text << std::string(4, '\0');
+  };
+  write("covered", {to_base64(png), "more"});
+  write("text", {to_base64("<script>")}), write("broken", {"?"}), write("number", {7}), write("none", json());
+  const json list = call("GET", "/v1/loras").body.at("data");
+  ASSERT_EQ(list.size(), 5u);
+  for (const json& lora : list) EXPECT_EQ(lora.at("picture").is_string(), lora.at("id") == "covered") << lora;
+  const Answer answer = call("GET", "/v1/loras/covered/picture");
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(std::get<std::string>(answer.reply.body), png);
+  EXPECT_EQ(answer.header("Content-Type"), "image/png");
+  EXPECT_EQ(call("GET", "/v1/loras/text/picture").status, 404);
 }
 
 TEST_F(ApiTest, ReadinessIsThatOfTheDefaultModel) {

@@ -92,6 +92,11 @@ TEST(ApiErrors, FailuresOfTheServerTellNothing) {
     EXPECT_GE(reply.status, 500);
     EXPECT_THAT(std::get<std::string>(reply.body), testing::Not(testing::HasSubstr("secret")));
   }
+  const Error full(ErrorCode::io,
+                   "/srv/secret: " + std::make_error_code(std::errc::no_space_on_device).message());
+  const std::string said = std::get<std::string>(error_reply(static_cast<const std::exception&>(full)).body);
+  EXPECT_THAT(said, testing::AllOf(testing::HasSubstr("disk of the server is full"),
+                                   testing::Not(testing::HasSubstr("secret"))));
   const http::Reply other = error_reply(static_cast<const std::exception&>(std::runtime_error("secret")));
   EXPECT_EQ(other.status, 500);
   EXPECT_THAT(std::get<std::string>(other.body), testing::Not(testing::HasSubstr("secret")));

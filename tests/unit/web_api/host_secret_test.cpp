@@ -63,6 +63,16 @@ TEST(HostSecret, CountsForNothingElse) {
     EXPECT_TRUE(refuses([&](http::Request& r) { r.headers[1].second.resize(i); })) << i;
 }
 
+TEST(HostSecret, SignsARemovalAsWhatItIs) {
+  const HostSecret secret(kSecret);
+  const std::string target = "/v1/videos/video_1/content?variant=video";
+  http::Request request =
+      passed_on(secret.signed_for("b", target, {.key = "", .admin = true}, kNow, "DELETE"));
+  EXPECT_FALSE(secret.verified(request, "b", kNow)) << "a GET";
+  request.method = "DELETE";
+  EXPECT_TRUE(secret.verified(request, "b", kNow));
+}
+
 TEST(HostSecret, GivesNoRightsThatWereNotSigned) {
   const HostSecret secret(kSecret);
   std::string header = a_header(secret);

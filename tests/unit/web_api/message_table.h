@@ -1,6 +1,7 @@
 // A table that has messages and nothing else, for tests of webhooks.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <mutex>
 
@@ -12,6 +13,8 @@ namespace tachy::web_api {
 
 class MessageTable : public queue::JobTable {
  public:
+  std::atomic<int64_t> ahead_ms{0};  // of its clock before that of this machine
+
   void add(queue::Webhook message) {
     const std::lock_guard lock(mutex_);
     messages_[message.id] = std::move(message);
@@ -37,7 +40,7 @@ class MessageTable : public queue::JobTable {
     messages_.at(id).due_ms = due_ms, ++messages_.at(id).attempts;
   }
 
-  int64_t now_ms() const override { return workers::wall_clock_ms(); }
+  int64_t now_ms() const override { return workers::wall_clock_ms() + ahead_ms; }
   std::optional<std::vector<queue::HeldJob>> heartbeat(const std::string&) override {
     return none<std::vector<queue::HeldJob>>();
   }
@@ -64,6 +67,9 @@ class MessageTable : public queue::JobTable {
   Row set_paused(const std::string&, bool) override { return none<Row>(); }
   Row change(const std::string&, const queue::Change&) override { return none<Row>(); }
   bool remove(const std::string&) override { return none<bool>(); }
+  Row fail_queued(const std::string&, const queue::JobError&, const std::optional<queue::Webhook>&) override {
+    return none<Row>();
+  }
   Rows recover(const std::string&) override { return none<Rows>(); }
   std::vector<std::string> outdated(int64_t, uint64_t) override { return none<std::vector<std::string>>(); }
   std::vector<queue::Preset> presets(const std::string&) override {

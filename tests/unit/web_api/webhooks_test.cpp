@@ -128,6 +128,19 @@ TEST_F(Sending, AMessageIsSignedAndSentOnce) {
   EXPECT_NEAR(std::stod(stamp), std::chrono::duration<double>(now).count(), 10);
 }
 
+// The clock of a host may be an hour off, and that of the table is right.
+TEST_F(Sending, TheTimeIsThatOfTheTable) {
+  SmallServer server([&](const std::string& request) { return answer(request); });
+  table_.ahead_ms = 3'600'000;
+  table_.add({.id = "msg_1", .body = "{}"});
+  Webhooks webhooks(options(server), table_);
+  ASSERT_TRUE(wait([&] { return table_.left() == 0; }));
+  const std::string stamp = header(requests().at(0), "webhook-timestamp");
+  EXPECT_NEAR(std::stod(stamp), static_cast<double>(table_.now_ms()) / 1000, 10);
+  EXPECT_EQ(header(requests().at(0), "webhook-signature"),
+            webhook_signature("0123456789abcdef", "msg_1", std::stoll(stamp), "{}"));
+}
+
 TEST_F(Sending, ARetryKeepsIdAndBody) {
   statuses_ = {"500 Internal Server Error", "302 Found\r\nLocation: /elsewhere"};
   SmallServer server([&](const std::string& request) { return answer(request); });

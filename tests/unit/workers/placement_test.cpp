@@ -74,6 +74,11 @@ TEST(Placement, IsExplainedToWhoWaits) {
   EXPECT_THAT(why_waiting(a_job("talker"), hosts, 0),
               HasSubstr("no worker that is there has the model `talker`"));
   EXPECT_EQ(why_waiting(a_job("wan"), {}, 0), "no worker is there");
+  std::vector<Host> full = hosts;
+  for (Host& host : full) host.about.full = true;
+  EXPECT_THAT(why_waiting(a_job("wan"), full, 0), HasSubstr("full"));
+  full.push_back(a_host("z", {"wan"}));
+  EXPECT_THAT(why_waiting(a_job("wan"), full, 0), HasSubstr("next"));
 }
 
 TEST(Placement, KnowsWhoHasMoreMemory) {
@@ -90,8 +95,12 @@ TEST(Presence, TellsOfAHostAsText) {
   HostAbout about;
   about.role = "worker", about.device = "NVIDIA H100", about.cards = 1, about.memory_bytes = 1u << 30;
   about.models = {"wan"}, about.loras = {"style"}, about.loaded = {"wan"}, about.running = 1;
+  about.full = true;
   about.step_seconds = {{"wan 480x272", 0.25}};
+  about.jobs = {{"video_1", {.stage = "denoise", .done = 2, .total = 8, .eta_seconds = 12.5}}};
   EXPECT_EQ(to_text(about_of(to_text(about))), to_text(about));
+  EXPECT_EQ(about_of(to_text(about)).jobs.at("video_1").stage, "denoise");
+  EXPECT_EQ(about_of(R"({"jobs": {"a": 3, "b": {"stage": 4, "done": "x"}}})").jobs.at("b").done, 0);
   EXPECT_EQ(about_of("").role, "both");
   EXPECT_EQ(about_of(R"({"models": 3, "running": "x", "new": 1})").running, 0);
 }

@@ -135,6 +135,16 @@ class ShopFloor : public testing::Test {
     for (const queue::Event& e : book_->since(id, 0)) out.push_back(e.type);
     return out;
   }
+  // Returns the event that ends the job. The foreman tells it just after the table has the job's end, so that a
+  // reader of the table may look too early for it.
+  std::string last_event(const std::string& id) {
+    const auto last = [&] {
+      const std::vector<std::string> told = events(id);
+      return told.empty() ? std::string() : told.back();
+    };
+    EXPECT_TRUE(wait([&] { return last() == "done" || last() == "failed"; }, 10)) << id << " tells no end";
+    return last();
+  }
   // Returns the file that a run makes which nothing disturbs.
   static std::string undisturbed(const Small& small);
 

@@ -50,6 +50,8 @@ void AudioBranch::expect(const WanInput& in) const {
   // Each frame has its own attention, so its tokens must be adjacent.
   check(c.patch_t == 1 && in.grid->places.empty(), ErrorCode::unsupported,
         "transformer: the audio branch needs tokens in the order of their frames: no block-sparse attention");
+  check(!in.comm || in.comm->size() == 1 || in.cut == WanCut::frames, ErrorCode::internal,
+        "transformer: the audio branch needs tokens of every frame on each rank");
   for (const WanAudio& audio : speech->items) {
     const bool two = audio.regions.defined();
     expect_shape("transformer", "audio keys and values", audio.kv,

@@ -22,7 +22,7 @@ class AudioBranch : public WanBranch {
   bool load(const Scope& block, int64_t index, nn::ParamStore& store) override;
   bool multiplies_in_eight_bits(std::string_view layer) const override;
   bool makes_keys(std::string_view layer) const override;
-  const char* needs_all_tokens() const override { return "a talking photo"; }
+  const char* needs_all_tokens() const override { return nullptr; }
   bool takes(std::type_index type) const override;
   void expect(const WanInput& in) const override;
   void after_cross_attention(const WanBlockInput& in, int64_t index, WanPending& sum,

@@ -44,7 +44,7 @@ class SpeakersBranch : public WanBranch {
 
   bool load(const Scope&, int64_t, nn::ParamStore&) override { return true; }  // it has no parameters
   bool takes_codes() const override { return true; }
-  const char* needs_all_tokens() const override { return "a talking photo"; }
+  const char* needs_all_tokens() const override { return nullptr; }
 
   void begin(const WanInput& in, WanBlockInput& block, Stream& stream) const override {
     const auto& speech = in.given.find<WanSpeech>()->items;
@@ -59,13 +59,15 @@ class SpeakersBranch : public WanBranch {
     const nn::Attention heads = heads_of(config_);
     each_route(in, [&](int64_t b, const WanRegions& regions, const Tensor& route) {
       const auto of_item = [&](const Tensor& t) { return heads.by_heads(t, in.batch).slice(0, b, b + 1); };
+      const ArenaScope scope(*stream.arena);
       const Tensor shares = of_item(made.v);
       nn::attention_in_pieces({.q = of_item(made.q),
-                               .k = of_item(made.k).slice(1, 0, regions.values.dim(0)),
+                               .k = first_frame(in, of_item(made.k), regions.values.dim(0), stream),
                                .v = heads.by_heads(regions.values, 1),
                                .scale = WanBlock::score_scale(config_, stream),
                                .out = shares},
                               stream);
+      if (several(in)) return route_on_ranks(in, shares, regions.sizes, route, stream);
       ops::region_rope({.shares = shares.select(0, 0),
                         .sizes = regions.sizes,
                         .cos = route.select(0, 0),
@@ -75,8 +77,41 @@ class SpeakersBranch : public WanBranch {
   }
 
  private:
+  static bool several(const WanBlockInput& in) { return in.comm && in.comm->size() > 1; }
+  // Returns the keys [1, places, heads, head_dim] of the first frame, of which each rank has some in `k`.
+  Tensor first_frame(const WanBlockInput& in, const Tensor& k, int64_t places, Stream& stream) const;
+  // The places of a rank's tokens depend on the least and the most that any token has, so every rank makes those of
+  // all tokens and takes its own.
+  void route_on_ranks(const WanBlockInput& in, const Tensor& shares, const Tensor& sizes, const Tensor& route,
+                      Stream& stream) const;
+
   WanConfig config_;
 };
+
+Tensor SpeakersBranch::first_frame(const WanBlockInput& in, const Tensor& k, int64_t places,
+                                   Stream& stream) const {
+  if (!several(in)) return k.slice(1, 0, places);
+  const int64_t own = k.dim(1) / in.spread.frames;
+  const Tensor mine = stream.arena->tensor(k.dtype, {1, own, config_.dim()});
+  ops::copy({.x = k.slice(1, 0, own), .y = mine.view({1, own, k.dim(2), k.dim(3)})}, stream);
+  return runtime::tokens_on_all(*in.comm, {.tokens = places}, mine, stream)
+      .view({1, places, k.dim(2), k.dim(3)});
+}
+
+void SpeakersBranch::route_on_ranks(const WanBlockInput& in, const Tensor& shares, const Tensor& sizes,
+                                    const Tensor& route, Stream& stream) const {
+  constexpr int64_t kRegions = ops::RegionRopeArgs::kRegions;
+  const int64_t own = shares.dim(1), heads = shares.dim(2), half = route.dim(2), all = in.spread.tokens;
+  const Tensor mine = stream.arena->tensor(shares.dtype, {1, own, heads * kRegions});
+  ops::copy({.x = shares.slice(3, 0, kRegions), .y = mine.view({1, own, heads, kRegions})}, stream);
+  const Tensor whole = runtime::tokens_on_all(*in.comm, in.spread, mine, stream).view({all, heads, kRegions}),
+               made = stream.arena->f32({2, all, half});
+  ops::region_rope({.shares = whole, .sizes = sizes, .cos = made.select(0, 0), .sin = made.select(0, 1)},
+                   stream);
+  for (int64_t i = 0; i < 2; ++i)
+    copy_bytes(runtime::own_tokens(in.comm, in.spread, made.slice(0, i, i + 1), stream).select(0, 0),
+               route.select(0, i), stream);
+}
 
 }  // namespace
 

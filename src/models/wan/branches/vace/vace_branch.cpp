@@ -106,6 +106,7 @@ void VaceBranch::begin(const WanInput& in, WanBlockInput& block, Stream& stream)
                     .cos = block.cos,
                     .sin = block.sin,
                     .comm = block.comm,
+                    .spread = block.spread,
                     .keys = block.keys}};
   for (const WanContext* context : block.contexts)
     pass.in.contexts.push_back(&context->more.find<ControlContext>()->keys);

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Times whole `generate` runs on one and on several GPUs of a host, in turn: seconds of each denoising step and of each stage by the lines of --json,
+and whether the latents are those of the first run of the same name.
+
+    bench/lab/several_gpus.py PROGRAM CASE …          PROGRAM is the path of `tachyscope`; needs numpy
+
+A case is NAME=GPUS:OPTIONS, as in
+    1.3B.one='1:--model m/1.3B --size 832x480 --frames 81 --steps 4 --guidance 1'  1.3B.two='2:--model m/1.3B --size 832x480 --frames 81 --steps 4 --guidance 1'
+Runs are of the same name up to its last dot. Words such as TACHY_PACE=off before the options are put into the environment. Models of true shape with random weights are made
+by serve_models.py. All runs have the level `aggressive` and the same seed."""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import statistics
+import struct
+import subprocess
+import tempfile
+import time
+
+import numpy as np
+
+NUMBERS = {"F64": np.float64, "F32": np.float32, "F16": np.float16}
+
+
+def latents(path):
+    """Returns all values of a file of latents as float64."""
+    raw = path.read_bytes()
+    size = struct.unpack("<Q", raw[:8])[0]
+    values = []
+    for name, about in json.loads(raw[8:8 + size]).items():
+        if name == "__metadata__":
+            continue
+        begin, end = about["data_offsets"]
+        data = raw[8 + size + begin:8 + size + end]
+        if about["dtype"] == "BF16":
+            array = (np.frombuffer(data, np.uint16).astype(np.uint32) << 16).view(np.float32)
+        else:
+            array = np.frombuffer(data, NUMBERS[about["dtype"]])
+        values.append(array.astype(np.float64).ravel())
+    return np.concatenate(values)
+
+
+def run(program, gpus, options, folder):
+    """Runs one clip. Returns the moments of steps, the first and last moment of each stage, all seconds, and the latents or what went wrong."""
+    words, environment = options.split(), dict(os.environ)
+    while words and re.match(r"[A-Z_]+=", words[0]):
+        name, value = words.pop(0).split("=", 1)
+        environment[name] = value
+    kept = folder / "latents.safetensors"
+    kept.unlink(missing_ok=True)
+    command = [program, "generate", "a red circle moves right", *words, "--gpus", gpus, "--json", "--seed", "3", "--level", "aggressive",
+               "--save-latents", str(kept), "-o", str(folder / "video.mp4")]
+    begin, steps, stages, said = time.monotonic(), [], {}, []
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    for line in process.stdout:
+        now = time.monotonic() - begin
+        said = [*said[-5:], line]
+        if not line.startswith("{") or (event := json.loads(line)).get("event") != "progress":
+            continue
+        stages.setdefault(event["stage"], [now, now])[1] = now
+        if event["stage"] == "denoise":
+            steps.append(now)
+    failed = process.wait() != 0
+    return steps, stages, time.monotonic() - begin, "".join(said) if failed else latents(kept)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("cases", nargs="+", metavar="CASE")
+    options = parser.parse_args()
+    first = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for case in options.cases:
+            name, rest = case.split("=", 1)
+            steps, stages, seconds, made = run(options.program, *rest.split(":", 1), pathlib.Path(folder))
+            taken = [after - before for before, after in zip(steps, steps[1:])]
+            parts = ", ".join(f"{stage} {begin:.2f} to {end:.2f}" for stage, (begin, end) in stages.items())
+            print(f"{name}: {seconds:.2f} s, steps {' '.join(f'{step:.4f}' for step in taken)}; {parts}", flush=True)
+            if isinstance(made, str):
+                print(f"  failed: {made}")
+                continue
+            values, step = first.setdefault(name.rpartition(".")[0], (made, statistics.median(taken) if taken else None))
+            if values is not made:
+                size = np.sqrt(np.mean(values ** 2))
+                far = np.sqrt(np.mean((values - made) ** 2)) / size
+                factor = f", {step / statistics.median(taken):.3f} times as fast a step" if taken and step else ""
+                print(f"  {'equal latents' if np.array_equal(values, made) else f'latents differ by {far:.2e} of their RMS'}{factor}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""The engine in the shape of diffusers' WanPipeline, for programs that change one line. Fields have diffusers' names, and what is left out comes from the
+model's own defaults."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+from . import _inputs
+from ._generate import Engine
+
+_OUTPUTS = {"np": "numpy", "pil": "pil", "pt": "numpy", "latent": "latents"}
+
+
+@dataclasses.dataclass(frozen=True)
+class WanPipelineOutput:
+    """The frames of all videos: [videos, frames, height, width, 3] from 0 to 1 (output_type "np"), the same as a tensor
+    [videos, frames, 3, height, width] ("pt"), lists of Pillow pictures ("pil"), or latents ("latent"). `results` are the
+    engine's own."""
+    frames: Any
+    results: list[Any]
+
+
+class TachyscopeWanPipeline:
+    """from_pretrained(folder)(prompt=…, num_frames=…).frames, as with diffusers' WanPipeline and
+    WanImageToVideoPipeline."""
+
+    def __init__(self, engine: Engine):
+        self.engine = engine
+
+    @classmethod
+    def from_pretrained(cls, folder: str | os.PathLike[str], **options: Any) -> TachyscopeWanPipeline:
+        """Opens a folder in diffusers' layout (or what else Engine opens) with Engine's options. torch_dtype is the dtype
+        of each call that names none."""
+        dtype = str(options.pop("torch_dtype", "")).removeprefix("torch.")
+        known = {"": None, "None": None, "float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+        if dtype not in known:
+            raise _inputs.wrong("torch_dtype", f"expected float32, bfloat16 or float16, got {dtype}")
+        out = cls(Engine(folder, **options))
+        out._dtype = known[dtype]
+        return out
+
+    _dtype: str | None = None
+
+    def __call__(self, prompt: Any = None, negative_prompt: str | None = None, *, output_type: str = "np", num_videos_per_prompt: int = 1,
+                 generator: Any = None, latents: Any = None, return_dict: bool = True, **fields: Any) -> Any:
+        if output_type not in _OUTPUTS:
+            raise _inputs.wrong("output_type", f"expected np, pil, pt or latent, got {output_type!r}")
+        if prompt is None:
+            raise _inputs.wrong("prompt", "it is needed")
+        if self._dtype is not None:
+            fields.setdefault("dtype", self._dtype)
+        if negative_prompt is not None:  # without one, the model's own stays
+            fields["negative_prompt"] = negative_prompt
+        if latents is not None:
+            fields["init_latents"] = latents
+        if generator is not None:
+            if "seed" in fields:
+                raise _inputs.wrong("seed", "it is given twice, by generator too")
+            fields |= {"seed": generator.initial_seed(), "rng": generator.device.type}
+        first = fields.pop("seed", 0)
+        count = int(_inputs.setting("num_videos_per_prompt", "int", num_videos_per_prompt)[0][1])
+        if count < 1:
+            raise _inputs.wrong("num_videos_per_prompt", f"expected 1 or more, got {count}")
+        seeds = list(first) if isinstance(first, (list, tuple)) else [first + i for i in range(count)]
+        results = self.engine.generate(list(prompt) if isinstance(prompt, (list, tuple)) else prompt, output=_OUTPUTS[output_type],
+                                       seed=seeds, **fields)
+        frames = self._frames(results, output_type)
+        return WanPipelineOutput(frames, results) if return_dict else (frames,)
+
+    @staticmethod
+    def _frames(results: list[Any], output_type: str) -> Any:
+        import numpy as np
+        if output_type == "pil":
+            return [result.frames for result in results]
+        if output_type == "latent":
+            import torch
+            return torch.from_numpy(np.stack([result.latents for result in results]))
+        frames = np.stack([result.frames for result in results]).astype(np.float32) / np.float32(255)
+        if output_type == "np":
+            return frames
+        import torch
+        return torch.from_numpy(frames).permute(0, 1, 4, 2, 3).contiguous()
+
+    def to(self, device: Any) -> TachyscopeWanPipeline:
+        """Refuses what it cannot do: the engine's device is chosen by from_pretrained(folder, device=…)."""
+        raise _inputs.wrong("device", "give it to from_pretrained: the engine opens the model there")

@@ -1,0 +1,59 @@
+// Predicts on several GPUs: each rank has a Denoiser of its own, on its device, with its own copies of the
+// network and of what the passes read. A step gives every rank the latents, lets all predict at once, and brings
+// the branches' velocities to the first rank.
+//
+// A measuring session has the first rank's denoiser alone. It takes every rank's seat in turn, since shares
+// differ, so that the plan has room for the largest.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "denoise/clip_denoiser.h"
+#include "session/session.h"
+
+namespace tachy {
+
+class RanksDenoiser final : public Denoiser {
+ public:
+  // Returns a copy on the rank's device of a tensor on the first one's. A tensor that is undefined or on the host
+  // stays as it is.
+  using Bring = std::function<Tensor(const Tensor&)>;
+  // Makes a rank's denoiser, in that rank's thread.
+  using Make = std::function<std::unique_ptr<Denoiser>(const ClipSeat& seat, const Bring& bring)>;
+  struct Input {
+    runtime::RankLayout layout;
+    int expert = 0;
+    int64_t branches = 1;
+    std::vector<int64_t> latent_shape;  // [z, T, h, w] of the loop's latents
+    Make make;
+  };
+  RanksDenoiser(const Input& in, Session& session);
+  ~RanksDenoiser() override;
+
+  void predict(const Tensor& latents, int step, const Tensor& velocity) override;
+  void put_given(const Tensor& x) const override { ranks_.front().denoiser->put_given(x); }
+  int kind(int step) const override { return ranks_.front().denoiser->kind(step); }
+  uint64_t bytes() const override { return ranks_.front().denoiser->bytes(); }
+
+ private:
+  struct Rank {
+    ClipSeat seat;
+    std::optional<nn::ParamStore> store;  // of what follows, on a further rank's device
+    Tensor latents, velocity;
+    std::vector<std::pair<const void*, Tensor>> copies;
+    std::unique_ptr<Denoiser> denoiser;
+  };
+  void make_rank(int rank);
+  void measure(const Tensor& latents, int step, const Tensor& velocity);
+  void predict_on(int rank, const Tensor& latents, int step, const Tensor& velocity);
+  Stream& stream_of(int rank);
+
+  const Input in_;
+  Session& session_;
+  runtime::PeerTeam* team_ = nullptr;  // null in a measuring session
+  std::deque<Rank> ranks_;
+};
+
+}  // namespace tachy

@@ -1,0 +1,66 @@
+#include "session/rank_devices.h"
+
+#include "tensor/streaming_memory.h"
+
+namespace tachy {
+
+RankDevices::RankDevices(std::shared_ptr<cuda::Gpu> first, std::span<const int> others)
+    : places_(1 + others.size()) {
+  places_.front().gpu = std::move(first);
+  for (size_t i = 0; i < others.size(); ++i) places_[i + 1].gpu = cuda::open_gpu(others[i]);
+}
+
+runtime::PeerTeam& RankDevices::team(const runtime::RankLayout& layout) {
+  if (team_ && team_->layout() == layout) return *team_;
+  for (Place& p : places_)
+    for (runtime::StepGraph& graph : p.graphs) graph.forget();  // they name the old team's flags
+  team_.reset();
+  std::vector<std::shared_ptr<cuda::Gpu>> gpus;
+  for (int rank = 0; rank < layout.count(); ++rank) gpus.push_back(place(rank).gpu);
+  team_ = std::make_unique<runtime::PeerTeam>(layout, std::move(gpus));
+  return *team_;
+}
+
+void RankDevices::enter(const Stream& first, size_t scratch_bytes) {
+  for (int rank = 1; rank < size(); ++rank) {
+    Place& p = place(rank);
+    const MemoryLabel label("denoise: activations");
+    if (!p.arena || p.arena->capacity() < scratch_bytes) {
+      p.arena.reset();
+      p.arena.emplace(scratch_bytes, p.gpu.get());
+    }
+    p.arena->rewind(0);
+    p.stream = first;
+    p.stream.gpu = p.gpu.get(), p.stream.memory = p.gpu.get(), p.stream.arena = &*p.arena;
+    p.stream.adapters = nullptr;
+    // Only the first rank is watched.
+    p.stream.hooks = {.cancel = first.hooks.cancel, .hold = first.hooks.hold};
+  }
+}
+
+void RankDevices::leave_scratch() {
+  for (Place& p : places_) p.arena.reset();
+}
+
+void RankDevices::leave(int expert) {
+  const auto i = static_cast<size_t>(expert);
+  for (Place& p : places_) p.stream.adapters = nullptr, p.adapters[i].release(), p.transformers[i].reset();
+}
+
+void RankDevices::rewind() {
+  for (Place& p : places_)
+    for (BufferShelf& shelf : p.shelves) shelf.rewind();
+}
+
+void RankDevices::drop() {
+  for (Place& p : places_) {
+    for (runtime::StepGraph& graph : p.graphs) graph.forget();
+    for (BufferShelf& shelf : p.shelves) shelf.clear();
+    for (AdapterShelf& shelf : p.adapters) shelf.clear();
+    p.transformers = {};
+    p.arena.reset();
+  }
+  team_.reset();
+}
+
+}  // namespace tachy

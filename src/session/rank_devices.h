@@ -1,0 +1,54 @@
+// The further cards of a session whose denoising passes several GPUs share. Each has a queue, scratch, tensors
+// and graphs of its own, as the session has on the first card; the parts that it loads are the model's. All that is not
+// divided is on the first card. The plan is that card's, whose shares are the largest, and the others take no more.
+// Nobody stands in line for them: what does not fit there is an error that names the GPU.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "runtime/peer_team.h"
+#include "runtime/step_graph.h"
+#include "session/adapter_shelf.h"
+#include "session/parts.h"
+#include "tensor/buffer_shelf.h"
+
+namespace tachy {
+
+class RankDevices {
+ public:
+  // `first` is the session's own GPU; `others` are numbers of GPUs as CUDA counts them.
+  RankDevices(std::shared_ptr<cuda::Gpu> first, std::span<const int> others);
+
+  // A rank's own things. The first rank has nothing here but its GPU, since the session is its place.
+  struct Place {
+    std::shared_ptr<cuda::Gpu> gpu;
+    std::optional<Arena> arena;
+    Stream stream;
+    std::array<std::shared_ptr<const LoadedPart>, 2> transformers;  // of each expert
+    std::array<BufferShelf, 2> shelves;
+    std::array<AdapterShelf, 2> adapters;
+    std::array<runtime::StepGraph, 2> graphs;
+  };
+  int size() const { return static_cast<int>(places_.size()); }
+  Place& place(int rank) { return places_[static_cast<size_t>(rank)]; }
+
+  // Returns the team of the layout's ranks, which are the first ones.
+  runtime::PeerTeam& team(const runtime::RankLayout& layout);
+
+  // Gives every further rank a stream like the first one's, with so much scratch.
+  void enter(const Stream& first, size_t scratch_bytes);
+  // Gives back what no later pass of this job needs: scratch, and an expert's adapters and transformer.
+  void leave_scratch();
+  void leave(int expert);
+  void rewind();
+  void drop();
+
+ private:
+  std::vector<Place> places_;
+  std::unique_ptr<runtime::PeerTeam> team_;
+};
+
+}  // namespace tachy

@@ -1,0 +1,57 @@
+// A session's transformers have more than their weights: the adapters of a job, and the copies on further GPUs.
+#include "session/session.h"
+#include "tensor/streaming_memory.h"
+
+namespace tachy {
+
+// Returns what the job adds to an expert's products on one device; null: nothing.
+const nn::AdapterSet* Session::adapter_set(int expert, const LoadedDit& network, AdapterShelf& shelf,
+                                           Stream& stream) {
+  stream.adapters = nullptr;
+  const auto i = static_cast<size_t>(expert);
+  if (!setup_.adapters || setup_.adapters->added.at(i).empty()) return nullptr;
+  const RequestAdapters& all = *setup_.adapters;
+  for (const auto& file : all.files) file->check_files();
+  return &shelf.put({.adapters = all.added.at(i),
+                     .key = all.added_keys.at(i),
+                     .linears = network.model->linears(),
+                     .model = ModelBundle::transformer_name(expert)},
+                    keeps(), stream);
+}
+
+void Session::add_adapters(int expert) {
+  stream_.adapters =
+      adapter_set(expert, transformer(expert), adapters_.at(static_cast<size_t>(expert)), stream_);
+}
+
+void Session::add_adapters_of(int expert, int rank) {
+  RankDevices::Place& place = devices_->place(rank);
+  place.stream.adapters = adapter_set(expert, transformer_of(expert, rank),
+                                      place.adapters.at(static_cast<size_t>(expert)), place.stream);
+}
+
+void Session::drop_adapters(int expert) {
+  stream_.adapters = nullptr;
+  adapters_.at(static_cast<size_t>(expert)).release();
+  if (devices_) devices_->leave(expert);
+}
+
+const LoadedDit& Session::transformer_of(int expert, int rank) {
+  RankDevices::Place& place = devices_->place(rank);
+  auto& held = place.transformers.at(static_cast<size_t>(expert));
+  const Part part = transformer_part(expert);
+  const PartKey own(part, setup_.precision, merged_into(part), setup_.vae);
+  const auto load = [&] {
+    const MemoryLabel weights("denoise: weights, tables");
+    auto out = load_part(model(), part, {.weights = model_.options().weights, .progress = {}}, place.stream);
+    out->device = place.gpu;
+    place.gpu->synchronize();
+    return out;
+  };
+  if (!held)
+    held =
+        model_.parts(rank).get(own, setup_.placement.keeps, {stream_.hooks.cancel, stream_.hooks.hold}, load);
+  return static_cast<const LoadedDit&>(*held);
+}
+
+}  // namespace tachy

@@ -1,0 +1,99 @@
+"""Keeps the page open by the clock, and measures its memory each minute: does it stay?
+
+    tests/page_server/run BUILD hours [MINUTES]          for example: tests/page_server/run build hours 120
+
+Meanwhile the page does what it does in hours of use, only more often: it goes from view to view (the queue with its previews, the gallery, a video that
+plays, a comparison, the form, worlds, keys), a video is asked for every 15 s, and the oldest one is removed, so that as many are there all the time. The
+heap, the nodes and the listeners are those after a collection; the process is the renderer's own memory (its proportional set, which holds pictures and
+videos, too). At the end the middle of the first five minutes after the second stands beside that of the last five."""
+
+import os
+import pathlib
+import statistics
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "serve"))
+
+from playwright.sync_api import sync_playwright  # noqa: E402
+from server import Server  # noqa: E402
+
+BUILD = pathlib.Path(os.environ["TACHY_BUILD"])
+KEPT, VISIT_S, JOB_S, WARM = 12, 6, 15, 2
+QUICK = {"size": "32x32", "num_frames": 5, "num_inference_steps": 4}
+NAMES = {"heap MB": "JSHeapUsedSize", "nodes": "Nodes", "listeners": "JSEventListeners", "documents": "Documents"}
+
+
+def proportional_mb(pid):
+    """Returns a process's share of the memory, or 0 if it has ended."""
+    try:
+        lines = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except FileNotFoundError:
+        return 0.0
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:"))
+
+
+class Watch:
+    """A tab, a server and the clock."""
+
+    def __init__(self, server, browser):
+        self.server = server
+        self.page = browser.new_page(viewport={"width": 1100, "height": 900})
+        self.session = self.page.context.new_cdp_session(self.page)
+        self.session.send("Performance.enable")
+        self.system = browser.new_browser_cdp_session()
+        self.jobs = [server.wait(server.create(prompt=f"number {seed}", **QUICK | {"seed": seed})["id"])["id"] for seed in range(KEPT)]
+        self.made, self.visits, self.begun = KEPT, 0, time.monotonic()
+        self.page.goto(f"{server.base}/#/queue")
+
+    def job(self):
+        self.jobs.append(self.server.create(prompt=f"number {self.made}", **QUICK | {"seed": self.made})["id"])
+        self.made += 1
+        if self.server.video(self.jobs[0])["status"] == "completed":
+            self.server.ask("DELETE", f"/v1/videos/{self.jobs.pop(0)}")
+
+    def visit(self):
+        one, other = self.jobs[3], self.jobs[4]
+        routes = ["queue", "gallery", f"gallery/{one}", f"compare/{one}/{other}", "make", "queue", "worlds", "keys"]
+        self.page.evaluate("route => { location.hash = route; }", "#/" + routes[self.visits % len(routes)])
+        self.visits += 1
+        self.page.wait_for_timeout(1000)
+        self.page.keyboard.press(" ")  # plays where there is a video
+
+    def measure(self):
+        """Returns what is there after a collection, in the view of worlds, which has little of its own."""
+        self.page.evaluate("() => { location.hash = '#/worlds'; }")
+        self.page.locator("worlds-view h1").wait_for()  # wait_for_selector would keep the view for the test
+        self.page.wait_for_timeout(1500)
+        for _ in range(3):
+            self.session.send("HeapProfiler.collectGarbage")
+        values = {one["name"]: one["value"] for one in self.session.send("Performance.getMetrics")["metrics"]}
+        found = {name: values[key] for name, key in NAMES.items()}
+        processes = self.system.send("SystemInfo.getProcessInfo")["processInfo"]
+        largest = max(proportional_mb(one["id"]) for one in processes if one["type"] == "renderer")  # others wait for tabs to come
+        return found | {"heap MB": found["heap MB"] / 1e6, "process MB": largest}
+
+
+def main(minutes):
+    with Server(BUILD) as server, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=os.environ["TACHY_BROWSER"], args=["--no-sandbox"])
+        watch, rows, job_at = Watch(server.wait_ready(), browser), [], 0.0
+        while len(rows) < minutes:
+            minute = watch.begun + 60 * (len(rows) + 1)
+            while time.monotonic() < minute:
+                if time.monotonic() > job_at:
+                    watch.job()
+                    job_at = time.monotonic() + JOB_S
+                watch.visit()
+                watch.page.wait_for_timeout(1000 * (VISIT_S - 1))
+            rows.append(watch.measure())
+            print(f"minute {len(rows)}, {watch.visits} visits, {watch.made} videos: " + ", ".join(f"{name} {value:.2f}" for name, value in rows[-1].items()), flush=True)
+        browser.close()
+    some = min(5, len(rows) // 2)
+    print(f"middle of {some} minutes after minute {WARM}, and of the last {some}:")
+    for name in rows[0]:
+        print(f"  {name}: {statistics.median(row[name] for row in rows[WARM:WARM + some]):.2f} -> {statistics.median(row[name] for row in rows[-some:]):.2f}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 120)

@@ -1,0 +1,133 @@
+// Tests runs of the shipped model whose passes several GPUs divide. The ranks share the first card, and are on
+// several where there are several. Skipped without a GPU. TACHY_MODEL_DIR may name another folder of models.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <filesystem>
+
+#include "base/env.h"
+#include "engine/text_to_video.h"
+#include "tiny_model.h"
+
+namespace tachy {
+namespace {
+
+using testing::HasSubstr;
+
+class GpuRanks : public testing::TestWithParam<bool> {  // whether each rank has a card of its own
+ protected:
+  void SetUp() override {
+    std::string why;
+    cards_ = cuda::gpu_count(&why);
+    if (cards_ == 0) GTEST_SKIP() << why;
+    if (GetParam() && cards_ < 2) GTEST_SKIP() << "there is one GPU";
+    request.prompt = "a red circle moves right";
+    request.width = request.height = 64, request.frames = 9, request.steps = 6;
+  }
+  std::unique_ptr<TextToVideo> open(int ranks, TextToVideo::Options options = {}) const {
+    options.device = "cuda:0";
+    for (int rank = 0; rank < ranks; ++rank) options.gpus.push_back(GetParam() ? rank % cards_ : 0);
+    const std::string folder = env_string("TACHY_MODEL_DIR", TACHY_TEST_MODELS);
+    return std::make_unique<TextToVideo>(
+        ModelBundle::open((std::filesystem::path(folder) / "sprites").string()), options);
+  }
+  // The ranks' products have fewer rows, for which a library may add up in another order.
+  static void expect_alike(const test::Result& one, const test::Result& divided, const std::string& what) {
+    ASSERT_EQ(divided.latents.size(), one.latents.size());
+    double difference = 0, size = 0;
+    for (size_t i = 0; i < one.latents.size(); ++i) {
+      difference += std::pow(static_cast<double>(divided.latents[i]) - one.latents[i], 2);
+      size += std::pow(static_cast<double>(one.latents[i]), 2);
+    }
+    EXPECT_LT(std::sqrt(difference / size), 0.05) << what;
+    testing::Test::RecordProperty(what, std::to_string(std::sqrt(difference / size)));
+  }
+  VideoRequest request;
+  int cards_ = 0;
+};
+
+TEST_P(GpuRanks, GiveWhatOneGivesAndTheSameEachTime) {
+  for (const double guidance : {1.0, 4.0}) {
+    request.guidance = guidance;
+    const test::Result one = test::run(*open(1), request);
+    for (const int ranks : {2, 3, 4}) {
+      const std::string what = fmt::format("guidance_{}_ranks_{}", guidance, ranks);
+      const auto divided = open(ranks), queued = open(ranks, {.graphs = false});
+      const test::Result first = test::run(*divided, request);
+      expect_alike(one, first, what);
+      EXPECT_EQ(test::run(*divided, request).latents, first.latents) << what;
+      EXPECT_EQ(test::run(*queued, request).latents, first.latents) << what << ", without graphs";
+    }
+  }
+}
+
+TEST_P(GpuRanks, AModelThatStaysLoadedKeepsTheirGraphs) {
+  request.guidance = 1;
+  const auto kept = open(2, {.keep_loaded = true});
+  const test::Result first = test::run(*kept, request);
+  EXPECT_EQ(kept->counters().captured, 1);
+  EXPECT_EQ(test::run(*kept, request).latents, first.latents);
+  EXPECT_EQ(kept->counters().captured, 1) << "the second job captured again";
+  request.guidance = 4;
+  const test::Result guided = test::run(*kept, request);
+  EXPECT_EQ(test::run(*open(2), request).latents, guided.latents);
+  request.guidance = 1;
+  EXPECT_EQ(test::run(*kept, request).latents, first.latents);
+}
+
+TEST_P(GpuRanks, AStopEndsThemAll) {
+  request.guidance = 1, request.steps = 50;
+  const auto divided = open(2, {.keep_loaded = true});
+  std::atomic<bool> cancel = false;
+  VideoCallbacks callbacks{.cancel = &cancel};
+  callbacks.progress = [&](const Progress& p) {
+    if (p.stage == std::string_view("denoise") && p.done == 5) cancel = true;
+  };
+  try {
+    test::run(*divided, request, callbacks);
+    ADD_FAILURE() << "it succeeded";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::cancelled);
+  }
+  request.steps = 2;
+  EXPECT_EQ(test::run(*divided, request).latents, test::run(*open(2), request).latents);
+}
+
+TEST_P(GpuRanks, WhatHasNoRanksIsRefused) {
+  const auto refusal = [&](TextToVideo& pipeline) -> std::string {
+    try {
+      pipeline.plan(request);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::unsupported);
+      return e.message();
+    }
+    return "no error";
+  };
+  const auto whole = open(1);
+  const uint64_t peak = whole->plan(request).peak_bytes;
+  const auto small = open(2, {.max_vram = peak / 3 * 2 + test::kLibraries});
+  EXPECT_THAT(refusal(*small), HasSubstr("`gpus`"));
+  EXPECT_EQ(open(2)->plan(request).ranks.size(), 2u);
+  EXPECT_THAT(refusal(*open(2, {.parallel = {1, 1, 2}})), HasSubstr("`parallel`: keys cannot go round"));
+  request.block = 1;
+  EXPECT_THAT(refusal(*open(2)), HasSubstr("`gpus`: a video that is made block by block"));
+}
+
+TEST_P(GpuRanks, MayShareAPassAsAsked) {
+  request.guidance = 4;
+  const auto asked = open(2, {.parallel = {1, 2, 1}});
+  const VideoPlan plan = asked->plan(request);
+  EXPECT_EQ(plan.parallel.text(), "cfg=1,ulysses=2,ring=1");
+  EXPECT_EQ(plan.ranks.at(1).branches, 2);
+  const test::Result first = test::run(*asked, request);
+  expect_alike(test::run(*open(1), request), first, "guidance_4_by_heads");
+  EXPECT_EQ(test::run(*asked, request).latents, first.latents);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cards, GpuRanks, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Several" : "One"; });
+
+}  // namespace
+}  // namespace tachy

@@ -1,0 +1,123 @@
+// Jobs in a table of several hosts: what a worker writes while nobody knows whether it still has them.
+#include <atomic>
+
+#include "base/error.h"
+#include "base/output_lock.h"
+#include "shop_floor.h"
+
+namespace tachy {
+namespace {
+
+using namespace test;
+using std::chrono::milliseconds;
+
+struct Leases {
+  std::atomic<bool> away = false, lost = false;
+};
+
+// A table with leases, which cannot be reached or says that they are lost as long as it is told to.
+class LeasedTable : public queue::SqliteTable {
+ public:
+  LeasedTable(const fs::path& file, Leases& leases) : queue::SqliteTable(file), leases_(leases) {}
+  double lease_seconds() const override { return 0.9; }
+  void enlist(const std::string&) override { leases_.lost = false; }
+  std::optional<std::vector<queue::HeldJob>> heartbeat(const std::string& worker) override {
+    check(!leases_.away, ErrorCode::io, "the database is away");
+    if (leases_.lost) return std::nullopt;
+    return queue::SqliteTable::heartbeat(worker);
+  }
+
+ private:
+  Leases& leases_;
+};
+
+class LeasedTest : public ShopFloor {
+ protected:
+  std::unique_ptr<queue::SqliteTable> make_table(const fs::path& file) override {
+    return std::make_unique<LeasedTable>(file, leases_);
+  }
+  // Begins a job, lets the table go away while it computes, and waits until it has all its frames.
+  std::string computed_while_away() {
+    std::atomic<bool>& decoded = decoded_;
+    options_.measured = [&decoded](const json& event) {
+      if (event.value("stage", "") == "decode") decoded = true;
+    };
+    open();
+    const std::string id = add(small_);
+    EXPECT_TRUE(in_stage(id, "denoise", 1));
+    leases_.away = true;
+    EXPECT_TRUE(wait([&] { return decoded_.load(); }));
+    std::this_thread::sleep_for(milliseconds(1500));  // the lease has ended by this worker's clock
+    EXPECT_EQ(row(id).status, Status::in_progress);
+    EXPECT_FALSE(fs::exists(queue::JobFolder(files_.path, id).video())) << "somebody else may have the job";
+    return id;
+  }
+
+  const Small small_{.steps = 80};  // it computes for longer than a lease lasts, on a quick machine, too
+  std::atomic<bool> decoded_ = false;
+  Leases leases_;
+};
+
+TEST_F(LeasedTest, AFileWaitsForItsNameUntilTheLeaseIsSure) {
+  const std::string id = computed_while_away();
+  leases_.away = false;
+  EXPECT_EQ(ended(id).status, Status::completed);
+  EXPECT_EQ(row(id).attempts, 1);
+  EXPECT_EQ(video(id), undisturbed(small_));
+}
+
+TEST_F(LeasedTest, AFileGetsNoNameWhenTheLeaseIsLost) {
+  const std::string id = computed_while_away();
+  leases_.lost = true, leases_.away = false;
+  EXPECT_TRUE(wait([&] { return row(id).attempts == 2 || row(id).ended_ms > 0; }));
+  EXPECT_EQ(row(id).attempts, 2) << "it was begun anew under another lease";
+  EXPECT_EQ(ended(id).status, Status::completed);
+  EXPECT_EQ(video(id), undisturbed(small_));
+}
+
+// While a finished video gets its row the next job begins, so this worker has two rows in progress. When it loses its
+// lease then, neither may be ended by what it made under the old one.
+TEST_F(LeasedTest, TwoRowsInProgressAreBothBegunAnewWhenTheLeaseIsLost) {
+  std::atomic<int> stored = 0;
+  std::atomic<bool> go_on = false;
+  options_.store = [&](const JobRow&, const queue::JobFolder&) {
+    if (stored++ == 0)
+      while (!go_on) std::this_thread::sleep_for(milliseconds(5));
+  };
+  open();
+  const std::string finished = add({}), next = add(small_);
+  EXPECT_TRUE(in_stage(next, "denoise", 1));
+  EXPECT_EQ(row(finished).status, Status::in_progress);
+  leases_.lost = true;
+  table_->recover(options_.worker);  // as another host does that finds the lease ended
+  std::this_thread::sleep_for(milliseconds(1200));
+  EXPECT_EQ(row(finished).status, Status::queued)
+      << "its thread has not ended yet, so nobody here begins it again";
+  go_on = true;
+  for (const std::string& id : {finished, next}) {
+    EXPECT_EQ(ended(id).status, Status::completed);
+    EXPECT_EQ(row(id).attempts, 2);
+  }
+  EXPECT_EQ(video(finished), undisturbed({}));
+  EXPECT_EQ(video(next), undisturbed(small_));
+}
+
+TEST_F(LeasedTest, AJobWaitsUntilWhoeverHadItBeforeHasLetGo) {
+  std::atomic<int> steps = 0;
+  options_.measured = [&steps](const json& event) { steps += event.value("stage", "") == "denoise"; };
+  open();
+  auto room = foreman_->make_room();
+  const std::string id = add(small_);
+  std::optional<OutputLock> former(queue::JobFolder(files_.path, id).video());
+  room.reset();
+  EXPECT_TRUE(wait([&] { return row(id).status == Status::in_progress; }));
+  std::this_thread::sleep_for(milliseconds(1500));
+  EXPECT_EQ(steps, 0);
+  EXPECT_EQ(row(id).status, Status::in_progress);
+  former.reset();
+  EXPECT_EQ(ended(id).status, Status::completed);
+  EXPECT_EQ(video(id), undisturbed(small_));
+}
+
+}  // namespace
+}  // namespace tachy
