@@ -8,7 +8,7 @@ Each row is one process of `tachyscope generate --prompt-file … --json` withou
 a stage are those between its events' arrivals; "file" is from the last decoded frame to the finished file, and "rest" is what lies between stages. The
 table has the medians over the warm requests. Weights are random and of true shape, so frames are noise, which is the worst case for an encoder.
 bench/lab/serve_models.py makes 1.3B and 14B (with --models they are kept); the folder of 5b-704 (Wan 2.2's TI2V-5B) must lie there as `5b`, as
-bench/peers/whole.py makes it with diffusers; without it that row is left out, which is said."""
+bench/peers/whole.py makes it with diffusers; without it that row is left out, and a line says so."""
 import argparse
 import json
 import pathlib
