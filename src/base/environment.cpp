@@ -38,6 +38,8 @@ constexpr EnvironmentVariable kVariables[] = {
     {"TACHY_NORM_CODES", kSame},
     {"TACHY_ROUND_WEIGHTS", kSame},
     {"TACHY_STRESS", kSame},
+    {"TACHY_RANK_WAITS", kSame},
+    {"TACHY_RANK_GROUPS", kSame},
     {"TACHY_LOG", kSame},
     {"XDG_DATA_HOME", kSame},  // where a server keeps its files
     // Variables of a server's store of finished videos (--store).
