@@ -48,7 +48,7 @@ void queue_marks(const BarrierPlan& plan, int turn, cudaStream_t queue) {
 }
 
 PeerWaits::Way PeerWaits::asked() {
-  const std::string text = env_string("TACHY_RANK_WAITS", "kernel");
+  const std::string text = env_string("TACHY_RANK_WAITS", "events");
   constexpr std::pair<const char*, Way> kNames[] = {
       {"kernel", Way::kernel}, {"room", Way::room}, {"events", Way::events}, {"marks", Way::marks}};
   for (const auto& [name, way] : kNames)
@@ -57,8 +57,8 @@ PeerWaits::Way PeerWaits::asked() {
        text);
 }
 
-PeerWaits::PeerWaits(std::span<Gpu* const> gpus)
-    : way_(asked()), gpus_(gpus.begin(), gpus.end()), turns_(gpus.size()) {
+PeerWaits::PeerWaits(std::span<Gpu* const> gpus, Waits waits)
+    : way_(waits == Waits::events ? Way::events : asked()), gpus_(gpus.begin(), gpus.end()), turns_(gpus.size()) {
   const CurrentDevice here(gpus_.front());
   check_cuda(cudaHostAlloc(&stop_, sizeof *stop_, cudaHostAllocPortable | cudaHostAllocMapped),
              "cudaHostAlloc");

@@ -20,7 +20,7 @@ namespace tachy::cuda {
 
 class PeerWaits {
  public:
-  explicit PeerWaits(std::span<Gpu* const> gpus);
+  PeerWaits(std::span<Gpu* const> gpus, Waits waits);
   ~PeerWaits();
   PeerWaits(const PeerWaits&) = delete;
   PeerWaits& operator=(const PeerWaits&) = delete;

@@ -83,13 +83,13 @@ class Beside {
 
 class CudaPeers final : public PeerGroup {
  public:
-  explicit CudaPeers(std::span<Gpu* const> ranks) : gpus_(ranks.begin(), ranks.end()) {
+  CudaPeers(std::span<Gpu* const> ranks, Waits waits) : gpus_(ranks.begin(), ranks.end()) {
     tachy::check(!gpus_.empty() && gpus_.size() <= size_t{kMostRanks}, ErrorCode::internal, "peers: {} ranks",
                  gpus_.size());
     for (const Gpu* a : gpus_)
       for (const Gpu* b : gpus_)
         if (a->info().index != b->info().index) open_way(a->info(), b->info());
-    waits_.emplace(gpus_);
+    waits_.emplace(gpus_, waits);
     for (Gpu* gpu : gpus_) {
       const CurrentDevice device(gpu);
       waits_->watch(static_cast<cudaStream_t>(gpu->stream()));
@@ -193,8 +193,8 @@ class CudaPeers final : public PeerGroup {
 
 }  // namespace
 
-std::unique_ptr<PeerGroup> join_peers(std::span<Gpu* const> ranks) {
-  return std::make_unique<CudaPeers>(ranks);
+std::unique_ptr<PeerGroup> join_peers(std::span<Gpu* const> ranks, Waits waits) {
+  return std::make_unique<CudaPeers>(ranks, waits);
 }
 
 }  // namespace tachy::cuda

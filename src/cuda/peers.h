@@ -63,7 +63,10 @@ class PeerGroup {
   virtual void restart() = 0;
 };
 
+// How ranks wait (peer_waits.h): queued passes by events and graphs by kernels unless TACHY_RANK_WAITS says otherwise,
+// or always by events, for what is never captured.
+enum class Waits { as_asked, events };
 // Each rank's GPU must outlive the group. Throws `unsupported` if a card cannot reach another one's memory.
-std::unique_ptr<PeerGroup> join_peers(std::span<Gpu* const> ranks);
+std::unique_ptr<PeerGroup> join_peers(std::span<Gpu* const> ranks, Waits waits = Waits::as_asked);
 
 }  // namespace tachy::cuda

@@ -21,6 +21,15 @@ runtime::PeerTeam& RankDevices::team(const runtime::RankLayout& layout) {
   return *team_;
 }
 
+runtime::PeerTeam& RankDevices::team_of_rows(int ranks) {
+  const runtime::RankLayout layout{.groups = 1, .per_group = ranks};
+  if (rows_ && rows_->layout() == layout) return *rows_;
+  std::vector<std::shared_ptr<cuda::Gpu>> gpus;
+  for (int rank = 0; rank < ranks; ++rank) gpus.push_back(place(rank).gpu);
+  rows_ = std::make_unique<runtime::PeerTeam>(layout, std::move(gpus), cuda::Waits::events);
+  return *rows_;
+}
+
 void RankDevices::enter(const Stream& first, size_t scratch_bytes) {
   for (int rank = 1; rank < size(); ++rank) {
     Place& p = place(rank);
@@ -47,6 +56,10 @@ void RankDevices::leave(int expert) {
   for (Place& p : places_) p.stream.adapters = nullptr, p.adapters[i].release(), p.transformers[i].reset();
 }
 
+void RankDevices::leave_vae() {
+  for (Place& p : places_) p.vae_decoder.reset();
+}
+
 void RankDevices::rewind() {
   for (Place& p : places_)
     for (BufferShelf& shelf : p.shelves) shelf.rewind();
@@ -57,10 +70,10 @@ void RankDevices::drop() {
     for (runtime::StepGraph& graph : p.graphs) graph.forget();
     for (BufferShelf& shelf : p.shelves) shelf.clear();
     for (AdapterShelf& shelf : p.adapters) shelf.clear();
-    p.transformers = {};
+    p.transformers = {}, p.vae_decoder.reset();
     p.arena.reset();
   }
-  team_.reset();
+  team_.reset(), rows_.reset();
 }
 
 }  // namespace tachy
