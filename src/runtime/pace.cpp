@@ -21,13 +21,10 @@ double attention_rate(const cuda::GpuInfo& gpu, DType dtype) {
 
 // TACHY_RANK_GROUPS is the most groups in which heads travel, to compare; 0 if it is not set.
 int64_t groups_asked() {
-  static const int64_t most = [] {
-    const std::string text = env_string("TACHY_RANK_GROUPS", "0");
-    require(text.size() == 1 && text[0] >= '0' && text[0] <= '8',
-            "TACHY_RANK_GROUPS: expected a number from 1 to 8, got '{}'", text);
-    return int64_t{text[0] - '0'};
-  }();
-  return most;
+  const std::string text = env_string("TACHY_RANK_GROUPS", "0");
+  require(text.size() == 1 && text[0] >= '0' && text[0] <= '8',
+          "TACHY_RANK_GROUPS: expected a number from 1 to 8, got '{}'", text);
+  return int64_t{text[0] - '0'};
 }
 
 }  // namespace
