@@ -4,6 +4,7 @@
 // all of them. Nothing is loaded, so a whole table takes a minute.
 //
 //   lab_rank_attention                 the table, for attention of the 14B and the 1.3B without guidance
+//   lab_rank_attention --only marks    of one way of waiting (or kernel, room, events)
 //   lab_rank_attention --repeat N      repeats a small one N times in each way, and compares; for TACHY_STRESS=SEED
 //
 // Ranks are on the first two cards, or both on one if there is one.
@@ -51,7 +52,7 @@ struct Place {
   HeadTensors mine;
   Place(cuda::Gpu& gpu, const Case& c, int rank) : arena(size_t{8} << 30, &gpu) {
     stream = {.arena = &arena, .pool = &pool, .gpu = &gpu, .memory = &gpu};
-    stream.precision = {.activation = DType::bf16, .residual = DType::bf16, .compute = DType::bf16};
+    stream.precision.activation = DType::bf16;
     std::mt19937 random(static_cast<unsigned>(rank) + 1);
     std::normal_distribution<float> normal;
     std::vector<bf16_t> values(size_t{1} << 22);
@@ -152,7 +153,7 @@ constexpr Way kWays[] = {{"kernel", "1", false}, {"kernel", "4", false}, {"room"
                          {"kernel", "4", true},  {"room", "4", true},    {"marks", "1", true},
                          {"marks", "4", true}};
 
-int table() {
+int table(const std::string& only) {
   bool all_equal = true;
   for (const Case& c : {Case{"14B 720p", 75600, 40, 4, false},
                         {"14B 480p", 32760, 40, 8, false},
@@ -162,14 +163,15 @@ int table() {
     std::printf("%s: attention of half of the heads %.3f ms a layer\n", c.name, base);
     std::vector<uint64_t> first;
     for (const Way& way : kWays) {
-      if (way.graph && !c.graphs) continue;
+      if ((way.graph && !c.graphs) || (!only.empty() && only != way.waits)) continue;
       std::string words = std::string(way.waits) + " " + way.groups + (way.graph ? " graph" : "");
       try {
         const Taken t = run(c, &way, 3);
         if (first.empty()) first = t.sums;
         const bool equal = t.sums == first;
         all_equal = all_equal && equal;
-        std::printf("  %-16s %8.3f ms, not hidden %7.3f ms%s\n", words.c_str(), t.ms, t.ms - base,
+        std::printf("  %-16s %8.3f ms, not hidden %7.3f ms, bits %016llx%s\n", words.c_str(), t.ms,
+                    t.ms - base, static_cast<unsigned long long>(t.sums[0] ^ (t.sums[1] * 3)),
                     equal ? "" : "  DIFFERS");
       } catch (const std::exception& e) {
         std::printf("  %-16s %s\n", words.c_str(), e.what());
@@ -198,7 +200,8 @@ int repeat(int times) {
 
 int main(int argc, char** argv) try {
   if (cuda::gpu_count() == 0) return 2;
-  return argc == 3 && std::strcmp(argv[1], "--repeat") == 0 ? repeat(std::atoi(argv[2])) : table();
+  if (argc == 3 && std::strcmp(argv[1], "--repeat") == 0) return repeat(std::atoi(argv[2]));
+  return table(argc == 3 && std::strcmp(argv[1], "--only") == 0 ? argv[2] : "");
 } catch (const std::exception& e) {
   std::fprintf(stderr, "rank_attention: %s\n", e.what());
   return 2;

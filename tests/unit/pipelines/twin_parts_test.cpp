@@ -29,8 +29,7 @@ struct Loading {
 TEST(TwinParts, HaveTheBitsOfTheFirstAndReadNoFile) {
   const ModelBundle model = ModelBundle::open(test::deep_model());
   for (const Precision& precision :
-       {Precision{}, Precision{.activation = DType::bf16, .compute = DType::bf16},
-        Precision{.activation = DType::bf16, .compute = DType::bf16, .products = Products::int8}}) {
+       {Precision{}, Precision{.compute = Compute::bf16}, Precision{.products = Products::int8}}) {
     const Loading first(model, precision, nullptr), second(model, precision, first.part->memory);
     EXPECT_GT(first.device->pieces, 0u);
     EXPECT_EQ(second.device->pieces, 0u);
@@ -49,7 +48,7 @@ TEST(TwinParts, HaveTheBitsOfTheFirstAndReadNoFile) {
 
 TEST(TwinParts, OfAnotherFormAreRefused) {
   const ModelBundle model = ModelBundle::open(test::deep_model());
-  const Loading first(model, Precision{.activation = DType::bf16, .compute = DType::bf16}, nullptr);
+  const Loading first(model, Precision{.products = Products::int8}, nullptr);
   try {
     const Loading second(model, Precision{}, first.part->memory);
     ADD_FAILURE() << "it was copied";
