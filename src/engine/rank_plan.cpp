@@ -132,7 +132,7 @@ SharedPass plan_ranks(const Model& model, const Resolved& r) {
     RankPlan& plan = out.ranks.emplace_back(part_of(layout, rank, d));
     // The processes of a crew are like this one.
     plan.threads = crew ? model.threads() : runtime::threads_of(model.threads(), rank, ranks);
-    if (crew || model.on_gpus()) continue;  // whose first one decodes
+    if (crew) continue;  // whose first one decodes
     const runtime::Share rows = runtime::share_of(r.latent_height, rank, ranks);
     plan.first_row = rows.first, plan.rows = rows.count();
   }

@@ -1,13 +1,29 @@
 #include "session/rank_devices.h"
 
+#include <fmt/format.h>
+
+#include "base/notice.h"
 #include "tensor/streaming_memory.h"
 
 namespace tachy {
+
+std::string told_of_kinds(std::span<const cuda::GpuInfo> gpus) {
+  for (const cuda::GpuInfo& gpu : gpus)
+    if (gpu.name != gpus.front().name)
+      return fmt::format(
+          "`gpus`: cuda:{} is {} and cuda:{} is {}; each gets an equal share of a pass, so the "
+          "slowest decides how long it takes",
+          gpus.front().index, gpus.front().name, gpu.index, gpu.name);
+  return "";
+}
 
 RankDevices::RankDevices(std::shared_ptr<cuda::Gpu> first, std::span<const int> others)
     : places_(1 + others.size()) {
   places_.front().gpu = std::move(first);
   for (size_t i = 0; i < others.size(); ++i) places_[i + 1].gpu = cuda::open_gpu(others[i]);
+  std::vector<cuda::GpuInfo> infos;
+  for (const Place& p : places_) infos.push_back(p.gpu->info());
+  if (const std::string told = told_of_kinds(infos); !told.empty()) say_line(told);
 }
 
 runtime::PeerTeam& RankDevices::team(const runtime::RankLayout& layout) {

@@ -7,6 +7,8 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/peer_team.h"
@@ -16,6 +18,9 @@
 #include "tensor/buffer_shelf.h"
 
 namespace tachy {
+
+// Returns what to say about GPUs that share passes though they are not of one kind; "" if they are.
+std::string told_of_kinds(std::span<const cuda::GpuInfo> gpus);
 
 class RankDevices {
  public:

@@ -3,6 +3,7 @@
 
 #include "deep_model.h"
 #include "host_device.h"
+#include "session/rank_devices.h"
 
 namespace tachy {
 namespace {
@@ -56,6 +57,17 @@ TEST(TwinParts, OfAnotherFormAreRefused) {
     EXPECT_EQ(e.code(), ErrorCode::internal);
     EXPECT_NE(e.message().find("a copy of"), std::string::npos) << e.message();
   }
+}
+
+TEST(RankDevices, GpusOfSeveralKindsAreTold) {
+  std::vector<cuda::GpuInfo> gpus(3);
+  for (int i = 0; i < 3; ++i)
+    gpus[static_cast<size_t>(i)].index = i + 1, gpus[static_cast<size_t>(i)].name = "NVIDIA H100";
+  EXPECT_EQ(told_of_kinds(gpus), "");
+  EXPECT_EQ(told_of_kinds(std::span(gpus).first(1)), "");
+  gpus[2].name = "NVIDIA A100";
+  EXPECT_EQ(told_of_kinds(gpus).find("`gpus`: cuda:1 is NVIDIA H100 and cuda:3 is NVIDIA A100; "), 0u)
+      << told_of_kinds(gpus);
 }
 
 }  // namespace
