@@ -24,9 +24,7 @@ int gpu_count(std::string* why) {
 
 std::unique_ptr<Gpu> open_gpu(int, std::optional<OutsideQueue>) { fail(ErrorCode::unsupported, "{}", kWhy); }
 
-std::unique_ptr<PeerGroup> join_peers(std::span<Gpu* const>, Waits) {
-  fail(ErrorCode::unsupported, "{}", kWhy);
-}
+std::unique_ptr<PeerGroup> join_peers(std::span<Gpu* const>) { fail(ErrorCode::unsupported, "{}", kWhy); }
 
 int CurrentDevice::enter(int) noexcept { return kSame; }
 int CaptureLeave::exchange(int) noexcept { return 0; }

@@ -2,14 +2,24 @@
 // that ops have none), and those of other sessions' threads do not.
 #include "cuda/graph.h"
 
+#include <cuda.h>
+
 #include "cuda/current_device.h"
-#include "cuda/driver_function.h"
 #include "cuda/graph_fills.h"
 #include "cuda/kernel_name.h"
 #include "cuda/runtime.h"
 
 namespace tachy::cuda {
 namespace {
+
+template <class F>
+F* driver_function(const char* name) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result;
+  check_cuda(cudaGetDriverEntryPointByVersion(name, &found, 12040, cudaEnableDefault, &result), name);
+  check(result == cudaDriverEntryPointSuccess, ErrorCode::unsupported, "the driver has no {}", name);
+  return reinterpret_cast<F*>(found);
+}
 
 // Kernels of libraries are not functions of this program's runtime, so only the driver knows their names.
 std::string kernel_name(cudaGraphNode_t node) {

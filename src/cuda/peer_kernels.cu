@@ -80,12 +80,6 @@ void queue_barrier(const BarrierPlan& plan, cudaStream_t queue) {
   check_cuda(cudaGetLastError(), "barrier of ranks");
 }
 
-void fit_barriers_beside() {
-  check_cuda(cudaFuncSetAttribute(barrier_kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                  cudaSharedmemCarveoutMaxShared),
-             "shared memory of a barrier");
-}
-
 void queue_push(const PushPlan& plan, int blocks, cudaStream_t queue) {
   const uint64_t most = (plan.units + kThreads - 1) / kThreads;
   if (most == 0) return;

@@ -13,9 +13,6 @@ namespace tachy::cuda {
 struct PeerFlags {
   uint32_t told[PeerGroup::kMostRanks];
   uint32_t round;  // this rank's own
-  // The same without rounds, for waits of the queues themselves: rank p writes 1 to marks[turn][p], and the owner
-  // writes 0 when it has waited for it. Turns alternate, so nobody writes a mark again before it was cleared.
-  uint32_t marks[2][PeerGroup::kMostRanks];
 };
 
 // The word in the host's memory that ends all waits.
@@ -47,12 +44,6 @@ struct PushPlan {
 };
 
 void queue_barrier(const BarrierPlan& plan, cudaStream_t queue);
-// Makes barriers of the current device divide a multiprocessor's memory as attention does, so that one that
-// attention already uses takes them.
-void fit_barriers_beside();
-// A barrier of the queue's own instructions, which need no multiprocessor; its waits have no end of their own.
-// `turn` alternates between 0 and 1.
-void queue_marks(const BarrierPlan& plan, int turn, cudaStream_t queue);
 void queue_push(const PushPlan& plan, int blocks, cudaStream_t queue);
 
 }  // namespace tachy::cuda

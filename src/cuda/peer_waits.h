@@ -1,12 +1,10 @@
 // How the ranks of a PeerGroup wait for one another on their devices, and how such waits end.
 //
-//   kernel   a barrier of flags in one another's memory, by one warp
-//   room     the same, on a multiprocessor that attention may use meanwhile
-//   events   a queue waits for what the others recorded before the ranks met on the host. It needs no
-//            multiprocessor, and each wait ends when that work does; in a graph it is `room`
-//   marks    flags that the queues themselves write and wait for, without a multiprocessor
-//
-// TACHY_RANK_WAITS picks one, to compare them.
+// In a queued pass a queue waits for CUDA's events, which the others recorded before all ranks met on the host. Such a
+// wait needs no multiprocessor, and ends when that work does. In a graph it is a barrier of flags in one another's
+// memory, by a kernel of one warp. Beside long attention a barrier by a kernel costs a whole call: one card places it
+// first and the other one attention, so that a multiprocessor is taken until the other card's call is over
+// (bench/notes/several_gpus.md).
 #pragma once
 
 #include <array>
@@ -20,36 +18,28 @@ namespace tachy::cuda {
 
 class PeerWaits {
  public:
-  PeerWaits(std::span<Gpu* const> gpus, Waits waits);
+  explicit PeerWaits(std::span<Gpu* const> gpus);
   ~PeerWaits();
   PeerWaits(const PeerWaits&) = delete;
   PeerWaits& operator=(const PeerWaits&) = delete;
 
-  // A barrier by a kernel, whatever was picked.
+  // A barrier by a kernel, captured or not.
   void barrier(int rank, cudaStream_t queue);
   // tell(): others may wait for what the queue holds now. Then all ranks meet on the host. await_others(): the
   // queue goes on when the others' queues have come as far as they told.
   void tell(int rank, cudaStream_t queue);
   void await_others(int rank, cudaStream_t queue);
-  // Remembers a queue that may wait.
-  void watch(cudaStream_t queue) { watched_.push_back(queue); }
 
   void stop() noexcept;
   void check() const;
   void restart();
 
  private:
-  enum class Way { kernel, room, events, marks };
-  static Way asked();
-  BarrierPlan plan_of(int rank) const;
-  bool busy() const noexcept;
-
-  const Way way_;
   const std::vector<Gpu*> gpus_;
   std::vector<Buffer> flags_;
-  std::vector<std::array<cudaEvent_t, 2>> told_;  // of each rank and turn
+  // Of each rank two, in turn: nobody records one again before all wait for what it told last.
+  std::vector<std::array<cudaEvent_t, 2>> told_;
   std::vector<int> turns_;
-  std::vector<cudaStream_t> watched_, releasing_;
   uint32_t* stop_ = nullptr;
 };
 

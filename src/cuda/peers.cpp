@@ -54,7 +54,6 @@ class Beside {
   Beside(const Beside&) = delete;
   Beside& operator=(const Beside&) = delete;
 
-  cudaStream_t queue() const { return queue_; }
   cudaStream_t now() const { return aside_ ? queue_ : own_; }  // where the rank queues
   void step_aside() {
     check_cuda(cudaEventRecord(fork_, own_), "cudaEventRecord");
@@ -83,17 +82,16 @@ class Beside {
 
 class CudaPeers final : public PeerGroup {
  public:
-  CudaPeers(std::span<Gpu* const> ranks, Waits waits) : gpus_(ranks.begin(), ranks.end()) {
+  explicit CudaPeers(std::span<Gpu* const> ranks) : gpus_(ranks.begin(), ranks.end()) {
     tachy::check(!gpus_.empty() && gpus_.size() <= size_t{kMostRanks}, ErrorCode::internal, "peers: {} ranks",
                  gpus_.size());
     for (const Gpu* a : gpus_)
       for (const Gpu* b : gpus_)
         if (a->info().index != b->info().index) open_way(a->info(), b->info());
-    waits_.emplace(gpus_, waits);
+    waits_.emplace(gpus_);
     for (Gpu* gpu : gpus_) {
       const CurrentDevice device(gpu);
-      waits_->watch(static_cast<cudaStream_t>(gpu->stream()));
-      waits_->watch(beside_.emplace_back(*gpu).queue());
+      beside_.emplace_back(*gpu);
     }
   }
   ~CudaPeers() override {
@@ -179,6 +177,7 @@ class CudaPeers final : public PeerGroup {
                            16 ==
                        0;
     if (!whole || r.rows >= uint64_t{1} << 32) return true;
+    if (way == Way::all_engines) return true;
     return way == Way::by_size ? !r.own && bytes >= kEngineBytes : way == Way::engines && !r.own;
   }
   static void flush(PushPlan& plan, cudaStream_t queue) {
@@ -193,8 +192,8 @@ class CudaPeers final : public PeerGroup {
 
 }  // namespace
 
-std::unique_ptr<PeerGroup> join_peers(std::span<Gpu* const> ranks, Waits waits) {
-  return std::make_unique<CudaPeers>(ranks, waits);
+std::unique_ptr<PeerGroup> join_peers(std::span<Gpu* const> ranks) {
+  return std::make_unique<CudaPeers>(ranks);
 }
 
 }  // namespace tachy::cuda

@@ -31,8 +31,8 @@ struct PeerRows {
 
 class PeerGroup {
  public:
-  // How rows travel: by size, or always in one way, to compare them.
-  enum class Way { by_size, kernel, engines };
+  // How rows travel: by size, or always in one way. Rows that stay on the card go by a kernel but with all_engines.
+  enum class Way { by_size, kernel, engines, all_engines };
   static constexpr int kMostRanks = 16;
   static constexpr double kLongestWait = 20;  // seconds
 
@@ -63,10 +63,7 @@ class PeerGroup {
   virtual void restart() = 0;
 };
 
-// How ranks wait (peer_waits.h): queued passes by events and graphs by kernels unless TACHY_RANK_WAITS says otherwise,
-// or always by events, for what is never captured.
-enum class Waits { as_asked, events };
 // Each rank's GPU must outlive the group. Throws `unsupported` if a card cannot reach another one's memory.
-std::unique_ptr<PeerGroup> join_peers(std::span<Gpu* const> ranks, Waits waits = Waits::as_asked);
+std::unique_ptr<PeerGroup> join_peers(std::span<Gpu* const> ranks);
 
 }  // namespace tachy::cuda

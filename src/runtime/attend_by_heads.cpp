@@ -91,8 +91,11 @@ void exchange_as_views(Comm& comm, const Division& all, const HeadTensors& mine,
   };
   std::vector<Tensor> from, to;
   std::vector<int> coming, going;
-  const auto send = [&](std::vector<int>& sent) {
-    if (groups > 1) return sent.push_back(comm.begin_views(from, to, stream));
+  // Nobody waits for most of the exchanges: attention to other groups is queued before what they bring is needed.
+  const bool beside = own_parts_beside();
+  const auto send = [&](std::vector<int>& sent, int64_t urgent) {
+    const bool patient = beside && static_cast<int64_t>(sent.size()) != urgent;
+    if (groups > 1) return sent.push_back(comm.begin_views(from, to, stream, patient));
     comm.all_to_all_views(from, to, stream);
   };
   for (int64_t i = 0; i < groups; ++i) {
@@ -100,7 +103,7 @@ void exchange_as_views(Comm& comm, const Division& all, const HeadTensors& mine,
     for (const auto& [given, full] : {std::pair(mine.q, whole.q), {mine.k, whole.k}, {mine.v, whole.v}})
       for (int64_t rank = 0; rank < all.ranks(); ++rank)
         from.push_back(group_of(heads(given, rank), i)), to.push_back(group_of(tokens(full, rank), i));
-    send(coming);
+    send(coming, 0);
   }
   for (int64_t i = 0; i < groups; ++i) {
     if (groups > 1) comm.arrive(coming[static_cast<size_t>(i)], stream);
@@ -109,7 +112,7 @@ void exchange_as_views(Comm& comm, const Division& all, const HeadTensors& mine,
     from.clear(), to.clear();
     for (int64_t rank = 0; rank < all.ranks(); ++rank)
       from.push_back(group_of(tokens(whole.out, rank), i)), to.push_back(group_of(heads(mine.out, rank), i));
-    send(going);
+    send(going, groups - 1);
   }
   for (const int exchange : going) comm.arrive(exchange, stream);
 }

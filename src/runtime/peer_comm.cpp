@@ -85,8 +85,9 @@ void PeerComm::exchange_views(std::span<const Tensor> from, std::span<const Tens
 }
 
 // The copy engines carry the parts for others, since a kernel would find no multiprocessor free. This rank's queue
-// copies its own part meanwhile.
-int PeerComm::begin_exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream) {
+// copies its own part meanwhile, or the engines do that, too, once the others have theirs.
+int PeerComm::begin_exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream,
+                             bool patient) {
   if (careful_) {
     exchange_views(from, to, stream);
     return kHere;
@@ -103,8 +104,9 @@ int PeerComm::begin_exchange(std::span<const Tensor> from, std::span<const Tenso
   group_.tell(rank_);
   place_.meet();
   group_.await_others(rank_);
+  if (patient) group_.push(rank_, own, cuda::PeerGroup::Way::all_engines);
   const int number = group_.step_back(rank_);
-  group_.push(rank_, own);
+  if (!patient) group_.push(rank_, own);
   return number;
 }
 

@@ -4,7 +4,7 @@
 
 namespace tachy::runtime {
 
-PeerTeam::PeerTeam(const RankLayout& layout, std::vector<std::shared_ptr<cuda::Gpu>> gpus, cuda::Waits waits)
+PeerTeam::PeerTeam(const RankLayout& layout, std::vector<std::shared_ptr<cuda::Gpu>> gpus)
     : layout_(layout), gpus_(std::move(gpus)) {
   check(static_cast<int>(gpus_.size()) == layout.count(), ErrorCode::internal, "ranks: {} GPUs for {} ranks",
         gpus_.size(), layout.count());
@@ -13,7 +13,7 @@ PeerTeam::PeerTeam(const RankLayout& layout, std::vector<std::shared_ptr<cuda::G
     for (int place = 0; place < layout.per_group; ++place)
       group.push_back(gpus_[static_cast<size_t>(g * layout.per_group + place)].get());
     places_.emplace_back(layout.per_group);
-    groups_.push_back(cuda::join_peers(group, waits));
+    groups_.push_back(cuda::join_peers(group));
   }
   for (int rank = 0; rank < layout.count(); ++rank) {
     const auto g = static_cast<size_t>(layout.group_of(rank));

@@ -13,8 +13,7 @@ namespace tachy::runtime {
 class PeerTeam {
  public:
   // One GPU for each rank of the layout. Throws what join_peers throws.
-  PeerTeam(const RankLayout& layout, std::vector<std::shared_ptr<cuda::Gpu>> gpus,
-           cuda::Waits waits = cuda::Waits::as_asked);
+  PeerTeam(const RankLayout& layout, std::vector<std::shared_ptr<cuda::Gpu>> gpus);
   const RankLayout& layout() const { return layout_; }
   PeerComm& comm(int rank) { return comms_[static_cast<size_t>(rank)]; }
 

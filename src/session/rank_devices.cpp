@@ -42,7 +42,7 @@ runtime::PeerTeam& RankDevices::team_of_rows(int ranks) {
   if (rows_ && rows_->layout() == layout) return *rows_;
   std::vector<std::shared_ptr<cuda::Gpu>> gpus;
   for (int rank = 0; rank < ranks; ++rank) gpus.push_back(place(rank).gpu);
-  rows_ = std::make_unique<runtime::PeerTeam>(layout, std::move(gpus), cuda::Waits::events);
+  rows_ = std::make_unique<runtime::PeerTeam>(layout, std::move(gpus));
   return *rows_;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/env.h"
 #include "runtime/nobody_else.h"
 #include "runtime/run_on_ranks.h"
 #include "tensor/work_tally.h"
@@ -10,6 +11,7 @@ namespace tachy {
 namespace {
 
 int gpus_of_rows(Session& session, int64_t latent_rows) {
+  if (!gpus_decode_by_rows()) return 1;
   return static_cast<int>(std::min<int64_t>(session.gpu_ranks(), latent_rows));
 }
 
@@ -53,6 +55,12 @@ void run_on_gpus(Session& session, int ranks, const DecodeRows& body) {
 }
 
 }  // namespace
+
+bool gpus_decode_by_rows() {
+  const std::string text = env_string("TACHY_RANK_DECODE", "first");
+  require(text == "first" || text == "rows", "TACHY_RANK_DECODE: expected first or rows, got '{}'", text);
+  return text == "rows";
+}
 
 void decode_by_rows(Session& session, int64_t latent_rows, const DecodeRows& body) {
   if (const int gpus = gpus_of_rows(session, latent_rows); gpus > 1)
