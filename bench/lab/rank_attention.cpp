@@ -7,6 +7,7 @@
 //   lab_rank_attention --repeat N      repeats a small one N times in each way, and compares; for TACHY_STRESS=SEED
 //
 // Ranks are on the first two cards, or both on one if there is one.
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -43,6 +44,19 @@ struct Way {
 constexpr int kRanks = 2;
 constexpr int64_t kDim = 128;
 
+// Random numbers of a rank, which are made once.
+const std::vector<bf16_t>& values_of(int rank) {
+  static const auto made = [] {
+    std::array<std::vector<bf16_t>, kRanks> all;
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal;
+    for (std::vector<bf16_t>& values : all)
+      for (int i = 0; i < 1 << 22; ++i) values.push_back(to_bf16(normal(random)));
+    return all;
+  }();
+  return made[static_cast<size_t>(rank)];
+}
+
 // A rank's queue, with an arena on its device.
 struct Place {
   ThreadPool pool{1};
@@ -52,10 +66,7 @@ struct Place {
   Place(cuda::Gpu& gpu, const Case& c, int rank) : arena(size_t{8} << 30, &gpu) {
     stream = {.arena = &arena, .pool = &pool, .gpu = &gpu, .memory = &gpu};
     stream.precision.activation = DType::bf16;
-    std::mt19937 random(static_cast<unsigned>(rank) + 1);
-    std::normal_distribution<float> normal;
-    std::vector<bf16_t> values(size_t{1} << 22);
-    for (bf16_t& v : values) v = to_bf16(normal(random));
+    const std::vector<bf16_t>& values = values_of(rank);
     for (Tensor* t : {&mine.q, &mine.k, &mine.v, &mine.out}) {
       *t = arena.tensor(DType::bf16, {1, c.tokens / kRanks, c.heads, kDim});
       const auto bytes = static_cast<size_t>(t->bytes());
