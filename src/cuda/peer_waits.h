@@ -37,7 +37,7 @@ class PeerWaits {
  private:
   const std::vector<Gpu*> gpus_;
   std::vector<Buffer> flags_;
-  // Of each rank two, in turn: nobody records one again before all wait for what it told last.
+  // Each rank records its two in turn, and none again before all wait for what it told last.
   std::vector<std::array<cudaEvent_t, 2>> told_;
   std::vector<int> turns_;
   uint32_t* stop_ = nullptr;
