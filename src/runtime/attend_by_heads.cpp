@@ -91,10 +91,8 @@ void exchange_as_views(Comm& comm, const Division& all, const HeadTensors& mine,
   };
   std::vector<Tensor> from, to;
   std::vector<int> coming, going;
-  // Nobody waits for most of the exchanges: attention to other groups is queued before what they bring is needed.
-  const bool beside = own_parts_beside();
-  const auto send = [&](std::vector<int>& sent, int64_t urgent) {
-    const bool patient = beside && static_cast<int64_t>(sent.size()) != urgent;
+  const auto send = [&](std::vector<int>& sent, int64_t urgent) {  // attention hides all but an urgent one
+    const bool patient = std::ssize(sent) != urgent && own_parts_beside();
     if (groups > 1) return sent.push_back(comm.begin_views(from, to, stream, patient));
     comm.all_to_all_views(from, to, stream);
   };
