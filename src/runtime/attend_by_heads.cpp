@@ -43,8 +43,7 @@ class Division {
   int64_t heads_, peers_;
 };
 
-// Allocates a tensor for each peer, in a list with a place for each rank; it is undefined where dims(peer)
-// contains a zero.
+// Allocates a tensor for each peer in a list of all ranks; it is undefined where dims(peer) contains a zero.
 template <class Dims>
 std::vector<Tensor> room(const Division& all, DType dtype, Arena& arena, Dims&& dims) {
   std::vector<Tensor> out(static_cast<size_t>(all.ranks()));
