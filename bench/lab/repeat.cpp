@@ -2,7 +2,7 @@
 // device, loads all weights anew and denoises, alternately resident and with blocks passing through slots.
 //
 //   repeat FOLDER [--device cuda] [--reps 20] [--size 832x480] [--frames 33] [--steps 2] [--guidance 5]
-//          [--verify N] [--trace N] [--hashes FILE] [--gpus N]
+//          [--verify N] [--trace N] [--hashes FILE] [--gpus N] [--level NAME]
 //
 // With --gpus the first N GPUs share each pass, and all repetitions use one model that stays loaded.
 //
@@ -182,6 +182,8 @@ Setup parse(int argc, char** argv) {
       s.verify = number(text);
     else if (flag == "--trace")
       s.trace = number(text);
+    else if (flag == "--level")
+      s.request.level = text;
     else if (flag == "--gpus")
       s.gpus = number(text);
     else if (flag == "--frames")
