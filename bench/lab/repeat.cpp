@@ -216,7 +216,7 @@ int run(const Setup& s) {
   constexpr double kShares[] = {1, 0.8, 0.6};
   std::optional<TextToVideo> kept;
   if (s.gpus > 1) {
-    TextToVideo::Options options{.device = "cuda:0", .keep_loaded = true};
+    TextToVideo::Options options{.keep_loaded = true, .device = "cuda:0"};
     for (int gpu = 0; gpu < s.gpus; ++gpu) options.gpus.push_back(gpu);
     kept.emplace(ModelBundle::open(s.folder), options);
   }
