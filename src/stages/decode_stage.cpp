@@ -5,9 +5,8 @@
 #include <optional>
 
 #include "ops/elementwise/elementwise.h"
-#include "runtime/run_on_ranks.h"
-#include "session/session.h"
 #include "session/stage_clock.h"
+#include "stages/by_rows.h"
 #include "stages/stages.h"
 #include "tensor/transfer.h"
 
@@ -103,12 +102,9 @@ class DecodeStage final : public Stage {
     show_latents(job.shared.latents, session.callbacks(), stream);
     const VaeDecoder& vae = *session.vae_decoder().model;
     const ProfileRange range(stream.hooks.profiler, "decode", ProfileKind::group);
-    decode_frames(vae, job.shared.latents, session.callbacks(), stream,
-                  out_ ? out_(job, stream) : FramesOut(), session.ranks());
-    const ResolvedRequest& r = job.request;
-    const int ranks = runtime::ranks_of_rows(session.ranks(), r.latent_height);
-    const uint64_t state = align_up(vae.state_bytes(r.latent_height, r.latent_width, r.latent_frames, ranks));
-    const uint64_t held = session.part_bytes() + state;
+    decode_frames(session, job.shared.latents, out_ ? out_(job, stream) : FramesOut());
+    const uint64_t held =
+        session.part_bytes() + decoder_state_bytes(session, vae, job.shared.latents.shape());
     session.give_back(Part::vae_decoder);
     return held;
   }
@@ -130,11 +126,15 @@ class LatentsStage final : public Stage {
 
 }  // namespace
 
-void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* callbacks,
-                   Stream& stream, const FramesOut& out, runtime::RankTeam* ranks) {
-  const int64_t clip = vae.config().pixel_frames(latents.dim(1)), total = out.total > 0 ? out.total : clip;
+namespace {
+
+// Calls run(body), where body(vae, stream, comm) decodes on a stream; `stream` is the first rank's.
+template <class Run>
+void decode_clip(const VaeConfig& config, const Tensor& latents, const VideoCallbacks* callbacks,
+                 Stream& stream, const FramesOut& out, const Run& run) {
+  const int64_t clip = config.pixel_frames(latents.dim(1)), total = out.total > 0 ? out.total : clip;
   const ArenaScope scope(*stream.arena);
-  const Pixels pixels(vae.config(), latents, clip, stream);
+  const Pixels pixels(config, latents, clip, stream);
   std::optional<StageClock> clock;
   if (!stream.measuring()) clock.emplace(callbacks, "decode", total, out.first);
   const auto hand_out = [&](const Tensor& decoded, int64_t first, Stream& own) {
@@ -149,10 +149,23 @@ void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCall
     if (!own.measuring())
       clock->done(std::min(total, std::max(first + frames.dim(0) - out.skip, int64_t{0}) + out.first));
   };
-  runtime::run_on_rows(ranks, latents.dim(2), stream, [&](Stream& own, runtime::Comm* comm) {
+  run([&](const VaeDecoder& vae, Stream& own, runtime::Comm* comm) {
     vae.decode(
         latents, [&](const Tensor& decoded, int64_t first) { hand_out(decoded, first, own); }, own, 1, comm);
   });
+}
+
+}  // namespace
+
+void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* callbacks,
+                   Stream& stream, const FramesOut& out) {
+  decode_clip(vae.config(), latents, callbacks, stream, out,
+              [&](const DecodeRows& body) { body(vae, stream, nullptr); });
+}
+
+void decode_frames(Session& session, const Tensor& latents, const FramesOut& out) {
+  decode_clip(session.vae_decoder().model->config(), latents, session.callbacks(), session.stream(), out,
+              [&](const DecodeRows& body) { decode_by_rows(session, latents.dim(2), body); });
 }
 
 std::unique_ptr<Stage> make_decode_stage(FramesOutOf out) { return std::make_unique<DecodeStage>(out); }
