@@ -7,7 +7,7 @@
 //   ours_gpu decode FOLDER DTYPE T H W LATENTS.bin OUT.bin REPEATS [CHUNK [profile]]
 //   ours_gpu encode FOLDER DTYPE T H W VIDEO.bin OUT.bin REPEATS [0 [profile]]
 //
-// DTYPE fp8 for decode and encode means activations in bf16, and the residual blocks' convolutions in e4m3.
+// DTYPE fp8 (int8) for decode and encode means activations in bf16, and the residual blocks' convolutions in e4m3 (int8); tf32 means float32 whose products round to TF32.
 // The word after dit's REPEATS sets the residual stream: float32 (f32), or as the activations (low). int8 is
 // low with self-attention in 8 bits; fp8 is low with the blocks' linear layers in e4m3; fp8-int8 is both;
 // fp8-f32 is fp8 with the residual stream in float32; tf32 (DTYPE f32) has linear layers' products in TF32.
@@ -99,11 +99,12 @@ struct Run {
 
   explicit Run(const std::string& dtype) {
     stream.gpu = gpu.get(), stream.memory = gpu.get();
-    const bool fp8 = dtype == "fp8";
-    stream.precision.activation = fp8 || dtype == "bf16" ? DType::bf16
-                                  : dtype == "f16"       ? DType::f16
-                                                         : DType::f32;
-    if (fp8) stream.precision.products = Products::e4m3;
+    const bool fp8 = dtype == "fp8", int8 = dtype == "int8";
+    stream.precision.activation = fp8 || int8 || dtype == "bf16" ? DType::bf16
+                                  : dtype == "f16"               ? DType::f16
+                                                                 : DType::f32;
+    if (dtype == "tf32") stream.precision.products = Products::tf32;
+    if (fp8 || int8) stream.precision.products = fp8 ? Products::e4m3 : Products::int8;
   }
 
   // Calls body(plan_only) twice: to measure, and then in an arena of the measured size.

@@ -123,8 +123,8 @@ REQUEST = (
      "on a CPU) or tf32 (on a GPU with dtype f32: all linear layers round what they multiply to TF32)"),
     ("vae_math", "text", "vae_math",
      "precision of the convolutions in the VAE's residual blocks: auto (default: the activations' dtype, at every "
-     "level), activations, or fp8 (e4m3; on a GPU from compute capability 8.9 on with activations in bf16; works on a"
-     " CPU, but slowly)"),
+     "level), activations, fp8 (e4m3; on a GPU from compute capability 8.9 on with activations in bf16; works on a "
+     "CPU, but slowly) or int8 (the same in int8, from compute capability 8.0 on)"),
     ("step_cache", "number", "step_cache",
      "step cache: skip a step and reuse the model's last output while its predicted relative change is below this "
      "number; 0: never"),

@@ -56,7 +56,7 @@ class RequestFields(TypedDict, total=False):
     attention: Literal["auto", "bf16", "int8"]
     int8_keys: Literal["auto", "all"]
     math: Literal["auto", "bf16", "fp8", "int8", "tf32"]
-    vae_math: Literal["auto", "activations", "fp8"]
+    vae_math: Literal["auto", "activations", "fp8", "int8"]
     step_cache: float
     sparse_attention: float
     sparse_chooser: Literal["top-k", "sliding-tile"]

@@ -36,7 +36,7 @@ struct PanelConv {
   // For upsampling: four 2x2 kernels (packed one after the other) on the frame padded by 1; phase (a, b)
   // reads from row and column (a, b) on and writes y[2i + a, 2j + b].
   bool upsample = false;
-  // Dtype of the inputs; codes of f8_e4m3 lose nothing in either kind of panel.
+  // Dtype of the inputs; codes of f8_e4m3 and i8 lose nothing in either kind of panel.
   DType x = DType::f32;
   std::vector<const void*> inputs;  // frames t·time_stride + tap; null for zeros (only before all others)
   int64_t outputs = 1;              // number of output frames

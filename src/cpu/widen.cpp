@@ -62,6 +62,9 @@ void widen(const void* from, DType dtype, int64_t count, float* to) {
       return widen_f8(p, count, e4m3, to);
     case DType::f8_e5m2:
       return widen_f8(p, count, e5m2, to);
+    case DType::i8:
+      for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(static_cast<int8_t>(p[i]));
+      return;
     default:
       fail(ErrorCode::unsupported, "widen: expected f32, f16, bf16 or f8, got {}", dtype_name(dtype));
   }

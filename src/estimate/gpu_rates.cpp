@@ -23,6 +23,7 @@ constexpr const char
     *kCudnn = "transformer.md: cuDNN's attention in forwards, 22 November 2026",
     *kConv = "vae.md: 3x3x3 convolutions of 96 to 384 channels, 22 November 2026",
     *kConv8 = "vae.md: scaled_conv3d of 96 to 384 channels, 23 November 2026",
+    *kConvBytes = "vae.md: scaled_conv3d in int8 of 96 to 384 channels, 28 November 2026",
     *kConvCudnn = "vae.md: cuDNN's graphs beside sm90, 22 November 2026",
     *kInt8 = "eight_bit_products.md: scaled_gemm:sm80 on an H100, 27 November 2026",
     *kCopy = "norms.md, vae.md: fused norms to a copy, 22 November 2026",
@@ -65,6 +66,7 @@ constexpr GpuRates kMeasured[] = {
      .attention_int8 = {890, 960, kCodes},
      .convolution = {600, 720, kConv},
      .convolution_fp8 = {1030, 1400, kConv8},
+     .convolution_int8 = {740, 990, kConvBytes},
      .memory = {3.5, 4.2, kCopy},
      .transfer = {0.040, 0.055, kLink},
      .link = {0.30, 0.39, kPeers}},
@@ -82,6 +84,7 @@ constexpr GpuRates kMeasured[] = {
      .attention_int8 = {530, 590, kCodes80},
      .convolution = {390, 440, kConvCudnn},
      .convolution_fp8 = kUnknown,
+     .convolution_int8 = {740, 990, kConvBytes},
      .memory = {3.5, 4.2, kCopy},
      .transfer = {0.040, 0.055, kLink},
      .link = {0.30, 0.39, kPeers}},
@@ -99,6 +102,7 @@ constexpr GpuRates kMeasured[] = {
      .attention_int8 = {840, 960, kSheet},
      .convolution = {560, 720, kSheet},
      .convolution_fp8 = {950, 1400, kSheet},
+     .convolution_int8 = {740, 990, kConvBytes},
      .memory = {2.4, 3.0, kSheet},
      .transfer = {0.040, 0.055, kLink},
      .link = {0.30, 0.39, kPeers}},
@@ -129,6 +133,7 @@ GpuRates never_run(const cuda::GpuSheet& s) {
                                       : share(old ? 0 : both, 0.6 * cool, 0.7, kByteShare),
              .convolution = share(s.half, 0.58 * cool, 0.75, kConvShare),
              .convolution_fp8 = share(s.fp8 > 0 ? s.half : 0, 0.58 * cool * 1.6, 0.75 * 2, kConvCodes),
+             .convolution_int8 = share(old ? 0 : s.half, 0.58 * cool * 1.6, 0.75 * 2, kConvCodes),
              .memory = share(s.memory, 0.75, 0.9, kMemory),
              .transfer = share(s.link, 0.7, 0.85, kLinks),
              .link = {0, 0, kNoPeers}};
@@ -203,7 +208,10 @@ const Rate& rate_of(const GpuRates& r, WorkKind kind, DType numbers) {
     case WorkKind::attention:
       return numbers == DType::i8 ? r.attention_int8 : wide ? r.product_f32 : r.attention;
     case WorkKind::convolution:
-      return numbers == DType::f8_e4m3 ? r.convolution_fp8 : wide ? r.product_f32 : r.convolution;
+      return numbers == DType::f8_e4m3 ? r.convolution_fp8
+             : numbers == DType::i8    ? r.convolution_int8
+             : wide                    ? r.product_f32
+                                       : r.convolution;
     case WorkKind::pass:
       return r.memory;
     case WorkKind::transfer:

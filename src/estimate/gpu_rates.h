@@ -30,7 +30,7 @@ struct GpuRates {
   double memory_gib;
   Rate product, product_fp8, product_int8, product_f32;  // linear layers in 16 bits, e4m3, int8 and float32
   Rate attention, attention_int8;                        // attention in 16 bits and in 8 bits
-  Rate convolution, convolution_fp8;
+  Rate convolution, convolution_fp8, convolution_int8;
   Rate memory;    // passes that only read and write
   Rate transfer;  // copies from page-locked host memory
   Rate link;      // what a card sends to others of its host while they send, too

@@ -31,7 +31,7 @@ std::string describe_blocks(const BenchReport& report) {
   std::string out = fmt::format(
       "{} ({}), {}x{}, blocks of {} latent frame{} ({} frames), window {}, {} steps, {}", b.model, b.kind,
       b.width, b.height, b.block, b.block == 1 ? "" : "s", b.frames, b.window, b.steps, b.dtype);
-  if (report.vae_math == "fp8") out += ", the VAE in fp8";
+  if (report.vae_math == "fp8" || report.vae_math == "int8") out += ", the VAE in " + report.vae_math;
   if (!report.gpu.name.empty())
     out += b.graphs ? "; whole blocks as CUDA graphs, components launch by launch" : "; without CUDA graphs";
   return out + "\n";

@@ -4,6 +4,7 @@
 
 #include "inspect/op_bench_gpu.h"
 #include "ops/case_values.h"
+#include "ops/codes.h"
 
 namespace tachy {
 namespace {
@@ -116,8 +117,8 @@ void compare_on_gpu(GpuBench& bench, const Expected& expected, const std::string
     }
     std::vector<float> stored = expected.working[n];
     for (float& v : stored) v = ops::rounded(v, dtype);
-    const bool codes = dtype == DType::f8_e4m3;
-    const std::vector<float> steps = codes ? code_steps(reference) : std::vector<float>();
+    const bool codes = ops::is_code(dtype);
+    const std::vector<float> steps = codes ? code_steps(reference, dtype) : std::vector<float>();
     const Distance allowed = distance(stored, reference, steps), error = distance(got[n], reference, steps);
     const float highest = highest_of(reference);
     const double unit = codes ? highest * kCodeUnit : highest > 0 ? ulp(highest, dtype) : 0;

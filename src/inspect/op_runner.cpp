@@ -3,23 +3,23 @@
 #include <algorithm>
 #include <array>
 
+#include "cpu/widen.h"
 #include "inspect/op_runner_impl.h"
+#include "ops/codes.h"
 
 namespace tachy {
 namespace {
 
-// Returns the values of all outputs of a kind, one after another: numbers, or codes.
-std::vector<float> floats_of(const std::vector<char>& bytes, const std::vector<Tensor>& outputs, bool codes) {
+// Returns the values of all outputs of a kind, one after another: numbers (f32), or codes of one dtype.
+std::vector<float> floats_of(const std::vector<char>& bytes, const std::vector<Tensor>& outputs, DType kind) {
   std::vector<float> values;
   const char* from = bytes.data();
   for (const Tensor& t : outputs) {
-    const bool code = t.dtype == DType::f8_e4m3;
-    const auto count = static_cast<size_t>(t.numel()), first = values.size();
-    if (code == codes) values.resize(first + count);
-    if (code && codes)
-      for (size_t i = 0; i < count; ++i)
-        values[first + i] = to_float(f8_e4m3_t{static_cast<uint8_t>(from[i])});
-    if (!code && !codes) std::memcpy(values.data() + first, from, count * 4);
+    if ((ops::is_code(t.dtype) ? t.dtype : DType::f32) == kind) {
+      const size_t first = values.size();
+      values.resize(first + static_cast<size_t>(t.numel()));
+      cpu::widen(from, kind, t.numel(), values.data() + first);
+    }
     from += t.bytes();
   }
   return values;
@@ -27,13 +27,14 @@ std::vector<float> floats_of(const std::vector<char>& bytes, const std::vector<T
 
 // Compares one kind of outputs. The result shows the values that come closest to their bound.
 void compare_values(const std::vector<float>& got, const std::vector<float>& reference,
-                    const std::vector<float>& working, bool codes, double factor, OpResult& result) {
+                    const std::vector<float>& working, DType kind, double factor, OpResult& result) {
+  const bool codes = kind != DType::f32;
   float highest = 0;
   for (float v : reference)
     if (std::isfinite(v)) highest = std::max(highest, std::abs(v));
   const double ulp =
       codes ? highest * kCodeUnit : static_cast<double>(std::nextafter(highest, INFINITY)) - highest;
-  const std::vector<float> steps = codes ? code_steps(reference) : std::vector<float>();
+  const std::vector<float> steps = codes ? code_steps(reference, kind) : std::vector<float>();
   const Distance allowed = distance(working, reference, steps), error = distance(got, reference, steps);
   const double bound = factor * (2 * allowed.max + 2 * ulp),
                rms_bound = factor * (2 * allowed.rms + 2 * ulp + code_rms(steps));
@@ -57,10 +58,10 @@ void compare_with_definition(Bench& bench, const std::vector<char>& definition,
     return;
   }
   const std::vector<Tensor>& outputs = bench.op().outputs;
-  for (const bool codes : {false, true}) {
-    const auto reference = floats_of(definition, outputs, codes);
+  for (const DType kind : {DType::f32, DType::f8_e4m3, DType::i8}) {
+    const auto reference = floats_of(definition, outputs, kind);
     if (!reference.empty())
-      compare_values(floats_of(got, outputs, codes), reference, floats_of(working, outputs, codes), codes,
+      compare_values(floats_of(got, outputs, kind), reference, floats_of(working, outputs, kind), kind,
                      bench.op().factor, result);
   }
 }

@@ -138,11 +138,12 @@ inline Distance distance(const std::vector<float>& a, const std::vector<float>& 
   return d;
 }
 
-// Outputs in e4m3 are codes: an error, however small, may turn a value into the next code. So each may be one
-// step off, but only a sixteenth of them may be. Values before rounding to codes have about bf16's precision,
+// Outputs in e4m3 or int8 are codes: an error, however small, may turn a value into the next code. So each may
+// be one step off, but only a sixteenth of them may be. Values before rounding to codes have about bf16's precision,
 // which is many steps near zero.
 inline constexpr double kCodeUnit = 0x1p-10;  // as a share of the largest value
-inline std::vector<float> code_steps(const std::vector<float>& values) {
+inline std::vector<float> code_steps(const std::vector<float>& values, DType dtype) {
+  if (dtype == DType::i8) return std::vector<float>(values.size(), 1.0f);
   std::vector<float> steps;
   for (const float v : values) {
     int exponent;

@@ -28,6 +28,7 @@ constexpr Shown kShown[] = {
     {"attention in 8 bits", "attention:1x32760x32760x12x128-fused-8bits:", &GpuRates::attention_int8},
     {"convolutions in 16 bits", "causal_conv3d:4x", &GpuRates::convolution},
     {"convolutions in e4m3", "scaled_conv3d:4x", &GpuRates::convolution_fp8},
+    {"convolutions in int8", "scaled_conv3d:i8-4x", &GpuRates::convolution_int8},
 };
 
 const GpuRates* rates_of(const cuda::GpuSheet* sheet) {

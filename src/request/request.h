@@ -94,7 +94,7 @@ struct VideoRequest {
   // For attention in 8 bits: auto uses it if there are so many keys that it is faster, all always uses it.
   std::string int8_keys = "auto";
   std::string math = "auto";      // products of the blocks' linear layers: auto, bf16, fp8, int8 or tf32
-  std::string vae_math = "auto";  // the VAE's convolutions: auto or activations (in their dtype), or fp8
+  std::string vae_math = "auto";  // the VAE's convolutions: auto or activations (in their dtype), fp8 or int8
   // Block-sparse self-attention: the share of all blocks of keys that a block of queries attends to; 0: off.
   std::optional<double> sparse_attention;
   std::optional<std::string> sparse_chooser;  // how these blocks are chosen: top-k or sliding-tile

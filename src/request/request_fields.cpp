@@ -155,8 +155,8 @@ std::vector<RequestField> arithmetic_fields() {
        Choices{"auto", "bf16", "fp8", "int8", "tf32"}, [](const R& r) { return r.math != "auto"; }},
       {"vae_math", "vae_math", &R::vae_math,
        "precision of the convolutions in the VAE's residual blocks: auto (default: the activations' dtype, "
-       "at every level), activations, or fp8 (e4m3; on a GPU from compute capability 8.9 on with activations "
-       "in bf16; works on a CPU, but slowly)",
+       "at every level), activations, fp8 (e4m3; on a GPU from compute capability 8.9 on with activations "
+       "in bf16; works on a CPU, but slowly) or int8 (the same in int8, from compute capability 8.0 on)",
        vae_math_choices(), [](const R& r) { return r.vae_math != "auto"; }},
       {"step_cache", "step_cache", &R::step_cache,
        "step cache: skip a step and reuse the model's last output while its predicted relative change is "
@@ -219,7 +219,7 @@ const std::vector<RequestInput>& request_inputs() {
 }
 
 const Choices& vae_math_choices() {
-  static const Choices all = {"auto", "activations", "fp8"};
+  static const Choices all = {"auto", "activations", "fp8", "int8"};
   return all;
 }
 

@@ -21,20 +21,22 @@ bool takes_codes(const VaeConfig& config) {
 Products vae_products(std::string_view vae_math, const VaeConfig& config, const Precision& precision,
                       cuda::Gpu* gpu) {
   check_choice("vae_math", vae_math, vae_math_choices());
-  if (vae_math != "fp8") return Products::as_activations;
+  const bool fp8 = vae_math == "fp8";
+  if (!fp8 && vae_math != "int8") return Products::as_activations;
   require(!precision.definitions,
-          "`vae_math`: level none runs the definitions, which compute in f32; leave fp8 out");
+          "`vae_math`: level none runs the definitions, which compute in f32; leave {} out", vae_math);
   require(!gpu || precision.activation == DType::bf16,
-          "`vae_math`: fp8 needs activations in bf16 on a GPU, and `dtype` is {}",
+          "`vae_math`: {} needs activations in bf16 on a GPU, and `dtype` is {}", vae_math,
           dtype_name(precision.activation));
   check(takes_codes(config), ErrorCode::unsupported,
-        "`vae_math`: fp8 needs convolutions of 32 channels or a multiple, and this model's VAE has none");
+        "`vae_math`: {} needs convolutions of 32 channels or a multiple, and this model's VAE has none",
+        vae_math);
   const Stream there{.gpu = gpu, .precision = precision};
-  check(ops::scaled_conv3d_runs(there), ErrorCode::unsupported,
-        "`vae_math`: fp8 needs a GPU that multiplies e4m3 (compute capability 8.9 or later), this one has "
-        "{}.{}",
+  check(ops::scaled_conv3d_runs(there, fp8 ? DType::f8_e4m3 : DType::i8), ErrorCode::unsupported,
+        "`vae_math`: {} needs a GPU that multiplies {} or later), this one has {}.{}", vae_math,
+        fp8 ? "e4m3 (compute capability 8.9" : "int8 fast enough (compute capability 8.0",
         gpu ? gpu->info().major : 0, gpu ? gpu->info().minor : 0);
-  return Products::e4m3;
+  return fp8 ? Products::e4m3 : Products::int8;
 }
 
 }  // namespace tachy

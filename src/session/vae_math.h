@@ -1,6 +1,6 @@
 // The format in which the convolutions of the VAE's residual blocks multiply (`vae_math`). It is the
-// activations' format ("auto" means this one, too), or e4m3 (models/wan_vae/codes_block.cpp), which no level
-// chooses and `math` does not turn on.
+// activations' format ("auto" means this one, too), or e4m3 or int8 (models/wan_vae/codes_block.cpp), which no
+// level chooses and `math` does not turn on.
 #pragma once
 
 #include <string_view>

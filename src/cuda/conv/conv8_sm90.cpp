@@ -112,8 +112,8 @@ device::Conv8Maps maps_of(const Conv8Problem& problem, const Conv8Entry& e, cons
 
 }  // namespace
 
-bool conv8_sm90_available(const Stream& stream) {
-  return stream.gpu->info().major == 9 && tensor_maps_available();
+bool conv8_sm90_available(const Stream& stream, DType codes) {
+  return codes == DType::f8_e4m3 && stream.gpu->info().major == 9 && tensor_maps_available();
 }
 
 std::optional<Refusal> conv8_sm90_why_not(const Conv8Problem& problem, const Stream& stream) {
@@ -121,6 +121,7 @@ std::optional<Refusal> conv8_sm90_why_not(const Conv8Problem& problem, const Str
   const device::ConvShape& s = conv.shape;
   if (stream.gpu->info().major != 9) return Refusal::machine("the GPU is not Hopper");
   if (!tensor_maps_available()) return Refusal::machine("the driver has no tensor maps");
+  if (conv.x.dtype != DType::f8_e4m3) return Refusal::arguments("it takes codes of e4m3");
   for (const Tensor* t : {&problem.sums, &conv.residual, &conv.normed})
     if (t->defined() && t->dtype != DType::bf16 && (t != &conv.normed || t->dtype != DType::f8_e4m3))
       return Refusal::arguments("it makes bf16");

@@ -10,7 +10,7 @@
 namespace tachy::cuda {
 
 struct Conv8Problem {
-  // x and cache are codes [T, H, W, Ci]; packed is codes [Co, 27, Ci padded to 32]; y is the tensor that
+  // x and cache are codes [T, H, W, Ci], e4m3 or int8; packed is codes [Co, 27, Ci padded to 32]; y is the tensor that
   // gives the shape, in bf16 or codes; gamma, normed and silu are as in ConvProblem. The sums go to `sums`,
   // in bf16, or nowhere.
   ConvProblem conv;
@@ -19,7 +19,7 @@ struct Conv8Problem {
   float normed_scale = 1;       // scale of codes in `normed`
 };
 
-bool conv8_sm90_available(const Stream& stream);
+bool conv8_sm90_available(const Stream& stream, DType codes);  // which are e4m3
 std::optional<Refusal> conv8_sm90_why_not(const Conv8Problem& problem, const Stream& stream);
 void conv8_sm90(const Conv8Problem& problem, Stream& stream);
 

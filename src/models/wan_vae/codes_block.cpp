@@ -1,7 +1,7 @@
-// The residual block in e4m3: y = conv2(silu(norm2(conv1(silu(norm1(x)))))) + shortcut(x), where both
+// The residual block in e4m3 or int8: y = conv2(silu(norm2(conv1(silu(norm1(x)))))) + shortcut(x), where both
 // convolutions read codes. Everything else in the networks keeps the activations' dtype.
 //
-// The scale of a convolution's x is 1/448 of the largest value that the norm before it can reach,
+// The scale of a convolution's x is 1/448 (int8: 1/127) of the largest value that the norm before it can reach,
 // √C·max|gamma|. It follows from the weights alone, so no value saturates, and frames may come in any pieces.
 // e4m3 is a floating-point format, so half the scale, from measured maxima, makes almost no difference
 // (bench/notes/vae.md).
@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "models/wan_vae/layers.h"
+#include "ops/codes.h"
 #include "ops/elementwise/elementwise.h"
 
 namespace tachy::wan_vae {
@@ -33,11 +34,11 @@ class CodesBlock : public Layer {
     if (shortcut_.defined()) {
       const ProfileRange range(pass.stream.hooks.profiler, "1x1x1 shortcut", ProfileKind::linear);
       shortcut_(rows_of(x), rows_of(y), pass.stream);
-      normed = arena.tensor(DType::f8_e4m3, x.shape());
+      normed = arena.tensor(conv1_.codes, x.shape());
     }
-    normed.dtype = DType::f8_e4m3;  // `room` may have been made for numbers
+    normed.dtype = conv1_.codes;  // `room` may have been made for numbers
     if (!std::exchange(pass.normed, false)) normalise(x, norm1_, true, normed, pass.stream, conv1_.scale);
-    const Tensor hidden = arena.tensor(DType::f8_e4m3, y.shape());
+    const Tensor hidden = arena.tensor(conv2_.codes, y.shape());
     conv1_.run_normed(normed, norm2_, conv2_.scale, hidden, pass);
     conv2_.run_residual(hidden, y, pass);
   }
@@ -56,8 +57,8 @@ bool Loader::in_codes(int64_t ci, int64_t co) const {
   const Stream& stream = store.stream();
   // A tensor core multiplies this many channels at once. Fewer would be padded, which costs more quality than
   // it saves time.
-  return stream.precision.products == Products::e4m3 && ci % 32 == 0 && co % 32 == 0 &&
-         ops::scaled_conv3d_runs(stream);
+  return in_eight_bits(stream.precision.products) && ci % 32 == 0 && co % 32 == 0 &&
+         ops::scaled_conv3d_runs(stream, codes_of(stream.precision));
 }
 
 float Loader::norm_scale(std::string_view gamma, std::initializer_list<int64_t> dims) const {
@@ -69,16 +70,19 @@ float Loader::norm_scale(std::string_view gamma, std::initializer_list<int64_t> 
   ops::widen(file.view({-1}), Tensor(values.data(), DType::f32, {file.numel()}), host);
   float largest = 0;
   for (const float v : values) largest = std::max(largest, std::abs(v));
-  const float scale = std::sqrt(static_cast<float>(values.size())) * largest / 448.0f;
+  const float top = ops::top_code(codes_of(store.stream().precision)),
+              scale = std::sqrt(static_cast<float>(values.size())) * largest / top;
   return scale > 0 && std::isfinite(scale) ? scale : 1.0f;
 }
 
-CodesConv::CodesConv(const Loader& at, int64_t ci, int64_t co, float x_scale) : scale(x_scale) {
+CodesConv::CodesConv(const Loader& at, int64_t ci, int64_t co, float x_scale)
+    : scale(x_scale), codes(codes_of(at.store.stream().precision)) {
   Stream& stream = at.store.stream();
   bias_ = at.vector("bias", {co});
   packed_ = at.store.allocate(DType::u8, {ops::packed_scaled_conv3d_bytes(co, ci, stream)});
-  at.packing("weight", {co, ci, 3, 3, 3},
-             [&](const Tensor& weight) { ops::pack_scaled_conv3d_weight(weight, scale, packed_, stream); });
+  at.packing("weight", {co, ci, 3, 3, 3}, [&](const Tensor& weight) {
+    ops::pack_scaled_conv3d_weight(weight, scale, packed_, stream, codes);
+  });
   slot_ = at.add_slot(ci, 2, true);
 }
 
@@ -113,7 +117,7 @@ void CodesConv::run_residual(const Tensor& x, const Tensor& y, Pass& pass) const
   if (pass.next_gamma) {
     args.gamma = *pass.next_gamma;
     args.normed = pass.next_in_place ? y : pass.room;
-    if (pass.next_scale > 0) args.normed.dtype = DType::f8_e4m3, args.normed_scale = pass.next_scale;
+    if (pass.next_scale > 0) args.normed.dtype = codes, args.normed_scale = pass.next_scale;
     if (!pass.next_in_place) args.y = y;
     pass.normed = ops::scaled_conv3d_normalises(args, pass.stream);
   }

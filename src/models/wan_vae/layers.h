@@ -18,7 +18,12 @@
 
 namespace tachy::wan_vae {
 
-// Shape of one cache: frames x (input size shifted by level) x channels. A convolution in e4m3 keeps codes.
+// The dtype of the codes that the convolutions after norms multiply in 8 bits.
+inline DType codes_of(const Precision& precision) {
+  return precision.products == Products::int8 ? DType::i8 : DType::f8_e4m3;
+}
+
+// Shape of one cache: frames x (input size shifted by level) x channels. A convolution in 8 bits keeps codes.
 struct Slot {
   int64_t channels, frames;
   int level;
@@ -34,7 +39,7 @@ struct Loader {
 
   Loader sub(std::string_view name) const { return {scope.sub(name), store, slots, level}; }
   int add_slot(int64_t channels, int64_t frames, bool codes = false) const;
-  // Says whether a convolution after a norm computes in e4m3 here. Its x then has the scale
+  // Says whether a convolution after a norm computes in 8 bits here. Its x then has the scale
   // norm_scale(gamma).
   bool in_codes(int64_t ci, int64_t co) const;
   float norm_scale(std::string_view gamma, std::initializer_list<int64_t> dims) const;
@@ -96,10 +101,11 @@ struct CausalConv {
   ops::CausalConv3dArgs args_of(const Tensor& x, const Tensor& y, const Pass& pass) const;
 };
 
-// A convolution like this in e4m3 (ops/scaled_conv3d), after a norm: its x and its cache hold codes of the
+// A convolution like this in 8 bits (ops/scaled_conv3d), after a norm: its x and its cache hold codes of the
 // norm.
 struct CodesConv {
   float scale = 0;  // scale of x
+  DType codes;      // their dtype
 
   CodesConv(const Loader& at, int64_t ci, int64_t co, float scale);
   // Computes y = silu(norm(conv(x))) as codes with next_scale.
@@ -127,7 +133,7 @@ inline Tensor rows_of(const Tensor& x) { return x.view({-1, x.dim(-1)}); }
 LayerPtr make_pointwise(nn::Linear linear);                    // 1x1x1
 LayerPtr make_conv(const Loader& at, int64_t ci, int64_t co);  // 3x3x3
 LayerPtr make_res_block(const Loader& at, int64_t ci, int64_t co);
-LayerPtr make_codes_block(const Loader& at, int64_t ci, int64_t co);  // a residual block in e4m3
+LayerPtr make_codes_block(const Loader& at, int64_t ci, int64_t co);  // a residual block in 8 bits
 LayerPtr make_attention(const Loader& at, int64_t channels);
 LayerPtr make_upsample(const Loader& at, int64_t ci, int64_t co, bool in_time);
 LayerPtr make_downsample(const Loader& at, int64_t channels, bool in_time);

@@ -61,7 +61,7 @@ VaeState Network::make_state(int64_t height, int64_t width, bool single, const S
   if (single) return state;
   const auto shape = [&](const Slot& slot, void* data, Device device) {
     return Tensor(
-        data, slot.codes ? DType::f8_e4m3 : precision_.activation,
+        data, slot.codes ? codes_of(precision_) : precision_.activation,
         {slot.frames, bands.held(scaled(height, slot.level)), scaled(width, slot.level), slot.channels},
         device);
   };
@@ -110,7 +110,7 @@ void Network::run(const Tensor& x, const Tensor& y, VaeState& state, Stream& str
 DType Network::room_dtype(const Group& group) const {
   for (size_t i = 1; i < group.layers.size(); ++i)
     if (group.layers[i]->input_gamma() && group.layers[i]->input_scale() == 0) return precision_.activation;
-  return DType::f8_e4m3;
+  return codes_of(precision_);
 }
 
 void Network::run_group(size_t index, const Tensor& x, const Tensor& y, Pass& pass, int64_t frames) const {

@@ -91,6 +91,9 @@ std::optional<Refusal> attention_why_not_blocks8_sm80(const AttentionArgs& a, co
   if (!a.blocks.defined()) return Refusal::arguments("no lists of key blocks");
   if (auto why = flash::why_not_rounded(a)) return why;
   if (a.q.dims[1] > flash::kMostQueries) return Refusal::arguments("too many queries");
+  if (a.k.dims[1] < Listed::kKeys) return Refusal::arguments("fewer keys than a stage has");
+  if (a.v.strides[1] > 1 << 26)
+    return Refusal::arguments("it counts the bytes of eight rows of v in 32 bits");
   return flash::why_not(a, stream, Listed::kSharedBytes);
 }
 

@@ -201,6 +201,12 @@ struct ByteWarp {
     for (int i = 0; i < 16; ++i)
       if (i / 4 % 2 * 8 + column + i % 2 >= present) s[i / 8][i / 4 % 2][i % 4] = 0xff800000;  // -infinity
   }
+  __device__ __forceinline__ static void mask_first(ByteScores& s, int absent) {
+    const int column = 2 * static_cast<int>(threadIdx.x & 3);
+#pragma unroll
+    for (int i = 0; i < 16; ++i)
+      if (i / 4 % 2 * 8 + column + i % 2 < absent) s[i / 8][i / 4 % 2][i % 4] = 0xff800000;  // -infinity
+  }
 
   // Turns two scores of row g + 8·r into weights.
   __device__ __forceinline__ void weigh(Weights& w, const ByteScores& s, int r, int n) const {

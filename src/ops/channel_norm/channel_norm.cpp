@@ -10,11 +10,11 @@ void channel_norm_cuda(const ChannelNormArgs& args, Stream& stream);        // c
 void channel_norm_codes_cuda(const ChannelNormArgs& args, Stream& stream);  // channel_norm_codes_sm80.cu
 
 std::optional<Refusal> channel_norm_why_not_numbers(const ChannelNormArgs& a, const Stream&) {
-  if (a.y.dtype == DType::f8_e4m3) return Refusal::arguments("it does not make codes");
+  if (is_code(a.y.dtype)) return Refusal::arguments("it does not make codes");
   return std::nullopt;
 }
 std::optional<Refusal> channel_norm_why_not_codes(const ChannelNormArgs& a, const Stream&) {
-  if (a.y.dtype != DType::f8_e4m3) return Refusal::arguments("it makes codes");
+  if (!is_code(a.y.dtype)) return Refusal::arguments("it makes codes");
   return std::nullopt;
 }
 
@@ -36,7 +36,7 @@ void channel_norm(const ChannelNormArgs& a, Stream& stream) {
   expect_shape(op, "y", a.y, {p, c});
   expect_here(op, "y", a.y, stream);
   expect_contiguous(op, "y", a.y);
-  if (a.y.dtype != DType::f8_e4m3) expect_same_dtype(op, "y", a.y, a.x);
+  if (!is_code(a.y.dtype)) expect_same_dtype(op, "y", a.y, a.x);
   require(std::isfinite(a.y_scale) && a.y_scale > 0, "{}: expected a y_scale above 0, got {}", op, a.y_scale);
   if (count_pass(op, a.y.dtype, {a.x, a.y}, stream)) return;
   const auto& impl = pick<ChannelNormArgs>(op, channel_norm_table(), a, stream);

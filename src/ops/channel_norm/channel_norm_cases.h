@@ -32,15 +32,18 @@ inline void add_channel_norm_backward_cases(std::vector<OpCase>& cases) {
 
 inline std::vector<OpCase> channel_norm_cases() {
   std::vector<OpCase> cases;
-  const auto add = [&](CaseKind kind, int64_t p, int64_t c, bool silu, bool zeros, bool codes = false) {
-    const auto name =
-        fmt::format("{}x{}{}{}{}", p, c, silu ? "-silu" : "", zeros ? "-zeros" : "", codes ? "-codes" : "");
+  const auto add = [&](CaseKind kind, int64_t p, int64_t c, bool silu, bool zeros, DType to = DType::f32) {
+    const bool codes = is_code(to);
+    const auto name = fmt::format("{}x{}{}{}{}", p, c, silu ? "-silu" : "", zeros ? "-zeros" : "",
+                                  to == DType::i8 ? "-i8"
+                                  : codes         ? "-codes"
+                                                  : "");
     const double bytes = codes ? 5.0 : 8.0;
     cases.push_back(
         {"channel_norm", name, kind, bytes * p * c, 24.0 * p * c, [=](CaseMemory& memory) {
            ChannelNormArgs args{.x = memory.normal({p, c}), .gamma = memory.param({c}), .silu = silu};
-           args.y = codes ? memory.output(DType::f8_e4m3, {p, c}) : memory.output({p, c});
-           args.y_scale = codes ? 0.01f : 1;  // so that the largest saturate
+           args.y = codes ? memory.output(to, {p, c}) : memory.output({p, c});
+           args.y_scale = to == DType::i8 ? 0.03f : codes ? 0.01f : 1;  // so that the largest saturate
            if (zeros)
              std::memset(memory.host(args.x).data, 0,
                          static_cast<size_t>(c) * 4);  // a black position
@@ -48,19 +51,20 @@ inline std::vector<OpCase> channel_norm_cases() {
                           {args.y});
          }});
   };
+  constexpr DType e4m3 = DType::f8_e4m3, i8 = DType::i8;
   add(CaseKind::tiny, 4, 16, true, true);
   add(CaseKind::tiny, 1, 3, false, false);
   add(CaseKind::odd, 101, 77, true, true);
   add(CaseKind::odd, 7, 384, false, false);
   for (const int64_t c : {96, 160, 192, 256, 384, 512, 640, 1024})
     add(CaseKind::tiny, 133, c, c != 160, true);
-  add(CaseKind::tiny, 4, 16, true, true, true);
-  add(CaseKind::odd, 101, 77, true, true, true);
-  add(CaseKind::odd, 7, 384, false, false, true);
+  add(CaseKind::tiny, 4, 16, true, true, e4m3), add(CaseKind::tiny, 4, 16, true, true, i8);
+  add(CaseKind::odd, 101, 77, true, true, e4m3), add(CaseKind::odd, 101, 77, true, true, i8);
+  add(CaseKind::odd, 7, 384, false, false, e4m3);
   for (const int64_t c : {32, 96, 192, 384, 512, 1024, 2048})
-    add(CaseKind::tiny, 133, c, c != 192, true, true);
-  add(CaseKind::video, 4 * 480 * 832, 96, true, false, true);
-  add(CaseKind::video, 4 * 240 * 416, 192, true, false, true);
+    for (const DType to : {e4m3, i8}) add(CaseKind::tiny, 133, c, c != 192, true, to);
+  for (const DType to : {e4m3, i8}) add(CaseKind::video, 4 * 480 * 832, 96, true, false, to);
+  add(CaseKind::video, 4 * 240 * 416, 192, true, false, e4m3);
   add(CaseKind::video, 4 * 480 * 832, 96, true, false);
   add(CaseKind::video, 4 * 240 * 416, 192, true, false);
   add(CaseKind::real, 4 * 120 * 208, 384, true, false);

@@ -1,4 +1,4 @@
-// The norm as codes of e4m3. 1 to 32 threads share a position and read each of its packs of 8 values
+// The norm as codes of e4m3 or int8. 1 to 32 threads share a position and read each of its packs of 8 values
 // once. A position that does not consist of packs, or has more than 1,024 channels, is computed
 // value by value, by one warp.
 #include "cuda/dispatch.h"
@@ -20,7 +20,14 @@ struct Params {
   int64_t rows;
   int c, log2_width;
   float inverse;  // 1 / the codes' scale
+  bool whole;     // codes are int8
 };
+
+template <class X>
+__device__ __forceinline__ uint32_t code_pair(const Params<X>& p, float a, float b) {
+  return p.whole ? device::quantized_pair<device::To::i8>(a, b)
+                 : device::quantized_pair<device::To::e4m3>(a, b);
+}
 
 // Each thread has Chunks packs.
 template <class X, device::Act kAct, int Chunks>
@@ -57,9 +64,7 @@ __global__ void __launch_bounds__(kThreads) norm_codes(const Params<X> p) {
     uint32_t words[2];
 #pragma unroll
     for (int i = 0; i < kValues; i += 4)
-      words[i / 4] = device::quantized_pair<device::To::e4m3>(v[i], v[i + 1]) |
-                     static_cast<uint32_t>(device::quantized_pair<device::To::e4m3>(v[i + 2], v[i + 3]))
-                         << 16;
+      words[i / 4] = code_pair(p, v[i], v[i + 1]) | code_pair(p, v[i + 2], v[i + 3]) << 16;
     *reinterpret_cast<uint2*>(p.y + row * p.c + at) = make_uint2(words[0], words[1]);
   }
 }
@@ -77,7 +82,7 @@ __global__ void __launch_bounds__(kThreads) norm_codes_any(const Params<X> p) {
   const float factor = device::norm_factor<device::RowNorm::channel, X>(squares, p.c, 0, 0);
   for (int j = lane; j < p.c; j += 32) {
     const float v = device::activate<true>(device::as_float(x[j]) * factor * p.gamma[j], kAct) * p.inverse;
-    p.y[row * p.c + j] = static_cast<uint8_t>(device::quantized_pair<device::To::e4m3>(v, 0.0f));
+    p.y[row * p.c + j] = static_cast<uint8_t>(code_pair(p, v, 0.0f));
   }
 }
 
@@ -112,6 +117,7 @@ void channel_norm_codes_cuda(const ChannelNormArgs& a, Stream& stream) {
   cuda::dispatch_float("channel_norm", a.x.dtype, [&]<class X>() {
     Params<X> p{.x = cuda::data_of<X>(a.x), .gamma = cuda::data_of<float>(a.gamma)};
     p.y = cuda::data_of<uint8_t>(a.y), p.inverse = 1 / a.y_scale;
+    p.whole = a.y.dtype == DType::i8;
     p.rows = a.x.dims[0], p.c = static_cast<int>(a.x.dims[1]);
     if (a.silu)
       run<X, device::Act::silu>(a, p, stream);

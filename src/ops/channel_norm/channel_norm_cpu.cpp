@@ -17,7 +17,7 @@ namespace simd = cpu::HWY_NAMESPACE;
 void channel_norm_rows(const ChannelNormArgs& a, int64_t begin, int64_t end) {
   const int64_t c = a.x.dims[1];
   const float* gamma = row_ptr(a.gamma, 0);
-  const bool codes = a.y.dtype == DType::f8_e4m3;
+  const bool codes = is_code(a.y.dtype);
   std::vector<float> wide(codes ? static_cast<size_t>(c) : 0);  // for one row
   simd::RowWriter writer(!codes && past_caches(a.x, a.y, c), c);
   const float root = std::sqrt(static_cast<float>(c));
@@ -34,7 +34,7 @@ void channel_norm_rows(const ChannelNormArgs& a, int64_t begin, int64_t end) {
       });
       writer.end(out);
       for (int64_t j = 0; codes && j < c; ++j)
-        static_cast<uint8_t*>(a.y.data)[i * c + j] = channel_norm_code(out[j] / a.y_scale);
+        static_cast<uint8_t*>(a.y.data)[i * c + j] = code_of(out[j] / a.y_scale, a.y.dtype);
     }
   });
 }

@@ -1,19 +1,12 @@
 // The implementations of channel_norm, for its table and the op runner.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-
 #include "ops/channel_norm/channel_norm.h"
 #include "ops/channel_norm/channel_norm_backward.h"
+#include "ops/codes.h"
 #include "ops/impl_table.h"
 
 namespace tachy::ops {
-
-// A scaled value as e4m3.
-inline uint8_t channel_norm_code(float v) {
-  return to_f8_e4m3(std::isnan(v) ? v : std::clamp(v, -448.0f, 448.0f)).bits;
-}
 
 // The definition, in plain loops and float64.
 void channel_norm_ref(const ChannelNormArgs& args, Stream& stream);

@@ -20,9 +20,9 @@ void define(const ChannelNormArgs& a, Stream& stream) {
       const Real factor = std::sqrt(Real(c)) / std::max(std::sqrt(sum), Real(1e-12f));
       for (int64_t j = 0; j < c; ++j) {
         const Real v = activate(Real(x[j]) * factor * Real(gamma[j]), kind);
-        if (a.y.dtype == DType::f8_e4m3)
+        if (is_code(a.y.dtype))
           static_cast<uint8_t*>(a.y.data)[i * c + j] =
-              channel_norm_code(static_cast<float>(v / Real(a.y_scale)));
+              code_of(static_cast<float>(v / Real(a.y_scale)), a.y.dtype);
         else
           static_cast<Store*>(a.y.data)[i * c + j] = static_cast<Store>(v);
       }

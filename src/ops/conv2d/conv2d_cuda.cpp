@@ -1,5 +1,5 @@
 // Describes the 2-D convolution for the GPU's kernels that all convolutions share.
-#include "cuda/conv/conv.h"
+#include "cuda/conv/conv_tf32.h"
 #include "ops/conv2d/conv2d_impl.h"
 
 namespace tachy::ops {
@@ -33,6 +33,10 @@ std::optional<Refusal> conv2d_why_not_sm80(const Conv2dArgs& a, const Stream& st
   return cuda::conv_sm80_why_not(problem_of(a), stream);
 }
 void conv2d_sm80(const Conv2dArgs& a, Stream& stream) { cuda::conv_sm80(problem_of(a), stream); }
+std::optional<Refusal> conv2d_why_not_tf32(const Conv2dArgs& a, const Stream& stream) {
+  return cuda::conv_tf32_why_not(problem_of(a), stream);
+}
+void conv2d_tf32(const Conv2dArgs& a, Stream& stream) { cuda::conv_tf32(problem_of(a), stream); }
 std::optional<Refusal> conv2d_why_not_simple(const Conv2dArgs& a, const Stream& stream) {
   return cuda::conv_simple_why_not(problem_of(a), stream);
 }

@@ -24,6 +24,8 @@ std::optional<Refusal> conv2d_why_slower_cudnn(const Conv2dArgs& args, const Str
 void conv2d_cudnn(const Conv2dArgs& args, Stream& stream);
 std::optional<Refusal> conv2d_why_not_sm80(const Conv2dArgs& args, const Stream& stream);
 void conv2d_sm80(const Conv2dArgs& args, Stream& stream);
+std::optional<Refusal> conv2d_why_not_tf32(const Conv2dArgs& args, const Stream& stream);
+void conv2d_tf32(const Conv2dArgs& args, Stream& stream);
 std::optional<Refusal> conv2d_why_not_simple(const Conv2dArgs& args, const Stream& stream);
 void conv2d_simple(const Conv2dArgs& args, Stream& stream);
 std::span<const Impl<Conv2dArgs>> conv2d_table();

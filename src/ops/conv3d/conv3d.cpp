@@ -10,6 +10,7 @@
 #include "cuda/absent_gpu.h"
 #include "cuda/conv/conv.h"
 #include "cuda/gpu_family.h"
+#include "ops/codes.h"
 #include "ops/conv3d/conv3d_impl.h"
 #include "ops/count_work.h"
 #include "ops/op_helpers.h"
@@ -23,6 +24,7 @@ constexpr Impl<CausalConv3dArgs> kTable[] = {
     gpu_impl<causal_conv3d_sm90, causal_conv3d_why_not_sm90>("sm90"),
     gpu_impl<causal_conv3d_cudnn, causal_conv3d_why_slower_cudnn>("cudnn"),
     gpu_impl<causal_conv3d_sm80, causal_conv3d_why_not_sm80>("sm80"),
+    gpu_impl<causal_conv3d_tf32, causal_conv3d_why_not_tf32>("tf32"),
     gpu_impl<causal_conv3d_simple, causal_conv3d_why_not_simple>("simple"),
     gpu_impl<causal_conv3d_cudnn, causal_conv3d_why_not_cudnn>("cudnn_any"),  // for the op runner
     {"bf16", causal_conv3d_why_not_bf16, causal_conv3d_bf16},
@@ -147,7 +149,7 @@ void pack_conv3d_weight(const Tensor& weight, const Tensor& packed, Stream& stre
 
 int64_t push_frames(const Tensor& cache, int64_t history, const Tensor& x, Stream& stream) {
   const char* op = "push_frames";
-  if (cache.dtype != DType::f8_e4m3) expect_float_dtype(op, "cache", cache, stream);
+  if (!is_code(cache.dtype)) expect_float_dtype(op, "cache", cache, stream);
   expect_dense(op, "cache", cache, {-1, -1, -1, -1}, cache.dtype);
   expect_dense(op, "x", x, {-1, cache.dim(1), cache.dim(2), cache.dim(3)}, cache.dtype);
   const int64_t n = cache.dim(0), t = x.dim(0);

@@ -1,5 +1,5 @@
 // Describes the causal convolution for the GPU's kernels that all convolutions share.
-#include "cuda/conv/conv.h"
+#include "cuda/conv/conv_tf32.h"
 #include "ops/conv3d/conv3d_impl.h"
 
 namespace tachy::ops {
@@ -50,6 +50,10 @@ std::optional<Refusal> causal_conv3d_why_not_sm80(const CausalConv3dArgs& a, con
   return cuda::conv_sm80_why_not(problem_of(a), stream);
 }
 void causal_conv3d_sm80(const CausalConv3dArgs& a, Stream& stream) { cuda::conv_sm80(problem_of(a), stream); }
+std::optional<Refusal> causal_conv3d_why_not_tf32(const CausalConv3dArgs& a, const Stream& stream) {
+  return cuda::conv_tf32_why_not(problem_of(a), stream);
+}
+void causal_conv3d_tf32(const CausalConv3dArgs& a, Stream& stream) { cuda::conv_tf32(problem_of(a), stream); }
 std::optional<Refusal> causal_conv3d_why_not_simple(const CausalConv3dArgs& a, const Stream& stream) {
   if (const auto no = causal_conv3d_plain(a)) return no;
   return cuda::conv_simple_why_not(problem_of(a), stream);

@@ -44,6 +44,8 @@ std::optional<Refusal> causal_conv3d_why_slower_cudnn(const CausalConv3dArgs& ar
 void causal_conv3d_cudnn(const CausalConv3dArgs& args, Stream& stream);
 std::optional<Refusal> causal_conv3d_why_not_sm80(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_sm80(const CausalConv3dArgs& args, Stream& stream);
+std::optional<Refusal> causal_conv3d_why_not_tf32(const CausalConv3dArgs& args, const Stream& stream);
+void causal_conv3d_tf32(const CausalConv3dArgs& args, Stream& stream);
 std::optional<Refusal> causal_conv3d_why_not_simple(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_simple(const CausalConv3dArgs& args, Stream& stream);
 std::span<const Impl<CausalConv3dArgs>> causal_conv3d_table();

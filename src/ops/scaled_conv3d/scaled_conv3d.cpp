@@ -46,7 +46,8 @@ void expect_frames(const char* name, const Tensor& t, std::initializer_list<int6
 
 void check_args(const ScaledConv3dArgs& a, const Stream& stream) {
   const char* op = "scaled_conv3d";
-  expect_frames("x", a.x, {-1, -1, -1, -1}, DType::f8_e4m3, stream);
+  expect_codes(op, "x", a.x.dtype);
+  expect_frames("x", a.x, {-1, -1, -1, -1}, a.x.dtype, stream);
   require(a.y.defined() || (a.gamma.defined() && a.normed.defined()),
           "{}: expected y, or gamma and normed in its place", op);
   require(a.gamma.defined() == a.normed.defined(), "{}: expected gamma and normed together", op);
@@ -55,9 +56,9 @@ void check_args(const ScaledConv3dArgs& a, const Stream& stream) {
   const int64_t t = a.x.dim(0), h = a.x.dim(1), w = a.x.dim(2), co = result.dim(3);
   // The dtype of y, of the residual, and of `normed` unless that holds codes.
   const Tensor& wide = a.y.defined() ? a.y : a.residual.defined() ? a.residual : a.normed;
-  if (wide.dtype != DType::f8_e4m3) expect_float_dtype(op, "y", wide, stream);
+  if (!is_code(wide.dtype)) expect_float_dtype(op, "y", wide, stream);
   if (a.y.defined()) expect_frames("y", a.y, {t, h, w, co}, wide.dtype, stream);
-  if (a.cache.defined()) expect_frames("cache", a.cache, {-1, h, w, a.x.dim(3)}, DType::f8_e4m3, stream);
+  if (a.cache.defined()) expect_frames("cache", a.cache, {-1, h, w, a.x.dim(3)}, a.x.dtype, stream);
   const int64_t kept = a.cache.defined() ? a.cache.dim(0) : 0;
   require(a.history >= 0 && a.history <= std::min<int64_t>(kept, 2),
           "{}: expected history of at most the cache's {} frames and 2, got {}", op, kept, a.history);
@@ -68,8 +69,8 @@ void check_args(const ScaledConv3dArgs& a, const Stream& stream) {
   }
   if (a.gamma.defined()) expect_f32(op, "gamma", a.gamma, {co});
   if (a.normed.defined()) {
-    const bool codes = a.normed.dtype == DType::f8_e4m3;
-    expect_frames("normed", a.normed, {t, h, w, co}, codes ? DType::f8_e4m3 : wide.dtype, stream);
+    const bool codes = is_code(a.normed.dtype);
+    expect_frames("normed", a.normed, {t, h, w, co}, codes ? a.x.dtype : wide.dtype, stream);
     require(!codes || (std::isfinite(a.normed_scale) && a.normed_scale > 0),
             "{}: expected a normed_scale above 0, got {}", op, a.normed_scale);
   }
@@ -77,16 +78,13 @@ void check_args(const ScaledConv3dArgs& a, const Stream& stream) {
   expect_shape(op, "packed", a.packed, {packed_scaled_conv3d_bytes(co, a.x.dim(3), stream)});
 }
 
-// Writes the codes of all weights of a row (with a scale of largest / 448, as in quantize), and returns the
-// scale.
-float round_row(const float* row, int64_t count, uint8_t* codes) {
+// Writes the codes of all weights of a row (with a scale of largest / 448 or 127, as in quantize), and returns
+// the scale.
+float round_row(const float* row, int64_t count, uint8_t* codes, DType dtype) {
   float largest = 0;
   for (int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(row[i]));
-  const float scale = largest > 0 ? std::max(largest / 448.0f, 0x1p-126f) : 1.0f;
-  for (int64_t i = 0; i < count; ++i) {
-    const float v = row[i] / scale;
-    codes[i] = to_f8_e4m3(std::isnan(v) ? v : std::clamp(v, -448.0f, 448.0f)).bits;
-  }
+  const float scale = largest > 0 ? std::max(largest / top_code(dtype), 0x1p-126f) : 1.0f;
+  for (int64_t i = 0; i < count; ++i) codes[i] = code_of(row[i] / scale, dtype);
   return scale;
 }
 
@@ -94,11 +92,11 @@ float round_row(const float* row, int64_t count, uint8_t* codes) {
 
 std::span<const Impl<ScaledConv3dArgs>> scaled_conv3d_table() { return kTable; }
 
-bool scaled_conv3d_runs(const Stream& stream) {
+bool scaled_conv3d_runs(const Stream& stream, DType codes) {
   if (!stream.gpu) return true;
-  if (cuda::is_absent(stream.gpu)) return stream.gpu->info().capability() >= 89;
+  if (cuda::is_absent(stream.gpu)) return stream.gpu->info().capability() >= (codes == DType::i8 ? 80 : 89);
   if constexpr (cuda::kBuilt)
-    return scaled_conv3d_on_gpu(stream);
+    return scaled_conv3d_on_gpu(stream, codes);
   else
     return false;
 }
@@ -107,7 +105,8 @@ bool scaled_conv3d_normalises(const ScaledConv3dArgs& args, const Stream& stream
   static const bool off = env_string("TACHY_CONV_NORM", "") == "0";
   if (off || stream.without.has(Optimisation::conv_norms)) return false;
   if (cuda::is_absent(stream.gpu))
-    return stream.gpu->info().major == 9 && args.gamma.dim(0) <= cuda::kConvMostNormed;
+    return stream.gpu->info().major == 9 && args.x.dtype == DType::f8_e4m3 &&
+           args.gamma.dim(0) <= cuda::kConvMostNormed;
   return choose<ScaledConv3dArgs>("scaled_conv3d", kTable, args, stream) != nullptr;
 }
 
@@ -126,11 +125,13 @@ int64_t packed_scaled_conv3d_bytes(int64_t co, int64_t ci, const Stream& stream)
          co * static_cast<int64_t>(sizeof(float));
 }
 
-void pack_scaled_conv3d_weight(const Tensor& weight, float x_scale, const Tensor& packed, Stream& stream) {
+void pack_scaled_conv3d_weight(const Tensor& weight, float x_scale, const Tensor& packed, Stream& stream,
+                               DType dtype) {
   const char* op = "pack_scaled_conv3d_weight";
   expect_shape(op, "weight", weight, {-1, -1, 3, 3, 3});
   require(weight.contiguous() && cpu::widens(weight.dtype),
           "{}: expected a contiguous weight of f32, f16, bf16 or f8, got {}", op, dtype_name(weight.dtype));
+  expect_codes(op, "codes of", dtype);
   require(std::isfinite(x_scale) && x_scale > 0, "{}: expected a scale of x above 0, got {}", op, x_scale);
   const int64_t co = weight.dim(0), ci = weight.dim(1), row = ci * kTaps;
   expect_shape(op, "packed", packed, {packed_scaled_conv3d_bytes(co, ci, stream)});
@@ -141,12 +142,12 @@ void pack_scaled_conv3d_weight(const Tensor& weight, float x_scale, const Tensor
     std::vector<float> wide(static_cast<size_t>(row));
     cpu::widen(static_cast<const char*>(weight.data) + o * row * dtype_size(weight.dtype), weight.dtype, row,
                wide.data());
-    scales[static_cast<size_t>(o)] = x_scale * round_row(wide.data(), row, codes.data() + o * row);
+    scales[static_cast<size_t>(o)] = x_scale * round_row(wide.data(), row, codes.data() + o * row, dtype);
   });
   const int64_t scales_at = packed.numel() - co * static_cast<int64_t>(sizeof(float));
   if (!stream.gpu) {
-    cpu::pack_conv_weight(Tensor(codes.data(), DType::f8_e4m3, weight.shape()), packed.data,
-                          kScaledConvCompute, *stream.pool);
+    cpu::pack_conv_weight(Tensor(codes.data(), dtype, weight.shape()), packed.data, kScaledConvCompute,
+                          *stream.pool);
     std::memcpy(static_cast<char*>(packed.data) + scales_at, scales.data(), scales.size() * sizeof(float));
     return;
   }

@@ -15,14 +15,15 @@ struct ScaledConv3dCase {
   int64_t frames, h, w, ci, co, history = 0;
   ScaledConv3dResult result = ScaledConv3dResult::sums;
   bool residual = false, alias = false;
+  DType codes = DType::f8_e4m3;
 };
 
-// Codes of normally distributed values, as a norm would leave them: about ±48 of ±448.
-inline Tensor scaled_conv3d_case_codes(CaseMemory& memory, std::initializer_list<int64_t> dims) {
-  const Tensor codes = memory.normal_as(DType::f8_e4m3, dims);
+// Codes of normally distributed values, as a norm would leave them: about ±48 of ±448, or of ±127.
+inline Tensor scaled_conv3d_case_codes(CaseMemory& memory, DType dtype, std::initializer_list<int64_t> dims) {
+  const Tensor codes = memory.normal_as(dtype, dims);
   const Tensor values = memory.host(codes);
   std::vector<uint8_t> some(size_t{1} << 12);
-  for (uint8_t& code : some) code = to_f8_e4m3(16.0f * memory.random()).bits;
+  for (uint8_t& code : some) code = code_of(16.0f * memory.random(), dtype);
   auto* to = static_cast<uint8_t*>(values.data);
   const int64_t last = values.numel() - 1;
   for (int64_t i = 0; i <= last; ++i)  // the random bits in memory choose the codes
@@ -33,8 +34,8 @@ inline Tensor scaled_conv3d_case_codes(CaseMemory& memory, std::initializer_list
 inline BoundOp make_scaled_conv3d_case(CaseMemory& memory, const ScaledConv3dCase& c) {
   using enum ScaledConv3dResult;
   ScaledConv3dArgs args{.history = c.history};
-  args.x = scaled_conv3d_case_codes(memory, {c.frames, c.h, c.w, c.ci});
-  args.cache = scaled_conv3d_case_codes(memory, {2, c.h, c.w, c.ci});
+  args.x = scaled_conv3d_case_codes(memory, c.codes, {c.frames, c.h, c.w, c.ci});
+  args.cache = scaled_conv3d_case_codes(memory, c.codes, {2, c.h, c.w, c.ci});
   const Tensor weight = memory.host_weight({c.co, c.ci, 3, 3, 3});
   ThreadPool pool(1);
   Arena arena(0);
@@ -42,17 +43,18 @@ inline BoundOp make_scaled_conv3d_case(CaseMemory& memory, const ScaledConv3dCas
   args.packed = memory.packed(packed_scaled_conv3d_bytes(c.co, c.ci, stream));
   // Makes sums of about 1, so that the residual and the bias matter.
   pack_scaled_conv3d_weight(weight, 1 / (16 * std::sqrt(27.0f * static_cast<float>(c.ci))), args.packed,
-                            stream);
+                            stream, c.codes);
   args.bias = memory.param({c.co});
   const auto numbers = [&] { return memory.output({c.frames, c.h, c.w, c.co}); };
   if (c.residual) args.residual = memory.normal({c.frames, c.h, c.w, c.co});
   std::vector<Tensor> outputs;
   if (c.result == sums || c.result == sums_and_codes)
     outputs.push_back(args.y = c.alias ? memory.inout(args.residual) : numbers());
-  if (c.result != sums) args.gamma = memory.param({c.co}), args.normed_scale = 0.01f;
+  if (c.result != sums)
+    args.gamma = memory.param({c.co}), args.normed_scale = c.codes == DType::i8 ? 0.03f : 0.01f;
   if (c.result == normed) outputs.push_back(args.normed = c.alias ? memory.inout(args.residual) : numbers());
   if (c.result == codes || c.result == sums_and_codes)
-    outputs.push_back(args.normed = memory.output(DType::f8_e4m3, {c.frames, c.h, c.w, c.co}));
+    outputs.push_back(args.normed = memory.output(c.codes, {c.frames, c.h, c.w, c.co}));
   return bind_op("scaled_conv3d", scaled_conv3d, scaled_conv3d_table(), scaled_conv3d_working, args, outputs);
 }
 
@@ -62,9 +64,10 @@ inline std::vector<OpCase> scaled_conv3d_cases() {
   std::vector<OpCase> cases;
   const auto add = [&](const ScaledConv3dCase& c) {
     const char* results[] = {"", "-codes", "-sums-codes", "-normed"};
-    const auto name = fmt::format("{}x{}x{}x{}to{}-history{}{}{}{}", c.frames, c.h, c.w, c.ci, c.co,
-                                  c.history, results[static_cast<int>(c.result)],
-                                  c.residual ? "-residual" : "", c.alias ? "-alias" : "");
+    const auto name =
+        fmt::format("{}{}x{}x{}x{}to{}-history{}{}{}{}", c.codes == DType::i8 ? "i8-" : "", c.frames, c.h,
+                    c.w, c.ci, c.co, c.history, results[static_cast<int>(c.result)],
+                    c.residual ? "-residual" : "", c.alias ? "-alias" : "");
     const double pixels = 1.0 * c.frames * c.h * c.w;
     const double out = c.result == codes ? 1 : c.result == sums_and_codes ? 3 : 2;  // bytes, 16-bit numbers
     cases.push_back({.op = "scaled_conv3d",
@@ -96,6 +99,17 @@ inline std::vector<OpCase> scaled_conv3d_cases() {
   add({tiny, 1, 9, 17, 192, 136, 0, codes});
   add({tiny, 1, 9, 17, 128, 128, 2, sums_and_codes, true});
   add({tiny, 1, 9, 9, 384, 384, 2, sums, true, true});
+  const auto in_int8 = [&](ScaledConv3dCase c) { c.codes = DType::i8, add(c); };
+  in_int8({odd, 2, 5, 11, 24, 20, 1, sums, true, true});
+  in_int8({odd, 2, 6, 5, 16, 12, 2, sums_and_codes, true, true});
+  for (const int64_t history : {0, 1, 2}) in_int8({tiny, 3, 9, 19, 32, 96, history, sums, history == 1});
+  in_int8({tiny, 1, 17, 9, 64, 200, 2, sums, true, true});
+  in_int8({tiny, 2, 27, 19, 96, 96, 2});
+  in_int8({tiny, 1, 25, 19, 192, 192, 2, sums, true});
+  in_int8({tiny, 1, 9, 9, 384, 384, 2, sums, true, true});
+  in_int8({video, 4, 480, 832, 96, 96, 2, sums, true, true});
+  in_int8({video, 4, 240, 416, 192, 192, 2});
+  in_int8({video, 4, 120, 208, 384, 384, 2});
   add({real, 4, 128, 128, 96, 96, 2, codes});  // Wan VAE 2.1, last level, small picture
   add({real, 4, 64, 64, 192, 192, 2, sums_and_codes, true, true});
   for (const ScaledConv3dResult result : {sums, codes, sums_and_codes}) {

@@ -23,9 +23,9 @@ cuda::Conv8Problem problem_of(const ScaledConv3dArgs& a) {
 
 }  // namespace
 
-bool scaled_conv3d_on_gpu(const Stream& stream) {
+bool scaled_conv3d_on_gpu(const Stream& stream, DType codes) {
   return stream.precision.activation == DType::bf16 &&
-         (cuda::conv8_sm90_available(stream) || cuda::conv8_sm80_available(stream));
+         (cuda::conv8_sm90_available(stream, codes) || cuda::conv8_sm80_available(stream, codes));
 }
 
 std::optional<Refusal> scaled_conv3d_why_not_sm90(const ScaledConv3dArgs& a, const Stream& stream) {

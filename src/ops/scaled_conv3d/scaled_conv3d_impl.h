@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/codes.h"
 #include "ops/impl_table.h"
 #include "ops/scaled_conv3d/scaled_conv3d.h"
 
@@ -12,10 +13,10 @@ namespace tachy::ops {
 
 std::optional<Refusal> scaled_conv3d_why_not_sm90(const ScaledConv3dArgs& args, const Stream& stream);
 void scaled_conv3d_sm90(const ScaledConv3dArgs& args, Stream& stream);
-// By mma.sync, for GPUs since sm_89.
+// By mma.sync, for GPUs since sm_80 (codes of int8) or sm_89 (e4m3).
 std::optional<Refusal> scaled_conv3d_why_not_sm80(const ScaledConv3dArgs& args, const Stream& stream);
 void scaled_conv3d_sm80(const ScaledConv3dArgs& args, Stream& stream);
-bool scaled_conv3d_on_gpu(const Stream& stream);  // defined in builds with CUDA
+bool scaled_conv3d_on_gpu(const Stream& stream, DType codes);  // defined in builds with CUDA
 // The form in which weights are packed on a CPU, whatever the stream's arithmetic: bf16 holds every code.
 inline constexpr Compute kScaledConvCompute = Compute::bf16;
 // Computes on panels of bf16, or of float32.
@@ -68,13 +69,12 @@ void scaled_conv3d_finish(const ScaledConv3dArgs& a, int64_t at, Sum* sums) {
   for (int64_t o = 0; o < co; ++o) {
     const Sum n = sums[o] * factor * static_cast<Sum>(a.gamma.as<float>()[o]);
     const Sum v = a.silu ? n / (1 + std::exp(-n)) : n;
-    if (a.normed.dtype != DType::f8_e4m3) {
+    if (!is_code(a.normed.dtype)) {
       a.normed.as<float>()[first + o] = static_cast<float>(v);
       continue;
     }
-    const auto scaled = static_cast<float>(v / static_cast<Sum>(a.normed_scale));
     static_cast<uint8_t*>(a.normed.data)[first + o] =
-        to_f8_e4m3(std::isnan(scaled) ? scaled : std::clamp(scaled, -448.0f, 448.0f)).bits;
+        code_of(static_cast<float>(v / static_cast<Sum>(a.normed_scale)), a.normed.dtype);
   }
 }
 

@@ -1,10 +1,9 @@
 // For CPUs that do not multiply bf16: converts the codes to float32 and uses the vendor library's convolution
 // on them, band by band and tap by tap as in ops/conv3d. The scale and the steps after it are applied while a
 // band's sums are in cache.
-#include <array>
-
 #include "cpu/conv_tiles.h"
 #include "cpu/conv_weights.h"
+#include "cpu/widen.h"
 #include "ops/op_helpers.h"
 #include "ops/scaled_conv3d/scaled_conv3d_impl.h"
 
@@ -30,15 +29,12 @@ cpu::ConvTiles tiles_of(const ScaledConv3dArgs& a) {
 
 // Converts the frames that the kernel reaches, in order, to float32.
 void widen_frames(const ScaledConv3dArgs& a, const Tensor& frames, Stream& stream) {
-  std::array<float, 256> values;
-  for (int code = 0; code < 256; ++code)
-    values[static_cast<size_t>(code)] = to_float(f8_e4m3_t{static_cast<uint8_t>(code)});
   const int64_t pixels = frames.stride(0);
   for (int64_t f = 0; f < frames.dim(0); ++f) {
     const uint8_t* codes = scaled_conv3d_frame(a, f + 2 - a.history);
     float* to = frames.as<float>() + f * pixels;
     parallel_ranges(stream, pixels, int64_t{1} << 16, [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i) to[i] = values[codes[i]];
+      cpu::widen(codes + begin, a.x.dtype, end - begin, to + begin);
     });
   }
 }

@@ -11,7 +11,7 @@ namespace {
 void scaled_conv3d_panels(const ScaledConv3dArgs& a, Compute compute, Stream& stream) {
   cpu::PanelConv conv{.compute = compute, .h = a.x.dim(1), .w = a.x.dim(2), .ci = a.x.dim(3)};
   conv.co = scaled_conv3d_result(a).dim(3), conv.kernel_t = 3;
-  conv.outputs = a.x.dim(0), conv.x = DType::f8_e4m3;
+  conv.outputs = a.x.dim(0), conv.x = a.x.dtype;
   for (int64_t i = 0; i < conv.outputs + 2; ++i) conv.inputs.push_back(scaled_conv3d_frame(a, i));
   conv.packed = a.packed.data;
   conv.finish = [&a](int64_t at, float* sums) { scaled_conv3d_finish(a, at, sums); };

@@ -2,6 +2,7 @@
 // the sum, the scale and the steps after it round: they are in double, and rounded once at the end.
 #include "cpu/conv_tiles.h"
 #include "cpu/conv_weights.h"
+#include "cpu/widen.h"
 #include "ops/scaled_conv3d/scaled_conv3d_impl.h"
 
 namespace tachy::ops {
@@ -27,7 +28,7 @@ void reference(const ScaledConv3dArgs& a, Stream& stream) {
         const uint8_t* frame = scaled_conv3d_frame(a, t + tap / 9);
         if (!frame || row < 0 || row >= h || column < 0 || column >= w) continue;
         const uint8_t* codes = frame + (row * w + column) * ci;
-        for (int64_t c = 0; c < ci; ++c) pixel[c] = to_float(f8_e4m3_t{codes[c]});
+        cpu::widen(codes, a.x.dtype, ci, pixel);
         cpu::accumulate_tap(pixel, plain.as<float>() + tap * ci * co, ci, co, sums);
       }
       scaled_conv3d_finish(a, (t * h + i) * w + j, sums);

@@ -1,5 +1,5 @@
 // Describes upsampling with convolution for the GPU's kernels that all convolutions share.
-#include "cuda/conv/conv.h"
+#include "cuda/conv/conv_tf32.h"
 #include "ops/upsample_conv2d/upsample_conv2d_impl.h"
 
 namespace tachy::ops {
@@ -26,6 +26,12 @@ std::optional<Refusal> upsample_conv2d_why_not_sm80(const UpsampleConv2dArgs& a,
 }
 void upsample_conv2d_sm80(const UpsampleConv2dArgs& a, Stream& stream) {
   cuda::conv_sm80(problem_of(a), stream);
+}
+std::optional<Refusal> upsample_conv2d_why_not_tf32(const UpsampleConv2dArgs& a, const Stream& stream) {
+  return cuda::conv_tf32_why_not(problem_of(a), stream);
+}
+void upsample_conv2d_tf32(const UpsampleConv2dArgs& a, Stream& stream) {
+  cuda::conv_tf32(problem_of(a), stream);
 }
 std::optional<Refusal> upsample_conv2d_why_not_simple(const UpsampleConv2dArgs& a, const Stream& stream) {
   return cuda::conv_simple_why_not(problem_of(a), stream);

@@ -22,6 +22,8 @@ std::optional<Refusal> upsample_conv2d_why_not_sm90(const UpsampleConv2dArgs& ar
 void upsample_conv2d_sm90(const UpsampleConv2dArgs& args, Stream& stream);
 std::optional<Refusal> upsample_conv2d_why_not_sm80(const UpsampleConv2dArgs& args, const Stream& stream);
 void upsample_conv2d_sm80(const UpsampleConv2dArgs& args, Stream& stream);
+std::optional<Refusal> upsample_conv2d_why_not_tf32(const UpsampleConv2dArgs& args, const Stream& stream);
+void upsample_conv2d_tf32(const UpsampleConv2dArgs& args, Stream& stream);
 std::optional<Refusal> upsample_conv2d_why_not_simple(const UpsampleConv2dArgs& args, const Stream& stream);
 void upsample_conv2d_simple(const UpsampleConv2dArgs& args, Stream& stream);
 std::span<const Impl<UpsampleConv2dArgs>> upsample_conv2d_table();

@@ -120,21 +120,23 @@ INSTANTIATE_TEST_SUITE_P(All, OnGpu,
                                               dtype_name(std::get<1>(info.param)));
                          });
 
-// The shipped model's golden video, decoded with the residual blocks in e4m3, is compared with bf16 on the
-// same GPU; a repetition gives the same bits.
-TEST(WanVaeCodesOnGpu, FramesHardlyChange) {
-  if (std::string why; cuda::gpu_count(&why) == 0) GTEST_SKIP() << why;
-  const auto gpu = cuda::open_gpu();
-  if (gpu->info().major != 9) GTEST_SKIP() << "not Hopper";
-  const std::string model = std::string(TACHY_SOURCE_DIR) + "/models/sprites/";
-  const Scope scope(open_safetensors(model + "vae/diffusion_pytorch_model.safetensors"));
-  const VaeConfig config = VaeConfig::from_json(read_json(model + "vae/config.json"));
-  const auto golden = open_safetensors(model + "golden/generation.safetensors");
-  const auto* entry = golden->find("latents");
-  const Tensor latents(const_cast<void*>(entry->data), entry->dtype, entry->dims);
-  const auto decode = [&](Products products) {
+// The shipped model's golden video.
+class ShippedVaeOnGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::string why; cuda::gpu_count(&why) == 0) GTEST_SKIP() << why;
+    gpu_ = cuda::open_gpu();
+    if (gpu_->info().capability() < 80) GTEST_SKIP() << "the kernels need compute capability 8.0";
+  }
+  std::vector<float> decode(Products products, DType dtype) {
+    const std::string model = std::string(TACHY_SOURCE_DIR) + "/models/sprites/";
+    const Scope scope(open_safetensors(model + "vae/diffusion_pytorch_model.safetensors"));
+    const VaeConfig config = VaeConfig::from_json(read_json(model + "vae/config.json"));
+    const auto golden = open_safetensors(model + "golden/generation.safetensors");
+    const auto* entry = golden->find("latents");
+    const Tensor latents(const_cast<void*>(entry->data), entry->dtype, entry->dims);
     std::vector<float> values;
-    planned(*gpu, DType::bf16, [&](bool plan, Stream& stream) {
+    planned(*gpu_, dtype, [&](bool plan, Stream& stream) {
       stream.precision.products = products;
       const VaeDecoder decoder(scope, config, {}, stream);
       Buffer buffer;
@@ -151,16 +153,35 @@ TEST(WanVaeCodesOnGpu, FramesHardlyChange) {
       decoder.decode(z, sink, stream);
     });
     return values;
-  };
-  const auto plain = decode(Products::as_activations), codes = decode(Products::e4m3);
-  ASSERT_EQ(plain.size(), codes.size());
-  double squares = 0;
-  for (size_t i = 0; i < plain.size(); ++i) squares += std::pow(static_cast<double>(plain[i]) - codes[i], 2);
-  const double db = 10 * std::log10(4.0 * static_cast<double>(plain.size()) / squares);
-  RecordProperty("psnr", fmt::format("{:.2f}", db));
-  EXPECT_GE(db, 45);
-  EXPECT_LE(db, 80) << "were there any codes?";
-  EXPECT_EQ(codes, decode(Products::e4m3));
+  }
+  // Compares the frames with those of other products, in dB, and a repetition with itself.
+  void compare(const std::vector<float>& plain, Products products, DType dtype, double least, double most) {
+    const auto other = decode(products, dtype);
+    ASSERT_EQ(plain.size(), other.size());
+    double squares = 0;
+    for (size_t i = 0; i < plain.size(); ++i)
+      squares += std::pow(static_cast<double>(plain[i]) - other[i], 2);
+    const double db = 10 * std::log10(4.0 * static_cast<double>(plain.size()) / squares);
+    RecordProperty(fmt::format("psnr_{}", static_cast<int>(products)), fmt::format("{:.2f}", db));
+    EXPECT_GE(db, least);
+    EXPECT_LE(db, most) << "were these products used?";
+    EXPECT_EQ(other, decode(products, dtype));
+  }
+
+  std::unique_ptr<cuda::Gpu> gpu_;
+};
+
+// The residual blocks in e4m3 and in int8, compared with bf16.
+TEST_F(ShippedVaeOnGpu, EightBitsHardlyChangeFrames) {
+  const auto plain = decode(Products::as_activations, DType::bf16);
+  if (gpu_->info().capability() >= 89) compare(plain, Products::e4m3, DType::bf16, 45, 80);
+  compare(plain, Products::int8, DType::bf16, 40, 80);
+}
+
+// The convolutions of float32 rounded to TF32, compared with float32; bf16 has three bits less.
+TEST_F(ShippedVaeOnGpu, Tf32HardlyChangesFrames) {
+  const auto plain = decode(Products::as_activations, DType::f32);
+  compare(plain, Products::tf32, DType::f32, 60, 120);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ops/channel_norm/channel_norm.h"
+#include "ops/codes.h"
 #include "ops/conv3d/conv3d.h"
 #include "ops/impl_table.h"
 
@@ -43,14 +44,16 @@ struct ConvProblem {
   std::vector<float> weight = normals(kCo * kCi * 27, 1, 0.1f), bias = normals(kCo, 2),
                      gamma = normals(kCo, 3), residual = normals(kT * kH * kW * kCo, 4);
 
-  explicit ConvProblem(Stage& on) {
-    for (const float v : normals(kT * kH * kW * kCi, 5)) x.push_back(to_f8_e4m3(v / kScale).bits);
+  DType codes;
+  explicit ConvProblem(Stage& on, DType dtype = DType::f8_e4m3) : codes(dtype) {
+    for (const float v : normals(kT * kH * kW * kCi, 5)) x.push_back(code_of(v / kScale, dtype));
     packed.resize(static_cast<size_t>(packed_scaled_conv3d_bytes(kCo, kCi, on.stream)));
     pack_scaled_conv3d_weight(view(weight, DType::f32, {kCo, kCi, 3, 3, 3}), kScale,
-                              view(packed, DType::u8, {static_cast<int64_t>(packed.size())}), on.stream);
+                              view(packed, DType::u8, {static_cast<int64_t>(packed.size())}), on.stream,
+                              dtype);
   }
   ScaledConv3dArgs args() {
-    return {.x = view(x, DType::f8_e4m3, {kT, kH, kW, kCi}),
+    return {.x = view(x, codes, {kT, kH, kW, kCi}),
             .packed = view(packed, DType::u8, {static_cast<int64_t>(packed.size())}),
             .bias = view(bias, DType::f32, {kCo}),
             .residual = view(residual, DType::f32, {kT, kH, kW, kCo})};
@@ -59,18 +62,27 @@ struct ConvProblem {
 
 // The result is compared with the float32 convolution, which knows no codes, of the values that the codes
 // stand for.
-TEST(ScaledConv3d, IsTheConvolutionOfWhatItsCodesStandFor) {
+class ScaledConv3dOf : public testing::TestWithParam<DType> {};
+
+float value_of(uint8_t code, DType dtype) {
+  return dtype == DType::i8 ? static_cast<int8_t>(code) : to_float(f8_e4m3_t{code});
+}
+
+TEST_P(ScaledConv3dOf, IsTheConvolutionOfWhatItsCodesStandFor) {
   Stage on;
-  ConvProblem problem(on);
+  const DType codes = GetParam();
+  ConvProblem problem(on, codes);
   std::vector<float> x, weight = problem.weight;
-  for (const uint8_t code : problem.x) x.push_back(kScale * to_float(f8_e4m3_t{code}));
+  for (const uint8_t code : problem.x) x.push_back(kScale * value_of(code, codes));
   for (int64_t o = 0; o < kCo; ++o) {
     float* row = weight.data() + o * kCi * 27;
     float largest = 0;
     for (int64_t i = 0; i < kCi * 27; ++i) largest = std::max(largest, std::abs(row[i]));
     for (int64_t i = 0; i < kCi * 27; ++i) {
-      const float value = largest / 448 * to_float(to_f8_e4m3(row[i] / (largest / 448)));
-      EXPECT_LE(std::abs(value - row[i]), std::max(std::abs(row[i]) / 15, largest * 1e-5f));
+      const float step = largest / top_code(codes),
+                  value = step * value_of(code_of(row[i] / step, codes), codes);
+      EXPECT_LE(std::abs(value - row[i]),
+                codes == DType::i8 ? step * 0.501f : std::max(std::abs(row[i]) / 15, largest * 1e-5f));
       row[i] = value;
     }
   }
@@ -98,17 +110,18 @@ TEST(ScaledConv3d, IsTheConvolutionOfWhatItsCodesStandFor) {
 }
 
 // Frames that come one by one, with earlier frames in a cache of codes, give the bits of all frames at once.
-TEST(ScaledConv3d, PiecesEqualTheWhole) {
+TEST_P(ScaledConv3dOf, PiecesEqualTheWhole) {
   Stage on;
-  ConvProblem problem(on);
+  const DType codes = GetParam();
+  ConvProblem problem(on, codes);
   std::vector<uint8_t> whole(problem.residual.size()), pieces(whole.size()), kept(2 * kH * kW * kCi);
   ScaledConv3dArgs args = problem.args();
   args.gamma = view(problem.gamma, DType::f32, {kCo}), args.normed_scale = 0.01f;
-  args.normed = view(whole, DType::f8_e4m3, {kT, kH, kW, kCo});
+  args.normed = view(whole, codes, {kT, kH, kW, kCo});
   scaled_conv3d(args, on.stream);
-  args.cache = view(kept, DType::f8_e4m3, {2, kH, kW, kCi});
+  args.cache = view(kept, codes, {2, kH, kW, kCi});
   const ScaledConv3dArgs all = args;
-  const Tensor out = view(pieces, DType::f8_e4m3, {kT, kH, kW, kCo});
+  const Tensor out = view(pieces, codes, {kT, kH, kW, kCo});
   for (int64_t t = 0; t < kT; ++t) {
     args.x = all.x.slice(0, t, t + 1), args.residual = all.residual.slice(0, t, t + 1);
     args.normed = out.slice(0, t, t + 1);
@@ -118,8 +131,11 @@ TEST(ScaledConv3d, PiecesEqualTheWhole) {
   EXPECT_EQ(whole, pieces);
 }
 
-// A norm's values are bounded, and with a scale of 1/448 of that bound none saturates; with a smaller scale
-// some do.
+INSTANTIATE_TEST_SUITE_P(All, ScaledConv3dOf, testing::Values(DType::f8_e4m3, DType::i8),
+                         [](const auto& info) { return std::string(dtype_name(info.param)); });
+
+// A norm's values are bounded, and with a scale of 1/448 (int8: 1/127) of that bound none saturates; with a
+// smaller scale some do.
 TEST(ScaledConv3d, TheNormsBoundHoldsItsCodes) {
   Stage on;
   std::vector<float> x(kCi, 0.0f), gamma(kCi, 0.5f);
@@ -136,6 +152,16 @@ TEST(ScaledConv3d, TheNormsBoundHoldsItsCodes) {
                  on.stream);
     EXPECT_EQ(to_float(f8_e4m3_t{codes[3]}), code) << scale;
     EXPECT_EQ(codes[0] & 0x7f, 0);
+  }
+  for (const auto& [scale, code] : {std::pair{bound / 127, 127}, {bound / 64, 64}, {bound / 900, 127}}) {
+    channel_norm({.x = view(x, DType::f32, {1, kCi}),
+                  .gamma = view(gamma, DType::f32, {kCi}),
+                  .silu = false,
+                  .y = view(codes, DType::i8, {1, kCi}),
+                  .y_scale = scale},
+                 on.stream);
+    EXPECT_EQ(static_cast<int8_t>(codes[3]), code) << scale;
+    EXPECT_EQ(codes[0], 0);
   }
 }
 
@@ -157,7 +183,12 @@ TEST(ScaledConv3d, SaysWhatIsWrong) {
   using testing::HasSubstr;
   EXPECT_EQ(error_of([](ScaledConv3dArgs&) {}), "");
   EXPECT_THAT(error_of([](ScaledConv3dArgs& a) { a.y = {}; }), HasSubstr("expected y, or gamma and normed"));
-  EXPECT_THAT(error_of([](ScaledConv3dArgs& a) { a.x = a.y; }), HasSubstr("x"));
+  EXPECT_THAT(error_of([](ScaledConv3dArgs& a) { a.x = a.y; }), HasSubstr("x f8_e4m3 or i8"));
+  EXPECT_THAT(error_of([&](ScaledConv3dArgs& a) {
+                a.gamma = a.bias, a.normed = view(problem.x, DType::i8, {kT, kH, kW, kCo});
+              }),
+              HasSubstr("normed"))
+      << "codes of two kinds";
   EXPECT_THAT(error_of([](ScaledConv3dArgs& a) { a.history = 1; }), HasSubstr("history"));
   EXPECT_THAT(error_of([](ScaledConv3dArgs& a) { a.gamma = a.bias; }),
               HasSubstr("gamma and normed together"));

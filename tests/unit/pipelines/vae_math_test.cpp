@@ -1,4 +1,4 @@
-// Tests the VAE's convolutions in e4m3 (`vae_math` fp8): they are requested separately, refused if not
+// Tests the VAE's convolutions in 8 bits (`vae_math` fp8 and int8): they are requested separately, refused if not
 // available, planned to the byte, and a separate part beside the VAE of another run.
 #include "session/vae_math.h"
 
@@ -23,27 +23,31 @@ VideoRequest request_of(const char* vae_math) {
   return request;
 }
 
-TEST(VaeMath, OnlyFp8IsAnythingElseThanTheActivations) {
+TEST(VaeMath, OnlyEightBitsAreAnythingElseThanTheActivations) {
   // Level extreme computes in this precision on Hopper.
   const Precision eight_bits{.activation = DType::bf16, .products = Products::e4m3};
   for (const Precision& p : {Precision(), eight_bits, Precision{.definitions = true}})
     for (const char* word : {"auto", "activations"})
       EXPECT_EQ(vae_products(word, VaeConfig::wan21(), p, nullptr), Products::as_activations) << word;
   EXPECT_EQ(vae_products("fp8", VaeConfig::wan21(), {}, nullptr), Products::e4m3);
+  EXPECT_EQ(vae_products("int8", VaeConfig::wan21(), {}, nullptr), Products::int8);
   EXPECT_THAT(
       refusal([] { vae_products("bf16", VaeConfig::wan21(), {}, nullptr); }, ErrorCode::invalid_argument),
-      HasSubstr("`vae_math`: expected auto, activations or fp8, got 'bf16'"));
+      HasSubstr("`vae_math`: expected auto, activations, fp8 or int8, got 'bf16'"));
 }
 
 TEST(VaeMath, WhatHasNoConvolutionForItRefusesIt) {
-  const auto on = [](const char* gpu, DType activation) {
+  const auto on = [](const char* gpu, DType activation, const char* word = "fp8") {
     return [=] {
-      vae_products("fp8", VaeConfig::wan22(), {.activation = activation},
+      vae_products(word, VaeConfig::wan22(), {.activation = activation},
                    cuda::absent_gpu(facts_of(find_gpu_rates(gpu))).get());
     };
   };
   on("h100", DType::bf16)();
   on("l4", DType::bf16)();
+  for (const char* gpu : {"a100", "3090", "l4", "h100"}) on(gpu, DType::bf16, "int8")();
+  EXPECT_THAT(refusal(on("t4", DType::bf16, "int8"), ErrorCode::unsupported),
+              AllOf(HasSubstr("`vae_math`: int8"), HasSubstr("8.0 or later"), HasSubstr("7.5")));
   EXPECT_THAT(refusal(on("a100", DType::bf16), ErrorCode::unsupported),
               AllOf(HasSubstr("`vae_math`"), HasSubstr("8.9 or later"), HasSubstr("8.0")));
   EXPECT_THAT(refusal(on("h100", DType::f32), ErrorCode::invalid_argument), HasSubstr("`dtype` is f32"));
@@ -60,21 +64,24 @@ TEST(VaeMath, WhatHasNoConvolutionForItRefusesIt) {
 }
 
 TEST(VaeMath, PeakIsThePlanAndFramesAreOtherOnes) {
-  Result frames[2];
-  uint64_t weights[2] = {};
-  for (const int fp8 : {0, 1}) {
+  Result frames[3];
+  uint64_t weights[3] = {};
+  const char* const words[] = {"auto", "fp8", "int8"};
+  for (const int way : {0, 1, 2}) {
     TextToVideo pipeline(ModelBundle::open(kSprites), {.threads = 2});
-    const VideoRequest request = request_of(fp8 ? "fp8" : "auto");
+    const VideoRequest request = request_of(words[way]);
     const VideoPlan plan = pipeline.plan(request);
     const size_t before = Buffer::live_bytes();
     Buffer::reset_peak();
-    frames[fp8] = run(pipeline, request);
-    EXPECT_EQ(Buffer::peak_bytes() - before, plan.peak_bytes) << fp8;
+    frames[way] = run(pipeline, request);
+    EXPECT_EQ(Buffer::peak_bytes() - before, plan.peak_bytes) << words[way];
     for (const StagePlan& s : plan.stages)
-      if (s.name == "decode") weights[fp8] = s.weight_bytes;
+      if (s.name == "decode") weights[way] = s.weight_bytes;
   }
   EXPECT_EQ(frames[0].latents, frames[1].latents) << "the VAE comes behind them";
   EXPECT_NE(frames[0].rgb, frames[1].rgb);
+  EXPECT_NE(frames[0].rgb, frames[2].rgb);
+  EXPECT_NE(frames[1].rgb, frames[2].rgb);
   EXPECT_NE(weights[0], weights[1]) << "the plan is not of the VAE that runs";
   EXPECT_EQ(run(kSprites, request_of("fp8"), {.threads = 1}).rgb, frames[1].rgb);
   EXPECT_EQ(run(kSprites, request_of("activations")).rgb, frames[0].rgb);
@@ -83,6 +90,8 @@ TEST(VaeMath, PeakIsThePlanAndFramesAreOtherOnes) {
 // If models stay loaded, a run does not get the VAE of the previous one.
 TEST(VaeMath, ARunGetsItsOwnVaeWhereModelsStayLoaded) {
   EXPECT_NE(PartKey(Part::vae_decoder, {}, {}, Products::e4m3), PartKey(Part::vae_decoder, {}));
+  EXPECT_NE(PartKey(Part::vae_decoder, {}, {}, Products::e4m3),
+            PartKey(Part::vae_decoder, {}, {}, Products::int8));
   EXPECT_EQ(PartKey(Part::transformer, {}, {}, Products::e4m3), PartKey(Part::transformer, {}));
   TextToVideo pipeline(ModelBundle::open(kSprites), {.threads = 2, .keep_loaded = true});
   const auto first = run(pipeline, request_of("auto")), codes = run(pipeline, request_of("fp8")),
