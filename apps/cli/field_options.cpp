@@ -133,6 +133,7 @@ constexpr FieldOption kOtherOptions[] = {
     {"seconds_per_case", "--seconds"},
     {"golden", "--golden"},
     {"models", "--models"},
+    {"pictures", "--input"},
     {"to", "--to"},
     {"part", "--part"},
     {"max_shard_size", "--max-shard-size"},

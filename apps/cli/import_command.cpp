@@ -23,9 +23,13 @@ struct ImportOptions {
 
 int run_import(const ImportOptions& o) {
   namespace fs = std::filesystem;
-  const fs::path models(o.models);
+  const fs::path models(o.models), output(o.output);
   std::error_code ec;
+  check(output.parent_path().empty() || fs::is_directory(output.parent_path(), ec), ErrorCode::io,
+        "`output`: there is no folder for {}", o.output);
   check(fs::is_directory(models, ec), ErrorCode::not_found, "`models`: {} is no folder", o.models);
+  check(o.input.empty() || fs::is_directory(o.input, ec), ErrorCode::not_found, "`pictures`: {} is no folder",
+        o.input);
   // ComfyUI's input/ lies beside its models/.
   const fs::path pictures = o.input.empty() ? models.lexically_normal() / ".." / "input" : fs::path(o.input);
   const std::string text = read_text_file(o.graph, kMostGraphBytes);

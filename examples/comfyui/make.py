@@ -12,8 +12,8 @@ VIDEO = ("prompt", "negative_prompt", "width", "height", "frames", "seed", SEED,
 NODES = {
     "TachyscopeLoad": (("model", "loras", "device", "max_vram", "keep_loaded", "text_encoder", "vae", "image_encoder", "tokenizer", "transformer_2",
                         "infinitetalk", "audio_encoder"), {}, ["TACHYSCOPE_ENGINE"]),
+    "TachyscopeServer": (("address", "model", "key_file"), {}, ["TACHYSCOPE_ENGINE"]),
     "TachyscopeTextToVideo": ((*VIDEO, "settings"), {"engine": "TACHYSCOPE_ENGINE"}, ["IMAGE", "FLOAT"]),
-    "TachyscopeImageToVideo": ((*VIDEO, "settings"), {"engine": "TACHYSCOPE_ENGINE", "image": "IMAGE"}, ["IMAGE", "FLOAT"]),
     "TachyscopeTalk": ((*VIDEO, "settings"), {"engine": "TACHYSCOPE_ENGINE", "image": "IMAGE", "audio": "AUDIO"}, ["IMAGE", "AUDIO", "FLOAT"]),
     "TachyscopeWorld": (("model", "actions", "seed", SEED, "device", "prompt"), {"image": "IMAGE"}, ["IMAGE", "FLOAT"]),
     "TachyscopeEncode": ((), {"engine": "TACHYSCOPE_ENGINE", "frames": "IMAGE"}, ["LATENT"]),
@@ -83,10 +83,11 @@ def few_steps():
     return w.save((made, 0), (made, 1))
 
 
-def image():
+def server():
+    """The same on a server: build/tachyscope serve"""
     w = Workflow()
-    engine, photo = w.add("TachyscopeLoad", model="talker"), w.add("LoadImage", image="photo.png")
-    made = w.add("TachyscopeImageToVideo", engine=(engine, 0), image=(photo, 0), prompt="a person is talking", frames=9, steps=4)
+    made = w.add("TachyscopeTextToVideo", engine=(w.add("TachyscopeServer", address="http://127.0.0.1:8190", model="", key_file=""), 0),
+                 prompt="a red circle moves right over hills at day")
     return w.save((made, 0), (made, 1))
 
 
@@ -116,7 +117,7 @@ def latents():
 
 def main():
     here = pathlib.Path(__file__).parent
-    for make in (text, few_steps, image, talk, world, latents):
+    for make in (text, few_steps, server, talk, world, latents):
         name, workflow = make.__name__.replace("_", "-"), make()
         (here / f"{name}.api.json").write_text(json.dumps(workflow.api, indent=1) + "\n")
         (here / f"{name}.json").write_text(json.dumps(workflow.page(), indent=1) + "\n")

@@ -63,7 +63,7 @@ class Page:
     """Lays out a graph as ComfyUI's page saves it."""
 
     def __init__(self):
-        self.nodes, self.links = [], []
+        self.nodes, self.links, self.ends = [], [], []
 
     def node(self, id, kind, values=None, inputs=(), outputs=(), mode=0, widgets=()):
         """inputs: (name, type, (node, slot) or None); those named in `widgets` stand for widgets."""
@@ -73,12 +73,22 @@ class Page:
             if origin:
                 link = len(self.links) + 1
                 self.links.append([link, origin[0], origin[1], id, len(made), type])
+                self.ends.append((origin, link))
             made.append({"name": name, "type": type, "link": link} | ({"widget": {"name": name}} if name in widgets else {}))
-        self.nodes.append({"id": id, "type": kind, "mode": mode, "inputs": made, "outputs": [{"name": t, "type": t} for t in outputs]}
+        self.nodes.append({"id": id, "type": kind, "pos": [300 * id, 0], "size": [280, 200], "flags": {}, "order": id, "mode": mode, "inputs": made,
+                           "outputs": [{"name": t, "type": t, "links": []} for t in outputs], "properties": {}}
                           | ({} if values is None else {"widgets_values": values}))
 
+    def close(self):
+        """Names at each output the links that begin there."""
+        for (id, slot), link in self.ends:
+            for node in self.nodes:
+                if node["id"] == id:
+                    node["outputs"][slot]["links"].append(link)
+
     def file(self, **more):
-        return {"version": 0.4, "nodes": self.nodes, "links": self.links, "groups": [], "config": {}, "extra": {}} | more
+        self.close()
+        return {"version": 0.4, "last_node_id": len(self.nodes), "last_link_id": len(self.links), "nodes": self.nodes, "links": self.links, "groups": [], "config": {}, "extra": {}} | more
 
 
 def page():
@@ -89,10 +99,17 @@ def page():
         ("model", "MODEL", (-10, 0)), ("positive", conditioning, (-10, 1)), ("negative", conditioning, (-10, 2)), ("latent_image", latent, (-10, 3)),
         ("seed", "INT", (-10, 4)), ("steps", "INT", (-10, 5))], [latent], widgets=("seed", "steps"))
     inner.node(2, "VAEDecode", [], [("samples", latent, (1, 0)), ("vae", "VAE", (-10, 6))], ["IMAGE"])
+    inner.close()
     links = [dict(zip(("id", "origin_id", "origin_slot", "target_id", "target_slot", "type"), link)) for link in inner.links]
+    inner.nodes[1]["outputs"][0]["links"].append(90)
     links.append({"id": 90, "origin_id": 2, "origin_slot": 0, "target_id": -20, "target_slot": 0, "type": "IMAGE"})
     names = [("model", "MODEL"), ("positive", conditioning), ("negative", conditioning), ("latent_image", latent), ("seed", "INT"), ("steps", "INT"), ("vae", "VAE")]
-    subgraph = {"id": "5a-b", "name": "Sampling", "inputs": [{"name": n, "type": t} for n, t in names], "outputs": [{"name": "IMAGE", "type": "IMAGE"}],
+    def ends(names, at):
+        return [{"id": f"{n}-{i}", "name": n, "type": t, "linkIds": [k["id"] for k in links if (k[f"{at}_id"], k[f"{at}_slot"]) == ({"origin": -10, "target": -20}[at], i)]}
+                for i, (n, t) in enumerate(names)]
+    subgraph = {"id": "5a-b", "version": 1, "revision": 0, "config": {}, "state": {"lastGroupId": 0, "lastNodeId": 9, "lastLinkId": 99, "lastRerouteId": 0},
+                "name": "Sampling", "inputNode": {"id": -10, "bounding": [0, 0, 120, 200]}, "outputNode": {"id": -20, "bounding": [900, 0, 120, 60]},
+                "inputs": ends(names, "origin"), "outputs": ends([("IMAGE", "IMAGE")], "target"), "widgets": [], "groups": [], "extra": {},
                 "nodes": inner.nodes, "links": links}
     p = Page()
     p.node(1, "UNETLoader", ["wan/t2v.safetensors", "default"], outputs=["MODEL"])
