@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "workflows/import_parts.h"
 #include "workflows/sampling.h"
 
