@@ -49,9 +49,11 @@ struct VideoRequest {
   std::optional<double> guidance;  // 1 or less: no guidance, one pass per step
   // The guidance of the low-noise expert, in a model that has two; `guidance` is then for the other one.
   std::optional<double> guidance_2;
+  // Number of steps of the high-noise expert, the first of two; left out: the boundary of noise decides.
+  std::optional<int> high_noise_steps;
   std::optional<double> shift;          // shift of the flow schedule
   std::optional<std::string> sampler;   // unipc, euler, dpm++, dpm++_sde, lcm, or a few-step list's name
-  std::optional<std::string> grid;      // diffusers, original, multitalk or wrapper
+  std::optional<std::string> grid;      // diffusers, original, multitalk, wrapper or comfyui
   std::optional<std::string> sinusoid;  // time path of diffusers or original; the model's layout decides
   uint64_t seed = 0;
   std::string rng = "cpu";        // which generator of torch the seed is for: "cpu" or "cuda"
