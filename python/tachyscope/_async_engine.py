@@ -29,8 +29,12 @@ class AsyncEngine:
         self._opened: Engine | None = None
 
     async def __aenter__(self) -> AsyncEngine:
-        self._opened = await asyncio.to_thread(self._make)
+        await asyncio.to_thread(self.open_now)
         return self
+
+    def open_now(self) -> None:
+        """Opens the model in the calling thread, for those who have no `async with`."""
+        self._opened = self._make()
 
     async def __aexit__(self, *_: object) -> None:
         engine, self._opened = self._engine, None

@@ -53,7 +53,10 @@ std::string settings_of(tachyscope_run& run) {
         },
         field.member);
   }
-  for (const auto& [name, path] : run.made_of.files) out[name] = path;
+  for (const auto& [name, file] : run.made_of.files) {
+    out[name] = file.path;
+    out[name + "_sha256"] = file.sha256;
+  }
   return tachy::json_line(out);
 }
 

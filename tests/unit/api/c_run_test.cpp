@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/sha256.h"
 #include "c_run_case.h"
 
 namespace tachy::test {
@@ -96,6 +97,27 @@ TEST_F(CRun, APictureReachesTheModel) {
   std::fill(rgb.begin(), rgb.end(), 20);
   EXPECT_EQ(code(r, &other), 0) << tachyscope_last_error();
   EXPECT_NE(one.rgb, other.rgb);
+}
+
+TEST_F(CRun, SettingsHaveTheHashesOfFiles) {
+  tachyscope_free(engine);
+  engine = opened("image_pipeline/i2v22");
+  const std::string file = kGolden + "image_pipeline/first.png";
+  const tachyscope_picture first = {file.c_str(), nullptr, 0, 0};
+  tachyscope_request_v2 r = request_2("a red cat");
+  r.width = r.height = 32, r.frames = 5, r.steps = 1, r.image = &first;
+  tachyscope_run* run = nullptr;
+  ASSERT_EQ(tachyscope_run_open(engine, &r, &run), 0) << tachyscope_last_error();
+  const char* json = nullptr;
+  ASSERT_EQ(tachyscope_run_settings(run, &json), 0) << tachyscope_last_error();
+  const auto told = nlohmann::json::parse(json);
+  EXPECT_EQ(told["image"], file);
+  EXPECT_EQ(told["image_sha256"], sha256_of_file(file, "image"));
+  tachyscope_run_free(run);
+  const tachyscope_picture none = {"none.png", nullptr, 0, 0};
+  r.image = &none;
+  EXPECT_EQ(tachyscope_run_open(engine, &r, &run), 3);
+  EXPECT_THAT(tachyscope_last_error(), HasSubstr("`image`: cannot read none.png"));
 }
 
 TEST_F(CRun, EndsAloneAndStaysEnded) {
