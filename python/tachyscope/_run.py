@@ -90,9 +90,9 @@ def audio_of(run: Any) -> Audio | None:
 class Making:
     """The callbacks of a run. An error in one of them ends the run and is raised again afterwards."""
 
-    def __init__(self, plan: Plan, output: str, tell: Tell | None, preview: bool):
+    def __init__(self, plan: Plan, output: str, tell: Tell | None, preview: bool, watch: Tell | None):
         import numpy as np
-        self._np, self._output, self._tell = np, output, tell
+        self._np, self._output, self._tell, self._watch = np, output, tell, tell or watch
         self.pixels: Any = None
         collects = tell is None and output != "latents"
         self._shape = (plan.frames, plan.height, plan.width, 3)
@@ -136,9 +136,9 @@ class Making:
             p = given.contents
             self.timings[p.stage.decode()] = p.elapsed_seconds
             self._windows = p.windows
-            if self._tell:
-                self._tell(Progress(p.stage.decode(), p.done, p.total, p.elapsed_seconds, p.eta_seconds if p.eta_seconds >= 0 else None,
-                                    p.window, p.windows))
+            if self._watch:
+                self._watch(Progress(p.stage.decode(), p.done, p.total, p.elapsed_seconds, p.eta_seconds if p.eta_seconds >= 0 else None,
+                                     p.window, p.windows))
         self._guard(take)
 
     def _latents(self, _: Any, values: Any, shape: Any, dims: int) -> int:
@@ -149,12 +149,13 @@ class Making:
 
 
 def make(engine: Any, model: str, request: Request, handle: Handle, *, output: str = "numpy", tell: Tell | None = None,
-         preview: bool = False) -> Result:
-    """Makes one video in the calling thread. With `tell`, events go there, and frames are not collected."""
+         preview: bool = False, watch: Tell | None = None) -> Result:
+    """Makes one video in the calling thread. With `tell`, events go there, and frames are not collected; `watch` is told
+    of progress alone. An error of either ends the run and is raised."""
     began = time.monotonic()
     with handle.run(engine, request) as run:
         plan = plan_of(run, model)
-        making = Making(plan, output, tell, preview)
+        making = Making(plan, output, tell, preview, watch)
         code = c.library().tachyscope_run_generate(run, ctypes.byref(making.callbacks))
         if making.error is not None:
             raise making.error
