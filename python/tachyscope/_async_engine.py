@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from ._generate import Engine
@@ -25,7 +25,7 @@ class AsyncEngine:
     """
 
     def __init__(self, model: str | os.PathLike[str] | None = None, *, loras: Any = (), workers: int = 1, **fields: Unpack[EngineFields]):
-        self._make = lambda: Engine(model, loras=loras, workers=workers, **fields)
+        self._make: Callable[[], Engine] = lambda: Engine(model, loras=loras, workers=workers, **fields)
         self._opened: Engine | None = None
 
     async def __aenter__(self) -> AsyncEngine:

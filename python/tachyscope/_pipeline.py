@@ -14,7 +14,7 @@ from ._result import Progress
 _REFUSED = {"prompt_embeds": "the engine encodes prompts itself; give the prompt (Engine's text_cache keeps what was encoded)",
             "negative_prompt_embeds": "the engine encodes prompts itself; give negative_prompt",
             "attention_kwargs": "the engine's attention takes none; give attention, sparse_attention or loras"}
-_OUTPUTS = {"np": "numpy", "pil": "pil", "pt": "numpy", "latent": "latents"}
+_OUTPUTS = {"np": "numpy", "pil": "pil", "pt": "torch", "latent": "latents"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,11 +110,10 @@ class TachyscopeWanPipeline:
         if output_type == "latent":
             import torch
             return torch.from_numpy(np.stack([result.latents for result in results]))
-        frames = np.stack([result.frames for result in results]).astype(np.float32) / np.float32(255)
-        if output_type == "np":
-            return frames
-        import torch
-        return torch.from_numpy(frames).permute(0, 1, 4, 2, 3).contiguous()
+        if output_type == "pt":  # on the GPU that made them
+            import torch
+            return torch.stack([result.frames for result in results]).permute(0, 1, 4, 2, 3).float().div(255).contiguous()
+        return np.stack([result.frames for result in results]).astype(np.float32) / np.float32(255)
 
     def to(self, device: Any) -> TachyscopeWanPipeline:
         """Refuses what it cannot do: the engine's device is chosen by from_pretrained(folder, device=…)."""

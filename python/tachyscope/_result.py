@@ -95,10 +95,10 @@ OUTPUTS = ("numpy", "torch", "pil", "latents")
 
 
 def shaped(pixels: Any, output: str) -> Any:
-    """Returns the frames in the form that was asked for; torch's share NumPy's memory."""
+    """Returns the frames in the form that was asked for; torch's share NumPy's memory, or lie on the GPU already."""
     if output == "torch":
         import torch
-        return torch.from_numpy(pixels)
+        return pixels if isinstance(pixels, torch.Tensor) else torch.from_numpy(pixels)
     if output == "pil":
         from PIL import Image
         return [Image.fromarray(frame) for frame in pixels]

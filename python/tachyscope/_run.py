@@ -87,6 +87,13 @@ def audio_of(run: Any) -> Audio | None:
     return Audio(samples, sound.rate)
 
 
+class Borrowed:
+    """Bytes on a GPU that somebody else owns, as torch reads them."""
+
+    def __init__(self, address: int, shape: tuple[int, ...]):
+        self.__cuda_array_interface__ = {"shape": shape, "typestr": "|u1", "data": (address, False), "strides": None, "version": 3}
+
+
 class Making:
     """The callbacks of a run. An error in one of them ends the run and is raised again afterwards."""
 
@@ -103,7 +110,8 @@ class Making:
         none = c.FRAME()
         self.callbacks = c.Callbacks(size=ctypes.sizeof(c.Callbacks), frame=c.FRAME(self._frame) if collects or tell else none,
                                      preview=c.FRAME(self._preview) if preview else none, progress=c.PROGRESS(self._progress),
-                                     latents=c.LATENTS(self._latents) if output == "latents" else c.LATENTS())
+                                     latents=c.LATENTS(self._latents) if output == "latents" else c.LATENTS(),
+                                     device_frames=c.DEVICE_FRAMES(self._device_frames) if collects and output == "torch" else c.DEVICE_FRAMES())
 
     @property
     def has_all_latents(self) -> bool:
@@ -122,9 +130,27 @@ class Making:
             if self._tell:
                 self._tell(Frame(index, self._np.ctypeslib.as_array(rgb, (height, width, 3)).copy()))
                 return
-            if self.pixels is None:  # only now, since the engine first refuses what has no room
-                self.pixels = self._np.empty(self._shape, self._np.uint8)
-            ctypes.memmove(self.pixels[index].ctypes.data, rgb, 3 * width * height)
+            ctypes.memmove(self._room()[index].ctypes.data, rgb, 3 * width * height)
+        return self._guard(take)
+
+    def _room(self) -> Any:
+        """Returns the array of all frames, which is made now: the engine first refuses what has no room."""
+        if self.pixels is None:
+            self.pixels = self._np.empty(self._shape, self._np.uint8)
+        return self.pixels
+
+    def _device_frames(self, _: Any, given: Any) -> int:
+        def take() -> None:
+            f = given.contents
+            if f.gpu < 0:
+                ctypes.memmove(self._room()[f.first].ctypes.data, f.rgb, f.count * 3 * f.width * f.height)
+                return
+            import torch
+            device = torch.device("cuda", f.gpu)
+            if self.pixels is None:
+                self.pixels = torch.empty(self._shape, dtype=torch.uint8, device=device)
+            self.pixels[f.first:f.first + f.count].copy_(torch.as_tensor(Borrowed(f.rgb, (f.count, f.height, f.width, 3)), device=device))
+            torch.cuda.current_stream(device).synchronize()  # the engine takes its memory back now
         return self._guard(take)
 
     def _preview(self, _: Any, rgb: Any, width: int, height: int, step: int) -> int:

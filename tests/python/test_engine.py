@@ -81,7 +81,8 @@ def test_plan(engine):
 def test_result(engine, cat, tmp_path):
     assert cat.frames.shape == (5, 16, 32, 3) and cat.audio is None and cat.latents is None
     assert cat.timings["total"] >= cat.timings["denoise"] > 0 and cat.settings["seed"] == 3
-    assert np.array_equal(engine.generate("a red cat", seed=3, output="torch").frames.numpy(), cat.frames)
+    torches = engine.generate("a red cat", seed=3, output="torch")
+    assert np.array_equal(torches.frames.numpy(), cat.frames) and torches.frames.data_ptr() == torches.pixels.ctypes.data, "the same memory"
     pictures = engine.generate("a red cat", seed=3, output="pil").frames
     assert np.array_equal(np.stack([np.asarray(p) for p in pictures]), cat.frames)
     for name in ("cat.mp4", "cat.webm", "cat.gif"):

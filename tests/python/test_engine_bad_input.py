@@ -2,6 +2,8 @@
 ArgumentError that names the argument, and nothing is begun."""
 
 import dataclasses
+import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -38,15 +40,17 @@ WRONG = {
                 torch.zeros(4, 4, 3), torch.zeros(4, 4, 3, dtype=torch.uint8, device="meta"), torch.zeros(4, 4, 3, dtype=torch.uint8).to_sparse(),
                 torch.zeros(4, 4, 3, dtype=torch.complex64), Image.new("1", ((1 << 14) + 1, 1)), Image.new("L", (1, 1 << 15)), "a\0b"],
     "sound": [*OBJECTS, 7, (np.zeros(9, np.float32),), (np.zeros(9, np.float32), 16000, 1), (np.zeros(9, np.float32), None), (None, 16000),
-              (np.zeros(9, np.float32), True), (np.zeros(9, np.int16), 16000), (np.zeros((65, 900), np.float32), 16000), (np.zeros(0, np.float32), 16000),
-              (np.broadcast_to(np.float32(0), 1 << 33), 16000), (np.zeros(9, np.float32), 1), (np.full(9, np.inf, np.float32), 16000),
+              (np.zeros(9, np.float32), True), (np.zeros(9, np.int16), 16000), (np.zeros((65, 900), np.float32), 16000),
+              (np.zeros(0, np.float32), 16000), (np.broadcast_to(np.float32(0), 1 << 33), 16000), (np.zeros(9, np.float32), 1),
+              (np.full(9, np.inf, np.float32), 16000),
               (np.zeros(9, np.complex64), 16000), (torch.zeros(9, device="meta"), 16000), ("a", 16000), {"waveform": torch.zeros(1, 1, 9)}, "a\0b"],
     "tensor": [*OBJECTS, 7, True, np.zeros(4, int), np.zeros(4, np.complex64), np.zeros((1,) * 9, np.float32), np.zeros((4, 0), np.float32),
                np.broadcast_to(np.float32(0), (1 << 20, 1 << 20)), np.full((16, 2, 2, 4), np.nan, np.float32), torch.zeros(4, device="meta"),
                np.zeros(4, "U1"), "a\0b"],
 }
 # Shorter spellings, which have values of their own beside.
-OWN = {"size": [(1 << 40, 16), (16, -16), (16, 0), (True, 16), ("a", 16), (16, 16.5), (16,), (16, 16, 3), 832, "832x480", {16, 32}, np.ones(2), Broken()],
+OWN = {"size": [(1 << 40, 16), (16, -16), (16, 0), (True, 16), ("a", 16), (16, 16.5), (16,), (16, 16, 3), 832, "832x480", {16, 32}, np.ones(2),
+                Broken()],
        "audio": [*WRONG["sound"], [], ["a\0b"], [(np.zeros(9, np.float32), 16000)] * 3]}
 
 
@@ -96,10 +100,19 @@ def test_lists_that_are_too_long(engine):
         named(lambda: tachyscope.Engine(TINY, workers=workers), {"workers"})
 
 
+def huge_png():
+    """Returns a whole picture of 60,000 x 60,000 pixels, which is 10 GB in memory, in 2 MB."""
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+    rows = zlib.compressobj(1)
+    lines = b"".join(rows.compress(bytes(7501) * 100) for _ in range(600)) + rows.flush()
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 60000, 60000, 1, 0, 0, 0, 0)) + chunk(b"IDAT", lines) + chunk(b"IEND", b"")
+
+
 def test_files_that_are_no_pictures(engine, tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "text.png").write_bytes(b"no picture")
-    Image.new("1", (30000, 30000)).save(tmp_path / "huge.png")  # 110 KB, and 2.7 GB as pixels
+    (tmp_path / "huge.png").write_bytes(huge_png())
     Image.new("RGB", (64, 64)).save(tmp_path / "whole.png")
     (tmp_path / "half.png").write_bytes((tmp_path / "whole.png").read_bytes()[:60])
     for name in ("text.png", "huge.png", "half.png", "folder", "none.png"):
@@ -115,7 +128,8 @@ def test_files_that_are_no_pictures(engine, tmp_path):
 def test_frames_that_are_saved(engine, tmp_path):
     video = engine.generate("a red cat", seed=3, steps=1)
     video.save(tmp_path / "want.mp4")
-    for same in (np.asfortranarray(video.frames), video.frames[::-1][::-1], np.repeat(video.frames, 2, axis=2)[:, :, ::2], torch.from_numpy(video.frames)):
+    for same in (np.asfortranarray(video.frames), video.frames[::-1][::-1], np.repeat(video.frames, 2, axis=2)[:, :, ::2],
+                 torch.from_numpy(video.frames)):
         dataclasses.replace(video, pixels=same).save(tmp_path / "same.mp4")
         assert (tmp_path / "same.mp4").read_bytes() == (tmp_path / "want.mp4").read_bytes()
     for wrong in (video.frames[0], video.frames.astype(np.float32), video.frames[..., :2], video.frames[:0], HUGE[None], "x", object(), Broken()):

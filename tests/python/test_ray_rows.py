@@ -11,7 +11,7 @@ import pytest
 import tachyscope
 from engine_cases import TINY, TINY_IMAGE
 from PIL import Image
-from tachyscope.ray import _actor, _files, _rows, _serve
+from tachyscope.ray import _actor, _files, _prompts, _rows, _serve
 
 pytestmark = pytest.mark.cpu
 CAT = {"prompt": "a red cat", "name": "cat"}
@@ -101,6 +101,10 @@ def test_work_that_does_not_fit(tmp_path):
     for value in (-1, 1.5, float("nan"), "one", True):
         with pytest.raises(tachyscope.ArgumentError, match="num_cpus"):
             _actor.share("num_cpus", value, 0)
+    for value in (0, -1, True, 1.5, "2", (2, 1), (1, 2, 3), (0, 2), (1, "2")):
+        with pytest.raises(tachyscope.ArgumentError, match="actors"):
+            _prompts._pool(value)
+    assert [_prompts._pool(value) for value in (None, 2, (1, 4))] == [(1, None), (2, 2), (1, 4)]
     with pytest.raises(tachyscope.ArgumentError, match="max_vram"):
         _actor.check_share(0.5, {})
     assert _actor.engine_options({}, 2.0, 0) == {"device": "cpu", "threads": 2} and _actor.engine_options({}, 0.5, 1)["threads"] == 1

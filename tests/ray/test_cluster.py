@@ -1,5 +1,5 @@
-"""Tests tachyscope.ray on two nodes of one machine with the model that ships: actors, a service over HTTP, and a table of 12 prompts of which one node
-is killed half-way."""
+"""Tests tachyscope.ray on two nodes of one machine with the model that ships: actors, a service over HTTP, and a table of 12
+prompts, of which one node is killed half-way."""
 
 import json
 import os

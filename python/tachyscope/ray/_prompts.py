@@ -43,6 +43,15 @@ def _table(source: Any) -> Any:
     return ray.data.from_items([{column: row.get(column) for column in columns} for row in rows], override_num_blocks=len(rows))
 
 
+def _pool(actors: Any) -> tuple[int, int | None]:
+    """Returns the least and the most engines."""
+    least, most = actors if isinstance(actors, tuple) and len(actors) == 2 else (1, None) if actors is None else (actors, actors)
+    given = [least] if most is None else [least, most]
+    if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in given) or given != sorted(given):
+        raise _inputs.wrong("actors", f"expected a number from 1 on, or the least and the most, got {actors!r}")
+    return least, most
+
+
 def map_prompts(source: Any, folder: str | os.PathLike[str], *, model: str | os.PathLike[str] | None = None, engine: dict[str, Any] | None = None,
                 num_cpus: float = 1, num_gpus: float = 0, actors: int | tuple[int, int] | None = None, filesystem: Any = None,
                 format: str = "mp4", crf: int | None = None, speed: str | None = None, carry: Sequence[str] = (), errors: str = "raise",
@@ -64,11 +73,12 @@ def map_prompts(source: Any, folder: str | os.PathLike[str], *, model: str | os.
     again, so a call that was interrupted goes on, and a row that a lost machine had is made by another one, to the same
     bits. A name that another request has is refused.
 
-    model, engine: Engine's model (as each machine sees it) and its other options. num_cpus, num_gpus: what each engine gets,
-    as for actor. actors: how many engines there are, or the least and the most of them; without it as many as fit into
-    the cluster, and more when it grows. Reading a file or a Dataset takes a processor beside theirs. errors: "raise" ends everything at the first row that cannot be made; "keep"
-    goes on, and the row has the text in `error` and the argument in `field`. ray_options: Ray's own for the actors. All
-    else are fields of each row that has none of its own.
+    model, engine: Engine's model (as each machine sees it) and its other options. num_cpus, num_gpus: what each
+    engine gets, as for actor. actors: how many engines there are, or the least and the most of them; without it as
+    many as fit into the cluster, and more when it grows. Reading a file or a Dataset takes a processor beside theirs.
+    errors: "raise" ends everything at the first row that cannot be made; "keep" goes on, and the row has the text in
+    `error` and the argument in `field`. ray_options: Ray's own for the actors. All else are fields of each row that
+    has none of its own.
 
     A row of the result has name, path, prompt, seed, made (False if the files were there), seconds, node (Ray's name of
     the machine), and the columns of carry. Raises ImportError without Ray, and ArgumentError for an argument that does not fit."""
@@ -87,7 +97,7 @@ def map_prompts(source: Any, folder: str | os.PathLike[str], *, model: str | os.
     _requests.requests("", dict(fields), [])
     path = None if model is None else os.fsdecode(_inputs.text("model", model))
     work = Work(path, {**given, **options}, fields, Files(folder, filesystem), format, crf, speed, tuple(carry), errors == "keep")
-    least, most = actors if isinstance(actors, tuple) else (actors or 1, actors)
+    least, most = _pool(actors)
     # One row at a time for each engine: rows take long, and none should wait behind another while an engine is idle.
     pool = ActorPoolStrategy(min_size=least, max_size=most, max_tasks_in_flight_per_actor=1)
     made = _table(source).map(MakerOnNode, fn_constructor_args=(work,), compute=pool, num_cpus=cpus, num_gpus=gpus or None, **(ray_options or {}))

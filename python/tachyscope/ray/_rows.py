@@ -172,5 +172,6 @@ class Maker:
         except (ValueError, AttributeError):
             known = None
         if known != digest:
-            raise _inputs.wrong("name", f"{self._work.files.path(name)}.json is of another request; give the row another name, or take another folder")
+            raise _inputs.wrong("name", f"{self._work.files.path(name)}.json is of another request; give the row another name, or "
+                                        "take another folder")
         return self._work.files.has(video)

@@ -124,12 +124,12 @@ def serve_app(model: str | os.PathLike[str] | None = None, *, num_cpus: float = 
         raise ImportError('tachyscope.ray.serve_app needs Ray Serve: pip install "ray[serve]"') from error
     cpus, gpus = share("num_cpus", num_cpus, 0), share("num_gpus", num_gpus, 0)
     check_share(gpus, options)
-    if isinstance(waiting, bool) or not isinstance(waiting, int) or waiting < 0:
-        raise _inputs.wrong("waiting", f"expected a whole number from 0 on, got {waiting!r}")
+    if isinstance(waiting, bool) or not isinstance(waiting, int) or waiting < 1:
+        raise _inputs.wrong("waiting", f"expected a whole number from 1 on, got {waiting!r}")
     if isinstance(replicas, bool) or not isinstance(replicas, (int, dict)) or isinstance(replicas, int) and replicas < 1:
         raise _inputs.wrong("replicas", f"expected a number from 1 on, or a dictionary, got {replicas!r}")
     many = {"autoscaling_config": replicas} if isinstance(replicas, dict) else {"num_replicas": replicas}
     made = serve.deployment(VideoService).options(
-        max_ongoing_requests=options.get("workers", 1), max_queued_requests=waiting or -1, graceful_shutdown_timeout_s=5,
+        max_ongoing_requests=options.get("workers", 1), max_queued_requests=waiting, graceful_shutdown_timeout_s=5,
         ray_actor_options={"num_cpus": cpus, "num_gpus": gpus, **(ray_options or {})}, **many)
     return made.bind(model, **engine_options(options, cpus, gpus))
