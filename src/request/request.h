@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ops/pick_record.h"
+#include "request/device_frames.h"
 #include "request/parallel.h"
 #include "request/talk_windows.h"
 
@@ -162,7 +163,10 @@ struct RunState {
 struct VideoCallbacks {
   std::function<void(const Progress&)> progress;
   std::function<void(const RgbImage&, int64_t index)> frame;  // gets each frame in order
-  std::function<void(const RgbImage&, int step)> preview;     // latents as small pictures side by side
+  // Gets frames in order in place of `frame`, without a copy. Videos that are made block by block go to `frame` all
+  // the same.
+  std::function<void(const DeviceFrames&)> device_frames;
+  std::function<void(const RgbImage&, int step)> preview;  // latents as small pictures side by side
   // The final latents of each window, [z, T, h, w].
   std::function<void(std::span<const float>, std::span<const int64_t> shape)> latents;
   std::function<void(const RunStateView&)> state;  // called after each step, and between windows
