@@ -10,6 +10,7 @@
 #   make test-browser        the page of a world, and that of the server, in a headless browser (makes a virtual environment)
 #   make test-page           the page of the server, every part of it, in the same browser
 #   make test-python         the Python package against PyTorch, and the other tests written in Python (the same environment)
+#   make test-ray            tachyscope.ray on a cluster of two nodes, one of which is killed (makes a virtual environment of 800 MB)
 #   make test-isa            the tests of ops, models and runs under every lesser instruction set (make test does it, too)
 #   make test-qemu           runs on emulated CPUs with AVX2 and with SSE4.2: no bit depends on threads, weights or resuming
 #   make test-serve          the server with the openai client, under load, under kills and against hostile clients
@@ -39,7 +40,7 @@ CPU_OPTION = $(addprefix -DTACHY_CPU_TARGETS=,$(CPU_TARGETS))
 CLANG_FORMAT ?= clang-format
 SOURCES = $(shell git ls-files '*.h' '*.cpp' '*.c' '*.cu' '*.cuh')
 
-.PHONY: package wheel demo demo-talk demo-world serve build-serve test-serve test-hosts build build-tests test test-browser test-page test-arm64 test-reference test-python test-isa test-qemu test-ranks test-leaks judge deps configure check-layers format check-format install clean
+.PHONY: package wheel demo demo-talk demo-world serve build-serve test-serve test-hosts build build-tests test test-browser test-page test-arm64 test-reference test-python test-ray test-isa test-qemu test-ranks test-leaks judge deps configure check-layers format check-format install clean
 
 deps:
 	@tools/install_deps
@@ -109,6 +110,9 @@ test-page: build-serve
 
 test-python: deps
 	@tests/python/run $(BUILD) $(CPU_OPTION) $(CMAKE_FLAGS)
+
+test-ray: deps
+	@tests/ray/run $(BUILD) $(CPU_OPTION) $(CMAKE_FLAGS)
 
 test-isa: build-tests
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(TEST_JOBS) -L isa

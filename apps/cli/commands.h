@@ -14,6 +14,7 @@ Command add_talk(CommandLine& line);
 Command add_world(CommandLine& line);
 Command add_info(CommandLine& line);
 Command add_convert(CommandLine& line);
+Command add_import(CommandLine& line);
 Command add_presets(CommandLine& line);
 Command add_lora(CommandLine& line);
 Command add_stage(CommandLine& line);

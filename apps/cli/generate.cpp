@@ -4,7 +4,9 @@
 #include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "api/fields.h"
 #include "api/predict.h"
 #include "base/env.h"
 #include "base/field.h"
@@ -18,6 +20,7 @@
 #include "jobs/job_runner.h"
 #include "jobs/job_store.h"
 #include "jobs/open_engine.h"
+#include "on_cards.h"
 #include "plan_report.h"
 #include "profile_file.h"
 
@@ -65,8 +68,7 @@ int predict(const GenerateOptions& o, const std::vector<jobs::JobSpec>& all) {
 // request that open_engine has prepared; it may be null.
 // Without other processes, `crew` is null.
 void run(const GenerateOptions& o, Engine& engine, const jobs::JobSpec& job, const PreparedRequest* known,
-         jobs::JobStore& store, distributed::TcpCrew* crew) {
-  TerminalSink sink(o);
+         jobs::JobStore& store, TerminalSink& sink, distributed::TcpCrew* crew) {
   jobs::JobRunner runner(engine, store, sink, &g_cancel);
   const PreparedRequest prepared = known ? *known : runner.prepare(job);
   if (o.plan) return show_plan(prepared.plan(), prepared.request(), o.json);
@@ -87,16 +89,47 @@ void run(const GenerateOptions& o, Engine& engine, const jobs::JobSpec& job, con
   report(o, parse_json_line(words.json), words.text);
 }
 
-// Makes all videos, one after the other.
+// Returns the devices that each make whole videos: the GPUs that were named, if there is a video for each and nobody
+// asked how they share one. Nothing is then exchanged. Otherwise it is empty.
+std::vector<std::string> one_video_each(const GenerateOptions& o, size_t videos) {
+  if (o.engine.gpus.empty() || videos < 2) return {};
+  check_ranks(o.engine);
+  if (!parallel_of(o.engine).automatic()) return {};
+  std::vector<std::string> out = devices_of_gpus(o.engine.gpus, o.engine.device);
+  if (out.size() < 2 || videos < out.size()) out.clear();
+  return out;
+}
+
+// Makes all videos, one on each device at a time.
+void run_on(const std::vector<std::string>& devices, const GenerateOptions& o,
+            const std::vector<jobs::JobSpec>& all) {
+  report(o, {{"event", "cards"}, {"devices", devices}, {"videos", all.size()}},
+         fmt::format("{} videos on {} GPUs, one on each at a time", all.size(), devices.size()));
+  jobs::JobStore store(&g_cancel);
+  std::vector<std::optional<jobs::OpenedEngine>> opened(devices.size());
+  on_cards(o.plan ? 1 : devices.size(), all.size(), [&](size_t card, size_t i) {
+    TerminalSink sink(o, devices[card]);
+    if (!opened[card]) {
+      EngineOptions options = engine_options(o, true, nullptr);
+      options.device = devices[card], options.gpus.clear();
+      opened[card] = jobs::open_engine(all[i], options, sink);
+    }
+    run(o, opened[card]->engine, all[i], nullptr, store, sink, nullptr);
+  });
+}
+
+// Makes all videos, one after the other unless several GPUs make one each.
 void run(const GenerateOptions& o, std::vector<jobs::JobSpec>& all,
          const std::shared_ptr<distributed::TcpCrew>& crew) try {
   if (crew && !o.plan) join_crew(*crew, all);
+  if (const auto devices = one_video_each(o, all.size()); !devices.empty()) return run_on(devices, o, all);
   TerminalSink sink(o);
   jobs::OpenedEngine opened = jobs::open_engine(all.front(), engine_options(o, all.size() > 1, crew), sink);
   jobs::JobStore store(&g_cancel);
   for (const jobs::JobSpec& job : all) {
     const bool known = &job == &all.front() && opened.first;
-    run(o, opened.engine, job, known ? &*opened.first : nullptr, store, crew.get());
+    TerminalSink of_job(o);
+    run(o, opened.engine, job, known ? &*opened.first : nullptr, store, of_job, crew.get());
   }
 } catch (const Error& e) {
   if (crew) crew->end(e);

@@ -96,9 +96,14 @@ std::vector<jobs::JobSpec> make_jobs(const GenerateOptions& o) {
 }
 
 void TerminalSink::event(const nlohmann::json& event, const std::string& text) {
-  report(options_, event, text);
+  if (device_.empty()) return report(options_, event, text);
+  nlohmann::json named = event;
+  named["device"] = device_;
+  report(options_, named, device_ + ": " + text);
 }
-void TerminalSink::notice(const std::string& text) { say_line(text); }
+void TerminalSink::notice(const std::string& text) {
+  say_line(device_.empty() ? text : device_ + ": " + text);
+}
 void TerminalSink::can_go_on(const std::string& text) { set_cancel_note(spelled(text)); }
 
 }  // namespace tachy::cli

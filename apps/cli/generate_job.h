@@ -18,6 +18,11 @@ class TerminalSink : public jobs::JobSink {
  public:
   explicit TerminalSink(const GenerateOptions& options)
       : options_(options), progress_(ProgressLine::choose(options.json, options.quiet)) {}
+  // One of several jobs at once; `device` names it in each report.
+  TerminalSink(const GenerateOptions& options, const std::string& device)
+      : options_(options),
+        device_(device),
+        progress_(ProgressLine::choose(options.json, options.quiet), device) {}
   void event(const nlohmann::json& event, const std::string& text) override;
   void notice(const std::string& text) override;
   void progress(const Progress& progress) override { progress_.update(progress); }
@@ -26,6 +31,7 @@ class TerminalSink : public jobs::JobSink {
 
  private:
   const GenerateOptions& options_;
+  std::string device_;
   ProgressLine progress_;
 };
 

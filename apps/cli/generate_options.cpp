@@ -61,7 +61,7 @@ void GenerateOptions::apply(VideoRequest& r) const {
   if (gives("level")) r.dtype.reset(), r.step_cache.reset(), r.residual.reset();
   if (gives("preset")) {
     r.steps.reset(), r.shift.reset(), r.sampler.reset(), r.grid.reset();
-    r.guidance.reset(), r.guidance_2.reset();
+    r.guidance.reset(), r.guidance_2.reset(), r.high_noise_steps.reset();
   }
   for (const RequestField& field : request_fields())
     if (const auto says = fields.find(field.name); says != fields.end())

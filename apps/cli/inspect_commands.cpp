@@ -143,7 +143,7 @@ Command add_stage(CommandLine& line) {
       ->check(between(1, 4096));
   sub.add_option("--sampler", o->sampler,
                  "sampler: unipc, euler, dpm++, dpm++_sde, lcm, or the list of a distilled model");
-  sub.add_option("--grid", o->grid, "sampler: diffusers, original, multitalk or wrapper");
+  sub.add_option("--grid", o->grid, "sampler: diffusers, original, multitalk, wrapper or comfyui");
   sub.add_option("--steps", o->steps, "sampler: number of steps, 1 to 1000")->check(between(1, 1000));
   sub.add_option("--shift", o->shift, "sampler: shift of the flow schedule");
   sub.add_option("-s,--seed", o->seed, "noise: the seed")->check(check_seed);

@@ -48,21 +48,15 @@ int run(int argc, char** argv) {
       "Environment: TACHY_DEVICE=cpu is --device cpu for every command; TACHY_LOG=dispatch,plan,load\n"
       "prints what is chosen and why; TACHY_FORCE=op:implementation overrides that choice;\n"
       "TACHY_ISA=sse4, avx2 or avx512 runs as on a CPU with no newer instructions than that.");
-  const std::pair<const char*, Command> commands[] = {{"generate", add_generate(line)},
-                                                      {"talk", add_talk(line)},
-                                                      {"world", add_world(line)},
-                                                      {"info", add_info(line)},
-                                                      {"lora", add_lora(line)},
-                                                      {"convert", add_convert(line)},
-                                                      {"presets", add_presets(line)},
-                                                      {"stage", add_stage(line)},
-                                                      {"vae", add_vae(line)},
-                                                      {"validate", add_validate(line)},
-                                                      {"bench", add_bench(line)},
-                                                      {"compare", add_compare(line)},
-                                                      {"all", add_all(line)},
-                                                      {"doctor", add_doctor(line)},
-                                                      {"serve", add_serve(line, {argv + 1, argv + argc})}};
+  const std::pair<const char*, Command> commands[] = {
+      {"generate", add_generate(line)}, {"talk", add_talk(line)},
+      {"world", add_world(line)},       {"info", add_info(line)},
+      {"lora", add_lora(line)},         {"convert", add_convert(line)},
+      {"import", add_import(line)},     {"presets", add_presets(line)},
+      {"stage", add_stage(line)},       {"vae", add_vae(line)},
+      {"validate", add_validate(line)}, {"bench", add_bench(line)},
+      {"compare", add_compare(line)},   {"all", add_all(line)},
+      {"doctor", add_doctor(line)},     {"serve", add_serve(line, {argv + 1, argv + argc})}};
   int code = exit_code(ErrorCode::internal);
   const std::string chosen = line.parse(argc, argv, code);
   if (!chosen.empty()) isa_asked();  // reports a wrong TACHY_ISA before anything is opened

@@ -38,6 +38,7 @@ void ProgressLine::update(const Progress& p) {
         {"total", p.total},
         {"elapsed_seconds", p.elapsed_seconds},
         {"eta_seconds", p.eta_seconds < 0 ? nlohmann::json() : nlohmann::json(p.eta_seconds)}};
+    if (!device_.empty()) event["device"] = device_;
     if (p.windows > 1) event["window"] = p.window + 1, event["windows"] = p.windows;
     return say(stdout, json_line(event) + "\n");
   }
@@ -54,14 +55,14 @@ void ProgressLine::update(const Progress& p) {
 void ProgressLine::update_plain(const Progress& p) {
   const bool windowed = is_windowed(p);
   if (begun_.insert(windowed ? fmt::format("window {}", p.window) : p.stage).second) {
-    heartbeat_.begin(windowed ? fmt::format("window {} of {} begins", p.window + 1, p.windows)
-                              : fmt::format("{} begins: {} of {}", p.stage, p.done, p.total));
+    heartbeat_.begin(named(windowed ? fmt::format("window {} of {} begins", p.window + 1, p.windows)
+                                    : fmt::format("{} begins: {} of {}", p.stage, p.done, p.total)));
   }
-  heartbeat_.update([p](double since) {
+  heartbeat_.update([this, p](double since) {
     Progress later = p;
     later.elapsed_seconds += since;
     if (p.eta_seconds > 0) later.eta_seconds = std::max(p.eta_seconds - since, 0.0);
-    return plain_line(later);
+    return named(plain_line(later));
   });
 }
 

@@ -16,6 +16,11 @@ class ProgressLine {
   enum class Mode { quiet, terminal, json, plain };
   explicit ProgressLine(Mode mode, double every_seconds = Heartbeat::kEverySeconds)
       : mode_(mode), heartbeat_(every_seconds) {}
+  // One of several runs at once, which `device` names in each line. There is no bar.
+  ProgressLine(Mode mode, std::string device)
+      : mode_(mode == Mode::terminal ? Mode::plain : mode),
+        device_(std::move(device)),
+        heartbeat_(Heartbeat::kEverySeconds) {}
   ~ProgressLine() { clear(); }
 
   void update(const Progress& progress);
@@ -31,7 +36,10 @@ class ProgressLine {
  private:
   void update_plain(const Progress& progress);
 
+  std::string named(const std::string& line) const { return device_.empty() ? line : device_ + ": " + line; }
+
   Mode mode_;
+  std::string device_;
   bool shown_ = false;
   double last_draw_ = 0;
   std::string last_stage_;

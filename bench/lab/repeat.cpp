@@ -2,7 +2,9 @@
 // device, loads all weights anew and denoises, alternately resident and with blocks passing through slots.
 //
 //   repeat FOLDER [--device cuda] [--reps 20] [--size 832x480] [--frames 33] [--steps 2] [--guidance 5]
-//          [--verify N] [--trace N] [--hashes FILE]
+//          [--verify N] [--trace N] [--hashes FILE] [--gpus N] [--level NAME]
+//
+// With --gpus the first N GPUs share each pass, and all repetitions use one model that stays loaded.
 //
 // Every N-th repetition runs with --verify-upload (which compares weights on the GPU with the files), every
 // N-th with a trace, which takes the checksum of everything that lies on the device, by kind, after each
@@ -33,7 +35,7 @@ namespace {
 
 struct Setup {
   std::string folder, device = "cuda", hashes;
-  int reps = 20, verify = 0, trace = 0;
+  int reps = 20, verify = 0, trace = 0, gpus = 1;
   VideoRequest request;
 };
 
@@ -98,12 +100,15 @@ uint64_t budget_of(const Setup& s, double share) {
 }
 
 // `share` is the part of the resident run's memory that may be used; below 1, blocks pass through slots.
-Outcome run_once(const Setup& s, double share, bool verify, bool traced) {
+Outcome run_once(const Setup& s, double share, bool verify, bool traced, TextToVideo* kept) {
   const double start = monotonic_seconds();
-  const uint64_t budget = budget_of(s, share);
-  TextToVideo pipeline(
-      ModelBundle::open(s.folder),
-      {.device = s.device, .max_vram = budget, .verify_upload = verify && s.device != "cpu"});
+  std::optional<TextToVideo> opened;
+  if (!kept)
+    opened.emplace(ModelBundle::open(s.folder),
+                   TextToVideo::Options{.device = s.device,
+                                        .max_vram = budget_of(s, share),
+                                        .verify_upload = verify && s.device != "cpu"});
+  TextToVideo& pipeline = kept ? *kept : *opened;
   Outcome out;
   const VideoPlan plan = pipeline.plan(s.request);
   for (const StagePlan& stage : plan.stages)
@@ -177,6 +182,10 @@ Setup parse(int argc, char** argv) {
       s.verify = number(text);
     else if (flag == "--trace")
       s.trace = number(text);
+    else if (flag == "--level")
+      s.request.level = text;
+    else if (flag == "--gpus")
+      s.gpus = number(text);
     else if (flag == "--frames")
       s.request.frames = number(text);
     else if (flag == "--steps")
@@ -191,6 +200,8 @@ Setup parse(int argc, char** argv) {
       fail(ErrorCode::invalid_argument, "unknown option '{}'", flag);
   }
   require(s.reps >= 1, "--reps: expected at least 1, got {}", s.reps);
+  require(s.gpus == 1 || (s.gpus > 1 && s.verify == 0 && s.trace == 0),
+          "--gpus: expected 1, or more without --verify and --trace, got {}", s.gpus);
   require(s.trace == 0 || stress_seed() != 0,
           "--trace: needs TACHY_STRESS=SEED, so that memory which nobody has written is equal in all "
           "repetitions");
@@ -203,11 +214,17 @@ int run(const Setup& s) {
     expected = json::parse(kept).get<std::vector<uint64_t>>();
   std::map<std::string, std::vector<Trace::Event>> traces;  // the first one of each placement
   constexpr double kShares[] = {1, 0.8, 0.6};
+  std::optional<TextToVideo> kept;
+  if (s.gpus > 1) {
+    TextToVideo::Options options{.keep_loaded = true, .device = "cuda:0"};
+    for (int gpu = 0; gpu < s.gpus; ++gpu) options.gpus.push_back(gpu);
+    kept.emplace(ModelBundle::open(s.folder), options);
+  }
   int different = 0, traced = 0, verified = 0;
   double seconds = 0;
   for (int i = 0; i < s.reps; ++i) {
     const bool verify = s.verify > 0 && i % s.verify == s.verify - 1, trace = s.trace > 0 && i % s.trace == 0;
-    const Outcome o = run_once(s, kShares[i % 3], verify, trace);
+    const Outcome o = run_once(s, kept ? 1 : kShares[i % 3], verify, trace, kept ? &*kept : nullptr);
     seconds += o.seconds, traced += trace, verified += verify;
     if (expected.empty()) {
       expected = o.steps;

@@ -21,7 +21,7 @@ import torch
 
 import tachyscope
 
-VARIANTS = ["eager", "safe", "aggressive", "compiled", "aggressive, compiled"]
+VARIANTS = ["eager", "safe", "aggressive", "compiled", "aggressive, compiled", "extreme"]
 PARTS = {  # parts of Wan at level aggressive, each alone; the ops are those that the report names
     "norms alone": lambda op: op in ("rms_norm", "layer_norm"),
     "activations alone": lambda op: op in ("gelu", "silu"),
@@ -88,7 +88,7 @@ def variant(model, name):
 
         _optimize.run(model, "aggressive", PARTS[name])
         return model
-    level = "aggressive" if "aggressive" in name else "safe" if name == "safe" else None
+    level = next((level for level in ("safe", "aggressive", "extreme") if level in name), None)
     if level:
         report = tachyscope.optimize(model, level, verbose=False)
         print(f"{name}: {len(report.replaced)} modules replaced, {len(report.left)} left", flush=True)
@@ -205,7 +205,7 @@ def measure(name, options, records):
         model, inputs = make(options.tiny)
         model, given = as_published(model), inputs(dtype)
     torch.set_default_dtype(torch.float32)
-    names = VARIANTS[:3] if name == "llama" or options.no_compile else VARIANTS
+    names = [v for v in VARIANTS if "compiled" not in v] if name == "llama" or options.no_compile else VARIANTS
     if options.parts and name == "wan":
         names = ["eager", *PARTS, *names[1:]]
     if options.variants:

@@ -20,6 +20,8 @@ bool find_dtype(const dlpack::DataType& t, DType& dtype) {
       return dtype = DType::f64, true;
     case dlpack::kBfloat * 256 + 16:
       return dtype = DType::bf16, true;
+    case dlpack::kInt * 256 + 8:
+      return dtype = DType::i8, true;
     case dlpack::kInt * 256 + 32:
       return dtype = DType::i32, true;
     case dlpack::kInt * 256 + 64:

@@ -31,6 +31,8 @@ std::span<const Op> op_table() {
                              kAttentionCoarse,
                              kAttentionBackward,
                              kLora,
+                             kLinear,
+                             kScaledLinear,
                              kReparameterize,
                              kReparameterizeBackward};
   return table;

@@ -16,6 +16,7 @@ extern const Op kRope, kRope1d, kRope3d;                                        
 extern const Op kChannelNorm, kChannelNormBackward;                                  // channel_norm.cpp
 extern const Op kGroupNorm, kGroupNormBackward;                                      // group_norm.cpp
 extern const Op kAttention, kAttentionLse, kAttentionCoarse, kAttentionBackward;     // attention.cpp
+extern const Op kLinear, kScaledLinear;                                              // linear.cpp
 extern const Op kLora;                                                               // lora.cpp
 extern const Op kReparameterize, kReparameterizeBackward;                            // reparameterize.cpp
 

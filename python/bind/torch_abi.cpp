@@ -41,6 +41,7 @@ Functions look_up() {
   find_code(cpu, "aoti_torch_dtype_float64", f.f64);
   find_code(cpu, "aoti_torch_dtype_float16", f.f16);
   find_code(cpu, "aoti_torch_dtype_bfloat16", f.bf16);
+  find_code(cpu, "aoti_torch_dtype_int8", f.i8);
   find_code(cpu, "aoti_torch_dtype_int32", f.i32);
   find_code(cpu, "aoti_torch_dtype_int64", f.i64);
   find_code(cpu, "aoti_torch_dtype_bool", f.boolean);

@@ -39,7 +39,7 @@ struct Functions {
   int32_t (*cuda_free)(void* p) = nullptr;
 
   // torch's codes for these dtypes and devices.
-  int32_t f32, f64, f16, bf16, i32, i64, boolean, cpu, cuda;
+  int32_t f32, f64, f16, bf16, i8, i32, i64, boolean, cpu, cuda;
 };
 
 // Throws unsupported, naming what is missing, if torch is not loaded or older than 2.10.

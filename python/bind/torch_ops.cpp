@@ -42,13 +42,11 @@ class Owned {  // an owned tensor
 
 DType dtype_from(int32_t code, const Op& op, const std::string& name) {
   const auto& f = torch_abi::functions();
-  if (code == f.f32) return DType::f32;
-  if (code == f.bf16) return DType::bf16;
-  if (code == f.f16) return DType::f16;
-  if (code == f.f64) return DType::f64;
-  if (code == f.i32) return DType::i32;
-  if (code == f.i64) return DType::i64;
-  if (code == f.boolean) return DType::boolean;
+  const std::pair<int32_t, DType> known[] = {
+      {f.f32, DType::f32}, {f.bf16, DType::bf16}, {f.f16, DType::f16}, {f.f64, DType::f64},
+      {f.i8, DType::i8},   {f.i32, DType::i32},   {f.i64, DType::i64}, {f.boolean, DType::boolean}};
+  for (const auto& [theirs, ours] : known)
+    if (code == theirs) return ours;
   fail(ErrorCode::invalid_argument, "{}: expected {} f32, f16, bf16 or f64, got torch's dtype number {}",
        op.name, name, code);
 }

@@ -33,7 +33,7 @@ _OF_ENGINE = {"World": "_world", "Engine": "_generate", "AsyncEngine": "_async_e
               "TachyscopeWanPipeline": "_pipeline",
               **dict.fromkeys(("Audio", "Frame", "Plan", "Preview", "Progress", "Result"), "_result"),
               **dict.fromkeys(("EngineError", "ArgumentError", "NotFound", "OutOfMemory", "Cancelled"), "_engine")}
-_MODULES = ["vae"]
+_MODULES = ["ray", "vae"]
 __all__ = ["__version__", "build_info", "enable_torch", "ops", "set_threads", "threads", *_WITH_TORCH, *_OF_ENGINE, *_MODULES]
 
 

@@ -66,6 +66,9 @@ def known():
     if any(name.endswith("wanvideo.modules.model") for name in list(sys.modules)):
         from . import _wrapper_wan
         rules |= _wrapper_wan.rules()
+    if any(name.endswith("custom_linear") for name in list(sys.modules)):
+        from . import _wrapper_lora
+        rules |= _wrapper_lora.rules()
     if sys.modules.get("transformers"):
         from . import _transformers
         rules |= _transformers.rules()

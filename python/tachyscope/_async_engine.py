@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from ._generate import Engine
@@ -25,12 +25,16 @@ class AsyncEngine:
     """
 
     def __init__(self, model: str | os.PathLike[str] | None = None, *, loras: Any = (), workers: int = 1, **fields: Unpack[EngineFields]):
-        self._make = lambda: Engine(model, loras=loras, workers=workers, **fields)
+        self._make: Callable[[], Engine] = lambda: Engine(model, loras=loras, workers=workers, **fields)
         self._opened: Engine | None = None
 
     async def __aenter__(self) -> AsyncEngine:
-        self._opened = await asyncio.to_thread(self._make)
+        await asyncio.to_thread(self.open_now)
         return self
+
+    def open_now(self) -> None:
+        """Opens the model in the calling thread, for those who have no `async with`."""
+        self._opened = self._make()
 
     async def __aexit__(self, *_: object) -> None:
         engine, self._opened = self._engine, None

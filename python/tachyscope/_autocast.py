@@ -10,7 +10,7 @@ import torch
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 _NORMS = {"layer_norm": ("layer_norm", 5), "group_norm": ("group_norm", 4), "rms_norm": ("rms_norm", 2),
           "rms_modulate": ("rms_norm", 4)}  # torch's name, and how many of the first arguments it casts
-_NARROW = {"attention": 3, "attention_lse": 3, "attention_coarse": 3, "lora": 3}
+_NARROW = {"attention": 3, "attention_lse": 3, "attention_coarse": 3, "lora": 3, "linear": 3, "scaled_linear": 1}
 _WIDEST = {"glu": 2, "reparameterize": 3}
 
 

@@ -22,6 +22,9 @@ class EngineError(RuntimeError):
         named = re.search(r"`(\w+)`", text)
         self.field: str | None = named[1] if named else None
 
+    def __reduce__(self):
+        return type(self), (self.code, self.args[0])
+
 
 class ArgumentError(EngineError, ValueError):
     """A value that does not fit."""

@@ -44,9 +44,16 @@ class CProgress(c.Structure):
 PROGRESS = c.CFUNCTYPE(None, c.c_void_p, c.POINTER(CProgress))
 
 
+class DeviceFrames(c.Structure):
+    _fields_ = [("rgb", c.c_void_p), ("gpu", c.c_int32), ("width", c.c_int32), ("height", c.c_int32), ("first", c.c_int64), ("count", c.c_int64)]
+
+
+DEVICE_FRAMES = c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(DeviceFrames))
+
+
 class Callbacks(c.Structure):
     _fields_ = [("size", c.c_uint64), ("user", c.c_void_p), ("frame", FRAME), ("preview", FRAME), ("progress", PROGRESS),
-                ("latents", LATENTS)]
+                ("latents", LATENTS), ("device_frames", DEVICE_FRAMES)]
 
 
 class CPlan(c.Structure):

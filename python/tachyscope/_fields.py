@@ -27,13 +27,16 @@ REQUEST = (
     ("guidance_2", "number", "guidance_scale_2",
      "guidance scale of the low-noise expert, for models with two experts (Wan 2.2 A14B); guidance is then the scale "
      "of the high-noise expert (default: the same as guidance, if that is given)"),
+    ("high_noise_steps", "int", "high_noise_steps",
+     "number of steps of the high-noise expert, for models with two experts (default: as long as the noise is above "
+     "the model's boundary)"),
     ("shift", "number", "flow_shift",
      "shift of the flow schedule; a larger one spends more of the steps at high noise"),
     ("sampler", "text", "sampler",
      "sampler: unipc, euler, dpm++, dpm++_sde, lcm, or the list of a distilled model, such as lightx2v-4"),
     ("grid", "text", "grid",
-     "whose sigmas and timesteps to use: diffusers, original, multitalk or wrapper (default: by the model's layout, "
-     "or by the sampler)"),
+     "whose sigmas and timesteps to use: diffusers, original, multitalk, wrapper or comfyui (default: by the model's "
+     "layout, or by the sampler)"),
     ("sinusoid", "text", "sinusoid",
      "whose embedding of time to use: diffusers (float32) or original (float64) (default: by the layout)"),
     ("seed", "int", "seed",

@@ -24,6 +24,7 @@ class RequestFields(TypedDict, total=False):
     steps: int
     guidance: float
     guidance_2: float
+    high_noise_steps: int
     shift: float
     sampler: str
     grid: str

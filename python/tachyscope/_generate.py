@@ -103,7 +103,10 @@ class Engine:
         (samples, rate) or ComfyUI's AUDIO, or a list of two for two speakers. size is (width, height). All else are
         fields, also by the names that diffusers has for them:
         """
-        make, handle = self._maker(prompt, output, {**fields, "seed": seed}), _run.Handle()
+        return self._generate(prompt, output, {**fields, "seed": seed})
+
+    def _generate(self, prompt: Any, output: str, fields: dict[str, Any], watch: _run.Tell | None = None) -> Any:
+        make, handle = self._maker(prompt, output, fields, watch), _run.Handle()
         return _call(lambda: make(handle), handle)
 
     def submit(self, prompt: str | Sequence[str], *, seed: int | Sequence[int] = 0, output: str = "numpy", **fields: Unpack[RequestFields]) -> Job:
@@ -184,7 +187,7 @@ class Engine:
             raise _inputs.wrong("prompt", f"{single} takes one prompt and one seed")
         return made.requests
 
-    def _maker(self, prompt: Any, output: str, fields: dict[str, Any]) -> Callable[[_run.Handle], Any]:
+    def _maker(self, prompt: Any, output: str, fields: dict[str, Any], watch: _run.Tell | None = None) -> Callable[[_run.Handle], Any]:
         if output not in OUTPUTS:
             raise _inputs.wrong("output", f"expected {', '.join(OUTPUTS[:-1])} or {OUTPUTS[-1]}, got {output!r}")
         self._open()
@@ -192,7 +195,7 @@ class Engine:
 
         def make(handle: _run.Handle) -> Any:
             with self._using() as engine:
-                results: list[Result] = [_run.make(engine, self.model, r, handle, output=output) for r in made.requests]
+                results: list[Result] = [_run.make(engine, self.model, r, handle, output=output, watch=watch) for r in made.requests]
             return results if made.is_list else results[0]
         return make
 

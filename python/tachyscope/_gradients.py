@@ -9,7 +9,7 @@ into None."""
 
 import torch
 
-from . import _gradients_torch
+from . import _gradients_linear, _gradients_torch
 from ._ops import add_op_namespace_prefix
 
 _rules = {}
@@ -302,6 +302,26 @@ class lora:
             dscales = (u * v).sum(-1)
             dscales = (dscales if index is None else dscales * used).sum(0).to(scales.dtype)
         return dx, da, db, dscales, None
+
+
+@_rule
+class linear:
+    @staticmethod
+    def keep(ctx, inputs, output):
+        *tensors, residual, ctx.act = inputs
+        ctx.added = residual is not None
+        ctx.save_for_backward(*tensors)
+
+    @staticmethod
+    def backward(ctx, dy):
+        def activate(z):
+            return direct["activation"](z, ctx.act)
+
+        def activation(dz, z):
+            return _pass("activation_backward", dz)(dz, z, ctx.act)
+
+        with torch.autocast(dy.device.type, enabled=False):
+            return *_gradients_linear.products(ctx, dy, activate, activation), None
 
 
 @_rule

@@ -9,9 +9,11 @@ import os
 from typing import Any
 
 from . import _engine_c as c
-from ._engine import ArgumentError, ArgumentTypeError
+from ._engine import ArgumentError, ArgumentTypeError, OutOfMemory
 
 MOST_PIXELS = 1 << 14  # of a picture's side, as in src/api/c_request.cpp
+MOST_SECONDS, MOST_CHANNELS = 7200, 64  # of a sound; the seconds as there
+MOST_VALUES = 1 << 16  # of a list of prompts or seeds
 MOST_ENTRIES = 64  # of a list, as in settings that are read from JSON
 MOST_BYTES = 1 << 20  # of a text, as in src/api/c_fields.h
 
@@ -27,7 +29,10 @@ def wrong_type(name: str, expected: str, value: Any) -> ArgumentTypeError:
 def text(name: str, value: Any) -> bytes:
     """Returns a text or a path as C's text."""
     if isinstance(value, os.PathLike):
-        value = os.fspath(value)
+        try:
+            value = os.fspath(value)
+        except Exception as error:
+            raise wrong(name, f"expected a path: {error}") from None
     if not isinstance(value, str):
         raise wrong_type(name, "a text", value)
     try:
@@ -46,6 +51,8 @@ def _whole(name: str, value: Any) -> bytes:
         number = operator.index(value)
     except TypeError:
         raise wrong_type(name, "a whole number", value) from None
+    except Exception as error:
+        raise wrong(name, f"expected a whole number: {error}") from None
     if abs(number) >= 1 << 64:
         raise wrong(name, "expected a whole number of at most 64 bits")
     return str(number).encode()
@@ -56,7 +63,7 @@ def _number(name: str, value: Any) -> bytes:
         raise wrong_type(name, "a number", value)
     try:
         return repr(float(value)).encode()
-    except (TypeError, ValueError, OverflowError, RuntimeError):
+    except Exception:
         raise wrong(name, f"expected a number, got {type(value).__name__}") from None
 
 
@@ -93,12 +100,12 @@ def settings(pairs: list[tuple[bytes, bytes]]) -> Any:
 def _array(name: str, value: Any, expected: str) -> Any:
     """Returns a NumPy array of the same memory where that is possible; of a tensor on a GPU, a copy."""
     import numpy as np
-    if hasattr(value, "detach") and hasattr(value, "cpu"):
-        value = value.detach().cpu()
-        value = (value.float() if value.is_floating_point() else value).numpy()
     if isinstance(value, (str, bytes, dict)) or value is None:
         raise wrong_type(name, expected, value)
     try:
+        if hasattr(value, "detach") and hasattr(value, "cpu"):
+            value = value.detach().cpu()
+            value = (value.float() if value.is_floating_point() else value).numpy()
         out = np.asarray(value)
     except Exception as error:
         raise wrong(name, f"expected {expected}: {error}") from None
@@ -107,21 +114,51 @@ def _array(name: str, value: Any, expected: str) -> Any:
     return out
 
 
+def _contiguous(name: str, values: Any, dtype: Any) -> Any:
+    """Returns the values one after another; they are copied where they lie otherwise."""
+    import numpy as np
+    try:
+        return np.ascontiguousarray(values, dtype)
+    except MemoryError:
+        raise OutOfMemory(7, f"`{name}`: there is no memory for a copy of {list(values.shape)}") from None
+
+
+def _check_sides(name: str, width: int, height: int) -> None:
+    if not (1 <= width <= MOST_PIXELS and 1 <= height <= MOST_PIXELS):
+        raise wrong(name, f"expected sides of 1 to {MOST_PIXELS} pixels, got {width}x{height}")
+
+
 def picture(name: str, value: Any, keep: list[Any]) -> c.Picture:
     import numpy as np
     if isinstance(value, (str, os.PathLike)):
         return c.Picture(path=text(name, value))
     if hasattr(value, "convert") and hasattr(value, "mode"):  # Pillow's
-        value = value.convert("RGB")
+        try:
+            _check_sides(name, *value.size)  # first, since a conversion takes memory
+            value = value.convert("RGB")
+        except ArgumentError:
+            raise
+        except Exception as error:
+            raise wrong(name, f"cannot read the picture: {error}") from None
     expected = "a file, a Pillow picture or an array [height, width, 3] of uint8"
     pixels = _array(name, value, expected)
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
         raise wrong(name, f"expected {expected}, got {list(pixels.shape)} of {pixels.dtype}")
-    if not all(1 <= side <= MOST_PIXELS for side in pixels.shape[:2]):
-        raise wrong(name, f"expected sides of 1 to {MOST_PIXELS} pixels, got {pixels.shape[1]}x{pixels.shape[0]}")
-    pixels = np.ascontiguousarray(pixels)
+    _check_sides(name, pixels.shape[1], pixels.shape[0])
+    pixels = _contiguous(name, pixels, np.uint8)
     keep.append(pixels)
     return c.Picture(None, pixels.ctypes.data, pixels.shape[1], pixels.shape[0])
+
+
+def frames(name: str, value: Any) -> Any:
+    """Returns a video's frames one after another."""
+    import numpy as np
+    expected = "an array [frames, height, width, 3] of uint8"
+    values = _array(name, value, expected)
+    if values.dtype != np.uint8 or values.ndim != 4 or values.shape[3] != 3 or values.shape[0] < 1:
+        raise wrong(name, f"expected {expected}, got {list(values.shape)} of {values.dtype}")
+    _check_sides(name, values.shape[2], values.shape[1])
+    return _contiguous(name, values, np.uint8)
 
 
 def sound(name: str, value: Any, keep: list[Any]) -> c.Sound:
@@ -136,11 +173,14 @@ def sound(name: str, value: Any, keep: list[Any]) -> c.Sound:
     samples, rate = _array(name, value[0], expected), int(_whole(name, value[1]))
     while samples.ndim > 1 and samples.shape[0] == 1:
         samples = samples[0]
-    if samples.dtype.kind != "f" or samples.ndim not in (1, 2) or samples.size == 0 or samples.size > 1 << 32:
+    if samples.dtype.kind != "f" or samples.ndim not in (1, 2) or samples.size == 0:
         raise wrong(name, f"expected samples [n] or [channels, n] of float32, got {list(samples.shape)} of {samples.dtype}")
     if not 1 <= rate < 1 << 31:
         raise wrong(name, f"expected a rate in Hz, got {rate}")
-    samples = np.ascontiguousarray(samples if samples.ndim == 1 else samples.mean(0), np.float32)
+    channels = 1 if samples.ndim == 1 else samples.shape[0]
+    if channels > MOST_CHANNELS or samples.size > MOST_SECONDS * rate * channels:
+        raise wrong(name, f"expected at most {MOST_CHANNELS} channels of {MOST_SECONDS} seconds, got {list(samples.shape)} at {rate} Hz")
+    samples = _contiguous(name, samples if samples.ndim == 1 else samples.mean(0), np.float32)
     keep.append(samples)
     return c.Sound(None, samples.ctypes.data, samples.size, rate)
 
@@ -152,7 +192,7 @@ def tensor(name: str, value: Any, keep: list[Any]) -> c.Tensor:
     values = _array(name, value, "a .safetensors file or an array of float32")
     if values.dtype.kind != "f" or not 1 <= values.ndim <= 8 or not 1 <= values.size < 1 << 31:
         raise wrong(name, f"expected an array of float32, got {list(values.shape)} of {values.dtype}")
-    values = np.ascontiguousarray(values, np.float32)
+    values = _contiguous(name, values, np.float32)
     shape = (ctypes.c_int64 * values.ndim)(*values.shape)
     keep += [values, shape]
     return c.Tensor(None, values.ctypes.data, shape, values.ndim)

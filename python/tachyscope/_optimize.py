@@ -12,7 +12,7 @@ import types
 
 import torch
 
-from . import _all_rules, _rules
+from . import _all_rules, _rules, _scaled
 
 LEVELS = ("none", "safe", "aggressive", "extreme")
 _MARK = _rules.MARK
@@ -49,7 +49,8 @@ def optimize(thing, level="safe", *, verbose=True):
     module, or a pipeline (all its modules). Returns a `Report`, which it prints unless `verbose` is False.
 
     level "none": as `restore`. "safe": values are rounded where the modules round them. "aggressive": fused modules
-    round once. "extreme": so far the same as aggressive. Modules that were replaced before are replaced again at the new level."""
+    round once. "extreme": and the linear layers of repeated blocks multiply in 8 bits, which rounds weights and tokens to
+    about 1 % (int8) or 3 % (e4m3) of their size. Modules that were replaced before are replaced again at the new level."""
     report = run(thing, level)
     if verbose:
         print(report)
@@ -84,6 +85,7 @@ def restore(thing):
         if ours is None:
             continue
         count += 1
+        _scaled.forget(module)
         holder, name = _place(module)
         if holder.__dict__.get(name) is ours:
             if name == "forward" and holder is module:
@@ -140,7 +142,7 @@ def _rule_of(module, rules, codes):
 def _consider(name, module, rules, codes, level, report):
     """Replaces the module if a rule fits. Returns the ids of modules inside that it also replaces."""
     kind = type(module).__name__
-    rule = _rule_of(module, rules, codes)
+    rule = _rule_of(module, rules, codes) or (_scaled.rule_of(name, module) if level == "extreme" else None)
     holder, place = _place(module)
     own = holder.__dict__.get(place)
     why = None

@@ -9,8 +9,12 @@ from typing import Any
 
 from . import _inputs
 from ._generate import Engine
+from ._result import Progress
 
-_OUTPUTS = {"np": "numpy", "pil": "pil", "pt": "numpy", "latent": "latents"}
+_REFUSED = {"prompt_embeds": "the engine encodes prompts itself; give the prompt (Engine's text_cache keeps what was encoded)",
+            "negative_prompt_embeds": "the engine encodes prompts itself; give negative_prompt",
+            "attention_kwargs": "the engine's attention takes none; give attention, sparse_attention or loras"}
+_OUTPUTS = {"np": "numpy", "pil": "pil", "pt": "torch", "latent": "latents"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,9 +26,17 @@ class WanPipelineOutput:
     results: list[Any]
 
 
+class _NoTensors(dict[str, Any]):
+    """What a callback gets in place of tensors: it is empty, and says so to those who look for one."""
+
+    def __missing__(self, name: str) -> Any:
+        raise _inputs.wrong("callback_on_step_end_tensor_inputs", f"the engine hands out no tensors between steps, so there is no {name!r}")
+
+
 class TachyscopeWanPipeline:
     """from_pretrained(folder)(prompt=…, num_frames=…).frames, as with diffusers' WanPipeline and
-    WanImageToVideoPipeline."""
+    WanImageToVideoPipeline. callback_on_step_end(pipe, step, None, {}) is called after each step; it gets neither the
+    timestep nor tensors, and has to return nothing or an empty dictionary. An error that it raises ends the run."""
 
     def __init__(self, engine: Engine):
         self.engine = engine
@@ -44,11 +56,15 @@ class TachyscopeWanPipeline:
     _dtype: str | None = None
 
     def __call__(self, prompt: Any = None, negative_prompt: str | None = None, *, output_type: str = "np", num_videos_per_prompt: int = 1,
-                 generator: Any = None, latents: Any = None, return_dict: bool = True, **fields: Any) -> Any:
+                 generator: Any = None, latents: Any = None, return_dict: bool = True, callback_on_step_end: Any = None,
+                 callback_on_step_end_tensor_inputs: Any = ("latents",), **fields: Any) -> Any:
         if output_type not in _OUTPUTS:
             raise _inputs.wrong("output_type", f"expected np, pil, pt or latent, got {output_type!r}")
         if prompt is None:
             raise _inputs.wrong("prompt", "it is needed")
+        for name, why in _REFUSED.items():
+            if fields.pop(name, None) is not None:
+                raise _inputs.wrong(name, why)
         if self._dtype is not None:
             fields.setdefault("dtype", self._dtype)
         if negative_prompt is not None:  # without one, the model's own stays
@@ -58,16 +74,33 @@ class TachyscopeWanPipeline:
         if generator is not None:
             if "seed" in fields:
                 raise _inputs.wrong("seed", "it is given twice, by generator too")
+            if not hasattr(generator, "initial_seed") or not hasattr(generator, "device"):
+                raise _inputs.wrong_type("generator", "one torch.Generator", generator)
             fields |= {"seed": generator.initial_seed(), "rng": generator.device.type}
         first = fields.pop("seed", 0)
         count = int(_inputs.setting("num_videos_per_prompt", "int", num_videos_per_prompt)[0][1])
         if count < 1:
             raise _inputs.wrong("num_videos_per_prompt", f"expected 1 or more, got {count}")
         seeds = list(first) if isinstance(first, (list, tuple)) else [first + i for i in range(count)]
-        results = self.engine.generate(list(prompt) if isinstance(prompt, (list, tuple)) else prompt, output=_OUTPUTS[output_type],
-                                       seed=seeds, **fields)
+        watch = self._steps(callback_on_step_end, callback_on_step_end_tensor_inputs)
+        results = self.engine._generate(list(prompt) if isinstance(prompt, (list, tuple)) else prompt, _OUTPUTS[output_type],
+                                        {**fields, "seed": seeds}, watch)
         frames = self._frames(results, output_type)
         return WanPipelineOutput(frames, results) if return_dict else (frames,)
+
+    def _steps(self, callback: Any, tensors: Any) -> Any:
+        """Returns a function that turns progress into calls of a callback."""
+        if callback is None:
+            return None
+        if not callable(callback):
+            raise _inputs.wrong_type("callback_on_step_end", "a function", callback)
+        if tensors is not None and tuple(tensors) not in ((), ("latents",)):  # diffusers' default counts as none
+            raise _inputs.wrong("callback_on_step_end_tensor_inputs", f"the engine hands out no tensors between steps, got {tensors}")
+
+        def watch(progress: Progress) -> None:
+            if progress.stage == "denoise" and progress.done > 0 and callback(self, progress.done - 1, None, _NoTensors()):
+                raise _inputs.wrong("callback_on_step_end", "the engine takes no tensors back: return nothing")
+        return watch
 
     @staticmethod
     def _frames(results: list[Any], output_type: str) -> Any:
@@ -77,11 +110,10 @@ class TachyscopeWanPipeline:
         if output_type == "latent":
             import torch
             return torch.from_numpy(np.stack([result.latents for result in results]))
-        frames = np.stack([result.frames for result in results]).astype(np.float32) / np.float32(255)
-        if output_type == "np":
-            return frames
-        import torch
-        return torch.from_numpy(frames).permute(0, 1, 4, 2, 3).contiguous()
+        if output_type == "pt":  # on the GPU that made them
+            import torch
+            return torch.stack([result.frames for result in results]).permute(0, 1, 4, 2, 3).float().div(255).contiguous()
+        return np.stack([result.frames for result in results]).astype(np.float32) / np.float32(255)
 
     def to(self, device: Any) -> TachyscopeWanPipeline:
         """Refuses what it cannot do: the engine's device is chosen by from_pretrained(folder, device=…)."""

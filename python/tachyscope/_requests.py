@@ -86,6 +86,9 @@ def _unfold(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _several(name: str, value: Any) -> list[Any]:
+    most = _inputs.MOST_VALUES
+    if isinstance(value, (list, tuple, range)) and value[most:]:
+        raise _inputs.wrong(name, f"expected a list of at most {most}")
     out = list(value) if isinstance(value, (list, tuple, range)) else [value]
     if not out:
         raise _inputs.wrong(name, "expected at least one")

@@ -77,13 +77,15 @@ class Result:
         quality (0: lossless), speed one of x264's names."""
         if self.pixels is None:
             raise _inputs.wrong("path", "this result has latents in place of frames, which no video file can hold")
-        sound = c.Sound(None, self.audio.samples.ctypes.data, self.audio.samples.size, self.audio.rate) if self.audio else None
+        pixels = _inputs.frames("pixels", self.pixels)
+        keep: list[Any] = [pixels]
+        sound = _inputs.sound("audio", tuple(self.audio), keep) if self.audio else None
         if crf is not None:
             crf = int(_inputs.setting("crf", "int", crf)[0][1])
             if not 0 <= crf <= 63:
                 raise _inputs.wrong("crf", f"expected 0 to 63, got {crf}")
-        count, height, width, _ = self.pixels.shape
-        video = c.Video(ctypes.sizeof(c.Video), self.pixels.ctypes.data, count, width, height, self.fps,
+        count, height, width, _ = pixels.shape
+        video = c.Video(ctypes.sizeof(c.Video), pixels.ctypes.data, count, width, height, self.fps,
                         json.dumps(self.settings).encode(), ctypes.pointer(sound) if sound else None, crf is not None, crf or 0,
                         _inputs.text("speed", speed) if speed is not None else None)
         _engine.check(c.library().tachyscope_save(_inputs.text("path", path), ctypes.byref(video)))
@@ -93,10 +95,10 @@ OUTPUTS = ("numpy", "torch", "pil", "latents")
 
 
 def shaped(pixels: Any, output: str) -> Any:
-    """Returns the frames in the form that was asked for; torch's share NumPy's memory."""
+    """Returns the frames in the form that was asked for; torch's share NumPy's memory, or lie on the GPU already."""
     if output == "torch":
         import torch
-        return torch.from_numpy(pixels)
+        return pixels if isinstance(pixels, torch.Tensor) else torch.from_numpy(pixels)
     if output == "pil":
         from PIL import Image
         return [Image.fromarray(frame) for frame in pixels]

@@ -22,6 +22,7 @@ from . import ops
 from ._mlp import gelu_in_product, product_with_gelu
 
 MARK = "_tachyscope_forward"  # the attribute in which a module keeps the forward that we gave it
+eight_bits = None  # `_scaled.product`, once that file is imported
 IN_FLOAT32 = " where it is float32"  # added to the report at level safe
 
 
@@ -140,6 +141,9 @@ def _silu_check(module):
 def _projected_gelu(module, twice, x):
     proj = module.proj
     if not twice and module.approximate == "tanh" and type(proj) is nn.Linear and unhooked(proj) and _usual(x, proj.weight, proj.bias):
+        if MARK in proj.__dict__:  # at level extreme
+            y = eight_bits(proj, x, "gelu_tanh")
+            return ops.gelu(proj(x), "tanh") if y is None else y
         if gelu_in_product(x, proj.weight, proj.bias):
             return product_with_gelu(x, proj.weight, proj.bias)
     h = proj(x)

@@ -87,12 +87,19 @@ def audio_of(run: Any) -> Audio | None:
     return Audio(samples, sound.rate)
 
 
+class Borrowed:
+    """Bytes on a GPU that somebody else owns, as torch reads them."""
+
+    def __init__(self, address: int, shape: tuple[int, ...]):
+        self.__cuda_array_interface__ = {"shape": shape, "typestr": "|u1", "data": (address, False), "strides": None, "version": 3}
+
+
 class Making:
     """The callbacks of a run. An error in one of them ends the run and is raised again afterwards."""
 
-    def __init__(self, plan: Plan, output: str, tell: Tell | None, preview: bool):
+    def __init__(self, plan: Plan, output: str, tell: Tell | None, preview: bool, watch: Tell | None):
         import numpy as np
-        self._np, self._output, self._tell = np, output, tell
+        self._np, self._output, self._tell, self._watch = np, output, tell, tell or watch
         self.pixels: Any = None
         collects = tell is None and output != "latents"
         self._shape = (plan.frames, plan.height, plan.width, 3)
@@ -103,7 +110,8 @@ class Making:
         none = c.FRAME()
         self.callbacks = c.Callbacks(size=ctypes.sizeof(c.Callbacks), frame=c.FRAME(self._frame) if collects or tell else none,
                                      preview=c.FRAME(self._preview) if preview else none, progress=c.PROGRESS(self._progress),
-                                     latents=c.LATENTS(self._latents) if output == "latents" else c.LATENTS())
+                                     latents=c.LATENTS(self._latents) if output == "latents" else c.LATENTS(),
+                                     device_frames=c.DEVICE_FRAMES(self._device_frames) if collects and output == "torch" else c.DEVICE_FRAMES())
 
     @property
     def has_all_latents(self) -> bool:
@@ -122,9 +130,27 @@ class Making:
             if self._tell:
                 self._tell(Frame(index, self._np.ctypeslib.as_array(rgb, (height, width, 3)).copy()))
                 return
-            if self.pixels is None:  # only now, since the engine first refuses what has no room
-                self.pixels = self._np.empty(self._shape, self._np.uint8)
-            ctypes.memmove(self.pixels[index].ctypes.data, rgb, 3 * width * height)
+            ctypes.memmove(self._room()[index].ctypes.data, rgb, 3 * width * height)
+        return self._guard(take)
+
+    def _room(self) -> Any:
+        """Returns the array of all frames, which is made now: the engine first refuses what has no room."""
+        if self.pixels is None:
+            self.pixels = self._np.empty(self._shape, self._np.uint8)
+        return self.pixels
+
+    def _device_frames(self, _: Any, given: Any) -> int:
+        def take() -> None:
+            f = given.contents
+            if f.gpu < 0:
+                ctypes.memmove(self._room()[f.first].ctypes.data, f.rgb, f.count * 3 * f.width * f.height)
+                return
+            import torch
+            device = torch.device("cuda", f.gpu)
+            if self.pixels is None:
+                self.pixels = torch.empty(self._shape, dtype=torch.uint8, device=device)
+            self.pixels[f.first:f.first + f.count].copy_(torch.as_tensor(Borrowed(f.rgb, (f.count, f.height, f.width, 3)), device=device))
+            torch.cuda.current_stream(device).synchronize()  # the engine takes its memory back now
         return self._guard(take)
 
     def _preview(self, _: Any, rgb: Any, width: int, height: int, step: int) -> int:
@@ -136,9 +162,9 @@ class Making:
             p = given.contents
             self.timings[p.stage.decode()] = p.elapsed_seconds
             self._windows = p.windows
-            if self._tell:
-                self._tell(Progress(p.stage.decode(), p.done, p.total, p.elapsed_seconds, p.eta_seconds if p.eta_seconds >= 0 else None,
-                                    p.window, p.windows))
+            if self._watch:
+                self._watch(Progress(p.stage.decode(), p.done, p.total, p.elapsed_seconds, p.eta_seconds if p.eta_seconds >= 0 else None,
+                                     p.window, p.windows))
         self._guard(take)
 
     def _latents(self, _: Any, values: Any, shape: Any, dims: int) -> int:
@@ -149,12 +175,13 @@ class Making:
 
 
 def make(engine: Any, model: str, request: Request, handle: Handle, *, output: str = "numpy", tell: Tell | None = None,
-         preview: bool = False) -> Result:
-    """Makes one video in the calling thread. With `tell`, events go there, and frames are not collected."""
+         preview: bool = False, watch: Tell | None = None) -> Result:
+    """Makes one video in the calling thread. With `tell`, events go there, and frames are not collected; `watch` is told
+    of progress alone. An error of either ends the run and is raised."""
     began = time.monotonic()
     with handle.run(engine, request) as run:
         plan = plan_of(run, model)
-        making = Making(plan, output, tell, preview)
+        making = Making(plan, output, tell, preview, watch)
         code = c.library().tachyscope_run_generate(run, ctypes.byref(making.callbacks))
         if making.error is not None:
             raise making.error

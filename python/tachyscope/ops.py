@@ -13,13 +13,13 @@ function says so) the first argument itself. It works only without gradients.
 
 import math
 
-from . import _attention, _conv_norm, _mlp
+from . import _attention, _conv_norm, _linear, _mlp
 from ._op import Op
 from ._op import shape_of as _shape
 
 _names = ["rms_norm", "layer_norm", "add_norm", "gated_residual", "activation", "glu", "rope", "rope_1d", "rope_3d",
           "group_norm", "attention", "attention_lse", "attention_coarse", "lora", "reparameterize", "rms_modulate", "qk_norm_rope",
-          "channel_norm"]
+          "channel_norm", "linear", "scaled_linear"]
 _op = {name: Op(name) for name in _names}
 for _name in ["rms_norm", "layer_norm", "add_norm", "gated_residual", "activation", "glu", "group_norm", "attention",
               "reparameterize", "rms_modulate", "qk_norm_rope", "channel_norm"]:
@@ -195,6 +195,32 @@ def qkv_rope(qkv, cos, sin, heads):
     parts = qkv.reshape(shape[0], shape[1], 3, heads, shape[2] // (3 * heads))
     q, k, v = (parts[:, :, i] for i in range(3))
     return rope(q, cos, sin), rope(k, cos, sin), v
+
+
+def linear(x, weight, bias=None, *, activation=None, gate=None, residual=None, out=None):
+    """A linear layer with what follows it: act(x·weightᵀ + bias), or residual + gate · act(x·weightᵀ + bias), rounded once.
+
+    x [..., in], weight [out, in], bias [out] or None; activation None, "silu", "mish", "gelu" or "gelu_tanh". residual has
+    the result's shape [..., out], and its dtype is the result's; gate (beside a residual) broadcasts to it with its last
+    dim. On the CPU the dtypes may differ, and 16-bit values are converted as a whole; on a GPU the weight has x's dtype, and
+    the residual x's or float32. Sums are in float32, also those of float32 beside torch's TF32 switch. `out` may not be x."""
+    return _linear.run(_op, x, weight, bias, _choice("linear", "activation", activation, _ACTIVATIONS), gate, residual, out)
+
+
+def scaled_linear(x, codes, scales, bias=None, *, activation=None, out=None):
+    """A linear layer in 8 bits: act(x·Wᵀ + bias) with W = scales[:, None] · codes, where each row of x is rounded to codes of
+    the same kind with a scale of its own. It has no gradients.
+
+    x [..., in] float32, float16 or bfloat16; codes [out, in] int8 or (of torch) float8_e4m3fn and scales [out] float32, as
+    `codes_of` makes them; bias [out] or None. On a CPU int8 is the fast kind; e4m3 on a GPU needs compute capability 8.9."""
+    act = _choice("scaled_linear", "activation", activation, _ACTIVATIONS)
+    return _linear.run_scaled(_op["scaled_linear"], x, codes, scales, bias, act, out)
+
+
+def codes_of(weight, dtype="int8"):
+    """Rounds a weight [out, in] of torch to 8 bits with one scale for each row: (codes, scales) as `scaled_linear` takes
+    them. dtype is "int8" or "float8_e4m3fn"."""
+    return _linear.codes_of(weight, dtype)
 
 
 def mlp(x, weight, bias, weight2, bias2, approximate="none"):

@@ -135,9 +135,11 @@ std::string fields_json() {
   return json_line(out);
 }
 
-void check_c_size(const char* what, const void* given, uint64_t size, size_t known) {
-  require(size >= known && size <= 1 << 16, "{}: `size`: expected {} (sizeof), got {}", what, known, size);
+void check_c_size(const char* what, const void* given, uint64_t size, size_t known, size_t least) {
+  require((size >= known || (least && size == least)) && size <= 1 << 16,
+          "{}: `size`: expected {} (sizeof), got {}", what, known, size);
   const auto* bytes = static_cast<const uint8_t*>(given);
+  if (size <= known) return;
   check(std::all_of(bytes + known, bytes + size, [](uint8_t b) { return b == 0; }), ErrorCode::unsupported,
         "{}: it has fields that this version does not know ({} bytes, here {})", what, size, known);
 }

@@ -32,7 +32,7 @@ void set_fields(EngineOptions& options, std::span<const tachyscope_setting> sett
 std::string fields_json();
 
 // Throws invalid_argument unless `size` is that of a struct with at least `least` bytes that this library knows, or of a
-// newer one whose further bytes are zero.
-void check_c_size(const char* what, const void* given, uint64_t size, size_t known);
+// newer one whose further bytes are zero. An older header's struct had `least` bytes, if that is given.
+void check_c_size(const char* what, const void* given, uint64_t size, size_t known, size_t least = 0);
 
 }  // namespace tachy

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "api/c_fields.h"
+#include "base/sha256.h"
 #include "media/sound/resampler.h"
 #include "media/sound/sound_mix.h"
 
@@ -27,8 +28,8 @@ class Inputs {
   void take(const char* field, const tachyscope_picture* in, std::shared_ptr<const Picture>& to) {
     if (!in) return;
     if (in->path) {
-      to = std::make_shared<const Picture>(
-          naming(quoted(field), [&] { return read_picture(file(field, in->path)); }));
+      const std::string path = file(field, in->path);
+      to = std::make_shared<const Picture>(naming(quoted(field), [&] { return read_picture(path); }));
       return;
     }
     const int32_t w = in->width, h = in->height;
@@ -52,7 +53,8 @@ class Inputs {
       out_.request.init_latents = numbers("init_latents", *in).values;
       return;
     }
-    LatentFile read = naming("`init_latents`", [&] { return read_latents(file("init_latents", in->path)); });
+    const std::string path = file("init_latents", in->path);
+    LatentFile read = naming("`init_latents`", [&] { return read_latents(path); });
     const auto scale = read.about.find("scale");
     require(scale == read.about.end() || scale->second != "raw",
             "`init_latents`: {}: its latents are on the VAE's own scale, and normalised ones are needed",
@@ -69,7 +71,11 @@ class Inputs {
 
  private:
   static std::string quoted(const char* field) { return fmt::format("`{}`", field); }
-  std::string file(const char* field, const char* path) { return out_.files[field] = c_text(field, path); }
+  std::string file(const char* field, const char* path) {
+    std::string name = c_text(field, path);
+    out_.files[field] = {name, sha256_of_file(name, field)};
+    return name;
+  }
 
   static ImageEmbeds numbers(const char* field, const tachyscope_tensor& in) {
     require(in.values && in.shape && in.dims >= 1 && in.dims <= 8,

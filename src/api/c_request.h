@@ -10,10 +10,14 @@
 
 namespace tachy {
 
+struct CFile {
+  std::string path, sha256;
+};
+
 struct CRequest {
   VideoRequest request;
-  Sound sounds[2];                           // what the speakers say, at its own rate, for the video's sound
-  std::map<std::string, std::string> files;  // the paths of inputs that are files, by the input's name
+  Sound sounds[2];                     // what the speakers say, at its own rate, for the video's sound
+  std::map<std::string, CFile> files;  // the inputs that are files, by the input's name
 };
 
 // Copies everything. Throws invalid_argument, naming the field, and what reading a file throws.

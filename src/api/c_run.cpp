@@ -1,4 +1,7 @@
 // Runs of the C interface, with requests of its second form (tachyscope_c_v2.h).
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -53,9 +56,15 @@ std::string settings_of(tachyscope_run& run) {
         },
         field.member);
   }
-  for (const auto& [name, path] : run.made_of.files) out[name] = path;
+  for (const auto& [name, file] : run.made_of.files) {
+    out[name] = file.path;
+    out[name + "_sha256"] = file.sha256;
+  }
   return tachy::json_line(out);
 }
+
+// The size of the struct before device_frames was added.
+constexpr size_t kOldCallbacks = offsetof(tachyscope_callbacks, device_frames);
 
 tachy::VideoCallbacks callbacks_of(tachyscope_run& run, const tachyscope_callbacks& to) {
   tachy::VideoCallbacks out{.cancel = &run.cancel};
@@ -79,6 +88,11 @@ tachy::VideoCallbacks callbacks_of(tachyscope_run& run, const tachyscope_callbac
   if (to.latents)
     out.latents = [&to, end_if](std::span<const float> values, std::span<const int64_t> shape) {
       end_if(to.latents(to.user, values.data(), shape.data(), static_cast<int32_t>(shape.size())));
+    };
+  if (to.device_frames)
+    out.device_frames = [&to, end_if](const tachy::DeviceFrames& f) {
+      const tachyscope_device_frames frames = {f.rgb, f.gpu, f.width, f.height, f.first, f.count};
+      end_if(to.device_frames(to.user, &frames));
     };
   return out;
 }
@@ -179,8 +193,10 @@ int tachyscope_run_sound(tachyscope_run* run, tachyscope_sound* out) {
 int tachyscope_run_generate(tachyscope_run* run, const tachyscope_callbacks* callbacks) {
   return guarded([&] {
     require(run && callbacks, "generate: the run and its callbacks must not be null");
-    tachy::check_c_size("callbacks", callbacks, callbacks->size, sizeof(tachyscope_callbacks));
-    run->engine.engine.generate(run->ready(), callbacks_of(*run, *callbacks));
+    tachy::check_c_size("callbacks", callbacks, callbacks->size, sizeof(tachyscope_callbacks), kOldCallbacks);
+    tachyscope_callbacks to = {};
+    std::memcpy(&to, callbacks, std::min(sizeof to, static_cast<size_t>(callbacks->size)));
+    run->engine.engine.generate(run->ready(), callbacks_of(*run, to));
     tachy::check(!run->cancel, tachy::ErrorCode::cancelled, "cancelled");
   });
 }

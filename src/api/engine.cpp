@@ -114,7 +114,12 @@ Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&&) noexcept = default;
 
 std::string first_of_gpus(const std::string& gpus, const std::string& device) {
-  return fmt::format("cuda:{}", cuda::choose_gpus(gpus, device).front());
+  return devices_of_gpus(gpus, device).front();
+}
+std::vector<std::string> devices_of_gpus(const std::string& gpus, const std::string& device) {
+  std::vector<std::string> out;
+  for (const int index : cuda::choose_gpus(gpus, device)) out.push_back(fmt::format("cuda:{}", index));
+  return out;
 }
 std::string choose_device(const std::string& wish) { return cuda::choose_device(wish); }
 bool gpu_there(std::string* why) { return cuda::gpu_count(why) > 0; }

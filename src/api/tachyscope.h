@@ -91,6 +91,8 @@ struct EngineOptions {
 // Returns the device of the first of `gpus` (EngineOptions::gpus), as "cuda:N". Throws invalid_argument for a text
 // that means nothing or does not go with `device`, and unsupported where there are too few GPUs.
 std::string first_of_gpus(const std::string& gpus, const std::string& device);
+// The same for all of them, in the order in which they are named.
+std::vector<std::string> devices_of_gpus(const std::string& gpus, const std::string& device);
 
 // Chooses the device of this machine that a wish means: "cpu" or "cuda:N". "auto" is the first GPU that this
 // build can use now, otherwise the CPU, with a line on stderr that says which or why. "" stands for the value

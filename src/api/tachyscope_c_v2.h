@@ -67,6 +67,14 @@ typedef struct {
   int64_t window, windows;
 } tachyscope_progress;
 
+/* Frames [count, height, width, 3] where they were made: in the memory of the GPU of that number, or in the host's if
+ * it is -1. They may be read until the call returns, and work on a GPU that reads them has to be done by then. */
+typedef struct {
+  const uint8_t* rgb;
+  int32_t gpu, width, height;
+  int64_t first, count;
+} tachyscope_device_frames;
+
 /* Each may be null. Those that return a number end the run unless that is 0. They come in the thread
  * that called tachyscope_run_generate. */
 typedef struct {
@@ -76,6 +84,8 @@ typedef struct {
   tachyscope_frame_fn preview; /* the latents as small pictures side by side; the index is the step */
   void (*progress)(void* user, const tachyscope_progress* progress);
   int (*latents)(void* user, const float* values, const int64_t* shape, int32_t dims); /* of each window */
+  /* Gets frames without a copy, in place of `frame`. Videos that are made block by block go to `frame` all the same. */
+  int (*device_frames)(void* user, const tachyscope_device_frames* frames);
 } tachyscope_callbacks;
 
 typedef struct {

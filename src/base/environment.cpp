@@ -25,6 +25,7 @@ constexpr EnvironmentVariable kVariables[] = {
     {"TACHY_PACE", kRecorded},  // flash_sm90 divides the keys differently for each number of heads in a call
     {"TACHY_CONV_NORM", kRecorded},   // a norm reads float32 sums, or rounded ones
     {"TACHY_CONV8_TILE", kRecorded},  // the order of a sum depends on the channels of a tile
+    {"TACHY_RANK_DECODE", kRecorded},  // a GPU's kernels may add up otherwise for a band of rows
     {"TACHY_RESIDUAL", kRecorded, "residual"},
     // The folder of the algorithms that TACHY_TUNE measured, which later runs use
     // (cuda/vendor/kept_choices.h).
@@ -38,6 +39,8 @@ constexpr EnvironmentVariable kVariables[] = {
     {"TACHY_NORM_CODES", kSame},
     {"TACHY_ROUND_WEIGHTS", kSame},
     {"TACHY_STRESS", kSame},
+    {"TACHY_RANK_GROUPS", kSame},
+    {"TACHY_RANK_OWN", kSame},
     {"TACHY_LOG", kSame},
     {"XDG_DATA_HOME", kSame},  // where a server keeps its files
     // Variables of a server's store of finished videos (--store).

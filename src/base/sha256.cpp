@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "base/error.h"
 
 namespace tachy {
 namespace {
@@ -81,6 +86,20 @@ std::string Sha256::hex() {
 std::string sha256_hex(std::span<const uint8_t> bytes) {
   Sha256 hash;
   hash.add(bytes);
+  return hash.hex();
+}
+
+std::string sha256_of_file(const std::string& path, const std::string& input) {
+  std::error_code ec;
+  std::ifstream in(path, std::ios::binary);
+  check(in.good() && !std::filesystem::is_directory(path, ec), ErrorCode::not_found,
+        "`{}`: cannot read {}; give an existing file", input, path);
+  Sha256 hash;
+  std::vector<char> block(1 << 16);
+  while (in) {
+    in.read(block.data(), static_cast<std::streamsize>(block.size()));
+    hash.add(std::string_view(block.data(), static_cast<size_t>(in.gcount())));
+  }
   return hash.hex();
 }
 

@@ -27,4 +27,7 @@ class Sha256 {
 
 std::string sha256_hex(std::span<const uint8_t> bytes);
 
+// Returns the hash of a file's content; throws not_found, naming the input that the file is for, if it cannot be read.
+std::string sha256_of_file(const std::string& path, const std::string& input);
+
 }  // namespace tachy

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "cuda/current_device.h"
-#include "cuda/peer_kernels.h"
+#include "cuda/peer_waits.h"
 #include "cuda/runtime.h"
 #include "cuda/side_queue.h"
 
@@ -57,9 +58,11 @@ class Beside {
   void step_aside() {
     check_cuda(cudaEventRecord(fork_, own_), "cudaEventRecord");
     check_cuda(cudaStreamWaitEvent(queue_, fork_, 0), "cudaStreamWaitEvent");
+    stress_queue(queue_);
     aside_ = true;
   }
   int step_back() {
+    stress_queue(queue_);
     aside_ = false, last_ = (last_ + 1) % PeerGroup::kNumbers;
     check_cuda(cudaEventRecord(done_[static_cast<size_t>(last_)], queue_), "cudaEventRecord");
     return last_;
@@ -85,19 +88,11 @@ class CudaPeers final : public PeerGroup {
     for (const Gpu* a : gpus_)
       for (const Gpu* b : gpus_)
         if (a->info().index != b->info().index) open_way(a->info(), b->info());
-    const CurrentDevice here(gpus_.front());
-    check_cuda(cudaHostAlloc(&stop_, sizeof *stop_, cudaHostAllocPortable | cudaHostAllocMapped),
-               "cudaHostAlloc");
+    waits_.emplace(gpus_);
     for (Gpu* gpu : gpus_) {
-      flags_.emplace_back(sizeof(PeerFlags), gpu);
       const CurrentDevice device(gpu);
       beside_.emplace_back(*gpu);
     }
-    // Loading a kernel may stop a device, which must not happen while another rank waits for it.
-    *stop_ = StopWord::kStopped;
-    for (int rank = 0; rank < size(); ++rank) barrier(rank);
-    for (Gpu* gpu : gpus_) gpu->synchronize();
-    restart();
   }
   ~CudaPeers() override {
     for (size_t i = 0; i < gpus_.size(); ++i) {
@@ -105,7 +100,6 @@ class CudaPeers final : public PeerGroup {
       cudaStreamSynchronize(static_cast<cudaStream_t>(gpus_[i]->stream()));
     }
     settle();
-    cudaFreeHost(stop_);
   }
   CudaPeers(const CudaPeers&) = delete;
   CudaPeers& operator=(const CudaPeers&) = delete;
@@ -113,15 +107,16 @@ class CudaPeers final : public PeerGroup {
   int size() const override { return static_cast<int>(gpus_.size()); }
 
   void barrier(int rank) override {
-    Gpu& gpu = gpu_of(rank);
-    const CurrentDevice here(&gpu);
-    BarrierPlan plan{.flags = {},
-                     .stop = stop_,
-                     .rank = rank,
-                     .size = size(),
-                     .longest_ns = static_cast<uint64_t>(kLongestWait * 1e9)};
-    for (size_t i = 0; i < flags_.size(); ++i) plan.flags[i] = static_cast<PeerFlags*>(flags_[i].data());
-    queue_barrier(plan, now(rank));
+    const CurrentDevice here(&gpu_of(rank));
+    waits_->barrier(rank, now(rank));
+  }
+  void tell(int rank) override {
+    const CurrentDevice here(&gpu_of(rank));
+    waits_->tell(rank, now(rank));
+  }
+  void await_others(int rank) override {
+    const CurrentDevice here(&gpu_of(rank));
+    waits_->await_others(rank, now(rank));
   }
 
   void push(int rank, std::span<const PeerRows> rows, Way way) override {
@@ -168,25 +163,9 @@ class CudaPeers final : public PeerGroup {
     for (const Beside& b : beside_) b.settle();
   }
 
-  void stop() noexcept override {
-    auto* const word = static_cast<volatile uint32_t*>(stop_);
-    if (*word == StopWord::kGo) *word = StopWord::kStopped;
-  }
-  void check() const override {
-    const uint32_t word = *static_cast<const volatile uint32_t*>(stop_);
-    if (word == StopWord::kGo) return;
-    tachy::check(word == StopWord::kStopped, ErrorCode::device,
-                 "rank {} has waited for more than {} s for another rank, which does not go on",
-                 word - StopWord::kFirstRank, kLongestWait);
-    fail(ErrorCode::cancelled, "cancelled");
-  }
-  void restart() override {
-    for (size_t i = 0; i < gpus_.size(); ++i) {
-      gpus_[i]->fill(flags_[i].data(), 0, sizeof(PeerFlags));
-      gpus_[i]->synchronize();
-    }
-    *static_cast<volatile uint32_t*>(stop_) = StopWord::kGo;
-  }
+  void stop() noexcept override { waits_->stop(); }
+  void check() const override { waits_->check(); }
+  void restart() override { waits_->restart(); }
 
  private:
   cudaStream_t now(int rank) const { return beside_.at(static_cast<size_t>(rank)).now(); }
@@ -198,6 +177,7 @@ class CudaPeers final : public PeerGroup {
                            16 ==
                        0;
     if (!whole || r.rows >= uint64_t{1} << 32) return true;
+    if (way == Way::all_engines) return true;
     return way == Way::by_size ? !r.own && bytes >= kEngineBytes : way == Way::engines && !r.own;
   }
   static void flush(PushPlan& plan, cudaStream_t queue) {
@@ -206,9 +186,8 @@ class CudaPeers final : public PeerGroup {
   }
 
   const std::vector<Gpu*> gpus_;
-  std::vector<Buffer> flags_;
+  std::optional<PeerWaits> waits_;
   std::deque<Beside> beside_;
-  uint32_t* stop_ = nullptr;
 };
 
 }  // namespace

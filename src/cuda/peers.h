@@ -31,8 +31,8 @@ struct PeerRows {
 
 class PeerGroup {
  public:
-  // How rows travel: by size, or always in one way, to compare them.
-  enum class Way { by_size, kernel, engines };
+  // How rows travel: by size, or always in one way. Rows that stay on the card go by a kernel but with all_engines.
+  enum class Way { by_size, kernel, engines, all_engines };
   static constexpr int kMostRanks = 16;
   static constexpr double kLongestWait = 20;  // seconds
 
@@ -40,6 +40,10 @@ class PeerGroup {
   virtual int size() const = 0;
   // These queue work on the rank's queue. Every rank of the group queues as many barriers.
   virtual void barrier(int rank) = 0;
+  // A barrier in two parts, between which all ranks meet on the host: tell() says what the rank's queue holds now,
+  // and after await_others() the queue goes on when the others have come as far as they told (peer_waits.h).
+  virtual void tell(int rank) = 0;
+  virtual void await_others(int rank) = 0;
   virtual void push(int rank, std::span<const PeerRows> rows, Way way = Way::by_size) = 0;
   // From here on the rank's barriers and pushes go to a queue beside its own, where they follow what its own holds
   // now; step_back() ends that, and returns a number for await(). After await() the rank's own queue goes on when

@@ -1,30 +1,11 @@
 #include "denoise/ranks_denoiser.h"
 
 #include "request/stage_plan.h"
+#include "runtime/nobody_else.h"
 #include "tensor/transfer.h"
 #include "tensor/work_tally.h"
 
 namespace tachy {
-namespace {
-
-// The place of a rank in a measuring pass, in which nothing is exchanged.
-class NobodyElse final : public runtime::Comm {
- public:
-  NobodyElse(int rank, int size) : rank_(rank), size_(size) {}
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
-  bool moves_views() const override { return true; }
-
- private:
-  void exchange(std::span<const Tensor>, std::span<const Tensor>, Stream&) override {}
-  void exchange_views(std::span<const Tensor>, std::span<const Tensor>, Stream&) override {}
-  void collect(const Tensor&, std::span<const Tensor>, Stream&) override {}
-
-  int rank_, size_;
-};
-
-}  // namespace
-
 RanksDenoiser::RanksDenoiser(const Input& in, Session& session) : in_(in), session_(session) {
   if (session.measuring()) {
     ranks_.emplace_back().seat = {.layout = in.layout};
@@ -80,7 +61,7 @@ void RanksDenoiser::measure(const Tensor& latents, int step, const Tensor& veloc
   Rank& only = ranks_.front();
   const Hooks hooks = session_.stream().hooks;
   for (int rank = 0; rank < in_.layout.count(); ++rank) {
-    NobodyElse comm(in_.layout.place_of(rank), in_.layout.per_group);
+    runtime::NobodyElse comm(in_.layout.place_of(rank), in_.layout.per_group);
     only.seat.rank = rank, only.seat.comm = &comm;
     if (rank == 0) {
       only.denoiser->predict(latents, step, velocity);

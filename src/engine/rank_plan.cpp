@@ -4,6 +4,7 @@
 #include "runtime/crew.h"
 #include "runtime/pace.h"
 #include "runtime/rank_team.h"
+#include "stages/by_rows.h"
 
 namespace tachy {
 
@@ -132,7 +133,7 @@ SharedPass plan_ranks(const Model& model, const Resolved& r) {
     RankPlan& plan = out.ranks.emplace_back(part_of(layout, rank, d));
     // The processes of a crew are like this one.
     plan.threads = crew ? model.threads() : runtime::threads_of(model.threads(), rank, ranks);
-    if (crew || model.on_gpus()) continue;  // whose first one decodes
+    if (crew || (model.on_gpus() && !gpus_decode_by_rows())) continue;  // whose first one decodes
     const runtime::Share rows = runtime::share_of(r.latent_height, rank, ranks);
     plan.first_row = rows.first, plan.rows = rows.count();
   }

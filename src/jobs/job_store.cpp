@@ -177,6 +177,7 @@ std::optional<uint64_t> seed_in(const json& settings, const std::string& prompt,
 
 JobStart JobStore::begin(const JobSpec& job, const json& settings, const std::function<std::string()>& model,
                          JobSink& sink) {
+  const std::lock_guard lock(mutex_);
   sink.can_go_on("");
   Starting starting(job, settings, model, made_, cancel_);
   JobStart start = job.named ? starting.named() : starting.unnamed();

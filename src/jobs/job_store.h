@@ -5,6 +5,7 @@
 #include <atomic>
 #include <filesystem>
 #include <functional>
+#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
@@ -17,6 +18,7 @@ namespace tachy::jobs {
 
 struct JobStart;  // job_start.h
 
+// Jobs of several threads may share a store.
 class JobStore {
  public:
   // `cancel` ends a wait for the disk; it may be null.
@@ -31,6 +33,7 @@ class JobStore {
 
  private:
   const std::atomic<bool>* cancel_;
+  std::mutex mutex_;
   std::set<std::filesystem::path> made_;  // the outputs of this store's jobs
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -79,17 +78,7 @@ void read_into(std::shared_ptr<const Speech>& speech, const std::string& path) {
 }  // namespace
 
 std::string sha256_of(const std::string& path, const std::string& input) {
-  std::error_code ec;
-  std::ifstream in(path, std::ios::binary);
-  check(in.good() && !std::filesystem::is_directory(path, ec), ErrorCode::not_found,
-        "`{}`: cannot read {}; give an existing file", input, path);
-  Sha256 hash;
-  std::vector<char> block(1 << 16);
-  while (in) {
-    in.read(block.data(), static_cast<std::streamsize>(block.size()));
-    hash.add(std::string_view(block.data(), static_cast<size_t>(in.gcount())));
-  }
-  return hash.hex();
+  return sha256_of_file(path, input);
 }
 
 json to_json(const RunSettings& s) {

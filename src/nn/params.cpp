@@ -1,7 +1,7 @@
 #include "nn/params.h"
 
 #include <algorithm>
-#include <iterator>
+#include <cstring>
 #include <utility>
 
 #include "nn/linear_registry.h"
@@ -56,6 +56,7 @@ void ParamStore::fill(const Tensor& to, const WeightPart& source) {
   check(memory || !stream_.memory, ErrorCode::internal, "params: a device that takes no weights");
   void* const image = host_of(to);
   if (memory && memory->uploaded && !source.derived) memory->uploaded({to, source.tensor, image});
+  if (options_.twin) return;
   const auto on_host = [&](const Tensor& out) {
     if (source.derived) return decode_weight(source, 0, out, pool);
     convert_weight(source.tensor, out, pool);
@@ -117,7 +118,7 @@ Tensor ParamStore::widened(const Tensor& source) {
 
 Tensor ParamStore::uploaded(const void* host, DType dtype, std::initializer_list<int64_t> dims) {
   const Tensor out = allocate(dtype, dims);
-  upload(host, out, stream_);
+  if (!options_.twin) upload(host, out, stream_);
   return out;
 }
 
@@ -128,13 +129,14 @@ Tensor ParamStore::packed(std::span<const WeightPart> parts) {
   for (const WeightPart& part : parts) {
     tensors.push_back(part.tensor);
     rows += part.tensor.dim(0);
-    if (!part.derived || plan_only_) continue;
+    if (!part.derived || plan_only_ || options_.twin) continue;
     decoded.push_back(std::make_unique_for_overwrite<uint8_t[]>(static_cast<size_t>(part.tensor.bytes())));
     tensors.back() = Tensor(decoded.back().get(), part.tensor.dtype, part.tensor.shape());
     decode_weight(part, 0, tensors.back(), *stream_.pool);
   }
   const Tensor out =
       allocate(DType::u8, {ops::packed_gemm_bytes(rows, tensors.front().dim(1), stream_.precision.compute)});
+  if (options_.twin) return out;
   void* host = host_of(out);
   ops::pack_gemm_weight(tensors, host ? Tensor(host, DType::u8, out.shape()) : out, stream_);
   return out;
@@ -206,9 +208,25 @@ std::shared_ptr<const LinearRegistry> ParamStore::take_linears() {
   return taken;
 }
 
-std::shared_ptr<const void> ParamStore::keep() {
-  auto all = std::make_shared<std::vector<Buffer>>(std::move(buffers_));
-  if (beside_) std::ranges::move(beside_->store.buffers_, std::back_inserter(*all));
+void ParamStore::copy_twin() {
+  const std::vector<Buffer>& from = options_.twin->buffers;
+  check(from.size() == buffers_.size() && options_.streamed == 0 && !options_.shelf, ErrorCode::internal,
+        "params: {} buffers are copies of {}", buffers_.size(), from.size());
+  for (size_t i = 0; i < from.size(); ++i) {
+    check(from[i].size() == buffers_[i].size(), ErrorCode::internal, "params: {} bytes are a copy of {}",
+          buffers_[i].size(), from[i].size());
+    if (stream_.memory)
+      stream_.memory->copy(buffers_[i].data(), from[i].data(), from[i].size());
+    else
+      std::memcpy(buffers_[i].data(), from[i].data(), from[i].size());
+  }
+}
+
+std::shared_ptr<const KeptParams> ParamStore::keep() {
+  if (options_.twin && !plan_only_) copy_twin();
+  auto all = std::make_shared<KeptParams>();
+  all->buffers = std::move(buffers_);
+  if (beside_) all->beside = std::move(beside_->store.buffers_);
   return all;
 }
 

@@ -35,6 +35,12 @@ void convert_weight(const Tensor& source, const Tensor& to, ThreadPool& pool);
 
 class LinearRegistry;  // nn/linear_registry.h
 
+// The Buffers of a store, which the component that uses its tensors keeps.
+struct KeptParams {
+  std::vector<Buffer> buffers;  // in the order in which they were allocated
+  std::vector<Buffer> beside;   // those of layers that the host computes beside a GPU
+};
+
 class ParamStore {
  public:
   struct Options {
@@ -46,6 +52,9 @@ class ParamStore {
     // Called with the number of blocks loaded.
     std::function<void(int64_t done, int64_t total)> progress = {};
     BufferShelf* shelf = nullptr;  // owns the Buffers; if null, the store does
+    // What a store kept that was built alike on another device, and is complete there: keep() copies it, and of the
+    // file nothing is read. Not with a shelf or streamed blocks.
+    std::shared_ptr<const KeptParams> twin = nullptr;
   };
 
   ParamStore(Options options, Stream& stream);
@@ -105,8 +114,9 @@ class ParamStore {
   LinearRegistry& linears() { return *linears_; }
   std::shared_ptr<const LinearRegistry> take_linears();
 
-  // Hands all Buffers, including those of beside(), over to the component that keeps the tensors.
-  std::shared_ptr<const void> keep();
+  // Hands all Buffers, including those of beside(), over to the component that keeps the tensors. With a twin it
+  // queues the copies, and throws `internal` if the twin has other Buffers.
+  std::shared_ptr<const KeptParams> keep();
 
   // Call this before a model's blocks are built. `probe` builds block i in the store that it is given. It is
   // needed because files keep some blocks in fewer bytes than others, and a slot must hold the largest.
@@ -136,6 +146,7 @@ class ParamStore {
   void send_deferred();
   void send_rounded();
   void make_room_for_rounding(size_t free);
+  void copy_twin();
   void* host_of(const Tensor& t) const;  // where the host writes a tensor of the open block, or null
 
   Options options_;

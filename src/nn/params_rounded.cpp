@@ -22,7 +22,7 @@ bool ParamStore::fill_rounded(const Tensor& codes, const Tensor& scales, const W
   if (!asked_for() || !StreamingMemory::of(stream_.memory) || source.derived || in_streamed_) return false;
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return false;
   if (static_cast<size_t>(source.tensor.dim(1) * dtype_size(dtype)) > kRoundBytes / 2) return false;
-  if (plan_only_) return true;
+  if (plan_only_ || options_.twin) return true;
   rounded_.push_back({codes, scales, source.tensor});
   deferred_bytes_ += static_cast<size_t>(source.tensor.bytes());
   if (!in_block_) send_rounded();

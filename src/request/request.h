@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "ops/pick_record.h"
+#include "request/device_frames.h"
+#include "request/inputs.h"
 #include "request/parallel.h"
 #include "request/talk_windows.h"
 
@@ -19,23 +21,6 @@ namespace tachy {
 
 class Profiler;  // base/profile_range.h
 
-// A picture of any size to begin (or end) a video with; the Engine fits it to the video's size.
-struct Picture {
-  int width = 0, height = 0;
-  std::vector<uint8_t> rgb;  // [height, width, 3]
-};
-
-// The output of the CLIP vision model for the picture (diffusers' image_embeds), for models that have an
-// image branch. If given, it replaces the model's own image encoder.
-struct ImageEmbeds {
-  std::vector<float> values;
-  std::vector<int64_t> shape;  // [n, d] or [1, n, d]; both pictures of a first-last-frame model: [2, n, d]
-};
-// The speech of a talking photo: one channel at 16 kHz (media/sound/sound_reader.h), as it is in the file.
-// The Engine adjusts the loudness to what models of speech expect.
-struct Speech {
-  std::vector<float> samples;
-};
 // Fields that are left out come from the model's own defaults.
 struct VideoRequest {
   std::string prompt;
@@ -49,9 +34,11 @@ struct VideoRequest {
   std::optional<double> guidance;  // 1 or less: no guidance, one pass per step
   // The guidance of the low-noise expert, in a model that has two; `guidance` is then for the other one.
   std::optional<double> guidance_2;
+  // Number of steps of the high-noise expert, the first of two; left out: the boundary of noise decides.
+  std::optional<int> high_noise_steps;
   std::optional<double> shift;          // shift of the flow schedule
   std::optional<std::string> sampler;   // unipc, euler, dpm++, dpm++_sde, lcm, or a few-step list's name
-  std::optional<std::string> grid;      // diffusers, original, multitalk or wrapper
+  std::optional<std::string> grid;      // diffusers, original, multitalk, wrapper or comfyui
   std::optional<std::string> sinusoid;  // time path of diffusers or original; the model's layout decides
   uint64_t seed = 0;
   std::string rng = "cpu";        // which generator of torch the seed is for: "cpu" or "cuda"
@@ -160,7 +147,10 @@ struct RunState {
 struct VideoCallbacks {
   std::function<void(const Progress&)> progress;
   std::function<void(const RgbImage&, int64_t index)> frame;  // gets each frame in order
-  std::function<void(const RgbImage&, int step)> preview;     // latents as small pictures side by side
+  // Gets frames in order in place of `frame`, without a copy. Videos that are made block by block go to `frame` all
+  // the same.
+  std::function<void(const DeviceFrames&)> device_frames;
+  std::function<void(const RgbImage&, int step)> preview;  // latents as small pictures side by side
   // The final latents of each window, [z, T, h, w].
   std::function<void(std::span<const float>, std::span<const int64_t> shape)> latents;
   std::function<void(const RunStateView&)> state;  // called after each step, and between windows

@@ -45,6 +45,11 @@ std::vector<RequestField> sampling_fields() {
        "guidance scale of the low-noise expert, for models with two experts (Wan 2.2 A14B); `guidance` is "
        "then the scale of the high-noise expert (default: the same as `guidance`, if that is given)",
        Range{0, 100}},
+      {"high_noise_steps", "high_noise_steps", &R::high_noise_steps,
+       "number of steps of the high-noise expert, for models with two experts (default: as long as the noise "
+       "is "
+       "above the model's boundary)",
+       Range{0, 1000}},
       {"shift", "flow_shift", &R::shift,
        "shift of the flow schedule; a larger one spends more of the steps at high noise",
        Range{.least = 0, .most = 100, .above = true}},
@@ -52,7 +57,8 @@ std::vector<RequestField> sampling_fields() {
       {"sampler", "sampler", &R::sampler,
        "sampler: unipc, euler, dpm++, dpm++_sde, lcm, or the list of a distilled model, such as lightx2v-4"},
       {"grid", "grid", &R::grid,
-       "whose sigmas and timesteps to use: diffusers, original, multitalk or wrapper (default: by the "
+       "whose sigmas and timesteps to use: diffusers, original, multitalk, wrapper or comfyui (default: by "
+       "the "
        "model's layout, or by the sampler)"},
       {"sinusoid", "sinusoid", &R::sinusoid,
        "whose embedding of time to use: diffusers (float32) or original (float64) (default: by the layout)",

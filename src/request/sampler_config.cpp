@@ -3,9 +3,13 @@
 namespace tachy {
 
 SamplerConfig sampler_config(const VideoRequest& r) {
-  if (const FewStepList* list = find_few_step_list(*r.sampler))
-    return few_step_config(list->name, few_step_takes(*list, *r.steps) ? *r.steps : 0);
+  if (const FewStepList* list = find_few_step_list(*r.sampler)) {
+    SamplerConfig config = few_step_config(list->name, few_step_takes(*list, *r.steps) ? *r.steps : 0);
+    config.high_noise_steps = r.high_noise_steps.value_or(config.high_noise_steps);
+    return config;
+  }
   SamplerConfig config;
+  config.high_noise_steps = r.high_noise_steps.value_or(-1);
   config.kind = parse_sampler(*r.sampler);
   config.grid = parse_grid(*r.grid);
   config.steps = *r.steps;

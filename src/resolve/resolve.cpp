@@ -126,6 +126,15 @@ void resolve_guidance(const ModelBundle& model, const VideoRequest& given, Video
   } else if (given.guidance && !given.guidance_2) {
     r.guidance_2 = r.guidance;  // as in diffusers, a scale that is given alone counts for both
   }
+  if (!r.high_noise_steps) return;
+  require(
+      model.experts() == 2,
+      "`high_noise_steps`: {} is meant for a model with two experts, but this one has only one transformer; "
+      "leave it out",
+      *r.high_noise_steps);
+  require(*r.high_noise_steps <= *r.steps,
+          "`high_noise_steps`: expected 0 to {}, the number of `steps`, got {}", *r.steps,
+          *r.high_noise_steps);
 }
 
 // Turns on what the level includes, unless the request says otherwise. `gpu` is the GPU's part of it, or null

@@ -43,8 +43,7 @@ class Division {
   int64_t heads_, peers_;
 };
 
-// Allocates a tensor for each peer, in a list with a place for each rank; it is undefined where dims(peer)
-// contains a zero.
+// Allocates a tensor for each peer in a list of all ranks; it is undefined where dims(peer) contains a zero.
 template <class Dims>
 std::vector<Tensor> room(const Division& all, DType dtype, Arena& arena, Dims&& dims) {
   std::vector<Tensor> out(static_cast<size_t>(all.ranks()));
@@ -91,8 +90,9 @@ void exchange_as_views(Comm& comm, const Division& all, const HeadTensors& mine,
   };
   std::vector<Tensor> from, to;
   std::vector<int> coming, going;
-  const auto send = [&](std::vector<int>& sent) {
-    if (groups > 1) return sent.push_back(comm.begin_views(from, to, stream));
+  const auto send = [&](std::vector<int>& sent, int64_t urgent) {  // attention hides all but an urgent one
+    const bool patient = std::ssize(sent) != urgent && own_parts_beside();
+    if (groups > 1) return sent.push_back(comm.begin_views(from, to, stream, patient));
     comm.all_to_all_views(from, to, stream);
   };
   for (int64_t i = 0; i < groups; ++i) {
@@ -100,7 +100,7 @@ void exchange_as_views(Comm& comm, const Division& all, const HeadTensors& mine,
     for (const auto& [given, full] : {std::pair(mine.q, whole.q), {mine.k, whole.k}, {mine.v, whole.v}})
       for (int64_t rank = 0; rank < all.ranks(); ++rank)
         from.push_back(group_of(heads(given, rank), i)), to.push_back(group_of(tokens(full, rank), i));
-    send(coming);
+    send(coming, 0);
   }
   for (int64_t i = 0; i < groups; ++i) {
     if (groups > 1) comm.arrive(coming[static_cast<size_t>(i)], stream);
@@ -109,7 +109,7 @@ void exchange_as_views(Comm& comm, const Division& all, const HeadTensors& mine,
     from.clear(), to.clear();
     for (int64_t rank = 0; rank < all.ranks(); ++rank)
       from.push_back(group_of(tokens(whole.out, rank), i)), to.push_back(group_of(heads(mine.out, rank), i));
-    send(going);
+    send(going, groups - 1);
   }
   for (const int exchange : going) comm.arrive(exchange, stream);
 }

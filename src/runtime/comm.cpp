@@ -51,9 +51,10 @@ void Comm::all_to_all_views(std::span<const Tensor> from, std::span<const Tensor
   exchange_views(from, to, stream);
 }
 
-int Comm::begin_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream) {
+int Comm::begin_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream,
+                      bool patient) {
   check_views(from, to);
-  if (!stream.measuring()) return begin_exchange(from, to, stream);
+  if (!stream.measuring()) return begin_exchange(from, to, stream, patient);
   count_exchange(from, static_cast<size_t>(size()), static_cast<size_t>(rank()));
   return 0;
 }

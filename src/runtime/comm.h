@@ -46,8 +46,10 @@ class Comm {
   // on the shape. Nothing is sent for an undefined view.
   void all_to_all_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream);
   // Begins such an exchange beside the stream's work: it follows what is queued there now, and what is queued later
-  // need not wait for it. Returns its number for arrive(). What is sent must stay until then.
-  int begin_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream);
+  // need not wait for it. Returns its number for arrive(). What is sent must stay until then. The rank's own part is
+  // copied by the stream itself, or beside it, too, if the exchange is a `patient` one, for which long work is queued.
+  int begin_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream,
+                  bool patient = false);
   // Later work of the stream waits for that exchange.
   void arrive(int exchange, Stream& stream);
   // Sends each rank's part to rank 0, which receives rank p's part in to[p]. The other ranks pass an empty
@@ -59,7 +61,8 @@ class Comm {
   // These get checked arguments, and are never called in a measure run.
   virtual void exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream) = 0;
   virtual void exchange_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream);
-  virtual int begin_exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream) {
+  virtual int begin_exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream,
+                             bool /*patient*/) {
     exchange_views(from, to, stream);
     return 0;
   }

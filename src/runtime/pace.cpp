@@ -19,6 +19,14 @@ double attention_rate(const cuda::GpuInfo& gpu, DType dtype) {
   return kShare * kClock * per_clock * gpu.multiprocessors;
 }
 
+// TACHY_RANK_GROUPS is the most groups in which heads travel, to compare.
+int64_t most_groups() {
+  const std::string text = env_string("TACHY_RANK_GROUPS", "4");
+  require(text.size() == 1 && text[0] >= '1' && text[0] <= '8',
+          "TACHY_RANK_GROUPS: expected a number from 1 to 8, got '{}'", text);
+  return int64_t{text[0] - '0'};
+}
+
 }  // namespace
 
 bool paced() {
@@ -59,13 +67,17 @@ int64_t heads_of_a_long_call(int64_t heads, double flops) {
 }
 
 int64_t groups_of_heads(const Stream& stream, int64_t heads, double flops) {
-  constexpr int64_t kMost = 4;
-  constexpr double kLongestCall = 2e12;
   const int64_t some = heads_a_call(stream, heads, flops);
-  if (some == 0 || static_cast<double>(some) * flops > kLongestCall) return 1;
+  if (some == 0) return 1;
   int64_t groups = heads / some;
-  while (groups > kMost) groups /= 2;  // a power of two
+  for (const int64_t most = most_groups(); groups > most;) groups /= 2;  // a power of two
   return groups;
+}
+
+bool own_parts_beside() {
+  const std::string text = env_string("TACHY_RANK_OWN", "here");
+  require(text == "here" || text == "beside", "TACHY_RANK_OWN: expected here or beside, got '{}'", text);
+  return text == "beside";
 }
 
 int64_t rows_at_a_time(const Stream& stream, int64_t rows, int64_t free_rows) {

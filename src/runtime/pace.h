@@ -28,9 +28,11 @@ int64_t heads_a_call(const Stream& stream, int64_t heads, double flops);
 int64_t heads_of_a_long_call(int64_t heads, double flops);
 
 // Returns in how many groups a rank's heads travel to it, so that attention to one runs under the travel of the next.
-// Short calls hide nothing. Beside long ones it took longer than in one group, since barriers beside wait for
-// attention's kernels (bench/notes/several_gpus.md).
+// Short calls hide nothing.
 int64_t groups_of_heads(const Stream& stream, int64_t heads, double flops);
+// Says whether the copy engines also carry the parts of such groups that stay on their card: with TACHY_RANK_OWN=beside,
+// to compare.
+bool own_parts_beside();
 
 // Returns how many rows of a feed-forward to compute at a time, in pieces of about equal size. The limit is
 // what keeps its wide activations small compared with the rest (32768 rows on a GPU, 8192 elsewhere), or

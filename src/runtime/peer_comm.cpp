@@ -48,16 +48,18 @@ void add_view(const Tensor& from, const Tensor& to, bool own, std::vector<cuda::
 template <class Rows>
 void PeerComm::push(std::span<const Tensor> to, Stream& stream, const Rows& rows) {
   check(stream.gpu == &gpu_, ErrorCode::internal, "ranks: rank {} exchanges on another rank's queue", rank_);
+  const auto tell = [&] { careful_ ? gpu_.synchronize() : group_.tell(rank_); };
+  const auto await_others = [&] {
+    if (!careful_) group_.await_others(rank_);
+  };
   place_.show(rank_, to);
-  if (careful_) gpu_.synchronize();
+  tell();
   place_.meet();
-  if (!careful_) group_.barrier(rank_);
+  await_others();
   group_.push(rank_, rows());
-  if (careful_)
-    gpu_.synchronize();
-  else
-    group_.barrier(rank_);
+  tell();
   place_.meet();  // after this, the rank may show other tensors
+  await_others();
 }
 
 void PeerComm::exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream) {
@@ -83,24 +85,28 @@ void PeerComm::exchange_views(std::span<const Tensor> from, std::span<const Tens
 }
 
 // The copy engines carry the parts for others, since a kernel would find no multiprocessor free. This rank's queue
-// copies its own part meanwhile.
-int PeerComm::begin_exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream) {
+// copies its own part meanwhile, or the engines do that, too, once the others have theirs.
+int PeerComm::begin_exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream,
+                             bool patient) {
   if (careful_) {
     exchange_views(from, to, stream);
     return kHere;
   }
   place_.show(rank_, to);
+  group_.step_aside(rank_);
+  group_.tell(rank_);
   place_.meet();
   const std::vector<cuda::PeerRows> all = rows_of(from);
   std::vector<cuda::PeerRows> own, others;
   for (const cuda::PeerRows& r : all) (r.own ? own : others).push_back(r);
-  group_.step_aside(rank_);
-  group_.barrier(rank_);
+  group_.await_others(rank_);
   group_.push(rank_, others, cuda::PeerGroup::Way::engines);
-  group_.barrier(rank_);
-  const int number = group_.step_back(rank_);
-  group_.push(rank_, own);
+  group_.tell(rank_);
   place_.meet();
+  group_.await_others(rank_);
+  if (patient) group_.push(rank_, own, cuda::PeerGroup::Way::all_engines);
+  const int number = group_.step_back(rank_);
+  if (!patient) group_.push(rank_, own);
   return number;
 }
 

@@ -27,7 +27,8 @@ class PeerComm final : public Comm {
  private:
   void exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream) override;
   void exchange_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream) override;
-  int begin_exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream) override;
+  int begin_exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream,
+                     bool patient) override;
   void await(int exchange, Stream& stream) override;
   void collect(const Tensor& part, std::span<const Tensor> to, Stream& stream) override;
   // Returns what this rank sends of these views while all show theirs.

@@ -67,7 +67,9 @@ Grid parse_grid(std::string_view name) {
   if (key == "original" || key == "orig" || key == "wan") return Grid::original;
   if (key == "multitalk" || key == "infinitetalk") return Grid::multitalk;
   if (key == "wrapper" || key == "wanvideowrapper") return Grid::wrapper;
-  fail(ErrorCode::invalid_argument, "expected diffusers, original, multitalk or wrapper, got '{}'", name);
+  if (key == "comfyui" || key == "simple") return Grid::comfyui;
+  fail(ErrorCode::invalid_argument, "expected diffusers, original, multitalk, wrapper or comfyui, got '{}'",
+       name);
 }
 
 std::string_view to_string(SamplerKind kind) {
@@ -96,6 +98,8 @@ std::string_view to_string(Grid grid) {
       return "multitalk";
     case Grid::wrapper:
       return "wrapper";
+    case Grid::comfyui:
+      return "comfyui";
   }
   return "?";
 }

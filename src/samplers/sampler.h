@@ -20,6 +20,9 @@
 //   again, with truncated timesteps; for euler and lcm it is diffusers'.
 //   Grid::multitalk is that of MultiTalk and InfiniteTalk, for euler and lcm: timesteps from 1000 to 1 at equal
 //   distances, shifted once, and 0 after them, all in float32. Its last step moves almost nothing.
+//   Grid::comfyui is ComfyUI's scheduler "simple": entries of a table of 1000 shifted sigmas in float32, at distances
+//   that are rounded down, from the last one (1) on. For unipc it is made for one step more, and its last sigma before
+//   0 is left out. All timesteps are 1000 sigma and fractional.
 #pragma once
 
 #include <string>
@@ -36,7 +39,7 @@ enum class SamplerKind {
   lcm,        // stochastic few-step: x0 = x - s v, then (1 - s') x0 + s' fresh noise
 };
 
-enum class Grid { diffusers, original, multitalk, wrapper };
+enum class Grid { diffusers, original, multitalk, wrapper, comfyui };
 
 struct SamplerConfig {
   SamplerKind kind = SamplerKind::unipc;

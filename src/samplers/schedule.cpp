@@ -135,6 +135,25 @@ void check_falling(const Schedule& s, const SamplerConfig& config) {
         s.sigmas.size(), config.shift, s.sigmas[i]);
 }
 
+// ComfyUI's scheduler "simple" over its table sigma[k], k = 1 … 1000, which is torch's float32. The samplers uni_pc
+// drop the last sigma but one of a schedule that has one step more.
+Schedule comfyui_schedule(const SamplerConfig& config) {
+  const auto shift = static_cast<float>(config.shift), less = static_cast<float>(config.shift - 1);
+  constexpr auto kSteps = static_cast<float>(kTrainSteps);
+  const double stride = kTrainSteps / (config.steps + (config.kind == SamplerKind::unipc ? 1 : 0));
+  Schedule out;
+  out.high_noise_steps = config.high_noise_steps;
+  for (int i = 0; i < config.steps; ++i) {
+    const int k = static_cast<int>(kTrainSteps) - static_cast<int>(i * stride);
+    const float base = static_cast<float>(k) / kSteps * kSteps / kSteps;
+    out.sigmas.push_back(config.shift == 1 ? base : shift * base / (1 + less * base));
+    out.timesteps.push_back(out.sigmas.back() * kSteps);
+  }
+  check_falling(out, config);
+  out.sigmas.push_back(0.0f);
+  return out;
+}
+
 Schedule multitalk_schedule(const SamplerConfig& config) {
   Schedule out;
   out.high_noise_steps = config.high_noise_steps;
@@ -153,6 +172,7 @@ Schedule make_schedule(const SamplerConfig& config) {
   check_config(config);
   const bool listed = !config.sigmas.empty();
   if (!listed && config.grid == Grid::multitalk) return multitalk_schedule(config);
+  if (!listed && config.grid == Grid::comfyui) return comfyui_schedule(config);
   const std::vector<double> sigmas = listed ? config.sigmas : grid_sigmas(config);
   const bool whole = config.kind != SamplerKind::euler && config.kind != SamplerKind::lcm;
   Schedule out;

@@ -162,12 +162,13 @@ LoadedVaeEncoder load_vae_encoder(const ModelBundle& model, Stream& given, Produ
 }
 
 LoadedDit load_dit(const ModelBundle& model, int expert, WeightMode mode, Stream& stream, int64_t streamed,
-                   const LoadProgress& progress) {
+                   const LoadProgress& progress, std::shared_ptr<const nn::KeptParams> twin) {
   const auto& weights = model.transformer_of(expert);
   weights->check_files();
   const bool pack = mode == WeightMode::packed ||
                     (mode == WeightMode::automatic && packs_by_default(float32_bytes(*weights)));
-  nn::ParamStore store({.pack_weights = pack, .streamed = streamed, .progress = progress}, stream);
+  nn::ParamStore store(
+      {.pack_weights = pack, .streamed = streamed, .progress = progress, .twin = std::move(twin)}, stream);
   LoadedDit out;
   const uint64_t copied =
       load_network(out, weights, ModelBundle::transformer_name(expert), {}, stream,
@@ -194,7 +195,7 @@ LoadedVae load_vae(const ModelBundle& model, Stream& given, Products products) {
 std::shared_ptr<LoadedPart> load_part(const ModelBundle& model, Part part, const LoadHow& how,
                                       Stream& stream) {
   const auto transformer = [&](int expert) {
-    return shared(load_dit(model, expert, how.weights, stream, how.streamed, how.progress));
+    return shared(load_dit(model, expert, how.weights, stream, how.streamed, how.progress, how.twin));
   };
   switch (part) {
     case Part::text:

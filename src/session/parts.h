@@ -39,8 +39,8 @@ struct BlockPlan {
 // Members that all loaded parts have.
 struct LoadedPart {
   LoadedPart();
-  std::shared_ptr<void> device;        // on a GPU: keeps the device whose memory it lies in
-  std::shared_ptr<const void> memory;  // the Buffers of its weights, if the network does not own them
+  std::shared_ptr<void> device;                  // on a GPU: keeps the device whose memory it lies in
+  std::shared_ptr<const nn::KeptParams> memory;  // the Buffers of its weights, if the network does not own them
   uint64_t bytes = 0;                  // size of all its Buffers
   BlockPlan blocks;
   // Identifies the part's files as they were before loading, if files on disk are named by this fingerprint.
@@ -71,7 +71,8 @@ LoadedAudioEncoder load_audio_encoder(const ModelBundle& model, Stream& stream);
 LoadedVaeEncoder load_vae_encoder(const ModelBundle& model, Stream& stream,
                                   Products products = Products::as_activations);
 LoadedDit load_dit(const ModelBundle& model, int expert, WeightMode mode, Stream& stream,
-                   int64_t streamed = 0, const LoadProgress& progress = {});
+                   int64_t streamed = 0, const LoadProgress& progress = {},
+                   std::shared_ptr<const nn::KeptParams> twin = nullptr);
 LoadedVae load_vae(const ModelBundle& model, Stream& stream, Products products = Products::as_activations);
 
 // Options for load_part, which loads any part.
@@ -80,6 +81,8 @@ struct LoadHow {
   int64_t streamed = 0;
   LoadProgress progress;
   Products vae = Products::as_activations;
+  // The weights of the same transformer on another GPU of the same kind, from where they are copied.
+  std::shared_ptr<const nn::KeptParams> twin = nullptr;
 };
 std::shared_ptr<LoadedPart> load_part(const ModelBundle& model, Part part, const LoadHow& how,
                                       Stream& stream);

@@ -1,13 +1,29 @@
 #include "session/rank_devices.h"
 
+#include <fmt/format.h>
+
+#include "base/notice.h"
 #include "tensor/streaming_memory.h"
 
 namespace tachy {
+
+std::string told_of_kinds(std::span<const cuda::GpuInfo> gpus) {
+  for (const cuda::GpuInfo& gpu : gpus)
+    if (gpu.name != gpus.front().name)
+      return fmt::format(
+          "`gpus`: cuda:{} is {} and cuda:{} is {}; each gets an equal share of a pass, so the "
+          "slowest decides how long it takes",
+          gpus.front().index, gpus.front().name, gpu.index, gpu.name);
+  return "";
+}
 
 RankDevices::RankDevices(std::shared_ptr<cuda::Gpu> first, std::span<const int> others)
     : places_(1 + others.size()) {
   places_.front().gpu = std::move(first);
   for (size_t i = 0; i < others.size(); ++i) places_[i + 1].gpu = cuda::open_gpu(others[i]);
+  std::vector<cuda::GpuInfo> infos;
+  for (const Place& p : places_) infos.push_back(p.gpu->info());
+  if (const std::string told = told_of_kinds(infos); !told.empty()) say_line(told);
 }
 
 runtime::PeerTeam& RankDevices::team(const runtime::RankLayout& layout) {
@@ -19,6 +35,15 @@ runtime::PeerTeam& RankDevices::team(const runtime::RankLayout& layout) {
   for (int rank = 0; rank < layout.count(); ++rank) gpus.push_back(place(rank).gpu);
   team_ = std::make_unique<runtime::PeerTeam>(layout, std::move(gpus));
   return *team_;
+}
+
+runtime::PeerTeam& RankDevices::team_of_rows(int ranks) {
+  const runtime::RankLayout layout{.groups = 1, .per_group = ranks};
+  if (rows_ && rows_->layout() == layout) return *rows_;
+  std::vector<std::shared_ptr<cuda::Gpu>> gpus;
+  for (int rank = 0; rank < ranks; ++rank) gpus.push_back(place(rank).gpu);
+  rows_ = std::make_unique<runtime::PeerTeam>(layout, std::move(gpus));
+  return *rows_;
 }
 
 void RankDevices::enter(const Stream& first, size_t scratch_bytes) {
@@ -47,6 +72,10 @@ void RankDevices::leave(int expert) {
   for (Place& p : places_) p.stream.adapters = nullptr, p.adapters[i].release(), p.transformers[i].reset();
 }
 
+void RankDevices::leave_vae() {
+  for (Place& p : places_) p.vae_decoder.reset();
+}
+
 void RankDevices::rewind() {
   for (Place& p : places_)
     for (BufferShelf& shelf : p.shelves) shelf.rewind();
@@ -57,10 +86,10 @@ void RankDevices::drop() {
     for (runtime::StepGraph& graph : p.graphs) graph.forget();
     for (BufferShelf& shelf : p.shelves) shelf.clear();
     for (AdapterShelf& shelf : p.adapters) shelf.clear();
-    p.transformers = {};
+    p.transformers = {}, p.vae_decoder.reset();
     p.arena.reset();
   }
-  team_.reset();
+  team_.reset(), rows_.reset();
 }
 
 }  // namespace tachy

@@ -7,6 +7,8 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/peer_team.h"
@@ -16,6 +18,9 @@
 #include "tensor/buffer_shelf.h"
 
 namespace tachy {
+
+// Returns what to say about GPUs that share passes though they are not of one kind; "" if they are.
+std::string told_of_kinds(std::span<const cuda::GpuInfo> gpus);
 
 class RankDevices {
  public:
@@ -28,6 +33,7 @@ class RankDevices {
     std::optional<Arena> arena;
     Stream stream;
     std::array<std::shared_ptr<const LoadedPart>, 2> transformers;  // of each expert
+    std::shared_ptr<const LoadedPart> vae_decoder;
     std::array<BufferShelf, 2> shelves;
     std::array<AdapterShelf, 2> adapters;
     std::array<runtime::StepGraph, 2> graphs;
@@ -37,18 +43,21 @@ class RankDevices {
 
   // Returns the team of the layout's ranks, which are the first ones.
   runtime::PeerTeam& team(const runtime::RankLayout& layout);
+  // Returns the team of the first ranks, which divide the rows of a picture.
+  runtime::PeerTeam& team_of_rows(int ranks);
 
   // Gives every further rank a stream like the first one's, with so much scratch.
   void enter(const Stream& first, size_t scratch_bytes);
-  // Gives back what no later pass of this job needs: scratch, and an expert's adapters and transformer.
+  // Gives back what no later pass of this job needs: scratch, an expert's adapters and transformer, the VAE.
   void leave_scratch();
   void leave(int expert);
+  void leave_vae();
   void rewind();
   void drop();
 
  private:
   std::vector<Place> places_;
-  std::unique_ptr<runtime::PeerTeam> team_;
+  std::unique_ptr<runtime::PeerTeam> team_, rows_;
 };
 
 }  // namespace tachy

@@ -82,8 +82,10 @@ class Session {
   const LoadedDit& transformer(int expert) {
     return static_cast<const LoadedDit&>(use(transformer_part(expert)));
   }
-  // Returns a further rank's copy of it, on that rank's GPU. Each rank may call it in its own thread.
+  // These return a further rank's copy of a part, on that rank's GPU. Each rank may call them in its own thread, while
+  // the session holds the part on the first GPU.
   const LoadedDit& transformer_of(int expert, int rank);
+  const LoadedVae& vae_decoder_of(int rank);
   const LoadedVae& vae_decoder() { return static_cast<const LoadedVae&>(use(Part::vae_decoder)); }
   // Tells that the part has done its work: if parts do not stay, it is released unless another session holds
   // it, too. `when` is for the messages of `verify_upload`, "after the last step" for example.
@@ -139,6 +141,7 @@ class Session {
  private:
   const LoadedPart& use(Part part);
   PartCache::Handle load(Part part);
+  const LoadedPart& part_of(Part part, int rank, std::shared_ptr<const LoadedPart>& held);
   const nn::AdapterSet* adapter_set(int expert, const LoadedDit& network, AdapterShelf& shelf,
                                     Stream& stream);
   int64_t streamed(Part part) const;

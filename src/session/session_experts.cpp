@@ -38,12 +38,24 @@ void Session::drop_adapters(int expert) {
 
 const LoadedDit& Session::transformer_of(int expert, int rank) {
   RankDevices::Place& place = devices_->place(rank);
-  auto& held = place.transformers.at(static_cast<size_t>(expert));
-  const Part part = transformer_part(expert);
+  return static_cast<const LoadedDit&>(
+      part_of(transformer_part(expert), rank, place.transformers.at(static_cast<size_t>(expert))));
+}
+
+const LoadedVae& Session::vae_decoder_of(int rank) {
+  return static_cast<const LoadedVae&>(part_of(Part::vae_decoder, rank, devices_->place(rank).vae_decoder));
+}
+
+const LoadedPart& Session::part_of(Part part, int rank, std::shared_ptr<const LoadedPart>& held) {
+  RankDevices::Place& place = devices_->place(rank);
   const PartKey own(part, setup_.precision, merged_into(part), setup_.vae);
+  const cuda::GpuInfo &first = gpu_->info(), &mine = place.gpu->info();
+  const bool alike = first.capability() == mine.capability();  // other GPUs may keep weights in another form
   const auto load = [&] {
-    const MemoryLabel weights("denoise: weights, tables");
-    auto out = load_part(model(), part, {.weights = model_.options().weights, .progress = {}}, place.stream);
+    const MemoryLabel weights("ranks: weights, tables");
+    LoadHow how{.weights = model_.options().weights, .vae = setup_.vae};
+    if (alike) how.twin = held_.at(part)->memory;
+    auto out = load_part(model(), part, how, place.stream);
     out->device = place.gpu;
     place.gpu->synchronize();
     return out;
@@ -51,7 +63,7 @@ const LoadedDit& Session::transformer_of(int expert, int rank) {
   if (!held)
     held =
         model_.parts(rank).get(own, setup_.placement.keeps, {stream_.hooks.cancel, stream_.hooks.hold}, load);
-  return static_cast<const LoadedDit&>(*held);
+  return *held;
 }
 
 }  // namespace tachy

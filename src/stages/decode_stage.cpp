@@ -5,9 +5,8 @@
 #include <optional>
 
 #include "ops/elementwise/elementwise.h"
-#include "runtime/run_on_ranks.h"
-#include "session/session.h"
 #include "session/stage_clock.h"
+#include "stages/by_rows.h"
 #include "stages/stages.h"
 #include "tensor/transfer.h"
 
@@ -58,11 +57,11 @@ void keep_tail(const Tensor& frames, int64_t first, int64_t total, const Tensor&
 // Frames as bytes, in the arena: at most as many at a time as one latent frame gives.
 class Pixels {
  public:
-  Pixels(const VaeConfig& c, const Tensor& latents, int64_t frames, Stream& stream)
+  Pixels(const VaeConfig& c, const Tensor& latents, int64_t frames, bool to_host, Stream& stream)
       : height_(latents.dim(2) * c.spatial_stride()),
         width_(latents.dim(3) * c.spatial_stride()),
         bytes_(stream.arena->tensor(DType::u8, {std::min(frames, c.temporal_stride()), height_, width_, 3})),
-        host_(stream.gpu && !stream.measuring() ? static_cast<size_t>(bytes_.bytes()) : 0) {}
+        host_(to_host && stream.gpu && !stream.measuring() ? static_cast<size_t>(bytes_.bytes()) : 0) {}
 
   // Calls take(image, i) for the i-th of `frames` [n, H, W, 3] f32.
   template <class Take>
@@ -81,6 +80,21 @@ class Pixels {
             static_cast<int>(width_),
             static_cast<int>(height_)},
            i);
+  }
+
+  // Calls take(frames) with frames `begin` to `end` of `frames`, which stay where they are.
+  template <class Take>
+  void leave(const Tensor& frames, int64_t begin, int64_t end, Stream& stream, Take&& take) const {
+    const Tensor rgb = bytes_.slice(0, 0, frames.dim(0));
+    const ProfileRange part(stream.hooks.profiler, "pixels", ProfileKind::elementwise);
+    ops::to_rgb8(frames, rgb, stream);
+    if (stream.measuring() || begin >= end) return;
+    if (stream.gpu) stream.memory->synchronize();
+    take(DeviceFrames{.rgb = rgb.as<uint8_t>() + begin * height_ * width_ * 3,
+                      .gpu = stream.gpu ? stream.device().index : -1,
+                      .width = static_cast<int>(width_),
+                      .height = static_cast<int>(height_),
+                      .count = end - begin});
   }
 
  private:
@@ -103,12 +117,9 @@ class DecodeStage final : public Stage {
     show_latents(job.shared.latents, session.callbacks(), stream);
     const VaeDecoder& vae = *session.vae_decoder().model;
     const ProfileRange range(stream.hooks.profiler, "decode", ProfileKind::group);
-    decode_frames(vae, job.shared.latents, session.callbacks(), stream,
-                  out_ ? out_(job, stream) : FramesOut(), session.ranks());
-    const ResolvedRequest& r = job.request;
-    const int ranks = runtime::ranks_of_rows(session.ranks(), r.latent_height);
-    const uint64_t state = align_up(vae.state_bytes(r.latent_height, r.latent_width, r.latent_frames, ranks));
-    const uint64_t held = session.part_bytes() + state;
+    decode_frames(session, job.shared.latents, out_ ? out_(job, stream) : FramesOut());
+    const uint64_t held =
+        session.part_bytes() + decoder_state_bytes(session, vae, job.shared.latents.shape());
     session.give_back(Part::vae_decoder);
     return held;
   }
@@ -128,31 +139,55 @@ class LatentsStage final : public Stage {
   }
 };
 
-}  // namespace
-
-void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* callbacks,
-                   Stream& stream, const FramesOut& out, runtime::RankTeam* ranks) {
-  const int64_t clip = vae.config().pixel_frames(latents.dim(1)), total = out.total > 0 ? out.total : clip;
+// Calls run(body), where body(vae, stream, comm) decodes on a stream; `stream` is the first rank's.
+template <class Run>
+void decode_clip(const VaeConfig& config, const Tensor& latents, const VideoCallbacks* callbacks,
+                 Stream& stream, const FramesOut& out, const Run& run) {
+  const int64_t clip = config.pixel_frames(latents.dim(1)), total = out.total > 0 ? out.total : clip;
   const ArenaScope scope(*stream.arena);
-  const Pixels pixels(vae.config(), latents, clip, stream);
+  const bool left = callbacks && callbacks->device_frames;
+  const Pixels pixels(config, latents, clip, !left, stream);
   std::optional<StageClock> clock;
   if (!stream.measuring()) clock.emplace(callbacks, "decode", total, out.first);
   const auto hand_out = [&](const Tensor& decoded, int64_t first, Stream& own) {
     const ArenaScope of_frames(*own.arena);
     const Tensor frames = correct_colors(decoded, out, own);
     keep_tail(frames, first, clip, out.tail, own);
-    pixels.hand_out(frames, own, [&](const RgbImage& image, int64_t i) {
-      const int64_t index = first + i - out.skip + out.first;
-      if (first + i < out.skip || index >= total || !callbacks || !callbacks->frame) return;
-      callbacks->frame(image, index);
-    });
+    const int64_t index_of_first = first - out.skip + out.first;
+    if (left) {
+      const int64_t begin = std::max(out.skip - first, int64_t{0});
+      pixels.leave(frames, begin, std::min(frames.dim(0), total - index_of_first), own,
+                   [&](DeviceFrames now) {
+                     now.first = index_of_first + begin;
+                     callbacks->device_frames(now);
+                   });
+    } else {
+      pixels.hand_out(frames, own, [&](const RgbImage& image, int64_t i) {
+        const int64_t index = index_of_first + i;
+        if (first + i < out.skip || index >= total || !callbacks || !callbacks->frame) return;
+        callbacks->frame(image, index);
+      });
+    }
     if (!own.measuring())
       clock->done(std::min(total, std::max(first + frames.dim(0) - out.skip, int64_t{0}) + out.first));
   };
-  runtime::run_on_rows(ranks, latents.dim(2), stream, [&](Stream& own, runtime::Comm* comm) {
+  run([&](const VaeDecoder& vae, Stream& own, runtime::Comm* comm) {
     vae.decode(
         latents, [&](const Tensor& decoded, int64_t first) { hand_out(decoded, first, own); }, own, 1, comm);
   });
+}
+
+}  // namespace
+
+void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* callbacks,
+                   Stream& stream, const FramesOut& out) {
+  decode_clip(vae.config(), latents, callbacks, stream, out,
+              [&](const DecodeRows& body) { body(vae, stream, nullptr); });
+}
+
+void decode_frames(Session& session, const Tensor& latents, const FramesOut& out) {
+  decode_clip(session.vae_decoder().model->config(), latents, session.callbacks(), session.stream(), out,
+              [&](const DecodeRows& body) { decode_by_rows(session, latents.dim(2), body); });
 }
 
 std::unique_ptr<Stage> make_decode_stage(FramesOutOf out) { return std::make_unique<DecodeStage>(out); }

@@ -4,9 +4,10 @@
 #include "models/wan_vae/wan_vae.h"
 #include "ops/match_colors/match_colors.h"
 #include "request/request.h"
-#include "runtime/rank_team.h"
 
 namespace tachy {
+
+class Session;
 
 // Says which of a clip's frames are handed out: all, or, in a window of a longer video, those that are new.
 struct FramesOut {
@@ -21,8 +22,9 @@ struct FramesOut {
 
 // `latents` is [z, T, h, w] f32 on the stream's device. Calls callbacks->frame for each frame in order and
 // reports to callbacks->progress ("decode", in frames); `callbacks` may be null. May be called in a measure
-// run. With `ranks` the rows of the picture are divided among them.
+// run. The second one decodes with the session's decoder and on its ranks (by_rows.h).
 void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* callbacks,
-                   Stream& stream, const FramesOut& out = {}, runtime::RankTeam* ranks = nullptr);
+                   Stream& stream, const FramesOut& out = {});
+void decode_frames(Session& session, const Tensor& latents, const FramesOut& out);
 
 }  // namespace tachy

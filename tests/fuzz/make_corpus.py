@@ -12,6 +12,7 @@ import json
 import pathlib
 import pickle
 import struct
+import sys
 import tempfile
 import zipfile
 import zlib
@@ -481,6 +482,13 @@ def requests():
     put("request_body", "talk", b"\1" + form(("prompt", b"a"), ("speaker_boxes[]", b"0,0,4,4"), ("audio_reference", b"RIFF\0\0\0\0WAVE", "a.wav")))
 
 
+def workflows():
+    sys.path.insert(0, str(HERE.parent / "workflows"))
+    import graphs
+    for name, graph in graphs.graphs().items():
+        put("workflow", name, graphs.text(graph))
+
+
 if __name__ == "__main__":
     weights()
     ggufs()
@@ -495,3 +503,4 @@ if __name__ == "__main__":
     forms()
     greetings()
     requests()
+    workflows()

@@ -4,8 +4,9 @@
 
 Meanwhile the page does what it does in hours of use, only more often: it goes from view to view (the queue with its previews, the gallery, a video that
 plays, a comparison, the form, worlds, keys), a video is asked for every 15 s, and the oldest one is removed, so that as many are there all the time. The
-heap, the nodes and the listeners are those after a collection; the process is the renderer's own memory (its proportional set, which holds pictures and
-videos, too). At the end the middle of the first five minutes after the second stands beside that of the last five."""
+heap, the nodes and the listeners are those after a collection; the process is the renderer's own memory, pictures and videos included, without the pages of
+the browser's files. A browser keeps pictures, code and styles until memory is wanted elsewhere, so after the first minutes and at the end it is also told that
+memory is short, and what then stays is printed. At the end the middle of the first five minutes after the second stands beside that of the last five."""
 
 import os
 import pathlib
@@ -24,13 +25,13 @@ QUICK = {"size": "32x32", "num_frames": 5, "num_inference_steps": 4}
 NAMES = {"heap MB": "JSHeapUsedSize", "nodes": "Nodes", "listeners": "JSEventListeners", "documents": "Documents"}
 
 
-def proportional_mb(pid):
-    """Returns a process's share of the memory, or 0 if it has ended."""
+def own_mb(pid):
+    """Returns the memory of a process that no file backs, or 0 if it has ended."""
     try:
         lines = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except FileNotFoundError:
         return 0.0
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:"))
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss_Anon:"))
 
 
 class Watch:
@@ -60,6 +61,13 @@ class Watch:
         self.page.wait_for_timeout(1000)
         self.page.keyboard.press(" ")  # plays where there is a video
 
+    def spare(self):
+        """Has the browser give up what it only keeps for later, and returns the megabytes that stay."""
+        self.measure()
+        self.session.send("Memory.simulatePressureNotification", {"level": "critical"})
+        self.page.wait_for_timeout(5000)
+        return self.measure()["process MB"]
+
     def measure(self):
         """Returns what is there after a collection, in the view of worlds, which has little of its own."""
         self.page.evaluate("() => { location.hash = '#/worlds'; }")
@@ -70,14 +78,14 @@ class Watch:
         values = {one["name"]: one["value"] for one in self.session.send("Performance.getMetrics")["metrics"]}
         found = {name: values[key] for name, key in NAMES.items()}
         processes = self.system.send("SystemInfo.getProcessInfo")["processInfo"]
-        largest = max(proportional_mb(one["id"]) for one in processes if one["type"] == "renderer")  # others wait for tabs to come
+        largest = max(own_mb(one["id"]) for one in processes if one["type"] == "renderer")  # others wait for tabs to come
         return found | {"heap MB": found["heap MB"] / 1e6, "process MB": largest}
 
 
 def main(minutes):
     with Server(BUILD) as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=os.environ["TACHY_BROWSER"], args=["--no-sandbox"])
-        watch, rows, job_at = Watch(server.wait_ready(), browser), [], 0.0
+        watch, rows, spared, job_at = Watch(server.wait_ready(), browser), [], [], 0.0
         while len(rows) < minutes:
             minute = watch.begun + 60 * (len(rows) + 1)
             while time.monotonic() < minute:
@@ -88,11 +96,15 @@ def main(minutes):
                 watch.page.wait_for_timeout(1000 * (VISIT_S - 1))
             rows.append(watch.measure())
             print(f"minute {len(rows)}, {watch.visits} visits, {watch.made} videos: " + ", ".join(f"{name} {value:.2f}" for name, value in rows[-1].items()), flush=True)
+            if len(rows) in (WARM + 3, minutes):
+                spared.append(watch.spare())
+                print(f"minute {len(rows)}, memory said to be short: {spared[-1]:.2f} MB stay", flush=True)
         browser.close()
     some = min(5, len(rows) // 2)
     print(f"middle of {some} minutes after minute {WARM}, and of the last {some}:")
     for name in rows[0]:
         print(f"  {name}: {statistics.median(row[name] for row in rows[WARM:WARM + some]):.2f} -> {statistics.median(row[name] for row in rows[-some:]):.2f}")
+    print(f"  process MB when memory is said to be short: {spared[0]:.2f} -> {spared[-1]:.2f}")
 
 
 if __name__ == "__main__":

@@ -153,6 +153,26 @@ def one_lora(name, x, rank, out, scale):
     return case(name, lambda x, a, b, out=None: ops.lora(x, a, b, scale, out=out), theirs, "lora", raw, x=x, a=(rank, x[-1]), b=(out, rank))
 
 
+def linear(name, x, out, act=None, bias=True, gate=None, residual=False):
+    """A linear layer with what follows it; `gate` is the gate's shape."""
+    acts = {None: lambda t: t, "silu": F.silu, "mish": F.mish, "gelu": F.gelu, "gelu_tanh": lambda t: F.gelu(t, approximate="tanh")}
+
+    def ours(x, weight, bias=None, gate=None, residual=None, out=None):
+        return ops.linear(x, weight, bias, activation=act, gate=gate, residual=residual, out=out)
+
+    def theirs(x, weight, bias=None, gate=None, residual=None):
+        y = acts[act](F.linear(x, weight, None if bias is None else bias.to(x.dtype)))
+        y = y if gate is None else gate * y
+        return y if residual is None else residual + y
+
+    def raw(x, weight, bias=None, gate=None, residual=None):
+        return x, weight, bias, gate, residual, list(acts).index(act) if act in (None, "silu") else {"gelu_tanh": 2, "gelu": 3, "mish": 4}[act]
+
+    shape = (*x[:-1], out)
+    return case(name, ours, theirs, "linear", raw, x=x, weight=(out, x[-1]), bias=(out,) if bias else None, gate=gate,
+                residual=shape if residual else None)
+
+
 def reparameterize(name, shape):
     def theirs(mean, logvar, noise):
         return mean + torch.exp(logvar.clamp(-30, 20) / 2) * noise
@@ -168,6 +188,14 @@ HEAD_CASES = [
     lora("lora of each row's own", (2, 4, 24), 3, 4, 40, rows=[[0, 2, -1, 1], [1, 1, 0, -1]]),
     one_lora("lora of one", (3, 5, 24), 4, 40, 1),
     one_lora("lora of one, scaled", (7, 33), 5, 17, 0.5),
+    linear("linear", (3, 5, 24), 40),
+    linear("linear without bias", (2, 3, 33), 17, bias=False),
+    linear("linear with gelu", (2, 7, 16), 24, "gelu_tanh"),
+    linear("linear with exact gelu", (2, 7, 16), 24, "gelu"),
+    linear("linear with silu and a gate", (3, 5, 24), 40, "silu", gate=(3, 1, 40), residual=True),
+    linear("linear with mish, a row's gate", (2, 5, 24), 16, "mish", gate=(2, 5, 16), residual=True),
+    linear("linear with a gate", (2, 5, 24), 40, gate=(40,), residual=True),
+    linear("linear with a residual", (2, 5, 24), 40, residual=True),
     reparameterize("reparameterize", (2, 4, 5, 7)),
     rope("rope", (2, 7, 3, 20), False),
     rope("rope by halves", (2, 7, 3, 20), True),

@@ -102,7 +102,7 @@ def by_sdpa(q, k, v, mask, causal):
     return y.transpose(1, 2)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, pytest.param(torch.float64, marks=pytest.mark.cpu)], ids=str)
 @pytest.mark.parametrize("queries, masked, causal, strided", [(5, False, False, False), (5, True, False, True), (1, False, False, False),
                                                               (5, False, True, False)])
 def test_no_keys(queries, masked, causal, strided, dtype):

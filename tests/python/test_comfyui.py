@@ -151,7 +151,10 @@ def own_forwards(patcher):
 
 def test_interface(nodes):
     assert set(nodes.NODE_CLASS_MAPPINGS) == set(nodes.NODE_DISPLAY_NAME_MAPPINGS)
-    for cls in nodes.NODE_CLASS_MAPPINGS.values():
+    assert len(nodes.NODE_CLASS_MAPPINGS) == 11
+    for name, cls in nodes.NODE_CLASS_MAPPINGS.items():
+        assert cls.CATEGORY == "Tachyscope" and cls.DESCRIPTION and hasattr(cls, cls.FUNCTION), name
+    for cls in (nodes.NODE_CLASS_MAPPINGS["TachyscopeModel"], nodes.NODE_CLASS_MAPPINGS["TachyscopeWanVideoModel"]):
         kind, = cls.RETURN_TYPES
         assert cls.INPUT_TYPES()["required"]["model"] == (kind,)
         levels, options = cls.INPUT_TYPES()["required"]["level"]
@@ -314,7 +317,7 @@ def test_a_script_that_ends_with_the_nodes_loaded():
             remove_attachments = remove_injections
 
         kept = []
-        for node in ours.NODE_CLASS_MAPPINGS.values():
+        for node in (ours.NODE_CLASS_MAPPINGS["TachyscopeModel"], ours.NODE_CLASS_MAPPINGS["TachyscopeWanVideoModel"]):
             model = nn.Module()
             model.diffusion_model = nn.Sequential(nn.LayerNorm(8), nn.GELU())
             (patcher,) = node().apply(Patcher(model), "safe")

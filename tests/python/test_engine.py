@@ -81,7 +81,8 @@ def test_plan(engine):
 def test_result(engine, cat, tmp_path):
     assert cat.frames.shape == (5, 16, 32, 3) and cat.audio is None and cat.latents is None
     assert cat.timings["total"] >= cat.timings["denoise"] > 0 and cat.settings["seed"] == 3
-    assert np.array_equal(engine.generate("a red cat", seed=3, output="torch").frames.numpy(), cat.frames)
+    torches = engine.generate("a red cat", seed=3, output="torch")
+    assert np.array_equal(torches.frames.numpy(), cat.frames) and torches.frames.data_ptr() == torches.pixels.ctypes.data, "the same memory"
     pictures = engine.generate("a red cat", seed=3, output="pil").frames
     assert np.array_equal(np.stack([np.asarray(p) for p in pictures]), cat.frames)
     for name in ("cat.mp4", "cat.webm", "cat.gif"):
@@ -203,7 +204,26 @@ def test_in_diffusers_shape(cat):
     assert again.frames.shape == (2, 5, 3, 16, 32) and torch.equal(again.frames[0, :, 0], torch.from_numpy(out.frames[0, ..., 0]))
     assert pipe("a red cat", seed=3, output_type="pil").frames[0][0].size == (32, 16)
     assert pipe("a red cat", seed=3, output_type="latent").frames.shape[:2] == (1, 16)
-    for wrong in (dict(output_type="mp4"), dict(num_videos_per_prompt=0), dict(callback_on_step_end=print)):
-        with pytest.raises(tachyscope.ArgumentError, match=next(iter(wrong))):
+    for wrong in (dict(output_type="mp4"), dict(num_videos_per_prompt=0), dict(callback_on_step_end=7), dict(prompt_embeds=torch.zeros(1, 4)),
+                  dict(negative_prompt_embeds=torch.zeros(1, 4)), dict(attention_kwargs={"a": 1}), dict(generator=[torch.Generator("cpu")] * 2),
+                  dict(callback_on_step_end_tensor_inputs=["prompt_embeds"], callback_on_step_end=print)):
+        with pytest.raises(tachyscope.ArgumentError) as caught:
             pipe("a red cat", **wrong)
+        assert caught.value.field == next(iter(wrong))
+    pipe.engine.close()
+
+
+def test_callbacks_in_diffusers_shape(cat):
+    pipe, seen = tachyscope.TachyscopeWanPipeline(tiny()), []
+    want = pipe("a red cat", seed=3, num_inference_steps=4).frames
+    out = pipe("a red cat", seed=3, num_inference_steps=4, callback_on_step_end=lambda *given: seen.append(given))
+    assert np.array_equal(out.frames, want), "whoever looks on changes nothing"
+    assert [(p, step, t, dict(kwargs)) for p, step, t, kwargs in seen] == [(pipe, step, None, {}) for step in range(4)]
+    with pytest.raises(tachyscope.ArgumentError, match="hands out no tensors"):
+        pipe("a red cat", callback_on_step_end=lambda p, step, t, kwargs: kwargs["latents"])
+    with pytest.raises(tachyscope.ArgumentError, match="return nothing"):
+        pipe("a red cat", callback_on_step_end=lambda p, step, t, kwargs: {"latents": 1})
+    with pytest.raises(IndexError):
+        pipe("a red cat", callback_on_step_end=lambda p, step, t, kwargs: [][0] if step == 1 else None, num_inference_steps=4)
+    assert np.array_equal(pipe("a red cat", seed=3, num_inference_steps=4).frames, want)
     pipe.engine.close()

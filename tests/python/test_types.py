@@ -10,7 +10,8 @@ import tachyscope
 
 pytestmark = [pytest.mark.cpu, pytest.mark.skipif("TEST_MYPY" not in os.environ, reason="tests/python/run has no mypy for a Python that is given")]
 PACKAGE = os.path.dirname(tachyscope.__file__)
-MODULES = ["_async_engine", "_engine_c", "_generate", "_inputs", "_pipeline", "_requests", "_result", "_run", "_stream"]
+MODULES = ["_async_engine", "_engine_c", "_generate", "_inputs", "_pipeline", "_requests", "_result", "_run", "_stream",
+           "ray/_actor", "ray/_files", "ray/_prompts", "ray/_rows", "ray/_serve"]
 PROGRAM = """
     from typing import assert_type
     import tachyscope

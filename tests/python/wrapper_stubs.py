@@ -131,3 +131,48 @@ def wrapper():
         setattr(module, cls.__name__, cls)
         cls.__module__ = NAME
     return module
+
+
+LORA_NAME = "custom_nodes.ComfyUI-WanVideoWrapper.custom_linear"
+
+
+def custom_linear():
+    """Returns a module with the wrapper's linear layer, which adds LoRA files to its weight in each call."""
+    module = types.ModuleType(LORA_NAME)
+
+    class CustomLinear(nn.Linear):
+        def __init__(self, *sizes, **options):
+            super().__init__(*sizes, **options)
+            self.lora_diffs, self._lora_strength_is_scheduled, self.scale_weight, self.is_gguf = [], [], None, False
+            self.register_buffer("_step", torch.zeros((), dtype=torch.long))
+
+        def take(self, *adapters):
+            """Takes (up, down, alpha, strength) or (difference, strength) of each file; a list of strengths has one for each step."""
+            for i, (*matrices, strength) in enumerate(adapters):
+                keys = [f"lora_diff_{i}_{j}" for j in range(len(matrices))]
+                for key, value in zip(keys, matrices):
+                    self.register_buffer(key, value) if isinstance(value, torch.Tensor) else setattr(self, key, value)
+                self.lora_diffs.append(tuple(keys) if len(keys) > 1 else keys[0])
+                self._lora_strength_is_scheduled.append(isinstance(strength, list))
+                like = next(value for value in matrices if isinstance(value, torch.Tensor))
+                self.register_buffer(f"_lora_strength_{i}", torch.tensor(strength if isinstance(strength, list) else [strength]).to(like))
+            return self
+
+        def _get_lora_strength(self, i):
+            values = getattr(self, f"_lora_strength_{i}")
+            return values[self._step] if self._lora_strength_is_scheduled[i] else values[0]
+
+        def forward(self, x):
+            weight, bias = self.weight.to(x), None if self.bias is None else self.bias.to(x)
+            if self.scale_weight is not None:
+                weight, x = (weight * self.scale_weight, x) if weight.numel() < x.numel() else (weight, x * self.scale_weight)
+            for i, keys in enumerate(self.lora_diffs):
+                if isinstance(keys, str):
+                    weight = weight + getattr(self, keys) * self._get_lora_strength(i)
+                    continue
+                up, down, alpha = (getattr(self, key) for key in keys)
+                weight = weight + (up.flatten(1) @ down.flatten(1)) * (self._get_lora_strength(i) * (alpha / down.shape[0] if alpha else 1.0))
+            return F.linear(x, weight, bias)
+
+    CustomLinear.__module__, module.CustomLinear = LORA_NAME, CustomLinear
+    return module

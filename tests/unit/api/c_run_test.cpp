@@ -1,10 +1,12 @@
 // Tests runs of the C interface: frames, latents, settings and pictures that go in and out, the callbacks, and
 // cancelling one run among others.
 #include <cmath>
+#include <cstddef>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/sha256.h"
 #include "c_run_case.h"
 
 namespace tachy::test {
@@ -96,6 +98,62 @@ TEST_F(CRun, APictureReachesTheModel) {
   std::fill(rgb.begin(), rgb.end(), 20);
   EXPECT_EQ(code(r, &other), 0) << tachyscope_last_error();
   EXPECT_NE(one.rgb, other.rgb);
+}
+
+// On a CPU the frames lie in the host's memory. The struct of an older header, without the function, is taken as well.
+TEST_F(CRun, FramesCanBeLeftWhereTheyAre) {
+  Seen want;
+  ASSERT_EQ(code(request_2("a red cat"), &want), 0) << tachyscope_last_error();
+  const tachyscope_request_v2 r = request_2("a red cat");
+  Seen seen;
+  tachyscope_callbacks to = callbacks_into(seen);
+  to.device_frames = [](void* user, const tachyscope_device_frames* f) {
+    auto& all = *static_cast<Seen*>(user);
+    EXPECT_EQ(f->gpu, -1);
+    EXPECT_EQ(f->first, all.frames);
+    all.rgb.insert(all.rgb.end(), f->rgb, f->rgb + f->count * f->height * f->width * 3);
+    all.frames += static_cast<int>(f->count);
+    return all.stop_at == f->first ? 1 : 0;
+  };
+  const auto run_once = [&] {
+    tachyscope_run* run = nullptr;
+    EXPECT_EQ(tachyscope_run_open(engine, &r, &run), 0) << tachyscope_last_error();
+    const int out = tachyscope_run_generate(run, &to);
+    tachyscope_run_free(run);
+    return out;
+  };
+  EXPECT_EQ(run_once(), 0) << tachyscope_last_error();
+  EXPECT_EQ(seen.rgb, want.rgb);
+  EXPECT_EQ(seen.frames, 5);
+  seen = {}, seen.stop_at = 0;
+  EXPECT_EQ(run_once(), 130);
+  EXPECT_EQ(seen.frames, 1);
+  seen = {}, to.size = offsetof(tachyscope_callbacks, device_frames);
+  EXPECT_EQ(run_once(), 0) << tachyscope_last_error();
+  EXPECT_EQ(seen.rgb, want.rgb);
+  to.size -= 1;
+  EXPECT_EQ(run_once(), 2);
+}
+
+TEST_F(CRun, SettingsHaveTheHashesOfFiles) {
+  tachyscope_free(engine);
+  engine = opened("image_pipeline/i2v22");
+  const std::string file = kGolden + "image_pipeline/first.png";
+  const tachyscope_picture first = {file.c_str(), nullptr, 0, 0};
+  tachyscope_request_v2 r = request_2("a red cat");
+  r.width = r.height = 32, r.frames = 5, r.steps = 1, r.image = &first;
+  tachyscope_run* run = nullptr;
+  ASSERT_EQ(tachyscope_run_open(engine, &r, &run), 0) << tachyscope_last_error();
+  const char* json = nullptr;
+  ASSERT_EQ(tachyscope_run_settings(run, &json), 0) << tachyscope_last_error();
+  const auto told = nlohmann::json::parse(json);
+  EXPECT_EQ(told["image"], file);
+  EXPECT_EQ(told["image_sha256"], sha256_of_file(file, "image"));
+  tachyscope_run_free(run);
+  const tachyscope_picture none = {"none.png", nullptr, 0, 0};
+  r.image = &none;
+  EXPECT_EQ(tachyscope_run_open(engine, &r, &run), 3);
+  EXPECT_THAT(tachyscope_last_error(), HasSubstr("`image`: cannot read none.png"));
 }
 
 TEST_F(CRun, EndsAloneAndStaysEnded) {

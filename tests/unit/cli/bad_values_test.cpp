@@ -28,6 +28,7 @@ const std::string kNotUtf8 = "a\xff";
 
 const std::string kBaseline = TACHY_SOURCE_DIR "/tests/baseline_performance.txt";
 const std::string kPicture = golden("image_pipeline/first.png");
+const std::string kGraph = TACHY_SOURCE_DIR "/tests/fuzz/corpus/workflow/api_text";
 const std::string kLatents = golden("validate/vae-decode.safetensors");
 
 // `generate` is run with a prompt and the tiny model, and the stages with the arguments that they need (see
@@ -55,6 +56,7 @@ const std::vector<BadValue> kBadValues = {
     {"generate", "--preset", "turbo-2", 2, {"lightx2v-4", "fastwan-3", "accvid-10"}},
     {"generate", "--steps", "0", 2, {"1 to 1000"}},
     {"generate", "--guidance", "nan", 2, {"0 to 100"}},
+    {"generate", "--high-noise-steps", "2", 2, {"one transformer", "leave it out"}},
     {"generate", "--guidance-2", "3", 2, {"one transformer", "leave it out"}},
     {"generate", "--shift", "-1", 2, {"above 0 to 100"}},
     {"generate", "--sampler", "ddim", 2, {"unipc", "euler", "dpm++", "lcm"}},
@@ -137,6 +139,10 @@ const std::vector<BadValue> kBadValues = {
     {"info", "--height", "tall", 2, {"whole number"}},
     {"info", "--frames", "80", 2, {"77", "81"}},
     {"info", "--device", "gpu", 2, {"cpu", "cuda", "auto"}},
+    {"import", "graph", "gone.json", 3, {"cannot read"}},
+    {"import", "--models", "gone", 3, {"no folder"}, {kGraph}},
+    {"import", "--input", "gone", 3, {"no folder"}, {kGraph}},
+    {"import", "--output", "nowhere/job.json", 6, {"no folder"}, {kGraph}},
     {"lora", "lora", "/nowhere/a.safetensors", 3, {"no such file"}},
     {"lora", "--model", "no/such/model", 3, {"no such folder"}, {"a.safetensors"}},
     {"lora", "--text-encoder", "gone.safetensors", 3, {"no such file"}, {"a.safetensors"}},
@@ -370,7 +376,8 @@ class BadValues : public CliTest {
       needs("--output", !bad.more.empty() && bad.more[0] == "decode" ? "a.mp4" : "out.safetensors");
     if (bad.command == "convert" && bad.option.starts_with("--"))
       needs("--to", bad.more[1] == "a" ? "diffusers" : "gguf:Q8_0");
-    else if (bad.command != "compare" && bad.command != "doctor" && bad.command != "convert")
+    else if (bad.command != "compare" && bad.command != "doctor" && bad.command != "convert" &&
+             bad.command != "import")
       needs("--model", model_path());
     if (bad.option.starts_with("--"))
       args.push_back(bad.option + "=" + bad.value);

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 
 #include "base/env.h"
@@ -124,6 +125,33 @@ TEST_P(GpuRanks, MayShareAPassAsAsked) {
   const test::Result first = test::run(*asked, request);
   expect_alike(test::run(*open(1), request), first, "guidance_4_by_heads");
   EXPECT_EQ(test::run(*asked, request).latents, first.latents);
+}
+
+// The latents are the same, and a band's frames may differ where a kernel adds up otherwise for fewer rows.
+TEST_P(GpuRanks, MayShareTheDecoderByRows) {
+  request.guidance = 1;
+  struct ByRows {
+    ByRows() { setenv("TACHY_RANK_DECODE", "rows", 1); }
+    ~ByRows() { unsetenv("TACHY_RANK_DECODE"); }
+  };
+  for (const int ranks : {2, 3, 4, 8}) {
+    const test::Result first = test::run(*open(ranks), request);
+    const ByRows by_rows;
+    const auto divided = open(ranks, {.keep_loaded = true});
+    const VideoPlan plan = divided->plan(request);
+    EXPECT_EQ(plan.ranks.at(1).rows, 8 / ranks + (8 % ranks > 1 ? 1 : 0)) << ranks;
+    const test::Result rows = test::run(*divided, request);
+    EXPECT_EQ(rows.latents, first.latents) << ranks;
+    ASSERT_EQ(rows.rgb.size(), first.rgb.size());
+    int most = 0, different = 0;
+    for (size_t i = 0; i < rows.rgb.size(); ++i) {
+      const int far = std::abs(int{rows.rgb[i]} - int{first.rgb[i]});
+      most = std::max(most, far), different += far > 0;
+    }
+    EXPECT_LE(most, 2) << ranks;
+    testing::Test::RecordProperty(fmt::format("bytes_that_differ_by_rows_{}", ranks), different);
+    EXPECT_EQ(test::run(*divided, request).rgb, rows.rgb) << ranks << ", again";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cards, GpuRanks, testing::Bool(),

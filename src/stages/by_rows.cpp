@@ -1,0 +1,84 @@
+#include "stages/by_rows.h"
+
+#include <algorithm>
+
+#include "base/env.h"
+#include "runtime/nobody_else.h"
+#include "runtime/run_on_ranks.h"
+#include "tensor/work_tally.h"
+
+namespace tachy {
+namespace {
+
+int gpus_of_rows(Session& session, int64_t latent_rows) {
+  if (!gpus_decode_by_rows()) return 1;
+  return static_cast<int>(std::min<int64_t>(session.gpu_ranks(), latent_rows));
+}
+
+void measure(Session& session, int ranks, const DecodeRows& body) {
+  const VaeDecoder& vae = *session.vae_decoder().model;
+  Stream& stream = session.stream();
+  const Hooks hooks = stream.hooks;
+  for (int rank = 0; rank < ranks; ++rank) {
+    runtime::NobodyElse comm(rank, ranks);
+    if (rank == 0) {
+      body(vae, stream, &comm);
+      continue;
+    }
+    WorkTally aside;
+    const WorkTally::Counting counting(aside);
+    stream.hooks.flops = nullptr, stream.hooks.picks = nullptr;
+    body(vae, stream, &comm);
+    stream.hooks = hooks;
+  }
+}
+
+void run_on_gpus(Session& session, int ranks, const DecodeRows& body) {
+  struct Away {
+    RankDevices& devices;
+    bool keeps;
+    ~Away() {
+      devices.leave_scratch();
+      if (!keeps) devices.leave_vae();
+    }
+  };
+  RankDevices& devices = *session.devices();
+  const Away later{devices, session.placement().keeps};
+  const VaeDecoder& first = *session.vae_decoder().model;
+  session.stream().memory->synchronize();  // the latents are there
+  devices.enter(session.stream(), session.planned_scratch("decode"));
+  runtime::PeerTeam& team = devices.team_of_rows(ranks);
+  team.run([&](int rank) {
+    if (rank == 0) return body(first, session.stream(), &team.comm(0));
+    body(*session.vae_decoder_of(rank).model, devices.place(rank).stream, &team.comm(rank));
+  });
+}
+
+}  // namespace
+
+bool gpus_decode_by_rows() {
+  const std::string text = env_string("TACHY_RANK_DECODE", "first");
+  require(text == "first" || text == "rows", "TACHY_RANK_DECODE: expected first or rows, got '{}'", text);
+  return text == "rows";
+}
+
+void decode_by_rows(Session& session, int64_t latent_rows, const DecodeRows& body) {
+  if (const int gpus = gpus_of_rows(session, latent_rows); gpus > 1)
+    return session.measuring() ? measure(session, gpus, body) : run_on_gpus(session, gpus, body);
+  const VaeDecoder& vae = *session.vae_decoder().model;
+  runtime::run_on_rows(session.ranks(), latent_rows, session.stream(),
+                       [&](Stream& own, runtime::Comm* comm) { body(vae, own, comm); });
+}
+
+uint64_t decoder_state_bytes(Session& session, const VaeDecoder& vae, std::span<const int64_t> latent_shape) {
+  const int64_t frames = latent_shape[1], rows = latent_shape[2], columns = latent_shape[3];
+  const int gpus = gpus_of_rows(session, rows);
+  if (gpus <= 1)
+    return align_up(vae.state_bytes(rows, columns, frames, runtime::ranks_of_rows(session.ranks(), rows)));
+  Arena none;
+  const Stream counting{.arena = &none, .pool = nullptr};
+  runtime::NobodyElse comm(0, gpus);
+  return align_up(vae.make_state(rows, columns, frames, counting, &comm).bytes);
+}
+
+}  // namespace tachy

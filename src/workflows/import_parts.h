@@ -1,0 +1,49 @@
+// The parts of a graph that import_graph reads, each by itself.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "workflows/import_graph.h"
+
+namespace tachy::workflows {
+
+// What all of them write into and read from.
+struct Work {
+  const Values& values;
+  const FindFile& find;
+  Imported& out;
+
+  void note(const Node& node, const std::string& input, const std::string& text) {
+    out.notes.push_back("node " + node.id + " " + node.type + ", " + input + ": " + text);
+  }
+  VideoRequest& request() { return out.settings.request; }
+  std::string file(const Node& node, const std::string& input, FileKind kind) {
+    return find(node, input, values.text(node, input), kind);
+  }
+};
+
+// The chain of a model: its file, adapters in the order in which they are applied, and its shift.
+struct ModelChain {
+  const Node* loader = nullptr;
+  std::string path;
+  std::vector<std::string> loras;  // "FILE:strength"
+  double shift = 0;
+};
+ModelChain read_model(Work& work, const Node& sampler);
+
+// Reads the text that an output of conditioning stands for, and its encoder's file, into the settings.
+std::string read_prompt(Work& work, const Output& from, std::string& encoder);
+
+// Reads a VAE's file.
+std::string read_vae(Work& work, const Node& node);
+
+// Reads size, frames and pictures from the node that makes the latents. The prompts of `sampler` must pass through it
+// where it has pictures; returns where they come from.
+struct Prompts {
+  Output positive, negative;
+};
+Prompts read_latents(Work& work, const Node& sampler, const Output& latents);
+
+}  // namespace tachy::workflows

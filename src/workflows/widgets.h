@@ -1,0 +1,15 @@
+// The widgets of ComfyUI's nodes in the order in which its page stores their values ('widgets_values').
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace tachy::workflows {
+
+// What the page adds after a seed ("randomize", "fixed" …) and after a file ("image"): values that are no inputs.
+inline constexpr std::string_view kSeedControl = "(after a seed)", kUploadButton = "(upload)";
+
+// Returns nothing for a type that is not known.
+std::span<const std::string_view> widgets_of(std::string_view type);
+
+}  // namespace tachy::workflows

@@ -1,0 +1,74 @@
+// Tests that a further GPU's transformer, which is copied from the first one's, has its bits and reads no file.
+#include <gtest/gtest.h>
+
+#include "deep_model.h"
+#include "host_device.h"
+#include "session/rank_devices.h"
+
+namespace tachy {
+namespace {
+
+using test::HostDevice;
+
+// A transformer on a device of its own, which must be released before the device.
+struct Loading {
+  std::shared_ptr<HostDevice> device = std::make_shared<HostDevice>(test::kPlenty);
+  ThreadPool pool{2};
+  Arena arena;
+  Stream stream;
+  std::shared_ptr<LoadedPart> part;
+  Loading(const ModelBundle& model, Precision precision, std::shared_ptr<const nn::KeptParams> twin)
+      : arena(size_t{64} << 20, device.get()) {
+    stream = {.arena = &arena, .pool = &pool, .memory = device.get(), .precision = precision};
+    LoadHow how{.weights = WeightMode::packed};
+    how.twin = std::move(twin);
+    part = load_part(model, Part::transformer, how, stream);
+  }
+  ~Loading() { part.reset(); }
+};
+
+TEST(TwinParts, HaveTheBitsOfTheFirstAndReadNoFile) {
+  const ModelBundle model = ModelBundle::open(test::deep_model());
+  for (const Precision& precision :
+       {Precision{}, Precision{.compute = Compute::bf16}, Precision{.products = Products::int8}}) {
+    const Loading first(model, precision, nullptr), second(model, precision, first.part->memory);
+    EXPECT_GT(first.device->pieces, 0u);
+    EXPECT_EQ(second.device->pieces, 0u);
+    EXPECT_EQ(second.device->uploads, 0);
+    EXPECT_EQ(second.part->bytes, first.part->bytes);
+    const std::vector<Buffer>&a = first.part->memory->buffers, &b = second.part->memory->buffers;
+    ASSERT_EQ(b.size(), a.size());
+    ASSERT_FALSE(a.empty());
+    for (size_t i = 0; i < a.size(); ++i) {
+      ASSERT_EQ(b[i].size(), a[i].size());
+      EXPECT_NE(b[i].data(), a[i].data());
+      EXPECT_EQ(std::memcmp(b[i].data(), a[i].data(), a[i].size()), 0) << "buffer " << i;
+    }
+  }
+}
+
+TEST(TwinParts, OfAnotherFormAreRefused) {
+  const ModelBundle model = ModelBundle::open(test::deep_model());
+  const Loading first(model, Precision{.products = Products::int8}, nullptr);
+  try {
+    const Loading second(model, Precision{}, first.part->memory);
+    ADD_FAILURE() << "it was copied";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::internal);
+    EXPECT_NE(e.message().find("a copy of"), std::string::npos) << e.message();
+  }
+}
+
+TEST(RankDevices, GpusOfSeveralKindsAreTold) {
+  std::vector<cuda::GpuInfo> gpus(3);
+  for (int i = 0; i < 3; ++i)
+    gpus[static_cast<size_t>(i)].index = i + 1, gpus[static_cast<size_t>(i)].name = "NVIDIA H100";
+  EXPECT_EQ(told_of_kinds(gpus), "");
+  EXPECT_EQ(told_of_kinds(std::span(gpus).first(1)), "");
+  gpus[2].name = "NVIDIA A100";
+  EXPECT_EQ(told_of_kinds(gpus).find("`gpus`: cuda:1 is NVIDIA H100 and cuda:3 is NVIDIA A100; "), 0u)
+      << told_of_kinds(gpus);
+}
+
+}  // namespace
+}  // namespace tachy
