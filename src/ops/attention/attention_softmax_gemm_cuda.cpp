@@ -30,12 +30,7 @@ Bands bands_of(const AttentionArgs& a, const Stream& stream) {
 
 int64_t stride_of(const Tensor& t) { return t.dims[1] > 1 ? t.strides[1] : std::max<int64_t>(1, t.dims[3]); }
 
-// Whether the two products round float32 to TF32.
-bool rounds(const AttentionArgs& a, const Stream& stream) {
-  return a.q.dtype == DType::f32 && stream.precision.products == Products::tf32;
-}
-
-MatmulShape scores_shape(const AttentionArgs& a, const Bands& bands, int64_t rows, const Stream& stream) {
+MatmulShape scores_shape(const AttentionArgs& a, const Bands& bands, int64_t rows) {
   return {.m = rows,
           .n = a.k.dims[1],
           .k = a.q.dims[3],
@@ -44,10 +39,9 @@ MatmulShape scores_shape(const AttentionArgs& a, const Bands& bands, int64_t row
           .y_row = bands.columns,
           .type = a.q.dtype,
           .out = DType::f32,
-          .tf32 = rounds(a, stream),
           .alignment = cuda::alignment_of({&a.q, &a.k})};
 }
-MatmulShape out_shape(const AttentionArgs& a, const Bands& bands, int64_t rows, const Stream& stream) {
+MatmulShape out_shape(const AttentionArgs& a, const Bands& bands, int64_t rows) {
   return {.m = rows,
           .n = a.q.dims[3],
           .k = a.k.dims[1],
@@ -59,7 +53,6 @@ MatmulShape out_shape(const AttentionArgs& a, const Bands& bands, int64_t rows, 
           .out = a.q.dtype,
           .w_is_nk = false,
           .c = a.accumulate,
-          .tf32 = rounds(a, stream),
           .alignment = cuda::alignment_of({&a.v, &a.out})};
 }
 
@@ -81,7 +74,7 @@ std::optional<Refusal> attention_why_not_softmax_gemm(const AttentionArgs& a, co
   const int64_t lq = a.q.dims[1], rest = lq % bands.rows;
   for (const int64_t rows : {bands.rows, rest}) {
     if (rows == 0) continue;
-    for (const MatmulShape& shape : {scores_shape(a, bands, rows, stream), out_shape(a, bands, rows, stream)})
+    for (const MatmulShape& shape : {scores_shape(a, bands, rows), out_shape(a, bands, rows)})
       if (const auto& plan = lt->plan(shape); !plan.why.empty()) return Refusal::library(plan.why);
   }
   return std::nullopt;
@@ -102,16 +95,16 @@ void attention_softmax_gemm(const AttentionArgs& a, Stream& stream) {
     for (int64_t h = 0; h < a.q.dims[2]; ++h)
       for (int64_t first = 0; first < lq; first += bands.rows) {
         const int64_t rows = std::min(bands.rows, lq - first);
-        lt.run(lt.plan(scores_shape(a, bands, rows, stream)),
+        lt.run(lt.plan(scores_shape(a, bands, rows)),
                {.x = at(a.q, b, first, h), .w = at(a.k, b, 0, h), .y = scores.data, .workspace = workspace},
                a.scale);
         attention_softmax_cuda(a, {b, h, first, rows}, scores, weights, stream);
         char* out = at(a.out, b, first, h);
-        lt.run(lt.plan(out_shape(a, bands, rows, stream)), {.x = weights.data,
-                                                            .w = at(a.v, b, 0, h),
-                                                            .c = a.accumulate ? out : nullptr,
-                                                            .y = out,
-                                                            .workspace = workspace});
+        lt.run(lt.plan(out_shape(a, bands, rows)), {.x = weights.data,
+                                                    .w = at(a.v, b, 0, h),
+                                                    .c = a.accumulate ? out : nullptr,
+                                                    .y = out,
+                                                    .workspace = workspace});
       }
 }
 

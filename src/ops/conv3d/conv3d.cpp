@@ -24,8 +24,9 @@ constexpr Impl<CausalConv3dArgs> kTable[] = {
     gpu_impl<causal_conv3d_sm90, causal_conv3d_why_not_sm90>("sm90"),
     gpu_impl<causal_conv3d_cudnn, causal_conv3d_why_slower_cudnn>("cudnn"),
     gpu_impl<causal_conv3d_sm80, causal_conv3d_why_not_sm80>("sm80"),
-    gpu_impl<causal_conv3d_tf32, causal_conv3d_why_not_tf32>("tf32"),
     gpu_impl<causal_conv3d_simple, causal_conv3d_why_not_simple>("simple"),
+    gpu_impl<causal_conv3d_tf32, causal_conv3d_why_not_tf32>(
+        "tf32"),  // not compared with the definition on a GPU yet
     gpu_impl<causal_conv3d_cudnn, causal_conv3d_why_not_cudnn>("cudnn_any"),  // for the op runner
     {"bf16", causal_conv3d_why_not_bf16, causal_conv3d_bf16},
     {"f32", causal_conv3d_why_not_f32, causal_conv3d_f32},
