@@ -53,7 +53,8 @@ class LocalEngine:
             _write_pictures(images, pathlib.Path(folder) / "in")
             out = f"{folder}/latents.safetensors"
             self._vae("encode", f"{folder}/in", out)
-            return load_file(out)["latents"].reshape(_five(load_file(out)["latents"].shape))
+            latents = load_file(out)["latents"]
+            return latents.reshape(1, *latents.shape[-4:])
 
     def decode(self, latents):
         """Returns an IMAGE of latents as `encode` gives them."""
@@ -95,10 +96,6 @@ def program(package):
     if not found:
         raise FileNotFoundError("the program tachyscope is needed for this node: install the wheel, or put it into PATH")
     return found
-
-
-def _five(shape):
-    return (1, *shape[-4:])
 
 
 def _write_pictures(images, folder):

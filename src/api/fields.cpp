@@ -15,9 +15,8 @@ const std::vector<EngineField>& engine_fields() {
        "`threads` is of all of them together; the frames are the same",
        kRanksRange},
       {"gpus", &E::gpus,
-       "divide each denoising pass among several GPUs of this machine: all, how many, or which (0,2); the "
-       "first one "
-       "does the rest"},
+       "use several GPUs of this machine: all, how many, or which (0,2); they share each denoising pass, and "
+       "the first one does the rest (generate gives each GPU videos of its own where there are enough)"},
       {"parallel", &E::parallel,
        "how ranks share a pass: auto (guidance's branches first, then heads), or the numbers of ranks for "
        "branches, heads and keys that go round, such as cfg=2,ulysses=4,ring=1; their product is `ranks`; a "

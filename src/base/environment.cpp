@@ -23,8 +23,8 @@ constexpr EnvironmentVariable kVariables[] = {
     {"TACHY_TUNE", kRecorded},
     {"TACHY_CUDA_CAPABILITY", kRecorded},
     {"TACHY_PACE", kRecorded},  // flash_sm90 divides the keys differently for each number of heads in a call
-    {"TACHY_CONV_NORM", kRecorded},   // a norm reads float32 sums, or rounded ones
-    {"TACHY_CONV8_TILE", kRecorded},  // the order of a sum depends on the channels of a tile
+    {"TACHY_CONV_NORM", kRecorded},    // a norm reads float32 sums, or rounded ones
+    {"TACHY_CONV8_TILE", kRecorded},   // the order of a sum depends on the channels of a tile
     {"TACHY_RANK_DECODE", kRecorded},  // a GPU's kernels may add up otherwise for a band of rows
     {"TACHY_RESIDUAL", kRecorded, "residual"},
     // The folder of the algorithms that TACHY_TUNE measured, which later runs use

@@ -39,9 +39,10 @@ struct BlockPlan {
 // Members that all loaded parts have.
 struct LoadedPart {
   LoadedPart();
-  std::shared_ptr<void> device;                  // on a GPU: keeps the device whose memory it lies in
-  std::shared_ptr<const nn::KeptParams> memory;  // the Buffers of its weights, if the network does not own them
-  uint64_t bytes = 0;                  // size of all its Buffers
+  std::shared_ptr<void> device;  // on a GPU: keeps the device whose memory it lies in
+  std::shared_ptr<const nn::KeptParams>
+      memory;          // the Buffers of its weights, if the network does not own them
+  uint64_t bytes = 0;  // size of all its Buffers
   BlockPlan blocks;
   // Identifies the part's files as they were before loading, if files on disk are named by this fingerprint.
   std::string fingerprint;

@@ -49,7 +49,7 @@ TEST(TwinParts, HaveTheBitsOfTheFirstAndReadNoFile) {
 
 TEST(TwinParts, OfAnotherFormAreRefused) {
   const ModelBundle model = ModelBundle::open(test::deep_model());
-  const Loading first(model, Precision{.products = Products::int8}, nullptr);
+  const Loading first(model, Precision{.compute = Compute::bf16}, nullptr);
   try {
     const Loading second(model, Precision{}, first.part->memory);
     ADD_FAILURE() << "it was copied";
