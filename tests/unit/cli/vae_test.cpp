@@ -17,7 +17,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const std::string kSprites = std::string(TACHY_SOURCE_DIR) + "/models/sprites";
+const std::string kSpritesFolder = std::string(TACHY_SOURCE_DIR) + "/models/sprites";
 
 // On the shipped model's default run 42.1 and 45.6 dB were measured. Its VAE only knows its own kind of
 // pictures: the drawing below comes back with 11 dB, although the network equals diffusers' to the last
@@ -54,7 +54,7 @@ class Vae : public CliTest {
     for (int i = 0; i < frames; ++i) writer->write(drawn(width, height, i).view());
     writer->finish();
   }
-  Done vae(std::vector<std::string> args, const std::string& model = kSprites) {
+  Done vae(std::vector<std::string> args, const std::string& model = kSpritesFolder) {
     args.insert(args.begin(), "vae");
     args.insert(args.end(), {"-m", model, "-t", "2"});
     return run(args);
@@ -71,7 +71,7 @@ class Vae : public CliTest {
 
 TEST_F(Vae, RoundTripOfTheModelThatShips) {
   const std::string prompt = "a red circle moves right over hills at day";
-  ASSERT_EQ(run({"generate", prompt, "-m", kSprites, "-t", "2", "-q", "-o", "in/"}).code, 0);
+  ASSERT_EQ(run({"generate", prompt, "-m", kSpritesFolder, "-t", "2", "-q", "-o", "in/"}).code, 0);
   Done done = vae({"encode", "in", "-o", "clip.safetensors", "--fps", "12"});
   ASSERT_EQ(done.code, 0) << done.err;
   EXPECT_THAT(done.out, HasSubstr("33 frames of 128x128 as latents [16, 9, 16, 16]"));
@@ -106,7 +106,7 @@ TEST_F(Vae, ScalesAreToldApart) {
   ASSERT_EQ(vae({"encode", "in.png", "-o", "r.safetensors", "--raw"}).code, 0);
   const LatentFile n = read_latents(path("n.safetensors")), r = read_latents(path("r.safetensors"));
   EXPECT_THAT(n.shape, ElementsAre(16, 1, 6, 8));
-  const auto config = nlohmann::json::parse(read_text(kSprites + "/vae/config.json"));
+  const auto config = nlohmann::json::parse(read_text(kSpritesFolder + "/vae/config.json"));
   for (size_t i = 0; i < n.values.size(); ++i) {
     const size_t c = i / 48;
     const double mean = config["latents_mean"][c], std = config["latents_std"][c];
