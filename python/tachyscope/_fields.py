@@ -166,8 +166,8 @@ ENGINE = (
      "on the CPU: divide each denoising pass among so many ranks, as several devices would (1 to 16); threads is of "
      "all of them together; the frames are the same"),
     ("gpus", "text", "gpus",
-     "divide each denoising pass among several GPUs of this machine: all, how many, or which (0,2); the first one "
-     "does the rest"),
+     "use several GPUs of this machine: all, how many, or which (0,2); they share each denoising pass, and the first "
+     "one does the rest (generate gives each GPU videos of its own where there are enough)"),
     ("parallel", "text", "parallel",
      "how ranks share a pass: auto (guidance's branches first, then heads), or the numbers of ranks for branches, "
      "heads and keys that go round, such as cfg=2,ulysses=4,ring=1; their product is ranks; a ring above 1 changes "
