@@ -91,6 +91,8 @@ TEST_F(SettingsOfRuns, VariablesOfSameBitsChangeNone) {
                                                         {"AWS_REGION", "eu-central-1"},
                                                         {"AWS_ENDPOINT_URL", "http://127.0.0.1:1"},
                                                         {"TACHY_RANK_SECRET", "short"},
+                                                        {"TACHY_RANK_GROUPS", "2"},
+                                                        {"TACHY_RANK_OWN", "beside"},
                                                         {"TACHY_RANK_INTERFACE", "nowhere0"},
                                                         {"TACHY_RANK_SECONDS", "0"},
                                                         {"RANK", "1"},
