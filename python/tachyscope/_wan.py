@@ -1,11 +1,10 @@
 """Whole blocks and attention of diffusers' Wan transformer.
 
 A block is adaptive LayerNorm, attention, the gated residual add with the norm after it, attention over the text, the
-residual add with the adaptive norm after it, feed-forward and the last gated residual add, which is one pass with the next
-block's first norm where that may be (`_chain.py`): three passes over the hidden states, where its own code makes about
-fifteen. Values are rounded where the block rounds them, since it computes these parts in float32. Linear layers are called
-as modules, whatever adapters or hooks they have, and at level safe so are norms of queries and keys; at the other levels
-these share one pass with the rotary positions.
+residual add with the adaptive norm after it, feed-forward and the last gated residual add: three passes over the hidden
+states, where its own code makes about fifteen. Values are rounded where the block rounds them, since it computes these
+parts in float32. Linear layers are called as modules, whatever adapters or hooks they have, and at level safe so are
+norms of queries and keys; at the other levels these share one pass with the rotary positions.
 
 Attention is replaced if the module has diffusers' own processor for it, no backend chosen by the user, and no parallel
 config; if gradients are recorded, `ops.attention` is torch's."""
@@ -13,7 +12,7 @@ config; if gradients are recorded, `ops.attention` is torch's."""
 import torch
 from diffusers.models.transformers import transformer_wan
 
-from . import _chain, ops
+from . import ops
 from ._processors import chosen, dispatched_check
 from ._rules import Rule, _plain, _usual, narrow, unhooked
 
@@ -30,20 +29,16 @@ def _block_check(block):
     return None
 
 
-def _modulation(block, temb):
-    """Returns the six rows that shift, scale and gate, of a shape that broadcasts to the hidden states'."""
-    if temb.ndim == 4:  # there are six rows for each token
-        return [t.squeeze(2) for t in (block.scale_shift_table.unsqueeze(0) + temb.float()).chunk(6, dim=2)]
-    return (block.scale_shift_table + temb.float()).chunk(6, dim=1)
-
-
 def _block(block, twice, x, text, temb, rotary):
     if not (_usual(x) and narrow(block.scale_shift_table, temb)) or temb.device != x.device:
         return _plain(block, x, text, temb, rotary)
-    shift, scale, gate, ffn_shift, ffn_scale, ffn_gate = _modulation(block, temb)
-    normed = _chain.taken(block, x, temb)
-    if normed is None:
-        normed = ops.ada_layer_norm(x, scale, shift, eps=block.norm1.eps)
+    if temb.ndim == 4:  # there are six rows for each token
+        parts = [t.squeeze(2) for t in (block.scale_shift_table.unsqueeze(0) + temb.float()).chunk(6, dim=2)]
+    else:
+        parts = (block.scale_shift_table + temb.float()).chunk(6, dim=1)
+    shift, scale, gate, ffn_shift, ffn_scale, ffn_gate = parts
+
+    normed = ops.ada_layer_norm(x, scale, shift, eps=block.norm1.eps)
     attended = block.attn1(normed, None, None, rotary)
     if _affine(block.norm2):
         norm = block.norm2
@@ -53,13 +48,7 @@ def _block(block, twice, x, text, temb, rotary):
         normed = block.norm2(x)
     attended = block.attn2(normed, text, None, None)
     normed, x = ops.add_norm(x, attended, norm="layer", scale=ffn_scale, shift=ffn_shift, eps=block.norm3.eps)
-    hidden = block.ffn(normed)
-    following = _chain.following(block, x, "scale_shift_table")
-    if following is None:
-        return _chain.returned(block, ops.gated_residual(x, hidden, ffn_gate), temb)
-    shift, scale, *_ = _modulation(following, temb)
-    normed, x = ops.add_norm(x, hidden, norm="layer", gate=ffn_gate, scale=scale, shift=shift, eps=following.norm1.eps)
-    return _chain.returned(block, x, temb, following, normed)
+    return ops.gated_residual(x, block.ffn(normed), ffn_gate)
 
 
 def _bare(norm):
