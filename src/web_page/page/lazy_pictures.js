@@ -6,6 +6,21 @@ import {el} from './dom.js';
 
 const kAtOnce = 2;  // the browser has six connections to a server, and streams may hold three
 const kNear = '700px';
+const kKept = 300;
+
+/**
+ * Pictures by their videos, those shown last at the end. They are shown again when a view is opened again: each address
+ * made for a blob leaves a picture in the browser's memory, even when it was given back.
+ * @type {Map<string, HTMLImageElement>}
+ */
+const kept = new Map();
+
+/** @param {string} id @param {HTMLImageElement} picture */
+function keep(id, picture) {
+  kept.delete(id);
+  kept.set(id, picture);
+  if (kept.size > kKept) kept.delete(kept.keys().next().value ?? '');
+}
 
 export class LazyPictures {
   constructor() {
@@ -30,6 +45,12 @@ export class LazyPictures {
    * @param {string} id
    */
   watch(place, id) {
+    const known = kept.get(id);
+    if (known) {
+      keep(id, known);
+      place.replaceChildren(known);
+      return;
+    }
     this.wanted.set(place, id);
     this.observer.observe(place);
   }
@@ -67,7 +88,9 @@ export class LazyPictures {
     try {
       const answer = await request(
           'GET', `/v1/videos/${encodeURIComponent(id)}/content?variant=thumbnail`, {signal: this.stopping.signal});
-      place.replaceChildren(await pictureOf(await answer.blob()));
+      const picture = await pictureOf(await answer.blob());
+      keep(id, picture);
+      place.replaceChildren(picture);
     } catch (error) {
       if (this.stopping.signal.aborted) return;
       place.replaceChildren(el('span', {class: 'dim', text: reasonOf(error)}));
