@@ -42,7 +42,7 @@ def read_requests(lines, clock=time.monotonic):
     for line in lines:
         now, event = clock(), json.loads(line)
         if event["event"] == "progress":
-            # What passes before a stage's first event belongs to no stage.
+            # Time before a stage's first event belongs to no stage.
             seconds[event["stage"] if event["stage"] == stage else "rest"] += now - last
             stage, last = event["stage"], now
         elif event["event"] == "done":

@@ -52,8 +52,8 @@ class ParamStore {
     // Called with the number of blocks loaded.
     std::function<void(int64_t done, int64_t total)> progress = {};
     BufferShelf* shelf = nullptr;  // owns the Buffers; if null, the store does
-    // What a store kept that was built alike on another device, and is complete there: keep() copies it, and of the
-    // file nothing is read. Not with a shelf or streamed blocks.
+    // The tensors of a complete store that was built alike on another device: keep() copies them, and nothing is
+    // read from the file. It cannot be used with a shelf or streamed blocks.
     std::shared_ptr<const KeptParams> twin = nullptr;
   };
 

@@ -81,7 +81,7 @@ Value value_of_json(const json& value) {
 Graph graph_of_json(const json& file, const std::string& from) {
   if (is_api(file)) return api_graph(file, from);
   if (file.is_object() && file.contains("nodes")) return page_graph(file, from);
-  // What is sent to ComfyUI's server has the graph under "prompt".
+  // A request to ComfyUI's server has the graph under "prompt".
   if (file.is_object() && file.contains("prompt") && is_api(file["prompt"]))
     return api_graph(file["prompt"], from);
   fail(ErrorCode::corrupt,

@@ -9,7 +9,7 @@
 
 namespace tachy::workflows {
 
-// What all of them write into and read from.
+// All of them read from this and write into it.
 struct Work {
   const Values& values;
   const FindFile& find;

@@ -1,4 +1,4 @@
-// What a node's inputs are, with the refusal of everything that a job cannot say.
+// Reads a node's inputs, and refuses everything that a job cannot express.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 
 namespace tachy::workflows {
 
-// What the page adds after a seed ("randomize", "fixed" …) and after a file ("image"): values that are no inputs.
+// The page adds a value after a seed ("randomize", "fixed" …) and after a file ("image"); neither is an input.
 inline constexpr std::string_view kSeedControl = "(after a seed)", kUploadButton = "(upload)";
 
 // Returns nothing for a type that is not known.

@@ -92,7 +92,7 @@ class VideoService(EngineActor):
                 with open(path, "rb") as file:
                     video = file.read()
         except EngineError as error:
-            # What is not the client's fault may name files of this machine.
+            # An error that is not the client's fault may name files of this machine.
             status = STATUS.get(error.code, 500)
             return _refusal(status, str(error) if status == 400 else "the engine cannot make this now", error.field)
         return Response(video, media_type=TYPES[format_])

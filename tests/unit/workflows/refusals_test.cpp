@@ -1,4 +1,4 @@
-// What a job cannot say is refused, naming the node and its input.
+// Graphs that a job cannot express are refused, and the message names the node and its input.
 #include "graph_case.h"
 
 namespace tachy::test {
