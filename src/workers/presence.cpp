@@ -20,6 +20,8 @@ constexpr std::chrono::milliseconds kBetweenUrgent{
 // about 3 us there (bench/notes/postgres.md).
 constexpr std::chrono::milliseconds kBetweenReadsForAHost{30};
 constexpr std::chrono::milliseconds kBetweenSecondLooks{100};
+// A client who asks how far a job of another host is gets words of about this age, as those of a job of this host.
+constexpr std::chrono::milliseconds kBetweenLooksAtJobs{300};
 constexpr size_t kMostSteps = 64;    // models and sizes of which times are told
 constexpr double kNewestStep = 0.1;  // its share of the mean
 
@@ -173,6 +175,18 @@ bool Presence::look_again() try {
   return false;
 }
 
+// One caller reads, and others who ask meanwhile get what is there.
+void Presence::refresh_jobs() {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto now = std::chrono::steady_clock::now();
+    const auto least = std::max(kBetweenLooksAtJobs, kBetweenReadsForAHost * static_cast<int>(hosts_.size()));
+    if (now - std::max(read_, looked_) < least) return;
+    looked_ = now;
+  }
+  look_again();
+}
+
 std::vector<Host> Presence::hosts() const {
   std::vector<Host> alive;
   const std::lock_guard lock(mutex_);
@@ -192,7 +206,8 @@ std::vector<Host> Presence::with_files(const std::string& files) const {
   return found;
 }
 
-std::optional<JobAbout> Presence::job_of(const std::string& host, const std::string& id) const {
+std::optional<JobAbout> Presence::job_of(const std::string& host, const std::string& id) {
+  refresh_jobs();
   const std::lock_guard lock(mutex_);
   const auto it = std::ranges::find(hosts_, host, [](const Host& one) { return one.row.name; });
   if (it == hosts_.end() || !it->row.alive) return std::nullopt;

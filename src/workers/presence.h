@@ -59,7 +59,7 @@ class Presence {
   // Returns the hosts that have this folder of files, also those that are gone: the living ones first.
   std::vector<Host> with_files(const std::string& files) const;
   // Returns how far a job of another host was when that one was heard of last; the seconds left are those of now.
-  std::optional<JobAbout> job_of(const std::string& host, const std::string& id) const;
+  std::optional<JobAbout> job_of(const std::string& host, const std::string& id);
   Host self() const { return self_(); }
   void announce_now();  // something has changed that others should know soon
   // Reads of the others again, for a caller who misses one: a host that has just begun is known after seconds otherwise.
@@ -69,6 +69,7 @@ class Presence {
  private:
   void announce();
   void read();
+  void refresh_jobs();
   void run();
 
   queue::JobTable& table_;
@@ -76,8 +77,9 @@ class Presence {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Host> hosts_;
-  std::chrono::steady_clock::time_point read_{};  // when they were
-  queue::HostRow announced_;                      // as it was last
+  std::chrono::steady_clock::time_point read_{};    // when they were
+  std::chrono::steady_clock::time_point looked_{};  // when somebody last read them to see how far a job is
+  queue::HostRow announced_;                        // as it was last
   bool ending_ = false, urgent_ = false;
   std::thread thread_;
 };

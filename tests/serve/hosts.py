@@ -374,7 +374,7 @@ def passing_on(options, folder):
         forged = ask(worker.url, "GET", f"/v1/videos/{id}/content", headers={"Tachyscope-Host": "1;1;h1;YQ;a;AAAA"})
         expect("a forged signature", forged.status == 401)
         expect("usage", [day["videos"] for day in front.ask("GET", "/v1/usage").json["data"]] == [1])
-        second = front.ask("POST", "/v1/videos", job(1) | {"num_inference_steps": 40}).json["id"]
+        second = front.ask("POST", "/v1/videos", job(1) | {"num_inference_steps": 100}).json["id"]
         wrong += how_far_it_is(front, second)
         wrong += between_two(worker, front, database, id)
         worker.kill()

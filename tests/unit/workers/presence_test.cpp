@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "shop_floor.h"
 
@@ -90,6 +92,24 @@ TEST_F(Crowd, IsReadAgainForWhoMissesOneOfThem) {
   table.away = true;
   EXPECT_TRUE(wait([&] { return !presence.look_again(); })) << "nothing new is known";
   EXPECT_EQ(presence.hosts().size(), 2u) << "what was read stays";
+  table.away = false;
+}
+
+TEST_F(Crowd, IsReadAgainForWhoAsksHowFarAJobIs) {
+  TemporaryFiles files;
+  CrowdedTable table(files.path / "tachyscope.db", 1);
+  workers::Presence presence(table, [] { return workers::Host{}; });
+  presence.start();
+  EXPECT_FALSE(presence.job_of("h2", "video_1"));
+  table.others = 3;  // that host has begun since
+  EXPECT_TRUE(wait([&] { return presence.job_of("h2", "video_1").has_value(); }));
+  EXPECT_EQ(table.announced, 1) << "an announcement of this host would have read them, too";
+  const int reads = table.reads;
+  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(presence.job_of("h2", "video_1"));
+  EXPECT_LT(table.reads - reads, 100) << "whoever asks often would keep the database busy";
+  table.away = true;
+  std::this_thread::sleep_for(std::chrono::milliseconds(350));
+  EXPECT_TRUE(presence.job_of("h2", "video_1")) << "what was read stays";
   table.away = false;
 }
 
