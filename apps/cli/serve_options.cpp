@@ -136,6 +136,10 @@ void register_serve_options(CommandOptions& app, ServeOptions& o) {
       "--files", o.files,
       "folder of the jobs and their videos (default: tachyscope in XDG_DATA_HOME or ~/.local/share)");
   app.add_option("--device", o.engine.device, kDeviceHelp);
+  app.add_option(
+      "--gpus", o.engine.gpus,
+      "use several GPUs of this machine: all, how many, or which (0,2); each makes videos of its own, "
+      "--at-once and --max-vram hold for each of them, and worlds use the first");
   app.add_option("--max-vram,--max_vram", o.max_vram, find_field(engine_fields(), "max_vram")->help);
   app.add_option("-t,--threads", o.engine.threads, spelled(find_field(engine_fields(), "threads")->help));
   app.add_option("--weights", o.engine.weights, spelled(find_field(engine_fields(), "weights")->help));
@@ -231,7 +235,10 @@ void check_serve_options(const ServeOptions& o) {
   require(bytes_in("--max-upload", o.max_upload, 1 << 20) >= 1 << 16,
           "--max-upload: expected at least 64KiB, got {}", o.max_upload);
   check_fields(o.engine);
-  if (!is_automatic(o.engine.device)) choose_device(o.engine.device);
+  if (!o.engine.gpus.empty())
+    devices_of_gpus(o.engine.gpus, o.engine.device);
+  else if (!is_automatic(o.engine.device))
+    choose_device(o.engine.device);
   served_models(o);
 }
 

@@ -70,6 +70,10 @@ EngineOptions engine_of(const cli::ServeOptions& o) {
   return engine;
 }
 
+std::vector<std::string> cards_of(const EngineOptions& o) {
+  return o.gpus.empty() ? std::vector<std::string>() : devices_of_gpus(o.gpus, o.device);
+}
+
 std::optional<web_api::WebhookOptions> webhook_of(const cli::ServeOptions& o) {
   if (o.webhook.empty()) return std::nullopt;
   naming("--webhook", [&] { web_api::check_webhook_url(o.webhook); });
@@ -91,7 +95,7 @@ class House {
         table_(*opened_),
         hosts_(o.database.empty() ? nullptr : std::make_unique<Hosts>(o, lock_, table_)),
         book_(lock_.files(), hosts_ != nullptr),
-        models_(models_of(o), engine_of(o)),
+        models_(models_of(o), engine_of(o), cards_of(o.engine)),
         foreman_(foreman_options(), table_, book_, models_),
         service_(make_service()),
         door_(door_options()) {}

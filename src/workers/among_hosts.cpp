@@ -105,7 +105,8 @@ Live Foreman::State::live_elsewhere(const queue::JobRow& row) const {
 
 void Foreman::describe(HostAbout& about) const {
   State& s = *state_;
-  about.version = version(), about.at_once = s.at_once(), about.cards = s.models.on_gpu() ? 1 : 0;
+  about.version = version(), about.at_once = s.places();
+  about.cards = s.models.on_gpu() ? s.models.cards() : 0;
   for (const ServedModel& model : s.models.all())
     if (!model.world) about.models.push_back(model.name);
   about.full = s.full;

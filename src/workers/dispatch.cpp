@@ -1,4 +1,5 @@
-// The dispatcher of a Foreman: which job begins, which one makes way for it, and what becomes of old ones.
+// The dispatcher of a Foreman: what it does at each look at the table, and how a job begins. Its place is found in
+// places.cpp.
 #include <algorithm>
 
 #include "base/log.h"
@@ -11,8 +12,6 @@ namespace {
 
 // Nobody need wait for these: whatever changes rings the bell.
 constexpr std::chrono::seconds kBetweenLooks{2};
-// A GPU that has failed may fail in every job of this process: the others are then better off waiting.
-constexpr int kMostDeviceFailures = 2;
 
 }  // namespace
 
@@ -34,7 +33,8 @@ void Foreman::State::dispatch() {
 void Foreman::State::look() {
   lost.clear();
   mark->touch();
-  if (reap()) too_large.clear();
+  if (reap())
+    for (Card& card : cards) card.too_large.clear();
   const Jobs jobs = jobs_now();
   if (!keeps_lease(jobs)) return;
   obey(jobs);
@@ -42,13 +42,10 @@ void Foreman::State::look() {
   release();
   tell_places();
   const bool room_for_files = room_on_disk();
-  std::unique_lock lock(bell->mutex);
-  const bool room = bell->rooms > 0;
-  lock.unlock();
-  if (room)
-    for (const auto& [id, job] : jobs) job->stop(Stop::world);
-  else if (device_failures < kMostDeviceFailures)
-    fill(room_for_files);
+  if (world_wants_room())
+    for (const auto& [id, job] : jobs)
+      if (job->card() == 0) job->stop(Stop::world);
+  fill(room_for_files);
   sweep();
   drop_previews();
 }
@@ -72,11 +69,7 @@ bool Foreman::State::reap() {
   for (const auto& job : ended)
     if (job->too_large_here()) refused.insert(job->row().id);
   if (options.presence && !ended.empty()) options.presence->announce_now();
-  for (const auto& job : ended) device_failures = job->device_failed() ? device_failures + 1 : 0;
-  if (device_failures >= kMostDeviceFailures) {
-    const std::lock_guard lock(bell->mutex);
-    not_ready = "the device has failed in several jobs in a row; look at it, and start the server again";
-  }
+  for (const auto& job : ended) count_failure(job->card(), job->device_failed());
   return !ended.empty();
 }
 
@@ -105,98 +98,28 @@ void Foreman::State::fill(bool may_begin) {
     const std::vector<queue::TurnQueue::Next> order = turns.order();
     const Choice next = choose(order);
     if (go_on(jobs, may_begin ? next.job : nullptr)) continue;
-    if (!next.job || !may_begin || !place_for(*next.job, jobs)) return;
-    const Begun begun = begin(*next.job, next.why);
+    if (!next.job || !may_begin) return;
+    const std::optional<int> card = place_for(*next.job, jobs);
+    if (!card) return;
+    const Begun begun = begin(*next.job, next.why, *card);
     if (begun == Begun::not_now || (begun == Begun::taken_elsewhere && !options.presence)) return;
     if (begun == Begun::taken_elsewhere) lost.insert(next.job->id);
   }
 }
 
-// A held job goes on before anything begins that is not more urgent than it.
-bool Foreman::State::go_on(const Jobs& jobs, const queue::WaitingJob* next) {
-  RunningJob* held = nullptr;
-  int computing = 0;
-  for (const auto& [id, job] : jobs) {
-    if (job->left()) continue;
-    if (!job->held())
-      ++computing;
-    else if (!held || job->row().priority > held->row().priority)
-      held = job.get();
-  }
-  if (!held || computing >= at_once() || (next && next->priority > held->row().priority)) return false;
-  held->hold(false);
-  return true;
-}
-
-// Says whether the job may begin now. If not, the running job of the least priority makes way for it,
-// provided that it is less urgent: it is held where both fit into memory, so that it loses nothing, and
-// stopped otherwise.
-bool Foreman::State::place_for(const queue::WaitingJob& job, const Jobs& jobs) {
-  RunningJob* least = nullptr;
-  int computing = 0;
-  bool alone = true;
-  for (const auto& [id, one] : jobs) {
-    if (one->left()) continue;
-    alone = false;
-    if (one->stopped() != Stop::none) return false;  // its memory and its place are about to be free
-    if (one->held()) continue;
-    ++computing;
-    if (!least || one->row().priority < least->row().priority) least = one.get();
-  }
-  if (alone) return true;
-  const bool free = computing < at_once(), urgent = !least || least->row().priority < job.priority;
-  if (!free && !urgent) return false;
-  const std::optional<bool> known = job.id == too_large ? false : fits_beside(job.id);
-  if (!known) return false;  // the bell rings when it is planned
-  const bool fits = *known;
-  if (!fits) too_large = job.id;
-  if (free && fits) return true;
-  if (!urgent) return false;
-  if (!least) {  // only held jobs are in the way, and they would be for ever
-    std::ranges::find_if(jobs, [](const auto& job) {
-      return !job.second->left();
-    })->second->stop(Stop::priority);
-    return false;
-  }
-  if (fits && least->hold(true)) return true;
-  least->stop(Stop::priority);
-  return false;
-}
-
-// The engine would let a job wait that does not fit, but then it would keep a place that nobody else could
-// use.
-std::optional<bool> Foreman::State::fits_beside(const std::string& id) {
-  std::optional<queue::JobRow> row = table.find(id);
-  if (!row || row->kind != "video" || !models.find(row->model)) return true;
-  const std::shared_ptr<Engine> engine = models.opened(row->model);
-  const std::shared_ptr<const PreparedRequest> plan = plans.get(id, row->settings);
-  if (engine && plan) return engine->fits_beside(*plan);
-  if (ahead->failed(*row)) return true;  // it will fail, and say why
-  ahead->want(std::move(*row));
-  return std::nullopt;
-}
-
-void Foreman::State::plan_ahead(const queue::JobRow& row, const std::atomic<bool>& cancel) {
-  const std::shared_ptr<Engine> engine = models.open(row.model);
-  if (plans.get(row.id, row.settings)) return;
-  const jobs::JobSpec job = job_of_row(row, {options.files, row.id}, *models.find(row.model), options.loras);
-  plans.put(row.id, row.settings,
-            std::make_shared<const PreparedRequest>(engine->prepare(job.settings.request, &cancel)));
-}
-
-Foreman::State::Begun Foreman::State::begin(const queue::WaitingJob& next, const std::string& why) {
+Foreman::State::Begun Foreman::State::begin(const queue::WaitingJob& next, const std::string& why, int card) {
   const std::string& id = next.id;
   {
     const std::lock_guard lock(bell->mutex);
-    if (bell->stopping || bell->rooms > 0) return Begun::not_now;
-    beginning.insert(id);
+    if (bell->stopping || (bell->rooms > 0 && card == 0)) return Begun::not_now;
+    beginning[id] = card;
   }
   std::shared_ptr<RunningJob> job;
   try {
     if (std::optional<queue::JobRow> row = turns.claim(id, options.worker)) {
       if (options.presence) table.placed(id, options.worker, options.files_id, why);
-      auto plan = plans.get(id, row->settings);
-      job = std::make_shared<RunningJob>(shop, std::move(*row), std::move(plan),
+      auto plan = card == 0 ? plans.get(id, row->settings) : nullptr;  // they are the first card's
+      job = std::make_shared<RunningJob>(shop, std::move(*row), card, std::move(plan),
                                          [ring = bell] { ring->ring(); });
     }
   } catch (...) {
@@ -205,13 +128,13 @@ Foreman::State::Begun Foreman::State::begin(const queue::WaitingJob& next, const
     throw;
   }
   plans.drop(id);
-  if (job) note_loaded(next.needs);
+  if (job) note_loaded(next.needs, card);
   {
     const std::lock_guard lock(bell->mutex);
     beginning.erase(id);
     if (job) {
       for (const auto& [other_id, other] : running) {
-        if (other->left()) continue;
+        if (other->left() || other->card() != card) continue;
         job->not_alone();
         other->not_alone();
       }
@@ -224,10 +147,11 @@ Foreman::State::Begun Foreman::State::begin(const queue::WaitingJob& next, const
 }
 
 // Nobody knows what stays in memory beside the last one: on a GPU most likely nothing.
-void Foreman::State::note_loaded(const std::string& needs) {
+void Foreman::State::note_loaded(const std::string& needs, int card) {
+  cards[static_cast<size_t>(card)].holds = needs;
   std::erase(loaded, needs);
   loaded.insert(loaded.begin(), needs);
-  loaded.resize(std::min(loaded.size(), size_t{models.on_gpu() ? 1u : 4u}));
+  loaded.resize(std::min(loaded.size(), models.on_gpu() ? cards.size() : size_t{4}));
   {
     const std::lock_guard lock(bell->mutex);
     holds = loaded;

@@ -148,12 +148,6 @@ void Foreman::stop_job(const std::string& id) {
   }
 }
 
-// On a CPU two runs would share its threads, and neither would be done sooner.
-int Foreman::State::at_once() const {
-  if (options.at_once > 0) return options.at_once;
-  return models.on_gpu() ? 2 : 1;
-}
-
 std::shared_ptr<void> Foreman::make_room() {
   const std::shared_ptr<Bell> bell = state_->bell;
   {
@@ -170,8 +164,10 @@ std::shared_ptr<void> Foreman::make_room() {
   bell->ring();
   std::unique_lock lock(bell->mutex);
   bell->rung.wait_for(lock, kMostWait, [&] {
-    const auto ended = [](const auto& job) { return job.second->ended(); };
-    return bell->stopping || (state_->beginning.empty() && std::ranges::all_of(state_->running, ended));
+    const auto begins = [](const auto& job) { return job.second == 0; };
+    const auto is_there = [](const auto& job) { return job.second->card() == 0 && !job.second->ended(); };
+    return bell->stopping || (std::ranges::none_of(state_->beginning, begins) &&
+                              std::ranges::none_of(state_->running, is_there));
   });
   return handle;
 }

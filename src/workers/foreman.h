@@ -39,7 +39,7 @@ struct ForemanOptions {
   std::function<void(const std::string& id)> removed;  // removes it there; may be empty
   // Says whether the disk with the files has room for another job; empty: it is looked at (room.h).
   std::function<bool()> has_room;
-  int at_once = 0;          // jobs that run beside one another where they fit; 0: by the device
+  int at_once = 0;          // jobs that run beside one another on a card where they fit; 0: by the device
   double keep_days = 0;     // how long an ended job is kept; 0: for ever
   uint64_t keep_bytes = 0;  // how much all ended jobs together may take; 0: as much as there is
   // How long the previews of a job stay when it has ended; the last one stays as long as the job.
@@ -117,8 +117,8 @@ class Foreman : public Runs {
   // Fills in what this host holds and does now: models, what is loaded, how many jobs run.
   void describe(HostAbout& about) const;
 
-  // Makes room on the device for a world: jobs under way are interrupted within a second, and wait until the
-  // handle is dropped.
+  // Makes room on the (first) device for a world: jobs under way there are interrupted within a second, and wait
+  // until the handle is dropped, or go on on another card.
   std::shared_ptr<void> make_room();
 
   // Takes no further job, interrupts those under way with their states saved, and returns within a few

@@ -68,6 +68,7 @@ struct Foreman::State {
   State(ForemanOptions options, queue::JobTable& table, queue::EventBook& book, Models& models);
 
   using Jobs = std::map<std::string, std::shared_ptr<RunningJob>>;
+  struct Taken;  // what jobs have of a card
 
   void recover();
   void recover_lost();
@@ -91,18 +92,27 @@ struct Foreman::State {
   void tell_places();
   // Lets held jobs go on, and where any may begin, begins some and stops others for them.
   void fill(bool may_begin);
-  bool go_on(const Jobs& jobs, const queue::WaitingJob* next);  // ends a hold if nothing better is to do
+  // Ends a hold if nothing better is to do.
+  bool go_on(const Jobs& jobs, const queue::WaitingJob* next);
   // The first waiting job that is this host's to take, with the reason; job is null if there is none.
   struct Choice {
     const queue::WaitingJob* job = nullptr;
     std::string why;
   };
   Choice choose(const std::vector<queue::TurnQueue::Next>& order) const;
-  bool place_for(const queue::WaitingJob& job, const Jobs& jobs);
-  std::optional<bool> fits_beside(const std::string& id);  // nothing: it is being planned
+  // Returns the card on which the job may begin now; nothing: on none, but a job may have been told to make way.
+  std::optional<int> place_for(const queue::WaitingJob& job, const Jobs& jobs);
+  std::optional<int> free_place(const queue::WaitingJob& job, const std::vector<Taken>& taken);
+  std::optional<int> made_place(const queue::WaitingJob& job, const std::vector<Taken>& taken);
+  std::vector<Taken> taken_of(const Jobs& jobs) const;  // by cards
+  bool takes_jobs(int card) const;                      // neither a world has it, nor has it failed
+  bool world_wants_room() const;
+  void count_failure(int card, bool failed);
+  // Says whether the job fits into the card's memory beside those that are there; nothing: it is being planned.
+  std::optional<bool> fits_beside(const std::string& id, int card);
   void plan_ahead(const queue::JobRow& row, const std::atomic<bool>& cancel);
   enum class Begun { yes, taken_elsewhere, not_now };
-  Begun begin(const queue::WaitingJob& job, const std::string& why);
+  Begun begin(const queue::WaitingJob& job, const std::string& why, int card);
   // The seconds until places of other hosts are free, as far as is known here, are added to this host's.
   void add_other_places(std::vector<double>& busy) const;
   // The seconds until the jobs end that run elsewhere and that others wait for.
@@ -112,7 +122,7 @@ struct Foreman::State {
   bool runs_elsewhere(const queue::JobRow& row) const;
   Live live_elsewhere(const queue::JobRow& row) const;  // of a job that does not run here and has no turn
   Live explained(const queue::JobRow& row, Live live) const;  // of one that has: with the reason why it waits
-  void note_loaded(const std::string& needs);
+  void note_loaded(const std::string& needs, int card);
   void sweep();
   void drop_previews();
   void stop();
@@ -120,7 +130,8 @@ struct Foreman::State {
 
   Jobs jobs_now() const;
   std::optional<Live> live_running(const queue::JobRow& row) const;  // nothing if it does not run
-  int at_once() const;
+  int at_once() const;                                               // on each card
+  int places() const { return at_once() * models.cards(); }
   bool gone(const std::string& id) const;  // neither runs nor begins; the bell's mutex is held
 
   const ForemanOptions options;
@@ -142,12 +153,17 @@ struct Foreman::State {
 
   // Guarded by the bell's mutex.
   Jobs running;
-  std::set<std::string> beginning;  // those that are being claimed
+  std::map<std::string, int> beginning;  // those that are being claimed, with their cards
   std::string not_ready = "the server is starting";
   std::vector<std::string> holds;  // a copy of `loaded`
 
   // The dispatcher's own.
-  std::string too_large;            // a job that did not fit beside those that run
+  struct Card {
+    std::string holds;      // what the job needed that began there last
+    std::string too_large;  // a job that did not fit beside those that run there
+    int failures = 0;       // of the device, in a row
+  };
+  std::vector<Card> cards = std::vector<Card>(static_cast<size_t>(models.cards()));
   std::set<std::string> refused;    // jobs for which this host has not got the memory, and another one has
   std::set<std::string> lost;       // jobs that others took first, since the last look
   std::vector<std::string> loaded;  // what jobs needed that began lately, the last one first
@@ -157,7 +173,6 @@ struct Foreman::State {
   std::chrono::steady_clock::time_point looked_for_lost{};
   std::shared_ptr<void> heard;                             // a handle of JobTable::listen
   std::vector<std::pair<int64_t, std::string>> previewed;  // when jobs ended whose previews are still there
-  int device_failures = 0;                                 // in a row
   std::thread dispatcher, opener;
   std::optional<PlanAhead> ahead;
   std::optional<Errands> errands;

@@ -28,7 +28,7 @@ void Foreman::State::tell_places() {
     if (!job->ended()) ends[id] = left < 0 ? std::numeric_limits<double>::infinity() : left;
     if (!job->held()) busy.push_back(std::max(left, 0.0));
   }
-  busy.resize(std::max(busy.size(), static_cast<size_t>(at_once())));
+  busy.resize(std::max(busy.size(), static_cast<size_t>(places())));
   add_other_places(busy);
   add_other_ends(ends);
   turns.set(loaded, busy, 1, std::move(ends));

@@ -24,17 +24,20 @@ struct ServedModel {
 class Models {
  public:
   // `engine` has the options that all of them share (device, threads, and one `max_vram` for all of them
-  // together). The first model that is not a world is the default.
-  Models(std::vector<ServedModel> models, EngineOptions engine);
+  // together). The first model that is not a world is the default. `cards` are the devices that run jobs, such as
+  // "cuda:0" and "cuda:2", each with models of its own; empty: engine.device alone. There, max_vram is a card's.
+  Models(std::vector<ServedModel> models, EngineOptions engine, std::vector<std::string> cards = {});
   ~Models();
 
   const std::vector<ServedModel>& all() const;
   bool on_gpu() const;
+  int cards() const;                                       // how many devices run jobs
   const ServedModel* find(const std::string& name) const;  // "" is the default; null: there is none
-  // Opens the model. Others who ask for it at the same time wait. Throws not_found for an unknown name, and
-  // what Engine() throws.
-  std::shared_ptr<Engine> open(const std::string& name);
-  std::shared_ptr<Engine> opened(const std::string& name) const;  // null if nobody has opened it yet
+  // Opens the model on a card. Others who ask for it at the same time wait. Throws not_found for an unknown name,
+  // and what Engine() throws.
+  std::shared_ptr<Engine> open(const std::string& name, int card = 0);
+  // Returns null if nobody has opened it there yet.
+  std::shared_ptr<Engine> opened(const std::string& name, int card = 0) const;
 
  private:
   struct State;

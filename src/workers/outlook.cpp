@@ -124,7 +124,7 @@ Outlook Foreman::outlook(const jobs::JobSpec& job, const std::string& model, int
   }
   {
     const std::lock_guard lock(s.bell->mutex);
-    out.world_open = s.bell->rooms > 0;
+    out.world_open = s.bell->rooms > 0 && s.models.cards() == 1;
   }
   const queue::TurnQueue::Place place = s.turns.would_get({.owner = owner,
                                                            .model = served->name,

@@ -46,10 +46,11 @@ const char* cause_of(Stop why) {
 
 }  // namespace
 
-RunningJob::RunningJob(const Shop& shop, queue::JobRow row, std::shared_ptr<const PreparedRequest> prepared,
-                       std::function<void()> changed)
+RunningJob::RunningJob(const Shop& shop, queue::JobRow row, int card,
+                       std::shared_ptr<const PreparedRequest> prepared, std::function<void()> changed)
     : shop_(shop),
       row_(std::move(row)),
+      card_(card),
       folder_(shop.options.files, row_.id),
       prepared_(std::move(prepared)),
       on_change_(std::move(changed)),
@@ -126,7 +127,7 @@ void RunningJob::make_video() {
   check(model && !model->world, ErrorCode::not_found, "`model`: there is no model '{}' here any more",
         row_.model);
   const jobs::JobSpec job = job_of_row(row_, folder_, *model, shop_.options.loras);
-  const std::shared_ptr<Engine> engine = shop_.models.open(row_.model);
+  const std::shared_ptr<Engine> engine = shop_.models.open(row_.model, card_);
   const double begin = computing_seconds();
   jobs::JobStore store(&cancel_);
   jobs::JobRunner runner(*engine, store, *this, {.cancel = &cancel_, .hold = &hold_, .keep = &keep_});

@@ -54,9 +54,9 @@ inline bool gives_back(Stop why) {
 
 class RunningJob final : private jobs::JobSink {
  public:
-  // `row` was claimed for options.worker. `prepared` may be null. `changed` is called in the job's thread when
-  // it has left the device, and when the table knows of its end.
-  RunningJob(const Shop& shop, queue::JobRow row, std::shared_ptr<const PreparedRequest> prepared,
+  // `row` was claimed for options.worker, to run on this card. `prepared` may be null; it is the plan of the card's own
+  // engine. `changed` is called in the job's thread when it has left the device, and when the table knows of its end.
+  RunningJob(const Shop& shop, queue::JobRow row, int card, std::shared_ptr<const PreparedRequest> prepared,
              std::function<void()> changed);
   ~RunningJob() override;  // waits for the thread
 
@@ -76,6 +76,7 @@ class RunningJob final : private jobs::JobSink {
   void not_alone() { alone_ = false; }
 
   const queue::JobRow& row() const { return row_; }  // as it was claimed
+  int card() const { return card_; }
   Live live() const;
 
  private:
@@ -115,6 +116,7 @@ class RunningJob final : private jobs::JobSink {
 
   const Shop shop_;
   queue::JobRow row_;
+  const int card_;
   const queue::JobFolder folder_;
   std::shared_ptr<const PreparedRequest> prepared_;
   const std::function<void()> on_change_;

@@ -28,6 +28,8 @@ export class LazyPictures {
     this.wanted = new Map();
     /** @type {Element[]} Those near the screen, the newest last. */
     this.near = [];
+    /** @type {Map<Element, HTMLImageElement>} The places that have their pictures. */
+    this.shown = new Map();
     this.busy = 0;
     this.stopping = new AbortController();
     this.observer = new IntersectionObserver(seen => {
@@ -47,16 +49,26 @@ export class LazyPictures {
   watch(place, id) {
     const known = kept.get(id);
     if (known) {
-      keep(id, known);
-      place.replaceChildren(known);
+      this.show(place, id, known);
       return;
     }
     this.wanted.set(place, id);
     this.observer.observe(place);
   }
 
+  /** @param {Element} place @param {string} id @param {HTMLImageElement} picture */
+  show(place, id, picture) {
+    keep(id, picture);
+    this.shown.set(place, picture);
+    place.replaceChildren(picture);
+  }
+
+  // A picture that is kept leaves its place, which would be kept with it, and all that is around it.
   /** @param {Element} place */
   forget(place) {
+    const picture = this.shown.get(place);
+    if (picture?.parentNode === place) picture.remove();
+    this.shown.delete(place);
     this.wanted.delete(place);
     this.near = this.near.filter(other => other !== place);
     this.observer.unobserve(place);
@@ -65,6 +77,7 @@ export class LazyPictures {
   stop() {
     this.stopping.abort();
     this.observer.disconnect();
+    for (const place of [...this.shown.keys()]) this.forget(place);
     this.wanted.clear();
     this.near = [];
   }
@@ -89,8 +102,8 @@ export class LazyPictures {
       const answer = await request(
           'GET', `/v1/videos/${encodeURIComponent(id)}/content?variant=thumbnail`, {signal: this.stopping.signal});
       const picture = await pictureOf(await answer.blob());
-      keep(id, picture);
-      place.replaceChildren(picture);
+      if (this.stopping.signal.aborted) return;
+      this.show(place, id, picture);
     } catch (error) {
       if (this.stopping.signal.aborted) return;
       place.replaceChildren(el('span', {class: 'dim', text: reasonOf(error)}));

@@ -85,10 +85,12 @@ class ShopFloor : public testing::Test {
  protected:
   using Ready = std::function<bool()>;
 
-  void open(int at_once = 1) {
+  // With two cards the processor stands for each of them.
+  void open(int at_once = 1, int cards = 1) {
     table_ = make_table(files_.path / "tachyscope.db");
     book_ = std::make_unique<queue::EventBook>(files_.path);
-    models_ = std::make_unique<workers::Models>(served_, EngineOptions{.threads = 2, .device = "cpu"});
+    models_ = std::make_unique<workers::Models>(served_, EngineOptions{.threads = 2, .device = "cpu"},
+                                                std::vector<std::string>(static_cast<size_t>(cards), "cpu"));
     options_.files = files_.path, options_.at_once = at_once;
     foreman_ = std::make_unique<workers::Foreman>(options_, *table_, *book_, *models_);
     foreman_->start();
