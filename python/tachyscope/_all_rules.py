@@ -66,6 +66,9 @@ def known():
     if any(name.endswith("wanvideo.modules.model") for name in list(sys.modules)):
         from . import _wrapper_wan
         rules |= _wrapper_wan.rules()
+    if any(name.endswith("modules.causal_model") for name in list(sys.modules)):
+        from . import _causal_wan
+        rules |= _causal_wan.rules()
     if any(name.endswith("custom_linear") for name in list(sys.modules)):
         from . import _wrapper_lora
         rules |= _wrapper_lora.rules()

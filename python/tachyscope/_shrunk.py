@@ -35,7 +35,7 @@ def shrunk(module, channels, hidden, generator):
         result.__dict__ = {name: collections.OrderedDict() if name.endswith("_hooks") else value for name, value in m.__dict__.items()
                            if name not in _OF_OURS}
         result._modules = {name: child if child is None else one(child) for name, child in m._modules.items()}
-        result._parameters = {name: p if p is None else draw([1 if n == 1 else 6 if n == 6 else size(n) for n in p.shape])
+        result._parameters = {name: p if p is None else draw([n if n in (1, 2, 6) else size(n) for n in p.shape])
                               for name, p in m._parameters.items()}
         _resize(result, size)
         return result

@@ -8,6 +8,7 @@ heap, the nodes and the listeners are those after a collection; the process is t
 the browser's files. A browser keeps pictures, code and styles until memory is wanted elsewhere, so after the first minutes and at the end it is also told that
 memory is short, and what then stays is printed. At the end the middle of the first five minutes after the second stands beside that of the last five."""
 
+import contextlib
 import os
 import pathlib
 import statistics
@@ -16,8 +17,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "serve"))
 
-from playwright.sync_api import sync_playwright  # noqa: E402
 from server import Server  # noqa: E402
+from tab import Tab  # noqa: E402
 
 BUILD = pathlib.Path(os.environ["TACHY_BUILD"])
 KEPT, VISIT_S, JOB_S, WARM = 12, 6, 15, 2
@@ -37,15 +38,11 @@ def own_mb(pid):
 class Watch:
     """A tab, a server and the clock."""
 
-    def __init__(self, server, browser):
-        self.server = server
-        self.page = browser.new_page(viewport={"width": 1100, "height": 900})
-        self.session = self.page.context.new_cdp_session(self.page)
-        self.session.send("Performance.enable")
-        self.system = browser.new_browser_cdp_session()
+    def __init__(self, server, tab):
+        self.server, self.tab = server, tab
         self.jobs = [server.wait(server.create(prompt=f"number {seed}", **QUICK | {"seed": seed})["id"])["id"] for seed in range(KEPT)]
         self.made, self.visits, self.begun = KEPT, 0, time.monotonic()
-        self.page.goto(f"{server.base}/#/queue")
+        self.tab.goto(f"{server.base}/#/queue")
 
     def job(self):
         self.jobs.append(self.server.create(prompt=f"number {self.made}", **QUICK | {"seed": self.made})["id"])
@@ -56,36 +53,38 @@ class Watch:
     def visit(self):
         one, other = self.jobs[3], self.jobs[4]
         routes = ["queue", "gallery", f"gallery/{one}", f"compare/{one}/{other}", "make", "queue", "worlds", "keys"]
-        self.page.evaluate("route => { location.hash = route; }", "#/" + routes[self.visits % len(routes)])
+        self.show(routes[self.visits % len(routes)])
         self.visits += 1
-        self.page.wait_for_timeout(1000)
-        self.page.keyboard.press(" ")  # plays where there is a video
+        time.sleep(1)
+        self.tab.press_space()  # plays where there is a video
+
+    def show(self, route):
+        self.tab.evaluate(f"location.hash = '#/{route}'")
 
     def spare(self):
         """Has the browser give up what it only keeps for later, and returns the megabytes that stay."""
         self.measure()
-        self.session.send("Memory.simulatePressureNotification", {"level": "critical"})
-        self.page.wait_for_timeout(5000)
+        self.tab.send("Memory.simulatePressureNotification", system=True, level="critical")
+        time.sleep(5)
         return self.measure()["process MB"]
 
     def measure(self):
         """Returns what is there after a collection, in the view of worlds, which has little of its own."""
-        self.page.evaluate("() => { location.hash = '#/worlds'; }")
-        self.page.locator("worlds-view h1").wait_for()  # wait_for_selector would keep the view for the test
-        self.page.wait_for_timeout(1500)
+        self.show("worlds")
+        self.tab.wait_for("document.querySelector('worlds-view h1')")
+        time.sleep(1.5)
         for _ in range(3):
-            self.session.send("HeapProfiler.collectGarbage")
-        values = {one["name"]: one["value"] for one in self.session.send("Performance.getMetrics")["metrics"]}
+            self.tab.send("HeapProfiler.collectGarbage")
+        values = {one["name"]: one["value"] for one in self.tab.send("Performance.getMetrics")["metrics"]}
         found = {name: values[key] for name, key in NAMES.items()}
-        processes = self.system.send("SystemInfo.getProcessInfo")["processInfo"]
+        processes = self.tab.send("SystemInfo.getProcessInfo", system=True)["processInfo"]
         largest = max(own_mb(one["id"]) for one in processes if one["type"] == "renderer")  # others wait for tabs to come
         return found | {"heap MB": found["heap MB"] / 1e6, "process MB": largest}
 
 
 def main(minutes):
-    with Server(BUILD) as server, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=os.environ["TACHY_BROWSER"], args=["--no-sandbox"])
-        watch, rows, spared, job_at = Watch(server.wait_ready(), browser), [], [], 0.0
+    with Server(BUILD) as server, contextlib.closing(Tab(os.environ["TACHY_BROWSER"], 1100, 900)) as tab:
+        watch, rows, spared, job_at = Watch(server.wait_ready(), tab), [], [], 0.0
         while len(rows) < minutes:
             minute = watch.begun + 60 * (len(rows) + 1)
             while time.monotonic() < minute:
@@ -93,13 +92,12 @@ def main(minutes):
                     watch.job()
                     job_at = time.monotonic() + JOB_S
                 watch.visit()
-                watch.page.wait_for_timeout(1000 * (VISIT_S - 1))
+                time.sleep(VISIT_S - 1)
             rows.append(watch.measure())
             print(f"minute {len(rows)}, {watch.visits} visits, {watch.made} videos: " + ", ".join(f"{name} {value:.2f}" for name, value in rows[-1].items()), flush=True)
             if len(rows) in (WARM + 3, minutes):
                 spared.append(watch.spare())
                 print(f"minute {len(rows)}, memory said to be short: {spared[-1]:.2f} MB stay", flush=True)
-        browser.close()
     some = min(5, len(rows) // 2)
     print(f"middle of {some} minutes after minute {WARM}, and of the last {some}:")
     for name in rows[0]:

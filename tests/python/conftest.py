@@ -1,6 +1,7 @@
 """Chooses where the tests make their tensors: on the CPU, or with TEST_DEVICE=cuda on a GPU (if the package was built with CUDA). Tests of the CPU or
 NumPy are skipped on a GPU. --comfyui FOLDER runs the nodes' tests on that checkout of ComfyUI too, and
---wrapper FOLDER beside it those of WanVideoWrapper's blocks."""
+--wrapper FOLDER beside it those of WanVideoWrapper's blocks; --self-forcing FOLDER
+those of causal blocks."""
 
 import contextlib
 import os
@@ -49,3 +50,4 @@ def pytest_configure(config):
 def pytest_addoption(parser):
     parser.addoption("--comfyui", metavar="FOLDER", help="a checkout of ComfyUI for test_comfyui.py")
     parser.addoption("--wrapper", metavar="FOLDER", help="a checkout of ComfyUI-WanVideoWrapper for test_wrapper_wan.py, beside --comfyui")
+    parser.addoption("--self-forcing", metavar="FOLDER", help="a checkout of Self-Forcing for test_causal_wan.py")
