@@ -19,13 +19,15 @@
 #   make test-ranks          every kind of video, and the VAE by rows, divided among 1 to 8 ranks of a CPU: the bits of one;
 #                            several processes for one video: launchers, hosts, ranks that die, strangers (root, Open MPI)
 #   make judge               the shipped model on the held-out captions, judged by a program
-#   make package             a .deb and a relocatable tar in out/, with kernels for all GPU architectures where nvcc is
-#                            (tools/build_release; tools/check_package tries them)
+#   make package             two .debs and two relocatable tars in out/: tachyscope, and where nvcc is tachyscope-cuda13, which has the kernels for GPUs
+#                            (tools/build_release, tools/build_kernels; tools/check_package tries them)
 #   make wheel [PYTHON=python3.12]   a wheel in dist/ with the program, its model and its libraries (tools/check_wheel tries it)
+#   make wheels              the wheels tachyscope (for PYTHON), tachyscope-models and, where nvcc is, tachyscope-cuda13
 #   make format, check-format, check-layers (C, C++ and CUDA sources)
 PROMPT ?= a red circle moves right over hills at day
 BUILD ?= build
 PACKAGE_BUILD ?= build-package
+KERNELS_BUILD ?= build-kernels
 JOBS ?= $(shell nproc)
 # Most tests use a processor and a half; those that keep time run alone.
 TEST_JOBS ?= $(shell n=$$(nproc); echo $$((n < 8 ? n : 8)))
@@ -40,7 +42,7 @@ CPU_OPTION = $(addprefix -DTACHY_CPU_TARGETS=,$(CPU_TARGETS))
 CLANG_FORMAT ?= clang-format
 SOURCES = $(shell git ls-files '*.h' '*.cpp' '*.c' '*.cu' '*.cuh')
 
-.PHONY: package wheel demo demo-talk demo-world serve build-serve test-serve test-hosts build build-tests test test-browser test-page test-arm64 test-reference test-python test-ray test-isa test-qemu test-ranks test-leaks judge deps configure check-layers format check-format install clean
+.PHONY: package wheel wheels demo demo-talk demo-world serve build-serve test-serve test-hosts build build-tests test test-browser test-page test-arm64 test-reference test-python test-ray test-isa test-qemu test-ranks test-leaks judge deps configure check-layers format check-format install clean
 
 deps:
 	@tools/install_deps
@@ -147,12 +149,17 @@ check-format:
 
 package: deps
 	@tools/build_release $(PACKAGE_BUILD) $(JOBS) $(CMAKE_FLAGS)
-	@tools/package $(PACKAGE_BUILD) out
+	@tools/build_kernels $(KERNELS_BUILD) $(JOBS)
+	@tools/package $(PACKAGE_BUILD) out $(KERNELS_BUILD)/lib
 
 PYTHON ?= python3
 wheel: deps
 	@tools/install_deps python3-venv python3-dev
 	@tools/make_wheel --python $(PYTHON) $(CMAKE_FLAGS)
+
+wheels: wheel
+	@tools/build_kernels $(KERNELS_BUILD) $(JOBS)
+	@tools/make_data_wheels $(KERNELS_BUILD)/lib dist
 
 install: build
 	@cmake --install $(BUILD)

@@ -15,6 +15,13 @@ function(ask_nvidia_smi answer)
   endif()
 endfunction()
 
+# APART: the program is one for CPUs that opens a library of kernels where it finds one (apart.cmake). No nvcc is needed.
+set(TACHY_CUDA_APART OFF)
+if(TACHY_CUDA STREQUAL "APART")
+  set(TACHY_CUDA_APART ON)
+  set(TACHY_CUDA OFF)
+  set(why_off ": they are opened at run time from the libraries of tachyscope-cuda13")
+endif()
 if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND EXISTS /usr/local/cuda/bin/nvcc)
   set(CMAKE_CUDA_COMPILER /usr/local/cuda/bin/nvcc)
 endif()

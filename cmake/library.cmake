@@ -2,6 +2,15 @@
 # (ARCHITECTURE.md); tools/check_layers proves that the includes keep to it.
 add_library(tachy_flags INTERFACE)
 target_include_directories(tachy_flags SYSTEM BEFORE INTERFACE ${json_copy})
+# A header, and not definitions on each command: what does not include it is not compiled anew when TACHY_CUDA changes.
+set(cuda_build "")
+if(TACHY_CUDA OR TACHY_CUDA_APART)
+  string(APPEND cuda_build "#define TACHY_CUDA_BUILT\n")
+endif()
+if(TACHY_CUDA_APART)
+  string(APPEND cuda_build "#define TACHY_CUDA_APART\n")
+endif()
+file(CONFIGURE OUTPUT ${json_copy}/tachy_cuda_build.h CONTENT "// For cuda/built.h.\n${cuda_build}" @ONLY)
 set(host_flags -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers)
 target_compile_options(tachy_flags INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:${host_flags}>")
 # --expt-relaxed-constexpr: constexpr helpers of host headers are callable on the device.
@@ -105,6 +114,7 @@ endfunction()
 function(tachy_library name)
   cmake_parse_arguments(ARG "FOLDERS" "" "SOURCES;LINKS" ${ARGN})
   add_library(tachy_${name} STATIC ${ARG_SOURCES})
+  set_property(GLOBAL APPEND PROPERTY TACHY_LIBRARIES tachy_${name})
   target_include_directories(tachy_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include/tachyscope>)
   target_link_libraries(tachy_${name} PUBLIC ${ARG_LINKS} PRIVATE $<BUILD_INTERFACE:tachy_flags>)

@@ -24,6 +24,8 @@
 
 namespace tachy::cli {
 
+extern const char* const kCommit;  // written by cmake/commit.cmake
+
 namespace {
 
 void install_signal_handlers() {
@@ -32,15 +34,17 @@ void install_signal_handlers() {
   end_at_lost_files();
 }
 
-std::string version_line() {
-  const std::string only = compiled_for();
-  return "tachyscope " + version() + (only.empty() ? "" : " (built for CPUs with " + only + " alone)");
+std::string version_text() {
+  const std::string only = compiled_for(), commit = kCommit;
+  return fmt::format("tachyscope {}{}{}\nkernels for GPUs: {}", version(),
+                     commit.empty() ? "" : " (commit " + commit + ")",
+                     only.empty() ? "" : " (built for CPUs with " + only + " alone)", gpu_kernels());
 }
 
 int run(int argc, char** argv) {
   CommandLine line(
       "Tachyscope: videos from text with the Wan family of diffusion models, on any CPU and on NVIDIA GPUs.",
-      version_line(),
+      version_text(),
       "`tachyscope COMMAND --help` prints the options of a command.\n"
       "Exit codes: 0 done, 1 internal error, 2 wrong option or value, 3 not found, 4 corrupt file,\n"
       "5 not supported, 6 cannot read or write, 7 out of memory, 8 NaN or Inf in a stage,\n"

@@ -181,7 +181,7 @@ class Engine {
 // is null. Throws unsupported if this build has no NVTX.
 std::unique_ptr<Profiler> nvtx_ranges(Profiler* also = nullptr);
 
-std::string version();  // for example "0.1.0"
+std::string version();  // for example "0.2.0"
 
 // Returns the options that name parts of a model, as paths.
 PartPaths part_paths(const EngineOptions& options);

@@ -14,6 +14,7 @@ constexpr EnvironmentVariable kVariables[] = {
     {"TACHY_DEVICE", kRecorded, "device"},
     {"TACHY_MODEL_DIR", kRecorded},       // gives other weights to a run that names no model
     {"TACHY_CUDA_LIBRARIES", kRecorded},  // another version of a library has other kernels
+    {"TACHY_CUDA_KERNELS", kRecorded},    // kernels for another architecture may round otherwise
 
     // Variables that decide which code multiplies, and in which order it adds up.
     {"TACHY_FORCE", kRecorded},

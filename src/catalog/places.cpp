@@ -1,6 +1,7 @@
 #include "catalog/places.h"
 
 #include "base/env.h"
+#include "base/os/library.h"
 #include "base/os/process.h"
 
 namespace tachy {
@@ -8,6 +9,13 @@ namespace tachy {
 std::vector<std::filesystem::path> model_places() {
   std::vector<std::filesystem::path> places;
   if (const std::string dir = env_string("TACHY_MODEL_DIR", ""); !dir.empty()) places.emplace_back(dir);
+  // Packages of Python: tachyscope/bin/tachyscope and tachyscope/libtachyscope_engine.so, which tachyscope-models lies beside.
+  const auto here = os::Library::file_of(reinterpret_cast<const void*>(&model_places)).parent_path();
+  for (const auto& package : {here, here.parent_path()})
+    if (package.filename() == "tachyscope") {
+      places.push_back(package / "share/tachyscope/models");
+      places.push_back(package.parent_path() / "tachyscope_models/models");
+    }
   std::error_code ec;
   const auto executable = os::executable_path(ec);
   if (ec) return places;

@@ -9,9 +9,9 @@ namespace tachy::cuda {
 
 class CaptureLeave {
  public:
-  CaptureLeave() : before_(kBuilt ? exchange(kRelaxed) : 0) {}
+  CaptureLeave() : here_(kernels_here()), before_(here_ ? exchange(kRelaxed) : 0) {}
   ~CaptureLeave() {
-    if (kBuilt) exchange(before_);
+    if (here_) exchange(before_);
   }
   CaptureLeave(const CaptureLeave&) = delete;
   CaptureLeave& operator=(const CaptureLeave&) = delete;
@@ -19,6 +19,7 @@ class CaptureLeave {
  private:
   static constexpr int kRelaxed = 2;  // cudaStreamCaptureModeRelaxed
   static int exchange(int mode) noexcept;
+  bool here_;   // kernels may be opened meanwhile
   int before_;  // this thread's earlier mode
 };
 

@@ -12,8 +12,9 @@ namespace tachy::cuda {
 
 class CurrentDevice {
  public:
-  explicit CurrentDevice(int index) : before_(kBuilt ? enter(index) : kSame) {}
-  explicit CurrentDevice(const Gpu* gpu) : before_(kBuilt && gpu ? enter(gpu->info().index) : kSame) {}
+  explicit CurrentDevice(int index) : before_(kernels_here() ? enter(index) : kSame) {}
+  explicit CurrentDevice(const Gpu* gpu)
+      : before_(kernels_here() && gpu ? enter(gpu->info().index) : kSame) {}
   ~CurrentDevice() {
     if (before_ != kSame) leave(before_);
   }

@@ -39,6 +39,7 @@ double device_us(Gpu&, const std::function<void()>&) {
 }
 
 std::vector<std::pair<std::string, std::string>> vendor_libraries(Gpu&) { return {}; }
+std::string kernels_of_build() { return "none"; }
 
 struct EventProfiler::State {};
 EventProfiler::EventProfiler(Gpu&, Profiler&, DeviceTimes&) {

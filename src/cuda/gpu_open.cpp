@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/env.h"
+#include "cuda/gpu_facts.h"
 #include "cuda/runtime.h"
 
 namespace tachy::cuda {
@@ -30,6 +31,10 @@ void pretend(GpuInfo& info) {
 }
 
 }  // namespace
+
+std::string kernels_of_build() {
+  return fmt::format("CUDA {}, for {}", cuda_version(CUDART_VERSION), TACHY_CUDA_ARCHITECTURES);
+}
 
 int gpu_count(std::string* why) {
   int count = 0;

@@ -7,7 +7,7 @@
 namespace tachy {
 
 void NoiseSource::make_on(const Tensor& state) {
-  if (!cuda::kBuilt || state.data == device_state_.data) return;
+  if (!cuda::kernels_here() || state.data == device_state_.data) return;
   catch_up();
   on_device_ = false, device_state_ = state;
 }

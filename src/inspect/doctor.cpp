@@ -129,6 +129,7 @@ bool DoctorReport::ok() const {
 }
 
 std::string compiled_for() { return cpu::compiled_for(); }
+std::string gpu_kernels() { return cuda::kernels_of_build(); }
 
 DoctorReport run_doctor(const std::string& level, int threads, const std::string& device,
                         const std::string& dtype_name_or_empty, const std::filesystem::path& model) {

@@ -56,6 +56,9 @@ struct GpuState {
 // for all (cpu/isa.h).
 std::string compiled_for();
 
+// What this program can run on a GPU: "CUDA 13.0, for 90a", "none".
+std::string gpu_kernels();
+
 struct DoctorReport {
   cpu::Machine machine;
   std::vector<std::pair<std::string, std::string>> libraries;

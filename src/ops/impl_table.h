@@ -73,7 +73,8 @@ std::optional<Refusal> why_not(const Impl<Args>& impl, const Args& args, const S
   if (impl.device != stream.device_type())
     return Refusal{Refusal::Why::other_device,
                    impl.device == DeviceType::cuda ? "it needs a GPU" : "the tensors are on the GPU"};
-  if (!impl.run) return Refusal{Refusal::Why::not_built, "this build lacks it"};
+  if (!impl.run || (impl.device == DeviceType::cuda && !cuda::kernels_here()))
+    return Refusal{Refusal::Why::not_built, "this build lacks it"};
   return impl.why_not ? impl.why_not(args, stream) : std::nullopt;
 }
 

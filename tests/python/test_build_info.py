@@ -1,5 +1,6 @@
 """The package tells how it was built, and says where that does not fit the machine."""
 
+import os
 import pathlib
 import re
 import shutil
@@ -33,14 +34,18 @@ def test_the_commit_is_that_of_the_build():
 
 
 @pytest.mark.cpu
+@pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("first, gpus, cuda, lines", [("torch", 1, "", 1), ("tachyscope", 1, "", 1), ("tachyscope", 0, "", 0), ("torch", 1, "13.0", 0)])
-def test_a_gpu_and_no_kernels_for_it(first, gpus, cuda, lines):
+def test_a_gpu_and_no_kernels_for_it(tmp_path, first, gpus, cuda, lines, apart):
     """One line, at import if torch was imported before, otherwise when torch comes; another build or machine says nothing."""
     imports = "import torch; seen(torch); import tachyscope" if first == "torch" else "import tachyscope; import torch; seen(torch)"
+    if apart and cuda:
+        (tmp_path / "libtachyscope_cuda13_sm90a.so").touch()
     code = f"""
         import sys, types
         build = types.ModuleType("tachyscope._build")
-        build.VERSION, build.COMMIT, build.CUDA, build.ARCHITECTURES = "0.1.0", "", {cuda!r}, []
+        build.VERSION, build.COMMIT, build.CUDA, build.ARCHITECTURES = "0.2.0", "", {"" if apart else cuda!r}, []
+        build.APART = {apart}
         sys.modules["tachyscope._build"] = build
         def seen(torch):
             torch.cuda.device_count = lambda: {gpus}
@@ -48,9 +53,10 @@ def test_a_gpu_and_no_kernels_for_it(first, gpus, cuda, lines):
         tachyscope.enable_torch()
         tachyscope.ops.silu(torch.ones(3))
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, env=dict(os.environ, TACHY_CUDA_KERNELS=str(tmp_path)))
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("was built without GPU kernels, and torch sees a GPU") == lines, done.stderr
+    assert done.stderr.count("has no GPU kernels here, and torch sees a GPU") == lines, done.stderr
+    assert done.stderr.count("pip install tachyscope-cuda13==0.2.0") == (lines if apart else 0)
 
 
 @pytest.mark.cpu

@@ -2,6 +2,7 @@
 // that it has returned live as long as the process.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 namespace tachy::os {
@@ -14,6 +15,8 @@ class Library {
   static Library open(const std::string& name, std::string& why);
   // Returns a library that the process has already loaded, or none.
   static Library loaded(const std::string& name);
+  // The program or library that holds this code or constant, with links followed; "" if the system does not say.
+  static std::filesystem::path file_of(const void* address);
 
   explicit operator bool() const { return handle_ != nullptr; }
   void* symbol(const char* name) const;  // nullptr if the library has no such symbol

@@ -1,5 +1,7 @@
 #include "cuda/vendor/vendor_library.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <vector>
 
@@ -21,6 +23,12 @@ std::vector<std::string> folders(std::span<const char* const> packages) {
   std::error_code error;
   const auto self = os::executable_path(error);
   if (!error) all.push_back(self.parent_path().string() + "/");
+  // The folder `nvidia` beside the Python package in which this code lies: tachyscope/*.so, tachyscope/bin/tachyscope and
+  // tachyscope_cuda13/lib/*.so.
+  const auto here = os::Library::file_of(reinterpret_cast<const void*>(&folders)).parent_path();
+  if (!here.empty())
+    for (const auto& site : {here.parent_path(), here.parent_path().parent_path()})
+      for (const char* package : packages) all.push_back((site / "nvidia" / package).string() + "/");
   all.push_back("");  // the system's loader
   return all;
 }
@@ -42,7 +50,9 @@ bool VendorLibrary::open(std::span<const char* const> names, std::span<const cha
       }
       if (!folder.empty() && broken.empty()) broken = reason;
     }
-  why = std::string(names[0]) + " was not found (TACHY_CUDA_LIBRARIES can name its folder)";
+  why = fmt::format(
+      "{} was not found (pip install {} brings it; TACHY_CUDA_LIBRARIES can name its folder)", names[0],
+      std::string_view(names[0]).starts_with("libcudnn") ? "nvidia-cudnn-cu13" : "nvidia-cublas");
   if (!broken.empty()) why = "could not open it: " + broken;
   return false;
 }

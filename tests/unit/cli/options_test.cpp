@@ -16,8 +16,10 @@ TEST_F(Options, HelpAndVersion) {
   const Done version = run({"--version"});
   EXPECT_EQ(version.code, 0);
   EXPECT_THAT(version.out,
-              testing::MatchesRegex(
-                  "tachyscope [0-9]+\\.[0-9]+\\.[0-9]+( \\(built for CPUs with [A-Z0-9-]+ alone\\))?\n"));
+              testing::MatchesRegex("tachyscope [0-9]+\\.[0-9]+\\.[0-9]+( \\(commit [0-9a-f]{12}\\))?"
+                                    "( \\(built for CPUs with [A-Z0-9-]+ alone\\))?\n"
+                                    "kernels for GPUs: (none( \\(tachyscope-cuda13 brings them\\))?|CUDA "
+                                    "1[0-9]\\.[0-9]+, for [0-9a-z -]+.*)\n"));
   for (const auto& args : std::vector<std::vector<std::string>>{
            {"--help"}, {"generate", "--help"}, {"info", "--help"}, {"stage", "--help"}}) {
     const Done done = run(args);
