@@ -9,6 +9,7 @@
 #include "denoise/first_frame_denoiser.h"
 #include "denoise/ranks_denoiser.h"
 #include "denoise/windows_denoiser.h"
+#include "ops/elementwise/elementwise.h"
 #include "session/session.h"
 #include "stages/condition.h"
 #include "stages/stages.h"
@@ -30,6 +31,7 @@ class Denoising {
   uint64_t run();
 
  private:
+  void add_start();
   std::unique_ptr<Denoiser> make(int expert);
   std::unique_ptr<Denoiser> make_on_gpus(int expert);
   // `seat` is null if there is one rank.
@@ -91,6 +93,7 @@ std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert, const ClipSeat* s
   clip.riflex = r.riflex;
   clip.few_in_eight_bits = r.int8_keys == "all";
   clip.sparse = job_.request.sparse, clip.dense_steps = job_.request.dense_steps;
+  clip.control = here(shared.control), clip.control_scales = job_.request.control.scales;
   const Tensor condition = here(shared.condition);
   const bool framed = condition.defined() && model.family->image_input == ImageInput::first_frame;
   if (const WindowPlan& windows = job_.request.windows; windows.divides(clip.latent_shape.at(1))) {
@@ -144,6 +147,16 @@ void report_attention(const Stream& stream, const cuda::AttentionTally& before) 
       dtype_name(stream.precision.activation));
 }
 
+// Adds noise to the video that the clip begins with, as much as the first step that is run expects.
+void Denoising::add_start() {
+  const Shared& shared = job_.shared;
+  if (!shared.start.defined() || job_.resume) return;
+  const float sigma = sampler_.schedule().sigmas.front();
+  ops::LincombArgs sum{.terms = {}, .count = 2, .out = shared.latents};
+  sum.terms[0] = {shared.start, 1 - sigma}, sum.terms[1] = {shared.latents, sigma};
+  ops::lincomb(sum, session_.stream());
+}
+
 uint64_t Denoising::run() {
   const ModelBundle& model = session_.model();
   const TalkWindows& talk = job_.request.talk;
@@ -160,6 +173,7 @@ uint64_t Denoising::run() {
         [this](int expert) { give_back(expert); });
   else
     denoiser = make(0);
+  add_start();
   DenoiseLoop loop({.sampler = &sampler_,
                     .guidance = job_.request.guidance,
                     .step_cache = job_.request.step_cache,
