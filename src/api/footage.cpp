@@ -214,13 +214,14 @@ std::shared_ptr<const ClipPixels> clip_footage(const ModelBundle& model, const R
   auto out = std::make_shared<ClipPixels>();
   const Fit clip{q.image_fit, *q.fps, *q.frames, *q.width, *q.height};
   if (q.video) out->start = pixels("video", *q.video, clip, stop);
+  if (q.video && q.mask_video && !q.control_video) out->mask = mask_values(*q.mask_video, clip, stop);
   if (!plan.follows) return out;
   Fit place = clip;
   place.count = plan.end - plan.first;
   place.width = static_cast<int>(plan.right - plan.left),
   place.height = static_cast<int>(plan.bottom - plan.top);
   if (q.control_video) out->control = pixels("control_video", *q.control_video, place, stop);
-  if (q.mask_video) out->mask = mask_values(*q.mask_video, place, stop);
+  if (q.control_video && q.mask_video) out->mask = mask_values(*q.mask_video, place, stop);
   const std::pair<const char*, const Picture*> references[] = {{"reference", q.reference.get()},
                                                                {"reference_2", q.reference_2.get()},
                                                                {"reference_3", q.reference_3.get()},

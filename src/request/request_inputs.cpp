@@ -20,9 +20,9 @@ const std::vector<RequestInput>& request_inputs() {
        "`outpaint` or "
        "`keep`"},
       {"mask_video", &R::mask_video,
-       "for VACE models: video or picture that is white where `control_video` is made anew, and black where "
-       "it is "
-       "kept"},
+       "video or picture that is white where `video` (or the `control_video` of a VACE model) is made anew, "
+       "and black "
+       "where it is kept"},
       {"reference", &R::reference,
        "for VACE models: picture of a person, thing or place that the video shows; repeat it for up to four"},
       {"reference_2", &R::reference_2, "second reference picture"},

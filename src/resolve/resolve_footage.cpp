@@ -61,11 +61,8 @@ void refuse_control(const ModelBundle& model, const VideoRequest& r) {
     check(!f.given, ErrorCode::unsupported,
           "`{}`: this {} model follows no control; VACE models do (Wan2.1-VACE, Fun-VACE of Wan2.2)", f.field,
           model.kind());
-  check(
-      !r.mask_video, ErrorCode::unsupported,
-      "`mask_video`: this {} model cannot change a part of a video alone; VACE models do, where it is their "
-      "`control_video`",
-      model.kind());
+  require(!r.mask_video || r.video,
+          "`mask_video`: it says which part of `video` is made anew; give that, too");
 }
 
 void resolve_start(const VideoRequest& given, ResolvedRequest& out, int64_t stride) {
@@ -80,6 +77,8 @@ void resolve_start(const VideoRequest& given, ResolvedRequest& out, int64_t stri
   check(r.block == 0, ErrorCode::unsupported,
         "`block`: a clip that begins with `video` is made as a whole; leave one of them out");
   expect_length("video", *r.video, *r.fps, *r.frames, stride, "");
+  if (r.mask_video && r.mask_video->frames > 1 && !r.control_video)
+    expect_length("mask_video", *r.mask_video, *r.fps, *r.frames, stride, "");
 }
 
 // Finds which frames and pixels of the clip the control video gives.
@@ -88,7 +87,7 @@ void place_control(ResolvedRequest& out, int64_t stride) {
   ControlPlan& plan = out.control;
   const int64_t frames = *r.frames, width = *r.width, height = *r.height;
   if (!r.control_video) {
-    for (const Named& f : {Named{"mask_video", r.mask_video != nullptr},
+    for (const Named& f : {Named{"mask_video", r.mask_video && !r.video},
                            Named{"outpaint", r.outpaint.has_value()}, Named{"keep", r.keep.has_value()}})
       require(!f.given, "`{}`: it is about `control_video`; give that, too", f.field);
     return;

@@ -113,6 +113,25 @@ std::vector<int64_t> start_dims(const ResolvedRequest& r) {
   return {r.latent_channels, r.latent_frames, r.latent_height, r.latent_width};
 }
 
+bool keeps_part(const ResolvedRequest& r) {
+  return r.request.video && r.request.mask_video && !r.request.control_video;
+}
+
+std::vector<float> start_mask(const VaeConfig& vae, const Resolved& r) {
+  if (!keeps_part(r)) return {};
+  const int64_t s = vae.spatial_stride(), frames = vae.temporal_stride(), h = r.latent_height,
+                w = r.latent_width, width = w * s;
+  std::vector<float> out(static_cast<size_t>(r.latent_frames * h * w));
+  for (int64_t i = 0; i < r.clip_frames; ++i) {
+    const int64_t t = (i + frames - 1) / frames;
+    for (int64_t y = 0; y < h * s; ++y)
+      for (int64_t x = 0; x < width; ++x)
+        if (r.footage->mask[static_cast<size_t>((i * h * s + y) * width + x)] >= 128)
+          out[static_cast<size_t>((t * h + y / s) * w + x / s)] = 1;
+  }
+  return out;
+}
+
 std::vector<int64_t> control_dims(const ModelBundle& model, const ResolvedRequest& r) {
   if (!r.control.follows) return {};
   return {model.dit.vace.in_channels, r.latent_frames, r.latent_height, r.latent_width};

@@ -21,6 +21,12 @@ namespace tachy {
 std::vector<int64_t> start_dims(const ResolvedRequest& request);
 std::vector<int64_t> control_dims(const ModelBundle& model, const ResolvedRequest& request);
 
+// Returns which places of `start` are made anew, 1 or 0 for [T, h, w]: those where the mask is above one half at any of
+// a place's pixels, in any of its frames. Empty if the request has no such mask.
+std::vector<float> start_mask(const VaeConfig& vae, const Resolved& request);
+// Says whether it has one.
+bool keeps_part(const ResolvedRequest& request);
+
 // Each returns the bytes of the VAE's states (held during the call). With `ranks` rows are divided among these.
 uint64_t encode_start(const VaeEncoder& vae, const Resolved& request, const Tensor& start, Stream& stream,
                       runtime::RankTeam* ranks = nullptr);

@@ -47,52 +47,67 @@ def compose(run, given):
     return tensors[0], tensors[1] if mask.min() < 1 else None
 
 
+def places_of(masks, run, shape):
+    """Returns 1 for each place of latents [1, z, T, h, w] where a pixel of the mask is white."""
+    pixels = np.stack([np.asarray(fitted(m, run["width"], run["height"])) for m in masks]) >= 128
+    pixels = torch.from_numpy(pixels).float()[None, None]
+    pixels = torch.cat([pixels[:, :, :1].repeat(1, 1, 3, 1, 1), pixels], 2)  # the first latent frame is one pixel frame
+    return torch.nn.functional.max_pool3d(pixels, (4, 8, 8)).expand(shape)
+
+
 def reference(pipe, run, given, float64):
-    """Does the pipelines' steps with everything in float64 but the noise, by their own functions."""
+    """Does the pipelines' steps with everything in float64 but the noise, by their own functions; without `float64`, in float32."""
+    if float64 is None:
+        with torch.no_grad():
+            return _reference(pipe, run, given, torch.float32)
     with torch.no_grad(), float64():
         parts = [p for p in (pipe.transformer, getattr(pipe, "transformer_2", None), pipe.text_encoder, pipe.vae) if p is not None]
         for part in parts:
             part.double()
         try:
-            return _reference(pipe, run, given)
+            return _reference(pipe, run, given, torch.float64)
         finally:
             for part in parts:
                 part.to(torch.float32)
 
 
-def _reference(pipe, run, given):
+def _reference(pipe, run, given, dtype):
     z, frames, width, height = pipe.vae.config.z_dim, run["num_frames"], run["width"], run["height"]
-    text = pipe.encode_prompt(run["prompt"], run["negative_prompt"], True, max_sequence_length=512, device="cpu", dtype=torch.float64)
+    text = pipe.encode_prompt(run["prompt"], run["negative_prompt"], True, max_sequence_length=512, device="cpu", dtype=dtype)
     scheduler = generation.scheduler(run["sampler"], run["flow_shift"])
     scheduler.set_timesteps(run["num_inference_steps"])
     timesteps, before, made = scheduler.timesteps, len(given["references"]), {}
     noise = torch.randn(1, z, (frames - 1) // 4 + 1 + before, height // 8, width // 8, generator=torch.Generator().manual_seed(run["seed"]))
-    x, more = noise.double(), {}
+    x, more = noise.to(dtype), {}
     if "strength" in run:
         timesteps, _ = pipe.get_timesteps(run["num_inference_steps"], timesteps, run["strength"], "cpu")
-        video = pipe.video_processor.preprocess_video(given["control"], height=height, width=width).double()
-        mean, std = (torch.tensor(v, dtype=torch.float64).view(1, -1, 1, 1, 1) for v in (pipe.vae.config.latents_mean, pipe.vae.config.latents_std))
+        video = pipe.video_processor.preprocess_video(given["control"], height=height, width=width).to(dtype)
+        mean, std = (torch.tensor(v, dtype=dtype).view(1, -1, 1, 1, 1) for v in (pipe.vae.config.latents_mean, pipe.vae.config.latents_std))
         start = (pipe.vae.encode(video).latent_dist.mode() - mean) / std
         made["start"] = start[0]
         add = scheduler.add_noise if hasattr(scheduler, "add_noise") else lambda a, b, t: scheduler.scale_noise(a, t, b)
         x = add(start, x, timesteps[:1])
     else:
         video, mask = compose(run, given)
-        video, mask, references = pipe.preprocess_conditions(video, mask, given["references"] or None, 1, height, width, frames, torch.float64, "cpu")
+        video, mask, references = pipe.preprocess_conditions(video, mask, given["references"] or None, 1, height, width, frames, dtype, "cpu")
         control = pipe.prepare_video_latents(video, mask, references)
-        control = torch.cat([control, pipe.prepare_masks(mask, references)], 1).double()
+        control = torch.cat([control, pipe.prepare_masks(mask, references)], 1).to(dtype)
         made["control"] = control[0]
         scale = run.get("scale", 1.0)
-        scale = torch.tensor(scale if isinstance(scale, list) else [scale] * len(pipe.transformer.config.vace_layers), dtype=torch.float64)
+        scale = torch.tensor(scale if isinstance(scale, list) else [scale] * len(pipe.transformer.config.vace_layers), dtype=dtype)
         more = dict(control_hidden_states=control, control_hidden_states_scale=scale)
     boundary = getattr(pipe.config, "boundary_ratio", None)
-    for t in timesteps:
+    keep = 1 - places_of(given["mask"], run, x.shape).to(dtype) if "strength" in run and given["mask"] else None
+    for i, t in enumerate(timesteps):
         low = boundary is not None and t < boundary * 1000
         model, guidance = (pipe.transformer_2, run["guidance_scale_2"]) if low else (pipe.transformer, run["guidance_scale"])
         c, u = (model(x, t[None], e, **more).sample for e in text)
         x = scheduler.step(u + guidance * (c - u) if guidance > 1 else c, t, x, return_dict=False)[0]
+        if keep is not None:  # as in diffusers' FluxInpaintPipeline
+            known = add(start, noise.to(dtype), timesteps[i + 1 : i + 2]) if i + 1 < len(timesteps) else start
+            x = (1 - keep) * x + keep * known
     x = x[:, :, before:]
-    mean, std = (torch.tensor(v, dtype=torch.float64).view(1, -1, 1, 1, 1) for v in (pipe.vae.config.latents_mean, pipe.vae.config.latents_std))
+    mean, std = (torch.tensor(v, dtype=dtype).view(1, -1, 1, 1, 1) for v in (pipe.vae.config.latents_mean, pipe.vae.config.latents_std))
     pixels = pipe.vae.decode(x * std + mean).sample[0]
     made["latents"] = x[0]
     made["frames"] = ((pixels / 2 + 0.5).clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 3, 0)

@@ -86,7 +86,12 @@ TEST(FootageRefusals, OfModelsThatFollowNothing) {
   const auto vace = vace_run("all").request;
   EXPECT_THAT(refused([&](auto& r) { r.control_video = vace.control_video; }),
               AllOf(HasSubstr("`control_video`"), HasSubstr("text-to-video"), HasSubstr("VACE")));
-  EXPECT_THAT(refused([&](auto& r) { r.mask_video = vace.mask_video; }), HasSubstr("`mask_video`"));
+  EXPECT_THAT(
+      refusal("v2v_unipc",
+              [&](auto& r) { r.mask_video = vace.mask_video, r.video = nullptr, r.strength.reset(); }),
+      AllOf(HasSubstr("`mask_video`"), HasSubstr("`video`")));
+  EXPECT_THAT(refusal("v2v_unipc", [&](auto& r) { r.mask_video = of_frames(*vace.mask_video, 5); }),
+              AllOf(HasSubstr("`mask_video`"), HasSubstr("5 frames")));
   EXPECT_THAT(refused([&](auto& r) { r.reference = vace.reference; }), HasSubstr("`reference`"));
   EXPECT_THAT(refused([](auto& r) { r.vace_strength = "1"; }), HasSubstr("`vace_strength`"));
   EXPECT_THAT(refused([](auto& r) { r.outpaint = "8,0,0,0"; }), HasSubstr("`outpaint`"));

@@ -15,9 +15,9 @@ using test::GoldenFile;
 using test::vace_run;
 using test::VaceRun;
 
-const std::vector<std::string> kRuns = {"follow",   "inpaint",   "references", "all",
-                                        "outpaint", "keep",      "first_last", "nothing",
-                                        "experts",  "v2v_unipc", "v2v_euler",  "v2v_dpm"};
+const std::vector<std::string> kRuns = {"follow",    "inpaint",    "references", "all",     "outpaint",
+                                        "keep",      "first_last", "nothing",    "experts", "v2v_unipc",
+                                        "v2v_euler", "v2v_dpm",    "v2v_part"};
 
 class FootageRuns : public testing::TestWithParam<std::string> {};
 

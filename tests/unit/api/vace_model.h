@@ -50,6 +50,7 @@ inline VaceRun vace_run(const std::string& name) {
   };
   if (kase == "v2v") {
     r.video = footage("control"), r.strength = j.at("strength").get<double>();
+    if (j.contains("mask")) r.mask_video = footage("mask");
     return out;
   }
   if (j.contains("control")) r.control_video = footage("control");
