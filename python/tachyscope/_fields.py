@@ -164,7 +164,8 @@ REQUEST = (
     ("control_video", "video", "control_video",
      "for VACE models: video to follow (depth, pose, lines, flow), or to keep outside of mask_video, outpaint or keep"),
     ("mask_video", "video", "mask_video",
-     "for VACE models: video or picture that is white where control_video is made anew, and black where it is kept"),
+     "video or picture that is white where video (or the control_video of a VACE model) is made anew, and black where"
+     " it is kept"),
     ("reference", "picture", "reference",
      "for VACE models: picture of a person, thing or place that the video shows; repeat it for up to four"),
     ("reference_2", "picture", "reference_2",
