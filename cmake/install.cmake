@@ -35,7 +35,7 @@ foreach(header api/convert.h api/exit_code.h api/fields.h api/predict.h api/pres
     report/info.h report/lora_report.h
     jobs/job_control.h jobs/job_runner.h jobs/job_sink.h jobs/job_spec.h jobs/job_store.h jobs/open_engine.h jobs/settings.h jobs/settings_encoding.h
     base/environment.h base/error.h base/field.h base/profile_range.h base/profiler.h base/run_profiler.h base/stop_flags.h catalog/part_paths.h ops/pick_record.h
-    request/device_frames.h request/inputs.h request/parallel.h request/request.h request/request_fields.h request/talk_windows.h)
+    request/control_plan.h request/device_frames.h request/inputs.h request/parallel.h request/request.h request/request_fields.h request/talk_windows.h)
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${PROJECT_SOURCE_DIR}/src/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tachyscope/${folder})
 endforeach()

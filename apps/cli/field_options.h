@@ -15,10 +15,10 @@ struct FieldOption {
 };
 
 inline constexpr const char kPromptGroup[] = "Options", kPartsGroup[] = "Parts of the model",
-                            kImageGroup[] = "Image to video", kSpeechGroup[] = "Talking photo",
-                            kVideoGroup[] = "Video", kSamplingGroup[] = "Sampling",
-                            kWindowGroup[] = "Long clips", kAdapterGroup[] = "Adapters",
-                            kRunningGroup[] = "Running";
+                            kImageGroup[] = "Image to video", kFootageGroup[] = "Video to video",
+                            kSpeechGroup[] = "Talking photo", kVideoGroup[] = "Video",
+                            kSamplingGroup[] = "Sampling", kWindowGroup[] = "Long clips",
+                            kAdapterGroup[] = "Adapters", kRunningGroup[] = "Running";
 
 // Options for all fields and inputs of a request, in the order of `generate --help`.
 std::span<const FieldOption> request_options();

@@ -72,14 +72,18 @@ bool has_second(const std::string& name) { return find_field(request_inputs(), n
 
 void GenerateOptions::settle_pairs() {
   for (auto& [name, files] : pairs) {
-    std::string& second = inputs[name + "_2"];
-    if (files.size() == 2 && second.empty()) {
-      second = files[1];
-      files.pop_back();
+    std::vector<std::string*> places{&inputs[name]};
+    for (size_t i = 2; find_field(request_inputs(), fmt::format("{}_{}", name, i)); ++i)
+      places.push_back(&inputs[fmt::format("{}_{}", name, i)]);
+    size_t named = 0;
+    for (size_t i = 1; i < places.size(); ++i) named += !places[i]->empty();
+    require(files.size() + named <= places.size(), "`{}`: expected at most {}, got {}", name,
+            places.size() == 2 ? "two, one for each speaker" : "four", files.size() + named);
+    size_t at = 0;
+    for (std::string& file : files) {
+      while (!places[at]->empty()) ++at;
+      *places[at] = std::move(file);
     }
-    require(files.size() < 2, "`{}`: expected at most two, one for each speaker, got {}", name,
-            files.size() + (second.empty() ? 0 : 1));
-    if (!files.empty()) inputs[name] = files[0];
     files.clear();
   }
 }

@@ -23,7 +23,7 @@ struct GenerateOptions {
   std::string prompt_file, lora_dir, model, size, output, from, save_latents, preview, profile;
   std::map<std::string, GivenField> fields;   // by name
   std::map<std::string, std::string> inputs;  // files of request_inputs(), by name; "": no file
-  // Values for inputs that may be given twice, in the order given; the second one is for NAME_2.
+  // Values for inputs that may be given several times, in the order given; the second one is for NAME_2.
   std::map<std::string, std::vector<std::string>> pairs;
   std::vector<std::string> seeds;      // -1: to be drawn (seed.h)
   EngineOptions engine{.device = ""};  // if "", TACHY_DEVICE decides, otherwise it is auto

@@ -195,6 +195,7 @@ void register_options(CommandOptions& app, GenerateOptions& o) {
                "block by block (--block, or --preset self-forcing-4, which is the default with --stream)");
   register_model_parts(app, o.engine, kPartsGroup);
   register_fields(app, o, kImageGroup);
+  register_fields(app, o, kFootageGroup);
   register_fields(app, o, kSpeechGroup);
   app.add_option("--size", o.size, "width and height in pixels, such as 832x480")->group(kVideoGroup);
   register_fields(app, o, kVideoGroup);

@@ -33,7 +33,9 @@ class Request(c.Structure):
                 ("loras", c.c_void_p), ("lora_count", c.c_int32), ("setting_count", c.c_int32), ("settings", c.POINTER(Setting)),
                 ("image", c.POINTER(Picture)), ("last_image", c.POINTER(Picture)), ("speaker_mask", c.POINTER(Picture)),
                 ("speaker_mask_2", c.POINTER(Picture)), ("speech", c.POINTER(Sound)), ("speech_2", c.POINTER(Sound)),
-                ("init_latents", c.POINTER(Tensor)), ("image_embeds", c.POINTER(Tensor))]
+                ("init_latents", c.POINTER(Tensor)), ("image_embeds", c.POINTER(Tensor)), ("video", c.c_char_p), ("control_video", c.c_char_p),
+                ("mask_video", c.c_char_p), ("reference", c.POINTER(Picture)), ("reference_2", c.POINTER(Picture)),
+                ("reference_3", c.POINTER(Picture)), ("reference_4", c.POINTER(Picture))]
 
 
 class CProgress(c.Structure):

@@ -4,7 +4,8 @@ REQUEST = (
     ("negative_prompt", "text", "negative_prompt",
      "what the video should not show"),
     ("image_fit", "text", "image_fit",
-     "how a picture is fitted to the video: stretch (default, as in diffusers) or crop (keeps its proportions)"),
+     "how a picture or a video is fitted to the clip: stretch (default, as in diffusers) or crop (keeps its "
+     "proportions)"),
     ("clip_preparation", "text", "clip_preparation",
      "how pictures are prepared for CLIP, with Wan 2.1's models: processor (as in diffusers: the middle is cut out) "
      "or original (the whole picture is squeezed to a square); default: by the model's layout"),
@@ -17,6 +18,18 @@ REQUEST = (
      "long as the speech)"),
     ("fps", "number", "fps",
      "frames per second of the video file"),
+    ("strength", "number", "strength",
+     "with video: how much of it is made anew, above 0 to 1; the last part of the steps is run, so 0.7 of 50 steps "
+     "are 35 (default 0.8)"),
+    ("vace_strength", "text", "vace_strength",
+     "for VACE models: how strongly the control is followed; one number, or one for each control block with commas; "
+     "0: not at all (default: 1)"),
+    ("outpaint", "text", "outpaint",
+     "for VACE models: how many pixels of the clip are made anew left of, above, right of and below control_video, as"
+     " L,T,R,B"),
+    ("keep", "text", "keep",
+     "for VACE models: the frames of the clip, FIRST-LAST from 0 on, that are those of control_video from its first "
+     "one on; all others are made anew"),
     ("preset", "text", "preset",
      "settings for a distilled model: steps, sampler, shift and guidance, where you do not give them yourself "
      "(`tachyscope presets` lists what each preset sets)"),
@@ -145,6 +158,22 @@ REQUEST = (
      "picture that the video begins with (PNG, JPEG, WebP, GIF), for models that take one"),
     ("last_image", "picture", "last_image",
      "picture that the video ends with, for models that take two"),
+    ("video", "video", "video",
+     "video to change (mp4, mov, mkv, webm, avi, gif, a folder of pictures, or a pattern such as f_%04d.png): it is "
+     "denoised anew from strength on"),
+    ("control_video", "video", "control_video",
+     "for VACE models: video to follow (depth, pose, lines, flow), or to keep outside of mask_video, outpaint or keep"),
+    ("mask_video", "video", "mask_video",
+     "video or picture that is white where video (or the control_video of a VACE model) is made anew, and black where"
+     " it is kept"),
+    ("reference", "picture", "reference",
+     "for VACE models: picture of a person, thing or place that the video shows; repeat it for up to four"),
+    ("reference_2", "picture", "reference_2",
+     "second reference picture"),
+    ("reference_3", "picture", "reference_3",
+     "third reference picture"),
+    ("reference_4", "picture", "reference_4",
+     "fourth reference picture"),
     ("image_embeds", "tensor", "image_embeds",
      "CLIP embeddings of the pictures (.safetensors, tensor 'image_embeds'), in place of the image encoder"),
     ("speech", "sound", "speech",

@@ -19,6 +19,10 @@ class RequestFields(TypedDict, total=False):
     height: int
     frames: int
     fps: float
+    strength: float
+    vace_strength: str
+    outpaint: str
+    keep: str
     preset: Literal["lightx2v-4", "lightx2v-8", "lightning-4", "fastwan-3", "causvid-9", "rcm-4", "self-forcing-4",
         "causvid", "accvid-10", "talk-4", "talk-3"]
     steps: int
@@ -65,6 +69,13 @@ class RequestFields(TypedDict, total=False):
     init_latents: Tensor
     image: Picture
     last_image: Picture
+    video: str | Path
+    control_video: str | Path
+    mask_video: str | Path
+    reference: Picture
+    reference_2: Picture
+    reference_3: Picture
+    reference_4: Picture
     image_embeds: Tensor
     speech: Sound
     speech_2: Sound

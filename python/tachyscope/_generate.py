@@ -100,7 +100,7 @@ class Engine:
         output: "numpy", "torch", "pil", or "latents", which decodes nothing. Ctrl-C ends it.
 
         image, last_image and masks are files, Pillow pictures or arrays [height, width, 3] of uint8. audio is a file,
-        (samples, rate) or ComfyUI's AUDIO, or a list of two for two speakers. size is (width, height). All else are
+        (samples, rate) or ComfyUI's AUDIO, or a list of two for two speakers. Videos are paths. size is (width, height). All else are
         fields, also by the names that diffusers has for them:
         """
         return self._generate(prompt, output, {**fields, "seed": seed})

@@ -16,7 +16,7 @@ from ._engine import ArgumentTypeError
 from ._fields import ENGINE, REQUEST
 from .compat._switches import is_set
 
-DATA = ("picture", "sound", "tensor")
+DATA = ("picture", "sound", "tensor", "video")
 KINDS = {name: kind for name, kind, _, _ in REQUEST}
 NAMES = {key: name for name, _, key, _ in REQUEST} | {name: name for name, _, _, _ in REQUEST}
 OPTIONS = {name: kind for name, kind, _, _ in ENGINE}

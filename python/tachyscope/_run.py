@@ -28,6 +28,9 @@ class Request:
         self.struct.settings, self.struct.setting_count = settings, len(pairs)
         self.keep.append(settings)
         for name, (kind, value) in inputs.items():
+            if kind == "video":
+                setattr(self.struct, name, _inputs.text(name, value))
+                continue
             made = {"picture": _inputs.picture, "sound": _inputs.sound, "tensor": _inputs.tensor}[kind](name, value, self.keep)
             setattr(self.struct, name, ctypes.pointer(made))
 

@@ -57,6 +57,7 @@ const char* kind_of(const std::optional<T>&) {
 
 const char* kind_of(const std::vector<float>&) { return "tensor"; }
 const char* kind_of(const std::shared_ptr<const Picture>&) { return "picture"; }
+const char* kind_of(const std::shared_ptr<const Footage>&) { return "video"; }
 const char* kind_of(const std::shared_ptr<const ImageEmbeds>&) { return "tensor"; }
 const char* kind_of(const std::shared_ptr<const Speech>&) { return "sound"; }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 
 #include "api/c_fields.h"
 #include "base/sha256.h"
@@ -15,6 +17,7 @@ constexpr int32_t kMostPixels = 1 << 14;  // of a picture's side
 constexpr int64_t kMostNumbers = int64_t{1} << 31;
 constexpr int64_t kMostSeconds = 7200;
 constexpr int32_t kMostAdapters = 64;
+constexpr size_t kOldRequest = offsetof(tachyscope_request_v2, video);  // the struct before videos were added
 
 bool all_finite(std::span<const float> values) {
   return std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
@@ -45,6 +48,13 @@ class Inputs {
     if (in->path) file(field, in->path);
     sound = convert_sound(field, *in);
     to = std::make_shared<const Speech>(Speech{resample(sound.samples, sound.rate, kSpeechRate)});
+  }
+
+  void take(const char* field, const char* path, std::shared_ptr<const Footage>& to) {
+    if (!path) return;
+    const std::string name = c_text(field, path);
+    out_.files[field] = {name, sha256_of_footage(name, field)};
+    to = std::make_shared<const Footage>(naming(quoted(field), [&] { return read_footage(name); }));
   }
 
   void latents(const tachyscope_tensor* in) {
@@ -136,7 +146,10 @@ Sound convert_sound(const char* field, const tachyscope_sound& in) {
 
 CRequest convert_request(const tachyscope_request_v2* in) {
   require(in != nullptr, "request: it must not be null");
-  check_c_size("request", in, in->size, sizeof(tachyscope_request_v2));
+  check_c_size("request", in, in->size, sizeof(tachyscope_request_v2), kOldRequest);
+  tachyscope_request_v2 whole = {};
+  std::memcpy(&whole, in, std::min(sizeof whole, static_cast<size_t>(in->size)));
+  in = &whole;
   require(in->prompt != nullptr, "`prompt`: it must not be null");
   CRequest out;
   VideoRequest& request = out.request;
@@ -148,6 +161,13 @@ CRequest convert_request(const tachyscope_request_v2* in) {
   inputs.take("speaker_mask_2", in->speaker_mask_2, request.speaker_mask_2);
   inputs.take("speech", in->speech, out.sounds[0], request.speech);
   inputs.take("speech_2", in->speech_2, out.sounds[1], request.speech_2);
+  inputs.take("video", in->video, request.video);
+  inputs.take("control_video", in->control_video, request.control_video);
+  inputs.take("mask_video", in->mask_video, request.mask_video);
+  inputs.take("reference", in->reference, request.reference);
+  inputs.take("reference_2", in->reference_2, request.reference_2);
+  inputs.take("reference_3", in->reference_3, request.reference_3);
+  inputs.take("reference_4", in->reference_4, request.reference_4);
   inputs.latents(in->init_latents);
   inputs.embeds(in->image_embeds);
   return out;

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <mutex>
 
+#include "api/clip_footage.h"
 #include "api/engine_options.h"
 #include "api/speaker_regions.h"
 #include "base/stop_flags.h"
@@ -49,12 +50,12 @@ struct Engine::State {
     const StopFlags stop(cancel);
     Resolved r = pipeline.resolved(request);
     stop.throw_if_cancelled();
-    r.take(make_inputs(r));
+    r.take(make_inputs(r, stop));
     stop.throw_if_cancelled();
     return pipeline.prepare(std::move(r), cancel);
   }
 
-  MadeInputs make_inputs(const Resolved& r) const {
+  MadeInputs make_inputs(const Resolved& r, const StopFlags& stop) const {
     const VideoRequest& q = r.request;
     MadeInputs out;
     if (q.speech) hear(r, out);
@@ -62,6 +63,7 @@ struct Engine::State {
     out.clip_pixels = pixels_for_clip(r);
     out.image = fit_picture(q.image, q.image_fit, *q.width, *q.height);
     out.last_image = fit_picture(q.last_image, q.image_fit, *q.width, *q.height);
+    out.footage = clip_footage(pipeline.model(), r, stop);
     return out;
   }
 

@@ -204,8 +204,12 @@ void write_latents(const std::filesystem::path& path, std::span<const float> val
 // Returns what a .safetensors file says of itself, its metadata; of other files, nothing. Reads no tensor.
 std::map<std::string, std::string> read_metadata(const std::filesystem::path& path);
 
-Speech read_speech_of(const std::filesystem::path& path);          // a sound file, or the sound of a film
-Picture read_picture(const std::filesystem::path& path);           // PNG, JPEG, WebP
+Speech read_speech_of(const std::filesystem::path& path);  // a sound file, or the sound of a film
+Picture read_picture(const std::filesystem::path& path);   // PNG, JPEG, WebP
+Footage read_footage(const std::filesystem::path& path);   // what a video is, without its frames
+// Returns the hash of a video's file, or of all files of a folder or a pattern of pictures in their order. Throws
+// not_found, naming the input that the video is for.
+std::string sha256_of_footage(const std::string& path, const std::string& input);
 ImageEmbeds read_image_embeds(const std::filesystem::path& path);  // .safetensors, 'image_embeds'
 std::shared_ptr<const Picture> fit_picture(const std::shared_ptr<const Picture>& picture,
                                            const std::string& fit, int width, int height);

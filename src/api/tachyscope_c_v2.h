@@ -58,6 +58,10 @@ typedef struct {
   const tachyscope_picture *image, *last_image, *speaker_mask, *speaker_mask_2;
   const tachyscope_sound *speech, *speech_2;
   const tachyscope_tensor *init_latents, *image_embeds;
+  /* Paths of a film, a folder of pictures, a pattern such as f_%04d.png, or one picture. A struct may end before them,
+   * as that of an older header does. */
+  const char *video, *control_video, *mask_video;
+  const tachyscope_picture *reference, *reference_2, *reference_3, *reference_4;
 } tachyscope_request_v2;
 
 typedef struct {

@@ -33,28 +33,34 @@ json own(const ComponentFiles& files, const char* key) {
   return out;
 }
 
+const char* class_of(const WanConfig& c) {
+  return c.vace.present() ? "WanVACETransformer3DModel" : "WanTransformer3DModel";
+}
+
 }  // namespace
 
 json transformer_json(const ComponentFiles& files, const WanConfig& c) {
   if (json out = own(files, "num_attention_heads"); !out.is_null()) return out;
-  return {{"_class_name", "WanTransformer3DModel"},
-          {"_diffusers_version", kDiffusersVersion},
-          {"added_kv_proj_dim", c.image_branch() ? json(c.dim()) : json()},
-          {"attention_head_dim", c.head_dim},
-          {"cross_attn_norm", c.cross_attn_norm},
-          {"eps", number(c.eps)},
-          {"ffn_dim", c.ffn_dim},
-          {"freq_dim", c.freq_dim},
-          {"image_dim", or_null(c.image_dim)},
-          {"in_channels", c.in_channels},
-          {"num_attention_heads", c.num_heads},
-          {"num_layers", c.num_layers},
-          {"out_channels", c.out_channels},
-          {"patch_size", {c.patch_t, c.patch_h, c.patch_w}},
-          {"pos_embed_seq_len", or_null(c.pos_embed_seq_len)},
-          {"qk_norm", "rms_norm_across_heads"},
-          {"rope_max_seq_len", c.rope_max_seq_len},
-          {"text_dim", c.text_dim}};
+  json out = {{"_class_name", class_of(c)},
+              {"_diffusers_version", kDiffusersVersion},
+              {"added_kv_proj_dim", c.image_branch() ? json(c.dim()) : json()},
+              {"attention_head_dim", c.head_dim},
+              {"cross_attn_norm", c.cross_attn_norm},
+              {"eps", number(c.eps)},
+              {"ffn_dim", c.ffn_dim},
+              {"freq_dim", c.freq_dim},
+              {"image_dim", or_null(c.image_dim)},
+              {"in_channels", c.in_channels},
+              {"num_attention_heads", c.num_heads},
+              {"num_layers", c.num_layers},
+              {"out_channels", c.out_channels},
+              {"patch_size", {c.patch_t, c.patch_h, c.patch_w}},
+              {"pos_embed_seq_len", or_null(c.pos_embed_seq_len)},
+              {"qk_norm", "rms_norm_across_heads"},
+              {"rope_max_seq_len", c.rope_max_seq_len},
+              {"text_dim", c.text_dim}};
+  if (c.vace.present()) out["vace_in_channels"] = c.vace.in_channels, out["vace_layers"] = c.vace.layers;
+  return out;
 }
 
 json text_encoder_json(const ComponentFiles& files, const Umt5Config& c, DType dtype) {
@@ -169,15 +175,18 @@ json model_index_json(const ModelBundle& m, bool tokenizer) {
     if (looks && !listed) add_image_encoder();
     return out;
   }
-  out = {{"_class_name", pictures ? "WanImageToVideoPipeline" : "WanPipeline"},
+  const char* const pipeline = pictures            ? "WanImageToVideoPipeline"
+                               : m.family->follows ? "WanVACEPipeline"
+                                                   : "WanPipeline";
+  out = {{"_class_name", pipeline},
          {"_diffusers_version", kDiffusersVersion},
          {"boundary_ratio", m.transformer_2 ? json(m.boundary) : json()},
          {"expand_timesteps", m.family->image_input == ImageInput::first_frame},
          {"scheduler", part(true, "diffusers", "UniPCMultistepScheduler")},
          {"text_encoder", part(m.text_encoder != nullptr, "transformers", "UMT5EncoderModel")},
          {"tokenizer", part(tokenizer, "transformers", "T5TokenizerFast")},
-         {"transformer", part(m.transformer != nullptr, "diffusers", "WanTransformer3DModel")},
-         {"transformer_2", part(m.transformer_2 != nullptr, "diffusers", "WanTransformer3DModel")},
+         {"transformer", part(m.transformer != nullptr, "diffusers", class_of(m.dit))},
+         {"transformer_2", part(m.transformer_2 != nullptr, "diffusers", class_of(m.dit))},
          {"vae", part(m.vae != nullptr, "diffusers", "AutoencoderKLWan")}};
   if (pictures) add_image_encoder();
   return out;

@@ -48,6 +48,23 @@ ClipDenoiser::ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times,
     current_ = {store_.allocate(DType::f32, {distinct_, times_.embedding.dim(1)}),
                 store_.allocate(DType::f32, {distinct_, times_.projection.dim(1)})};
   if (extra > 0) put_channels(in.channels);
+  make_control_of(in);
+}
+
+void ClipDenoiser::make_control_of(const ClipInput& in) {
+  if (!in.network->config().vace.present()) return;
+  pass_->control.emplace();
+  if (!in.control.defined()) return;
+  const Tensor& c = in.control;
+  *pass_->control = make_control(
+      *in.network, store_.allocate(DType::f32, {input_.dim(0), c.dim(0), c.dim(1), c.dim(2), c.dim(3)}),
+      in.control_scales, store_);
+  put_control(c);
+}
+
+void ClipDenoiser::put_control(const Tensor& control) {
+  for (int64_t b = 0; b < input_.dim(0); ++b)
+    copy_bytes(control, pass_->control->latents.select(0, b), stream_);
 }
 
 void ClipDenoiser::put_channels(const Tensor& channels) {
@@ -124,6 +141,11 @@ WanInput ClipDenoiser::input_of(int64_t first, int64_t last, const WanTimes& tim
   for (int64_t b = first; b < last; ++b) input.contexts.push_back(&pass_->contexts[static_cast<size_t>(b)]);
   if (!pass_->audio.empty())
     input.given.put(WanSpeech{{pass_->audio.begin() + first, pass_->audio.begin() + last}});
+  if (pass_->control) {
+    WanControl control = *pass_->control;
+    if (control.latents.defined()) control.latents = control.latents.slice(0, first, last);
+    input.given.put(std::move(control));
+  }
   return input;
 }
 

@@ -12,6 +12,7 @@
 #include "denoise/denoiser.h"
 #include "denoise/rank_passes.h"
 #include "models/wan/branches/audio/audio.h"
+#include "models/wan/branches/vace/vace_branch.h"
 #include "models/wan/dit.h"
 #include "runtime/peer_comm.h"
 #include "runtime/step_graph.h"
@@ -36,6 +37,10 @@ struct ClipInput {
   int64_t text_rows = 0;                  // rows of a text's context; those beyond n are padding
   Tensor image_embeds;  // the same for all branches, on the host or on the device; undefined: none
   Tensor channels;      // [c, T, h, w], after the latents' z channels; undefined: none
+  // For models with control blocks: [c, T, h, w], the same for all branches, and how strongly each block counts;
+  // undefined: they follow nothing.
+  Tensor control = {};
+  std::vector<float> control_scales = {};
   Tensor given;  // [z, n, h, w] f32: the first latent frames, if they are not denoised; undefined: none
   // For models with the audio branch: what each speaker says, and whether each guidance branch hears it. For
   // two speakers also where they are in the picture (make_regions).
@@ -70,6 +75,7 @@ class ClipDenoiser : public Denoiser {
   // For callers that let it predict one part of a longer clip after another (windows_denoiser.h): replaces
   // the channels of ClipInput by others, [c, T, h, w].
   void put_channels(const Tensor& channels);
+  void put_control(const Tensor& control);  // the same for ClipInput::control
   // Tells at which of its frames the longer clip begins; -1: at none of them.
   virtual void place_first(int64_t frame) { (void)frame; }
 
@@ -86,13 +92,15 @@ class ClipDenoiser : public Denoiser {
  private:
   void make_contexts(const ClipInput& in);
   void make_speech(const ClipInput& in);
+  void make_control_of(const ClipInput& in);
 
   // The inputs of a forward pass: a graph that outlives the denoiser holds them, too.
   struct Pass {
     const WanDit* network = nullptr;
     WanGrid grid;
     std::vector<WanContext> contexts;
-    std::vector<WanAudio> audio;  // one per branch; branches that hear the same speech share it
+    std::vector<WanAudio> audio;        // one per branch; branches that hear the same speech share it
+    std::optional<WanControl> control;  // with a copy for each branch
     // One input for all branches, or one per branch without batched guidance; with ranks, there are inputs
     // for each group's branches.
     struct Input {

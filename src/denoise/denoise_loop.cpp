@@ -89,6 +89,7 @@ void DenoiseLoop::step(int i) {
   draw_noise(i);
   preview(i, prediction);
   update(i, prediction);
+  if (in_.kept) in_.kept->put(in_.latents, sampler_.schedule().sigmas[static_cast<size_t>(i) + 1], stream_);
   if (i + 1 == steps) denoiser_.put_given(in_.latents);
 }
 

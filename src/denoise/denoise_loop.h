@@ -10,6 +10,7 @@
 
 #include "denoise/denoiser.h"
 #include "denoise/finite_marks.h"
+#include "denoise/kept_part.h"
 #include "denoise/noise_source.h"
 #include "denoise/step_cache.h"
 #include "request/guidance.h"
@@ -36,8 +37,9 @@ struct LoopInput {
   Tensor motion = {};
   // The state after whose steps the run goes on; latents and generator have been restored from it.
   const RunState* resume = nullptr;
-  int* reused = nullptr;         // counts the steps that the step cache saved
-  BufferShelf* shelf = nullptr;  // provides the Buffers of its tensors; null: a shelf of its own
+  int* reused = nullptr;           // counts the steps that the step cache saved
+  const KeptPart* kept = nullptr;  // the part of a given video that is not made anew; null: all is
+  BufferShelf* shelf = nullptr;    // provides the Buffers of its tensors; null: a shelf of its own
   // Marks in which a step that is not finite is noted, for whoever reads them before the result is shown;
   // null: each step is waited for, and one that is not finite is an error.
   const FiniteMarks* marks = nullptr;

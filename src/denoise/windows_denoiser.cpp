@@ -29,7 +29,8 @@ WindowsDenoiser::WindowsDenoiser(const Input& in, Stream& stream)
       stream_(stream),
       store_({.shelf = in.clip.shelf}, stream),
       frame_(in.frame),
-      channels_(in.clip.channels) {
+      channels_(in.clip.channels),
+      control_(in.clip.control) {
   const int64_t z = in.clip.latent_shape.at(0), h = in.clip.latent_shape.at(2),
                 w = in.clip.latent_shape.at(3), length = plan_.frames;
   const auto branches = static_cast<int64_t>(in.clip.texts.size());
@@ -44,6 +45,11 @@ WindowsDenoiser::WindowsDenoiser(const Input& in, Stream& stream)
     window_channels_ = store_.allocate(DType::f32, {channels_.dim(0), length, h, w});
     zero(window_channels_, stream_);
     clip.channels = window_channels_;
+  }
+  if (control_.defined()) {
+    window_control_ = store_.allocate(DType::f32, {control_.dim(0), length, h, w});
+    zero(window_control_, stream_);
+    clip.control = window_control_;
   }
   if (frame_.defined())
     inner_ = std::make_unique<FirstFrameDenoiser>(clip, frame_, stream);
@@ -92,6 +98,10 @@ void WindowsDenoiser::predict(const Tensor& latents, int step, const Tensor& vel
       // A window begins like the clip: with the given picture, and the mask that marks it.
       ops::copy({.x = channels_.slice(1, 0, 1), .y = window_channels_.slice(1, 0, 1)}, stream_);
       inner_->put_channels(window_channels_);
+    }
+    if (control_.defined()) {
+      gather(control_, window, window_control_);
+      inner_->put_control(window_control_);
     }
     const auto first = std::ranges::find(window, 0);
     inner_->place_first(first == window.end() ? -1 : first - window.begin());

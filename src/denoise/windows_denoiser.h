@@ -32,11 +32,12 @@ class WindowsDenoiser final : public Denoiser {
   int64_t frames_;  // of the clip
   Stream& stream_;
   nn::ParamStore store_;
-  Tensor frame_, channels_;                  // frame and channels of the whole clip; undefined: none
+  Tensor frame_, channels_, control_;        // of the whole clip; undefined: none
   Tensor window_latents_, window_channels_;  // [z, W, h, w], [c, W, h, w]
-  Tensor window_velocity_;                   // [branches, z, W, h, w]
-  Tensor weights_, weighted_;                // [W], [W, z, branches, h, w]
-  Tensor sum_;                               // [T, z, branches, h, w]
+  Tensor window_control_;
+  Tensor window_velocity_;     // [branches, z, W, h, w]
+  Tensor weights_, weighted_;  // [W], [W, z, branches, h, w]
+  Tensor sum_;                 // [T, z, branches, h, w]
   std::unique_ptr<ClipDenoiser> inner_;
 };
 

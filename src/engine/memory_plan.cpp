@@ -123,7 +123,7 @@ std::string what_would_fit(const PlanInput& in) {
     Resolved smaller = r;
     smaller.request.frames = chunks * stride + 1;
     smaller.clip_frames = *smaller.request.frames;
-    smaller.latent_frames = vae.latent_frames(smaller.clip_frames);
+    smaller.latent_frames = vae.latent_frames(smaller.clip_frames) + r.control.references;
     PlanInput other = in;
     other.request = &smaller;
     const VideoPlan plan = plan_within(other);

@@ -136,7 +136,8 @@ std::vector<float> first_latents(const Resolved& resolved, const RunState* resum
     if (resolved.windows.divides(clip) && r.free_noise == "on")
       repeat_noise(resolved.windows, clip, z, values, [&](int64_t n) { return noise.permutation(n); });
   }
-  if (const float scale = resolved.sampler.noise_scale(); scale != 1)
+  // Noise that is added to a video is scaled there.
+  if (const float scale = resolved.sampler.noise_scale(); scale != 1 && !r.video)
     for (float& value : values) value *= scale;
   return values;
 }

@@ -68,11 +68,19 @@ void read_into(std::vector<float>& latents, const std::string& path) {
 void read_into(std::shared_ptr<const Picture>& picture, const std::string& path) {
   picture = std::make_shared<Picture>(read_picture(path));
 }
+void read_into(std::shared_ptr<const Footage>& footage, const std::string& path) {
+  footage = std::make_shared<Footage>(read_footage(path));
+}
 void read_into(std::shared_ptr<const ImageEmbeds>& embeds, const std::string& path) {
   embeds = std::make_shared<ImageEmbeds>(read_image_embeds(path));
 }
 void read_into(std::shared_ptr<const Speech>& speech, const std::string& path) {
   speech = std::make_shared<Speech>(read_speech_of(path));
+}
+
+bool is_footage(const std::string& name) {
+  const RequestInput* input = find_field(request_inputs(), name);
+  return input && std::holds_alternative<std::shared_ptr<const Footage> VideoRequest::*>(input->member);
 }
 
 }  // namespace
@@ -104,7 +112,8 @@ json to_json(const RunSettings& s) {
 
 void load_inputs(RunSettings& s) {
   for (auto& [name, file] : s.inputs) {
-    const std::string hash = sha256_of(file.path, name);
+    const std::string hash =
+        is_footage(name) ? sha256_of_footage(file.path, name) : sha256_of(file.path, name);
     require(file.sha256.empty() || file.sha256 == hash,
             "`{}`: {} is not the file that the run used (SHA-256 {}…, now {}…); give `{}` {} to use it all "
             "the same",

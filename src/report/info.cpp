@@ -61,6 +61,9 @@ ComponentInfo describe_transformer(const TensorSource& source, const WanConfig& 
                  {"patch", fmt::format("{}x{}x{}", c.patch_t, c.patch_h, c.patch_w)},
                  {"text width", fmt::format("{}", c.text_dim)},
                  {"image branch", c.image_branch() ? "yes" : "no"}};
+  if (c.vace.present())
+    dit.options.push_back({"control blocks", fmt::format("{}, with {} channels of control",
+                                                         c.vace.layers.size(), c.vace.in_channels)});
   if (c.actions.present())
     dit.options.push_back(
         {"actions", fmt::format("{} keys{}, in {} layers", c.actions.keyboard_dim,

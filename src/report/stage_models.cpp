@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "models/wan/branches/audio/audio.h"
-#include "ops/elementwise/elementwise.h"
+#include "models/wan/branches/vace/vace_branch.h"
 #include "report/stage_result.h"
 #include "report/stage_runners.h"
 #include "session/parts.h"
@@ -14,14 +14,6 @@
 
 namespace tachy {
 namespace {
-
-// Returns a host tensor as one where the stream computes.
-Tensor where_it_computes(const Tensor& host, nn::ParamStore& store) {
-  if (!store.on_gpu() || !host.defined()) return host;
-  const Tensor t = store.allocate(host.dtype, host.shape());
-  upload(host.data, t, store.stream());
-  return t;
-}
 
 // Returns the number of rows before diffusers' padding, which is all zero and collapses to one key.
 int64_t real_rows(const Tensor& text) {
@@ -71,10 +63,22 @@ std::vector<WanAudio> hear(const WanDit& model, const ClipAudio& speech, int64_t
   return out;
 }
 
-VaeFiles vae_of(const StageRequest& request) {
-  return part_of<VaeFiles>(request, open_vae, [](const ModelBundle& m) {
-    return VaeFiles{m.vae, m.vae_config};
-  });
+// Reads diffusers' control_hidden_states and control_hidden_states_scale; without them no control is followed.
+struct Control {
+  Tensor latents;
+  std::vector<float> scales;
+};
+Control control_of(const WanConfig& c, StageIo& io) {
+  Control out;
+  if (!io.has("control_hidden_states")) return out;
+  require(c.vace.present(),
+          "stage transformer: control_hidden_states given, but the model has no control blocks");
+  out.latents = io.input("control_hidden_states", 5, 5);
+  if (!io.has("control_hidden_states_scale")) return out;
+  const Tensor scales = io.input("control_hidden_states_scale", 1, 1);
+  expect_dtype("stage transformer", "control_hidden_states_scale", scales, DType::f32);
+  out.scales.assign(scales.as<float>(), scales.as<float>() + scales.numel());
+  return out;
 }
 
 void expect_whole_clips(const TransformerFiles& files) {
@@ -141,6 +145,7 @@ void run_transformer(const StageRequest& request, StageIo& io) {
 
   const TimeRows times = time_rows(time, batch, tokens, io);
   const ClipAudio speech = clip_audio(x, c, io);
+  const Control control = control_of(c, io);
   const Tensor out = io.output("sample", DType::f32, {batch, c.out_channels, x.dim(2), x.dim(3), x.dim(4)});
   run_planned(stage_run(request), [&](Stream& stream) {
     nn::ParamStore store({.pack_weights = request.pack_weights}, stream);
@@ -162,65 +167,12 @@ void run_transformer(const StageRequest& request, StageIo& io) {
     for (const WanContext& context : contexts) in.contexts.push_back(&context);
     if (std::vector<WanAudio> audio = hear(*model, speech, x.dim(2), store); !audio.empty())
       in.given.put(WanSpeech{std::move(audio)});
+    if (control.latents.defined())
+      in.given.put(make_control(*model, where_it_computes(control.latents, store), control.scales, store));
+    else if (c.vace.present())
+      in.given.put(WanControl{});
     const StageResult result(out, store);
     model->forward(in, result.tensor(), stream);
-    result.fetch(stream);
-  });
-}
-
-void run_vae_encode(const StageRequest& request, StageIo& io) {
-  const VaeFiles files = vae_of(request);
-  const VaeConfig& c = files.config;
-  const Tensor video = io.input("video", 5, 5);
-  expect_shape("stage vae-encode", "video", video, {-1, c.image_channels(), -1, -1, -1});
-  const int64_t batch = video.dim(0), frames = c.latent_frames(video.dim(2)), s = c.spatial_stride();
-  require(video.dim(3) % s == 0 && video.dim(4) % s == 0,
-          "stage vae-encode: {}x{} pixels are not a multiple of {}", video.dim(4), video.dim(3), s);
-  const int64_t h = video.dim(3) / s, w = video.dim(4) / s;
-  const Tensor mean = io.output("mean", DType::f32, {batch, c.z_dim, frames, h, w});
-  const Tensor logvar = io.output("logvar", DType::f32, {batch, c.z_dim, frames, h, w});
-  run_planned(stage_run(request), [&](Stream& stream) {
-    stream.precision.products = Products::as_activations;  // a level's 8 bits are only for a transformer
-    const auto model =
-        load_component(files.source, "vae", {"decoder.", "post_quant_conv."}, [&](const Scope& scope) {
-          return std::make_unique<VaeEncoder>(scope, c, VaeEncoderOptions{}, stream);
-        });
-    nn::ParamStore store({}, stream);
-    const Tensor frames_in = where_it_computes(video, store);
-    const StageResult means(mean, store), logvars(logvar, store);
-    for (int64_t b = 0; b < batch; ++b)
-      model->encode(channels_last_view(frames_in.select(0, b)), means.tensor().select(0, b),
-                    logvars.tensor().select(0, b), stream);
-    means.fetch(stream), logvars.fetch(stream);
-  });
-}
-
-void run_vae_decode(const StageRequest& request, StageIo& io) {
-  const VaeFiles files = vae_of(request);
-  const VaeConfig& c = files.config;
-  const Tensor latents = io.input("latents", 5, 5);
-  expect_shape("stage vae-decode", "latents", latents, {-1, c.z_dim, -1, -1, -1});
-  const int64_t batch = latents.dim(0), frames = c.pixel_frames(latents.dim(2)), s = c.spatial_stride();
-  const Tensor decoded = io.output(
-      "decoded", DType::f32, {batch, c.image_channels(), frames, latents.dim(3) * s, latents.dim(4) * s});
-  run_planned(stage_run(request), [&](Stream& stream) {
-    stream.precision.products = Products::as_activations;  // a level's 8 bits are only for a transformer
-    const auto model =
-        load_component(files.source, "vae", {"encoder.", "quant_conv."}, [&](const Scope& scope) {
-          return std::make_unique<VaeDecoder>(scope, c, VaeDecoderOptions{.normalised = false}, stream);
-        });
-    nn::ParamStore store({}, stream);
-    const Tensor z = where_it_computes(latents, store);
-    const StageResult result(decoded, store);
-    for (int64_t b = 0; b < batch; ++b) {
-      const Tensor target = channels_last_view(result.tensor().select(0, b));
-      model->decode(
-          z.select(0, b),
-          [&](const Tensor& part, int64_t first) {
-            ops::copy({.x = part, .y = target.slice(0, first, first + part.dim(0))}, stream);
-          },
-          stream);
-    }
     result.fetch(stream);
   });
 }

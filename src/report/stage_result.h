@@ -23,6 +23,14 @@ Files part_of(const StageRequest& request, const Open& open, const Take& take) {
   return files;
 }
 
+// Returns a host tensor as one where the stream computes.
+inline Tensor where_it_computes(const Tensor& host, nn::ParamStore& store) {
+  if (!store.on_gpu() || !host.defined()) return host;
+  const Tensor t = store.allocate(host.dtype, host.shape());
+  upload(host.data, t, store.stream());
+  return t;
+}
+
 // A result that is made where the stream computes, and fetched to the host tensor that is written to the
 // file.
 class StageResult {

@@ -1,8 +1,9 @@
-// The pictures, embeddings and speech that a caller gives with a request. Standard types only, since this is part of
+// The pictures, videos, embeddings and speech that a caller gives with a request. Standard types only, since this is part of
 // the public interface.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace tachy {
@@ -11,6 +12,16 @@ namespace tachy {
 struct Picture {
   int width = 0, height = 0;
   std::vector<uint8_t> rgb;  // [height, width, 3]
+};
+
+// A video of any size, length and rate: a film, a folder of pictures, a pattern such as f_%04d.png, or one
+// picture. read_footage (api/tachyscope.h) fills this in. The Engine reads the frames themselves when it prepares
+// a request, only those that are needed, and fits them to the video.
+struct Footage {
+  std::string path;
+  int width = 0, height = 0;
+  double fps = 0;  // 0: the file does not say, and each picture is a frame of the clip
+  int64_t frames = 0;
 };
 
 // The output of the CLIP vision model for the picture (diffusers' image_embeds), for models that have an

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ops/pick_record.h"
+#include "request/control_plan.h"
 #include "request/device_frames.h"
 #include "request/inputs.h"
 #include "request/parallel.h"
@@ -49,6 +50,14 @@ struct VideoRequest {
   std::shared_ptr<const ImageEmbeds> image_embeds;
   // "stretch" to the video's size, as diffusers does, or "crop", which keeps the shape.
   std::string image_fit = "stretch";
+  // Videos to begin with (docs/video-in.md). The clip is `video` with as much noise as `strength` says, denoised.
+  // Models with control blocks (VACE) follow `control_video`, or keep it outside of the mask's white parts, and
+  // look at the references. `vace_strength` is one number, or one for each control block with commas; `outpaint`
+  // is L,T,R,B in pixels of the clip, and `keep` is FIRST-LAST, frames of the clip.
+  std::shared_ptr<const Footage> video, control_video, mask_video;
+  std::shared_ptr<const Picture> reference, reference_2, reference_3, reference_4;
+  std::optional<double> strength;
+  std::optional<std::string> vace_strength, outpaint, keep;
   // How pictures are prepared for CLIP: as transformers' "processor" does, or as the "original" repository
   // does; if this is left out, the model's layout decides.
   std::optional<std::string> clip_preparation;
@@ -109,7 +118,8 @@ struct VideoRequest {
 };
 
 struct Progress {
-  std::string stage;  // "text", "image-embeds", "speech", "image", "load", "denoise", "decode", "motion"
+  std::string
+      stage;  // "text", "image-embeds", "speech", "image", "video", "load", "denoise", "decode", "motion"
   int64_t done = 0, total = 0;  // over all windows
   double elapsed_seconds = 0;   // time in this stage, or in all windows so far
   double eta_seconds = -1;      // for this stage, or for the rest of all windows; negative: not known yet
@@ -162,7 +172,7 @@ struct VideoCallbacks {
 };
 
 struct StagePlan {
-  std::string name;           // "text", "image-embeds", "speech", "image", "denoise", "decode", "motion"
+  std::string name;           // as Progress::stage, without "load"
   uint64_t mapped_bytes = 0;  // weights used where they lie in the file (page cache)
   uint64_t weight_bytes = 0;  // packed or widened copies, caches, tables
   uint64_t part_bytes = 0;    // the part of weight_bytes that other runs may share
@@ -222,6 +232,7 @@ struct ResolvedRequest {
   TalkWindows talk;                // for a talking photo
   bool guided = false;             // whether any step has guidance
   bool pictured = false;           // whether the video begins with a picture
+  ControlPlan control;             // for models with control blocks
   int clip_pictures = 0;           // number of pictures that the model's image encoder will see
   std::vector<float> clip_pixels;  // those pictures, prepared by the Engine: [clip_pictures, 3, side, side]
   std::vector<float> speech;    // the audio encoder's input, which the Engine makes from the request's speech

@@ -8,14 +8,17 @@ namespace {
 
 using R = VideoRequest;
 
+bool fitted(const R& r) { return r.image || r.last_image || r.video || r.control_video; }
+
 std::vector<RequestField> video_fields() {
   return {
       {"prompt", "prompt", &R::prompt, "what the video should show"},
       {"negative_prompt", "negative_prompt", &R::negative_prompt, "what the video should not show"},
       {"image_fit", "image_fit", &R::image_fit,
-       "how a picture is fitted to the video: stretch (default, as in diffusers) or crop (keeps its "
+       "how a picture or a video is fitted to the clip: stretch (default, as in diffusers) or crop (keeps "
+       "its "
        "proportions)",
-       Choices{"stretch", "crop"}, [](const R& r) { return r.image != nullptr; }},
+       Choices{"stretch", "crop"}, fitted},
       {"clip_preparation", "clip_preparation", &R::clip_preparation,
        "how pictures are prepared for CLIP, with Wan 2.1's models: processor (as in diffusers: the middle is "
        "cut out) or original (the whole picture is squeezed to a square); default: by the model's layout",
@@ -194,33 +197,11 @@ void fill(std::optional<T>& member, const std::optional<T>& otherwise) {
 const std::vector<RequestField>& request_fields() {
   static const std::vector<RequestField> all = [] {
     std::vector<RequestField> out;
-    for (const auto& some : {video_fields(), sampling_fields(), talk_fields(), window_fields(),
-                             adapter_fields(), arithmetic_fields()})
+    for (const auto& some : {video_fields(), footage_fields(), sampling_fields(), talk_fields(),
+                             window_fields(), adapter_fields(), arithmetic_fields()})
       out.insert(out.end(), some.begin(), some.end());
     return out;
   }();
-  return all;
-}
-
-const std::vector<RequestInput>& request_inputs() {
-  static const std::vector<RequestInput> all = {
-      {"init_latents", &R::init_latents,
-       "start from the latents in this file (.safetensors, tensor 'latents') instead of noise"},
-      {"image", &R::image,
-       "picture that the video begins with (PNG, JPEG, WebP, GIF), for models that take one"},
-      {"last_image", &R::last_image, "picture that the video ends with, for models that take two"},
-      {"image_embeds", &R::image_embeds,
-       "CLIP embeddings of the pictures (.safetensors, tensor 'image_embeds'), in place of the image "
-       "encoder"},
-      {"speech", &R::speech,
-       "what the photo says: a sound file (wav, mp3, m4a, flac, ogg) or a video with sound, for "
-       "image-to-video models with InfiniteTalk; repeat it for a second person in the picture"},
-      {"speech_2", &R::speech_2, "what the second person in the picture says"},
-      {"speaker_mask", &R::speaker_mask,
-       "where the first speaker is: a picture of the photo's size that is black everywhere else; repeat it "
-       "for the second speaker"},
-      {"speaker_mask_2", &R::speaker_mask_2, "the same for the second speaker"},
-  };
   return all;
 }
 

@@ -37,6 +37,7 @@ struct RequestField {
 struct RequestInput {
   using Member =
       std::variant<std::vector<float> VideoRequest::*, std::shared_ptr<const Picture> VideoRequest::*,
+                   std::shared_ptr<const Footage> VideoRequest::*,
                    std::shared_ptr<const ImageEmbeds> VideoRequest::*,
                    std::shared_ptr<const Speech> VideoRequest::*>;
 
@@ -48,6 +49,7 @@ struct RequestInput {
 const std::vector<RequestField>& request_fields();
 std::vector<RequestField> adapter_fields();  // for adapters (adapter_fields.cpp)
 std::vector<RequestField> talk_fields();     // for talking photos (talk_fields.cpp)
+std::vector<RequestField> footage_fields();  // for videos that are given (footage_fields.cpp)
 const std::vector<RequestInput>& request_inputs();
 const Choices& vae_math_choices();
 

@@ -1,7 +1,6 @@
 #include "resolve/resolve.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/log.h"
 #include "ops/implementations.h"
@@ -10,6 +9,8 @@
 #include "resolve/apply_preset.h"
 #include "resolve/read_values.h"
 #include "resolve/resolve_blocks.h"
+#include "resolve/resolve_footage.h"
+#include "resolve/resolve_images.h"
 #include "resolve/resolve_talk.h"
 
 namespace tachy {
@@ -25,71 +26,6 @@ void check_frames(int value, int64_t stride) {
   const int64_t below = (value - 1) / stride * stride + 1;
   require((value - 1) % stride == 0, "`frames`: {} is not {}n + 1; {} or {} would work", value, stride, below,
           below + stride);
-}
-
-void check_embeds(const ModelBundle& model, const ImageEmbeds* given) {
-  const WanConfig& dit = model.dit;
-  const int64_t rows = dit.pos_embed_seq_len;
-  const std::string expected = fmt::format("[{}, {}]", rows > 0 ? rows : 257, dit.image_dim);
-  if (seen_pictures(dit) == 0)
-    return require(given == nullptr, "`image_embeds`: this model has no image branch; leave them out");
-  if (!given) {
-    require(model.image_encoder != nullptr,
-            "{}; or give `image_embeds`, a .safetensors file with 'image_embeds' {}, saved from diffusers' "
-            "encode_image",
-            model.no_image_encoder, expected);
-    return;
-  }
-  int64_t count = 1;
-  for (const int64_t extent : given->shape) count *= extent;
-  const int64_t width = given->shape.empty() ? 0 : given->shape.back(), found = width > 0 ? count / width : 0;
-  // The two pictures of a first-last-frame model may lie one after the other or as a batch.
-  const bool batch = given->shape.size() == 3 && given->shape[0] != 1 && !(rows > 0 && given->shape[0] == 2);
-  require(width == dit.image_dim && found >= 1 && found <= 4096 && !batch && given->shape.size() >= 2 &&
-              given->shape.size() <= 3 && (rows == 0 || found == rows) &&
-              given->values.size() == static_cast<size_t>(count),
-          "`image_embeds`: expected {}, got [{}]", expected, fmt::join(given->shape, ", "));
-  require(std::all_of(given->values.begin(), given->values.end(), [](float v) { return std::isfinite(v); }),
-          "`image_embeds`: the file holds NaN or Inf; save it again");
-}
-
-void check_images(const ModelBundle& model, const VideoRequest& r) {
-  const WanConfig& dit = model.dit;
-  const Family& family = *model.family;
-  const auto check_picture = [](const char* field, const Picture* p) {
-    require(!p || (p->width > 0 && p->height > 0 &&
-                   p->rgb.size() == static_cast<size_t>(p->width) * static_cast<size_t>(p->height) * 3),
-            "`{}`: expected a picture of 3 bytes a pixel, got {}x{} with {} bytes", field, p ? p->width : 0,
-            p ? p->height : 0, p ? p->rgb.size() : 0);
-  };
-  check_picture("image", r.image.get());
-  check_picture("last_image", r.last_image.get());
-  if (family.image == Given::refused) {
-    require(!r.image && !r.last_image && !r.image_embeds,
-            "`{}`: this is a text-to-video model, which takes no picture; a text-and-image-to-video model "
-            "(Wan2.2-TI2V-5B) or an image-to-video model would",
-            r.image        ? "image"
-            : r.last_image ? "last_image"
-                           : "image_embeds");
-    return;
-  }
-  require(r.image || !r.last_image, "`last_image`: the first frame is needed too, as `image`");
-  check_embeds(model, r.image_embeds.get());
-  require(family.last_image != Given::refused || !r.last_image,
-          "`last_image`: this model takes only the first frame (`image`)");
-  if (family.image_input == ImageInput::first_frame) {
-    require(!r.image || *r.frames > 1, "`frames`: 1 would give back the picture of `image`; 5 would work");
-    return;
-  }
-  const int64_t channels = 2 * model.vae_config.z_dim + model.vae_config.temporal_stride();
-  check(dit.in_channels == channels, ErrorCode::unsupported,
-        "this transformer takes {} channels; image-to-video models take {} (noise, mask and picture)",
-        dit.in_channels, channels);
-  require(r.image != nullptr, "`image`: this is an {} model, which needs a picture to begin with",
-          model.kind());
-  require(family.last_image != Given::needed || r.last_image,
-          "`last_image`: this model goes from one picture to another and needs both");
-  require(!r.last_image || *r.frames > 1, "`frames`: 1 has no room for `last_image`; 5 would work");
 }
 
 // The list of a distilled model sets steps and shift itself. With a preset, a different value that was given
@@ -213,6 +149,7 @@ Resolved resolve(const ModelBundle& model, const VideoRequest& given, const GpuM
   check_fields(r);
   check_multiple("width", *r.width, model.size_multiple());
   check_multiple("height", *r.height, model.size_multiple());
+  settle_frames(model, given, r);
   if (!r.speech) check_frames(*r.frames, model.vae_config.temporal_stride());
   resolve_guidance(model, given, r);
   naming("`sampler`", [&] { resolve_sampler(given, r); });
@@ -234,9 +171,10 @@ Resolved resolve(const ModelBundle& model, const VideoRequest& given, const GpuM
   out.guidance = guidance_of(r);
   for (const Branches& branches : out.guidance)
     out.guided = out.guided || std::ranges::any_of(branches, &Branch::negative);
-  out.pictured = r.image != nullptr;
+  out.pictured = r.image && family.image_input != ImageInput::none;
   if (out.pictured && !r.image_embeds) out.clip_pictures = seen_pictures(model.dit);
   resolve_blocks(model, given, out);
+  resolve_footage(model, given, out);
   const auto expected =
       static_cast<size_t>(out.latent_channels * out.latent_frames * out.latent_height * out.latent_width);
   require(r.init_latents.empty() || r.init_latents.size() == expected,

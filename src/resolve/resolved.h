@@ -11,6 +11,7 @@
 
 #include "models/wan/sparse.h"
 #include "models/wan/timestep.h"
+#include "request/clip_pixels.h"
 #include "request/context_windows.h"
 #include "request/guidance.h"
 #include "request/step_cache_config.h"
@@ -26,6 +27,7 @@ struct MadeInputs {
   std::shared_ptr<const Picture> image, last_image;  // the pictures in the video's size
   std::vector<float> clip_pixels, speech, speech_2;  // as in ResolvedRequest, like the next member
   std::vector<uint8_t> speaker_regions;
+  std::shared_ptr<const ClipPixels> footage;  // null: the request has neither videos nor references
 };
 
 struct Resolved : ResolvedRequest {
@@ -39,12 +41,14 @@ struct Resolved : ResolvedRequest {
   // The precision in which the device computes that the request was resolved for.
   Precision precision;
   Without without;
-  bool graphs = false;  // on a GPU: steps may be captured
+  bool graphs = false;                        // on a GPU: steps may be captured
+  std::shared_ptr<const ClipPixels> footage;  // as in MadeInputs
 
   void take(MadeInputs&& made) {
     request.image = std::move(made.image), request.last_image = std::move(made.last_image);
     clip_pixels = std::move(made.clip_pixels), speech = std::move(made.speech);
     speech_2 = std::move(made.speech_2), speaker_regions = std::move(made.speaker_regions);
+    footage = std::move(made.footage);
   }
   // Returns the number of guidance's branches in the steps that have the most.
   int64_t most_branches() const {

@@ -15,6 +15,7 @@
 // so that no NaN arises.
 #include "samplers/sampler.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -143,7 +144,25 @@ Update unipc_update(const std::vector<float>& s, size_t i) {
 
 }  // namespace
 
-Sampler::Sampler(const SamplerConfig& config) : schedule_(make_schedule(config)) {
+namespace {
+
+// Leaves out the first steps of a schedule.
+Schedule last_steps(Schedule s, double strength) {
+  const int steps = s.steps(),
+            kept = std::min(static_cast<int>(static_cast<double>(steps) * strength), steps);
+  require(kept >= 1, "`strength`: {} of {} steps leaves none; {:.3g} or more leaves one", strength, steps,
+          1.0 / steps);
+  const int out = steps - kept;
+  s.sigmas.erase(s.sigmas.begin(), s.sigmas.begin() + out);
+  s.timesteps.erase(s.timesteps.begin(), s.timesteps.begin() + out);
+  if (s.high_noise_steps >= 0) s.high_noise_steps = std::max(s.high_noise_steps - out, 0);
+  return s;
+}
+
+}  // namespace
+
+Sampler::Sampler(const SamplerConfig& config)
+    : schedule_(last_steps(make_schedule(config), config.strength)) {
   if (config.kind == SamplerKind::unipc) state_tensors_ = 3;
   if (config.kind == SamplerKind::dpmpp || config.kind == SamplerKind::dpmpp_sde) state_tensors_ = 2;
   if (steps() == 1) state_tensors_ = 0;

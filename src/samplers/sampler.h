@@ -53,6 +53,9 @@ struct SamplerConfig {
   std::vector<double> timesteps;
   // The number of steps of the first of two experts; if negative, the boundary decides.
   int high_noise_steps = -1;
+  // The share of the steps that is run, for a clip that begins with a video and not with noise: the last ones, as
+  // many as diffusers' get_timesteps leaves. The first of them begins as the first step of a whole run.
+  double strength = 1;
   bool scaled_noise = false;  // the run begins with noise that is multiplied by the first sigma
 };
 

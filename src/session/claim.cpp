@@ -13,7 +13,7 @@ std::vector<std::pair<Part, uint64_t>> parts_of_stage(const std::string& name, b
   if (name == "text") return {{Part::text, bytes}};
   if (name == "image-embeds") return {{Part::image_encoder, bytes}};
   if (name == "speech") return {{Part::audio_encoder, bytes}};
-  if (name == "image" || name == "motion") return {{Part::vae_encoder, bytes}};
+  if (name == "image" || name == "video" || name == "motion") return {{Part::vae_encoder, bytes}};
   if (name == "decode") return {{Part::vae_decoder, bytes}};
   if (name == "denoise") return {{Part::transformer, bytes}, {Part::transformer_2, keeps ? 0 : bytes}};
   fail(ErrorCode::internal, "claim: which part does the stage '{}' hold?", name);

@@ -1,4 +1,4 @@
-// A stage of a generation: text, image-embeds, speech, image, denoise, decode or motion. A request's course
+// A stage of a generation: text, image-embeds, speech, image, video, denoise, decode or motion. A request's course
 // has a list of them (engine/courses/course.h). Each is one piece of code that runs in two kinds of session:
 // in a measuring one it loads and computes nothing and tells what it would hold, in a computing one it does
 // its work.
@@ -24,8 +24,9 @@ class ParamStore;
 // to window, the last frames and the VAE's latents of them.
 struct Shared {
   Tensor text, negative, image_embeds, condition, latents;
-  Tensor speech;        // [speakers, frames + TalkWindows::rows_behind, layers, width] f32
-  Tensor tail, motion;  // [m, H, W, 3] and [z, T, h, w] f32
+  Tensor start, control;  // stages/footage.h
+  Tensor speech;          // [speakers, frames + TalkWindows::rows_behind, layers, width] f32
+  Tensor tail, motion;    // [m, H, W, 3] and [z, T, h, w] f32
   Shared(const ResolvedRequest& request, const ModelBundle& model, const Prompts& prompts,
          nn::ParamStore& store);
 };

@@ -20,6 +20,16 @@ void show_latents(const Tensor& latents, const VideoCallbacks* callbacks, Stream
   callbacks->latents(values, latents.shape());
 }
 
+// References are latent frames before the clip's, and no part of the video.
+Tensor without_references(const Job& job, Stream& stream) {
+  const Tensor& all = job.shared.latents;
+  const int64_t before = job.request.control.references;
+  if (before == 0) return all;
+  const Tensor out = stream.arena->f32({all.dim(0), all.dim(1) - before, all.dim(2), all.dim(3)});
+  ops::copy({.x = all.slice(1, before, all.dim(1)), .y = out}, stream);
+  return out;
+}
+
 // Gives frames the picture's colours: in place if they are float32, in the arena if a GPU made them in 16
 // bits, which would round the correction. For a GPU the host does this, at about 20 ns per pixel and core: a
 // window of 81 frames of 1024x1024 takes 1.7 s of one core, while its attention takes a GPU half a minute.
@@ -114,12 +124,13 @@ class DecodeStage final : public Stage {
 
   uint64_t run(Job& job, Session& session) const override {
     Stream& stream = session.stream();
-    show_latents(job.shared.latents, session.callbacks(), stream);
+    const ArenaScope scope(*stream.arena);
+    const Tensor latents = without_references(job, stream);
+    show_latents(latents, session.callbacks(), stream);
     const VaeDecoder& vae = *session.vae_decoder().model;
     const ProfileRange range(stream.hooks.profiler, "decode", ProfileKind::group);
-    decode_frames(session, job.shared.latents, out_ ? out_(job, stream) : FramesOut());
-    const uint64_t held =
-        session.part_bytes() + decoder_state_bytes(session, vae, job.shared.latents.shape());
+    decode_frames(session, latents, out_ ? out_(job, stream) : FramesOut());
+    const uint64_t held = session.part_bytes() + decoder_state_bytes(session, vae, latents.shape());
     session.give_back(Part::vae_decoder);
     return held;
   }

@@ -9,8 +9,10 @@
 #include "denoise/first_frame_denoiser.h"
 #include "denoise/ranks_denoiser.h"
 #include "denoise/windows_denoiser.h"
+#include "ops/elementwise/elementwise.h"
 #include "session/session.h"
 #include "stages/condition.h"
+#include "stages/footage.h"
 #include "stages/stages.h"
 
 namespace tachy {
@@ -30,6 +32,8 @@ class Denoising {
   uint64_t run();
 
  private:
+  void add_start();
+  std::optional<KeptPart> kept_part();
   std::unique_ptr<Denoiser> make(int expert);
   std::unique_ptr<Denoiser> make_on_gpus(int expert);
   // `seat` is null if there is one rank.
@@ -91,6 +95,7 @@ std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert, const ClipSeat* s
   clip.riflex = r.riflex;
   clip.few_in_eight_bits = r.int8_keys == "all";
   clip.sparse = job_.request.sparse, clip.dense_steps = job_.request.dense_steps;
+  clip.control = here(shared.control), clip.control_scales = job_.request.control.scales;
   const Tensor condition = here(shared.condition);
   const bool framed = condition.defined() && model.family->image_input == ImageInput::first_frame;
   if (const WindowPlan& windows = job_.request.windows; windows.divides(clip.latent_shape.at(1))) {
@@ -144,6 +149,34 @@ void report_attention(const Stream& stream, const cuda::AttentionTally& before) 
       dtype_name(stream.precision.activation));
 }
 
+// Adds noise to the video that the clip begins with, as much as the first step that is run expects.
+void Denoising::add_start() {
+  const Shared& shared = job_.shared;
+  if (!shared.start.defined() || job_.resume) return;
+  const float sigma = sampler_.schedule().sigmas.front();
+  ops::LincombArgs sum{.terms = {}, .count = 2, .out = shared.latents};
+  sum.terms[0] = {shared.start, 1 - sigma}, sum.terms[1] = {shared.latents, sigma};
+  ops::lincomb(sum, session_.stream());
+}
+
+// The noise is drawn once more, so that a run that resumes has it, too.
+std::optional<KeptPart> Denoising::kept_part() {
+  const Resolved& r = job_.request;
+  if (!keeps_part(r)) return std::nullopt;
+  const Tensor& latents = job_.shared.latents;
+  const bool measuring = session_.measuring();
+  std::vector<float> noise(measuring ? 0 : static_cast<size_t>(latents.numel())), mask;
+  if (!measuring) {
+    NoiseSource source(r.request);
+    source.draw(noise);
+    if (r.windows.divides(latents.dim(1)) && r.request.free_noise == "on")
+      repeat_noise(r.windows, latents.dim(1), latents.dim(0), noise,
+                   [&](int64_t n) { return source.permutation(n); });
+    mask = start_mask(session_.model().vae_config, r);
+  }
+  return std::optional<KeptPart>(std::in_place, job_.shared.start, mask, noise, session_.stream());
+}
+
 uint64_t Denoising::run() {
   const ModelBundle& model = session_.model();
   const TalkWindows& talk = job_.request.talk;
@@ -160,6 +193,8 @@ uint64_t Denoising::run() {
         [this](int expert) { give_back(expert); });
   else
     denoiser = make(0);
+  const std::optional<KeptPart> kept = kept_part();
+  add_start();
   DenoiseLoop loop({.sampler = &sampler_,
                     .guidance = job_.request.guidance,
                     .step_cache = job_.request.step_cache,
@@ -174,6 +209,7 @@ uint64_t Denoising::run() {
                     .motion = job_.window > 0 ? job_.shared.motion : Tensor(),
                     .resume = job_.resume,
                     .reused = &job_.steps_reused,
+                    .kept = kept ? &*kept : nullptr,
                     .shelf = session_.loop_shelf()},
                    *denoiser, session_.stream());
   const bool counts =
@@ -183,7 +219,7 @@ uint64_t Denoising::run() {
   if (counts) report_attention(session_.stream(), before);
   denoiser.reset();
   give_back(part_of_step_.back());
-  return most_ + loop.bytes();
+  return most_ + loop.bytes() + (kept ? kept->bytes() : 0);
 }
 
 class DenoiseStage final : public Stage {

@@ -19,6 +19,7 @@ std::unique_ptr<Stage> make_text_stage();
 std::unique_ptr<Stage> make_image_embeds_stage();
 std::unique_ptr<Stage> make_speech_stage();
 std::unique_ptr<Stage> make_image_stage();
+std::unique_ptr<Stage> make_footage_stage();
 std::unique_ptr<Stage> make_denoise_stage(AddToClip add = nullptr);
 std::unique_ptr<Stage> make_decode_stage(FramesOutOf out = nullptr);  // null: all frames
 std::unique_ptr<Stage> make_motion_stage();

@@ -47,6 +47,7 @@ WRONG = {
     "tensor": [*OBJECTS, 7, True, np.zeros(4, int), np.zeros(4, np.complex64), np.zeros((1,) * 9, np.float32), np.zeros((4, 0), np.float32),
                np.broadcast_to(np.float32(0), (1 << 20, 1 << 20)), np.full((16, 2, 2, 4), np.nan, np.float32), torch.zeros(4, device="meta"),
                np.zeros(4, "U1"), "a\0b"],
+    "video": [*OBJECTS, 7, True, ["a"], "a\0b", "gone.mp4", np.zeros((2, 4, 4, 3), np.uint8)],
 }
 # Shorter spellings, which have values of their own beside.
 OWN = {"size": [(1 << 40, 16), (16, -16), (16, 0), (True, 16), ("a", 16), (16, 16.5), (16,), (16, 16, 3), 832, "832x480", {16, 32}, np.ones(2),

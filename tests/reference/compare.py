@@ -28,6 +28,7 @@ import causal_compare  # noqa: E402
 import clip_pictures  # noqa: E402
 import conversions  # noqa: E402
 import experts  # noqa: E402
+import footage  # noqa: E402
 import generation  # noqa: E402
 import gguf_files  # noqa: E402
 import images  # noqa: E402
@@ -126,6 +127,9 @@ def compare_transformer(ctx, variant, i):
         inputs["timestep"] = torch.tensor([ctx.rng.randint(0, 1000) for _ in range(batch)])
     if variant == "i2v":
         inputs["encoder_hidden_states_image"] = torch.randn(batch, ctx.rng.choice([5, 257]), c.image_dim)
+    if variant == "vace":
+        inputs["control_hidden_states"] = torch.randn(batch, c.vace_in_channels, frames, h, w)
+        inputs["control_hidden_states_scale"] = torch.tensor([ctx.rng.choice([0.0, 0.6, 1.0, -1.5]) for _ in c.vace_layers])
     y = ctx.stage("transformer", ctx.folder / f"dit-{variant}-{i}", inputs)["sample"]
     with torch.no_grad():
         r32 = model(**inputs).sample
@@ -178,7 +182,7 @@ GROUPS = {  # the longest come first, so that workers end together
     "world": lambda ctx, args: world_compare.compare(ctx, args.draws),
     "talking-photo": lambda ctx, args: talk.compare(ctx),
     "audio-encoder": lambda ctx, args: wav2vec2.compare(ctx, args.draws, STAGE_BOUND),
-    "transformer": lambda ctx, args: [compare_transformer(ctx, v, i) for v in ("t2v", "i2v", "ti2v") for i in range(args.draws)],
+    "transformer": lambda ctx, args: [compare_transformer(ctx, v, i) for v in ("t2v", "i2v", "ti2v", "vace") for i in range(args.draws)],
     "vae": lambda ctx, args: [compare_vae(ctx, i) for i in range(args.draws)],
     "vae-command": lambda ctx, args: vae_command.compare(ctx),
     "layouts": lambda ctx, args: layouts.compare(ctx),
@@ -186,6 +190,7 @@ GROUPS = {  # the longest come first, so that workers end together
     "generation": lambda ctx, args: generation.compare_generation(ctx),
     "images": lambda ctx, args: images.compare(ctx),
     "experts": lambda ctx, args: experts.compare(ctx),
+    "footage": lambda ctx, args: footage.compare(ctx),
     "sparse": lambda ctx, args: sparse.compare(ctx),
     "tokens": lambda ctx, args: generation.compare_tokens(ctx),
     "single-files": lambda ctx, args: single_files.compare(ctx),

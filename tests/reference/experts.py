@@ -1,5 +1,5 @@
-"""Compares models of two experts (like Wan2.2 A14B) on fresh random weights: text- and image-to-video in diffusers' layout against
-its pipelines, and the same weights in the original's layout against its grid and solvers."""
+"""Compares models of two experts (like Wan2.2 A14B) on fresh random weights: text- and image-to-video, also to a last picture, in
+diffusers' layout against its pipelines, and the same weights in the original's layout against its grid and solvers."""
 
 import inspect
 
@@ -64,8 +64,8 @@ def original_latents(pipe, variant, sampler, steps, shift, scales, seed, conditi
 
 
 def compare(ctx):
-    for variant in BOUNDARY:
-        folder = ctx.folder / f"experts-{variant}"
+    for variant, last in (("t2v", False), ("i2v", False), ("i2v", True)):
+        folder = ctx.folder / f"experts-{variant}{'-last' if last else ''}"
         folder.mkdir()
         pipe = pipeline(ctx, variant, folder)
         width, height, steps = 16 * ctx.rng.randint(2, 3), 16 * ctx.rng.randint(2, 3), ctx.rng.randint(8, 14)
@@ -82,15 +82,22 @@ def compare(ctx):
             picture.save(folder / "first.png")
             args += ["--image", folder / "first.png"]
             call["image"] = picture
+            ending = None
+            if last:
+                end = images.picture(ctx, ctx.rng.randint(20, 99), ctx.rng.randint(20, 99))
+                end.save(folder / "last.png")
+                args += ["--last-image", folder / "last.png"]
+                call["last_image"] = end
+                ending = pipe.video_processor.preprocess(end, height=height, width=width).float()
             with torch.no_grad():
                 pixels = pipe.video_processor.preprocess(picture, height=height, width=width).float()
                 condition = pipe.prepare_latents(pixels, 1, 16, height, width, 5, torch.float32, "cpu", None,
-                                                 torch.zeros(1, 16, 2, height // 8, width // 8), None)[1]
+                                                 torch.zeros(1, 16, 2, height // 8, width // 8), ending)[1]
         with torch.no_grad():
             want = pipe(**call, guidance_scale=scales[0], guidance_scale_2=scales[1], generator=torch.Generator().manual_seed(seed),
                         output_type="latent").frames[0]
         ctx.run(*args, "--model", folder / "model")
-        label = f"two experts, {variant}, {steps} steps of {sampler}, shift {shift:g}, guidance {scales[0]:g} and {scales[1]:g}"
+        label = f"two experts, {variant}{' to a last picture' if last else ''}, {steps} steps of {sampler}, shift {shift:g}, guidance {scales[0]:g} and {scales[1]:g}"
         ctx.report(label, generation.relative(load_file(out)["latents"], want), 1e-5)
         save_original(pipe, variant, folder / "original")
         with torch.no_grad():

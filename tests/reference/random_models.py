@@ -5,7 +5,7 @@ import math
 import random
 
 import torch
-from diffusers import AutoencoderKLWan, WanTransformer3DModel
+from diffusers import AutoencoderKLWan, WanTransformer3DModel, WanVACETransformer3DModel
 from transformers import CLIPVisionConfig, CLIPVisionModel, CLIPVisionModelWithProjection, UMT5Config, UMT5EncoderModel, Wav2Vec2Config, Wav2Vec2ForCTC, Wav2Vec2Model
 
 
@@ -25,7 +25,7 @@ def _randomise(model, rng):
 
 
 def transformer(rng, variant="t2v", **overrides):
-    """variant: t2v, i2v (CLIP branch), ti2v (per-token timesteps; same architecture as t2v)"""
+    """variant: t2v, i2v (CLIP branch), ti2v (per-token timesteps; same architecture as t2v), vace (control blocks)"""
     torch.manual_seed(rng.randrange(2**31))
     channels = rng.choice([4, 16])
     config = dict(patch_size=(1, 2, 2), num_attention_heads=rng.choice([1, 2, 3]), attention_head_dim=rng.choice([12, 32, 128]),
@@ -34,8 +34,11 @@ def transformer(rng, variant="t2v", **overrides):
     if variant == "i2v":
         config.update(in_channels=2 * channels + 4, image_dim=24)
         config["added_kv_proj_dim"] = config["num_attention_heads"] * config["attention_head_dim"]
+    if variant == "vace":
+        config.update(num_layers=rng.choice([2, 4]), vace_in_channels=2 * channels + 64)
+        config["vace_layers"] = rng.choice([[0], list(range(0, config["num_layers"], 2)), list(range(config["num_layers"]))])
     config.update(overrides)
-    return _randomise(WanTransformer3DModel(**config), rng)
+    return _randomise((WanVACETransformer3DModel if variant == "vace" else WanTransformer3DModel)(**config), rng)
 
 
 def text_encoder(rng, **overrides):

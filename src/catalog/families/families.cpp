@@ -9,6 +9,7 @@ namespace {
 using Traits = FamilyTraits;
 
 constexpr const char* kImageToVideo = "image-to-video";
+constexpr const char* kAllInOne = "all-in-one (VACE)";
 constexpr const char* kSteadyShot = "镜头晃动，";               // no shaking camera
 constexpr const char* kOneSteadyShot = "镜头切换，镜头晃动，";  // no cuts and no shaking camera
 
@@ -85,6 +86,22 @@ constexpr Family kFamilies[] = {
      .image_input = ImageInput::channels,
      .image = Given::needed,
      .last_image = Given::perhaps},
+    // Fun-VACE A14B of Wan2.2.
+    {.name = ModelFamily::text_experts,
+     .kind = kAllInOne,
+     .fits = [](const Traits& t) { return t.control && t.experts; },
+     .image = Given::perhaps,
+     .last_image = Given::perhaps,
+     .follows = true,
+     .defaults = {.steps = 40, .shift = 12, .guidance = 4}},
+    // Wan2.1-VACE.
+    {.name = ModelFamily::text,
+     .kind = kAllInOne,
+     .fits = [](const Traits& t) { return t.control; },
+     .image = Given::perhaps,
+     .last_image = Given::perhaps,
+     .follows = true,
+     .defaults = {.shift = 16}},
     // Wan2.2-T2V-A14B.
     {.name = ModelFamily::text_experts,
      .kind = "text-to-video",
@@ -110,7 +127,8 @@ FamilyTraits traits_of(const ModelFiles& files, const WanConfig& c) {
           .seen_pictures = seen_pictures(c),
           .experts = files.transformer_2.present(),
           .speech = c.audio_branch(),
-          .actions = c.actions.present()};
+          .actions = c.actions.present(),
+          .control = c.vace.present()};
 }
 
 }  // namespace

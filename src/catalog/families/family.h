@@ -24,6 +24,7 @@ struct FamilyTraits {
   bool experts = false;   // whether it has two transformers
   bool speech = false;    // whether it has InfiniteTalk's audio branch
   bool actions = false;   // whether it has Matrix-Game 2's action modules
+  bool control = false;   // whether it has VACE's control blocks
 };
 
 // Whether a request may or must give something to a model.
@@ -53,6 +54,7 @@ struct Family {
   ImageInput image_input = ImageInput::none;
   Given image = Given::refused, last_image = Given::refused;
   bool talks = false;                // it follows speech
+  bool follows = false;              // it follows a control video, masks and references (VACE)
   bool blocks = false;               // its videos can be made block by block if it was distilled for this
   bool worlds = false;               // it can make worlds, which begin with a prompt
   bool actions = false;              // or with a picture, and follow keys and mouse

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "denoise/noise_source.h"
 #include "stages/condition.h"
+#include "stages/footage.h"
 #include "stages/stages.h"
 
 namespace tachy {
@@ -23,6 +24,10 @@ Shared::Shared(const ResolvedRequest& r, const ModelBundle& model, const Prompts
         store.allocate(DType::f32, {r.clip_pictures * model.clip.tokens(), model.clip.hidden_size});
   if (const auto dims = condition_dims(model, r); !dims.empty())
     condition = store.allocate(DType::f32, std::span<const int64_t>(dims));
+  if (const auto dims = start_dims(r); !dims.empty())
+    start = store.allocate(DType::f32, std::span<const int64_t>(dims));
+  if (const auto dims = control_dims(model, r); !dims.empty())
+    control = store.allocate(DType::f32, std::span<const int64_t>(dims));
   latents = store.allocate(DType::f32, {r.latent_channels, r.latent_frames, r.latent_height, r.latent_width});
   course_of(r).add_shared(*this, r, model, store);
 }
@@ -41,6 +46,7 @@ std::vector<std::unique_ptr<Stage>> stages_of_inputs(const Job& job) {
   if (job.shared.image_embeds.defined()) out.push_back(make_image_embeds_stage());
   if (job.shared.speech.defined()) out.push_back(make_speech_stage());
   if (job.shared.condition.defined()) out.push_back(make_image_stage());
+  if (job.shared.start.defined() || job.shared.control.defined()) out.push_back(make_footage_stage());
   return out;
 }
 

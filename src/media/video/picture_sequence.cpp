@@ -52,7 +52,9 @@ bool is_picture(const fs::path& path) {
   return ending == ".png" || ending == ".jpg" || ending == ".jpeg" || ending == ".webp";
 }
 
-std::vector<fs::path> pictures_of(const fs::path& path, int64_t max_frames) {
+}  // namespace
+
+std::vector<fs::path> picture_files(const fs::path& path, int64_t max_frames) {
   std::vector<fs::path> files;
   std::error_code ec;
   if (fs::is_directory(path, ec)) {
@@ -76,10 +78,8 @@ std::vector<fs::path> pictures_of(const fs::path& path, int64_t max_frames) {
   return files;
 }
 
-}  // namespace
-
 std::unique_ptr<VideoReader> open_pictures(const fs::path& path, const ReadVideoOptions& options) {
-  std::vector<fs::path> pictures = pictures_of(path, options.max_frames);
+  std::vector<fs::path> pictures = picture_files(path, options.max_frames);
   if (pictures.empty()) return nullptr;
   return std::make_unique<PictureReader>(std::move(pictures), options);
 }

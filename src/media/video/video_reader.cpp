@@ -178,6 +178,11 @@ std::unique_ptr<VideoReader> VideoReader::open(const fs::path& path, const ReadV
   return std::make_unique<MovieReader>(path, options);
 }
 
+std::vector<fs::path> files_of_video(const fs::path& path) {
+  std::vector<fs::path> pictures = picture_files(path, ReadVideoOptions().max_frames);
+  return pictures.empty() ? std::vector<fs::path>{path} : pictures;
+}
+
 std::vector<RgbFrame> read_video(const fs::path& path, const ReadVideoOptions& options, VideoInfo* info) {
   auto reader = VideoReader::open(path, options);
   if (info != nullptr) *info = reader->info();

@@ -45,6 +45,9 @@ class VideoReader {
   VideoInfo info_;
 };
 
+// Returns the files whose content a video is: its own, or those of its pictures in order.
+std::vector<std::filesystem::path> files_of_video(const std::filesystem::path& path);
+
 // Reads all frames at once.
 std::vector<RgbFrame> read_video(const std::filesystem::path& path, const ReadVideoOptions& options = {},
                                  VideoInfo* info = nullptr);

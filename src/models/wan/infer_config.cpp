@@ -71,6 +71,7 @@ WanConfig without_heads(const TensorSource& s) {
   c.ffn_dim = in_range(s, "ffn_dim", s.dims_of(kPart, "blocks.0.ffn.net.0.proj.weight", 2)[0], 1, 1 << 18);
   c.cross_attn_norm = s.has("blocks.0.norm2.weight");
   c.actions = WanActionConfig::from_tensors(s, c.num_layers, patch[0]);
+  c.vace = WanVaceConfig::from_tensors(s, c.num_layers);
   if (s.has(kImageNorm))
     c.image_dim = in_range(s, "image_dim", s.dims_of(kPart, kImageNorm, 1)[0], 1, 1 << 16);
   if (s.has(condition + "image_embedder.pos_embed"))
@@ -137,6 +138,9 @@ void check_wan_config(const WanConfig& config, const TensorSource& source) {
   same("cross_attn_norm", config.cross_attn_norm, found.cross_attn_norm);
   same("image_dim", config.image_dim, found.image_dim);
   same("pos_embed_seq_len", config.pos_embed_seq_len, found.pos_embed_seq_len);
+  same("the number of vace_layers", static_cast<int64_t>(config.vace.layers.size()),
+       static_cast<int64_t>(found.vace.layers.size()));
+  if (config.vace.present()) same("vace_in_channels", config.vace.in_channels, found.vace.in_channels);
   check(config.actions.blocks == found.actions.blocks, ErrorCode::corrupt,
         "{}: its config says that {} transformer blocks have an action module, its tensors {}, or others",
         source.files_text(), config.actions.blocks.size(), found.actions.blocks.size());

@@ -5,6 +5,7 @@
 //   proj_out.weight        [pt·ph·pw·out, d]             out_channels
 //   text_embedder.linear_1 [d, text], time_embedder.linear_1 [d, freq], image_embedder.norm1 [image]
 //   blocks.N.…                                           layers, ffn_dim, whether norm2 has parameters
+//   vace_blocks.N.…, vace_patch_embedding.weight         VACE's control blocks and their channels
 //
 // No shape tells the number of heads (all published models have heads of 128 channels), the epsilon of the
 // norms, or the length of the rope tables (both are the same in all of them).
@@ -18,7 +19,7 @@ namespace tachy {
 bool is_wan_transformer(const TensorSource& source);  // expects diffusers' names
 
 // Throws `not_found` if this is not a Wan transformer. Throws `unsupported` for relatives with other inputs
-// (VACE, Animate …), and if the width does not determine the number of heads.
+// (Animate, S2V …), and if the width does not determine the number of heads.
 WanConfig infer_wan_config(const TensorSource& source, Sinusoid sinusoid);
 
 // Corrects what the config.json of the original repository omits or gets wrong: whether there is text, and

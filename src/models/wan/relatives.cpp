@@ -18,7 +18,7 @@ namespace {
 using Entry = TensorSource::Entry;
 
 constexpr size_t kMostShown = 6;
-constexpr const char* kWhatRuns = "text-to-video and image-to-video models are";
+constexpr const char* kWhatRuns = "text-to-video, image-to-video and VACE models are";
 
 // Tensors that only relatives of Wan's transformer have. Names that begin with a dot are inside a block.
 struct Relative {
@@ -26,7 +26,6 @@ struct Relative {
 };
 constexpr std::string_view kAudioBegins = "audio_proj.";  // InfiniteTalk's, and others'
 constexpr Relative kRelatives[] = {
-    {"vace_", "a VACE model"},
     {"motion_encoder.", "Wan-Animate"},
     {"face_adapter.", "Wan-Animate"},
     {"face_encoder.", "Wan-Animate"},
@@ -87,6 +86,7 @@ constexpr std::string_view kKnown[] = {
     ".ffn.net.",
     ".audio_cross_attn.",
     ".action_model.",
+    "vace_patch_embedding.",
     ".to_gate_compress.",  // it chooses FastWan's sparse attention; here attention reads everything
 };
 
@@ -95,13 +95,20 @@ constexpr std::string_view kKnown[] = {
 constexpr std::string_view kHarmless[] = {"freqs",        "rope",  "inv_freq", "num_batches_tracked",
                                           "position_ids", "lora_", "proj_l."};
 
-// Returns the name within a block: ".ffn.net.2.weight" for "blocks.7.ffn.net.2.weight". Other names are
-// returned whole.
+// Returns the name within a block, or within one of VACE's control blocks: ".ffn.net.2.weight" for
+// "blocks.7.ffn.net.2.weight". Other names are returned whole.
 std::string_view within_block(std::string_view name) {
-  constexpr std::string_view kBlocks = "blocks.";
-  if (!name.starts_with(kBlocks)) return name;
-  const size_t dot = name.find('.', kBlocks.size());
+  constexpr std::string_view kBlocks = "blocks.", kControl = "vace_";
+  const size_t begin = name.starts_with(kControl) ? kControl.size() : 0;
+  if (!name.substr(begin).starts_with(kBlocks)) return name;
+  const size_t dot = name.find('.', begin + kBlocks.size());
   return dot == name.npos ? name : name.substr(dot);
+}
+
+// Says whether a tensor is of the projections that only VACE's control blocks have.
+bool is_hint(std::string_view name, std::string_view within) {
+  return name.starts_with("vace_blocks.") &&
+         (within.starts_with(".proj_in.") || within.starts_with(".proj_out."));
 }
 
 // Returns the prefix that the file puts before the transformer's names, or "".
@@ -152,7 +159,8 @@ void refuse_relatives(const TensorSource& source) {
             "{}: it is {} (tensor {}), which is not supported; {}", source.files_text(), relative,
             in_quotes(entry.name_in_file), kWhatRuns);
     const bool known = std::any_of(std::begin(kKnown), std::end(kKnown),
-                                   [&](std::string_view begins) { return name.starts_with(begins); });
+                                   [&](std::string_view begins) { return name.starts_with(begins); }) ||
+                       is_hint(entry.name, name);
     if (!known && is_learned(entry)) unknown.push_back(in_quotes(entry.name_in_file));
   }
   check(unknown.empty(), ErrorCode::unsupported,
@@ -162,9 +170,10 @@ void refuse_relatives(const TensorSource& source) {
 }
 
 void refuse_other_class(const nlohmann::json& config, const std::string& where) {
-  static constexpr Relative kClasses[] = {{"VACE", "a VACE model"},    {"Vace", "a VACE model"},
-                                          {"Animate", "Wan-Animate"},  {"S2V", "Wan-S2V"},
-                                          {"SkyReels", "SkyReels-V2"}, {"ChronoEdit", "ChronoEdit"},
+  static constexpr Relative kClasses[] = {{"Animate", "Wan-Animate"},
+                                          {"S2V", "Wan-S2V"},
+                                          {"SkyReels", "SkyReels-V2"},
+                                          {"ChronoEdit", "ChronoEdit"},
                                           {"LongCat", "LongCat-Video"}};
   const auto text = [&](const char* key) {
     const auto it = config.find(key);
@@ -175,8 +184,7 @@ void refuse_other_class(const nlohmann::json& config, const std::string& where) 
     check(name.find(part) == name.npos, ErrorCode::unsupported,
           "{}: its config says that it is {} (_class_name {}), which is not supported; {}", where, relative,
           in_quotes(name), kWhatRuns);
-  static constexpr Relative kTypes[] = {
-      {"vace", "a VACE model"}, {"animate", "Wan-Animate"}, {"s2v", "Wan-S2V"}};
+  static constexpr Relative kTypes[] = {{"animate", "Wan-Animate"}, {"s2v", "Wan-S2V"}};
   for (const auto& [part, relative] : kTypes)
     check(type != part, ErrorCode::unsupported,
           "{}: its config says that it is {} (model_type {}), which is not supported; {}", where, relative,

@@ -1,4 +1,4 @@
-// Models that extend Wan's transformer and need more than text and pictures: control videos, poses, cameras,
+// Models that extend Wan's transformer and need more than text, pictures and VACE's control: poses, cameras,
 // sounds. Their files contain all of Wan's tensors and would run as text-to-video, but would make the wrong
 // video, so they are refused by name. Any other tensor that no model here reads is also refused by name,
 // unless it is known to be harmless.

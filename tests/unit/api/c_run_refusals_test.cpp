@@ -1,5 +1,6 @@
 // Tests what runs of the C interface refuse, and that the text names the field.
 #include <cmath>
+#include <cstddef>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -18,6 +19,9 @@ TEST_F(CRun, SizesOfStructs) {
     r.size = size;
     EXPECT_THAT(refusal(r), AllOf(HasSubstr("request"), HasSubstr("`size`")));
   }
+  r.size = offsetof(tachyscope_request_v2, video);
+  r.video = "what lies past the end of an older struct is not read";
+  EXPECT_EQ(code(r), 0) << tachyscope_last_error();
   struct {
     tachyscope_request_v2 known;
     uint64_t more;
@@ -128,6 +132,16 @@ TEST_F(CRun, PicturesAndSoundsThatCannotBe) {
     r.speech = &s;
     EXPECT_THAT(refusal(r), HasSubstr("`speech`"));
   }
+  const std::string video = kGolden + "vace/control";
+  tachyscope_request_v2 footage = request_2("x");
+  footage.video = "no/such.mp4";
+  EXPECT_EQ(code(footage), 3);
+  EXPECT_THAT(tachyscope_last_error(), AllOf(HasSubstr("`video`"), HasSubstr("no/such.mp4")));
+  footage.video = video.c_str();
+  EXPECT_EQ(code(footage), 0) << tachyscope_last_error();
+  footage.video = nullptr, footage.control_video = video.c_str();
+  EXPECT_EQ(code(footage), 5);
+  EXPECT_THAT(tachyscope_last_error(), AllOf(HasSubstr("`control_video`"), HasSubstr("VACE")));
   const tachyscope_picture gone = {"no/such.png", nullptr, 0, 0};
   tachyscope_request_v2 r = request_2("x");
   r.image = &gone;

@@ -112,8 +112,29 @@ TEST(InferConfig, WhatCannotBeToldIsSaid) {
   refuse([](Shapes& s) { s["patch_embedding.weight"][2] = 0; }, "patch_size is 0");
   refuse([](Shapes& s) { s["proj_out.weight"][0] += 1; }, "multiple of");
   refuse([](Shapes& s) { s["blocks.7.ffn.net.0.proj.weight"] = {1}; }, "block 7 is there");
-  refuse([](Shapes& s) { s["vace_blocks.0.proj_out.weight"] = {1}; }, "VACE");
+  refuse([](Shapes& s) { s["vace_blocks.0.attn1.to_q.weight"] = {1}; }, "vace_patch_embedding.weight");
   refuse([](Shapes& s) { s["face_adapter.fuser_blocks.0.k_norm.weight"] = {1}; }, "Wan-Animate");
+}
+
+// The published VACE models: 1.3B has 15 control blocks, 14B has 8.
+TEST(InferConfig, ControlBlocksAreSpreadEvenly) {
+  for (const auto& [file, blocks, step] :
+       {std::tuple{"dit_t2v_1_3b.txt", 15, 2}, {"dit_t2v_1_3b.txt", 6, 5}}) {
+    Shapes shapes = listed(file);
+    const int64_t width = shapes.at("patch_embedding.weight")[0];
+    shapes["vace_patch_embedding.weight"] = {width, 96, 1, 2, 2};
+    for (int i = 0; i < blocks; ++i)
+      shapes[fmt::format("vace_blocks.{}.attn1.to_q.weight", i)] = {width, width};
+    const WanConfig c = infer_wan_config(*source_of(shapes), Sinusoid::original);
+    ASSERT_EQ(c.vace.layers.size(), static_cast<size_t>(blocks));
+    for (int i = 0; i < blocks; ++i) EXPECT_EQ(c.vace.layers[static_cast<size_t>(i)], i * step);
+    EXPECT_EQ(c.vace.in_channels, 96);
+    WanConfig wrong = c;
+    wrong.vace.in_channels = 64;
+    EXPECT_THAT(refusal([&] { check_wan_config(wrong, *source_of(shapes)); }), HasSubstr("vace_in_channels"));
+    wrong = c, wrong.vace.layers.pop_back();
+    EXPECT_THAT(refusal([&] { check_wan_config(wrong, *source_of(shapes)); }), HasSubstr("vace_layers"));
+  }
 }
 
 TEST(InferConfig, TextEncoderAndVaes) {

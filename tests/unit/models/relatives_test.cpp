@@ -39,8 +39,6 @@ std::string refusal_with(const std::string& tensor, const std::vector<int64_t>& 
 
 TEST(Relatives, AreRefusedByName) {
   const std::pair<const char*, const char*> cases[] = {
-      {"vace_blocks.0.before_proj.weight", "VACE"},
-      {"vace_patch_embedding.weight", "VACE"},
       {"face_adapter.fuser_blocks.0.k_norm.weight", "Wan-Animate"},
       {"pose_patch_embedding.weight", "Wan-Animate"},
       {"casual_audio_encoder.encoder.final_linear.weight", "Wan-S2V"},
@@ -64,6 +62,8 @@ TEST(Relatives, WhatNobodyReadsIsNamed) {
   EXPECT_THAT(refusal_with("blocks.3.new_attn.q.weight"),
               AllOf(HasSubstr("1 of its tensors"), HasSubstr("\"blocks.3.new_attn.q.weight\"")));
   EXPECT_THAT(refusal_with("blocks.3.self_attn.q_loras.down.weight"), HasSubstr("q_loras"));
+  EXPECT_THAT(refusal_with("blocks.3.proj_in.weight"), HasSubstr("\"blocks.3.proj_in.weight\""));
+  EXPECT_THAT(refusal_with("vace_blocks.3.new_attn.weight"), HasSubstr("new_attn"));
   EXPECT_THAT(refusal_with("mood_embedding.weight"), HasSubstr("mood_embedding"));
   Shapes many;
   for (int i = 0; i < 9; ++i) many["blocks." + std::to_string(i) + ".x.weight"] = {2, 2};
@@ -77,6 +77,7 @@ TEST(Relatives, WhatIsKnownOrHarmlessIsNot) {
   for (const char* tensor :
        {"freqs", "rope.freqs_cos", "blocks.0.attn2.norm_added_q.weight", "vae.decoder.conv1.weight",
         "text_encoders.umt5xxl.transformer.shared.weight", "blocks.0.attn1.to_q.lora_A.default.weight",
+        "vace_blocks.0.proj_in.weight", "vace_blocks.0.attn1.to_q.weight", "vace_patch_embedding.weight",
         "blocks.0.to_gate_compress.weight", "blocks.0.action_model.mouse_mlp.0.weight"})
     EXPECT_EQ(refusal_with(tensor), "(no error)") << tensor;
   EXPECT_EQ(refusal_with("step", {1}), "(no error)");
@@ -113,12 +114,12 @@ TEST(Relatives, ByTheirConfigs) {
   const auto config = [](const char* text) {
     return refusal_of_class([&] { refuse_other_class(nlohmann::json::parse(text), "m"); });
   };
-  EXPECT_THAT(config(R"({"_class_name": "WanVACETransformer3DModel"})"), HasSubstr("VACE"));
   EXPECT_THAT(config(R"({"_class_name": "SkyReelsV2Transformer3DModel"})"), HasSubstr("SkyReels-V2"));
   EXPECT_THAT(config(R"({"_class_name": "WanAnimateTransformer3DModel"})"), HasSubstr("Wan-Animate"));
   EXPECT_THAT(config(R"({"model_type": "s2v"})"), HasSubstr("Wan-S2V"));
   for (const char* text :
-       {R"({"_class_name": "WanTransformer3DModel"})", R"({"_class_name": "CausalWanModel"})",
+       {R"({"_class_name": "WanTransformer3DModel"})", R"({"_class_name": "WanVACETransformer3DModel"})",
+        R"({"_class_name": "VaceWanModel", "model_type": "vace"})", R"({"_class_name": "CausalWanModel"})",
         R"({"model_type": "flf2v"})", R"({"model_type": 3})", "{}"})
     EXPECT_EQ(config(text), "(no error)") << text;
 }

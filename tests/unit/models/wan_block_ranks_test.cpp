@@ -35,7 +35,8 @@ struct Streams {
   std::vector<float> x, u;  // the residual stream, and its norm for the next block
 };
 
-Streams run_block(const test::WanDitCase& c, runtime::Comm* comm, const WanCausal* causal = nullptr) {
+Streams run_block(const test::WanDitCase& c, runtime::Comm* comm, const WanCausal* causal = nullptr,
+                  std::unique_ptr<WanBranch> further = nullptr) {
   const int ranks = comm ? comm->size() : 1, rank = comm ? comm->rank() : 0;
   const runtime::Share own = runtime::share_of(kTokens, rank, ranks);
   const int64_t tokens = own.count(), dim = c.config.dim(), half = c.config.head_dim / 2;
@@ -58,7 +59,8 @@ Streams run_block(const test::WanDitCase& c, runtime::Comm* comm, const WanCausa
   Arena arena(size_t{16} << 20);
   Stream stream{.arena = &arena, .pool = &pool};
   nn::ParamStore store({}, stream);
-  const WanBranches branches = make_branches(Scope(c.weights), c.config, store);
+  WanBranches branches = make_branches(Scope(c.weights), c.config, store);
+  if (further) branches.push_back(std::move(further));
   const WanBlock block(Scope(c.weights).sub("blocks").sub(0), c.config, 0, f32(table, {6 * dim}), store,
                        branches);
   const Tensor after = f32(next, {2, 1, dim});
@@ -97,18 +99,24 @@ TEST(WanBlock, TokensMayBeDividedAmongRanks) {
     });
 }
 
+// A branch that looks at more than a rank's tokens.
+struct Undivided : WanBranch {
+  bool load(const Scope&, int64_t, nn::ParamStore&) override { return true; }
+  const char* needs_all_tokens() const override { return "a video that looks everywhere"; }
+};
+
 // A branch that looks at more than a rank's tokens, and that nobody has divided yet, is refused by name.
 TEST(WanBlock, WhatOneRankMustHaveIsRefused) {
-  const test::WanDitCase vace("vace");
+  const test::WanDitCase plain("t2v");
   on_ranks(2, [&](runtime::Comm& comm) {
     std::string told = "nothing";
     try {
-      run_block(vace, &comm);
+      run_block(plain, &comm, nullptr, std::make_unique<Undivided>());
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), ErrorCode::unsupported);
       told = e.message();
     }
-    EXPECT_EQ(told, "transformer: a video that follows another one needs all tokens on one rank");
+    EXPECT_EQ(told, "transformer: a video that looks everywhere needs all tokens on one rank");
   });
 }
 

@@ -60,6 +60,17 @@ TEST_P(WanVace, WithinTheBoundForPackedAndMappedWeights) {
     }
 }
 
+TEST_P(WanVace, StrengthZeroHasTheBitsOfTheModelWithoutControlBlocks) {
+  VaceCase zero(GetParam(), Scales::zero);
+  test::PlannedRun run, plain;
+  const auto with = zero.run(run);
+  test::WanDitCase without(GetParam());
+  without.config.vace = {};
+  EXPECT_EQ(with, without.run(plain));
+  EXPECT_EQ(run.arena_peak, plain.arena_peak);
+  EXPECT_NE(with, VaceCase(GetParam()).run(run));
+}
+
 TEST_P(WanVace, BitsDoNotDependOnThreads) {
   VaceCase c(GetParam());
   test::PlannedRun one{.threads = 1};

@@ -41,6 +41,15 @@ TEST(Families, ThoseOfConfigs) {
   c.audio_dim = 0, c.pos_embed_seq_len = 514;
   EXPECT_STREQ(of(c).kind, "first-last-frame-to-video");
   EXPECT_EQ(seen_pictures(c), 2);
+  c = {};
+  c.vace.layers = {0, 5};
+  EXPECT_STREQ(of(c).kind, "all-in-one (VACE)");
+  EXPECT_EQ(of(c).name, text);
+  EXPECT_TRUE(of(c).follows && !of(c).blocks && !of(c).worlds);
+  ModelFiles two;
+  two.transformer_2.weights = "low";
+  EXPECT_EQ(family_of(two, c).name, text_experts);
+  EXPECT_TRUE(family_of(two, c).follows);
   c = {.in_channels = 36, .image_dim = 1280};
   c.text_dim = 0, c.actions.blocks = {0};
   EXPECT_STREQ(of(c).kind, "world");

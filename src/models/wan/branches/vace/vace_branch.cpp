@@ -33,7 +33,7 @@ class VaceBranch : public WanBranch {
     return config_.vace.hint_of(index) >= 0;  // its parameters are outside of the blocks
   }
   bool takes_codes() const override { return true; }
-  const char* needs_all_tokens() const override { return "a video that follows another one"; }
+  const char* needs_all_tokens() const override { return nullptr; }
   bool takes(std::type_index type) const override { return type == typeid(WanControl); }
 
   void add_context(const WanDit& dit, const WanTokens& tokens, WanContext& context,
@@ -87,6 +87,7 @@ void VaceBranch::expect(const WanInput& in) const {
   require(!in.causal, "transformer: a control video does not go with a video made block by block");
   const auto* control = in.given.find<WanControl>();
   require(control, "transformer: the model follows a control video: expected one, got none");
+  if (!control->latents.defined()) return;
   const Tensor& x = in.latents;
   expect_shape("transformer", "control_hidden_states", control->latents,
                {x.dim(0), config_.vace.in_channels, x.dim(2), x.dim(3), x.dim(4)});
@@ -94,9 +95,11 @@ void VaceBranch::expect(const WanInput& in) const {
 }
 
 void VaceBranch::begin(const WanInput& in, WanBlockInput& block, Stream& stream) const {
+  const Tensor& control = in.given.find<WanControl>()->latents;
+  if (!control.defined()) return;
   const WanConfig& c = config_;
   Arena& arena = *stream.arena;
-  const int64_t rows = block.batch * block.tokens, dim = c.dim();
+  const int64_t rows = block.batch * block.tokens, all = in.grid->tokens(), dim = c.dim();
   const ProfileRange part(stream.hooks.profiler, "control's patches", ProfileKind::linear);
   ControlPass pass{{.batch = block.batch,
                     .tokens = block.tokens,
@@ -114,23 +117,24 @@ void VaceBranch::begin(const WanInput& in, WanBlockInput& block, Stream& stream)
   const ArenaScope scope(arena);
   const DType type = stream.precision.activation;
   const Tensor patches = arena.tensor(
-                   type, {block.batch, block.tokens, c.vace.in_channels * c.patch_t * c.patch_h * c.patch_w}),
+                   type, {block.batch, all, c.vace.in_channels * c.patch_t * c.patch_h * c.patch_w}),
                wide = arena.tensor(type, {rows, dim});
-  ops::patchify(
-      {in.given.find<WanControl>()->latents, c.patch_t, c.patch_h, c.patch_w, patches, in.grid->place},
-      stream);
-  patch_embedding_(patches.view({rows, -1}), wide, stream);
+  ops::patchify({control, c.patch_t, c.patch_h, c.patch_w, patches, in.grid->place}, stream);
+  const Tensor own = runtime::own_tokens(in.comm, in.spread(), patches, stream);
+  patch_embedding_(own.view({rows, -1}), wide, stream);
   in_(wide, pass.in.x, stream, {.residual = block.x});
   block.more.put(std::move(pass));
 }
 
 void VaceBranch::after_feed_forward(const WanBlockInput& in, int64_t index, WanPending& sum,
                                     Stream& stream) const {
+  const auto* const found = in.more.find<ControlPass>();
+  if (!found) return;
   sum.settle(in, stream);
   const int64_t hint = config_.vace.hint_of(index), dim = config_.dim();
   const Control& control = controls_[static_cast<size_t>(hint)];
   ProfileRange part(stream.hooks.profiler, "control", ProfileKind::group);
-  WanBlockInput pass = in.more.find<ControlPass>()->in;
+  WanBlockInput pass = found->in;
   pass.u = in.u;  // u is free until the hint is made
   const WanModulation first = WanBlock::first_norm(pass, hint);
   ops::layernorm_modulate({.x = pass.x,
@@ -163,6 +167,7 @@ WanControl make_control(const WanDit& dit, const Tensor& latents, std::span<cons
   const size_t hints = c.vace.layers.size(), dim = static_cast<size_t>(c.dim());
   require(scales.empty() || scales.size() == hints,
           "transformer: control_hidden_states_scale: expected {} values, got {}", hints, scales.size());
+  if (!scales.empty() && std::ranges::all_of(scales, [](float s) { return s == 0; })) return {};
   std::vector<float> rows(hints * dim, 1.0f);
   for (size_t i = 0; i < scales.size(); ++i) std::fill_n(rows.begin() + i * dim, dim, scales[i]);
   return {.latents = latents,

@@ -23,4 +23,19 @@ WanVaceConfig WanVaceConfig::from_json(const nlohmann::json& j, int64_t num_laye
   return c;
 }
 
+WanVaceConfig WanVaceConfig::from_tensors(const TensorSource& source, int64_t num_layers) {
+  WanVaceConfig c;
+  int64_t count = 0;
+  while (source.has(fmt::format("vace_blocks.{}.attn1.to_q.weight", count))) ++count;
+  if (count == 0) return c;
+  check(count <= num_layers, ErrorCode::corrupt, "{}: {} control blocks of VACE for {} blocks",
+        source.files_text(), count, num_layers);
+  for (int64_t i = 0; i < count; ++i) c.layers.push_back(i * (num_layers / count));
+  c.in_channels = source.dims_of("transformer", "vace_patch_embedding.weight", 5)[1];
+  check(c.in_channels >= 1 && c.in_channels <= 4096, ErrorCode::corrupt,
+        "{}: its tensors say that vace_in_channels is {}, expected 1 to 4096", source.files_text(),
+        c.in_channels);
+  return c;
+}
+
 }  // namespace tachy

@@ -5,6 +5,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
+#include "weights/tensor_source.h"
+
 namespace tachy {
 
 struct WanVaceConfig {
@@ -20,6 +22,11 @@ struct WanVaceConfig {
   // Reads `vace_layers`, for a model of num_layers blocks, and `vace_in_channels`, whose name in the
   // original's dialect is `vace_in_dim`.
   static WanVaceConfig from_json(const nlohmann::json& j, int64_t num_layers);
+
+  // Finds the same by the tensors of a file without a config.json. They tell how many control blocks there are,
+  // but not where their hints are added. In all published models these places are evenly spread: 0, 2, …, 28
+  // for 15 blocks of 30 layers, 0, 5, …, 35 for 8 of 40.
+  static WanVaceConfig from_tensors(const TensorSource& source, int64_t num_layers);
 };
 
 }  // namespace tachy

@@ -1,0 +1,190 @@
+#include "stages/footage.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "ops/elementwise/elementwise.h"
+#include "runtime/run_on_ranks.h"
+#include "stages/condition.h"
+#include "tensor/transfer.h"
+
+namespace tachy {
+namespace {
+
+float from_byte(uint8_t v) { return 2.0f * (static_cast<float>(v) / 255.0f) - 1.0f; }
+
+// Fills the pixels of a frame, [height, width, 3].
+using FrameOf = std::function<void(int64_t index, std::span<float> to)>;
+
+void encode_frames(const VaeEncoder& vae, const Resolved& r, int64_t frames, const FrameOf& frame_of,
+                   const Tensor& mean, Stream& stream, runtime::RankTeam* ranks) {
+  const int64_t height = *r.request.height, width = *r.request.width;
+  const ArenaScope scope(*stream.arena);
+  const Tensor chunk =
+      stream.arena->f32({std::min<int64_t>(frames, VaeEncoder::kChunkFrames), height, width, 3});
+  std::vector<float> values(stream.measuring() ? 0 : static_cast<size_t>(height * width * 3));
+  const auto source = [&](int64_t first, int64_t count) {
+    const Tensor part = chunk.slice(0, 0, count);
+    for (int64_t i = 0; i < count && !stream.measuring(); ++i) {
+      stream.throw_if_cancelled();
+      frame_of(first + i, values);
+      upload(values.data(), part.select(0, i), stream);
+    }
+    return part;
+  };
+  runtime::run_on_rows(ranks, r.latent_height, stream, [&](Stream& own, runtime::Comm* comm) {
+    vae.encode({frames, height, width}, source, mean, Tensor(), own, comm);
+  });
+}
+
+uint64_t state_bytes(const VaeEncoder& vae, const Resolved& r, runtime::RankTeam* ranks) {
+  return align_up(vae.state_bytes(*r.request.height, *r.request.width, r.clip_frames,
+                                  runtime::ranks_of_rows(ranks, r.latent_height)));
+}
+
+// The control's pixels and mask at each place of the clip.
+class ControlVideo {
+ public:
+  explicit ControlVideo(const Resolved& r)
+      : plan_(r.control), given_(*r.footage), r_(r.request), width_(*r_.width), height_(*r_.height) {}
+
+  // Fills the frame's pixels whose m is `anew`; the others are 0.
+  void fill(int64_t i, bool anew, std::span<float> to) const {
+    std::ranges::fill(to, 0.0f);
+    if (const Picture* picture = picture_at(i)) {
+      if (!anew) std::ranges::copy(pixels_of(*picture), to.begin());
+      return;
+    }
+    if (!covers(i)) return;
+    for (int64_t y = plan_.top; y < plan_.bottom; ++y)
+      for (int64_t x = plan_.left; x < plan_.right; ++x) {
+        if ((mask_inside(i, y, x) > 0.5f) != anew) continue;
+        const size_t from = 3 * index_of(i, y, x), at = static_cast<size_t>(3 * (y * width_ + x));
+        for (size_t c = 0; c < 3; ++c) to[at + c] = from_byte(given_.control[from + c]);
+      }
+  }
+
+  float mask(int64_t i, int64_t y, int64_t x) const {
+    if (picture_at(i)) return 0;
+    const bool inside = covers(i) && y >= plan_.top && y < plan_.bottom && x >= plan_.left && x < plan_.right;
+    return inside ? mask_inside(i, y, x) : 1;
+  }
+
+ private:
+  const Picture* picture_at(int64_t i) const {
+    if (i == 0 && r_.image) return r_.image.get();
+    return i + 1 == *r_.frames ? r_.last_image.get() : nullptr;
+  }
+  bool covers(int64_t i) const { return i >= plan_.first && i < plan_.end; }
+  size_t index_of(int64_t i, int64_t y, int64_t x) const {
+    const int64_t rows = plan_.bottom - plan_.top, columns = plan_.right - plan_.left;
+    return static_cast<size_t>(((i - plan_.first) * rows + y - plan_.top) * columns + x - plan_.left);
+  }
+  float mask_inside(int64_t i, int64_t y, int64_t x) const {
+    if (given_.mask.empty()) return plan_.kept ? 0 : 1;
+    return std::clamp((from_byte(given_.mask[index_of(i, y, x)]) + 1) / 2, 0.0f, 1.0f);
+  }
+
+  const ControlPlan& plan_;
+  const ClipPixels& given_;
+  const VideoRequest& r_;
+  int64_t width_, height_;
+};
+
+// Fills mask [s², T, h, w].
+void fill_masks(const ControlVideo& video, int64_t s, int64_t frames, const Tensor& mask) {
+  const int64_t count = mask.dim(1), rows = mask.dim(2), columns = mask.dim(3);
+  const float scale = static_cast<float>(frames) / static_cast<float>(count);
+  auto* out = mask.as<float>();
+  for (int64_t c = 0; c < s * s; ++c)
+    for (int64_t t = 0; t < count; ++t) {
+      const auto frame =
+          std::min(static_cast<int64_t>(std::floor((static_cast<float>(t) + 0.5f) * scale)), frames - 1);
+      for (int64_t y = 0; y < rows; ++y)
+        for (int64_t x = 0; x < columns; ++x) *out++ = video.mask(frame, y * s + c / s, x * s + c % s);
+    }
+}
+
+}  // namespace
+
+std::vector<int64_t> start_dims(const ResolvedRequest& r) {
+  if (!r.request.video) return {};
+  return {r.latent_channels, r.latent_frames, r.latent_height, r.latent_width};
+}
+
+bool keeps_part(const ResolvedRequest& r) {
+  return r.request.video && r.request.mask_video && !r.request.control_video;
+}
+
+std::vector<float> start_mask(const VaeConfig& vae, const Resolved& r) {
+  if (!keeps_part(r)) return {};
+  const int64_t s = vae.spatial_stride(), frames = vae.temporal_stride(), h = r.latent_height,
+                w = r.latent_width, width = w * s;
+  std::vector<float> out(static_cast<size_t>(r.latent_frames * h * w));
+  for (int64_t i = 0; i < r.clip_frames; ++i) {
+    const int64_t t = (i + frames - 1) / frames;
+    for (int64_t y = 0; y < h * s; ++y)
+      for (int64_t x = 0; x < width; ++x)
+        if (r.footage->mask[static_cast<size_t>((i * h * s + y) * width + x)] >= 128)
+          out[static_cast<size_t>((t * h + y / s) * w + x / s)] = 1;
+  }
+  return out;
+}
+
+std::vector<int64_t> control_dims(const ModelBundle& model, const ResolvedRequest& r) {
+  if (!r.control.follows) return {};
+  return {model.dit.vace.in_channels, r.latent_frames, r.latent_height, r.latent_width};
+}
+
+uint64_t encode_start(const VaeEncoder& vae, const Resolved& r, const Tensor& start, Stream& stream,
+                      runtime::RankTeam* ranks) {
+  encode_frames(
+      vae, r, r.clip_frames,
+      [&](int64_t i, std::span<float> to) {
+        const auto begin = r.footage->start.begin() + i * static_cast<int64_t>(to.size());
+        std::transform(begin, begin + static_cast<int64_t>(to.size()), to.begin(), from_byte);
+      },
+      start, stream, ranks);
+  return state_bytes(vae, r, ranks);
+}
+
+uint64_t encode_control(const VaeEncoder& vae, const Resolved& r, const Tensor& control, Stream& stream,
+                        runtime::RankTeam* ranks) {
+  const int64_t z = r.latent_channels, before = r.control.references, all = r.latent_frames,
+                s = vae.config().spatial_stride();
+  std::optional<ControlVideo> video;
+  if (!stream.measuring()) video.emplace(r);
+  const ArenaScope scope(*stream.arena);
+  const Tensor latents = stream.arena->f32({z, all - before, r.latent_height, r.latent_width}),
+               one = stream.arena->f32({z, 1, r.latent_height, r.latent_width});
+  zero(control, stream);
+  for (const bool anew : {false, true}) {
+    encode_frames(
+        vae, r, r.clip_frames, [&](int64_t i, std::span<float> to) { video->fill(i, anew, to); }, latents,
+        stream, ranks);
+    const int64_t channel = anew ? z : 0;
+    ops::copy({.x = latents, .y = control.slice(0, channel, channel + z).slice(1, before, all)}, stream);
+  }
+  for (int64_t i = 0; i < before; ++i) {
+    encode_frames(
+        vae, r, 1,
+        [&](int64_t, std::span<float> to) {
+          std::ranges::copy(r.footage->references[static_cast<size_t>(i)], to.begin());
+        },
+        one, stream, ranks);
+    const int64_t frame = before - 1 - i;
+    ops::copy({.x = one, .y = control.slice(0, 0, z).slice(1, frame, frame + 1)}, stream);
+  }
+  const int64_t channels = s * s;
+  const Tensor mask = stream.arena->f32({channels, all - before, r.latent_height, r.latent_width});
+  if (video) {
+    std::vector<float> values(static_cast<size_t>(mask.numel()));
+    fill_masks(*video, s, r.clip_frames, Tensor(values.data(), DType::f32, mask.shape()));
+    upload(values.data(), mask, stream);
+  }
+  ops::copy({.x = mask, .y = control.slice(0, 2 * z, 2 * z + channels).slice(1, before, all)}, stream);
+  return state_bytes(vae, r, ranks);
+}
+
+}  // namespace tachy
