@@ -20,7 +20,7 @@ void attention_in_pieces(const ops::AttentionArgs& a, Stream& stream) {
   const int64_t batch = a.q.dim(0), heads = a.q.dim(2);
   const bool lists = a.blocks.defined();
   const int64_t keys =
-      lists ? std::min(a.k.dim(1), a.blocks.indices.dim(3) * ops::BlockLists::kTokens) : a.k.dim(1);
+      lists ? std::min(a.k.dim(1), a.blocks.indices.dim(3) * a.blocks.most_keys()) : a.k.dim(1);
   const double item = 4.0 * static_cast<double>(a.q.dim(1)) * static_cast<double>(keys) *
                       static_cast<double>(heads * a.q.dim(3));
   const double of_head = item / static_cast<double>(heads);
@@ -46,7 +46,9 @@ void attention_in_pieces(const ops::AttentionArgs& a, Stream& stream) {
                                     .eight_bits_of_few = a.eight_bits_of_few,
                                     .out = part(a.out)};
       if (a.lse.defined()) some_heads.lse = a.lse.slice(0, b, b + 1).slice(1, h, std::min(heads, h + some));
-      if (lists) some_heads.blocks = {lists_of(a.blocks.indices), lists_of(a.blocks.counts)};
+      if (lists)
+        some_heads.blocks = {lists_of(a.blocks.indices), lists_of(a.blocks.counts), a.blocks.queries,
+                             a.blocks.keys};
       ops::attention(some_heads, stream);
     }
 }

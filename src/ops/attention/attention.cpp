@@ -123,6 +123,9 @@ void attention(const AttentionArgs& a, Stream& stream) {
   double pairs = 0;
   if (a.blocks.defined()) {
     expect_here(op, "indices", a.blocks.indices, stream), expect_here(op, "counts", a.blocks.counts, stream);
+    check(!stream.gpu || !a.blocks.cut(), ErrorCode::unsupported,
+          "{}: lists of blocks that are cut to other sizes than {} tokens need `device` cpu", op,
+          BlockLists::kTokens);
     if (!stream.measuring() && !stream.gpu) check_listed_blocks(op, a);
     pairs = listed_pairs(a);
   } else {

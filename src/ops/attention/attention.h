@@ -50,8 +50,15 @@ class KeyRanges {
   int count_ = 0;
 };
 
+// Cuts tokens into blocks of their own sizes, such as the cubes of a grid that they do not divide.
+struct BlockCuts {
+  Tensor ends;       // [blocks] i32, where the op computes: where each block ends; the last one at the end
+  int64_t most = 0;  // tokens of the largest block
+  bool defined() const { return ends.defined(); }
+};
+
 // The blocks of keys that a block of queries attends to, for each head. Blocks have kTokens tokens, except
-// that the last one may have fewer. An earlier op may have made the lists on the device. A list's blocks are
+// that the last one may have fewer, or they are cut as `queries` and `keys` say (on the CPU only). An earlier op may have made the lists on the device. A list's blocks are
 // in any order; one that is listed twice counts twice. A block of queries with an empty list gives zeros.
 // On the CPU a count beyond the capacity or an index beyond the blocks is an error. A GPU cannot report it:
 // there counts and indices are clamped, so nothing outside is read.
@@ -60,7 +67,10 @@ struct BlockLists {
   // [B or 1, H, blocks of queries, capacity] i32, where the op computes, inner dim contiguous.
   Tensor indices;
   Tensor counts;  // [B or 1, H, blocks of queries] i32, like `indices`: how many indices each list has
+  BlockCuts queries = {}, keys = {};
   bool defined() const { return indices.defined(); }
+  bool cut() const { return queries.defined() || keys.defined(); }
+  int64_t most_keys() const { return keys.defined() ? keys.most : kTokens; }  // of a block
   static int64_t blocks_of(int64_t tokens) { return (tokens + kTokens - 1) / kTokens; }
 };
 

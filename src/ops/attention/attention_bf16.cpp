@@ -94,9 +94,10 @@ HWY_INLINE float soften_row(float* s, int64_t count, float scale, const float* k
 }
 
 // Takes one tile of queries through all keys of its head, or those of its list.
-void attention_tile_bf16(const AttentionArgs& a, const Bf16Layout& l, int64_t b, int64_t h, int64_t tile,
-                         std::span<const KeyBlock> blocks, const char* packed, char* scratch) {
-  const int64_t first = tile * l.query_tile, count = std::min(l.query_tile, l.queries - first);
+void attention_tile_bf16(const AttentionArgs& a, const Bf16Layout& l, int64_t b, int64_t h,
+                         const ListedTile& tile, std::span<const KeyBlock> blocks, const char* packed,
+                         char* scratch) {
+  const int64_t first = tile.first, count = tile.count;
   const int64_t rows = cpu::panel_rows(count, Compute::bf16);
   auto* s = reinterpret_cast<float*>(scratch);
   float* o = s + l.query_tile * l.s_stride;
@@ -109,7 +110,8 @@ void attention_tile_bf16(const AttentionArgs& a, const Bf16Layout& l, int64_t b,
     if (i < count) cpu::narrow_bf16(at(a.q, b, first + i, h), l.depth, q + i * l.q_stride);
     highest[i] = -std::numeric_limits<float>::infinity(), total[i] = 0;
   }
-  const TileWalk walk{a, b, h, first, count, rows, blocks, o, l.o_stride, l.padded, highest, total};
+  const TileWalk walk{a,      b, h,          tile.block, first,   count, rows,
+                      blocks, o, l.o_stride, l.padded,   highest, total};
   walk_keys(
       walk,
       [&](size_t block, int64_t keys) HWY_ATTR {
@@ -181,7 +183,7 @@ void attention_bf16(const AttentionArgs& a, Stream& stream) {
       static_cast<char*>(stream.arena->bytes(static_cast<size_t>(stream.threads() * l.worker_bytes)));
   if (stream.measuring()) return;
   attend_in_groups(
-      a, l.key_block, l.group, l.query_tiles, stream,
+      a, l.key_block, l.group, l.query_tile, stream,
       [&](const KeyBlock& block, int64_t index, const GroupHead& head, int worker) {
         const auto& [range, all, begin, count] = block;
         char* k = packed + head.place * l.head_bytes + index * l.block_bytes;
@@ -193,7 +195,7 @@ void attention_bf16(const AttentionArgs& a, Stream& stream) {
         (*range, l, head.b, head.h, begin, count,
          reinterpret_cast<uint16_t*>(k + l.key_block * l.padded * 2));
       },
-      [&](std::span<const KeyBlock> blocks, int64_t tile, const GroupHead& head, int worker) {
+      [&](std::span<const KeyBlock> blocks, const ListedTile& tile, const GroupHead& head, int worker) {
         HWY_DYNAMIC_DISPATCH(attention_tile_bf16)
         (a, l, head.b, head.h, tile, blocks, packed + head.place * l.head_bytes,
          scratch + worker * l.worker_bytes);

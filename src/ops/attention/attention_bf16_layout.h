@@ -14,7 +14,7 @@ inline constexpr int64_t kMaxQueries = 128, kWidth = 32;  // queries of a tile; 
 struct Bf16Layout {
   int64_t batch, queries, heads, depth;
   int64_t key_block, key_blocks;    // keys per block (a multiple of kWidth); number of blocks
-  int64_t query_tile, query_tiles;  // queries per tile (a multiple of 16); number of tiles
+  int64_t query_tile;               // most queries of a tile (a multiple of 16)
   int64_t padded;                   // depth, a multiple of kWidth
   int64_t block_bytes, head_bytes;  // packed K and V of one block, and of one head
   int64_t group;                    // heads (of any batch entry) packed at a time
@@ -30,12 +30,11 @@ inline Bf16Layout make_bf16_layout(const AttentionArgs& a) {
   constexpr int64_t kListed = BlockLists::kTokens;
   static_assert(kListed % kWidth == 0 && kListed == kMaxQueries);
   const bool lists = a.blocks.defined();
-  l.key_block =
-      lists ? kListed : std::min<int64_t>(round_up(most_keys(a), kWidth), l.depth <= 256 ? 256 : 128);
-  l.key_blocks = static_cast<int64_t>(key_blocks(all_ranges(a), l.key_block, true).size());
+  l.key_block = lists ? round_up(a.blocks.most_keys(), kWidth)
+                      : std::min<int64_t>(round_up(most_keys(a), kWidth), l.depth <= 256 ? 256 : 128);
+  l.key_blocks = static_cast<int64_t>(key_blocks(a, all_ranges(a), l.key_block, true).size());
   const int64_t tiles = std::max<int64_t>(1, (l.queries + kMaxQueries - 1) / kMaxQueries);
   l.query_tile = lists ? kListed : std::max<int64_t>(16, round_up((l.queries + tiles - 1) / tiles, 16));
-  l.query_tiles = (l.queries + l.query_tile - 1) / l.query_tile;
   l.padded = round_up(l.depth, kWidth);
   l.block_bytes = 2 * l.key_block * l.padded * 2;
   l.head_bytes = l.key_blocks * l.block_bytes;

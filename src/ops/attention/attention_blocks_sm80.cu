@@ -27,6 +27,7 @@ void run_typed(const AttentionArgs& a, Stream& stream) {
 
 std::optional<Refusal> attention_why_not_blocks_sm80(const AttentionArgs& a, const Stream& stream) {
   if (!a.blocks.defined()) return Refusal::arguments("no lists of key blocks");
+  if (a.blocks.cut()) return Refusal::arguments("blocks of other sizes");
   return flash::why_not(a, stream,
                         a.q.dims[3] <= 64 ? flash::shared_bytes<kWarps, kStageKeys, 64>()
                                           : flash::shared_bytes<kWarps, kStageKeys, 128>());

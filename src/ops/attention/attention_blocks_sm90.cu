@@ -22,6 +22,7 @@ void run_typed(const AttentionArgs& a, Stream& stream) {
 
 std::optional<Refusal> attention_why_not_blocks_sm90(const AttentionArgs& a, const Stream& stream) {
   if (!a.blocks.defined()) return Refusal::arguments("no lists of key blocks");
+  if (a.blocks.cut()) return Refusal::arguments("blocks of other sizes");
   if (auto why = flash::why_not_sm90(a, stream)) return why;
   return flash::why_not(a, stream, flash::Tile90<__nv_bfloat16, 128, kStepKeys, kCluster>::kSharedBytes);
 }

@@ -8,7 +8,7 @@
 // nor sums depend on the number of threads. A causal tile stops at its last visible key; the
 // keys after a row's own last one, and those before a window's first, get the weight zero. If there are lists
 // of key blocks (BlockLists), blocks of keys are those of the lists. A tile is then half a block of queries,
-// and goes through that block's list.
+// or a block that is cut smaller, and goes through that block's list.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -37,14 +37,14 @@ constexpr int64_t kMaxQueries = 96, kRowGranule = 12;  // a tile's rows are a mu
 // Sizes of everything; they depend only on shapes and the panel width.
 struct Layout {
   int64_t batch, queries, heads, depth;
-  int64_t width;                    // panel width
-  int64_t keys;                     // keys of a block
-  int64_t key_block, key_blocks;    // room for them (a multiple of the width), number of blocks
-  int64_t queries_each;             // queries of a tile
-  int64_t query_tile, query_tiles;  // room for them (a multiple of kRowGranule), number of tiles
-  int64_t padded_depth;             // depth rounded up to panels
-  int64_t block_k, block_v, head;   // in floats: packed K and V of a block, and both of a head
-  int64_t group;                    // heads (of any batch entry) packed at a time
+  int64_t width;                   // panel width
+  int64_t keys;                    // keys of a block
+  int64_t key_block, key_blocks;   // room for them (a multiple of the width), number of blocks
+  int64_t queries_each;            // most queries of a tile
+  int64_t query_tile;              // room for them, a multiple of kRowGranule
+  int64_t padded_depth;            // depth rounded up to panels
+  int64_t block_k, block_v, head;  // in floats: packed K and V of a block, and both of a head
+  int64_t group;                   // heads (of any batch entry) packed at a time
   int64_t score_stride, depth_stride;
   int64_t worker;  // floats of scratch per worker: Q, S, O, m, l
 };
@@ -54,7 +54,7 @@ Layout make_layout(const AttentionArgs& a, int64_t width) {
   l.batch = a.q.dim(0), l.queries = a.q.dim(1), l.heads = a.q.dim(2), l.depth = a.q.dim(3);
   l.width = width;
   if (a.blocks.defined()) {
-    l.keys = BlockLists::kTokens, l.queries_each = BlockLists::kTokens / 2;
+    l.keys = a.blocks.most_keys(), l.queries_each = BlockLists::kTokens / 2;
     l.key_block = round_up(l.keys, width), l.query_tile = round_up(l.queries_each, kRowGranule);
   } else {
     l.key_block = std::min(round_up(most_keys(a), width), round_up(l.depth <= 256 ? 256 : 128, width));
@@ -62,8 +62,7 @@ Layout make_layout(const AttentionArgs& a, int64_t width) {
     l.query_tile = std::max(kRowGranule, round_up((l.queries + tiles - 1) / tiles, kRowGranule));
     l.keys = l.key_block, l.queries_each = l.query_tile;
   }
-  l.key_blocks = static_cast<int64_t>(key_blocks(all_ranges(a), l.keys, true).size());
-  l.query_tiles = (l.queries + l.queries_each - 1) / l.queries_each;
+  l.key_blocks = static_cast<int64_t>(key_blocks(a, all_ranges(a), l.keys, true).size());
   l.padded_depth = round_up(l.depth, width);
   l.block_k = l.key_block * l.depth;
   l.block_v = l.key_block * l.padded_depth;
@@ -135,9 +134,9 @@ HWY_INLINE float soften_row(float* s, int64_t count, float scale, const float* k
 }
 
 // Takes one tile of queries through all keys of its head, or those of its list.
-void attention_tile(const AttentionArgs& a, const Layout& l, int64_t b, int64_t h, int64_t tile,
+void attention_tile(const AttentionArgs& a, const Layout& l, int64_t b, int64_t h, const ListedTile& tile,
                     std::span<const KeyBlock> blocks, const float* packed, float* scratch) {
-  const int64_t first = tile * l.queries_each, count = std::min(l.queries_each, l.queries - first);
+  const int64_t first = tile.first, count = tile.count;
   const int64_t rows = round_up(count, simd::kTileRows);
   float* q = scratch;
   float* o = q + l.query_tile * l.depth_stride;
@@ -151,7 +150,8 @@ void attention_tile(const AttentionArgs& a, const Layout& l, int64_t b, int64_t 
     std::memset(o + i * l.depth_stride, 0, static_cast<size_t>(l.padded_depth) * 4);
     highest[i] = -std::numeric_limits<float>::infinity(), total[i] = 0;
   }
-  const TileWalk walk{a, b, h, first, count, rows, blocks, o, l.depth_stride, l.padded_depth, highest, total};
+  const TileWalk walk{
+      a, b, h, tile.block, first, count, rows, blocks, o, l.depth_stride, l.padded_depth, highest, total};
   walk_keys(
       walk,
       [&](size_t block, int64_t keys) HWY_ATTR {
@@ -194,12 +194,12 @@ void attention_cpu(const AttentionArgs& a, Stream& stream) {
       static_cast<float*>(stream.arena->bytes(static_cast<size_t>(stream.threads() * l.worker) * 4));
   if (stream.measuring()) return;
   attend_in_groups(
-      a, l.keys, l.group, l.query_tiles, stream,
+      a, l.keys, l.group, l.queries_each, stream,
       [&](const KeyBlock& block, int64_t index, const GroupHead& head, int) {
         float* k = packed + head.place * l.head + index * (l.block_k + l.block_v);
         HWY_DYNAMIC_DISPATCH(attention_pack)(block, l, head.b, head.h, k, k + l.block_k);
       },
-      [&](std::span<const KeyBlock> blocks, int64_t tile, const GroupHead& head, int worker) {
+      [&](std::span<const KeyBlock> blocks, const ListedTile& tile, const GroupHead& head, int worker) {
         HWY_DYNAMIC_DISPATCH(attention_tile)
         (a, l, head.b, head.h, tile, blocks, packed + head.place * l.head, scratch + worker * l.worker);
       });

@@ -89,6 +89,7 @@ void attention_flash8_sm80_half(const AttentionArgs& a, Stream& stream) { run<Ha
 
 std::optional<Refusal> attention_why_not_blocks8_sm80(const AttentionArgs& a, const Stream& stream) {
   if (!a.blocks.defined()) return Refusal::arguments("no lists of key blocks");
+  if (a.blocks.cut()) return Refusal::arguments("blocks of other sizes");
   if (auto why = flash::why_not_rounded(a)) return why;
   if (a.q.dims[1] > flash::kMostQueries) return Refusal::arguments("too many queries");
   if (a.k.dims[1] < Listed::kKeys) return Refusal::arguments("fewer keys than a stage has");

@@ -56,6 +56,29 @@ inline std::span<const int32_t> listed_blocks(const BlockLists& lists, int64_t b
               query_block * t.strides[2],
           static_cast<size_t>(listed_count(lists, b, h, query_block))};
 }
+// Block `i` of `tokens` tokens, which are cut or not; only for a computing run on the CPU.
+struct TokenSpan {
+  int64_t first, end;
+  int64_t count() const { return end - first; }
+};
+inline TokenSpan block_span(const BlockCuts& cuts, int64_t tokens, int64_t i) {
+  if (!cuts.defined()) return {i * BlockLists::kTokens, std::min(tokens, (i + 1) * BlockLists::kTokens)};
+  const auto* ends = cuts.ends.as<int32_t>();
+  return {i > 0 ? ends[i - 1] : 0, ends[i]};
+}
+inline int64_t block_count(const BlockCuts& cuts, int64_t tokens) {
+  return cuts.defined() ? cuts.ends.dim(0) : BlockLists::blocks_of(tokens);
+}
+int64_t block_of(const BlockCuts& cuts, int64_t token);  // that a token lies in
+// The tiles of queries that the CPU's kernels take: parts of one block each, of up to `most` queries.
+struct ListedTile {
+  int64_t block, first, count;
+};
+std::vector<ListedTile> listed_tiles(const AttentionArgs& args, int64_t most);
+// The blocks of keys of a call: those of its lists, or blocks of `size` keys.
+std::vector<KeyBlock> key_blocks(const AttentionArgs& args, std::span<const KeyRange> ranges, int64_t size,
+                                 bool measuring);
+
 // An upper bound for the (query, key) pairs of a head; the contents of lists on a device are not known here.
 double listed_pairs(const AttentionArgs& args);
 void check_block_lists(const char* op, const AttentionArgs& args);    // shapes and options

@@ -129,10 +129,10 @@ void for_seen_keys(const AttentionArgs& a, const Keys& part, int64_t b, int64_t 
     return;
   }
   int64_t place = 0;
-  for (const int32_t block : listed_blocks(a.blocks, b, h, i / BlockLists::kTokens))
-    for (int64_t j = block * BlockLists::kTokens, end = std::min(part.count, j + BlockLists::kTokens);
-         j < end; ++j)
-      body(j, place++);
+  for (const int32_t block : listed_blocks(a.blocks, b, h, block_of(a.blocks.queries, i))) {
+    const TokenSpan span = block_span(a.blocks.keys, part.count, block);
+    for (int64_t j = span.first; j < span.end; ++j) body(j, place++);
+  }
 }
 
 template <class Store, class Real>
@@ -148,7 +148,7 @@ void define(const AttentionArgs& a, Stream& stream, Round round, Round round_wei
     parts.push_back({r, lk, stream.measuring() ? r.k.dim(1) : present_keys(r)});
     lk += r.k.dim(1);
   }
-  if (a.blocks.defined()) lk = a.blocks.indices.dim(3) * BlockLists::kTokens;
+  if (a.blocks.defined()) lk = a.blocks.indices.dim(3) * a.blocks.most_keys();
   auto* scratch = static_cast<Real*>(stream.arena->bytes(stream.threads() * (lk + d) * sizeof(Real)));
   if (stream.measuring()) return;
   parallel_ranges(stream, batch * heads * lq, 1, [&](int64_t row, int64_t, int worker) {

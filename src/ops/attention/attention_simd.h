@@ -60,12 +60,12 @@ HWY_INLINE void scale_row(float* row, int64_t count, float factor) {
   });
 }
 
-// A tile of queries, from `first` on, that goes through its head's keys block by block. `rows`
+// A tile of queries, from `first` on, in block `query_block` of lists, that goes through its head's keys block by block. `rows`
 // are the rows of the tile, including those past its last query; `o` holds the sums so far, a
 // row of `width` floats for each.
 struct TileWalk {
   const AttentionArgs& a;
-  int64_t b, h, first, count, rows;
+  int64_t b, h, query_block, first, count, rows;
   std::span<const KeyBlock> blocks;
   float* o;
   int64_t stride, width;
@@ -85,8 +85,7 @@ template <class Multiply, class Soften, class Add>
 HWY_INLINE void walk_keys(const TileWalk& w, Multiply&& multiply, Soften&& soften, Add&& add) {
   const AttentionArgs& a = w.a;
   const bool lists = a.blocks.defined();
-  const auto listed =
-      lists ? listed_blocks(a.blocks, w.b, w.h, w.first / BlockLists::kTokens) : std::span<const int32_t>();
+  const auto listed = lists ? listed_blocks(a.blocks, w.b, w.h, w.query_block) : std::span<const int32_t>();
   for (size_t step = 0; step < (lists ? listed.size() : w.blocks.size()); ++step) {
     const size_t block = lists ? static_cast<size_t>(listed[step]) : step;
     const auto& [range, present, key, whole] = w.blocks[block];

@@ -383,6 +383,69 @@ def merge_softmax_cases(rng):
         yield dict(made, outputs={k: (y, max(bound, 3 * FLOOR32)) for k, (y, bound) in made["outputs"].items()})
 
 
+def cut(rng, tokens, most):
+    """Returns the ends of blocks of random sizes up to `most`."""
+    ends = []
+    while not ends or ends[-1] < tokens:
+        ends.append(min(tokens, (ends[-1] if ends else 0) + rng.randint(1, most)))
+    return ends
+
+
+def spans(ends):
+    return list(zip([0] + ends[:-1], ends))
+
+
+def listed_cases(rng):
+    """Attention over lists of blocks that are cut to sizes of their own, and attention between such blocks."""
+    for batch in (1, 2):
+        h, d, lq, lk = rng.randint(1, 3), rng.randint(1, 20), rng.randint(3, 60), rng.randint(3, 60)
+        q, k, v = torch.randn(batch, lq, h, d), torch.randn(batch, lk, h, d), torch.randn(batch, lk, h, d)
+        queries, keys, scale = cut(rng, lq, 9), cut(rng, lk, 9), 1 / math.sqrt(d)
+        rows, columns = len(queries), len(keys)
+        keep = rng.randint(1, columns)
+        lists = torch.stack([torch.randperm(columns)[:keep] for _ in range(batch * h * rows)]).view(batch, h, rows, keep).to(torch.int32)
+        cuts = {"query_ends": torch.tensor(queries, dtype=torch.int32), "key_ends": torch.tensor(keys, dtype=torch.int32)}
+
+        def masked(t):
+            seen = torch.zeros(batch, h, rows, columns, dtype=torch.bool).scatter_(-1, lists.long(), True)
+            block_q = torch.repeat_interleave(torch.arange(rows), torch.tensor([e - s for s, e in spans(queries)]))
+            block_k = torch.repeat_interleave(torch.arange(columns), torch.tensor([e - s for s, e in spans(keys)]))
+            mask = seen[:, :, block_q][..., block_k]
+            scores = torch.einsum("bqhd,bkhd->bhqk", t["q"], t["k"]) * scale
+            scores = scores.masked_fill(~mask, -math.inf)
+            return {"out": torch.einsum("bhqk,bkhd->bqhd", scores.softmax(-1), t["v"]), "lse": scores.logsumexp(-1)}
+
+        made = case("listed_attention", {"scale": scale, "most": 9}, {"q": q, "k": k, "v": v}, masked)
+        made["inputs"] = {**made["inputs"], **cuts, "indices": lists, "counts": torch.full((batch, h, rows), keep, dtype=torch.int32)}
+        yield made
+
+        def coarse(t):
+            mean = lambda x, ends: torch.stack([x[:, s:e].mean(1) for s, e in spans(ends)], 2)  # [B, H, blocks, D]
+            scores = mean(t["q"], queries) @ mean(t["k"], keys).transpose(-1, -2) * scale
+            out = (scores.softmax(-1) @ mean(t["v"], keys)).transpose(1, 2).contiguous()
+            return {"out": out, "scores": scores}
+
+        made = case("coarse_attention", {"scale": scale, "most": 9, "keep": keep}, {"q": q, "k": k, "v": v}, coarse)
+        best = made["outputs"].pop("scores")[0].topk(keep, -1).indices.sort(-1).values.to(torch.int32)
+        made["inputs"].update(cuts)
+        made["outputs"]["indices"] = (best, 0)
+        yield made
+
+
+def linear_attention_cases(rng):
+    b, h, d, lq, lk = rng.randint(1, 2), rng.randint(1, 3), rng.randint(1, 20), rng.randint(1, 40), rng.randint(1, 40)
+    scale = rng.choice([1.0, 0.37])
+
+    def function(t):
+        phi_q, phi_k = (t["q"] * scale).softmax(-1), t["k"].softmax(-1)
+        sums = torch.einsum("blhc,blhd->bhcd", phi_k, t["v"])
+        below = 1e-5 + torch.einsum("blhc,bhc->blh", phi_q, phi_k.sum(1))
+        return {"out": torch.einsum("blhc,bhcd->blhd", phi_q, sums) / below[..., None]}
+
+    yield case("linear_attention", {"q_scale": scale},
+               {"q": torch.randn(b, lq, h, d) * 2, "k": torch.randn(b, lk, h, d) * 2, "v": torch.randn(b, lk, h, d)}, function)
+
+
 class Sizes(random.Random):
     limit = 1000
 
@@ -395,5 +458,6 @@ def all_cases(seed, largest=1000):
     rng.limit = largest
     torch.manual_seed(seed)
     for group in (attention_cases, rope_cases, elementwise_cases, norm_cases, quantize_cases, gated_cases, lora_cases, scaled_gemm_cases,
-                  color_cases, region_rope_cases, merge_softmax_cases):
+                  color_cases, region_rope_cases, merge_softmax_cases, listed_cases,
+                  linear_attention_cases):
         yield from group(rng)

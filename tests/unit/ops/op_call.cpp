@@ -7,6 +7,7 @@
 #include "ops/add_norm/add_norm_backward.h"
 #include "ops/attention/attention_backward.h"
 #include "ops/channel_norm/channel_norm_backward.h"
+#include "ops/coarse_attention/coarse_attention.h"
 #include "ops/gated_residual/gated_residual_backward.h"
 #include "ops/gemm/gemm.h"
 #include "ops/glu/glu.h"
@@ -14,6 +15,7 @@
 #include "ops/group_norm/group_norm.h"
 #include "ops/group_norm/group_norm_backward.h"
 #include "ops/layernorm_modulate/layernorm_modulate_backward.h"
+#include "ops/linear_attention/linear_attention.h"
 #include "ops/lora/lora.h"
 #include "ops/lora/lora_backward.h"
 #include "ops/match_colors/match_colors.h"
@@ -99,6 +101,40 @@ void call_attention(const Call& c, Stream& s) {
   a.out = c.like("out", a.q);
   a.lse = c.out("lse", a.q.dtype, {a.q.dim(0), a.q.dim(2), a.q.dim(1)});
   attention(a, s);
+}
+
+void call_listed_attention(const Call& c, Stream& s) {
+  AttentionArgs a = c.attention();
+  const auto most = c.option<int64_t>("most", 0);
+  a.blocks = {c.in("indices"), c.in("counts"), {c.in("query_ends"), most}, {c.in("key_ends"), most}};
+  a.out = c.like("out", a.q);
+  a.lse = c.out("lse", a.q.dtype, {a.q.dim(0), a.q.dim(2), a.q.dim(1)});
+  attention(a, s);
+}
+
+void call_coarse_attention(const Call& c, Stream& s) {
+  const auto keep = c.option<int64_t>("keep", 1);
+  CoarseAttentionArgs a{.q = c.in("q"),
+                        .k = c.in("k"),
+                        .query_ends = c.in("query_ends"),
+                        .key_ends = c.in("key_ends"),
+                        .scale = c.option("scale", 1.0f),
+                        .keep = keep,
+                        .v = c.in("v")};
+  const int64_t b = a.q.dim(0), h = a.q.dim(2), blocks = a.query_ends.dim(0);
+  a.out = c.out("out", DType::f32, {b, blocks, h, a.q.dim(3)});
+  a.indices = c.out("indices", DType::i32, {b, h, blocks, keep});
+  a.counts = c.out("counts", DType::i32, {b, h, blocks});
+  coarse_attention(a, s);
+}
+
+void call_linear_attention(const Call& c, Stream& s) {
+  linear_attention({.q = c.in("q"),
+                    .k = c.in("k"),
+                    .v = c.in("v"),
+                    .q_scale = c.option("q_scale", 1.0f),
+                    .out = c.like("out", c.in("q"))},
+                   s);
 }
 
 void call_attention_backward(const Call& c, Stream& s) {
@@ -206,6 +242,9 @@ const std::map<std::string, Function>& functions() {
       {"rope_table", call_rope_table},
       {"attention", call_attention},
       {"attention_backward", call_attention_backward},
+      {"listed_attention", call_listed_attention},
+      {"coarse_attention", call_coarse_attention},
+      {"linear_attention", call_linear_attention},
       {"quantize", call_quantize},
       {"dequantize", call_dequantize},
       {"layernorm_modulate_backward", call_layernorm_modulate_backward},
