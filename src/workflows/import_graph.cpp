@@ -150,12 +150,17 @@ void read_first_sampler(Work& work, const Node& sampler, bool alone) {
   }
 }
 
-// Returns the sampler at the end of the graph, after which nothing but the VAE comes.
-const Node& last_sampler(Work& work, const Node& decoder) {
-  const Output latents = work.values.needed(decoder, "samples");
+// Returns the sampler at the end of the graph, after which nothing but the VAE comes, and what cuts VACE's latents.
+const Node& last_sampler(Work& work, const Node& decoder, const Node*& trim) {
+  Output latents = work.values.needed(decoder, "samples");
+  if (latents.node->type == "TrimVideoLatent" && latents.slot == 0) {
+    trim = latents.node;
+    latents = work.values.needed(*trim, "samples");
+  }
   if ((latents.node->type != "KSampler" && latents.node->type != "KSamplerAdvanced") || latents.slot != 0)
-    refuse(*latents.node, "",
-           "no node of this kind is read before the VAE, only KSampler and KSamplerAdvanced");
+    refuse(
+        *latents.node, "",
+        "no node of this kind is read before the VAE, only KSampler, KSamplerAdvanced and TrimVideoLatent");
   return *latents.node;
 }
 
@@ -167,7 +172,8 @@ Imported import_graph(const Graph& graph, const FindFile& find) {
   Work work{values, find, out};
   const Node& decoder = read_savers(work);
   out.settings.parts["vae"] = read_vae(work, decoder);
-  const Node& last = last_sampler(work, decoder);
+  const Node* trim = nullptr;
+  const Node& last = last_sampler(work, decoder, trim);
   Output latents = values.needed(last, "latent_image");
   const Node* first = &last;
   if (latents.node->type == "KSamplerAdvanced" && last.type == "KSamplerAdvanced") {
@@ -175,6 +181,7 @@ Imported import_graph(const Graph& graph, const FindFile& find) {
     latents = values.needed(*first, "latent_image");
   }
   read_first_sampler(work, *first, first == &last);
+  check_trim(work, trim, *latents.node);
   const Prompts prompts = read_latents(work, *first, latents);
   if (first == &last)
     read_one_model(work, last);

@@ -11,7 +11,7 @@
 namespace tachy::workflows {
 
 // Where ComfyUI looks for a file.
-enum class FileKind { diffusion_model, text_encoder, vae, clip_vision, lora, picture };
+enum class FileKind { diffusion_model, text_encoder, vae, clip_vision, lora, picture, video };
 
 // Returns the path of a file that an input of a node names.
 using FindFile = std::function<std::string(const Node& node, const std::string& input,

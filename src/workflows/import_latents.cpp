@@ -19,17 +19,6 @@ void read_size(Work& work, const Node& node) {
     refuse(node, "batch_size", "a job makes one video; expected 1");
 }
 
-// Returns the node that loads the picture at an input; null if there is none.
-const Node* picture_at(Work& work, const Node& node, const std::string& input) {
-  const auto from = work.values.linked(node, input);
-  if (!from) return nullptr;
-  if (from->node->type != "LoadImage" || from->slot != 0)
-    refuse(*from->node, "",
-           fmt::format("no node of this kind is read as {} of node {} {}, only LoadImage", input, node.id,
-                       node.type));
-  return from->node;
-}
-
 void give_picture(Work& work, const Node* loader, const std::string& field) {
   if (!loader) return;
   work.out.settings.inputs[field] = {work.file(*loader, "image", FileKind::picture), ""};
@@ -63,11 +52,27 @@ void check_same_vae(Work& work, const Node& node) {
     refuse(node, "vae", "pictures must be encoded by the VAE that decodes the video");
 }
 
+// Returns where the prompts come from that pass through a node which makes latents.
+Prompts prompts_through(Work& work, const Node& sampler, const Node& node) {
+  work.values.needed(sampler, "positive", node.type, 0),
+      work.values.needed(sampler, "negative", node.type, 1);
+  for (const char* name : {"positive", "negative"})
+    if (work.values.needed(sampler, name).node != &node)
+      refuse(sampler, name,
+             fmt::format("it does not come through node {} {}, which makes the latents", node.id, node.type));
+  return {work.values.needed(node, "positive"), work.values.needed(node, "negative")};
+}
+
 // Reads a node through which the prompts pass.
 Prompts read_image_to_video(Work& work, const Node& sampler, const Output& latents) {
   const Node& node = *latents.node;
   if (latents.slot != 2) refuse(node, "", fmt::format("it has no latents at output {}", latents.slot));
   read_size(work, node);
+  if (node.type == "WanVaceToVideo") {
+    check_same_vae(work, node);
+    read_vace(work, node);
+    return prompts_through(work, sampler, node);
+  }
   // WanFunInpaintToVideo is WanFirstLastFrameToVideo with CLIP's view of the first picture alone.
   const bool fun = node.type == "WanFunInpaintToVideo", both = fun || node.type == "WanFirstLastFrameToVideo";
   const Node *first = picture_at(work, node, "start_image"),
@@ -82,27 +87,32 @@ Prompts read_image_to_video(Work& work, const Node& sampler, const Output& laten
   const bool sees_last = !fun && work.values.linked(node, "clip_vision_end_image").has_value();
   if (last && work.values.linked(node, vision).has_value() != sees_last)
     refuse(node, vision, "both pictures are seen by CLIP here, or none");
-  work.values.needed(sampler, "positive", node.type, 0),
-      work.values.needed(sampler, "negative", node.type, 1);
-  for (const char* name : {"positive", "negative"})
-    if (work.values.needed(sampler, name).node != &node)
-      refuse(sampler, name,
-             fmt::format("it does not come through node {} {}, which makes the latents", node.id, node.type));
-  return {work.values.needed(node, "positive"), work.values.needed(node, "negative")};
+  return prompts_through(work, sampler, node);
 }
 
 }  // namespace
 
+const Node* picture_at(Work& work, const Node& node, const std::string& input) {
+  const auto from = work.values.linked(node, input);
+  if (!from) return nullptr;
+  if (from->node->type != "LoadImage" || from->slot != 0)
+    refuse(*from->node, "",
+           fmt::format("no node of this kind is read as {} of node {} {}, only LoadImage", input, node.id,
+                       node.type));
+  return from->node;
+}
+
 Prompts read_latents(Work& work, const Node& sampler, const Output& latents) {
   const Node& node = *latents.node;
   if (node.type == "WanImageToVideo" || node.type == "WanFirstLastFrameToVideo" ||
-      node.type == "WanFunInpaintToVideo")
+      node.type == "WanFunInpaintToVideo" || node.type == "WanVaceToVideo")
     return read_image_to_video(work, sampler, latents);
   if ((node.type != "EmptyHunyuanLatentVideo" && node.type != "Wan22ImageToVideoLatent") || latents.slot != 0)
     refuse(
         node, "",
         "no node of this kind is read as the latents that a video begins with, only EmptyHunyuanLatentVideo, "
-        "WanImageToVideo, WanFirstLastFrameToVideo, WanFunInpaintToVideo and Wan22ImageToVideoLatent");
+        "WanImageToVideo, WanFirstLastFrameToVideo, WanFunInpaintToVideo, WanVaceToVideo and "
+        "Wan22ImageToVideoLatent");
   read_size(work, node);
   if (node.type == "Wan22ImageToVideoLatent") {
     const Node* first = picture_at(work, node, "start_image");

@@ -39,6 +39,14 @@ std::string read_prompt(Work& work, const Output& from, std::string& encoder);
 // Reads a VAE's file.
 std::string read_vae(Work& work, const Node& node);
 
+// Returns the node that loads the picture at an input; null if there is none.
+const Node* picture_at(Work& work, const Node& node, const std::string& input);
+
+// Reads the control, the mask and the reference of a WanVaceToVideo. `trim`, the node that cuts latents off after the
+// sampler, or null, must cut off what the node of the latents says.
+void read_vace(Work& work, const Node& node);
+void check_trim(const Work& work, const Node* trim, const Node& latents);
+
 // Reads size, frames and pictures from the node that makes the latents. The prompts of `sampler` must pass through it
 // where it has pictures; returns where they come from.
 struct Prompts {

@@ -24,6 +24,7 @@ std::vector<std::string> folders_of(FileKind kind) {
     case FileKind::lora:
       return {"loras"};
     case FileKind::picture:
+    case FileKind::video:
       break;
   }
   return {};
@@ -46,7 +47,7 @@ std::string without_mark(const Node& node, const std::string& input, std::string
   if (name.ends_with(kInput)) name.resize(name.size() - kInput.size());
   for (const char* other : {" [output]", " [temp]"})
     if (name.ends_with(other))
-      refuse(node, input, fmt::format("only pictures of the input folder are read, got '{}'", name));
+      refuse(node, input, fmt::format("only files of the input folder are read, got '{}'", name));
   return name;
 }
 
@@ -54,18 +55,18 @@ std::string without_mark(const Node& node, const std::string& input, std::string
 
 FindFile files_in(const fs::path& models, const fs::path& input_folder) {
   return [=](const Node& node, const std::string& input, const std::string& name, FileKind kind) {
-    const bool picture = kind == FileKind::picture;
-    const fs::path path = inner_path(node, input, picture ? without_mark(node, input, name) : name);
+    const bool given = kind == FileKind::picture || kind == FileKind::video;
+    const fs::path path = inner_path(node, input, given ? without_mark(node, input, name) : name);
     std::vector<std::string> tried;
     const auto found = [&](const fs::path& folder) {
       tried.push_back(folder.string());
       std::error_code ec;
       return fs::is_regular_file(folder / path, ec);
     };
-    if (picture && found(input_folder)) return (input_folder / path).string();
+    if (given && found(input_folder)) return (input_folder / path).string();
     for (const std::string& folder : folders_of(kind))
       if (found(models / folder)) return (models / folder / path).string();
-    if (!picture && found(models)) return (models / path).string();
+    if (!given && found(models)) return (models / path).string();
     fail(ErrorCode::not_found, "node {} {}, {}: there is no file {} in {}", node.id, node.type, input,
          path.string(), fmt::join(tried, " or "));
   };

@@ -133,8 +133,25 @@ def page():
     return p.file(definitions={"subgraphs": [subgraph]})
 
 
+def api_vace():
+    """A clip that follows a video where another one is white, with a reference picture."""
+    graph = api_text()
+    graph["7"] = {"class_type": "WanVaceToVideo", "inputs": {
+        "positive": ["5", 0], "negative": ["6", 0], "vae": ["9", 0], "width": 64, "height": 48, "length": 9, "batch_size": 1, "strength": 0.75,
+        "control_video": ["31", 0], "control_masks": ["34", 0], "reference_image": ["20", 0]}}
+    graph["8"]["inputs"] |= {"positive": ["7", 0], "negative": ["7", 1], "latent_image": ["7", 2]}
+    graph["20"] = {"class_type": "LoadImage", "inputs": {"image": "dog.png"}}
+    for id, name in (("30", "depth.mp4"), ("32", "mask.mp4 [input]")):
+        graph[id] = {"class_type": "LoadVideo", "inputs": {"file": name}}
+        graph[str(int(id) + 1)] = {"class_type": "GetVideoComponents", "inputs": {"video": [id, 0]}}
+    graph["34"] = {"class_type": "ImageToMask", "inputs": {"image": ["33", 0], "channel": "red"}}
+    graph["35"] = {"class_type": "TrimVideoLatent", "inputs": {"samples": ["8", 0], "trim_amount": ["7", 3]}}
+    graph["10"]["inputs"]["samples"] = ["35", 0]
+    return graph
+
+
 def graphs():
-    return {"api_text": api_text(), "api_pictures": api_pictures(), "api_experts": api_experts(), "page": page()}
+    return {"api_text": api_text(), "api_vace": api_vace(), "api_pictures": api_pictures(), "api_experts": api_experts(), "page": page()}
 
 
 def text(graph):

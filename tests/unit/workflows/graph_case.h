@@ -21,7 +21,7 @@ inline json graph_file(const std::string& name) {
 // Every file is there, and its path is "KIND/NAME".
 inline std::string found(const workflows::Node&, const std::string&, const std::string& name,
                          workflows::FileKind kind) {
-  constexpr const char* kKinds[] = {"unet", "text", "vae", "clip", "lora", "picture"};
+  constexpr const char* kKinds[] = {"unet", "text", "vae", "clip", "lora", "picture", "video"};
   return std::string(kKinds[static_cast<int>(kind)]) + "/" + name;
 }
 

@@ -66,6 +66,29 @@ TEST(Import, PicturesAtBothEnds) {
   EXPECT_EQ(got.settings.encoding.crf, 30);
 }
 
+TEST(Import, AVideoThatFollowsAnother) {
+  json file = graph_file("api_vace");
+  const workflows::Imported got = imported(file);
+  EXPECT_EQ(got.settings.inputs.at("control_video").path, "video/depth.mp4");
+  EXPECT_EQ(got.settings.inputs.at("mask_video").path, "video/mask.mp4 [input]");
+  EXPECT_EQ(got.settings.inputs.at("reference").path, "picture/dog.png");
+  EXPECT_EQ(got.settings.request.vace_strength, "0.75");
+  EXPECT_EQ(got.settings.request.image_fit, "crop");
+  EXPECT_EQ(got.settings.request.frames, 9);
+  EXPECT_EQ(got.settings.request.prompt, "a red (round) circle");
+  EXPECT_THAT(got.notes,
+              ElementsAre(HasSubstr("node 30 LoadVideo, file: "), HasSubstr("node 32 LoadVideo, file: "),
+                          HasSubstr("node 7 WanVaceToVideo, reference_image: ")));
+  for (const char* name : {"control_video", "control_masks", "reference_image"})
+    file["7"]["inputs"].erase(name);
+  file["7"]["inputs"]["strength"] = 1;
+  const workflows::Imported free = imported(file);
+  EXPECT_THAT(free.settings.inputs, IsEmpty()) << "the prompt alone says what is seen";
+  EXPECT_EQ(free.settings.request.vace_strength, std::nullopt);
+  file["10"]["inputs"]["samples"] = {"8", 0};
+  EXPECT_THAT(imported(file).notes, IsEmpty()) << "there is nothing to cut off";
+}
+
 TEST(Import, TwoExperts) {
   const workflows::Imported got = imported(graph_file("api_experts"));
   const VideoRequest& r = got.settings.request;
