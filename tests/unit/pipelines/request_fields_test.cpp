@@ -45,10 +45,10 @@ TEST(RequestFields, EveryMemberHasAnEntry) {
                high_noise_steps, shift, sampler, grid, sinusoid, seed, rng, rng_multiprocessors,
                max_text_tokens, init_latents, image, last_image, image_embeds, image_fit, clip_preparation,
                speech, speech_2, speakers, speaker_boxes, speaker_mask, speaker_mask_2, audio_guidance,
-               motion_frames, recipe, color_correction, level, dtype, step_cache, without, residual,
-               attention, int8_keys, math, vae_math, sparse_attention, sparse_chooser, sparse_dense_steps,
-               windows, window_frames, window_overlap, window_stride, window_mask, free_noise, riflex, block,
-               block_window, loras, lora_mode, lora_unmatched] = r;
+               motion_frames, recipe, color_correction, level, dtype, step_cache, step_cache_kind, without,
+               residual, attention, int8_keys, math, vae_math, sparse_attention, sparse_chooser,
+               sparse_dense_steps, windows, window_frames, window_overlap, window_stride, window_mask,
+               free_noise, riflex, block, block_window, loras, lora_mode, lora_unmatched] = r;
   const std::set<const void*> members = {&prompt,
                                          &negative_prompt,
                                          &width,
@@ -91,6 +91,7 @@ TEST(RequestFields, EveryMemberHasAnEntry) {
                                          &level,
                                          &dtype,
                                          &step_cache,
+                                         &step_cache_kind,
                                          &without,
                                          &residual,
                                          &sparse_attention,
