@@ -87,6 +87,7 @@ constexpr FieldOption kRequestOptions[] = {
     {"math", "--math", kRunningGroup},
     {"vae_math", "--vae-math,--vae_math", kRunningGroup},
     {"step_cache", "--step-cache", kRunningGroup},
+    {"step_cache_kind", "--step-cache-kind,--step_cache_kind", kRunningGroup},
     {"sparse_attention", "--sparse-attention,--sparse_attention", kRunningGroup},
     {"sparse_chooser", "--sparse-chooser,--sparse_chooser", kRunningGroup},
     {"sparse_dense_steps", "--sparse-dense-steps,--sparse_dense_steps", kRunningGroup},

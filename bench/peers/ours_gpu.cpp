@@ -235,7 +235,7 @@ void dit(char** a, int count, bool plan_only) {
     WanInput in{
         .latents = x, .grid = &grid, .times = model->make_times(timestep, store), .contexts = {&context}};
     if (sparse)
-      in.keys = make_keys({.share = std::atof(a[12]), .chooser = parse_key_chooser(a[13])}, grid, store);
+      in.keys = make_keys({.share = std::atof(a[12]), .chooser = parse_key_chooser(a[13])}, c, grid, store);
     const auto work = [&] { model->forward(in, y, run.stream); };
     if (plan) {
       work();

@@ -143,15 +143,20 @@ REQUEST = (
      "CPU, but slowly) or int8 (the same in int8, from compute capability 8.0 on)"),
     ("step_cache", "number", "step_cache",
      "step cache: skip a step and reuse the model's last output while its predicted relative change is below this "
-     "number; 0: never"),
+     "number; 0: never; with step_cache_kind, that method's own threshold"),
+    ("step_cache_kind", "text", "step_cache_kind",
+     "method of the step cache: rate (default: this engine's own), easycache, teacache, magcache or taylorseer (there"
+     " step_cache is the share of steps that are predicted); a published method turns the cache on with its own "
+     "threshold if step_cache is not given"),
     ("sparse_attention", "number", "sparse_attention",
      "block-sparse self-attention, faster but not the same video: the share of the keys that each query attends to, "
-     "such as 0.5; 0: off (default)"),
+     "such as 0.5; 0: off (default, but for models that were trained with it, on a CPU)"),
     ("sparse_chooser", "text", "sparse_chooser",
-     "how sparse attention picks its keys: top-k (those that fit the queries best on average; default) or sliding-"
-     "tile (those nearest in the video)"),
+     "how sparse attention picks its keys: top-k (those that fit the queries best on average; default), sliding-tile "
+     "(those nearest in the video) or trained (as FastWan and TurboDiffusion were trained: their default on a CPU)"),
     ("sparse_dense_steps", "int", "sparse_dense_steps",
-     "number of first steps without sparse attention (default: a quarter of the steps, rounded up)"),
+     "number of first steps without sparse attention (default: a quarter of the steps, rounded up; with trained: "
+     "none)"),
     ("init_latents", "tensor", "init_latents",
      "start from the latents in this file (.safetensors, tensor 'latents') instead of noise"),
     ("image", "picture", "image",

@@ -63,8 +63,9 @@ class RequestFields(TypedDict, total=False):
     math: Literal["auto", "bf16", "fp8", "int8", "tf32"]
     vae_math: Literal["auto", "activations", "fp8", "int8"]
     step_cache: float
+    step_cache_kind: Literal["rate", "easycache", "teacache", "magcache", "taylorseer"]
     sparse_attention: float
-    sparse_chooser: Literal["top-k", "sliding-tile"]
+    sparse_chooser: Literal["top-k", "sliding-tile", "trained"]
     sparse_dense_steps: int
     init_latents: Tensor
     image: Picture

@@ -207,6 +207,7 @@ ModelBundle ModelBundle::open(const fs::path& named, FileAccess access, const Pa
   open_audio_encoder_of(m, parts);
   m.defaults = default_request(m);
   m.preview_factors = tachy::preview_factors(m);
+  m.step_caches = tachy::own_step_caches(m);
   log_topic("load", "{}: {} model, {} layout, {} mapped", path.string(), m.kind(),
             layout_name(m.files.layout),
             human_bytes(m.mapped_transformer_bytes() + (m.text_encoder ? m.text_encoder->mapped_bytes() : 0) +

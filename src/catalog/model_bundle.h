@@ -11,6 +11,7 @@
 #include "catalog/families/family.h"
 #include "catalog/find_parts.h"
 #include "request/request.h"
+#include "request/step_cache_config.h"
 #include "weights/model_layout.h"
 #include "weights/tensor_source.h"
 
@@ -42,6 +43,8 @@ struct ModelBundle {
   VideoRequest defaults;               // every optional has a value
   const Family* family = nullptr;      // set if the model has a transformer
   std::vector<float> preview_factors;  // [z + 1, 3]: from latents to RGB (last row: offset), or empty
+
+  StepCacheValues step_caches;  // those that the model brings
 
   // `path` is a model's folder or a transformer's file. `parts` replace parts of the model.
   static ModelBundle open(const std::filesystem::path& path, FileAccess access = FileAccess::map,

@@ -74,6 +74,22 @@ std::vector<float> preview_factors(const ModelBundle& m) {
   return {values.begin(), values.end()};
 }
 
+StepCacheValues own_step_caches(const ModelBundle& m) {
+  StepCacheValues out;
+  if (!m.files.generation_config) return out;
+  const nlohmann::json& j = *m.files.generation_config;
+  out.coefficients = json_doubles(j, "teacache_coefficients", 16);
+  out.teacache_threshold = json_double(j, "teacache_threshold", 0.1, 0.001, 1);
+  out.ratios = json_doubles(j, "magcache_ratios", 2000);
+  check(out.ratios.size() % 2 == 0, ErrorCode::corrupt,
+        "generation_config.json: magcache_ratios has {} numbers, expected two for each step",
+        out.ratios.size());
+  out.magcache_threshold = json_double(j, "magcache_threshold", 0.06, 0.001, 1);
+  out.retention = json_double(j, "magcache_retention", out.retention, 0, 1);
+  out.most = static_cast<int>(json_int(j, "magcache_steps", out.most, 1, 1000));
+  return out;
+}
+
 VideoRequest default_request(const ModelBundle& m) {
   VideoRequest d;
   if (m.files.generation_config) take_own_settings(*m.files.generation_config, d);

@@ -94,9 +94,11 @@ void check_is_transformer(const std::shared_ptr<TensorSource>& source) {
 TransformerFiles read_transformer(const ComponentFiles& files, FileAccess access) {
   const auto weights = open_weights(files.weights, access);
   const NamedSource named = dit_source(weights);
+  refuse_turbo_quantised(*named.source);
   if (files.alone && !is_wan_transformer(*named.source)) check_is_transformer(weights);
   TransformerFiles out{
       .source = named.source, .config = transformer_config(files, named), .original = named.original};
+  out.config.trained = find_trained_sparse(*out.source);
   add_audio_branch(out.config, *out.source);
   return out;
 }

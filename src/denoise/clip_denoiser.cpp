@@ -27,9 +27,9 @@ ClipDenoiser::ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times,
   make_speech(in);
   const WanConfig& c = network.config();
   std::vector<int32_t> places;
-  if (in.sparse) places = compact_places(frames / c.patch_t, h / c.patch_h, w / c.patch_w);
+  if (in.sparse) places = places_for(*in.sparse, c, frames / c.patch_t, h / c.patch_h, w / c.patch_w);
   pass_->grid = network.make_grid(frames, h, w, store_, std::move(places), in.riflex);
-  if (in.sparse) keys_ = make_keys(*in.sparse, pass_->grid, store_);
+  if (in.sparse) keys_ = make_keys(*in.sparse, c, pass_->grid, store_);
   std::vector<double> timesteps;
   for (const double t : in.timesteps) {
     timesteps.push_back(t);
@@ -42,6 +42,7 @@ ClipDenoiser::ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times,
     crew_ = CrewPasses(*in.crew,
                        in.crew_layout.value_or(runtime::RankLayout::of(in.crew->size(), branches, divided)));
   times_ = network.make_times(timesteps, store_, in.sinusoid);
+  if (in.step_cache) make_schedule(in);
   const int64_t extra = in.channels.defined() ? in.channels.dim(0) : 0;
   input_ = store_.allocate(DType::f32, {branches, z + extra, frames, h, w});
   if (runtime::StepGraph::possible(stream))
@@ -102,6 +103,30 @@ void ClipDenoiser::make_speech(const ClipInput& in) {
   }
 }
 
+void ClipDenoiser::make_schedule(const ClipInput& in) {
+  BlockSteps steps = in.steps;
+  steps.first = first_step_, steps.count = static_cast<int>(in.timesteps.size());
+  steps.branches = static_cast<int64_t>(in.texts.size());
+  added_ = store_.allocate(DType::f32, {steps.branches, pass_->grid.tokens(), in.network->config().dim()});
+  if (stream_.measuring()) return;
+  // A graph must not read what was never written.
+  zero(added_, stream_);
+  if (in.step_cache->kind == StepCacheKind::magcache) {
+    schedule_ = magcache_steps(*in.step_cache, steps);
+    return;
+  }
+  const int64_t width = times_.embedding.dim(1);
+  std::vector<float> all(static_cast<size_t>(times_.embedding.numel())), own;
+  download(times_.embedding, all.data(), stream_);
+  for (int64_t i = 0; i < steps.count; ++i)  // a step's own timestep is the first of its timesteps
+    own.insert(own.end(), all.begin() + i * distinct_ * width, all.begin() + (i * distinct_ + 1) * width);
+  schedule_ = teacache_steps(*in.step_cache, steps, own, width);
+}
+
+uint32_t ClipDenoiser::reuses(int step) const {
+  return schedule_.empty() ? 0 : schedule_.at(static_cast<size_t>(step - first_step_));
+}
+
 void ClipDenoiser::put_given(const Tensor& x) const {
   if (given_.defined()) ops::copy({.x = given_, .y = x.slice(1, 0, given_.dim(1))}, stream_);
 }
@@ -123,20 +148,24 @@ const ClipDenoiser::Pass& ClipDenoiser::prepare(int step) {
   const int groups = layout.groups;
   for (int group = 0; group < groups; ++group) {
     const runtime::Share branches = runtime::share_of(input_.dim(0), group, groups);
-    const int64_t together = alone ? 1 : branches.count();
-    for (int64_t first = branches.first; first < branches.end; first += together)
-      pass_->inputs.push_back({.group = group,
-                               .first_branch = first,
-                               .wan = input_of(first, first + together, times, kind(step))});
+    const auto like = [&](int64_t a, int64_t b) {
+      return !alone && (reuses(step) >> a & 1) == (reuses(step) >> b & 1);
+    };
+    for (int64_t first = branches.first, end = first; first < branches.end; first = end) {
+      while (++end < branches.end && like(first, end)) continue;
+      pass_->inputs.push_back(
+          {.group = group, .first_branch = first, .wan = input_of(first, end, times, step)});
+    }
   }
   return *pass_;
 }
 
-WanInput ClipDenoiser::input_of(int64_t first, int64_t last, const WanTimes& times, int kind) const {
+WanInput ClipDenoiser::input_of(int64_t first, int64_t last, const WanTimes& times, int step) const {
   const int64_t tokens = pass_->grid.tokens();
   WanInput input{.latents = input_.slice(0, first, last), .grid = &pass_->grid, .times = times};
   if (row_.defined()) input.row = row_.slice(0, first * tokens, last * tokens);
-  if (kind == 1) input.keys = keys_;
+  if (kind(step) == 1) input.keys = keys_;
+  if (added_.defined()) input.added = added_.slice(0, first, last), input.reuses = reuses(step) >> first & 1;
   input.keys.few_in_eight_bits = few_in_eight_bits_;
   for (int64_t b = first; b < last; ++b) input.contexts.push_back(&pass_->contexts[static_cast<size_t>(b)]);
   if (!pass_->audio.empty())
@@ -164,10 +193,12 @@ void ClipDenoiser::Pass::forward(int group, runtime::Comm* comm, int ring, const
 runtime::StepSignature ClipDenoiser::signature(const Tensor& velocity) const {
   runtime::StepSignature out;
   out.add(serial_).add(stream_);
-  for (const Pass::Input& i : pass_->inputs) out.add(i.wan.latents).add(i.wan.row);
+  for (const Pass::Input& i : pass_->inputs)
+    out.add(i.wan.latents).add(i.wan.row).add(i.wan.added).add(static_cast<uint64_t>(i.wan.reuses));
   const WanInput& input = pass_->inputs.front().wan;
   for (const Tensor& t : {input.times.embedding, input.times.projection, pass_->grid.cos, pass_->grid.sin,
-                          pass_->grid.place, input.keys.lists.indices, input.keys.lists.counts, velocity})
+                          pass_->grid.place, input.keys.lists.indices, input.keys.lists.counts,
+                          input.keys.query_blocks.ends, input.keys.key_blocks.ends, velocity})
     out.add(t);
   out.add(static_cast<uint64_t>(input.keys.keep)).add(few_in_eight_bits_);
   for (const WanContext& c : pass_->contexts) {
@@ -203,7 +234,8 @@ void ClipDenoiser::predict(const Tensor& latents, int step, const Tensor& veloci
       pass.forward(layout.group_of(rank), &comm, layout.ring, velocity, stream);
     });
   }
-  if (!graph_) return pass.forward(0, nullptr, 1, velocity, stream_);
+  // A step that reuses is a handful of launches, and must not take a captured pass's place.
+  if (!graph_ || reuses(step) != 0) return pass.forward(0, nullptr, 1, velocity, stream_);
   graph_->run(stream_, signature(velocity), [pass = pass_, velocity, stream = &stream_] {
     pass->forward(0, nullptr, 1, velocity, *stream);
   });

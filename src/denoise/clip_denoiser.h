@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "denoise/block_schedule.h"
 #include "denoise/crew_passes.h"
 #include "denoise/denoiser.h"
 #include "denoise/rank_passes.h"
@@ -60,6 +61,10 @@ struct ClipInput {
   const ClipSeat* seat = nullptr;       // the only rank of a team that this denoiser is; must outlive it
   runtime::Crew* crew = nullptr;        // its processes divide the pass; null: there is one process
   std::optional<runtime::RankLayout> crew_layout = {};  // how they do; not given: as RankLayout::of says
+  // If steps reuse what the blocks added (StepCacheConfig::of_blocks): how they decide. `steps` lacks what
+  // this struct says otherwise.
+  const StepCacheConfig* step_cache = nullptr;
+  BlockSteps steps = {};
   BufferShelf* shelf = nullptr;  // provides the Buffers of its tensors; null: a shelf of its own
 };
 
@@ -70,6 +75,7 @@ class ClipDenoiser : public Denoiser {
   void predict(const Tensor& latents, int step, const Tensor& velocity) override;
   void put_given(const Tensor& x) const override;
   int kind(int step) const override { return keys_.all() || step < dense_steps_ ? 0 : 1; }
+  uint32_t reuses(int step) const override;
   uint64_t bytes() const override { return store_.bytes(); }
 
   // For callers that let it predict one part of a longer clip after another (windows_denoiser.h): replaces
@@ -93,6 +99,7 @@ class ClipDenoiser : public Denoiser {
   void make_contexts(const ClipInput& in);
   void make_speech(const ClipInput& in);
   void make_control_of(const ClipInput& in);
+  void make_schedule(const ClipInput& in);
 
   // The inputs of a forward pass: a graph that outlives the denoiser holds them, too.
   struct Pass {
@@ -115,8 +122,8 @@ class ClipDenoiser : public Denoiser {
     void forward(int group, runtime::Comm* comm, int ring, const Tensor& velocity, Stream& stream) const;
   };
   const Pass& prepare(int step);
-  // Returns the input for these branches.
-  WanInput input_of(int64_t first, int64_t last, const WanTimes& times, int kind) const;
+  // Returns the input for these branches, which are alike in what they reuse.
+  WanInput input_of(int64_t first, int64_t last, const WanTimes& times, int step) const;
   // Computes this denoiser's share of a pass.
   void forward_in_seat(int kind, const Tensor& velocity);
   runtime::StepSignature signature(const Tensor& velocity) const;
@@ -127,8 +134,10 @@ class ClipDenoiser : public Denoiser {
   int dense_steps_;
   WanKeys keys_;  // for the sparse steps
   bool few_in_eight_bits_;
-  int64_t distinct_;  // number of timesteps of a step
-  WanTimes times_;    // the time path of all its steps
+  int64_t distinct_;                // number of timesteps of a step
+  WanTimes times_;                  // the time path of all its steps
+  std::vector<uint32_t> schedule_;  // reuses() of each of its steps; empty: nothing is reused
+  Tensor added_;      // [branches, tokens, dim] f32: what the blocks added the last time; undefined: not kept
   WanTimes current_;  // this step's values, where a captured pass reads them
   Tensor given_;      // as in ClipInput
   Tensor input_;      // [branches, z + c, T, h, w]

@@ -16,8 +16,7 @@ DenoiseLoop::DenoiseLoop(const LoopInput& in, Denoiser& denoiser, Stream& stream
       sampler_(*in.sampler),
       denoiser_(denoiser),
       stream_(stream),
-      store_({.shelf = in.shelf}, stream),
-      cache_(in.step_cache, in.latents, store_) {
+      store_({.shelf = in.shelf}, stream) {
   const Tensor& x = in.latents;
   size_t branches = 1;
   for (const Branches& of_part : in.guidance) branches = std::max(branches, of_part.size());
@@ -25,8 +24,10 @@ DenoiseLoop::DenoiseLoop(const LoopInput& in, Denoiser& denoiser, Stream& stream
       store_.allocate(DType::f32, {static_cast<int64_t>(branches), x.dim(0), x.dim(1), x.dim(2), x.dim(3)});
   noise_ = store_.allocate(DType::f32, x.shape());
   for (int i = 0; i < sampler_.state_tensors(); ++i) state_.push_back(store_.allocate(DType::f32, x.shape()));
+  cache_ = make_step_cache(in.step_cache, x, static_cast<int64_t>(branches), denoiser, store_);
   kept_ = state_;
-  for (const Tensor& t : cache_.state()) kept_.push_back(t);
+  if (cache_)
+    for (const Tensor& t : cache_->state()) kept_.push_back(t);
   for (size_t i = 0; i < kept_.size(); ++i)
     if (in.resume)
       upload(in.resume->solver.at(i).data(), kept_[i], stream);
@@ -40,6 +41,7 @@ void DenoiseLoop::run() {
   StageClock clock(in_.callbacks, "denoise", in_.windows * steps, before + first);
   ProfileRange range(stream_.hooks.profiler);
   if (in_.window > 0 && !in_.resume) report_state(0);
+  if (cache_ && in_.resume && first < steps) cache_->resumed(place(first), velocity_of(first));
   for (int i = first; i < steps; ++i) {
     stream_.throw_if_cancelled();
     range.next("step", ProfileKind::group, i);
@@ -70,22 +72,32 @@ void DenoiseLoop::predict(int i, const Tensor& velocity) {
   if (hooks.picks) hooks.picks->repeat_since(picks, end - i);
 }
 
+StepPlace DenoiseLoop::place(int i) const {
+  int first = i;
+  while (first > 0 && denoiser_.part(first - 1) == denoiser_.part(i)) --first;
+  return {.step = i, .in_part = i - first, .last = i + 1 == sampler_.steps()};
+}
+
 void DenoiseLoop::step(int i) {
+  using Found = StepCache::Found;
   const int steps = sampler_.steps();
+  const StepPlace at = place(i);
   const Branches& branches = guidance(i);
-  const Tensor velocity = velocity_.slice(0, 0, static_cast<int64_t>(branches.size()));
-  const Tensor prediction = velocity.select(0, 0);
-  if (i > 0 && denoiser_.part(i) != denoiser_.part(i - 1)) cache_.forget();
-  const bool reused = reuse(i, prediction);
-  if (!reused) predict(i, velocity);
+  const Tensor velocity = velocity_of(i), prediction = velocity.select(0, 0);
+  if (cache_ && i > 0 && at.in_part == 0) cache_->forget();
+  const Found found = cache_ ? cache_->reuse(at, in_.latents, velocity) : Found::nothing;
+  if (found == Found::nothing) predict(i, velocity);
+  const uint32_t everyone = (uint32_t{1} << branches.size()) - 1;
+  const bool reused = found != Found::nothing || denoiser_.reuses(i) == everyone;
+  if (reused && in_.reused) ++*in_.reused;
   const ProfileRange range(stream_.hooks.profiler, reused ? "sampler (model output reused)" : "sampler",
                            ProfileKind::elementwise);
-  // A reused output has only the first branch.
-  expect_finite(i, reused ? prediction : velocity);
-  if (!reused) {
-    guide(branches, velocity);
-    cache_.computed(in_.latents, prediction);
-  }
+  // A reused prediction has only the first branch.
+  expect_finite(i, found == Found::prediction ? prediction : velocity);
+  const bool computed = cache_ && found == Found::nothing;
+  if (computed) cache_->computed(at, in_.latents, velocity);
+  if (found != Found::prediction) guide(branches, velocity);
+  if (computed) cache_->guided(in_.latents, prediction);
   draw_noise(i);
   preview(i, prediction);
   update(i, prediction);
@@ -97,12 +109,6 @@ void DenoiseLoop::expect_finite(int i, const Tensor& predicted) {
   if (in_.marks) return in_.marks->note_step(i, predicted, stream_);
   check(ops::all_finite(predicted, stream_), ErrorCode::numerical, "{}",
         FiniteMarks::of_step(i, sampler_.steps()));
-}
-
-bool DenoiseLoop::reuse(int i, const Tensor& prediction) {
-  const bool reused = cache_.reuse(in_.latents, i, sampler_.steps(), prediction);
-  if (reused && in_.reused) ++*in_.reused;
-  return reused;
 }
 
 // Computes Σ weight · velocity over the branches, from the last one to the first: u (1 - g) + c g.

@@ -57,7 +57,10 @@ class DenoiseLoop {
   void step(int i);
   const Branches& guidance(int i) const { return in_.guidance.at(static_cast<size_t>(denoiser_.part(i))); }
   void expect_finite(int i, const Tensor& predicted);
-  bool reuse(int i, const Tensor& prediction);
+  StepPlace place(int i) const;
+  Tensor velocity_of(int i) const {  // the branches of this step
+    return velocity_.slice(0, 0, static_cast<int64_t>(guidance(i).size()));
+  }
   void guide(const Branches& branches, const Tensor& velocity);
   void draw_noise(int i);
   void preview(int i, const Tensor& prediction);
@@ -69,11 +72,11 @@ class DenoiseLoop {
   Denoiser& denoiser_;
   Stream& stream_;
   nn::ParamStore store_;
-  Tensor velocity_;            // [branches, z, T, h, w]; after guidance, branch 0 holds the prediction
-  Tensor noise_;               // this step's noise, for stochastic samplers
-  std::vector<Tensor> state_;  // the sampler's tensors
-  StepCache cache_;
-  std::vector<Tensor> kept_;  // what a resumed run needs: tensors of the sampler and the step cache
+  Tensor velocity_;                   // [branches, z, T, h, w]; after guidance, branch 0 holds the prediction
+  Tensor noise_;                      // this step's noise, for stochastic samplers
+  std::vector<Tensor> state_;         // the sampler's tensors
+  std::unique_ptr<StepCache> cache_;  // null if the run has none
+  std::vector<Tensor> kept_;          // what a resumed run needs: tensors of the sampler and the step cache
 };
 
 }  // namespace tachy

@@ -42,6 +42,13 @@ class Denoiser {
     return 0;
   }
 
+  // Returns for which branches a step takes what the blocks added from an earlier step: bit b is branch b.
+  // Known for the steps of the network that predicts now.
+  virtual uint32_t reuses(int step) const {
+    (void)step;
+    return 0;
+  }
+
   // Returns the bytes of the Buffers that it holds besides the network's weights.
   virtual uint64_t bytes() const = 0;
 };

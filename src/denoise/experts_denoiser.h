@@ -26,6 +26,7 @@ class ExpertsDenoiser final : public Denoiser {
   void put_given(const Tensor& x) const override { current_->put_given(x); }
   int part(int step) const override { return part_of_step_.at(static_cast<size_t>(step)); }
   int kind(int step) const override { return current_->kind(step); }
+  uint32_t reuses(int step) const override { return current_->reuses(step); }
   uint64_t bytes() const override { return current_->bytes(); }
 
  private:

@@ -35,6 +35,7 @@ class RanksDenoiser final : public Denoiser {
   void predict(const Tensor& latents, int step, const Tensor& velocity) override;
   void put_given(const Tensor& x) const override { ranks_.front().denoiser->put_given(x); }
   int kind(int step) const override { return ranks_.front().denoiser->kind(step); }
+  uint32_t reuses(int step) const override { return ranks_.front().denoiser->reuses(step); }
   uint64_t bytes() const override { return ranks_.front().denoiser->bytes(); }
 
  private:

@@ -1,57 +1,64 @@
-// The step cache: a denoising step whose model output would hardly differ from the last one reuses that
-// output.
+// A step cache: a denoising step takes what earlier steps have computed in place of a pass of the model. Each
+// kind is a file:
 //
-// Between the last two computed steps the output moved by |Δv| while the latents moved by |Δx| (L1 norms).
-// For a later step whose latents have moved by |δx| since the last computed one, the output's relative change
-// is predicted as (|Δv| / |Δx|) · |δx| / |v|; if it is below the threshold, the last output is used again.
-// The first two steps and the last are always computed. No table fitted to a model is needed. `tachyscope
-// validate --level extreme` prints, frame by frame, what the cache costs in quality. (Judging by the input's
-// change is an idea of TeaCache, arXiv 2411.19108; judging by the measured rate of change is EasyCache's,
-// arXiv 2507.02860.)
+//   rate_cache    the last guided output, while its predicted change is small
+//   easy_cache    the last output, moved along with the latents (EasyCache)
+//   taylor_cache  the last outputs, continued as a line (TaylorSeer at the model's output)
+//   block_cache   what the transformer's blocks added the last time; patches and head are computed
+//                 (TeaCache, MagCache; block_schedule.h says in which steps)
 //
-// Products in 8 bits round two outputs apart by as much as the threshold, however little their inputs differ:
-// a rate over one step would measure the rounding. With `coarse` the rate is taken over two computed steps,
-// which halves the rounding's share. It then lags by a step, and since the rate falls during a run, it errs
-// on the side of computing. The first three steps are computed.
-//
-// On a GPU, too, the host computes the norms, from downloaded copies: latents have some megabytes, and a step
-// worth skipping takes longer than copying them.
+// What is kept belongs to one network and, but for rate_cache, to one branch of guidance each.
 #pragma once
 
+#include <memory>
+
+#include "denoise/denoiser.h"
 #include "nn/params.h"
 #include "request/step_cache_config.h"
 
 namespace tachy {
 
+// A step's place in the run.
+struct StepPlace {
+  int step = 0;       // in the whole run
+  int in_part = 0;    // among the steps of the network that predicts (Denoiser::part)
+  bool last = false;  // of the whole run
+};
+
 class StepCache {
  public:
-  // Latents and (guided) velocity have this shape.
-  StepCache(const StepCacheConfig& config, const Tensor& shape, nn::ParamStore& store);
+  // What a step finds: nothing, the guided prediction in the first branch, or all branches' velocities.
+  enum class Found { nothing, prediction, velocities };
 
-  // Step `index` of `steps` starts from `latents`. If the last output will do, fills `velocity` with it and
-  // returns true.
-  bool reuse(const Tensor& latents, int index, int steps, const Tensor& velocity) const;
-  // Called after the model computed `velocity` from `latents`.
-  void computed(const Tensor& latents, const Tensor& velocity);
+  virtual ~StepCache() = default;
 
-  // Called when another network takes over: the last output tells nothing about the new one's.
-  void forget();
+  // Called before a step from `latents`. If the cache has what the step needs, it fills `velocity`
+  // [branches, z, T, h, w].
+  virtual Found reuse(const StepPlace& at, const Tensor& latents, const Tensor& velocity) = 0;
+  // Called when the model has computed `velocity` from `latents`, before guidance.
+  virtual void computed(const StepPlace& at, const Tensor& latents, const Tensor& velocity) {
+    (void)at, (void)latents, (void)velocity;
+  }
+  // Called after that, when `prediction` is the guided velocity.
+  virtual void guided(const Tensor& latents, const Tensor& prediction) { (void)latents, (void)prediction; }
+  // Called when another network takes over: nothing of what is kept applies to it.
+  virtual void forget() = 0;
+  // Called once in a resumed run whose next step is `at`, when state() has been restored.
+  virtual void resumed(const StepPlace& at, const Tensor& velocity) { (void)at, (void)velocity; }
 
-  // Returns the tensors that a resumed run needs. All are zero at the start.
-  std::vector<Tensor> state() const;
-
- private:
-  struct Pair {  // a computed step's input and the model's output
-    Tensor latents, velocity;
-  };
-
-  std::vector<float> on_host(const Tensor& t) const;
-  void copy(const Pair& from, const Pair& to) const;
-
-  StepCacheConfig config_;
-  Stream& stream_;
-  Pair last_, earlier_;  // earlier_ is the computed step before the last one, kept only if coarse
-  Tensor numbers_;       // its first values are the number of computed steps (up to 3), |Δv| / |Δx|, |v|
+  // Returns the tensors that a resumed run needs, each of the latents' shape. All are zero at the start.
+  virtual std::vector<Tensor> state() const = 0;
 };
+
+// Makes the cache of a run with up to `branches` branches, or null if it has none. Only block_cache uses
+// `denoiser`.
+std::unique_ptr<StepCache> make_step_cache(const StepCacheConfig& config, const Tensor& latents,
+                                           int64_t branches, Denoiser& denoiser, nn::ParamStore& store);
+
+// The L1 norm of x, and of x − y. Latents are small compared with the work of a step: one thread adds them in
+// order, so that every run decides alike.
+double l1_norm(std::span<const float> x);
+double l1_distance(std::span<const float> x, std::span<const float> y);
+std::vector<float> values_on_host(const Tensor& t, Stream& stream);
 
 }  // namespace tachy

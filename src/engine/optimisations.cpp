@@ -81,7 +81,7 @@ OnOff state_of(Optimisation o, const OptimisationCase& run) {
       return {true, "steps of up to 0.25 s"};
     case step_cache:
       if (run.step_cache <= 0) return {false, "the level or `step_cache` leaves it out"};
-      return {true, fmt::format("threshold {}", run.step_cache)};
+      return {true, fmt::format("{}, threshold {}", run.step_cache_kind, run.step_cache)};
     default:
       return {true, "at every level"};
   }
@@ -178,6 +178,7 @@ std::vector<OptimisationState> states_of(const Resolved& r, const VideoPlan& pla
                        .without = r.without,
                        .graphs = r.graphs,
                        .step_cache = r.step_cache.threshold,
+                       .step_cache_kind = r.request.step_cache_kind,
                        .branches = static_cast<int>(r.most_branches()),
                        .picks = {}};
   for (const StagePlan& s : plan.stages)

@@ -20,6 +20,7 @@ struct OptimisationCase {
   Without without;
   bool graphs = false;
   double step_cache = 0;
+  std::string step_cache_kind = "rate";
   int branches = 0;                    // most branches of guidance; 0: there is no request
   std::span<const ops::OpPick> picks;  // picks of denoising, if it is planned; attention's kernels are listed
                                        // from them

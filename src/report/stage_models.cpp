@@ -8,6 +8,7 @@
 #include "models/wan/branches/vace/vace_branch.h"
 #include "report/stage_result.h"
 #include "report/stage_runners.h"
+#include "report/stage_times.h"
 #include "session/parts.h"
 #include "session/single_run.h"
 #include "tensor/transfer.h"
@@ -25,25 +26,6 @@ int64_t real_rows(const Tensor& text) {
     --rows;
   // A single padding row has nothing to collapse with; the context needs a row even for an all-zero text.
   return std::max<int64_t>(text.dim(0) - rows > 1 ? rows : text.dim(0), 1);
-}
-
-// Each distinct timestep becomes a row, and tokens point to their rows.
-struct TimeRows {
-  std::vector<double> timesteps;
-  Tensor row;  // [batch · tokens] i32
-};
-TimeRows time_rows(const Tensor& time, int64_t batch, int64_t tokens, StageIo& io) {
-  TimeRows out{.row = io.allocate(DType::i32, std::array{batch * tokens})};
-  std::map<double, int32_t> index;
-  for (int64_t i = 0; i < batch * tokens; ++i) {
-    const int64_t at = time.rank == 2 ? i : i / tokens;
-    const double t =
-        time.dtype == DType::i64 ? static_cast<double>(time.as<int64_t>()[at]) : time.as<float>()[at];
-    const auto [it, added] = index.try_emplace(t, static_cast<int32_t>(out.timesteps.size()));
-    if (added) out.timesteps.push_back(t);
-    out.row.as<int32_t>()[i] = it->second;
-  }
-  return out;
 }
 
 // Returns the speech for each batch item; nothing for a model without the audio branch.
@@ -152,7 +134,15 @@ void run_transformer(const StageRequest& request, StageIo& io) {
     const auto model = load_component(files.source, "transformer", {}, [&](const Scope& scope) {
       return std::make_unique<WanDit>(scope, c, store);
     });
-    const WanGrid grid = model->make_grid(x.dim(2), x.dim(3), x.dim(4), store);
+    // A model that was trained with sparse attention attends as it was trained, where that is possible.
+    std::optional<WanSparse> sparse;
+    if (c.trained != TrainedSparse::none && !store.on_gpu())
+      sparse = WanSparse{.share = c.trained_share(), .chooser = KeyChooser::trained};
+    std::vector<int32_t> places;
+    if (sparse)
+      places = places_for(*sparse, c, x.dim(2) / c.patch_t, x.dim(3) / c.patch_h, x.dim(4) / c.patch_w);
+    const WanGrid grid = model->make_grid(x.dim(2), x.dim(3), x.dim(4), store, std::move(places));
+    std::vector<int32_t> rows_placed = placed(times.row, grid);
     std::vector<WanContext> contexts;
     for (int64_t b = 0; b < batch; ++b) {
       const Tensor rows = text.select(0, b);
@@ -163,7 +153,8 @@ void run_transformer(const StageRequest& request, StageIo& io) {
     WanInput in{.latents = where_it_computes(x, store),
                 .grid = &grid,
                 .times = model->make_times(times.timesteps, store),
-                .row = where_it_computes(times.row, store)};
+                .row = where_it_computes(Tensor(rows_placed.data(), DType::i32, times.row.shape()), store)};
+    if (sparse) in.keys = make_keys(*sparse, c, grid, store);
     for (const WanContext& context : contexts) in.contexts.push_back(&context);
     if (std::vector<WanAudio> audio = hear(*model, speech, x.dim(2), store); !audio.empty())
       in.given.put(WanSpeech{std::move(audio)});

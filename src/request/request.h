@@ -82,6 +82,7 @@ struct VideoRequest {
   // The dtype of products: f32, or bf16 where the CPU has instructions for it.
   std::optional<std::string> dtype;
   std::optional<double> step_cache;  // change below which the model's output is reused; 0: never
+  std::string step_cache_kind = "rate";  // how a step is judged and what it reuses (denoise/step_cache.h)
   // Optimisations to switch off, by name (ops/implementations.h): "fused-norms", "attention:cpu", or several
   // with commas.
   std::vector<std::string> without;

@@ -2,6 +2,7 @@
 
 #include "request/level.h"
 #include "request/presets.h"
+#include "request/step_cache_config.h"
 
 namespace tachy {
 namespace {
@@ -169,18 +170,27 @@ std::vector<RequestField> arithmetic_fields() {
        vae_math_choices(), [](const R& r) { return r.vae_math != "auto"; }},
       {"step_cache", "step_cache", &R::step_cache,
        "step cache: skip a step and reuse the model's last output while its predicted relative change is "
-       "below this number; 0: never",
+       "below this number; 0: never; with `step_cache_kind`, that method's own threshold",
        Range{.least = 0, .most = 1, .zero = "off"}},
+      {"step_cache_kind", "step_cache_kind", &R::step_cache_kind,
+       "method of the step cache: rate (default: this engine's own), easycache, teacache, magcache or "
+       "taylorseer (there `step_cache` is the share of steps that are predicted); a published method turns "
+       "the "
+       "cache on with its own threshold if `step_cache` is not given",
+       step_cache_kinds(), [](const R& r) { return r.step_cache_kind != "rate"; }},
       {"sparse_attention", "sparse_attention", &R::sparse_attention,
        "block-sparse self-attention, faster but not the same video: the share of the keys that each query "
-       "attends to, such as 0.5; 0: off (default)",
+       "attends to, such as 0.5; 0: off (default, but for models that were trained with it, on a CPU)",
        Range{.least = 0, .most = 1, .zero = "off"}, sparse},
       {"sparse_chooser", "sparse_chooser", &R::sparse_chooser,
-       "how sparse attention picks its keys: top-k (those that fit the queries best on average; default) or "
-       "sliding-tile (those nearest in the video)",
-       Choices{"top-k", "sliding-tile"}, sparse},
+       "how sparse attention picks its keys: top-k (those that fit the queries best on average; default), "
+       "sliding-tile (those nearest in the video) or trained (as FastWan and TurboDiffusion were trained: "
+       "their "
+       "default on a CPU)",
+       Choices{"top-k", "sliding-tile", "trained"}, sparse},
       {"sparse_dense_steps", "sparse_dense_steps", &R::sparse_dense_steps,
-       "number of first steps without sparse attention (default: a quarter of the steps, rounded up)",
+       "number of first steps without sparse attention (default: a quarter of the steps, rounded up; with "
+       "trained: none)",
        Range{0, 1000}, sparse},
   };
 }

@@ -8,7 +8,9 @@ namespace tachy {
 
 void read_values(const VideoRequest& r, const GpuMode* gpu, Resolved& out) {
   out.sampler = Sampler(sampler_config(r));
+  StepCacheValues values = std::move(out.step_cache.values);  // resolve_step_cache has found them
   out.step_cache = step_cache_of(r);
+  out.step_cache.values = std::move(values);
   if (*r.sparse_attention > 0) {
     out.sparse = WanSparse{.share = *r.sparse_attention, .chooser = parse_key_chooser(*r.sparse_chooser)};
     out.dense_steps = *r.sparse_dense_steps;

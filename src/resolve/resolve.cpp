@@ -11,6 +11,8 @@
 #include "resolve/resolve_blocks.h"
 #include "resolve/resolve_footage.h"
 #include "resolve/resolve_images.h"
+#include "resolve/resolve_sparse.h"
+#include "resolve/resolve_step_cache.h"
 #include "resolve/resolve_talk.h"
 
 namespace tachy {
@@ -104,14 +106,6 @@ void resolve_level(VideoRequest& r, const GpuMode* gpu) {
           "`residual`: expected f32, got '{}': a 16-bit residual stream needs `device` cuda", residual);
 }
 
-void resolve_sparse(VideoRequest& r) {
-  r.sparse_attention = r.sparse_attention.value_or(0);
-  if (*r.sparse_attention == 0) return;
-  if (!r.sparse_chooser) r.sparse_chooser = "top-k";
-  // The first steps settle where things are in the picture, so published methods keep some of them dense.
-  if (!r.sparse_dense_steps) r.sparse_dense_steps = (*r.steps + 3) / 4;
-}
-
 // Returns the plan in latent frames. Throws invalid_argument if neighbours would share a whole window.
 WindowPlan window_plan(const VideoRequest& r, const ModelBundle& model) {
   WindowPlan out;
@@ -156,7 +150,7 @@ Resolved resolve(const ModelBundle& model, const VideoRequest& given, const GpuM
   naming("`grid`", [&] { parse_grid(*r.grid); });
   check_images(model, r);
   resolve_level(r, gpu);
-  resolve_sparse(r);
+  resolve_sparse(model, r, gpu != nullptr);
   out.talk = resolve_talk(model, given, r);
   out.windows = window_plan(r, model);
   const int64_t time_pairs = (model.dit.head_dim - 4 * (model.dit.head_dim / 6)) / 2;
@@ -175,6 +169,7 @@ Resolved resolve(const ModelBundle& model, const VideoRequest& given, const GpuM
   if (out.pictured && !r.image_embeds) out.clip_pictures = seen_pictures(model.dit);
   resolve_blocks(model, given, out);
   resolve_footage(model, given, out);
+  resolve_step_cache(model, given, ops::parse_without(r.without).has(Optimisation::step_cache), out);
   const auto expected =
       static_cast<size_t>(out.latent_channels * out.latent_frames * out.latent_height * out.latent_width);
   require(r.init_latents.empty() || r.init_latents.size() == expected,

@@ -76,6 +76,8 @@ std::string fingerprint(const ModelBundle& m, std::span<const std::string> loras
   for (const ComponentFiles* part : {&m.files.transformer, &m.files.text_encoder, &m.files.vae})
     add_json(hash, part->config);
   add_json(hash, m.files.scheduler);
+  if (!m.step_caches.coefficients.empty() || !m.step_caches.ratios.empty())
+    add_json(hash, m.files.generation_config);  // the steps that a step cache skips depend on it
   add_tokenizer(hash, m);
   for (const TensorSource* source : {m.transformer.get(), m.text_encoder.get(), m.vae.get()})
     if (source) add_weights(hash, *source);

@@ -94,6 +94,12 @@ std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert, const ClipSeat* s
   clip.sinusoid = job_.request.sinusoid;
   clip.riflex = r.riflex;
   clip.few_in_eight_bits = r.int8_keys == "all";
+  if (const StepCacheConfig& cache = job_.request.step_cache; cache.of_blocks()) {
+    clip.step_cache = &cache;
+    clip.steps.all = sampler_.schedule().steps();
+    if (model.experts() == 2)
+      clip.steps.second_from = static_cast<int>(std::count(part_of_step_.begin(), part_of_step_.end(), 0));
+  }
   clip.sparse = job_.request.sparse, clip.dense_steps = job_.request.dense_steps;
   clip.control = here(shared.control), clip.control_scales = job_.request.control.scales;
   const Tensor condition = here(shared.condition);

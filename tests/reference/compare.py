@@ -40,6 +40,8 @@ import properties  # noqa: E402
 import random_models as rm  # noqa: E402
 import single_files  # noqa: E402
 import sparse  # noqa: E402
+import step_caches  # noqa: E402
+import trained_sparse  # noqa: E402
 import talk  # noqa: E402
 import vae_command  # noqa: E402
 import world_compare  # noqa: E402
@@ -192,6 +194,8 @@ GROUPS = {  # the longest come first, so that workers end together
     "experts": lambda ctx, args: experts.compare(ctx),
     "footage": lambda ctx, args: footage.compare(ctx),
     "sparse": lambda ctx, args: sparse.compare(ctx),
+    "trained-sparse": lambda ctx, args: trained_sparse.compare(ctx),
+    "step-caches": lambda ctx, args: step_caches.compare(ctx),
     "tokens": lambda ctx, args: generation.compare_tokens(ctx),
     "single-files": lambda ctx, args: single_files.compare(ctx),
     "gguf": lambda ctx, args: gguf_files.compare(ctx),

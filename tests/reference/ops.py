@@ -22,7 +22,8 @@ def compare(ctx, draws):
     calls, cases = [], []
     for _ in range(draws):
         for case in op_cases.all_cases(ctx.rng.randrange(2**31)):
-            fast = {"rope_table": [""], "gemm": ["f32", "ref"], "scaled_gemm": ["", "ref"]}.get(case["op"], ["cpu", "ref"])
+            fast = {"rope_table": [""], "gemm": ["f32", "ref"], "scaled_gemm": ["", "ref"], "listed_attention": [""], "coarse_attention": ["ref"],
+                    "linear_attention": ["ref"]}.get(case["op"], ["cpu", "ref"])
             for impl in ["ref"] if case["op"].endswith("_backward") else fast:
                 save_file({k: v.detach().contiguous() for k, v in case["inputs"].items()} or {"none": torch.zeros(1)},
                           folder / f"{len(calls)}.safetensors")

@@ -37,7 +37,7 @@ void Course::draw(const Resolved&, NoiseSource& noise, std::span<float> values) 
 StateCounts Course::state_counts(const Resolved& r, const Shared&) const {
   return {.what = "step",
           .all = r.sampler.steps(),
-          .tensors = r.sampler.state_tensors() + r.step_cache.state_tensors()};
+          .tensors = r.sampler.state_tensors() + r.step_cache.state_tensors(r.most_branches())};
 }
 
 std::vector<std::unique_ptr<Stage>> stages_of_inputs(const Job& job) {

@@ -101,6 +101,8 @@ void WanBlock::attend(const WanBlockInput& in, const nn::Attention::Projected& m
         in.comm, in.spread, {by_heads(made.q), by_heads(made.k), by_heads(made.v), by_heads(out)}, stream,
         [&](const runtime::HeadTensors& t) { attend_to_ring(in, t, index, stream); });
   }
+  for (const WanBranch* branch : branches_)
+    if (branch->attend(in, made, index, out, stream)) return;
   const bool choosing = in.keys.keep > 0;
   part.next(choosing ? "choose blocks" : "attention", ProfileKind::attention);
   runtime::attend_by_heads(in.comm, in.spread,

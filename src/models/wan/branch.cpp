@@ -24,6 +24,10 @@ void WanBranch::expect_block(const WanCausal&, const WanFrames&, const WanExtras
 void WanBranch::fill(const WanCausal&, const WanExtras&, const std::function<Tensor(const Tensor&)>&) const {}
 void WanBranch::expect(const WanInput&) const {}
 void WanBranch::begin(const WanInput&, WanBlockInput&, Stream&) const {}
+bool WanBranch::attend(const WanBlockInput&, const nn::Attention::Projected&, int64_t, const Tensor&,
+                       Stream&) const {
+  return false;
+}
 void WanBranch::after_self_attention(const WanBlockInput&, const nn::Attention::Projected&, Stream&) const {}
 void WanBranch::beside_text(const WanBlockInput&, int64_t, int64_t, const Tensor&, const Tensor&,
                             Stream&) const {}

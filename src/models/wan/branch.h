@@ -2,6 +2,7 @@
 // outside of blocks, and a context, which is made once per prompt, per run, or per block of a causal video.
 // It acts at named points of a pass:
 //   begin                     once before the first block, when x is the result of the patch embedding
+//   attend                    self-attention itself, if the model was trained with another kind
 //   after_self_attention      q, k and v have been used; it may read them, and overwrite v
 //   beside_text               the queries' result with the text's keys exists; it may add their result with
 //                             other keys
@@ -87,6 +88,12 @@ class WanBranch {
   // the branch needs for the whole pass, and puts it into block.more.
   virtual void expect(const WanInput& in) const;
   virtual void begin(const WanInput& in, WanBlockInput& block, Stream& stream) const;
+
+  // Does the self-attention of block `index` in place of the block, and returns whether it did. `made` are normed and
+  // turned; `out` [rows, dim] lies where in.u does, which still has the norm of which they were made. With several
+  // branches the first one that does it counts.
+  virtual bool attend(const WanBlockInput& in, const nn::Attention::Projected& made, int64_t index,
+                      const Tensor& out, Stream& stream) const;
 
   // The points of block `index`. q and out are those of batch item b: [1, tokens, heads, head_dim].
   virtual void after_self_attention(const WanBlockInput& in, const nn::Attention::Projected& made,

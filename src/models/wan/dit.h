@@ -49,6 +49,10 @@ struct WanInput {
   const WanCausal* causal = nullptr;
   // Only keeps this block's keys and values; velocity is not written and may be undefined.
   bool fill_only = false;
+  // [B, tokens, dim] f32: what the blocks add to x, which a pass writes, or takes if it `reuses`: then only
+  // patches and head are computed. Undefined: not kept. Ranks have their own tokens' rows of it.
+  Tensor added = {};
+  bool reuses = false;
   WanExtras given = {};  // inputs of the model's branches, such as speech
   // The ranks that share the grid's tokens. Each has the whole latents and contexts. If null, there is one
   // rank. `ring` is that of runtime::Spread.
@@ -118,6 +122,12 @@ class WanDit {
   void expect_causal(const WanInput& input) const;
   // Computes x [B·own tokens, dim] from the latents' patches.
   void embed_patches(const WanInput& input, int64_t own, const Tensor& x, Stream& stream) const;
+  // Runs the blocks, and leaves in block.u the norm of x for the head, which `head` modulates.
+  void run_blocks(const WanInput& input, WanBlockInput& block, const WanModulation& head,
+                  Stream& stream) const;
+  // The same with WanInput::added: keeps what the blocks add, or adds what is kept.
+  void run_or_reuse(const WanInput& input, WanBlockInput& block, const WanModulation& head,
+                    Stream& stream) const;
   // Computes the velocity from u [B·own tokens, dim], which the last block left.
   void predict(const WanInput& input, int64_t own, const Tensor& u, const Tensor& velocity,
                Stream& stream) const;

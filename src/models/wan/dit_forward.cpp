@@ -5,6 +5,7 @@
 #include "base/env.h"
 #include "models/wan/dit.h"
 #include "ops/add_rows/add_rows.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/layernorm_modulate/layernorm_modulate.h"
 #include "ops/patchify/patchify.h"
 #include "ops/quantize/quantize.h"
@@ -116,8 +117,21 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
   const Tensor modulation = arena.f32({2, in.times.embedding.dim(0), dim});
   ops::add_rows({.table = head_table_, .rows = in.times.embedding, .y = modulation}, stream);
   const WanModulation head{.scale = modulation.select(0, 1), .shift = modulation.select(0, 0)};
-  part.next("norm + modulate", ProfileKind::norm);
+  part.done();
   block.u = arena.tensor(stream.precision.activation, {rows, dim});
+  if (in.added.defined())
+    run_or_reuse(in, block, head, stream);
+  else
+    run_blocks(in, block, head, stream);
+  if (in.fill_only) return;
+  part.next("head", ProfileKind::linear);
+  predict(in, tokens, block.u, velocity, stream);
+}
+
+void WanDit::run_blocks(const WanInput& in, WanBlockInput& block, const WanModulation& head,
+                        Stream& stream) const {
+  const WanConfig& c = config_;
+  ProfileRange part(stream.hooks.profiler, "norm + modulate", ProfileKind::norm);
   const WanModulation first = WanBlock::first_norm(block, 0);
   ops::layernorm_modulate({.x = block.x,
                            .scale = first.scale,
@@ -130,12 +144,51 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
   each_block([&](int64_t i) {
     runtime::checkpoint(stream);
     part.next("block", ProfileKind::group, i);
-    const WanModulation next = i + 1 < c.num_layers ? WanBlock::first_norm(block, i + 1) : head;
+    WanModulation next = i + 1 < c.num_layers ? WanBlock::first_norm(block, i + 1) : head;
+    if (i + 1 == c.num_layers && in.added.defined()) next = {};  // x is wanted, too
     blocks_[static_cast<size_t>(i)].forward(block, next, i, stream);
   });
-  if (in.fill_only) return;
-  part.next("head", ProfileKind::linear);
-  predict(in, tokens, block.u, velocity, stream);
+}
+
+// x at the end less x at the beginning is kept in float32, whatever the residual stream's dtype.
+void WanDit::run_or_reuse(const WanInput& in, WanBlockInput& block, const WanModulation& head,
+                          Stream& stream) const {
+  const int64_t dim = config_.dim();
+  const runtime::Spread spread = in.spread();
+  const int64_t first =
+      in.comm ? spread.frames * spread.places_of(in.comm->rank(), in.comm->size()).first : 0;
+  const auto mine = [&](const Tensor& x, int64_t b) {
+    return x.view({block.batch, block.tokens, dim}).select(0, b);
+  };
+  const auto kept = [&](int64_t b) { return in.added.select(0, b).slice(0, first, first + block.tokens); };
+  const ArenaScope scope(*stream.arena);
+  const bool wide = block.x.dtype == DType::f32;
+  const Tensor x = wide ? block.x : stream.arena->f32({block.batch * block.tokens, dim});
+  const auto widen = [&] {
+    if (!wide) ops::widen(block.x, x, stream);
+  };
+  const auto sum = [&](const Tensor& out, const Tensor& a, const Tensor& b, float of_b) {
+    ops::LincombArgs args{.count = 2, .out = out};
+    args.terms[0] = {a, 1}, args.terms[1] = {b, of_b};
+    ops::lincomb(args, stream);
+  };
+  widen();
+  if (in.reuses) {
+    for (int64_t b = 0; b < block.batch; ++b) sum(mine(x, b), mine(x, b), kept(b), 1);
+    if (!wide) ops::copy({.x = x, .scale = {}, .shift = {}, .y = block.x}, stream);
+  } else {
+    for (int64_t b = 0; b < block.batch; ++b) copy_bytes(mine(x, b), kept(b), stream);
+    run_blocks(in, block, head, stream);
+    widen();
+    for (int64_t b = 0; b < block.batch; ++b) sum(kept(b), mine(x, b), kept(b), -1);
+  }
+  ops::layernorm_modulate({.x = block.x,
+                           .scale = head.scale,
+                           .shift = head.shift,
+                           .row = block.row,
+                           .eps = config_.eps,
+                           .y = block.u},
+                          stream);
 }
 
 }  // namespace tachy

@@ -118,6 +118,12 @@ void correct_by_tensors(WanConfig& config, const TensorSource& source) {
   if (!has_text(source)) config.text_dim = 0;
 }
 
+TrainedSparse find_trained_sparse(const TensorSource& source) {
+  if (source.has("blocks.0.to_gate_compress.weight")) return TrainedSparse::cubes;
+  if (source.has("blocks.0.attn1.proj_l.weight")) return TrainedSparse::linear;
+  return TrainedSparse::none;
+}
+
 void check_wan_config(const WanConfig& config, const TensorSource& source) {
   const WanConfig found = without_heads(source);
   check_qk_norm(source, found.num_heads);

@@ -27,6 +27,9 @@ WanConfig infer_wan_config(const TensorSource& source, Sinusoid sinusoid);
 // CLIP branch; in Matrix-Game 2 this branch is the only context.
 void correct_by_tensors(WanConfig& config, const TensorSource& source);
 
+// Returns the attention that the transformer was trained with, by its tensors: no config tells.
+TrainedSparse find_trained_sparse(const TensorSource& source);
+
 // Throws `corrupt`, with the option and both values, if `config` contradicts the tensors.
 void check_wan_config(const WanConfig& config, const TensorSource& source);
 

@@ -87,13 +87,14 @@ constexpr std::string_view kKnown[] = {
     ".audio_cross_attn.",
     ".action_model.",
     "vace_patch_embedding.",
-    ".to_gate_compress.",  // it chooses FastWan's sparse attention; here attention reads everything
+    ".to_gate_compress.",  // Video Sparse Attention's
+    ".attn1.proj_l.",      // Sparse-Linear Attention's
 };
 
 // Parts of the names of tensors that do not affect a video: computed tables, counts, and adapters beside the
 // weights into which they were merged.
-constexpr std::string_view kHarmless[] = {"freqs",        "rope",  "inv_freq", "num_batches_tracked",
-                                          "position_ids", "lora_", "proj_l."};
+constexpr std::string_view kHarmless[] = {"freqs",        "rope", "inv_freq", "num_batches_tracked",
+                                          "position_ids", "lora_"};
 
 // Returns the name within a block, or within one of VACE's control blocks: ".ffn.net.2.weight" for
 // "blocks.7.ffn.net.2.weight". Other names are returned whole.
@@ -167,6 +168,15 @@ void refuse_relatives(const TensorSource& source) {
         "{}: {} of its tensors are not part of Wan's transformer: {}. It is another model derived from Wan, "
         "which is not supported, and without them it would make different videos; {}",
         source.files_text(), unknown.size(), listed(unknown), kWhatRuns);
+}
+
+void refuse_turbo_quantised(const TensorSource& source) {
+  for (const Entry& entry : source.entries())
+    check(
+        !entry.name.ends_with(".int8_weight"), ErrorCode::unsupported,
+        "{}: its linear layers are TurboDiffusion's in 8 bits (tensor {}), which are not supported; the file "
+        "without -quant in its name is",
+        source.files_text(), in_quotes(entry.name_in_file));
 }
 
 void refuse_other_class(const nlohmann::json& config, const std::string& where) {

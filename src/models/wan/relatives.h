@@ -16,6 +16,9 @@ namespace tachy {
 // transformer.
 void refuse_relatives(const TensorSource& source);
 
+// Throws `unsupported` if linear layers are in TurboDiffusion's 8 bits (its -quant.pth files). `source` has any names.
+void refuse_turbo_quantised(const TensorSource& source);
+
 // Throws `unsupported` if a config.json has the class or type of another model.
 void refuse_other_class(const nlohmann::json& config, const std::string& where);
 

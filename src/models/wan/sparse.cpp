@@ -40,10 +40,36 @@ std::vector<int32_t> compact_places(int64_t frames, int64_t rows, int64_t column
   return places;
 }
 
+std::vector<int32_t> cube_places(int64_t frames, int64_t rows, int64_t columns, std::vector<int32_t>& ends) {
+  constexpr int64_t kCube = 4;
+  std::vector<int32_t> places(static_cast<size_t>(frames * rows * columns));
+  int32_t next = 0;
+  ends.clear();
+  for (int64_t t0 = 0; t0 < frames; t0 += kCube)
+    for (int64_t h0 = 0; h0 < rows; h0 += kCube)
+      for (int64_t w0 = 0; w0 < columns; w0 += kCube) {
+        for (int64_t t = t0; t < std::min(frames, t0 + kCube); ++t)
+          for (int64_t h = h0; h < std::min(rows, h0 + kCube); ++h)
+            for (int64_t w = w0; w < std::min(columns, w0 + kCube); ++w)
+              places[static_cast<size_t>((t * rows + h) * columns + w)] = next++;
+        ends.push_back(next);
+      }
+  return places;
+}
+
+std::vector<int32_t> places_for(const WanSparse& sparse, const WanConfig& config, int64_t frames,
+                                int64_t rows, int64_t columns) {
+  if (sparse.chooser != KeyChooser::trained) return compact_places(frames, rows, columns);
+  std::vector<int32_t> ends;
+  if (config.trained == TrainedSparse::cubes) return cube_places(frames, rows, columns, ends);
+  return {};
+}
+
 KeyChooser parse_key_chooser(std::string_view name) {
   if (name == "top-k") return KeyChooser::top_k;
   if (name == "sliding-tile") return KeyChooser::sliding_tile;
-  fail(ErrorCode::invalid_argument, "expected top-k or sliding-tile, got '{}'", name);
+  if (name == "trained") return KeyChooser::trained;
+  fail(ErrorCode::invalid_argument, "expected top-k, sliding-tile or trained, got '{}'", name);
 }
 
 int64_t kept_blocks(double share, int64_t tokens) {
@@ -51,7 +77,41 @@ int64_t kept_blocks(double share, int64_t tokens) {
   return std::clamp<int64_t>(std::llround(share * static_cast<double>(blocks)), 1, blocks);
 }
 
-WanKeys make_keys(const WanSparse& sparse, const WanGrid& grid, nn::ParamStore& store) {
+namespace {
+
+// Rounding of a share as decimal numbers have it must not count as a block.
+constexpr double kTiny = 1e-9;
+
+// VSA cuts queries and keys into the same cubes, and rounds their number up. SLA has blocks of 128 queries and of 64
+// keys in the video's order, and rounds down.
+WanKeys trained_keys(double share, TrainedSparse kind, const WanGrid& grid, nn::ParamStore& store) {
+  constexpr int64_t kMost = 64;
+  std::vector<int32_t> ends;
+  if (kind == TrainedSparse::cubes)
+    cube_places(grid.frames, grid.rows, grid.columns, ends);
+  else
+    for (int64_t end = 0; end < grid.tokens();)
+      ends.push_back(static_cast<int32_t>(end = std::min(grid.tokens(), end + kMost)));
+  const auto blocks = static_cast<int64_t>(ends.size());
+  const double wanted = share * static_cast<double>(blocks);
+  const double keep = kind == TrainedSparse::cubes ? std::ceil(wanted - kTiny) : std::floor(wanted + kTiny);
+  const ops::BlockCuts cuts{store.uploaded(ends.data(), DType::i32, {blocks}), kMost};
+  return {.keep = std::clamp<int64_t>(static_cast<int64_t>(keep), 1, blocks),
+          .lists = {},
+          .trained = true,
+          .query_blocks = kind == TrainedSparse::cubes ? cuts : ops::BlockCuts{},
+          .key_blocks = cuts};
+}
+
+}  // namespace
+
+WanKeys make_keys(const WanSparse& sparse, const WanConfig& config, const WanGrid& grid,
+                  nn::ParamStore& store) {
+  if (sparse.chooser == KeyChooser::trained) {
+    check(config.trained != TrainedSparse::none, ErrorCode::internal,
+          "sparse: the model was not trained with sparse attention");
+    return trained_keys(sparse.share, config.trained, grid, store);
+  }
   const int64_t keep = kept_blocks(sparse.share, grid.tokens()), blocks = ops::chosen_blocks(grid.tokens());
   if (sparse.chooser == KeyChooser::top_k) return {.keep = keep, .lists = {}};
   const std::vector<int32_t> lists = ops::sliding_tile_blocks(

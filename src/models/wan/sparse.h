@@ -28,14 +28,16 @@ std::vector<int32_t> compact_places(int64_t frames, int64_t rows, int64_t column
 enum class KeyChooser {
   top_k,         // by the products of mean queries and mean keys, newly for each head and transformer block
   sliding_tile,  // the nearest ones in the video, the same throughout a run
+  trained,       // as the model was trained (WanConfig::trained), in blocks of its own sizes
 };
-KeyChooser parse_key_chooser(std::string_view name);  // "top-k" or "sliding-tile"
+KeyChooser parse_key_chooser(std::string_view name);  // "top-k", "sliding-tile" or "trained"
 
 struct WanSparse {
   double share = 0;  // share of the blocks of keys, 0 to 1
   KeyChooser chooser = KeyChooser::top_k;
 };
 
+struct WanConfig;
 struct WanGrid;
 
 // The keys to which self-attention attends: all, unless one of the first two members is set.
@@ -43,15 +45,26 @@ struct WanKeys {
   int64_t keep = 0;                // so many blocks, chosen by their means
   ops::BlockLists lists;           // these blocks, for all heads: [1, 1, blocks, n] and [1, 1, blocks]
   bool few_in_eight_bits = false;  // AttentionArgs::eight_bits_of_few
+  // Set where a branch attends as the model was trained, to `keep` of these blocks.
+  bool trained = false;
+  ops::BlockCuts query_blocks, key_blocks;
 
   bool all() const { return keep == 0 && !lists.defined(); }
   // Returns lists for q and k [B, tokens, heads, D]. If they are chosen here, they are in the stream's arena.
   ops::BlockLists for_heads(const Tensor& q, const Tensor& k, Stream& stream) const;
 };
 
+// The order in which a run's tokens lie: rods, cubes or, if empty, the video's own.
+std::vector<int32_t> places_for(const WanSparse& sparse, const WanConfig& config, int64_t frames,
+                                int64_t rows, int64_t columns);
+// Cubes of 4x4x4 tokens, one after the other; those at an end of the grid are smaller. A cube's tokens lie together,
+// in the video's order. `ends` gets the end of each cube.
+std::vector<int32_t> cube_places(int64_t frames, int64_t rows, int64_t columns, std::vector<int32_t>& ends);
+
 // Returns the number of blocks nearest to `share` of all blocks of `tokens` tokens, but at least one.
 int64_t kept_blocks(double share, int64_t tokens);
 // Puts the lists that all steps share into `store`.
-WanKeys make_keys(const WanSparse& sparse, const WanGrid& grid, nn::ParamStore& store);
+WanKeys make_keys(const WanSparse& sparse, const WanConfig& config, const WanGrid& grid,
+                  nn::ParamStore& store);
 
 }  // namespace tachy

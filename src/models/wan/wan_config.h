@@ -17,6 +17,13 @@ enum class Sinusoid { diffusers, original };
 
 Sinusoid parse_sinusoid(std::string_view name);  // "diffusers" or "original"
 
+// Attention that a model was trained with in place of attending to all keys (branches/trained).
+enum class TrainedSparse {
+  none,
+  cubes,   // Video Sparse Attention: cubes of tokens, of which each attends to some and to the means of all
+  linear,  // Sparse-Linear Attention: blocks of tokens, and linear attention to everything
+};
+
 struct WanConfig {
   int64_t patch_t = 1, patch_h = 2, patch_w = 2;
   int64_t num_heads = 40, head_dim = 128;
@@ -37,6 +44,7 @@ struct WanConfig {
   int64_t window = -1, sinks = 0;
   WanActionConfig actions;
   WanVaceConfig vace;
+  TrainedSparse trained = TrainedSparse::none;  // its tensors tell (find_trained_sparse)
   Sinusoid sinusoid = Sinusoid::diffusers;
 
   int64_t dim() const { return num_heads * head_dim; }
@@ -44,6 +52,8 @@ struct WanConfig {
   // image-to-video.
   bool image_branch() const { return image_dim > 0 && text_dim > 0; }
   bool audio_branch() const { return audio_dim > 0; }
+  // The share of the keys' blocks that a block of queries attends to in published models of this size.
+  double trained_share() const;
 
   bool operator==(const WanConfig&) const = default;
 

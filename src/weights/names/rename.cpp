@@ -74,6 +74,7 @@ constexpr Rule kDitBlock[] = {
     {"self_attn.k", "attn1.to_k"},
     {"self_attn.v", "attn1.to_v"},
     {"self_attn.o", "attn1.to_out.0"},
+    {"self_attn.attn_op.local_attn.proj_l", "attn1.proj_l"},  // in TurboDiffusion's files
     {"self_attn.norm_q", "attn1.norm_q"},
     {"self_attn.norm_k", "attn1.norm_k"},
     {"cross_attn.q", "attn2.to_q"},

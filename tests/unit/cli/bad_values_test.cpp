@@ -109,6 +109,7 @@ const std::vector<BadValue> kBadValues = {
     {"generate", "--dtype", "f16", 2, {"f32", "bf16"}},
     {"generate", "--level", "warp", 2, {"none", "safe", "aggressive", "extreme"}},
     {"generate", "--step-cache", "7", 2, {"0 (off) to 1"}},
+    {"generate", "--step-cache-kind", "deepcache", 2, {"easycache", "taylorseer"}},
     {"generate", "--attention", "int4", 2, {"auto, bf16 or int8"}},
     {"generate", "--int8-keys", "some", 2, {"auto or all"}},
     {"generate", "--math", "fp4", 2, {"auto, bf16, fp8, int8 or tf32"}},

@@ -71,7 +71,15 @@ struct WanDitCase {
     const auto placed = [&](const void* data, DType dtype, std::initializer_list<int64_t> dims) {
       return stream.gpu ? store.uploaded(data, dtype, dims) : Tensor(const_cast<void*>(data), dtype, dims);
     };
-    const WanGrid grid = model.make_grid(x.dim(2), x.dim(3), x.dim(4), store);
+    std::vector<int32_t> places;
+    if (sparse)
+      places = places_for(*sparse, config, x.dim(2) / config.patch_t, x.dim(3) / config.patch_h,
+                          x.dim(4) / config.patch_w);
+    const WanGrid grid = model.make_grid(x.dim(2), x.dim(3), x.dim(4), store, std::move(places));
+    for (std::vector<int32_t> given = rows; const int32_t& row : given) {
+      const int64_t i = &row - given.data(), item = i / tokens * tokens;
+      rows[static_cast<size_t>(item + grid.place_of(i - item))] = row;
+    }
     std::vector<std::vector<float>> padded;
     std::vector<WanContext> contexts;
     for (int64_t b = 0; b < batch; ++b) {
@@ -102,6 +110,7 @@ struct WanDitCase {
       make_audio(model, {states, *golden["audio_start"].as<int64_t>()}, audio.back(), stream);
     }
     if (!audio.empty()) in.given.put(WanSpeech{audio});
+    if (sparse) in.keys = make_keys(*sparse, config, grid, store);
     if (give) give(model, in, store);
     model.forward(in, made, stream);
     if (stream.gpu && !stream.measuring()) download(made, y.data(), stream);
@@ -118,6 +127,7 @@ struct WanDitCase {
   std::string sample = "sample";  // name of the expected tensor
   std::shared_ptr<TensorSource> weights;
   WanConfig config;
+  std::optional<WanSparse> sparse;  // block-sparse self-attention
   std::vector<int64_t> text_rows;
   std::vector<nn::LowRank> adapters;  // for the transformer in run()
   // Adds the inputs of a branch's own test to WanInput::given.

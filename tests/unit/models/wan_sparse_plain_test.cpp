@@ -198,7 +198,7 @@ TEST_P(WanSparsePlain, IsAttentionToTheListedKeysAlone) {
                  .sin = grid.sin,
                  .contexts = {&context},
                  .u = f32(in_u, {kPlainTokens, dim}),
-                 .keys = make_keys(sparse, grid, store)},
+                 .keys = make_keys(sparse, c.config, grid, store)},
                 {.scale = after.select(0, 0), .shift = after.select(0, 1)}, 0, stream);
 
   const auto* entry = c.weights->find("blocks.0.attn2.to_out.0.bias");

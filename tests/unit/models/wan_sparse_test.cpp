@@ -66,7 +66,7 @@ struct SparseRun {
         .times = model->make_times(timesteps, store),
         .row = Tensor(row.data(), DType::i32, {kScenes * kGridTokens}),
         .contexts = {&context, &context}};
-    if (sparse) in.keys = make_keys(*sparse, grid, store);
+    if (sparse) in.keys = make_keys(*sparse, c.config, grid, store);
     model->forward(in, Tensor(y.data(), DType::f32, {kScenes, c.config.out_channels, kFrames, kHigh, kWide}),
                    stream);
     return y;

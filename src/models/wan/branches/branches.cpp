@@ -4,6 +4,7 @@
 #include "models/wan/branches/audio/audio_branch.h"
 #include "models/wan/branches/image/image_branch.h"
 #include "models/wan/branches/speakers/speakers_branch.h"
+#include "models/wan/branches/trained/trained_branch.h"
 #include "models/wan/branches/vace/vace_branch.h"
 
 namespace tachy {
@@ -14,6 +15,7 @@ using MakeBranch = std::unique_ptr<WanBranch> (*)(const Scope& scope, const WanC
                                                   nn::ParamStore& store);
 
 constexpr MakeBranch kBranches[] = {
+    make_trained_branch,   // FastWan, TurboDiffusion
     make_image_branch,     // Wan 2.1 image-to-video
     make_speakers_branch,  // InfiniteTalk with two voices
     make_audio_branch,     // InfiniteTalk

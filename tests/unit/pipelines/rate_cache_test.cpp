@@ -1,6 +1,6 @@
-// Tests the step cache: what it skips and what it never skips; with a formula as the model, which steps it
+// Tests the engine's own step cache: what it skips and what it never skips; with a formula as the model, which steps it
 // skips if outputs are exact, and if they are as rough as those of products in 8 bits.
-#include "denoise/step_cache.h"
+#include "denoise/rate_cache.h"
 
 #include <gtest/gtest.h>
 
@@ -19,46 +19,42 @@ struct Memory {
   Stream stream{.arena = &arena, .pool = &pool};
   nn::ParamStore store{{}, stream};
   Tensor latents = store.allocate(DType::f32, {1, 1, 2, 4}),
-         velocity = store.allocate(DType::f32, {1, 1, 2, 4});
+         velocity = store.allocate(DType::f32, {1, 1, 1, 2, 4});
 
   void set(float x, float v) {
     std::fill_n(latents.as<float>(), 8, x);
     std::fill_n(velocity.as<float>(), 8, v);
   }
-  StepCache cache(double threshold) {
-    StepCache made({.threshold = threshold}, latents, store);
+  RateCache cache(double threshold) {
+    RateCache made({.threshold = threshold}, latents, store);
     for (const Tensor& t : made.state()) std::memset(t.data, 0, static_cast<size_t>(t.bytes()));
     return made;
   }
+  // Says whether a step of ten finds the last output.
+  bool reuses(RateCache& cache, int step) {
+    return cache.reuse({.step = step, .in_part = step, .last = step == 9}, latents, velocity) !=
+           StepCache::Found::nothing;
+  }
+  void computed(RateCache& cache) { cache.guided(latents, velocity.select(0, 0)); }
 };
 
-TEST(StepCache, ReusesWhileThePredictedChangeIsSmall) {
+TEST(RateCache, ReusesWhileThePredictedChangeIsSmall) {
   Memory m;
-  StepCache cache = m.cache(0.1);
+  RateCache cache = m.cache(0.1);
   m.set(1.0f, 2.0f);
-  EXPECT_FALSE(cache.reuse(m.latents, 0, 10, m.velocity)) << "nothing is known yet";
-  cache.computed(m.latents, m.velocity);
-  EXPECT_FALSE(cache.reuse(m.latents, 1, 10, m.velocity)) << "one step tells no rate";
+  EXPECT_FALSE(m.reuses(cache, 0)) << "nothing is known yet";
+  m.computed(cache);
+  EXPECT_FALSE(m.reuses(cache, 1)) << "one step tells no rate";
   m.set(1.1f, 2.2f);  // the output moves twice as much as the latents
-  cache.computed(m.latents, m.velocity);
+  m.computed(cache);
   m.set(1.15f, 99.0f);  // the predicted change is 2 · 0.05 of 2.2: 4.5 %
-  EXPECT_TRUE(cache.reuse(m.latents, 2, 10, m.velocity));
+  EXPECT_TRUE(m.reuses(cache, 2));
   EXPECT_FLOAT_EQ(m.velocity.as<float>()[5], 2.2f);
   m.set(1.15f, 99.0f);
-  EXPECT_FALSE(cache.reuse(m.latents, 9, 10, m.velocity)) << "the last step is always computed";
+  EXPECT_FALSE(m.reuses(cache, 9)) << "the last step is always computed";
   EXPECT_FLOAT_EQ(m.velocity.as<float>()[5], 99.0f);
   m.set(1.25f, 99.0f);  // the predicted change is 14 %
-  EXPECT_FALSE(cache.reuse(m.latents, 3, 10, m.velocity));
-}
-
-TEST(StepCache, OffHoldsNothing) {
-  Memory m;
-  const size_t before = m.store.bytes();
-  StepCache cache({}, m.latents, m.store);
-  EXPECT_EQ(m.store.bytes(), before);
-  cache.computed(m.latents, m.velocity);
-  EXPECT_FALSE(cache.reuse(m.latents, 5, 10, m.velocity));
-  EXPECT_TRUE(cache.state().empty());
+  EXPECT_FALSE(m.reuses(cache, 3));
 }
 
 constexpr int kSteps = 20;
@@ -80,10 +76,10 @@ Walk walk(const StepCacheConfig& config, float rounding, int first = 0, int end 
   Arena arena(1024);
   Stream stream{.arena = &arena, .pool = &pool};
   nn::ParamStore store({}, stream);
-  const Tensor x = store.allocate(DType::f32, {kCount}), v = store.allocate(DType::f32, {kCount});
-  StepCache cache(config, x, store);
+  const Tensor x = store.allocate(DType::f32, {kCount}), v = store.allocate(DType::f32, {1, kCount});
+  RateCache cache(config, x, store);
   const std::vector<Tensor> kept = cache.state();
-  EXPECT_EQ(kept.size(), static_cast<size_t>(config.state_tensors()));
+  EXPECT_EQ(kept.size(), static_cast<size_t>(config.state_tensors(1)));
   for (size_t i = 0; i < kept.size(); ++i)
     for (int64_t j = 0; j < kCount; ++j)
       kept[i].as<float>()[j] = state.empty() ? 0 : state[i][static_cast<size_t>(j)];
@@ -91,7 +87,8 @@ Walk walk(const StepCacheConfig& config, float rounding, int first = 0, int end 
   for (int step = first; step < end; ++step) {
     for (int64_t j = 0; j < kCount; ++j)
       x.as<float>()[j] = std::sin(0.7f * static_cast<float>(j) + 0.02f * static_cast<float>(step));
-    if (cache.reuse(x, step, kSteps, v)) {
+    const StepPlace at{.step = step, .in_part = step, .last = step + 1 == kSteps};
+    if (cache.reuse(at, x, v) != StepCache::Found::nothing) {
       out.skipped.insert(step);
     } else {
       // The rounding depends only on the step, so a resumed walk has the same.
@@ -100,22 +97,21 @@ Walk walk(const StepCacheConfig& config, float rounding, int first = 0, int end 
       for (int64_t j = 0; j < kCount; ++j)
         v.as<float>()[j] =
             std::cos(0.7f * static_cast<float>(j) + 0.03f * static_cast<float>(step)) + noise(random);
-      cache.computed(x, v);
+      cache.guided(x, v.select(0, 0));
     }
   }
   for (const Tensor& t : kept) out.state.emplace_back(t.as<float>(), t.as<float>() + kCount);
   return out;
 }
 
-TEST(StepCache, SkipsWhileTheOutputHardlyChanges) {
+TEST(RateCache, SkipsWhileTheOutputHardlyChanges) {
   // At 3 % per step, the third skipped one is predicted to be 9 % away; a fourth would be 12 %.
   const Walk exact = walk({.threshold = 0.1}, 0);
   EXPECT_EQ(exact.skipped, (std::set<int>{2, 3, 4, 6, 7, 8, 10, 11, 12, 14, 15, 16, 18}));
   EXPECT_TRUE(walk({.threshold = 0.02}, 0).skipped.empty()) << "each step changes more than that";
-  EXPECT_TRUE(walk({}, 0).skipped.empty()) << "off";
 }
 
-TEST(StepCache, RoundingIsNotTakenForChange) {
+TEST(RateCache, RoundingIsNotTakenForChange) {
   const float rounding = 0.06f;  // the differences of two such outputs are 0.085 of their size
   EXPECT_TRUE(walk({.threshold = 0.1}, rounding).skipped.empty()) << "the walk is not as rough as 8 bits are";
   const Walk coarse = walk({.threshold = 0.1, .coarse = true}, rounding);
@@ -125,7 +121,7 @@ TEST(StepCache, RoundingIsNotTakenForChange) {
   EXPECT_TRUE(walk({.threshold = 0.02, .coarse = true}, 0).skipped.empty()) << "change is still change";
 }
 
-TEST(StepCache, AResumedRunDecidesAlike) {
+TEST(RateCache, AResumedRunDecidesAlike) {
   for (const bool coarse : {false, true}) {
     const StepCacheConfig config{.threshold = 0.1, .coarse = coarse};
     const float rounding = coarse ? 0.06f : 0.0f;
@@ -140,7 +136,7 @@ TEST(StepCache, AResumedRunDecidesAlike) {
   }
 }
 
-TEST(StepCache, EightBitsAreCoarse) {
+TEST(RateCache, EightBitsAreCoarse) {
   const auto coarse = [](const char* math, const char* attention) {
     VideoRequest r;
     r.math = math, r.attention = attention, r.step_cache = 0.1;
