@@ -31,6 +31,10 @@ TRANSFORMERS = {
     "wan2.2_fun_inpaint_high_noise_14B_fp8_scaled": I2V_14B,
     "wan2.2_fun_inpaint_low_noise_14B_fp8_scaled": I2V_14B,
 }
+VACE = {  # name: a transformer as above, and how many control blocks it has
+    "wan2.1_vace_1.3B_fp16": ((16, 1536, 8960, 30, 16, False, False), 15),
+    "wan2.1_vace_14B_fp16": (T2V_14B, 8),
+}
 LORAS = {  # name: rank; each has one pair for every layer of attention to itself
     "wan2.2_t2v_lightx2v_4steps_lora_v1.1_high_noise": 64,
     "wan2.2_t2v_lightx2v_4steps_lora_v1.1_low_noise": 64,
@@ -62,13 +66,16 @@ def shapes(module, dtype):
     return {name: (dtype, tuple(t.shape)) for name, t in module.state_dict().items()}
 
 
-def transformer(kind):
+def transformer(kind, control_blocks=0):
     import comfy.ldm.wan.model
     import comfy.ops
+    model, more = comfy.ldm.wan.model.WanModel, {}
+    if control_blocks:
+        model, more = comfy.ldm.wan.model.VaceWanModel, {"vace_layers": control_blocks, "vace_in_dim": 96}
     in_dim, dim, ffn, layers, out_dim, clip, positions = kind
-    return comfy.ldm.wan.model.WanModel(model_type="i2v" if clip else "t2v", in_dim=in_dim, dim=dim, ffn_dim=ffn, num_layers=layers, out_dim=out_dim,
-                                        num_heads=dim // 128, flf_pos_embed_token_number=514 if positions else None, device="meta",
-                                        dtype=torch.float16, operations=comfy.ops.disable_weight_init)
+    return model(model_type="i2v" if clip else "t2v", in_dim=in_dim, dim=dim, ffn_dim=ffn, num_layers=layers, out_dim=out_dim,
+                 num_heads=dim // 128, flf_pos_embed_token_number=514 if positions else None, device="meta",
+                 dtype=torch.float16, operations=comfy.ops.disable_weight_init, **more)
 
 
 def main():
@@ -88,6 +95,8 @@ def main():
 
     for name, kind in TRANSFORMERS.items():
         write(args.folder / "diffusion_models" / f"{name}.safetensors", shapes(transformer(kind), torch.float16))
+    for name, (kind, blocks) in VACE.items():
+        write(args.folder / "diffusion_models" / f"{name}.safetensors", shapes(transformer(kind, blocks), torch.float16))
     for name, rank in LORAS.items():
         pairs = {}
         for layer in range(40):

@@ -4,7 +4,7 @@
     python tests/workflows/hollow.py HOLLOW/models --comfyui COMFYUI --spiece models/sprites/tokenizer/spiece.model
     python tests/workflows/templates.py TEMPLATES/comfyui_workflow_templates/templates build/tachyscope HOLLOW/models
 
-A picture that a template names and that is not in the folder is made of one colour. It fails if a template is refused with another exit
+A picture or video that a template names and that is not in the folder is made of one colour. It fails if a template is refused with another exit
 code than 5, or without the number of a node, or if one that was imported cannot be planned for a reason that is not an exit code 2 or 5.
 """
 
@@ -19,9 +19,22 @@ import tempfile
 from PIL import Image
 
 
-def pictures_of(graph):
+def files_of(graph, kind):
     nodes = graph["nodes"] + [n for s in graph.get("definitions", {}).get("subgraphs", []) for n in s["nodes"]]
-    return {n["widgets_values"][0] for n in nodes if n["type"] == "LoadImage" and n.get("widgets_values")}
+    return {n["widgets_values"][0] for n in nodes if n["type"] == kind and n.get("widgets_values")}
+
+
+def make_input(path, name):
+    """Makes what a template loads, of one colour, if it is not there: a picture, or a video, which is an animated GIF under any name."""
+    if path.exists() or ".." in name:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    picture = Image.new("RGB", (64, 64), (200, 120, 40))
+    if path.suffix in (".mp4", ".webm", ".mov"):
+        frames = [Image.new("RGB", (64, 64), (200, i, 40)) for i in range(1, 100)]
+        picture.save(path, format="GIF", save_all=True, append_images=frames, duration=60)
+    else:
+        picture.save(path)
 
 
 def main():
@@ -30,11 +43,9 @@ def main():
     print("| template | imported | planned, or the reason |\n| --- | --- | --- |")
     counts = {"planned": 0, "refused": 0, "imported only": 0}
     for path in sorted(pathlib.Path(folder).glob("*wan*.json")):
-        for name in pictures_of(json.loads(path.read_text())):
-            picture = pathlib.Path(models).parent / "input" / name.removesuffix(" [input]")
-            if not picture.exists() and ".." not in name:
-                picture.parent.mkdir(parents=True, exist_ok=True)
-                Image.new("RGB", (64, 64), (200, 120, 40)).save(picture)
+        graph = json.loads(path.read_text())
+        for name in files_of(graph, "LoadImage") | files_of(graph, "LoadVideo"):
+            make_input(pathlib.Path(models).parent / "input" / name.removesuffix(" [input]"), name)
         with tempfile.TemporaryDirectory() as scratch:
             job = f"{scratch}/job.json"
             done = subprocess.run([program, "import", str(path), "--models", models, "-o", job], capture_output=True, text=True, env=env)
