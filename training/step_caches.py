@@ -1,7 +1,7 @@
 """Measures with a model the numbers by which TeaCache and MagCache decide, as their authors did with Wan's models, and writes them into the model's
 generation_config.json.
 
-    python training/step_caches.py models/sprites [--captions 4]        (torch, diffusers, in tests/reference's environment)
+    python training/step_caches.py models/sprites [--captions 3]        (torch, diffusers, in tests/reference's environment)
 
 MagCache: the ratio of what the blocks add in a step to what they added in the step before, by the norms of the tokens; the mean over tokens and
 captions, for the prompt and for the negative prompt. TeaCache: a polynomial of the fourth degree that gives the relative change (L1) of what the blocks
@@ -36,7 +36,7 @@ class Measured:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=pathlib.Path)
-    parser.add_argument("--captions", type=int, default=4)
+    parser.add_argument("--captions", type=int, default=3)
     args = parser.parse_args()
     config = args.model / "generation_config.json"
     own = json.loads(config.read_text())
