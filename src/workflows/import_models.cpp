@@ -20,9 +20,12 @@ std::string read_lora(Work& work, const Node& node) {
   if (node.type == "LoraLoader") {
     const double text = work.values.number(node, "strength_clip", -kMostStrength, kMostStrength);
     if (text != strength)
-      refuse(node, "strength_clip",
-             fmt::format("an adapter has one strength here; expected {} as for the model, got {}", strength,
-                         text));
+      work.note(
+          node, "strength_clip",
+          fmt::format(
+              "an adapter has one strength here, {}, also for layers of the text encoder if the file has "
+              "any; ComfyUI gives those {}",
+              strength, text));
   }
   if (strength == 0) return "";
   return fmt::format("{}:{}", work.file(node, "lora_name", FileKind::lora), strength);

@@ -41,11 +41,13 @@ TEST(Import, TheLastShiftCountsAndLorasAreAppliedFromTheLoaderOn) {
                   {"clip", {"4", 0}},
                   {"lora_name", "z.safetensors"},
                   {"strength_model", -1.5},
-                  {"strength_clip", -1.5}}}};
+                  {"strength_clip", 1}}}};
   file["41"] = {{"class_type", "ModelSamplingSD3"}, {"inputs", {{"model", {"40", 0}}, {"shift", 9.0}}}};
   file["3"]["inputs"]["model"] = {"41", 0};
   file["5"]["inputs"]["clip"] = {"40", 1};
-  const VideoRequest r = imported(file).settings.request;
+  const workflows::Imported got = imported(file);
+  const VideoRequest& r = got.settings.request;
+  EXPECT_THAT(got.notes, ElementsAre(HasSubstr("node 40 LoraLoader, strength_clip: ")));
   EXPECT_EQ(r.shift, 3);
   EXPECT_THAT(r.loras, ElementsAre("lora/a.safetensors:0.5", "lora/z.safetensors:-1.5"));
   file["8"]["inputs"]["model"] = {"40", 0};
