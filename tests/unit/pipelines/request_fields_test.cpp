@@ -45,11 +45,11 @@ TEST(RequestFields, EveryMemberHasAnEntry) {
                high_noise_steps, shift, sampler, grid, sinusoid, seed, rng, rng_multiprocessors,
                max_text_tokens, init_latents, image, last_image, image_embeds, image_fit, video,
                control_video, mask_video, reference, reference_2, reference_3, reference_4, strength,
-               vace_strength, outpaint, keep, clip_preparation, speech, speech_2, speakers, speaker_boxes, speaker_mask, speaker_mask_2, audio_guidance,
-               motion_frames, recipe, color_correction, level, dtype, step_cache, without, residual,
-               attention, int8_keys, math, vae_math, sparse_attention, sparse_chooser, sparse_dense_steps,
-               windows, window_frames, window_overlap, window_stride, window_mask, free_noise, riflex, block,
-               block_window, loras, lora_mode, lora_unmatched] = r;
+               vace_strength, outpaint, keep, clip_preparation, speech, speech_2, speakers, speaker_boxes,
+               speaker_mask, speaker_mask_2, audio_guidance, motion_frames, recipe, color_correction, level,
+               dtype, step_cache, without, residual, attention, int8_keys, math, vae_math, sparse_attention,
+               sparse_chooser, sparse_dense_steps, windows, window_frames, window_overlap, window_stride,
+               window_mask, free_noise, riflex, block, block_window, loras, lora_mode, lora_unmatched] = r;
   const std::set<const void*> members = {&prompt,
                                          &negative_prompt,
                                          &width,
