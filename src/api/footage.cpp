@@ -202,7 +202,8 @@ std::string sha256_of_footage(const std::string& path, const std::string& input)
   std::error_code ignored;
   if (std::filesystem::is_regular_file(path, ignored)) return sha256_of_file(path, input);
   Sha256 all;
-  for (const auto& file : files_of_video(path)) all.add(sha256_of_file(file.string(), input));
+  const auto files = naming(fmt::format("`{}`", input), [&] { return files_of_video(path); });
+  for (const auto& file : files) all.add(sha256_of_file(file.string(), input));
   return all.hex();
 }
 
