@@ -11,8 +11,7 @@ _said = False
 
 def _kernels_beside():
     """Returns the architectures of the kernels that the package opens where they lie beside it (tachyscope-cuda13)."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    folder = os.environ.get("TACHY_CUDA_KERNELS") or os.path.join(here, "..", "tachyscope_cuda13", "lib")
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tachyscope_cuda13", "lib")
     found = (re.fullmatch(r"libtachyscope_cuda13_sm(\d+[af]?)(?:_ptx)?\.so", name) for name in (os.listdir(folder) if os.path.isdir(folder) else ()))
     return sorted((match[1] for match in found if match), key=lambda a: int(a.rstrip("af")))
 

@@ -7,6 +7,7 @@
 #include "base/os/nvidia.h"
 #include "cuda/apart/kernel_loader.h"
 #include "cuda/built.h"
+#include "cuda/capture_leave.h"
 #include "cuda/gpu_facts.h"
 
 namespace tachy::cuda {
@@ -69,6 +70,7 @@ std::unique_ptr<Gpu> open_gpu(int index, std::optional<OutsideQueue> queue) {
   const OpenedKernels& opened = kernels(why);
   if (opened.library) why = why_not_gpu(opened, index);
   check(opened.library && why.empty(), ErrorCode::unsupported, "{}", why);
+  const CaptureLeave leave;  // the first one that a process may have, now that CUDA's runtime is here
   return opened.library->open_gpu(index, queue);
 }
 

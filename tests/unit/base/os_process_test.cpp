@@ -35,6 +35,16 @@ class OsProcesses : public testing::Test {
   std::error_code error_;
 };
 
+TEST_F(OsProcesses, TheFileThatHoldsCodeIsKnownWhateverTheProgramWasStartedAs) {
+  std::error_code error;
+  EXPECT_EQ(Library::file_of(reinterpret_cast<const void*>(&executable_path)), executable_path(error));
+  const auto runtime = Library::file_of(reinterpret_cast<const void*>(&std::strtol));
+  EXPECT_TRUE(runtime.is_absolute()) << runtime;
+  EXPECT_NE(runtime.filename().string().find("libc"), std::string::npos) << runtime;
+  int local = 0;
+  EXPECT_EQ(Library::file_of(&local), "");
+}
+
 TEST_F(OsProcesses, ALockHasOneHolderWhoTellsItsNumber) {
   const fs::path path = folder_ / "lock";
   int ready[2];

@@ -1,6 +1,9 @@
 #include "base/os/library.h"
 
 #include <dlfcn.h>
+#include <link.h>
+
+#include "base/os/process.h"
 
 namespace tachy::os {
 
@@ -16,11 +19,12 @@ Library Library::loaded(const std::string& name) {
 
 std::filesystem::path Library::file_of(const void* address) {
   Dl_info info{};
-  if (!::dladdr(address, &info) || !info.dli_fname) return {};
+  link_map* loaded = nullptr;
   std::error_code error;
-  auto file = std::filesystem::canonical(info.dli_fname, error);
-  // A program that was found by PATH may go by its bare name.
-  if (error) file = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!::dladdr1(address, &info, reinterpret_cast<void**>(&loaded), RTLD_DL_LINKMAP) || !loaded) return {};
+  // The program itself has no name there, and the one that it was started by may be anything.
+  const bool program = !loaded->l_name || !*loaded->l_name;
+  const auto file = program ? executable_path(error) : std::filesystem::canonical(loaded->l_name, error);
   return error ? std::filesystem::path() : file;
 }
 
