@@ -9,7 +9,6 @@
 #include "denoise/first_frame_denoiser.h"
 #include "denoise/ranks_denoiser.h"
 #include "denoise/windows_denoiser.h"
-#include "ops/elementwise/elementwise.h"
 #include "session/session.h"
 #include "stages/condition.h"
 #include "stages/footage.h"
@@ -32,7 +31,6 @@ class Denoising {
   uint64_t run();
 
  private:
-  void add_start();
   std::optional<KeptPart> kept_part();
   std::unique_ptr<Denoiser> make(int expert);
   std::unique_ptr<Denoiser> make_on_gpus(int expert);
@@ -155,16 +153,6 @@ void report_attention(const Stream& stream, const cuda::AttentionTally& before) 
       dtype_name(stream.precision.activation));
 }
 
-// Adds noise to the video that the clip begins with, as much as the first step that is run expects.
-void Denoising::add_start() {
-  const Shared& shared = job_.shared;
-  if (!shared.start.defined() || job_.resume) return;
-  const float sigma = sampler_.schedule().sigmas.front();
-  ops::LincombArgs sum{.terms = {}, .count = 2, .out = shared.latents};
-  sum.terms[0] = {shared.start, 1 - sigma}, sum.terms[1] = {shared.latents, sigma};
-  ops::lincomb(sum, session_.stream());
-}
-
 // The noise is drawn once more, so that a run that resumes has it, too.
 std::optional<KeptPart> Denoising::kept_part() {
   const Resolved& r = job_.request;
@@ -200,7 +188,8 @@ uint64_t Denoising::run() {
   else
     denoiser = make(0);
   const std::optional<KeptPart> kept = kept_part();
-  add_start();
+  if (job_.shared.start.defined() && !job_.resume)
+    add_noise(job_.shared.start, sampler_.schedule().sigmas.front(), job_.shared.latents, session_.stream());
   DenoiseLoop loop({.sampler = &sampler_,
                     .guidance = job_.request.guidance,
                     .step_cache = job_.request.step_cache,

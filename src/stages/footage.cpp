@@ -113,6 +113,12 @@ std::vector<int64_t> start_dims(const ResolvedRequest& r) {
   return {r.latent_channels, r.latent_frames, r.latent_height, r.latent_width};
 }
 
+void add_noise(const Tensor& start, float sigma, const Tensor& latents, Stream& stream) {
+  ops::LincombArgs sum{.terms = {}, .count = 2, .out = latents};
+  sum.terms[0] = {start, 1 - sigma}, sum.terms[1] = {latents, sigma};
+  ops::lincomb(sum, stream);
+}
+
 bool keeps_part(const ResolvedRequest& r) {
   return r.request.video && r.request.mask_video && !r.request.control_video;
 }

@@ -27,6 +27,9 @@ std::vector<float> start_mask(const VaeConfig& vae, const Resolved& request);
 // Says whether it has one.
 bool keeps_part(const ResolvedRequest& request);
 
+// Adds to `start` as much of the noise in `latents` as a step with this sigma expects. The sum is then in `latents`.
+void add_noise(const Tensor& start, float sigma, const Tensor& latents, Stream& stream);
+
 // Each returns the bytes of the VAE's states (held during the call). With `ranks` rows are divided among these.
 uint64_t encode_start(const VaeEncoder& vae, const Resolved& request, const Tensor& start, Stream& stream,
                       runtime::RankTeam* ranks = nullptr);
