@@ -4,8 +4,9 @@ generation_config.json.
     python training/step_caches.py models/sprites [--captions 3]        (torch, diffusers, in tests/reference's environment)
 
 MagCache: the ratio of what the blocks add in a step to what they added in the step before, by the norms of the tokens; the mean over tokens and
-captions, for the prompt and for the negative prompt. TeaCache: a polynomial of the fourth degree that gives the relative change (L1) of what the blocks
-add from that of the time embedding, fitted to all steps but the first two and the last."""
+captions, for the prompt and for the negative prompt. TeaCache: a line that gives the relative change (L1) of what the blocks add from that of the time
+embedding, fitted to all steps but the last. (A polynomial of the fourth degree, as published for Wan, turns negative at the ends of so few steps, and
+then no step is computed any more.)"""
 
 import argparse
 import json
@@ -53,11 +54,11 @@ def main():
                        for calls in branches])
         for calls in branches:
             changes = [(relative_change(b[0], a[0]), relative_change(b[1], a[1])) for a, b in zip(calls, calls[1:])]
-            points += changes[1:-1]
+            points += changes[:-1]
         print(f"{item['caption']}: {len(measured.calls)} calls", flush=True)
     mean = np.mean(ratios, 0)  # [2, steps - 1]
     x, y = np.array(points).T
-    fit = np.polyfit(x, y, 4)
+    fit = np.polyfit(x, y, 1)
     print("relative change of the time embedding", np.round(np.unique(x), 4).tolist())
     print("of what the blocks add, least and most", y.min().round(4), y.max().round(4), "error of the fit", np.abs(np.polyval(fit, x) - y).mean().round(4))
     text = config.read_text().rstrip()

@@ -81,7 +81,7 @@ struct VideoRequest {
   std::string level = "safe";  // none, safe, aggressive or extreme: sets the defaults of dtype and step_cache
   // The dtype of products: f32, or bf16 where the CPU has instructions for it.
   std::optional<std::string> dtype;
-  std::optional<double> step_cache;  // change below which the model's output is reused; 0: never
+  std::optional<double> step_cache;      // change below which the model's output is reused; 0: never
   std::string step_cache_kind = "rate";  // how a step is judged and what it reuses (denoise/step_cache.h)
   // Optimisations to switch off, by name (ops/implementations.h): "fused-norms", "attention:cpu", or several
   // with commas.
@@ -94,7 +94,7 @@ struct VideoRequest {
   std::string vae_math = "auto";  // the VAE's convolutions: auto or activations (in their dtype), fp8 or int8
   // Block-sparse self-attention: the share of all blocks of keys that a block of queries attends to; 0: off.
   std::optional<double> sparse_attention;
-  std::optional<std::string> sparse_chooser;  // how these blocks are chosen: top-k or sliding-tile
+  std::optional<std::string> sparse_chooser;  // top-k, sliding-tile or trained (models/wan/sparse.h)
   std::optional<int> sparse_dense_steps;      // number of first steps in which all keys are attended to
   // How a clip that is longer than the model's training clips is divided (context_windows.h): none, static,
   // uniform or looped; for speech, whose windows follow one another (talk_windows.h): infinitetalk or even.
