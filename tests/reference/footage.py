@@ -36,7 +36,7 @@ def compose(run, given):
             fit = run.get("fit", "default")
             video[(i, *inside)] = np.asarray(fitted(given["control"][i - first], *place, fit)).astype(np.float32) / 255.0
             if given["mask"]:
-                mask[(i, *inside)] = (np.asarray(fitted(given["mask"][i - first], *place, fit)).astype(np.float32) / 255.0)[..., None]
+                mask[(i, *inside)] = (np.asarray(fitted(given["mask"][i - first], *place, fit).convert("L")).astype(np.float32) / 255.0)[..., None]
             elif given["outpaint"] or given["keep"]:
                 mask[(i, *inside)] = 0
     for i, picture in ((0, given["first"]), (frames - 1, given["last"])):
