@@ -36,7 +36,7 @@ def compose(run, given):
             fit = run.get("fit", "default")
             video[(i, *inside)] = np.asarray(fitted(given["control"][i - first], *place, fit)).astype(np.float32) / 255.0
             if given["mask"]:
-                mask[(i, *inside)] = (np.asarray(fitted(given["mask"][i - first], *place, fit)).astype(np.float32) / 255.0)[..., None]
+                mask[(i, *inside)] = (np.asarray(fitted(given["mask"][i - first], *place, fit).convert("L")).astype(np.float32) / 255.0)[..., None]
             elif given["outpaint"] or given["keep"]:
                 mask[(i, *inside)] = 0
     for i, picture in ((0, given["first"]), (frames - 1, given["last"])):
@@ -198,7 +198,7 @@ def compare_run(ctx, folder, pipe, name, i):
         given["mask"] = clip(ctx, folder / "mask", 9, *sized, lambda w, h: blob(ctx, w, h))
         args += ["--mask-video", folder / "mask"]
     if name in ("references", "all", "keep"):
-        for k in range(ctx.rng.randint(1, 4)):
+        for k in range(ctx.rng.randint(1, 3)):  # diffusers makes no mask for more references than latent frames
             given["references"].append(images.picture(ctx, ctx.rng.randint(9, 120), ctx.rng.randint(9, 120)))
             given["references"][-1].save(folder / f"reference-{k}.png")
             args += ["--reference", folder / f"reference-{k}.png"]
