@@ -40,6 +40,7 @@ LORAS = {  # name: rank; each has one pair for every layer of attention to itsel
     "wan2.2_t2v_lightx2v_4steps_lora_v1.1_low_noise": 64,
     "wan2.2_i2v_lightx2v_4steps_lora_v1_high_noise": 64,
     "wan2.2_i2v_lightx2v_4steps_lora_v1_low_noise": 64,
+    "Wan21_CausVid_14B_T2V_lora_rank32": 32,
 }
 PICTURES = ("start_image.png", "end_image.png", "flux_dev_example.png")
 
