@@ -49,18 +49,21 @@ void expect_length(const char* field, const Footage& f, double fps, int64_t want
 }
 
 void refuse_control(const ModelBundle& model, const VideoRequest& r) {
-  const std::array<Named, 8> fields = {{{"control_video", r.control_video != nullptr},
+  const auto refuse = [&](const char* field, const std::string& value) {
+    fail(ErrorCode::unsupported,
+         "`{}`: this {} model follows no control{}; VACE models do (Wan2.1-VACE, Fun-VACE of Wan2.2)", field,
+         model.kind(), value.empty() ? "" : fmt::format(" (got '{}')", value));
+  };
+  const std::array<Named, 5> inputs = {{{"control_video", r.control_video != nullptr},
                                         {"reference", r.reference != nullptr},
                                         {"reference_2", r.reference_2 != nullptr},
                                         {"reference_3", r.reference_3 != nullptr},
-                                        {"reference_4", r.reference_4 != nullptr},
-                                        {"outpaint", r.outpaint.has_value()},
-                                        {"keep", r.keep.has_value()},
-                                        {"vace_strength", r.vace_strength.has_value()}}};
-  for (const Named& f : fields)
-    check(!f.given, ErrorCode::unsupported,
-          "`{}`: this {} model follows no control; VACE models do (Wan2.1-VACE, Fun-VACE of Wan2.2)", f.field,
-          model.kind());
+                                        {"reference_4", r.reference_4 != nullptr}}};
+  for (const Named& input : inputs)
+    if (input.given) refuse(input.field, "");
+  if (r.outpaint) refuse("outpaint", *r.outpaint);
+  if (r.keep) refuse("keep", *r.keep);
+  if (r.vace_strength) refuse("vace_strength", *r.vace_strength);
   require(!r.mask_video || r.video,
           "`mask_video`: it says which part of `video` is made anew; give that, too");
 }

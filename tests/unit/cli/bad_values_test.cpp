@@ -308,6 +308,7 @@ const std::vector<BadValue> kBadValues = {
     {"doctor", "--dtype", "bf16", 2, {"GPU"}},
     {"doctor", "--model", "no/such/model", 3, {"no such folder"}},
     {"doctor", "--threads", "5000", 2, {"0 (all) to 1024"}},
+    {"serve", "--gpus", "two", 2, {"a number of GPUs", "got 'two'"}},
     {"serve", "--host", "0.0.0.0", 2, {"other machines", "--keys"}},
     {"serve", "--port", "70000", 2, {"0 to 65535"}},
     {"serve", "--model", "sprites", 2, {"NAME=PATH"}},
@@ -413,8 +414,9 @@ TEST_F(BadValues, AreRefusedWithOptionValueAndWhatWouldWork) {
 }
 
 // Options that may repeat: each further value adds one.
-const std::set<std::string> kRepeatable = {"--prompt", "--seed",        "--golden",       "--lora",
-                                           "--audio",  "--speaker-box", "--speaker-mask", "--without"};
+const std::set<std::string> kRepeatable = {"--prompt",       "--seed",    "--golden",
+                                           "--lora",         "--audio",   "--speaker-box",
+                                           "--speaker-mask", "--without", "--reference"};
 
 // The last value counts: one before it, whether it works or not, changes nothing.
 TEST_F(BadValues, OfAnOptionGivenTwiceTheLastCounts) {

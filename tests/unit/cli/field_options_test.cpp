@@ -124,6 +124,7 @@ TEST_F(Settings, CarryEveryFieldThereAndBack) {
   expect_equal(settings.request, VideoRequest(), false);
   settings.request.image = std::make_shared<Picture>();  // otherwise image_fit would not matter
   settings.request.speech = std::make_shared<Speech>();  // otherwise audio_guidance would not matter
+  settings.request.video = std::make_shared<Footage>();  // otherwise strength would not matter
   settings.request.speech_2 = settings.request.speech;   // otherwise speakers would not matter
   const json j = to_json(settings);
   EXPECT_EQ(j.size(), request_fields().size() + 1) << j.dump(2);

@@ -63,6 +63,7 @@ class Memory {
 double value(const Tensor& t, int64_t i) {
   if (t.dtype == DType::f64) return t.as<double>()[i];
   if (t.dtype == DType::u8) return t.as<uint8_t>()[i];
+  if (t.dtype == DType::i32) return t.as<int32_t>()[i];
   return t.as<float>()[i];
 }
 
