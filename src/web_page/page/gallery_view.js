@@ -75,6 +75,7 @@ export class GalleryView extends HTMLElement {
                         this.join, this.clear)),
         this.list, this.told, this.end);
     finished.listener = (added, gone) => this.change(added, gone);
+    this.pictures.keepOnly(new Set(finished.videos.map(video => video.id)));
     this.change(finished.videos, []);
     this.tellTicked();
     const {scroll} = finished;

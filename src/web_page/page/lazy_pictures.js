@@ -74,6 +74,14 @@ export class LazyPictures {
     this.observer.unobserve(place);
   }
 
+  /**
+   * Drops the pictures of all other videos.
+   * @param {Set<string>} ids
+   */
+  keepOnly(ids) {
+    for (const id of [...kept.keys()]) if (!ids.has(id)) kept.delete(id);
+  }
+
   stop() {
     this.stopping.abort();
     this.observer.disconnect();
