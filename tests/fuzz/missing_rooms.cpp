@@ -13,7 +13,8 @@ namespace workers {
 struct Models::State {
   std::vector<ServedModel> all;
 };
-Models::Models(std::vector<ServedModel> models, EngineOptions) : state_(new State{std::move(models)}) {}
+Models::Models(std::vector<ServedModel> models, EngineOptions, std::vector<std::string>)
+    : state_(new State{std::move(models)}) {}
 Models::~Models() = default;
 const std::vector<ServedModel>& Models::all() const { return state_->all; }
 bool Models::on_gpu() const { return false; }
@@ -22,7 +23,7 @@ const ServedModel* Models::find(const std::string& name) const {
     if (name.empty() || model.name == name) return &model;
   return nullptr;
 }
-std::shared_ptr<Engine> Models::open(const std::string&) {
+std::shared_ptr<Engine> Models::open(const std::string&, int) {
   fail(ErrorCode::not_found, "`model`: there is none");
 }
 
