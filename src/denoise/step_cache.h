@@ -7,7 +7,7 @@
 //   block_cache   what the transformer's blocks added the last time; patches and head are computed
 //                 (TeaCache, MagCache; block_schedule.h says in which steps)
 //
-// What is kept belongs to one network and, but for rate_cache, to one branch of guidance each.
+// A cache keeps the results of one network and, but for rate_cache, of one branch of guidance.
 #pragma once
 
 #include <memory>
@@ -27,7 +27,7 @@ struct StepPlace {
 
 class StepCache {
  public:
-  // What a step finds: nothing, the guided prediction in the first branch, or all branches' velocities.
+  // A step finds nothing, the guided prediction in the first branch, or all branches' velocities.
   enum class Found { nothing, prediction, velocities };
 
   virtual ~StepCache() = default;

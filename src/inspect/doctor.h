@@ -56,7 +56,7 @@ struct GpuState {
 // for all (cpu/isa.h).
 std::string compiled_for();
 
-// What this program can run on a GPU: "CUDA 13.0, for 90a", "none".
+// Names the kernels that this program can run on a GPU: "CUDA 13.0, for 90a", "none".
 std::string gpu_kernels();
 
 struct DoctorReport {

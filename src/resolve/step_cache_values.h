@@ -11,7 +11,7 @@ namespace tachy {
 // a text-and-image-to-video model that is given a picture.
 StepCacheValues step_cache_values(const ModelBundle& model, int64_t pixels, bool pictured);
 
-// What these numbers say about a model of this config: what step_cache_values finds if the model brings none.
+// Returns the published numbers for a model of this config, which step_cache_values finds if the model brings none.
 StepCacheValues published_step_cache_values(const WanConfig& config, int experts, int64_t pixels,
                                             bool pictured);
 
