@@ -140,7 +140,7 @@ Context::Context(const Place& place) : pool_(the_pool()), team_(omp_get_max_thre
   stream_.arena = &none_;
   stream_.pool = pool_.get();
   if (place.device.type != DeviceType::cuda) return;
-  // What follows keeps the caller's device and capture as they are, which takes the kernels' runtime.
+  // The lines below keep the caller's device and capture as they are, which takes the kernels' runtime.
   if (!cuda::kernels_here()) cuda::gpu_count();
   leave_.emplace();
   queue_ = &queue_of(place);

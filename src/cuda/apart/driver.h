@@ -18,7 +18,7 @@ struct DriverFacts {
 
 DriverFacts ask_driver(const std::string& library = "libcuda.so.1");
 
-// What to tell a user whose driver cannot run these kernels; "" if it can.
+// Returns what a user is told whose driver cannot run these kernels; "" if it can.
 std::string why_not_driver(const DriverFacts& facts);
 
 }  // namespace tachy::cuda

@@ -30,7 +30,8 @@ struct OpenedKernels {
 // Opens a library and fills the slots of both sides. Without one, `why` says what to install.
 OpenedKernels open_kernels(const KernelSearch& search, std::string& why);
 
-// What to tell a user whose GPU `index` is not served by the library that this process has opened; "" if it is.
+// Returns what a user is told whose GPU `index` is not served by the library that this process has opened; "" if it
+// is.
 std::string why_not_gpu(const OpenedKernels& opened, int index);
 
 }  // namespace tachy::cuda

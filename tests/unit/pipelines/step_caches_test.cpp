@@ -197,7 +197,7 @@ TEST(StepCaches, RanksThreadsAndBranchesApartHaveTheSameBitsWithinThePlan) {
     }
 }
 
-// What is kept of one expert says nothing about the other.
+// The values that are kept of one expert say nothing about the other.
 TEST(StepCaches, EachExpertBeginsAnew) {
   test::ExpertsRun run = test::experts_run("t2v_unipc");
   run.request.steps = 16, run.request.step_cache_kind = "taylorseer", run.request.step_cache = 0.5;
