@@ -47,7 +47,7 @@ def original_grid(name, steps, shift):
     top = float(np.float32(0.999)) if name == "unipc" else 1.0
     base = np.linspace(top, 0, steps + 1)[:-1]
     sigma = shift * base / (1 + (shift - 1) * base)
-    timesteps = 1000 * sigma if name == "euler" else np.trunc(1000 * sigma)
+    timesteps = 1000 * sigma.astype(np.float32) if name == "euler" else np.trunc(1000 * sigma)
     return np.append(sigma, 0).astype(np.float32).astype(np.float64), timesteps
 
 
