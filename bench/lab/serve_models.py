@@ -1,7 +1,7 @@
-"""Makes model folders of Wan 2.1's true shapes (1.3B, 14B, both with the whole umT5-xxl and the VAE of base 96) with random weights in bf16, in
-seconds and with Python alone, for timing the server on a GPU machine that has neither diffusers nor a network.
+"""Makes model folders of Wan 2.1's true shapes (1.3B, 14B and their VACE models, with the whole umT5-xxl and the VAE of base 96) with random weights
+in bf16, in seconds and with Python alone, for timings on a GPU machine that has neither diffusers nor a network.
 
-    bench/lab/serve_models.py FOLDER [--models 1.3B 14B] [--layers N] [--text-layers N]
+    bench/lab/serve_models.py FOLDER [--models 1.3B 14B 1.3B-VACE 14B-VACE] [--layers N] [--text-layers N]
 
 Values repeat with a long period: their size is that of trained weights, which is all that a timing needs. The text encoder and the VAE are made once.
 """
@@ -19,11 +19,13 @@ import struct
 
 SPRITES = pathlib.Path(__file__).resolve().parents[2] / "models" / "sprites"
 DIT = {"1.3B": dict(dim=1536, heads=12, ffn=8960, layers=30), "14B": dict(dim=5120, heads=40, ffn=13824, layers=40)}
+# The published VACE models have a control block beside every second block of 1.3B, and beside every fifth of 14B.
+DIT.update({"1.3B-VACE": dict(DIT["1.3B"], every=2), "14B-VACE": dict(DIT["14B"], every=5)})
 PERIOD = 1_000_003  # values; odd, so that no two rows of a matrix are equal
 SHARD = 4 << 30
 
 
-def dit_shapes(dim, ffn, layers, **_):
+def dit_shapes(dim, ffn, layers, every=None, **_):
     shapes = {"patch_embedding.weight": [dim, 16, 1, 2, 2], "patch_embedding.bias": [dim], "proj_out.weight": [64, dim], "proj_out.bias": [64],
               "scale_shift_table": [1, 2, dim]}
 
@@ -33,15 +35,24 @@ def dit_shapes(dim, ffn, layers, **_):
     for name, out, inputs in (("text_embedder.linear_1", dim, 4096), ("text_embedder.linear_2", dim, dim), ("time_embedder.linear_1", dim, 256),
                               ("time_embedder.linear_2", dim, dim), ("time_proj", 6 * dim, dim)):
         linear("condition_embedder." + name, out, inputs)
-    for i in range(layers):
+    def block(at):
         for attention in ("attn1", "attn2"):
             for product in ("to_q", "to_k", "to_v", "to_out.0"):
-                linear(f"blocks.{i}.{attention}.{product}", dim, dim)
+                linear(f"{at}.{attention}.{product}", dim, dim)
             for norm in ("norm_q", "norm_k"):
-                shapes[f"blocks.{i}.{attention}.{norm}.weight"] = [dim]
-        linear(f"blocks.{i}.ffn.net.0.proj", ffn, dim)
-        linear(f"blocks.{i}.ffn.net.2", dim, ffn)
-        shapes.update({f"blocks.{i}.norm2.weight": [dim], f"blocks.{i}.norm2.bias": [dim], f"blocks.{i}.scale_shift_table": [1, 6, dim]})
+                shapes[f"{at}.{attention}.{norm}.weight"] = [dim]
+        linear(at + ".ffn.net.0.proj", ffn, dim)
+        linear(at + ".ffn.net.2", dim, ffn)
+        shapes.update({at + ".norm2.weight": [dim], at + ".norm2.bias": [dim], at + ".scale_shift_table": [1, 6, dim]})
+
+    for i in range(layers):
+        block(f"blocks.{i}")
+    if every:
+        shapes.update({"vace_patch_embedding.weight": [dim, 96, 1, 2, 2], "vace_patch_embedding.bias": [dim]})
+        linear("vace_blocks.0.proj_in", dim, dim)
+        for i in range(len(range(0, layers, every))):
+            block(f"vace_blocks.{i}")
+            linear(f"vace_blocks.{i}.proj_out", dim, dim)
     return shapes
 
 
@@ -142,7 +153,7 @@ def config_of(part, **changes):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--models", nargs="+", choices=DIT, default=list(DIT))
+    parser.add_argument("--models", nargs="+", choices=DIT, default=["1.3B", "14B"])
     parser.add_argument("--layers", type=int, help="of the transformers; default: all")
     parser.add_argument("--text-layers", type=int, default=24)
     args = parser.parse_args()
@@ -153,13 +164,15 @@ def main():
     for model in args.models:
         folder, shape = args.folder / model, dict(DIT[model])
         shape["layers"] = args.layers or shape["layers"]
+        vace = dict(_class_name="WanVACETransformer3DModel", vace_in_channels=96, vace_layers=list(range(0, shape["layers"], shape["every"]))) if "every" in shape else {}
         work += write_part(folder / "transformer", dit_shapes(**shape), "diffusion_pytorch_model", config_of(
-            "transformer", num_attention_heads=shape["heads"], ffn_dim=shape["ffn"], num_layers=shape["layers"], text_dim=4096))
+            "transformer", num_attention_heads=shape["heads"], ffn_dim=shape["ffn"], num_layers=shape["layers"], text_dim=4096, **vace))
         for part in ("text_encoder", "vae"):
             (folder / part).symlink_to(shared.resolve() / part)
         for part in ("scheduler", "tokenizer"):
             shutil.copytree(SPRITES / part, folder / part)
-        shutil.copy(SPRITES / "model_index.json", folder)
+        index = (SPRITES / "model_index.json").read_text()
+        (folder / "model_index.json").write_text(index.replace("WanPipeline", "WanVACEPipeline").replace("WanTransformer3D", "WanVACETransformer3D") if vace else index)
     work.sort(key=lambda task: -sum(math.prod(shape) for shape in task[1].values()))
     with multiprocessing.Pool(min(len(work), os.cpu_count())) as pool:
         pool.starmap(write_shard, work, chunksize=1)
