@@ -2,14 +2,14 @@
 of the medians, of processor time and of time on the clock; the former says more where others use the machine. Before that it prints how long after its decode
 a frame reaches a loop over stream: from the engine's call for it to the loop's body.
 
-    PYTHONPATH=build/python TEST_PROGRAM=build/tachyscope python tests/python/engine_time.py [TURNS]
+    PYTHONPATH=build/python TEST_PROGRAM=build/tachyscope python tests/python/engine_time.py [TURNS] [--model FOLDER] [--device cuda] [--frames N] [--size WxH] [--steps N]
 """
 
+import argparse
 import os
 import resource
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -20,13 +20,14 @@ from engine_cases import SPRITES, program
 PROMPT = "a red circle moves right"
 
 
-def by_engine(path):
-    with tachyscope.Engine(SPRITES, device="cpu") as engine:
-        engine.generate(PROMPT, seed=7).save(path)
+def by_engine(path, args, fields):
+    with tachyscope.Engine(args.model, device=args.device) as engine:
+        engine.generate(PROMPT, seed=7, **fields).save(path)
 
 
-def by_program(path):
-    subprocess.run([program(), "generate", PROMPT, "-m", SPRITES, "--seed", "7", "--device", "cpu", "-o", path], check=True, capture_output=True)
+def by_program(path, args, fields):
+    options = [word for name, value in fields.items() for word in (f"--{name}", str(value))]
+    subprocess.run([program(), "generate", PROMPT, "-m", args.model, "--seed", "7", "--device", args.device, *options, "-o", path], check=True, capture_output=True)
 
 
 def seconds(who):
@@ -34,13 +35,13 @@ def seconds(who):
     return used.ru_utime + used.ru_stime
 
 
-def measured(make, who, path):
+def measured(make, who, *inputs):
     clock, used = time.monotonic(), seconds(who)
-    make(path)
+    make(*inputs)
     return seconds(who) - used, time.monotonic() - clock
 
 
-def delays(turns):
+def delays(turns, args):
     """Returns the seconds from a decoded frame to the loop that takes it, for the first frames and for all."""
     decoded, take = {}, _run.Making._frame
 
@@ -50,7 +51,7 @@ def delays(turns):
     first, others = [], []
     _run.Making._frame = stamped
     try:
-        with tachyscope.Engine(SPRITES, device="cpu") as engine:
+        with tachyscope.Engine(args.model, device=args.device) as engine:
             for seed in range(turns):
                 for event in engine.stream(PROMPT, frames=17, steps=2, seed=seed):
                     if isinstance(event, tachyscope.Frame):
@@ -61,14 +62,22 @@ def delays(turns):
 
 
 def main():
-    turns = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    for name, seconds_ in zip(("first frames", "other frames"), delays(4 * turns)):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("turns", type=int, nargs="?", default=5)
+    parser.add_argument("--model", default=SPRITES)
+    parser.add_argument("--device", default="cpu")
+    for name, kind in (("frames", int), ("size", str), ("steps", int)):
+        parser.add_argument(f"--{name}", type=kind)
+    args = parser.parse_args()
+    fields = {name: value for name in ("frames", "size", "steps") if (value := getattr(args, name)) is not None}
+    turns = args.turns
+    for name, seconds_ in zip(("first frames", "other frames"), delays(4 * turns, args)):
         print(f"{name}: {1e3 * statistics.median(seconds_):.2f} ms after their decode, at most {1e3 * max(seconds_):.2f} ms ({len(seconds_)})", flush=True)
     ours, theirs = [], []
     with tempfile.TemporaryDirectory() as folder:
         for i in range(turns):
-            ours.append(measured(by_engine, resource.RUSAGE_SELF, os.path.join(folder, f"engine{i}.mp4")))
-            theirs.append(measured(by_program, resource.RUSAGE_CHILDREN, os.path.join(folder, f"program{i}.mp4")))
+            ours.append(measured(by_engine, resource.RUSAGE_SELF, os.path.join(folder, f"engine{i}.mp4"), args, fields))
+            theirs.append(measured(by_program, resource.RUSAGE_CHILDREN, os.path.join(folder, f"program{i}.mp4"), args, fields))
             print(f"engine {ours[-1][0]:.2f} s of processors, {ours[-1][1]:.2f} s; program {theirs[-1][0]:.2f} s, {theirs[-1][1]:.2f} s", flush=True)
     for i, what in enumerate(("processor time", "time")):
         ratio = statistics.median(o[i] for o in ours) / statistics.median(t[i] for t in theirs)
