@@ -19,12 +19,12 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-EIGHT_BITS = ["--level", "extreme", "--vae-math", "fp8"]
+EIGHT_BITS = ["--level", "extreme", "--attention", "int8", "--vae-math", "fp8"]
 # model, size, frames, steps, further options, the peer's seconds and its name, the seconds asked for
 ROWS = {"1.3b-480": ("1.3B", "832x480", 81, 4, EIGHT_BITS, "SGLang 2.5", 1.65),
         "14b-480": ("14B", "832x480", 81, 4, EIGHT_BITS, "LightX2V 14", 7.4),
         "14b-720": ("14B", "1280x720", 81, 4, EIGHT_BITS, "LightX2V 44", 29.0),
-        "5b-704": ("5b", "1280x704", 121, 3, ["--level", "extreme"], "SGLang 9.1", 4.0),
+        "5b-704": ("5b", "1280x704", 121, 3, EIGHT_BITS, "SGLang 9.1", 4.0),
         "tiny": (None, "64x64", 5, 2, [], "none", None)}
 STAGES = ["text", "load", "denoise", "decode", "file", "rest"]
 
