@@ -150,10 +150,10 @@ REQUEST = (
      "threshold if step_cache is not given"),
     ("sparse_attention", "number", "sparse_attention",
      "block-sparse self-attention, faster but not the same video: the share of the keys that each query attends to, "
-     "such as 0.5; 0: off (default, but for models that were trained with it, on a CPU)"),
+     "such as 0.5; 0: off (default, but for models that were trained with it)"),
     ("sparse_chooser", "text", "sparse_chooser",
      "how sparse attention picks its keys: top-k (those that fit the queries best on average; default), sliding-tile "
-     "(those nearest in the video) or trained (as FastWan and TurboDiffusion were trained: their default on a CPU)"),
+     "(those nearest in the video) or trained (as FastWan and TurboDiffusion were trained: their default)"),
     ("sparse_dense_steps", "int", "sparse_dense_steps",
      "number of first steps without sparse attention (default: a quarter of the steps, rounded up; with trained: "
      "none)"),

@@ -196,9 +196,10 @@ runtime::StepSignature ClipDenoiser::signature(const Tensor& velocity) const {
   for (const Pass::Input& i : pass_->inputs)
     out.add(i.wan.latents).add(i.wan.row).add(i.wan.added).add(static_cast<uint64_t>(i.wan.reuses));
   const WanInput& input = pass_->inputs.front().wan;
-  for (const Tensor& t : {input.times.embedding, input.times.projection, pass_->grid.cos, pass_->grid.sin,
-                          pass_->grid.place, input.keys.lists.indices, input.keys.lists.counts,
-                          input.keys.query_blocks.ends, input.keys.key_blocks.ends, velocity})
+  for (const Tensor& t :
+       {input.times.embedding, input.times.projection, pass_->grid.cos, pass_->grid.sin, pass_->grid.place,
+        input.keys.lists.indices, input.keys.lists.counts, input.keys.query_blocks.ends,
+        input.keys.key_blocks.ends, input.keys.query_block_of, velocity})
     out.add(t);
   out.add(static_cast<uint64_t>(input.keys.keep)).add(few_in_eight_bits_);
   for (const WanContext& c : pass_->contexts) {

@@ -180,13 +180,12 @@ std::vector<RequestField> arithmetic_fields() {
        step_cache_kinds(), [](const R& r) { return r.step_cache_kind != "rate"; }},
       {"sparse_attention", "sparse_attention", &R::sparse_attention,
        "block-sparse self-attention, faster but not the same video: the share of the keys that each query "
-       "attends to, such as 0.5; 0: off (default, but for models that were trained with it, on a CPU)",
+       "attends to, such as 0.5; 0: off (default, but for models that were trained with it)",
        Range{.least = 0, .most = 1, .zero = "off"}, sparse},
       {"sparse_chooser", "sparse_chooser", &R::sparse_chooser,
        "how sparse attention picks its keys: top-k (those that fit the queries best on average; default), "
        "sliding-tile (those nearest in the video) or trained (as FastWan and TurboDiffusion were trained: "
-       "their "
-       "default on a CPU)",
+       "their default)",
        Choices{"top-k", "sliding-tile", "trained"}, sparse},
       {"sparse_dense_steps", "sparse_dense_steps", &R::sparse_dense_steps,
        "number of first steps without sparse attention (default: a quarter of the steps, rounded up; with "

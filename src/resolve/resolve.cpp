@@ -150,7 +150,7 @@ Resolved resolve(const ModelBundle& model, const VideoRequest& given, const GpuM
   naming("`grid`", [&] { parse_grid(*r.grid); });
   check_images(model, r);
   resolve_level(r, gpu);
-  resolve_sparse(model, r, gpu != nullptr);
+  resolve_sparse(model, r, gpu);
   out.talk = resolve_talk(model, given, r);
   out.windows = window_plan(r, model);
   const int64_t time_pairs = (model.dit.head_dim - 4 * (model.dit.head_dim / 6)) / 2;

@@ -4,14 +4,17 @@
 
 namespace tachy {
 
-// A model that was trained with sparse attention attends as it was trained, where that is possible.
-void resolve_sparse(const ModelBundle& model, VideoRequest& r, bool gpu) {
-  const bool trained = model.dit.trained != TrainedSparse::none;
-  const bool by_itself = trained && !gpu && r.block == 0 && !r.speech;
-  if (!r.sparse_attention && trained && gpu)
+// A model that was trained with sparse attention attends as it was trained, where that is possible: on a GPU the kernels
+// take 16 bits and no GPU before sm_80, and only there bf16 is asked for by default.
+void resolve_sparse(const ModelBundle& model, VideoRequest& r, const GpuMode* gpu) {
+  const bool trained = model.dit.trained != TrainedSparse::none,
+             here = !gpu || gpu->activation == DType::bf16;
+  const bool by_itself = trained && here && r.block == 0 && !r.speech;
+  if (!r.sparse_attention && trained && !here)
     warn(
-        "`sparse_attention`: this model was trained with sparse attention, which needs `device` cpu; here it "
-        "attends to everything");
+        "`sparse_attention`: this model was trained with sparse attention, which needs bf16 on a GPU; here "
+        "it attends "
+        "to everything");
   if (!r.sparse_attention) r.sparse_attention = by_itself ? model.dit.trained_share() : 0;
   if (*r.sparse_attention == 0) return;
   if (!r.sparse_chooser) r.sparse_chooser = by_itself ? "trained" : "top-k";
@@ -19,7 +22,6 @@ void resolve_sparse(const ModelBundle& model, VideoRequest& r, bool gpu) {
     require(trained,
             "`sparse_chooser`: this model was not trained with sparse attention; expected top-k or "
             "sliding-tile, got trained");
-    check(!gpu, ErrorCode::unsupported, "`sparse_chooser`: trained needs `device` cpu");
     if (!r.sparse_dense_steps) r.sparse_dense_steps = 0;
   }
   // The first steps settle where things are in the picture, so published methods keep some of them dense.

@@ -96,11 +96,20 @@ WanKeys trained_keys(double share, TrainedSparse kind, const WanGrid& grid, nn::
   const double wanted = share * static_cast<double>(blocks);
   const double keep = kind == TrainedSparse::cubes ? std::ceil(wanted - kTiny) : std::floor(wanted + kTiny);
   const ops::BlockCuts cuts{store.uploaded(ends.data(), DType::i32, {blocks}), kMost};
-  return {.keep = std::clamp<int64_t>(static_cast<int64_t>(keep), 1, blocks),
-          .lists = {},
-          .trained = true,
-          .query_blocks = kind == TrainedSparse::cubes ? cuts : ops::BlockCuts{},
-          .key_blocks = cuts};
+  WanKeys keys{.keep = std::clamp<int64_t>(static_cast<int64_t>(keep), 1, blocks),
+               .lists = {},
+               .trained = true,
+               .query_blocks = {},
+               .key_blocks = cuts,
+               .query_block_of = {}};
+  if (kind == TrainedSparse::cubes) {
+    std::vector<int32_t> block_of;
+    for (int32_t i = 0; i < static_cast<int32_t>(blocks); ++i)
+      block_of.resize(static_cast<size_t>(ends[static_cast<size_t>(i)]), i);
+    keys.query_blocks = cuts,
+    keys.query_block_of = store.uploaded(block_of.data(), DType::i32, {grid.tokens()});
+  }
+  return keys;
 }
 
 }  // namespace

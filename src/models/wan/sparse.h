@@ -48,6 +48,8 @@ struct WanKeys {
   // Set where a branch attends as the model was trained, to `keep` of these blocks.
   bool trained = false;
   ops::BlockCuts query_blocks, key_blocks;
+  Tensor
+      query_block_of;  // [tokens] i32: in which of query_blocks a token lies; undefined if they are not cut
 
   bool all() const { return keep == 0 && !lists.defined(); }
   // Returns lists for q and k [B, tokens, heads, D]. If they are chosen here, they are in the stream's arena.

@@ -1,3 +1,4 @@
+#include "ops/attention/attention_cuts.h"
 #include "ops/attention/attention_impl.h"
 #include "ops/count_work.h"
 #include "ops/op_helpers.h"
@@ -13,6 +14,8 @@ std::span<const Impl<AttentionArgs>> attention_table() {
       gpu_impl<attention_blocks_sm90, attention_why_not_blocks_sm90>("blocks_sm90"),
       gpu_impl<attention_blocks8_sm80, attention_why_not_blocks8_sm80_many_keys>("blocks8_sm80"),
       gpu_impl<attention_blocks_sm80, attention_why_not_blocks_sm80>("blocks_sm80"),
+      gpu_impl<attention_cuts_sm90, attention_why_not_cuts_sm90>("cuts_sm90"),
+      gpu_impl<attention_cuts_sm80, attention_why_not_cuts_sm80>("cuts_sm80"),
       gpu_impl<attention_handful, attention_why_not_handful>("handful"),
       gpu_impl<attention_cudnn, attention_why_not_cudnn>("cudnn"),
       gpu_impl<attention_few_keys, attention_why_not_few_keys>("few_keys"),
@@ -123,9 +126,8 @@ void attention(const AttentionArgs& a, Stream& stream) {
   double pairs = 0;
   if (a.blocks.defined()) {
     expect_here(op, "indices", a.blocks.indices, stream), expect_here(op, "counts", a.blocks.counts, stream);
-    check(!stream.gpu || !a.blocks.cut(), ErrorCode::unsupported,
-          "{}: lists of blocks that are cut to other sizes than {} tokens need `device` cpu", op,
-          BlockLists::kTokens);
+    for (const Tensor* ends : {&a.blocks.queries.ends, &a.blocks.keys.ends})
+      if (ends->defined()) expect_here(op, "ends", *ends, stream);
     if (!stream.measuring() && !stream.gpu) check_listed_blocks(op, a);
     pairs = listed_pairs(a);
   } else {

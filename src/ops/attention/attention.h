@@ -58,10 +58,10 @@ struct BlockCuts {
 };
 
 // The blocks of keys that a block of queries attends to, for each head. Blocks have kTokens tokens, except
-// that the last one may have fewer, or they are cut as `queries` and `keys` say (on the CPU only). An earlier op may have made the lists on the device. A list's blocks are
-// in any order; one that is listed twice counts twice. A block of queries with an empty list gives zeros.
+// that the last one may have fewer, or they are cut as `queries` and `keys` say. An earlier op may have made the lists
+// on the device. A list's blocks are in any order; one that is listed twice counts twice. A block of queries with an empty list gives zeros.
 // On the CPU a count beyond the capacity or an index beyond the blocks is an error. A GPU cannot report it:
-// there counts and indices are clamped, so nothing outside is read.
+// there counts, indices and ends are clamped, so nothing outside is read.
 struct BlockLists {
   static constexpr int64_t kTokens = 128;
   // [B or 1, H, blocks of queries, capacity] i32, where the op computes, inner dim contiguous.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/attention/attention_impl.h"
+#include "ops/cut_case.h"
 #include "ops/op_case.h"
 
 namespace tachy::ops {
@@ -39,10 +40,29 @@ struct AttentionCase {
   // or fewer, and sometimes none; `ragged` lists any number from none to all.
   int64_t listed = 0;
   bool uneven = false, ragged = false, one_list = false;  // one_list: the whole batch shares its lists
+  // If not 0, queries or keys are cut into blocks of their own sizes (cut_case.h), the largest of which has that many
+  // tokens.
+  int64_t cut_queries = 0, cut_keys = 0;
+  bool cubes = false;
+  int64_t alike = 0;  // the percentage of its blocks that every second list has in common with the one before
   bool eight_bits = false;
 };
 
-inline int64_t key_blocks_of(const AttentionCase& s) { return BlockLists::blocks_of(s.lk); }
+inline std::vector<int32_t> cut_ends(const AttentionCase& s, int64_t tokens, int64_t most) {
+  return cut_ends({tokens, most, s.cubes});
+}
+inline int64_t query_blocks_of(const AttentionCase& s) {
+  return s.cut_queries ? static_cast<int64_t>(cut_ends(s, s.lq, s.cut_queries).size())
+                       : BlockLists::blocks_of(s.lq);
+}
+inline int64_t key_blocks_of(const AttentionCase& s) {
+  return s.cut_keys ? static_cast<int64_t>(cut_ends(s, s.lk, s.cut_keys).size())
+                    : BlockLists::blocks_of(s.lk);
+}
+inline BlockCuts cuts_of(CaseMemory& memory, const AttentionCase& s, int64_t tokens, int64_t most) {
+  if (most == 0) return {};
+  return {cut_tensor(memory, {tokens, most, s.cubes}), most};
+}
 // How many blocks the i-th list has.
 inline int64_t listed_of(const AttentionCase& s, int64_t i) {
   const int64_t count = (s.listed * key_blocks_of(s) + 50) / 100;
@@ -54,7 +74,7 @@ inline int64_t listed_of(const AttentionCase& s, int64_t i) {
 // Lists some of the blocks; every other list is unsorted.
 inline BlockLists lists_of(CaseMemory& memory, const AttentionCase& s) {
   if (s.listed == 0) return {};
-  const int64_t batch = s.one_list ? 1 : s.b, blocks = BlockLists::blocks_of(s.lq), all = key_blocks_of(s);
+  const int64_t batch = s.one_list ? 1 : s.b, blocks = query_blocks_of(s), all = key_blocks_of(s);
   const int64_t lists = batch * s.h * blocks;
   int64_t capacity = 1;
   for (int64_t i = 0; i < lists; ++i) capacity = std::max(capacity, listed_of(s, i));
@@ -66,14 +86,20 @@ inline BlockLists lists_of(CaseMemory& memory, const AttentionCase& s) {
     // The list begins as random numbers, which say where to draw from.
     int32_t* list = memory.host(indices).as<int32_t>() + i * capacity;
     std::iota(order.begin(), order.end(), 0);
-    for (int64_t j = 0; j < count; ++j) {
+    const int64_t common = i % 2 == 1 ? std::min(count, listed_of(s, i - 1)) * s.alike / 100 : 0;
+    for (int64_t j = 0; j < common; ++j) {
+      list[j] = list[j - capacity];
+      std::iter_swap(order.begin() + j, std::find(order.begin() + j, order.end(), list[j]));
+    }
+    for (int64_t j = common; j < count; ++j) {
       std::swap(order[static_cast<size_t>(j)], order[static_cast<size_t>(j + list[j] % (all - j))]);
       list[j] = order[static_cast<size_t>(j)];
     }
     if (i % 2 == 0) std::sort(list, list + count);
     for (int64_t j = count; j < capacity; ++j) list[j] = 0x7fffffff;  // these are never read
   }
-  return {indices.view({batch, s.h, blocks, capacity}), counts.view({batch, s.h, blocks})};
+  return {indices.view({batch, s.h, blocks, capacity}), counts.view({batch, s.h, blocks}),
+          cuts_of(memory, s, s.lq, s.cut_queries), cuts_of(memory, s, s.lk, s.cut_keys)};
 }
 
 // A tensor with the number of keys that exist, where the op computes.
@@ -114,6 +140,8 @@ inline std::string ranges_name(const AttentionCase& s) {
   if (s.listed > 0)
     name += fmt::format("-listed{}{}{}{}", s.listed, s.uneven ? "uneven" : "", s.ragged ? "ragged" : "",
                         s.one_list ? "once" : "");
+  if (s.cut_keys > 0) name += fmt::format("-cut{}by{}{}", s.cut_queries, s.cut_keys, s.cubes ? "cubes" : "");
+  if (s.alike > 0) name += fmt::format("-alike{}", s.alike);
   return name;
 }
 

@@ -5,6 +5,7 @@
 #include "ops/attention/attention_handful_cases.h"
 #include "ops/attention/attention_list_cases.h"
 #include "ops/attention/attention_mask_cases.h"
+#include "ops/attention/attention_video_cases.h"
 
 namespace tachy::ops {
 
@@ -52,41 +53,6 @@ void add_attention_range_cases(Add&& add) {
                        .lse = true,
                        .length = 130,
                        .more = {{96, -1, true, false, 0, 32}, {70, 70, false, true}}});
-}
-
-inline OpCase attention_op_case(CaseKind kind, const AttentionCase& s) {
-  double pairs = 1.0 * s.lq * s.lk;
-  if (s.causal) {
-    pairs = 0;
-    for (int64_t i = 0; i < s.lq; ++i) pairs += std::clamp<int64_t>(i + s.offset + 1, 0, s.lk);
-  }
-  for (const RangeCase& r : s.more) pairs += 1.0 * s.lq * r.lk;
-  if (s.listed > 0) pairs = listed_pairs(s) / static_cast<double>(s.b * s.h);
-  const double bytes = 4.0 * s.b * s.h * s.d * (2 * s.lq + 2 * s.lk), flops = 4.0 * s.b * s.h * pairs * s.d;
-  const auto make = [=](CaseMemory& memory) {
-    const AttentionArgs args = attention_case_args(memory, s);
-    const auto bind = [&](const AttentionArgs& a) {
-      return bind_op("attention", attention, attention_table(), attention_working, a,
-                     s.lse ? std::vector{a.out, a.lse} : std::vector{a.out}, s.compute);
-    };
-    if (!s.sampled) return bind(args);
-    std::vector<BoundOp> parts;
-    for (int64_t begin : sampled_rows(s.lq)) {
-      AttentionArgs part = args;
-      if (s.listed > 0) part.blocks = list_of_rows(args.blocks, begin);
-      part.q = args.q.slice(1, begin, begin + kSampledRows);
-      part.out = args.out.slice(1, begin, begin + kSampledRows);
-      parts.push_back(bind(part));
-    }
-    return define_parts(bind(args), std::move(parts));
-  };
-  return {.op = "attention",
-          .name = attention_case_name(s),
-          .kind = kind,
-          .bytes = bytes,
-          .flops = flops,
-          .make = make,
-          .gpu = s.compute == Compute::f32};
 }
 
 // Cases that a single pass over the keys might get wrong, with scores far apart or powers of two.
@@ -144,31 +110,6 @@ inline void add_attention_eight_bit_cases(std::vector<OpCase>& cases) {
     add_case(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 1500, .h = 2, .d = 128, .lse = true, .sharp = sharp});
   add_case(CaseKind::odd, {.b = 1, .lq = 1000, .lk = 2000, .h = 3, .d = 128, .lse = true, .powers = true});
   add_attention_eight_bit_list_cases(add_case);
-}
-
-// Cases of whole videos, for GPUs.
-inline void add_attention_video_cases(std::vector<OpCase>& cases) {
-  const auto add_gpu = [&](AttentionCase s) {
-    s.b = 1, s.d = 128, s.sampled = true;
-    cases.push_back(attention_op_case(CaseKind::video, s));
-    cases.back().cpu = false;
-  };
-  add_gpu({.lq = 32760, .lk = 32760, .h = 12, .fused = true});
-  add_gpu({.lq = 32760, .lk = 512, .h = 12});
-  add_gpu({.lq = 32760, .lk = 78, .h = 12, .finite = true});  // a prompt's keys, one of which stands for many
-  add_gpu({.lq = 32760, .lk = 32760, .h = 40, .fused = true});
-  add_gpu({.lq = 32760, .lk = 32760, .h = 12, .powers = true});
-  add_gpu({.lq = 75600, .lk = 75600, .h = 12, .fused = true});
-  // A chunk of three frames after a cache that is nearly full (Self-Forcing), and the same as one range.
-  add_gpu({.lq = 4680, .lk = 28080, .h = 12, .powers = true, .length = 26520, .more = {{4680}}});
-  add_gpu({.lq = 4680, .lk = 32760, .h = 12, .powers = true});
-  add_gpu({.lq = 32760, .lk = 32760, .h = 12, .causal = true});
-  add_gpu({.lq = 32760, .lk = 32760, .h = 12, .fused = true, .eight_bits = true});
-  add_gpu({.lq = 32760, .lk = 32760, .h = 40, .powers = true, .eight_bits = true});
-  for (const int64_t listed : {30, 50, 70, 100})
-    add_gpu({.lq = 32760, .lk = 32760, .h = 12, .powers = true, .listed = listed});
-  for (const int64_t listed : {30, 100})
-    add_gpu({.lq = 32760, .lk = 32760, .h = 12, .powers = true, .listed = listed, .eight_bits = true});
 }
 
 inline std::vector<OpCase> attention_cases() {
@@ -232,6 +173,20 @@ inline std::vector<OpCase> attention_cases() {
   add_attention_mask_cases(add);
   add_attention_list_cases(
       add, [&](CaseKind kind, const AttentionCase& s) { cases.push_back(attention_op_case(kind, s)); });
+  add_attention_cut_cases(add);
+  for (const float offset : {0.0f, 1.5f})
+    cases.push_back(attention_op_case(CaseKind::tiny, {.b = 1,
+                                                       .lq = 600,
+                                                       .lk = 1500,
+                                                       .h = 2,
+                                                       .d = 128,
+                                                       .lse = true,
+                                                       .powers = true,
+                                                       .offset_q = offset,
+                                                       .listed = 50,
+                                                       .ragged = true,
+                                                       .cut_queries = 64,
+                                                       .cut_keys = 64}));
   add(CaseKind::real, {1, 4096, 4096, 2, 128});
   add(CaseKind::real, {.b = 1, .lq = 4096, .lk = 4096, .h = 2, .d = 128, .causal = true, .lse = true});
   add(CaseKind::real, {1, 1560, 1560, 12, 128});

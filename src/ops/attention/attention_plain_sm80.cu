@@ -5,7 +5,7 @@
 #include "cuda/dispatch.h"
 #include "device/numeric.cuh"
 #include "ops/attention/attention_cuda.h"
-#include "ops/attention/key_ranges.cuh"
+#include "ops/attention/cut_lists.cuh"
 
 namespace tachy::ops {
 namespace {
@@ -19,7 +19,7 @@ struct Plain {
   void* out = nullptr;
   flash::Strides qs, os;
   flash::KeyList keys;
-  flash::Lists lists;
+  flash::CutLists lists;
   const float* bias = nullptr;
   float* lse = nullptr;
   int64_t bias_head = 0, bias_row = 0, lse_batch = 0, lse_head = 0;
@@ -40,7 +40,13 @@ __global__ void __launch_bounds__(256) plain_kernel(const Plain p) {
   __shared__ float qs[kDepth][kTile + 4], ks[kDepth][kTile + 4];
   __shared__ float ps[kTile][kTile + 1], vs[kSlab][kColumns];
   const int tx = threadIdx.x % 16, ty = threadIdx.x / 16, b = blockIdx.z;
-  const int head = blockIdx.y % p.heads, column = blockIdx.y / p.heads * kColumns, first = blockIdx.x * kTile;
+  const int head = blockIdx.y % p.heads, column = blockIdx.y / p.heads * kColumns;
+  // A block of queries with a list of its own takes kTilesEach tiles, the last of which may have no query.
+  constexpr int kListed = BlockLists::kTokens, kTilesEach = kListed / kTile;
+  const int query_block = blockIdx.x / kTilesEach;
+  const flash::Span queries = flash::span_of(p.lists.query_ends, query_block, p.lq, kListed);
+  const int first = queries.first + static_cast<int>(blockIdx.x) % kTilesEach * kTile, lq = queries.end;
+  if (first >= lq) return;
   float o[4][8] = {}, top[4], total[4] = {};
 #pragma unroll
   for (int r = 0; r < 4; ++r) top[r] = -INFINITY;
@@ -51,25 +57,26 @@ __global__ void __launch_bounds__(256) plain_kernel(const Plain p) {
       return r.causal ? min(lk, flash::causal_keys(i, r.offset, r.block)) : lk;
     };
     const auto seen_from = [&](int i) { return flash::window_start(i, r.offset, r.window); };
-    const int end = seen_by(min(first + kTile, p.lq) - 1);
-    // A block of a list is kTilesEach tiles of keys; the last one may lie past the end.
-    constexpr int kListed = BlockLists::kTokens, kTilesEach = kListed / kTile;
-    const int32_t* list = p.lists.indices ? p.lists.list(b, head, first / kListed) : nullptr;
-    const int tiles = list ? p.lists.count(b, head, first / kListed) * kTilesEach : (end + kTile - 1) / kTile;
+    const int32_t* list = p.lists.indices ? p.lists.list(b, head, query_block) : nullptr;
+    const int most = seen_by(min(first + kTile, lq) - 1);
+    const int tiles = list ? p.lists.count(b, head, query_block) * kTilesEach : (most + kTile - 1) / kTile;
     for (int tile = list ? 0 : seen_from(first) / kTile; tile < tiles; ++tile) {
-      const int key =
-          list ? p.lists.block(list, tile / kTilesEach) * kListed + tile % kTilesEach * kTile : tile * kTile;
-      if (key >= end) continue;
+      // A block of a list is kTilesEach tiles of keys, too.
+      const flash::Span keys =
+          list ? flash::span_of(p.lists.key_ends, p.lists.block(list, tile / kTilesEach), lk, kListed)
+               : flash::Span{0, lk};
+      const int key = list ? keys.first + tile % kTilesEach * kTile : tile * kTile, end = keys.end;
+      if (key >= min(end, most)) continue;
       float s[4][4] = {};
       for (int depth = 0; depth < p.d; depth += kDepth) {
         __syncthreads();
         for (int i = threadIdx.x; i < kTile * kDepth; i += 256) {
           const int c = i % kDepth, row = i / kDepth;
           const bool inside = depth + c < p.d;
-          qs[c][row] = inside && first + row < p.lq
+          qs[c][row] = inside && first + row < lq
                            ? device::as_float(at<T>(p.q, p.qs, b, first + row, head)[depth + c])
                            : 0;
-          ks[c][row] = inside && key + row < lk
+          ks[c][row] = inside && key + row < end
                            ? device::as_float(at<T>(r.k, r.ks, b, key + row, head)[depth + c])
                            : 0;
         }
@@ -87,7 +94,7 @@ __global__ void __launch_bounds__(256) plain_kernel(const Plain p) {
       }
 #pragma unroll
       for (int m = 0; m < 4; ++m) {
-        const int i = first + 4 * ty + m, seen = seen_by(i), from = seen_from(i);
+        const int i = first + 4 * ty + m, seen = min(end, seen_by(i)), from = seen_from(i);
         float high = top[m];
 #pragma unroll
         for (int n = 0; n < 4; ++n) {
@@ -98,7 +105,7 @@ __global__ void __launch_bounds__(256) plain_kernel(const Plain p) {
             v = -INFINITY;
           } else {
             if (r.key_bias) v += r.key_bias[b * r.key_bias_batch + j];
-            if (p.bias && i < p.lq) v += p.bias[head * p.bias_head + i * p.bias_row + j];
+            if (p.bias && i < lq) v += p.bias[head * p.bias_head + i * p.bias_row + j];
           }
           high = fmaxf(high, v);
         }
@@ -120,7 +127,7 @@ __global__ void __launch_bounds__(256) plain_kernel(const Plain p) {
         for (int i = threadIdx.x; i < kSlab * kColumns; i += 256) {
           const int c = i % kColumns, j = key + slab + i / kColumns;
           vs[i / kColumns][c] =
-              column + c < p.d && j < lk ? device::as_float(at<T>(r.v, r.vs, b, j, head)[column + c]) : 0;
+              column + c < p.d && j < end ? device::as_float(at<T>(r.v, r.vs, b, j, head)[column + c]) : 0;
         }
         __syncthreads();
 #pragma unroll 4
@@ -143,7 +150,7 @@ __global__ void __launch_bounds__(256) plain_kernel(const Plain p) {
     const int i = first + 4 * ty + r;
 #pragma unroll
     for (int step = 8; step; step >>= 1) total[r] += __shfl_xor_sync(0xffffffffu, total[r], step);
-    if (i >= p.lq) continue;
+    if (i >= lq) continue;
     const float inverse = total[r] > 0 ? 1.0f / total[r] : 0.0f;
     T* out = const_cast<T*>(at<T>(p.out, p.os, b, i, head));
 #pragma unroll
@@ -166,7 +173,7 @@ void attention_plain_cuda(const AttentionArgs& a, Stream& stream) {
           .qs = flash::strides_of(a.q),
           .os = flash::strides_of(a.out),
           .keys = flash::key_list(a),
-          .lists = flash::lists_of(a)};
+          .lists = flash::cut_lists_of(a)};
   p.lq = static_cast<int>(a.q.dims[1]);
   p.d = static_cast<int>(a.q.dims[3]), p.heads = static_cast<int>(a.q.dims[2]);
   p.scale = a.scale, p.accumulate = a.accumulate;
@@ -175,8 +182,10 @@ void attention_plain_cuda(const AttentionArgs& a, Stream& stream) {
     p.bias_row = a.bias.strides[1];
   if (a.lse.defined())
     p.lse = static_cast<float*>(a.lse.data), p.lse_batch = a.lse.strides[0], p.lse_head = a.lse.strides[1];
+  const bool cut = a.blocks.queries.defined();
   const cuda::LaunchShape shape{
-      dim3(cuda::blocks_for(p.lq, kTile), static_cast<unsigned>(p.heads * ((p.d + kColumns - 1) / kColumns)),
+      dim3(cut ? static_cast<unsigned>(2 * a.blocks.queries.ends.dims[0]) : cuda::blocks_for(p.lq, kTile),
+           static_cast<unsigned>(p.heads * ((p.d + kColumns - 1) / kColumns)),
            static_cast<unsigned>(a.q.dims[0])),
       dim3(256)};
   cuda::dispatch_float("attention", a.q.dtype, [&]<class T>() {

@@ -7,8 +7,8 @@
 // without `out` the choice of Sparse-Linear Attention (Zhang et al., 2025). Unlike choose_blocks, a block need not
 // attend to itself.
 //
-// The means are rounded to float32; sums and scores are float64, added in the order of tokens, channels and
-// blocks. A score of NaN counts as -inf.
+// The means are rounded to float32; sums of tokens and scores are float64, added in the order of tokens and channels,
+// so the lists are the same everywhere. A score of NaN counts as -inf.
 #pragma once
 
 #include "tensor/stream.h"
@@ -22,13 +22,13 @@ inline int64_t coarse_blocks(const Tensor& ends, int64_t tokens) {
 }
 
 struct CoarseAttentionArgs {
-  Tensor q, k;  // [B, L, H, D] f32, inner dim contiguous, other strides free
-  // Optional [blocks] i32, contiguous: where each block ends, ascending; the last one ends at L. Not given: blocks of
+  Tensor q, k;  // [B, L, H, D] f32 (on a GPU f16 or bf16, too), inner dim contiguous, other strides free
+  // Optional [blocks] i32, contiguous, where the op computes: where each block ends, ascending; the last one ends at L. Not given: blocks of
   // kCoarseTokens.
   Tensor query_ends, key_ends;
   float scale = 1;
   int64_t keep = 1;  // blocks of keys per list
-  Tensor v, out;     // optional [B, L, H, D] f32 like k, and [B, blocks of queries, H, D] f32, contiguous
+  Tensor v, out;     // optional [B, L, H, D] like k, and [B, blocks of queries, H, D] f32, contiguous
   Tensor indices;    // [B, H, blocks of queries, keep] i32, contiguous
   Tensor counts;     // [B, H, blocks of queries] i32, contiguous; every value is `keep`
 };

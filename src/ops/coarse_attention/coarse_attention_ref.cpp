@@ -21,6 +21,7 @@ CoarseSpan coarse_span(const Tensor& ends, int64_t tokens, int64_t i) {
 }
 
 // Computes the means [B, H, blocks, D] over the tokens of each block.
+template <class Real>
 void mean_cuts(const Tensor& x, const Tensor& ends, const Tensor& means, Stream& stream) {
   const int64_t heads = x.dim(2), d = x.dim(3), blocks = means.dim(2);
   parallel_ranges(stream, x.dim(0) * heads * blocks, 1, [&](int64_t i, int64_t, int) {
@@ -28,20 +29,22 @@ void mean_cuts(const Tensor& x, const Tensor& ends, const Tensor& means, Stream&
     const CoarseSpan span = coarse_span(ends, x.dim(1), i % blocks);
     for (int64_t c = 0; c < d; ++c) {
       const float* from = x.as<float>() + b * x.stride(0) + span.first * x.stride(1) + h * x.stride(2) + c;
-      double sum = 0;
-      for (int64_t t = 0; t < span.count(); ++t) sum += static_cast<double>(from[t * x.stride(1)]);
-      means.as<float>()[i * d + c] = static_cast<float>(sum / static_cast<double>(span.count()));
+      Real sum = 0;
+      for (int64_t t = 0; t < span.count(); ++t) sum += static_cast<Real>(from[t * x.stride(1)]);
+      means.as<float>()[i * d + c] = static_cast<float>(sum / static_cast<Real>(span.count()));
     }
   });
 }
 
+template <class Real>
 struct Scores {
-  double* values;  // of one block of queries, for each block of keys
+  Real* values;    // of one block of queries, for each block of keys
   int32_t* order;  // scratch for sorting them
 };
 
 // Lists the `keep` blocks with the largest scores.
-void take_best(const Scores& scores, int64_t blocks, int64_t keep, int32_t* list) {
+template <class Real>
+void take_best(const Scores<Real>& scores, int64_t blocks, int64_t keep, int32_t* list) {
   std::iota(scores.order, scores.order + blocks, 0);
   std::nth_element(scores.order, scores.order + keep - 1, scores.order + blocks, [&](int32_t x, int32_t y) {
     return scores.values[x] > scores.values[y] || (scores.values[x] == scores.values[y] && x < y);
@@ -50,48 +53,55 @@ void take_best(const Scores& scores, int64_t blocks, int64_t keep, int32_t* list
   std::copy_n(scores.order, keep, list);
 }
 
-}  // namespace
-
-void coarse_attention_ref(const CoarseAttentionArgs& a, Stream& stream) {
+template <class Real>
+void define(const CoarseAttentionArgs& a, Stream& stream) {
   const int64_t b = a.q.dim(0), h = a.q.dim(2), d = a.q.dim(3), queries = a.counts.dim(2),
                 keys = coarse_blocks(a.key_ends, a.k.dim(1));
   ArenaScope scope(*stream.arena);
   const Tensor q = stream.arena->f32({b, h, queries, d}), k = stream.arena->f32({b, h, keys, d}),
                v = a.out.defined() ? stream.arena->f32({b, h, keys, d}) : Tensor();
   const int64_t each = keys + (a.out.defined() ? d : 0);
-  auto* scratch = static_cast<double*>(stream.arena->bytes(static_cast<size_t>(stream.threads() * each) * 8));
+  auto* scratch =
+      static_cast<Real*>(stream.arena->bytes(static_cast<size_t>(stream.threads() * each) * sizeof(Real)));
   auto* orders = static_cast<int32_t*>(stream.arena->bytes(static_cast<size_t>(stream.threads() * keys) * 4));
   if (stream.measuring()) return;
-  mean_cuts(a.q, a.query_ends, q, stream), mean_cuts(a.k, a.key_ends, k, stream);
-  if (a.out.defined()) mean_cuts(a.v, a.key_ends, v, stream);
+  mean_cuts<Real>(a.q, a.query_ends, q, stream), mean_cuts<Real>(a.k, a.key_ends, k, stream);
+  if (a.out.defined()) mean_cuts<Real>(a.v, a.key_ends, v, stream);
   parallel_ranges(stream, b * h * queries, 1, [&](int64_t i, int64_t, int worker) {
-    const Scores scores{scratch + worker * each, orders + worker * keys};
+    const Scores<Real> scores{scratch + worker * each, orders + worker * keys};
     const float *mean_q = q.as<float>() + i * d, *mean_k = k.as<float>() + i / queries * keys * d;
-    double highest = -std::numeric_limits<double>::infinity();
+    Real highest = -std::numeric_limits<Real>::infinity();
     for (int64_t j = 0; j < keys; ++j) {
       // A product of two float32 values is exact in float64, so it does not matter whether the compiler fuses
       // the sum.
-      double score = 0;
+      Real score = 0;
       for (int64_t c = 0; c < d; ++c)
-        score += static_cast<double>(mean_q[c]) * static_cast<double>(mean_k[j * d + c]);
-      scores.values[j] = std::isnan(score) ? -std::numeric_limits<double>::infinity() : score;
-      highest = std::max(highest, scores.values[j] * a.scale);
+        score += static_cast<Real>(mean_q[c]) * static_cast<Real>(mean_k[j * d + c]);
+      scores.values[j] = std::isnan(score) ? -std::numeric_limits<Real>::infinity() : score;
+      highest = std::max(highest, scores.values[j] * static_cast<Real>(a.scale));
     }
     take_best(scores, keys, a.keep, a.indices.as<int32_t>() + i * a.keep);
     a.counts.as<int32_t>()[i] = static_cast<int32_t>(a.keep);
     if (!a.out.defined()) return;
     const float* mean_v = v.as<float>() + i / queries * keys * d;
-    double *sums = scratch + worker * each + keys, total = 0;
-    std::fill_n(sums, d, 0.0);
+    Real *sums = scratch + worker * each + keys, total = 0;
+    std::fill_n(sums, d, Real(0));
     for (int64_t j = 0; j < keys; ++j) {
-      const double weight = std::exp(scores.values[j] * a.scale - highest);
+      const Real weight = std::exp(scores.values[j] * static_cast<Real>(a.scale) - highest);
       total += weight;
-      for (int64_t c = 0; c < d; ++c) sums[c] += weight * mean_v[j * d + c];
+      for (int64_t c = 0; c < d; ++c) sums[c] += weight * static_cast<Real>(mean_v[j * d + c]);
     }
     const int64_t item = i / (h * queries), head = i / queries % h, block = i % queries;
     float* out = a.out.as<float>() + ((item * queries + block) * h + head) * d;
     for (int64_t c = 0; c < d; ++c) out[c] = static_cast<float>(sums[c] / total);
   });
+}
+
+}  // namespace
+
+void coarse_attention_ref(const CoarseAttentionArgs& args, Stream& stream) { define<double>(args, stream); }
+void coarse_attention_working(const CoarseAttentionArgs& args, Stream& stream) {
+  define<float>(args, stream);
 }
 
 }  // namespace tachy::ops

@@ -15,7 +15,7 @@
 #include "ops/attention/attention.h"
 #include "session/stage_clock.h"
 #include "tensor/random.h"
-#include "tiny_model.h"
+#include "trained_model.h"
 
 namespace tachy {
 namespace {
@@ -159,6 +159,39 @@ TEST_F(OnGpu, BlockSparseAttention) {
   }
   request.level = "none";
   EXPECT_EQ(failure(*with).code(), ErrorCode::unsupported) << "in float32 only a plain kernel takes lists";
+}
+
+// Twelve cubes, of which four have 16 tokens, and blocks of 128 queries and 64 keys. The layers' values are random, so
+// that leaving them out changes much.
+TEST_F(OnGpu, AttentionAsAModelWasTrained) {
+  request.width = request.height = 128, request.frames = 33;  // 576 tokens
+  request.sparse_attention = 0.4, request.sparse_chooser = "trained";
+  for (const TrainedSparse kind : {TrainedSparse::cubes, TrainedSparse::linear}) {
+    const test::ScratchFolder scratch;
+    const auto folder = scratch.path / "model";
+    std::filesystem::copy(model_folder(), folder, std::filesystem::copy_options::recursive);
+    test::add_trained_layers(folder, kind, 6, 384, 128);
+    const auto with = open({}, folder.string()), without = open({.graphs = false}, folder.string());
+    if (with->gpu()->info().capability() < 80) GTEST_SKIP() << "only a plain kernel takes lists";
+    const VideoPlan plan = with->plan(request);
+    std::string picks;
+    for (const StagePlan& stage : plan.stages)
+      for (const ops::OpPick& pick : stage.picks) picks += pick.op + ":" + pick.impl + " ";
+    EXPECT_THAT(picks,
+                HasSubstr(with->gpu()->info().major == 9 ? "attention:cuts_sm90" : "attention:cuts_sm80"));
+    EXPECT_THAT(picks, HasSubstr("coarse_attention:cuda"));
+    if (kind == TrainedSparse::linear) EXPECT_THAT(picks, HasSubstr("linear_attention:cuda "));
+    const auto once = test::run(*with, request).latents;
+    EXPECT_EQ(with->gpu()->peak_bytes(), plan.peak_bytes);
+    EXPECT_EQ(test::run(*with, request).latents, once) << "another run gives other bits";
+    EXPECT_EQ(test::run(*without, request).latents, once) << "graphs change bits";
+    VideoRequest dense = request, own = request;
+    dense.sparse_attention = 0, own.sparse_attention.reset(), own.sparse_chooser.reset();
+    const auto all = test::run(*with, dense).latents;
+    EXPECT_GT(with->resolved(own).request.sparse_attention, 0) << "it attends as it was trained by itself";
+    const auto exact = test::run(folder.string(), request).latents;  // on the CPU
+    EXPECT_LT(test::furthest(once, exact), test::furthest(all, exact) / 2);
+  }
 }
 
 // It takes half of the blocks' weights; the products are cuBLASLt's in e4m3 or mma.sync's in int8, and frames

@@ -4,9 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <random>
-
-#include "tiny_model.h"
+#include "trained_model.h"
 
 namespace tachy {
 namespace {
@@ -17,26 +15,7 @@ const std::string& trained_model() {
   static const test::ScratchFolder scratch;
   static const std::string path = [] {
     const auto folder = test::model_copy(scratch);
-    const auto file = find_weights(folder / "transformer");
-    const auto source = open_safetensors(file);
-    const int64_t dim = 24;
-    std::mt19937 random(5);
-    std::normal_distribution<float> normal(0, 0.3f);
-    std::vector<std::vector<float>> added;
-    std::vector<NamedTensor> all;
-    for (const auto& entry : source->entries())
-      all.push_back({entry.name, Tensor(const_cast<void*>(entry.data), entry.dtype, entry.dims)});
-    for (const char* block : {"blocks.0.", "blocks.1."})
-      for (const bool weight : {true, false}) {
-        auto& values = added.emplace_back(static_cast<size_t>(weight ? dim * dim : dim));
-        for (float& v : values) v = normal(random);
-        const Tensor t =
-            weight ? Tensor(values.data(), DType::f32, {dim, dim}) : Tensor(values.data(), DType::f32, {dim});
-        all.push_back({std::string(block) + "to_gate_compress." + (weight ? "weight" : "bias"), t});
-      }
-    const auto made = folder / "transformer" / "made.safetensors";
-    write_safetensors(made, std::move(all));
-    std::filesystem::rename(made, file);
+    test::add_trained_layers(folder, TrainedSparse::cubes, 2, 24, 12);
     return folder.string();
   }();
   return path;

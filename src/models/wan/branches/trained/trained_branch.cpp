@@ -10,13 +10,6 @@
 namespace tachy {
 namespace {
 
-// For each token of a pass the row of its cube in a table of all items' cubes.
-struct CubeRows {
-  static constexpr const char* kName = "the tokens' cubes";
-  Tensor row;  // [batch·tokens] i32
-  std::vector<Tensor> tensors() const { return {row}; }
-};
-
 class TrainedBranch : public WanBranch {
  public:
   explicit TrainedBranch(const WanConfig& c) : config_(c), layers_(static_cast<size_t>(c.num_layers)) {
@@ -39,7 +32,6 @@ class TrainedBranch : public WanBranch {
     check(!in.keys.trained || !in.comm || in.comm->size() == 1, ErrorCode::unsupported,
           "transformer: attention as the model was trained needs all tokens on one rank");
   }
-  void begin(const WanInput& in, WanBlockInput& block, Stream& stream) const override;
   bool attend(const WanBlockInput& in, const nn::Attention::Projected& made, int64_t index, const Tensor& out,
               Stream& stream) const override;
 
@@ -54,19 +46,6 @@ class TrainedBranch : public WanBranch {
   nn::Attention heads_;             // for its views by heads
   std::vector<nn::Linear> layers_;  // a block's gate or P
 };
-
-void TrainedBranch::begin(const WanInput& in, WanBlockInput& block, Stream& stream) const {
-  if (!in.keys.trained || !cubes()) return;
-  const CubeRows rows{stream.arena->tensor(DType::i32, {block.batch * block.tokens})};
-  block.more.put(rows);
-  if (stream.measuring()) return;
-  const Tensor& ends = in.keys.query_blocks.ends;
-  const int64_t count = ends.dim(0);
-  int32_t* to = rows.row.as<int32_t>();
-  for (int64_t b = 0; b < block.batch; ++b)
-    for (int64_t cube = 0, token = 0; cube < count; ++cube)
-      for (; token < ends.as<int32_t>()[cube]; ++token) *to++ = static_cast<int32_t>(b * count + cube);
-}
 
 bool TrainedBranch::attend(const WanBlockInput& in, const nn::Attention::Projected& made, int64_t index,
                            const Tensor& out, Stream& stream) const {
@@ -90,7 +69,7 @@ bool TrainedBranch::attend(const WanBlockInput& in, const nn::Attention::Project
   if (cubes()) {
     coarse.v = view(made.v);
     coarse.out = stream.arena->f32({in.batch, queries, heads, config_.head_dim});
-    gate = stream.arena->f32({rows, config_.dim()});
+    gate = stream.arena->tensor(out.dtype, {rows, config_.dim()});
     layers_[static_cast<size_t>(index)](in.u, gate, stream);  // before attention writes over u
   }
   ops::coarse_attention(coarse, stream);
@@ -100,6 +79,8 @@ bool TrainedBranch::attend(const WanBlockInput& in, const nn::Attention::Project
                            .v = view(made.v),
                            .scale = coarse.scale,
                            .blocks = {coarse.indices, coarse.counts, keys.query_blocks, keys.key_blocks},
+                           .eight_bits = stream.precision.attention_int8,
+                           .eight_bits_of_few = keys.few_in_eight_bits,
                            .out = view(out)},
                           stream);
   part.next(cubes() ? "means" : "linear attention", ProfileKind::attention);
@@ -112,19 +93,22 @@ bool TrainedBranch::attend(const WanBlockInput& in, const nn::Attention::Project
 
 void TrainedBranch::add_means(const WanBlockInput& in, const Tensor& gate, const Tensor& means,
                               const Tensor& out, Stream& stream) const {
-  ops::gated_residual({.x = out,
-                       .u = gate,
-                       .gate = means.view({means.dim(0) * means.dim(1), config_.dim()}),
-                       .row = in.more.find<CubeRows>()->row,
-                       .y = out},
-                      stream);
+  for (int64_t b = 0; b < in.batch; ++b) {
+    const auto item = [&](const Tensor& t) { return t.slice(0, b * in.tokens, (b + 1) * in.tokens); };
+    ops::gated_residual({.x = item(out),
+                         .u = item(gate),
+                         .gate = means.select(0, b).view({means.dim(1), config_.dim()}),
+                         .row = in.keys.query_block_of,
+                         .y = item(out)},
+                        stream);
+  }
 }
 
 void TrainedBranch::add_linear(const WanBlockInput& in, const nn::Attention::Projected& made, int64_t index,
                                const Tensor& out, Stream& stream) const {
   const int64_t rows = in.batch * in.tokens, width = config_.head_dim;
-  const Tensor wide = stream.arena->f32({rows, config_.dim()}),
-               projected = stream.arena->f32({rows, config_.dim()});
+  const Tensor wide = stream.arena->tensor(out.dtype, {rows, config_.dim()}),
+               projected = stream.arena->tensor(out.dtype, {rows, config_.dim()});
   // The queries may carry attention's scale already, which φ must not see.
   const float carried = WanBlock::score_scale(config_, stream) * std::sqrt(static_cast<float>(width));
   ops::linear_attention({.q = heads_.by_heads(made.q, in.batch),
@@ -140,8 +124,8 @@ void TrainedBranch::add_linear(const WanBlockInput& in, const nn::Attention::Pro
 
 }  // namespace
 
-std::unique_ptr<WanBranch> make_trained_branch(const Scope&, const WanConfig& c, nn::ParamStore& store) {
-  if (c.trained == TrainedSparse::none || store.on_gpu()) return nullptr;
+std::unique_ptr<WanBranch> make_trained_branch(const Scope&, const WanConfig& c, nn::ParamStore&) {
+  if (c.trained == TrainedSparse::none) return nullptr;
   return std::make_unique<TrainedBranch>(c);
 }
 

@@ -19,7 +19,7 @@
 
 namespace tachy {
 
-// Null for a model that was trained with all keys, and on a GPU, where attention to cut blocks is not implemented.
+// Null for a model that was trained with all keys.
 std::unique_ptr<WanBranch> make_trained_branch(const Scope& scope, const WanConfig& config,
                                                nn::ParamStore& store);
 
