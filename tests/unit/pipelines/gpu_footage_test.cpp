@@ -80,7 +80,7 @@ class StepCachesOnGpu : public testing::TestWithParam<std::string> {
 TEST_P(StepCachesOnGpu, SkipWhatTheCpuSkips) {
   VideoRequest request = test::golden_request();
   request.sampler = "unipc", request.step_cache_kind = GetParam(), request.dtype = "f32";
-  request.step_cache = GetParam() == "taylorseer" ? 0.5 : 0.05;
+  request.step_cache = 0.5;
   Engine gpu(test::model_path(), {.device = "cuda"}), cpu(test::model_path(), {.threads = 2});
   VideoRequest without = request;
   without.step_cache_kind = "rate", without.step_cache = 0;
