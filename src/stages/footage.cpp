@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "base/thread_pool.h"
 #include "ops/elementwise/elementwise.h"
 #include "runtime/run_on_ranks.h"
 #include "stages/condition.h"
@@ -14,8 +15,9 @@ namespace {
 
 float from_byte(uint8_t v) { return 2.0f * (static_cast<float>(v) / 255.0f) - 1.0f; }
 
-// Fills the pixels of a frame, [height, width, 3].
-using FrameOf = std::function<void(int64_t index, std::span<float> to)>;
+// Fills the pixels of a frame, [height, width, 3]. The processors share its rows: a GPU encodes a frame in less time
+// than one of them needs to fill it.
+using FrameOf = std::function<void(int64_t index, std::span<float> to, ThreadPool& pool)>;
 
 void encode_frames(const VaeEncoder& vae, const Resolved& r, int64_t frames, const FrameOf& frame_of,
                    const Tensor& mean, Stream& stream, runtime::RankTeam* ranks) {
@@ -28,7 +30,7 @@ void encode_frames(const VaeEncoder& vae, const Resolved& r, int64_t frames, con
     const Tensor part = chunk.slice(0, 0, count);
     for (int64_t i = 0; i < count && !stream.measuring(); ++i) {
       stream.throw_if_cancelled();
-      frame_of(first + i, values);
+      frame_of(first + i, values, *stream.pool);
       upload(values.data(), part.select(0, i), stream);
     }
     return part;
@@ -50,19 +52,21 @@ class ControlVideo {
       : plan_(r.control), given_(*r.footage), r_(r.request), width_(*r_.width), height_(*r_.height) {}
 
   // Fills the frame's pixels whose m is `anew`; the others are 0.
-  void fill(int64_t i, bool anew, std::span<float> to) const {
+  void fill(int64_t i, bool anew, std::span<float> to, ThreadPool& pool) const {
     std::ranges::fill(to, 0.0f);
     if (const Picture* picture = picture_at(i)) {
       if (!anew) std::ranges::copy(pixels_of(*picture), to.begin());
       return;
     }
     if (!covers(i)) return;
-    for (int64_t y = plan_.top; y < plan_.bottom; ++y)
+    pool.run(plan_.bottom - plan_.top, [&](int64_t row, int) {
+      const int64_t y = plan_.top + row;
       for (int64_t x = plan_.left; x < plan_.right; ++x) {
         if ((mask_inside(i, y, x) > 0.5f) != anew) continue;
         const size_t from = 3 * index_of(i, y, x), at = static_cast<size_t>(3 * (y * width_ + x));
         for (size_t c = 0; c < 3; ++c) to[at + c] = from_byte(given_.control[from + c]);
       }
+    });
   }
 
   float mask(int64_t i, int64_t y, int64_t x) const {
@@ -93,17 +97,18 @@ class ControlVideo {
 };
 
 // Fills mask [s², T, h, w].
-void fill_masks(const ControlVideo& video, int64_t s, int64_t frames, const Tensor& mask) {
+void fill_masks(const ControlVideo& video, int64_t s, int64_t frames, const Tensor& mask, ThreadPool& pool) {
   const int64_t count = mask.dim(1), rows = mask.dim(2), columns = mask.dim(3);
   const float scale = static_cast<float>(frames) / static_cast<float>(count);
-  auto* out = mask.as<float>();
-  for (int64_t c = 0; c < s * s; ++c)
+  pool.run(s * s, [&](int64_t c, int) {
+    float* out = mask.as<float>() + c * count * rows * columns;
     for (int64_t t = 0; t < count; ++t) {
       const auto frame =
           std::min(static_cast<int64_t>(std::floor((static_cast<float>(t) + 0.5f) * scale)), frames - 1);
       for (int64_t y = 0; y < rows; ++y)
         for (int64_t x = 0; x < columns; ++x) *out++ = video.mask(frame, y * s + c / s, x * s + c % s);
     }
+  });
 }
 
 }  // namespace
@@ -147,9 +152,12 @@ uint64_t encode_start(const VaeEncoder& vae, const Resolved& r, const Tensor& st
                       runtime::RankTeam* ranks) {
   encode_frames(
       vae, r, r.clip_frames,
-      [&](int64_t i, std::span<float> to) {
-        const auto begin = r.footage->start.begin() + i * static_cast<int64_t>(to.size());
-        std::transform(begin, begin + static_cast<int64_t>(to.size()), to.begin(), from_byte);
+      [&](int64_t i, std::span<float> to, ThreadPool& pool) {
+        const int64_t size = std::ssize(to), row = 3 * int64_t{*r.request.width};
+        const uint8_t* frame = r.footage->start.data() + i * size;
+        pool.run(size / row, [&](int64_t y, int) {
+          std::transform(frame + y * row, frame + (y + 1) * row, to.data() + y * row, from_byte);
+        });
       },
       start, stream, ranks);
   return state_bytes(vae, r, ranks);
@@ -167,7 +175,8 @@ uint64_t encode_control(const VaeEncoder& vae, const Resolved& r, const Tensor& 
   zero(control, stream);
   for (const bool anew : {false, true}) {
     encode_frames(
-        vae, r, r.clip_frames, [&](int64_t i, std::span<float> to) { video->fill(i, anew, to); }, latents,
+        vae, r, r.clip_frames,
+        [&](int64_t i, std::span<float> to, ThreadPool& pool) { video->fill(i, anew, to, pool); }, latents,
         stream, ranks);
     const int64_t channel = anew ? z : 0;
     ops::copy({.x = latents, .y = control.slice(0, channel, channel + z).slice(1, before, all)}, stream);
@@ -175,7 +184,7 @@ uint64_t encode_control(const VaeEncoder& vae, const Resolved& r, const Tensor& 
   for (int64_t i = 0; i < before; ++i) {
     encode_frames(
         vae, r, 1,
-        [&](int64_t, std::span<float> to) {
+        [&](int64_t, std::span<float> to, ThreadPool&) {
           std::ranges::copy(r.footage->references[static_cast<size_t>(i)], to.begin());
         },
         one, stream, ranks);
@@ -186,7 +195,7 @@ uint64_t encode_control(const VaeEncoder& vae, const Resolved& r, const Tensor& 
   const Tensor mask = stream.arena->f32({channels, all - before, r.latent_height, r.latent_width});
   if (video) {
     std::vector<float> values(static_cast<size_t>(mask.numel()));
-    fill_masks(*video, s, r.clip_frames, Tensor(values.data(), DType::f32, mask.shape()));
+    fill_masks(*video, s, r.clip_frames, Tensor(values.data(), DType::f32, mask.shape()), *stream.pool);
     upload(values.data(), mask, stream);
   }
   ops::copy({.x = mask, .y = control.slice(0, 2 * z, 2 * z + channels).slice(1, before, all)}, stream);
