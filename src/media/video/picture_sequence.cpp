@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <fstream>
 
 #include "base/error.h"
 #include "media/files.h"
@@ -52,6 +53,15 @@ bool is_picture(const fs::path& path) {
   return ending == ".png" || ending == ".jpg" || ending == ".jpeg" || ending == ".webp";
 }
 
+// A file without an ending is known by its first bytes.
+bool begins_as_picture(const fs::path& path) {
+  if (path.has_extension()) return false;
+  std::string head(12, '\0');
+  std::ifstream(path, std::ios::binary).read(head.data(), static_cast<std::streamsize>(head.size()));
+  return head.starts_with("\x89PNG\r\n\x1a\n") || head.starts_with("\xff\xd8\xff") ||
+         (head.starts_with("RIFF") && head.substr(8) == "WEBP");
+}
+
 }  // namespace
 
 std::vector<fs::path> picture_files(const fs::path& path, int64_t max_frames) {
@@ -71,7 +81,7 @@ std::vector<fs::path> picture_files(const fs::path& path, int64_t max_frames) {
       files.push_back(pattern->name(i));
     check(!files.empty(), ErrorCode::not_found, "{}: no picture {}", path.string(),
           pattern->name(0).string());
-  } else if (is_picture(path)) {
+  } else if (is_picture(path) || begins_as_picture(path)) {
     check_readable_file(path);
     files.push_back(path);
   }
