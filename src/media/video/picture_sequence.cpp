@@ -18,12 +18,13 @@ class PictureReader final : public VideoReader {
  public:
   PictureReader(std::vector<fs::path> files, const ReadVideoOptions& options)
       : files_(std::move(files)), max_frames_(options.max_frames) {
+    const ImageSize size = read_image_size(files_[0]);
+    check(int64_t(size.width) * size.height <= options.max_pixels, ErrorCode::corrupt,
+          "{}: {}x{} is more than {} pixels", files_[0].string(), size.width, size.height,
+          options.max_pixels);
     first_ = read_image(files_[0]);
     info_.width = first_.width;
     info_.height = first_.height;
-    check(int64_t(first_.width) * first_.height <= options.max_pixels, ErrorCode::corrupt,
-          "{}: {}x{} is more than {} pixels", files_[0].string(), first_.width, first_.height,
-          options.max_pixels);
     info_.frames = int64_t(files_.size());
     info_.codec = "pictures";
     info_.pixel_format = "rgb24";
