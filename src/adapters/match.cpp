@@ -134,8 +134,11 @@ bool Matcher::match_text(const AdapterLayer& layer) {
 void Matcher::match(const AdapterLayer& layer) {
   if (match_text(layer)) return;
   const auto found = targets_.transformers.front().names->find(layer.stem);
-  if (!found.target || is_text_prefix(found.prefix))
-    return unmatched(layer.stem, "the model has no layer of this name");
+  if (!found.target || is_text_prefix(found.prefix)) {
+    const bool control = layer.stem.find("vace_blocks") != layer.stem.npos;
+    return unmatched(layer.stem, control ? "the model has no control block of this name, as VACE models have"
+                                         : "the model has no layer of this name");
+  }
   describe(layer, found);
   const std::vector<size_t> parts = parts_of(found.prefix);
   if (parts.empty())

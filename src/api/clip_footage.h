@@ -9,9 +9,15 @@
 
 namespace tachy {
 
-// Returns null if the request has neither. The frames are fitted to the clip's size and rate; what was done is said
-// on a line of its own. Throws corrupt or io for a video that cannot be read, invalid_argument for a mask that is
-// not one, and cancelled.
+// Says whether a request has videos or references, or a control that is followed.
+bool takes_footage(const Resolved& request);
+
+// Throws unsupported or invalid_argument for what can be told without reading a frame. How videos are fitted to the
+// clip's size and rate is said on a line for each.
+void check_footage_fits(const ModelBundle& model, const Resolved& request);
+
+// Returns the fitted frames, or null if the request takes none. Throws corrupt or io for a video that cannot be read,
+// invalid_argument for a mask that is not one, and cancelled.
 std::shared_ptr<const ClipPixels> clip_footage(const ModelBundle& model, const Resolved& request,
                                                const StopFlags& stop);
 

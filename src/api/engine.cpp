@@ -46,16 +46,17 @@ struct PreparedRequest::State {
 struct Engine::State {
   explicit State(std::shared_ptr<Model> model) : pipeline(std::move(model)) {}
 
-  TextToVideo::Prepared prepare(const VideoRequest& request, const std::atomic<bool>* cancel = nullptr) {
+  TextToVideo::Prepared prepare(const VideoRequest& request, const std::atomic<bool>* cancel = nullptr,
+                                ReadVideos videos = ReadVideos::now) {
     const StopFlags stop(cancel);
     Resolved r = pipeline.resolved(request);
     stop.throw_if_cancelled();
-    r.take(make_inputs(r, stop));
+    r.take(make_inputs(r, stop, videos));
     stop.throw_if_cancelled();
     return pipeline.prepare(std::move(r), cancel);
   }
 
-  MadeInputs make_inputs(const Resolved& r, const StopFlags& stop) const {
+  MadeInputs make_inputs(const Resolved& r, const StopFlags& stop, ReadVideos videos) const {
     const VideoRequest& q = r.request;
     MadeInputs out;
     if (q.speech) hear(r, out);
@@ -63,8 +64,18 @@ struct Engine::State {
     out.clip_pixels = pixels_for_clip(r);
     out.image = fit_picture(q.image, q.image_fit, *q.width, *q.height);
     out.last_image = fit_picture(q.last_image, q.image_fit, *q.width, *q.height);
-    out.footage = clip_footage(pipeline.model(), r, stop);
+    check_footage_fits(pipeline.model(), r);
+    if (videos == ReadVideos::now) out.footage = clip_footage(pipeline.model(), r, stop);
     return out;
+  }
+
+  ResolvedRequest generate(const TextToVideo::Prepared& prepared, const VideoCallbacks& callbacks,
+                           const RunState* resume) {
+    const Resolved& r = prepared.request;
+    if (r.footage || !takes_footage(r)) return pipeline.generate(prepared, callbacks, resume);
+    TextToVideo::Prepared read = prepared;
+    read.request.footage = clip_footage(pipeline.model(), r, StopFlags(callbacks.cancel));
+    return pipeline.generate(read, callbacks, resume);
   }
 
   // Makes each sound as loud as InfiniteTalk does, places both in time, and prepares them as the encoder
@@ -143,14 +154,17 @@ ModelInputs Engine::inputs() const {
           .image = word(model.family->image),
           .last_image = word(model.family->last_image),
           .speech = word(model.dit.audio_branch() ? Given::needed : Given::refused),
+          .video = word(model.family->talks || model.family->no_request ? Given::refused : Given::perhaps),
+          .control = word(model.family->follows ? Given::perhaps : Given::refused),
           .experts = model.experts()};
 }
 int Engine::size_multiple() const { return static_cast<int>(state_->pipeline.model().size_multiple()); }
 int Engine::frame_multiple() const {
   return static_cast<int>(state_->pipeline.model().vae_config.temporal_stride());
 }
-PreparedRequest Engine::prepare(const VideoRequest& request, const std::atomic<bool>* cancel) {
-  PreparedRequest::State out{state_->prepare(request, cancel)};
+PreparedRequest Engine::prepare(const VideoRequest& request, const std::atomic<bool>* cancel,
+                                ReadVideos videos) {
+  PreparedRequest::State out{state_->prepare(request, cancel, videos)};
   state_->pipeline.estimate_seconds(out.prepared);
   return PreparedRequest(std::make_shared<const PreparedRequest::State>(std::move(out)));
 }
@@ -160,7 +174,7 @@ bool Engine::fits_beside(const PreparedRequest& prepared) const {
 }
 ResolvedRequest Engine::generate(const PreparedRequest& prepared, const VideoCallbacks& callbacks,
                                  const RunState* resume) {
-  return state_->pipeline.generate(prepared.state_->prepared, callbacks, resume);
+  return state_->generate(prepared.state_->prepared, callbacks, resume);
 }
 ResolvedRequest Engine::generate(const VideoRequest& request, const VideoCallbacks& callbacks,
                                  const RunState* resume) {

@@ -2,9 +2,10 @@
 #include "request/footage.h"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 
 #include "api/clip_footage.h"
+#include "api/reference_canvas.h"
 #include "api/tachyscope.h"
 #include "base/log.h"
 #include "base/notice.h"
@@ -34,14 +35,14 @@ class Frames {
       stop_.throw_if_cancelled();
       RgbFrame frame;
       if (!reader_->read(frame)) {
-        check(next_ > 0, ErrorCode::corrupt, "`{}`: {}: it has no frames", field_, footage_.path);
+        check(next_ > 0, ErrorCode::corrupt, "`{}`: {}: it has no frames", field_, called(footage_));
         warn("`{}`: {} ends after {} of the {} frames that it states; the last one is repeated", field_,
-             footage_.path, next_, footage_.frames);
+             called(footage_), next_, footage_.frames);
         next_ = index + 1;
         break;
       }
       check(frame.width > 0 && frame.height > 0, ErrorCode::corrupt, "`{}`: {}: frame {} is empty", field_,
-            footage_.path, next_);
+            called(footage_), next_);
       frame_ = std::move(frame);
       ++next_;
     }
@@ -72,18 +73,21 @@ void say_what_is_done(const char* field, const Footage& f, const Fit& fit) {
   if (f.fps > 0 && frames_at(f, fit.fps) != f.frames)
     done += fmt::format(", {:.4g} frames a second to {:.4g}", f.fps, fit.fps);
   if (frames_at(f, fit.fps) > fit.count) done += fmt::format(", cut to the first {} frames", fit.count);
-  if (!done.empty()) say_line(fmt::format("`{}`: {}{}", field, f.path, done));
+  if (!done.empty()) say_line(fmt::format("`{}`: {}{}", field, called(f), done));
+}
+
+// Throws unsupported if the fitted frames would be too many, with the number that could be read.
+void check_bytes(const char* field, const Fit& fit) {
+  const double bytes = static_cast<double>(fit.width) * fit.height * 3;
+  check(static_cast<double>(fit.count) * bytes <= kMostBytes, ErrorCode::unsupported,
+        "`{}`: {} frames of {}x{} take more than {} GiB; at most {} `frames` of this size can be given",
+        field, fit.count, fit.width, fit.height, 8, static_cast<int64_t>(kMostBytes / bytes));
 }
 
 // Calls take(frame, i) for each frame of the clip, in the clip's size. A still picture serves for all of them.
 template <class Take>
 void for_frames(const char* field, const Footage& f, const Fit& fit, const StopFlags& stop,
                 const Take& take) {
-  check(static_cast<double>(fit.count) * fit.width * fit.height * 3 <= kMostBytes, ErrorCode::unsupported,
-        "`{}`: {} frames of {}x{} take more than {} GiB; at most {} `frames` of this size can be given",
-        field, fit.count, fit.width, fit.height, 8,
-        static_cast<int64_t>(kMostBytes / (static_cast<double>(fit.width) * fit.height * 3)));
-  say_what_is_done(field, f, fit);
   Frames frames(field, f, stop);
   RgbFrame now;
   int64_t last = -1;
@@ -118,7 +122,7 @@ void check_is_mask(const Footage& f, const RgbFrame& frame, int64_t index) {
           "`mask_video`: {}: frame {} is not a mask: {:.0f} % of its pixels have a colour, {:.0f} % are "
           "gray; a mask is "
           "white where the clip is made anew, and black elsewhere",
-          f.path, index, 100.0 * static_cast<double>(coloured) / static_cast<double>(all),
+          called(f), index, 100.0 * static_cast<double>(coloured) / static_cast<double>(all),
           100.0 * static_cast<double>(between) / static_cast<double>(all));
 }
 
@@ -131,71 +135,71 @@ std::vector<uint8_t> mask_values(const Footage& f, const Fit& fit, const StopFla
   return out;
 }
 
-// Resizes [h, w, 3] bilinearly without a wider filter for shrinking, as torch's interpolate does.
-std::vector<float> bilinear(const std::vector<float>& in, int64_t w, int64_t h, int64_t width,
-                            int64_t height) {
-  struct Tap {
-    int64_t low, high;
-    float part;
-  };
-  const auto taps = [](int64_t from, int64_t to) {
-    const float scale = static_cast<float>(from) / static_cast<float>(to);
-    std::vector<Tap> out;
-    for (int64_t i = 0; i < to; ++i) {
-      const float at = std::max(scale * (static_cast<float>(i) + 0.5f) - 0.5f, 0.0f);
-      const auto low = std::min(static_cast<int64_t>(at), from - 1);
-      out.push_back({low, std::min(low + 1, from - 1), at - static_cast<float>(low)});
-    }
-    return out;
-  };
-  const std::vector<Tap> columns = taps(w, width), rows = taps(h, height);
-  std::vector<float> out;
-  out.reserve(static_cast<size_t>(width * height * 3));
-  for (const Tap& y : rows)
-    for (const Tap& x : columns)
-      for (int64_t c = 0; c < 3; ++c) {
-        const auto value = [&](int64_t row, int64_t column) {
-          return in[static_cast<size_t>((row * w + column) * 3 + c)];
-        };
-        const float above = (1 - x.part) * value(y.low, x.low) + x.part * value(y.low, x.high),
-                    below = (1 - x.part) * value(y.high, x.low) + x.part * value(y.high, x.high);
-        out.push_back((1 - y.part) * above + y.part * below);
-      }
+// The clip's frames, and the part of them that a control video gives.
+Fit clip_of(const VideoRequest& q) { return {q.image_fit, *q.fps, *q.frames, *q.width, *q.height}; }
+Fit place_of(const Resolved& r) {
+  Fit out = clip_of(r.request);
+  out.count = r.control.end - r.control.first;
+  out.width = static_cast<int>(r.control.right - r.control.left),
+  out.height = static_cast<int>(r.control.bottom - r.control.top);
   return out;
 }
 
-// Lays a reference picture on a white canvas of the clip's size, as large as it fits there, as diffusers does: it is
-// resized to multiples of `multiple` first, and then bilinearly.
-std::vector<float> on_canvas(const char* field, const Picture& picture, int multiple, int width, int height) {
-  const int w = picture.width / multiple * multiple, h = picture.height / multiple * multiple;
-  require(w > 0 && h > 0, "`{}`: {}x{} pixels are too few for a reference; at least {}x{} are needed", field,
-          picture.width, picture.height, multiple, multiple);
-  const RgbFrame whole =
-      resize({picture.rgb.data(), picture.width, picture.height, int64_t{picture.width} * 3}, w, h);
-  const double scale = std::min(static_cast<double>(height) / h, static_cast<double>(width) / w);
-  const auto new_h = static_cast<int64_t>(h * scale), new_w = static_cast<int64_t>(w * scale);
-  require(new_w > 0 && new_h > 0, "`{}`: {}x{} is too narrow to be seen in {}x{}", field, picture.width,
-          picture.height, width, height);
-  std::vector<float> values;
-  values.reserve(whole.rgb.size());
-  for (const uint8_t v : whole.rgb) values.push_back(2.0f * (static_cast<float>(v) / 255.0f) - 1.0f);
-  if (new_w != w || new_h != h) values = bilinear(values, w, h, new_w, new_h);
-  std::vector<float> canvas(static_cast<size_t>(width) * static_cast<size_t>(height) * 3, 1.0f);
-  const int64_t top = (height - new_h) / 2, left = (width - new_w) / 2;
-  for (int64_t y = 0; y < new_h; ++y)
-    std::copy_n(values.begin() + y * new_w * 3, new_w * 3, canvas.begin() + ((top + y) * width + left) * 3);
-  return canvas;
+// A video of a request, and what the clip takes of it.
+struct Use {
+  const char* field;
+  const Footage* footage;  // null: not given, or not used
+  Fit fit;
+};
+
+std::array<Use, 3> uses_of(const Resolved& r) {
+  const VideoRequest& q = r.request;
+  const Footage* const control = r.control.follows ? q.control_video.get() : nullptr;
+  const bool of_control = control != nullptr, of_video = q.video && !q.control_video;
+  return {{{"video", q.video.get(), clip_of(q)},
+           {"control_video", control, place_of(r)},
+           {"mask_video", of_control || of_video ? q.mask_video.get() : nullptr,
+            of_control ? place_of(r) : clip_of(q)}}};
+}
+
+template <class Do>
+void for_references(const VideoRequest& q, const Do& act) {
+  const std::pair<const char*, const Picture*> references[] = {{"reference", q.reference.get()},
+                                                               {"reference_2", q.reference_2.get()},
+                                                               {"reference_3", q.reference_3.get()},
+                                                               {"reference_4", q.reference_4.get()}};
+  for (const auto& [field, picture] : references)
+    if (picture) act(field, *picture);
+}
+
+CanvasSize canvas_of(const ModelBundle& model, const VideoRequest& q) {
+  return {static_cast<int>(model.vae_config.spatial_stride()), *q.width, *q.height};
 }
 
 }  // namespace
 
-Footage read_footage(const std::filesystem::path& path) {
-  const auto reader = VideoReader::open(path);
+Footage read_footage(const std::filesystem::path& path, const FootageLimits& limits) {
+  ReadVideoOptions options;
+  if (limits.frames > 0) options.max_frames = limits.frames + 1;
+  if (limits.pixels > 0) options.max_pixels = limits.pixels;
+  const auto reader = VideoReader::open(path, options);
   const VideoInfo& info = reader->info();
   Footage out{path.string(), info.width, info.height, info.fps, info.frames};
   for (RgbFrame frame; info.frames == 0 && reader->read(frame);) ++out.frames;
   check(out.frames > 0, ErrorCode::corrupt, "{}: it has no frames", path.string());
+  require(limits.frames == 0 || out.frames <= limits.frames, "{}: it has {} frames, and at most {} are read",
+          path.string(), info.frames > 0 ? fmt::format("{}", out.frames) : "more", limits.frames);
   return out;
+}
+
+void look_at_frames(Footage& footage, int64_t most_frames, bool mask) {
+  const int64_t most = std::min(footage.frames, most_frames);
+  const auto reader = VideoReader::open(footage.path);
+  int64_t seen = 0;
+  for (RgbFrame frame; seen < most && reader->read(frame); ++seen)
+    if (mask) check_is_mask(footage, frame, seen);
+  check(seen > 0, ErrorCode::corrupt, "{}: it has no frames", called(footage));
+  if (seen < most) footage.frames = seen;
 }
 
 std::string sha256_of_footage(const std::string& path, const std::string& input) {
@@ -207,30 +211,30 @@ std::string sha256_of_footage(const std::string& path, const std::string& input)
   return all.hex();
 }
 
+bool takes_footage(const Resolved& r) { return r.request.video || r.control.follows; }
+
+void check_footage_fits(const ModelBundle& model, const Resolved& r) {
+  if (!takes_footage(r)) return;
+  for (const Use& use : uses_of(r))
+    if (use.footage) check_bytes(use.field, use.fit), say_what_is_done(use.field, *use.footage, use.fit);
+  if (r.control.follows)
+    for_references(r.request, [&](const char* field, const Picture& picture) {
+      check_fits_canvas(field, picture, canvas_of(model, r.request));
+    });
+}
+
 std::shared_ptr<const ClipPixels> clip_footage(const ModelBundle& model, const Resolved& r,
                                                const StopFlags& stop) {
-  const VideoRequest& q = r.request;
-  const ControlPlan& plan = r.control;
-  if (!q.video && !plan.follows) return nullptr;
+  if (!takes_footage(r)) return nullptr;
   auto out = std::make_shared<ClipPixels>();
-  const Fit clip{q.image_fit, *q.fps, *q.frames, *q.width, *q.height};
-  if (q.video) out->start = pixels("video", *q.video, clip, stop);
-  if (q.video && q.mask_video && !q.control_video) out->mask = mask_values(*q.mask_video, clip, stop);
-  if (!plan.follows) return out;
-  Fit place = clip;
-  place.count = plan.end - plan.first;
-  place.width = static_cast<int>(plan.right - plan.left),
-  place.height = static_cast<int>(plan.bottom - plan.top);
-  if (q.control_video) out->control = pixels("control_video", *q.control_video, place, stop);
-  if (q.control_video && q.mask_video) out->mask = mask_values(*q.mask_video, place, stop);
-  const std::pair<const char*, const Picture*> references[] = {{"reference", q.reference.get()},
-                                                               {"reference_2", q.reference_2.get()},
-                                                               {"reference_3", q.reference_3.get()},
-                                                               {"reference_4", q.reference_4.get()}};
-  for (const auto& [field, picture] : references)
-    if (picture)
-      out->references.push_back(on_canvas(
-          field, *picture, static_cast<int>(model.vae_config.spatial_stride()), *q.width, *q.height));
+  const auto [video, control, mask] = uses_of(r);
+  if (video.footage) out->start = pixels(video.field, *video.footage, video.fit, stop);
+  if (control.footage) out->control = pixels(control.field, *control.footage, control.fit, stop);
+  if (mask.footage) out->mask = mask_values(*mask.footage, mask.fit, stop);
+  if (r.control.follows)
+    for_references(r.request, [&](const char* field, const Picture& picture) {
+      out->references.push_back(on_canvas(field, picture, canvas_of(model, r.request)));
+    });
   return out;
 }
 

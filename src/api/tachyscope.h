@@ -110,8 +110,13 @@ uint64_t parse_bytes(const std::string& text);
 struct ModelInputs {
   std::string kind;  // "text-to-video", "image-to-video" …
   std::string image, last_image, speech;
-  int experts = 1;  // the number of its transformers
+  std::string video, control;  // a video to change; VACE's control video and references
+  int experts = 1;             // the number of its transformers
 };
+
+// A plan that waits should not hold a video's frames: then generate() reads them, and the files must be there until it
+// has.
+enum class ReadVideos { now, when_run };
 
 // A request that an Engine has resolved, tokenised and planned, so that the same Engine can run it: each of
 // these steps is done once.
@@ -143,8 +148,9 @@ class Engine {
   int frame_multiple() const;  // the number of its frames is a multiple of this, plus 1
 
   // Fills in every default, checks, tokenises and plans; loads nothing. Throws cancelled soon after `cancel` is set,
-  // unless that is null.
-  PreparedRequest prepare(const VideoRequest& request, const std::atomic<bool>* cancel = nullptr);
+  // unless that is null. `videos` says when the frames of the request's videos are read.
+  PreparedRequest prepare(const VideoRequest& request, const std::atomic<bool>* cancel = nullptr,
+                          ReadVideos videos = ReadVideos::now);
   // Throws out_of_memory, with the numbers, when the plan exceeds what this process may take. generate() does
   // the same.
   void check_memory(const VideoPlan& plan) const;
@@ -206,7 +212,14 @@ std::map<std::string, std::string> read_metadata(const std::filesystem::path& pa
 
 Speech read_speech_of(const std::filesystem::path& path);  // a sound file, or the sound of a film
 Picture read_picture(const std::filesystem::path& path);   // PNG, JPEG, WebP
-Footage read_footage(const std::filesystem::path& path);   // what a video is, without its frames
+// What a video is, without its frames. Throws invalid_argument for one that has more frames or pixels than are allowed.
+struct FootageLimits {
+  int64_t frames = 0, pixels = 0;  // in the video, and in one frame; 0: those of the reader
+};
+Footage read_footage(const std::filesystem::path& path, const FootageLimits& limits = {});
+// Decodes the first frames of a file that somebody has sent. If it ends before as many as it states, these are all that
+// it has. Throws corrupt for frames that are damaged, and with `mask` invalid_argument for those that are no mask's.
+void look_at_frames(Footage& footage, int64_t most_frames, bool mask);
 // Returns the hash of a video's file, or of all files of a folder or a pattern of pictures in their order. Throws
 // not_found, naming the input that the video is for.
 std::string sha256_of_footage(const std::string& path, const std::string& input);

@@ -26,6 +26,7 @@ void for_runs(const Window& window, Body&& body) {
 WindowsDenoiser::WindowsDenoiser(const Input& in, Stream& stream)
     : plan_(in.plan),
       frames_(in.clip.latent_shape.at(1)),
+      references_(std::min(in.references, in.plan.frames)),
       stream_(stream),
       store_({.shelf = in.clip.shelf}, stream),
       frame_(in.frame),
@@ -101,6 +102,10 @@ void WindowsDenoiser::predict(const Tensor& latents, int step, const Tensor& vel
     }
     if (control_.defined()) {
       gather(control_, window, window_control_);
+      // Every window looks at the references: its first frames follow them, as in WanVideoWrapper.
+      if (references_ > 0)
+        ops::copy({.x = control_.slice(1, 0, references_), .y = window_control_.slice(1, 0, references_)},
+                  stream_);
       inner_->put_control(window_control_);
     }
     const auto first = std::ranges::find(window, 0);

@@ -14,8 +14,9 @@ class WindowsDenoiser final : public Denoiser {
  public:
   struct Input {
     WindowPlan plan;
-    ClipInput clip;     // describes the whole clip, including latent_shape and channels
-    Tensor frame = {};  // [z, 1, h, w] f32: latent frame 0, if it is given (Wan2.2 TI2V)
+    ClipInput clip;          // describes the whole clip, including latent_shape and channels
+    Tensor frame = {};       // [z, 1, h, w] f32: latent frame 0, if it is given (Wan2.2 TI2V)
+    int64_t references = 0;  // the control's first frames, which are those of pictures (VACE)
   };
   WindowsDenoiser(const Input& in, Stream& stream);
 
@@ -29,7 +30,7 @@ class WindowsDenoiser final : public Denoiser {
   void add(std::span<const float> weights, const Window& window);
 
   WindowPlan plan_;
-  int64_t frames_;  // of the clip
+  int64_t frames_, references_;  // of the clip
   Stream& stream_;
   nn::ParamStore store_;
   Tensor frame_, channels_, control_;        // of the whole clip; undefined: none

@@ -15,6 +15,10 @@ double ratio_of(const Footage& footage, double fps) {
 
 }  // namespace
 
+const std::string& called(const Footage& footage) {
+  return footage.name.empty() ? footage.path : footage.name;
+}
+
 int64_t frame_at(const Footage& footage, double fps, int64_t i) {
   const auto frame = static_cast<int64_t>(std::floor(static_cast<double>(i) * ratio_of(footage, fps) + 0.5));
   return std::clamp<int64_t>(frame, 0, std::max<int64_t>(footage.frames - 1, 0));

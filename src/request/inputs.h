@@ -15,13 +15,14 @@ struct Picture {
 };
 
 // A video of any size, length and rate: a film, a folder of pictures, a pattern such as f_%04d.png, or one
-// picture. read_footage (api/tachyscope.h) fills this in. The Engine reads the frames themselves when it prepares
-// a request, only those that are needed, and fits them to the video.
+// picture. read_footage (api/tachyscope.h) fills this in. The Engine reads the frames themselves, only those that
+// are needed, and fits them to the video: when it prepares a request, or when it runs it (Engine::prepare).
 struct Footage {
   std::string path;
   int width = 0, height = 0;
   double fps = 0;  // 0: the file does not say, and each picture is a frame of the clip
   int64_t frames = 0;
+  std::string name = {};  // what messages call it; empty: its path
 };
 
 // The output of the CLIP vision model for the picture (diffusers' image_embeds), for models that have an

@@ -44,7 +44,7 @@ void check_all(const VideoRequest& r) {
 void expect_length(const char* field, const Footage& f, double fps, int64_t wanted, int64_t stride,
                    const char* another_way) {
   const int64_t there = frames_at(f, fps);
-  require(there >= wanted, "`{}`: {} has {}, but {} are needed; `frames` {} would work{}", field, f.path,
+  require(there >= wanted, "`{}`: {} has {}, but {} are needed; `frames` {} would work{}", field, called(f),
           length_text(f, fps), wanted, (there - 1) / stride * stride + 1, another_way);
 }
 
@@ -137,8 +137,6 @@ void resolve_control(const ModelBundle& model, ResolvedRequest& out, int64_t str
   if (!plan.follows) return;
   for (const Picture* picture : references) plan.references += picture != nullptr;
   if (plan.references == 0) return;
-  check(r.windows == "none", ErrorCode::unsupported,
-        "`windows`: a clip that is made in windows cannot look at a `reference`; leave one of them out");
   check(!r.video, ErrorCode::unsupported,
         "`video`: a clip that begins with a video cannot look at a `reference`; leave one of them out");
   require(r.init_latents.empty(),
@@ -158,7 +156,7 @@ void settle_frames(const ModelBundle& model, const VideoRequest& given, VideoReq
   r.frames = static_cast<int>(frames);
   if (frames != there)
     say_line(fmt::format("`{}`: {} has {}; the first {} make the clip{}", r.video ? "video" : "control_video",
-                         footage->path, length_text(*footage, *r.fps), frames,
+                         called(*footage), length_text(*footage, *r.fps), frames,
                          there > most ? " (`frames` and `windows` make a longer one)" : ""));
 }
 

@@ -62,6 +62,19 @@ void report(const LoraSpec& lora, const AdapterMatch& match, bool strict) {
        match.layers, text);
 }
 
+// A model that is given as an adapter would be a long list of layers that do not fit.
+void refuse_model(const LoraSpec& lora, const AdapterFile& file) {
+  if (!file.layers.empty()) return;
+  const auto has = [&](std::string_view part) {
+    return std::ranges::any_of(file.unknown,
+                               [&](const std::string& name) { return name.find(part) != name.npos; });
+  };
+  const bool control = has("vace_blocks.") || has("vace_patch_embedding.");
+  require(!control && !has("patch_embedding."),
+          "`loras`: {}: this is a {}model and no adapter; give it as `model`", lora.path,
+          control ? "VACE " : "");
+}
+
 // Includes size and time: a changed file under the same path is another adapter.
 std::string file_key(const AdapterFile& file, Sha256& changes) {
   std::string key = fmt::format("{}, {}", file.path.string(), changes.hex());
@@ -111,6 +124,7 @@ class Opener {
 
 void Opener::open(const LoraSpec& lora, const Strengths& otherwise) {
   const AdapterFile file = naming("`loras`", [&] { return open_adapter(lora.path); });
+  refuse_model(lora, file);
   const AdapterMatch match = match_adapter(file, names_.targets(lora.expert));
   report(lora, match, request_.lora_unmatched == "error");
   log_topic("load", "{}: {} of {} layers", lora.path, match.matched, match.layers);

@@ -105,7 +105,10 @@ std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert, const ClipSeat* s
   if (const WindowPlan& windows = job_.request.windows; windows.divides(clip.latent_shape.at(1))) {
     if (!framed) clip.channels = condition;
     return std::make_unique<WindowsDenoiser>(
-        WindowsDenoiser::Input{.plan = windows, .clip = clip, .frame = framed ? condition : Tensor()},
+        WindowsDenoiser::Input{.plan = windows,
+                               .clip = clip,
+                               .frame = framed ? condition : Tensor(),
+                               .references = job_.request.control.references},
         stream);
   }
   if (framed) return std::make_unique<FirstFrameDenoiser>(clip, condition, stream);

@@ -15,8 +15,22 @@ http::Reply create_video(Service& service, http::Request& request) {
   return submit(service, request, parse_job(fields_of(request), request.caller, service.offers));
 }
 
+// What the given videos are, by which a later plan can be asked without sending them.
+json videos_of(const VideoRequest& request) {
+  json out = json::object();
+  for (const auto& [field, video] :
+       {std::pair{"video", request.video.get()}, std::pair{"control_video", request.control_video.get()},
+        std::pair{"mask_video", request.mask_video.get()}})
+    if (video)
+      out[field] = {
+          {"width", video->width}, {"height", video->height}, {"fps", video->fps}, {"frames", video->frames}};
+  return out;
+}
+
 http::Reply plan_video(Service& service, http::Request& request) {
-  const JobRequest job = parse_job(fields_of(request), request.caller, service.offers);
+  Fields fields = fields_of(request);
+  fields.plans = true;
+  const JobRequest job = parse_job(fields, request.caller, service.offers);
   std::vector<std::string> warnings;
   const workers::Outlook outlook = outlook_of(service, job, request.caller.key, &warnings);
   const json plan = {{"object", "video.plan"},
@@ -31,7 +45,8 @@ http::Reply plan_video(Service& service, http::Request& request) {
                      {"fits", outlook.fits},
                      {"reason", outlook.fits ? json() : json(outlook.reason)},
                      {"nearest", outlook.fits ? json() : outlook.nearest},
-                     {"warnings", warnings}};
+                     {"warnings", warnings},
+                     {"videos", videos_of(job.job.settings.request)}};
   return http::json_reply(200, json_line(plan));
 }
 

@@ -14,6 +14,9 @@ const char* type_of_bytes(std::string_view head) {
   if (head.starts_with("RIFF") && kind == "WAVE") return "audio/wav";
   if (head.starts_with("GIF8")) return "image/gif";
   if (head.substr(std::min<size_t>(head.size(), 4)).starts_with("ftypavif")) return "image/avif";
+  if (head.starts_with("RIFF") && kind == "AVI ") return "video/x-msvideo";
+  if (head.substr(std::min<size_t>(head.size(), 4)).starts_with("ftyp")) return "video/mp4";
+  if (head.starts_with("\x1a\x45\xdf\xa3")) return "video/webm";
   return "application/octet-stream";
 }
 

@@ -4,6 +4,7 @@
 #include "base/sha256.h"
 #include "queue/job_folder.h"
 #include "web_api/api_error.h"
+#include "web_api/fields/field_names.h"
 #include "web_api/hosts/pass_on.h"
 #include "web_api/submit.h"
 #include "web_api/video_object.h"
@@ -15,11 +16,30 @@ using nlohmann::json;
 
 bool is_file(const json& value) { return value.is_object() && value.contains("sha256"); }
 
-// Returns the caller's spelling of the input with this hash, or "".
-std::string spelt_file(const json& given, const std::string& sha256) {
-  for (const auto& [field, value] : given.items())
-    if (is_file(value) && value.at("sha256") == sha256) return field;
-  return "";
+// Returns the caller's spelling of the input with this hash, or "". One file may be given as several fields.
+std::string spelt_file(const json& given, const std::string& input, const std::string& sha256) {
+  std::string other;
+  for (const auto& [spelling, value] : given.items()) {
+    if (!is_file(value) || value.at("sha256") != sha256) continue;
+    const ApiField* const field = find_api_field(spelling);
+    if (field && field->member == input) return spelling;
+    other = spelling;
+  }
+  return other;
+}
+
+// Messages about a video that another job was given call it as its caller did.
+void call_videos_as_shown(JobRequest& to) {
+  VideoRequest& request = to.job.settings.request;
+  for (const auto& [field, video] :
+       {std::pair{"video", &request.video}, std::pair{"control_video", &request.control_video},
+        std::pair{"mask_video", &request.mask_video}}) {
+    if (!*video) continue;
+    Footage named = **video;
+    named.name = to.given.contains(field) ? to.given.at(field).value("file", "") : "";
+    if (named.name.empty()) named.name = "the video";
+    *video = std::make_shared<const Footage>(std::move(named));
+  }
 }
 
 }  // namespace
@@ -46,6 +66,7 @@ void add_inputs(JobRequest& to, const std::vector<TakenOver>& inputs) {
   }
   to.fingerprint = hash.hex();
   jobs::load_inputs(to.job.settings);
+  call_videos_as_shown(to);
 }
 
 std::filesystem::path input_file(const Service& service, const queue::JobRow& row, const std::string& field) {
@@ -67,13 +88,15 @@ void inherit_inputs(Service& service, const queue::JobRow& source, JobRequest& t
   std::vector<TakenOver> inputs;
   for (const RequestInput& input : request_inputs()) {
     const std::string hash_key = std::string(input.name) + "_sha256";
+    const bool list = std::string_view(input.name).starts_with("reference_");  // of a list that is given anew
+    if (to.dropped.contains(input.name) || (list && to.job.settings.inputs.count("reference"))) continue;
     if (to.job.settings.inputs.count(input.name) || !settings.contains(input.name) ||
         !settings.contains(hash_key))
       continue;
     const std::string sha256 = settings.at(hash_key), name = settings.at(input.name);
     std::filesystem::path path =
         queue::JobFolder(service.files, source.id).inputs() / std::filesystem::path(name).filename();
-    const std::string spelling = spelt_file(given, sha256);
+    const std::string spelling = spelt_file(given, input.name, sha256);
     std::error_code ignored;
     if (service.pass_on && service.pass_on->elsewhere(source))
       path = service.pass_on->file(source, "inputs/" + path.filename().string(), {.key = "", .admin = true});

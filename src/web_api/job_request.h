@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct JobRequest {
   std::string fingerprint;  // of the parsed fields and the files' hashes, for Idempotency-Key
   int priority = 0;
   bool seed_drawn = false;
+  std::set<std::string> dropped;  // members that are given as null: the earlier job's do not count either
   std::vector<std::shared_ptr<http::SpooledFile>> files;  // those that `job` names, which keep() moves
 };
 
@@ -44,6 +46,7 @@ struct JobRequest {
 struct Fields {
   nlohmann::json values = nlohmann::json::object();
   bool typed = false;  // JSON, where a number is a number; in a multipart body everything is text
+  bool plans = false;  // nothing is run: a video may be told by its width, height, frames and fps
   std::vector<std::shared_ptr<http::SpooledFile>> files;
 };
 Fields fields_of(const http::Request& request);

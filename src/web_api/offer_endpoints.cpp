@@ -37,7 +37,11 @@ json default_fields(const VideoRequest& defaults) {
 json taken_inputs(const ModelInputs& inputs) {
   return {{"input_reference", inputs.image},
           {"last_image", inputs.last_image},
-          {"audio_reference", inputs.speech}};
+          {"audio_reference", inputs.speech},
+          {"video", inputs.video},
+          {"mask_video", inputs.control == "no" ? inputs.video : inputs.control},
+          {"control_video", inputs.control},
+          {"reference", inputs.control}};
 }
 
 // The defaults are known only of a model that somebody has opened; listing opens none.

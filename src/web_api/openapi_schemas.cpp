@@ -101,7 +101,8 @@ json plan() {
                     {"fits", truth()},
                     {"reason", or_null(text())},
                     {"nearest", or_null(fields())},
-                    {"warnings", texts()}});
+                    {"warnings", texts()},
+                    {"videos", fields()}});
 }
 
 json list_schema(const std::string& schema) {
@@ -193,14 +194,15 @@ json description_schemas() {
   const json id_of_video = {
       {"description", "The video, which need not be completed yet, as {\"id\": …} or as the id."},
       {"anyOf", {text(), {{"type", "object"}, {"properties", {{"id", text()}}}, {"required", {"id"}}}}}};
+  json edited = create.at("properties").at("video");
+  edited["oneOf"].push_back({{"type", "object"}, {"properties", {{"id", text()}}}, {"required", {"id"}}});
+  edited["description"] = "The video to change: a file, or {\"id\": …} of one that was made here.";
   const json before = {
       {"type", {"string", "null"}},
       {"description", "The queued video in front of which this one goes; empty: to the end."}};
   const json frame = {{"type", "integer"}, {"minimum", 0}};
-  const json from_frame = {
-      {"type", "integer"},
-      {"minimum", 0},
-      {"description", "The picture to begin with, counted from 0; without it the last."}};
+  json from_frame = frame;
+  from_frame["description"] = "The picture to begin with, counted from 0; without it the last.";
   const json part = body_with({{"id", text()}, {"first_frame", frame}, {"last_frame", frame}}, {"id"});
   json parts = {{"type", "array"},
                 {"items", {{"anyOf", {text(), part}}}},
@@ -236,6 +238,7 @@ json description_schemas() {
           {"RemixVideo", variation(create, json::object(), {"prompt"})},
           {"ExtendVideo",
            variation(create, {{"video", id_of_video}, {"from_frame", from_frame}}, {"video", "prompt"})},
+          {"EditVideo", variation(create, {{"video", edited}}, {"video", "prompt"})},
           {"ChangeVideo", variation(create, {{"before", before}}, json::array())},
           {"JoinVideos", body_with({{"videos", std::move(parts)}}, {"videos"})},
           {"CreatePreset",

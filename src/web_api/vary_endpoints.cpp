@@ -1,5 +1,5 @@
-// Videos that are made from a video: a remix has its settings and another prompt, and an extension begins with one of
-// its pictures. No model here changes the pictures of a video that is there, nor knows characters.
+// Videos that are made from a video: a remix has its settings and another prompt, an extension begins with one of its
+// pictures, and an edit is denoised anew from it. No model here knows characters.
 #include <algorithm>
 
 #include "base/json_text.h"
@@ -47,10 +47,14 @@ std::string source_id(const json& video) {
 
 bool is_completed(const queue::JobRow& row) { return row.status == queue::Status::completed; }
 
-// Takes `video` out of the fields and returns the job that it means, which is completed or will be.
-queue::JobRow take_source(Service& service, const http::Request& request, Fields& fields) {
+void expect_video(const Fields& fields) {
   if (!fields.values.contains("video"))
     throw ApiError("missing_parameter", "`video`: it is missing", "video");
+}
+
+// Takes `video` out of the fields and returns the job that it means, which is completed or will be.
+queue::JobRow take_source(Service& service, const http::Request& request, Fields& fields) {
+  expect_video(fields);
   const json video = fields.values.at("video");
   fields.values.erase("video");
   if (video.is_object() && video.contains("file"))
@@ -58,7 +62,7 @@ queue::JobRow take_source(Service& service, const http::Request& request, Fields
                    "video");
   queue::JobRow source = visible_job(service, request.caller, source_id(video), "video");
   if (source.status == queue::Status::failed)
-    throw ApiError("invalid_value", "`video`: the video to extend has failed", "video");
+    throw ApiError("invalid_value", "`video`: it has failed, so nothing can be made from it", "video");
   return source;
 }
 
@@ -107,6 +111,8 @@ json base_of_extension(const queue::JobRow& source) {
     return {{"model", source.model}, {"size", stored_object(source.facts).value("size", "")}};
   json base = fields_of_job(source);
   for (const char* own : {"seed", "priority"}) base.erase(own);
+  for (const char* of_video : {"strength", "keep", "outpaint"})
+    base.erase(of_video);  // which is not taken over
   return base;
 }
 
@@ -130,8 +136,27 @@ http::Reply extend_video(Service& service, http::Request& request) {
   }
 }
 
-http::Reply edit_video(Service&, http::Request&) {
-  throw ApiError("unsupported", "no model of this server changes the pictures of a video");
+// Says whether `video` names a video of this server. A file, a data URL and an address are what create takes.
+bool names_video(const Fields& fields) {
+  const json& video = fields.values.at("video");
+  if (video.is_object()) return video.contains("id");
+  return video.is_string() && video.get_ref<const std::string&>().starts_with("video_");
+}
+
+http::Reply edit_video(Service& service, http::Request& request) {
+  refuse_while_ending(service);
+  Fields fields = fields_of(request);
+  expect_video(fields);
+  if (!names_video(fields))
+    return submit(service, request, parse_job(fields, request.caller, service.offers));
+  const queue::JobRow source = take_source(service, request, fields);
+  if (!is_completed(source))
+    throw ApiError("invalid_value", "`video`: the video to change is not completed", "video");
+  const json base = {{"model", source.model}};
+  JobRequest job = parse_job(fields, request.caller, service.offers, &base);
+  const std::filesystem::path video = local_video(service, request, source);
+  add_inputs(job, {{"video", video, jobs::sha256_of(video.string(), "video"), "video", source.id + ".mp4"}});
+  return submit(service, request, std::move(job), {{"edit", source.id}});
 }
 
 http::Reply no_characters(Service&, http::Request&) {
@@ -164,10 +189,14 @@ void add_vary_endpoints(Endpoints& to) {
   to.push_back({.method = "POST",
                 .pattern = "/v1/videos/edits",
                 .id = "editVideo",
-                .means = "Is not supported by the models that there are.",
+                .means =
+                    "Makes a video from another one, a file or one of this server, which is denoised anew "
+                    "from `strength` on.",
                 .answer = edit_video,
-                .body = "AnyFields",
-                .form = true});
+                .errors = {404, 410, 422, 429},
+                .body = "EditVideo",
+                .form = true,
+                .lane = http::Lane::slow});
   to.push_back({.method = "POST",
                 .pattern = "/v1/videos/characters",
                 .id = "createCharacter",

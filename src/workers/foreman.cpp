@@ -120,6 +120,9 @@ bool Foreman::ready(std::string* why) const {
 void Foreman::wake() { state_->bell->ring(); }
 
 void Foreman::remember(const std::string& id, std::shared_ptr<const PreparedRequest> prepared) {
+  // Such a plan was made when its videos lay elsewhere, and they are read when it runs.
+  const VideoRequest* const request = prepared ? &prepared->request() : nullptr;
+  if (request && (request->video || request->control_video || request->mask_video)) return;
   if (const std::optional<queue::JobRow> row = state_->table.find(id))
     state_->plans.put(id, row->settings, std::move(prepared));
 }

@@ -24,6 +24,16 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
     text.replace(at, what.size(), by);
 }
 
+// Messages of a run say nothing about the server's folders.
+void call_videos_by_names(VideoRequest& request) {
+  for (auto* video : {&request.video, &request.control_video, &request.mask_video}) {
+    if (!*video) continue;
+    Footage named = **video;
+    named.name = fs::path(named.path).filename().string();
+    *video = std::make_shared<const Footage>(std::move(named));
+  }
+}
+
 std::string code_of(ErrorCode code, const std::string& message) {
   switch (code) {
     case ErrorCode::invalid_argument:
@@ -68,6 +78,7 @@ jobs::JobSpec job_of_row(const queue::JobRow& row, const queue::JobFolder& folde
   job.state_every = kStateEvery;
   job.preview.clear(), job.save_latents.clear();
   jobs::load_inputs(job.settings);
+  call_videos_by_names(job.settings.request);
   return job;
 }
 

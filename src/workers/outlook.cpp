@@ -51,8 +51,10 @@ Planned planned(Engine& engine, const VideoRequest& request, ShapePlanner::Check
 // Inputs are told apart by their hashes, or by where they lie.
 PlanCache::Key key_of(const std::string& model, const jobs::JobSpec& job) {
   nlohmann::json shape = jobs::to_json(job), rest = nlohmann::json::array();
-  for (const auto& [field, file] : job.settings.inputs)
+  for (const auto& [field, file] : job.settings.inputs) {
     if (file.sha256.empty()) shape["path of " + field] = file.path;
+    shape.erase(field);  // the name of a file that was sent says nothing
+  }
   for (const char* field : {"prompt", "negative_prompt", "seed"})
     if (const auto it = shape.find(field); it != shape.end()) rest.push_back(std::move(*it)), shape.erase(it);
   return {model + '\n' + json_line(shape), json_line(rest)};

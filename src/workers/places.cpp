@@ -148,7 +148,8 @@ void Foreman::State::plan_ahead(const queue::JobRow& row, const std::atomic<bool
   if (plans.get(row.id, row.settings)) return;
   const jobs::JobSpec job = job_of_row(row, {options.files, row.id}, *models.find(row.model), options.loras);
   plans.put(row.id, row.settings,
-            std::make_shared<const PreparedRequest>(engine->prepare(job.settings.request, &cancel)));
+            std::make_shared<const PreparedRequest>(
+                engine->prepare(job.settings.request, &cancel, ReadVideos::when_run)));
 }
 
 }  // namespace tachy::workers

@@ -39,7 +39,7 @@ ShapePlanner::ShapePlanner(Engine& engine, const VideoRequest& request, CheckMem
     : engine_(engine),
       check_(std::move(check)),
       request_(request),
-      framed_(request.frames || !request.speech) {
+      framed_(request.frames || !(request.speech || request.video || request.control_video)) {
   if (!check_) check_ = [this](const VideoPlan& plan) { engine_.check_memory(plan); };
 }
 
@@ -61,8 +61,8 @@ void ShapePlanner::refuse_hopeless(const Shape& shape) {
   const Grid grid{engine_.size_multiple(), engine_.frame_multiple()};
   const Shape small = with_area(shape, kSmallSide, grid), larger = with_area(shape, kLessSmallSide, grid);
   if (area(larger) <= area(small) || area(larger) >= area(shape)) return;
-  const double less = bytes_of_shape(engine_.prepare(with_shape(small)).plan());
-  VideoPlan plan = engine_.prepare(with_shape(larger)).plan();
+  const double less = bytes_of_shape(prepared(with_shape(small)).plan());
+  VideoPlan plan = prepared(with_shape(larger)).plan();
   const double more = bytes_of_shape(plan);
   const double slope = std::max(more - less, 0.0) / (area(larger) - area(small));
   const double bytes = more + slope * (area(shape) - area(larger));
@@ -77,12 +77,17 @@ void ShapePlanner::refuse_hopeless(const Shape& shape) {
   }
 }
 
+// A plan may wait, and must not hold a video's frames meanwhile.
+PreparedRequest ShapePlanner::prepared(const VideoRequest& request) const {
+  return engine_.prepare(request, nullptr, ReadVideos::when_run);
+}
+
 PreparedRequest ShapePlanner::planned(const VideoRequest& request) {
   const Shape shape = shape_of(request);
   if (area(shape) * shape.frames > kLarge) refuse_hopeless(shape);
-  PreparedRequest prepared = engine_.prepare(request);
-  check_(prepared.plan());
-  return prepared;
+  PreparedRequest out = prepared(request);
+  check_(out.plan());
+  return out;
 }
 
 nlohmann::json ShapePlanner::nearest() {

@@ -28,6 +28,7 @@ class ShapePlanner {
   nlohmann::json nearest();
 
  private:
+  PreparedRequest prepared(const VideoRequest& request) const;
   PreparedRequest planned(const VideoRequest& request);
   Shape shape_of(const VideoRequest& request) const;
   VideoRequest with_shape(const Shape& shape) const;
@@ -36,7 +37,7 @@ class ShapePlanner {
   Engine& engine_;
   CheckMemory check_;
   const VideoRequest& request_;
-  bool framed_;  // a talking photo has as many frames as its speech, unless somebody says otherwise
+  bool framed_;  // speech and videos say how many frames there are, unless somebody says otherwise
 };
 
 }  // namespace tachy::workers

@@ -732,13 +732,18 @@ def test_a_line_that_breaks_loses_nothing(make, context):
 def test_everything_has_a_name_and_is_reached_by_keys(make):
     make.page.click("#tab-talk")
     for summary in make.page.query_selector_all("make-view summary"):
-        summary.click()
+        if summary.is_visible():
+            summary.click()
     make.page.wait_for_selector("#make-dtype")
-    nameless = make.page.evaluate("""() => [...document.querySelectorAll('make-view :is(input, select, textarea, button)')]
+    nameless = """() => [...document.querySelectorAll('make-view :is(input, select, textarea, button)')]
       .filter(one => one.checkVisibility() && !(one.labels?.length || one.getAttribute('aria-label') || one.textContent.trim()))
-      .map(one => one.outerHTML)""")
-    assert not nameless
+      .map(one => one.outerHTML)"""
+    assert not make.page.evaluate(nameless)
     make.page.click("#tab-text")
+    make.page.click("#make-videos summary")
+    make.page.wait_for_selector("#make-video")
+    assert not make.page.evaluate(nameless)
+    make.page.click("#make-videos summary")
     make.quick()
     make.plan("of memory")
     make.page.focus("#make-prompt")

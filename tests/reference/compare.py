@@ -29,6 +29,7 @@ import clip_pictures  # noqa: E402
 import conversions  # noqa: E402
 import experts  # noqa: E402
 import footage  # noqa: E402
+import footage_files  # noqa: E402
 import generation  # noqa: E402
 import gguf_files  # noqa: E402
 import images  # noqa: E402
@@ -193,6 +194,7 @@ GROUPS = {  # the longest come first, so that workers end together
     "images": lambda ctx, args: images.compare(ctx),
     "experts": lambda ctx, args: experts.compare(ctx),
     "footage": lambda ctx, args: footage.compare(ctx),
+    "footage-files": lambda ctx, args: footage_files.compare(ctx),
     "sparse": lambda ctx, args: sparse.compare(ctx),
     "trained-sparse": lambda ctx, args: trained_sparse.compare(ctx),
     "step-caches": lambda ctx, args: step_caches.compare(ctx),

@@ -4,6 +4,7 @@ WanVideoToVideoPipeline."""
 import numpy as np
 import torch
 from diffusers import WanVACEPipeline, WanVideoToVideoPipeline
+from diffusers.utils import load_image
 from diffusers.video_processor import VideoProcessor
 from PIL import Image
 from safetensors.torch import load_file
@@ -55,6 +56,35 @@ def places_of(masks, run, shape):
     return torch.nn.functional.max_pool3d(pixels, (4, 8, 8)).expand(shape)
 
 
+def in_windows(predict, x, control, references, window, overlap):
+    """Predicts a clip by static windows, as WanVideoWrapper blends them: the control's first frames of each are those of the references."""
+    count, sums, weights = x.shape[2], torch.zeros_like(x), torch.zeros_like(x)
+    for first in range(0, count, window - overlap):
+        first = min(first, count - window)
+        part = control[:, :, first : first + window].clone()
+        part[:, :, :references] = control[:, :, :references]
+        weight = torch.ones(window, dtype=x.dtype)
+        if first > 0:
+            weight[:overlap] = torch.linspace(0, 1, overlap)
+        if first + window < count:
+            weight[-overlap:] = torch.linspace(1, 0, overlap)
+        weight = weight.view(1, 1, -1, 1, 1)
+        sums[:, :, first : first + window] += predict(x[:, :, first : first + window], part) * weight
+        weights[:, :, first : first + window] += weight
+        if first + window == count:
+            return sums / weights
+
+
+def prediction(model, x, t, text, more, run, references):
+    if "window" not in run:
+        return model(x, t[None], text, **more).sample
+
+    def predict(part, control):
+        return model(part, t[None], text, **more | {"control_hidden_states": control}).sample
+
+    return in_windows(predict, x, more["control_hidden_states"], references, run["window"], run["overlap"])
+
+
 def reference(pipe, run, given, float64):
     """Does the pipelines' steps with everything in float64 but the noise, by their own functions; without `float64`, in float32."""
     if float64 is None:
@@ -101,7 +131,7 @@ def _reference(pipe, run, given, dtype):
     for i, t in enumerate(timesteps):
         low = boundary is not None and t < boundary * 1000
         model, guidance = (pipe.transformer_2, run["guidance_scale_2"]) if low else (pipe.transformer, run["guidance_scale"])
-        c, u = (model(x, t[None], e, **more).sample for e in text)
+        c, u = (prediction(model, x, t, e, more, run, before) for e in text)
         x = scheduler.step(u + guidance * (c - u) if guidance > 1 else c, t, x, return_dict=False)[0]
         if keep is not None:  # as in diffusers' FluxInpaintPipeline
             known = add(start, noise.to(dtype), timesteps[i + 1 : i + 2]) if i + 1 < len(timesteps) else start
@@ -134,7 +164,7 @@ def pipeline(pipe, run, given, output_type="latent"):
     return out[:, len(given["references"]):] if output_type == "latent" else out
 
 
-VACE_RUNS = ("follow", "inpaint", "references", "all", "outpaint", "keep", "first_last", "two experts")
+VACE_RUNS = ("follow", "inpaint", "references", "all", "outpaint", "keep", "first_last", "two experts", "windows")
 
 
 def clip(ctx, folder, frames, width, height, make):
@@ -179,28 +209,32 @@ def compare(ctx):
 
 
 def compare_run(ctx, folder, pipe, name, i):
-    run = dict(prompt="the red cat moves", negative_prompt="ugly", width=16 * ctx.rng.randint(2, 4), height=16 * ctx.rng.randint(2, 4), num_frames=9,
+    run = dict(prompt="the red cat moves", negative_prompt="ugly", width=16 * ctx.rng.randint(2, 4), height=16 * ctx.rng.randint(2, 4),
+               num_frames=17 if name == "windows" else 9,
                num_inference_steps=10, guidance_scale=ctx.rng.choice([1.0, 4.0]), flow_shift=3.0, sampler=generation.SAMPLERS[i % 3],
                seed=ctx.rng.randrange(2**31))
-    args = ["generate", run["prompt"], "-n", "ugly", "--model", folder / "model", "--size", f"{run['width']}x{run['height']}", "--frames", 9, "--steps", 10,
+    args = ["generate", run["prompt"], "-n", "ugly", "--model", folder / "model", "--size", f"{run['width']}x{run['height']}", "--frames", run["num_frames"], "--steps", 10,
             "--guidance", run["guidance_scale"], "--shift", 3, "--seed", run["seed"], "--sampler", run["sampler"], "--save-latents",
             folder / "out.safetensors", "-q", "-o", f"{folder}/frames/"]
     given = dict(control=None, mask=None, references=[], first=None, last=None, outpaint=None, keep=None)
     sized = ctx.rng.randint(20, 90), ctx.rng.randint(20, 90)
     if name != "references" and name != "first_last":
         # diffusers fits the frames of video to video itself, in the clip's size
-        given["control"] = clip(ctx, folder / "control", 9, *sized, lambda w, h: images.picture(ctx, w, h))
+        given["control"] = clip(ctx, folder / "control", run["num_frames"], *sized, lambda w, h: images.picture(ctx, w, h))
         args += ["--video" if name.startswith("video") else "--control-video", folder / "control"]
     if name.startswith("video"):
         run["strength"] = ctx.rng.choice([0.25, 0.5, 0.7, 1.0])
         args += ["--strength", run["strength"]]
-    if name in ("inpaint", "all", "two experts", "video, a part of it"):
-        given["mask"] = clip(ctx, folder / "mask", 9, *sized, lambda w, h: blob(ctx, w, h))
+    if name in ("inpaint", "all", "two experts", "windows", "video, a part of it"):
+        given["mask"] = clip(ctx, folder / "mask", run["num_frames"], *sized, lambda w, h: blob(ctx, w, h))
         args += ["--mask-video", folder / "mask"]
-    if name in ("references", "all", "keep"):
+    if name in ("references", "all", "keep", "windows"):
         for k in range(ctx.rng.randint(1, 3)):  # diffusers makes no mask for more references than latent frames
-            given["references"].append(images.picture(ctx, ctx.rng.randint(9, 120), ctx.rng.randint(9, 120)))
-            given["references"][-1].save(folder / f"reference-{k}.png")
+            picture = images.picture(ctx, ctx.rng.randint(9, 120), ctx.rng.randint(9, 120))
+            if ctx.rng.random() < 0.5:  # what lies under transparent places counts, as in diffusers' load_image
+                picture.putalpha(images.picture(ctx, *picture.size).convert("L"))
+            picture.save(folder / f"reference-{k}.png")
+            given["references"].append(load_image(str(folder / f"reference-{k}.png")))
             args += ["--reference", folder / f"reference-{k}.png"]
     if name == "outpaint":
         given["outpaint"] = [ctx.rng.randint(1, 8), 0, ctx.rng.randint(0, 8), ctx.rng.randint(0, 9)]
@@ -223,7 +257,10 @@ def compare_run(ctx, folder, pipe, name, i):
     if not name.startswith("video") and ctx.rng.random() < 0.4:
         run["fit"] = "crop"
         args += ["--image-fit", "crop"]
-    if name == "video, a part of it":  # no pipeline of diffusers takes a mask there
+    if name == "windows":
+        run |= dict(window=3, overlap=2)  # latent frames
+        args += ["--windows", "static", "--window-frames", 9, "--window-overlap", 8, "--free-noise", "off"]
+    if name in ("windows", "video, a part of it"):  # no pipeline of diffusers has windows, or takes a mask there
         made = reference(pipe, run, given, None)
         want, pixels = made["latents"], made["frames"].numpy() / 255
     else:

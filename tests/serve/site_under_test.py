@@ -89,15 +89,15 @@ def checks_of(names):
     return [value for name, value in names.items() if callable(value) and getattr(value, "__module__", "") == names["__name__"] and name[0] != "_"]
 
 
-def png(width, height):
-    """Returns a grey picture without a library of pictures."""
+def png(width, height, value=128):
+    """Returns a picture of one grey without a library of pictures."""
     import struct
     import zlib
 
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    rows = (b"\0" + b"\x80" * 3 * width) * height
+    rows = (b"\0" + bytes([value]) * 3 * width) * height
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <fstream>
 
 #include "base/error.h"
 #include "media/files.h"
@@ -17,12 +18,13 @@ class PictureReader final : public VideoReader {
  public:
   PictureReader(std::vector<fs::path> files, const ReadVideoOptions& options)
       : files_(std::move(files)), max_frames_(options.max_frames) {
+    const ImageSize size = read_image_size(files_[0]);
+    check(int64_t(size.width) * size.height <= options.max_pixels, ErrorCode::corrupt,
+          "{}: {}x{} is more than {} pixels", files_[0].string(), size.width, size.height,
+          options.max_pixels);
     first_ = read_image(files_[0]);
     info_.width = first_.width;
     info_.height = first_.height;
-    check(int64_t(first_.width) * first_.height <= options.max_pixels, ErrorCode::corrupt,
-          "{}: {}x{} is more than {} pixels", files_[0].string(), first_.width, first_.height,
-          options.max_pixels);
     info_.frames = int64_t(files_.size());
     info_.codec = "pictures";
     info_.pixel_format = "rgb24";
@@ -52,6 +54,15 @@ bool is_picture(const fs::path& path) {
   return ending == ".png" || ending == ".jpg" || ending == ".jpeg" || ending == ".webp";
 }
 
+// A file without an ending is known by its first bytes.
+bool begins_as_picture(const fs::path& path) {
+  if (path.has_extension()) return false;
+  std::string head(12, '\0');
+  std::ifstream(path, std::ios::binary).read(head.data(), static_cast<std::streamsize>(head.size()));
+  return head.starts_with("\x89PNG\r\n\x1a\n") || head.starts_with("\xff\xd8\xff") ||
+         (head.starts_with("RIFF") && head.substr(8) == "WEBP");
+}
+
 }  // namespace
 
 std::vector<fs::path> picture_files(const fs::path& path, int64_t max_frames) {
@@ -71,7 +82,7 @@ std::vector<fs::path> picture_files(const fs::path& path, int64_t max_frames) {
       files.push_back(pattern->name(i));
     check(!files.empty(), ErrorCode::not_found, "{}: no picture {}", path.string(),
           pattern->name(0).string());
-  } else if (is_picture(path)) {
+  } else if (is_picture(path) || begins_as_picture(path)) {
     check_readable_file(path);
     files.push_back(path);
   }

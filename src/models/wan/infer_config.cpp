@@ -43,8 +43,17 @@ constexpr const char* kImageNorm = "condition_embedder.image_embedder.norm1.weig
 // Every published model has text, except for those whose only context is the image.
 bool has_text(const TensorSource& s) { return s.has(kTextWeight) || !s.has(kImageNorm); }
 
+// Throws for a file that is given in the place of a model and holds changes of one.
+void refuse_adapter(const TensorSource& s) {
+  for (const auto& entry : s.entries())
+    for (const char* part : {".lora_", ".hada_w", ".lokr_w"})
+      require(entry.name.find(part) == entry.name.npos,
+              "{}: this is an adapter (LoRA) and no model; give it as `loras`", s.files_text());
+}
+
 // Finds all options except the heads; head_dim is then 0 and num_heads the width.
 WanConfig without_heads(const TensorSource& s) {
+  if (!is_wan_transformer(s)) refuse_adapter(s);
   check(is_wan_transformer(s), ErrorCode::not_found,
         "{}: expected a Wan transformer, found no tensors 'patch_embedding.weight' and "
         "'blocks.0.attn1.to_q.weight' (originally 'blocks.0.self_attn.q.weight') in it",

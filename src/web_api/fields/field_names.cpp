@@ -78,6 +78,22 @@ std::vector<ApiField> input_fields() {
        "where the first speaker is: a picture of the photo's size that is black everywhere else",
        Kind::picture},
       {"speaker_mask_2", {}, "speaker_mask_2", help("speaker_mask_2"), Kind::picture},
+      {"video",
+       {},
+       "video",
+       "video to change (mp4, mov, mkv, webm, avi, gif): it is denoised anew from `strength` on",
+       Kind::video},
+      {"control_video", {}, "control_video", help("control_video"), Kind::video},
+      {"mask_video", {}, "mask_video", help("mask_video"), Kind::video},
+      {"reference",
+       {"references"},
+       "reference",
+       "for VACE models: pictures of persons, things or places that the video shows; one, or a list of up to "
+       "four",
+       Kind::pictures},
+      {"reference_2", {}, "reference_2", help("reference_2"), Kind::picture},
+      {"reference_3", {}, "reference_3", help("reference_3"), Kind::picture},
+      {"reference_4", {}, "reference_4", help("reference_4"), Kind::picture},
   };
 }
 
@@ -121,6 +137,8 @@ const std::vector<ApiField>& api_fields() {
   }();
   return all;
 }
+
+bool is_input(Kind kind) { return kind == Kind::picture || kind == Kind::sound || kind == Kind::video; }
 
 const ApiField* find_api_field(std::string_view spelt) {
   for (const ApiField& field : api_fields())

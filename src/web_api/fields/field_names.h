@@ -21,7 +21,9 @@ struct ApiField {
     loras,
     preset,
     picture,
+    pictures,  // a list of them: the field itself, and those that are numbered from 2 on
     sound,
+    video,
     model,
     seconds,
     size,
@@ -39,6 +41,8 @@ struct ApiField {
 };
 
 const std::vector<ApiField>& api_fields();
+// Says whether fields of this kind are files: one for each.
+bool is_input(ApiField::Kind kind);
 // Returns the field with this spelling, or null.
 const ApiField* find_api_field(std::string_view spelt);
 // Returns the field that the engine's messages name so, or null.

@@ -14,11 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-bool is_sent_file(const json& value) {
-  return value.is_object() && value.size() == 1 && value.contains("file") &&
-         value["file"].is_number_unsigned();
-}
-
 class Collector {
  public:
   GivenFields out;
@@ -98,6 +93,11 @@ void lay_under(GivenFields& given, GivenFields under) {
 }
 
 }  // namespace
+
+bool is_sent_file(const json& value) {
+  return value.is_object() && value.size() == 1 && value.contains("file") &&
+         value["file"].is_number_unsigned();
+}
 
 const Value* GivenFields::find(const std::string& member) const {
   const auto found = values.find(member);

@@ -20,6 +20,9 @@ struct GivenFields {
   const Value* find(const std::string& member) const;
 };
 
+// Says whether a value of a multipart body is a file: its place among Fields::files.
+bool is_sent_file(const nlohmann::json& value);
+
 // Throws ApiError for a field that is unknown, given twice, or given beside one that says the same in another way
 // (`seconds` and `num_frames`).
 GivenFields given_fields(const Fields& fields);

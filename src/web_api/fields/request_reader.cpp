@@ -61,12 +61,16 @@ JobRequest RequestReader::read() {
   take_adapters();
   take_encoding();
   take_priority();
-  // Pictures and sounds come last, since they are the only ones that cost time.
+  // Pictures, sounds and videos come last, since they are the only ones that cost time.
   for (const ApiField& field : api_fields()) {
     const Value* const value = given_.find(field.member);
-    const bool input = field.kind == ApiField::Kind::picture || field.kind == ApiField::Kind::sound;
-    if (input && value) take_input(field, *value, fields_, offers_, out_);
+    if (!value) continue;
+    if (field.kind == ApiField::Kind::pictures)
+      take_inputs(field, *value, given_, fields_, offers_, out_);
+    else if (is_input(field.kind))
+      take_input(field, *value, fields_, offers_, out_);
   }
+  out_.dropped = given_.dropped;
   name_content();
   return std::move(out_);
 }

@@ -89,6 +89,13 @@ json input_schema(const char* key) {
              {"additionalProperties", false}}}}};
 }
 
+json pictures_schema() {
+  json out = input_schema("image_url");
+  const json one = {{"oneOf", out.at("oneOf")}};
+  out["oneOf"].push_back({{"type", "array"}, {"items", one}, {"minItems", 1}, {"maxItems", 4}});
+  return out;
+}
+
 json schema_of(const ApiField& field) {
   using Kind = ApiField::Kind;
   switch (field.kind) {
@@ -100,8 +107,12 @@ json schema_of(const ApiField& field) {
       return lora_schema();
     case Kind::picture:
       return input_schema("image_url");
+    case Kind::pictures:
+      return pictures_schema();
     case Kind::sound:
       return input_schema("audio_url");
+    case Kind::video:
+      return input_schema("video_url");
     case Kind::seconds:
       return {{"oneOf",
                {{{"type", "number"}, {"exclusiveMinimum", 0}},

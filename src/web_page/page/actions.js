@@ -154,7 +154,7 @@ export function copyToMake(video) {
  * @param {Record<string, any>} [more] fields that say from where
  */
 export function extend(video, more = {}) {
-  const {seed, ...fields} = fieldsOf(video);
+  const {seed, strength, keep, outpaint, ...fields} = fieldsOf(video);  // the last ones are about a video that it was given
   draft({...fields, ...more, video: {id: video.id}});
 }
 

@@ -1,4 +1,5 @@
 // Crops a picture to the video's proportions: a frame over it, moved and resized by mouse, finger or keys.
+import {sentence} from './api.js';
 import {ask, button, el} from './dom.js';
 
 const kMostShown = 480;     // pixels of the longer side on the screen
@@ -137,5 +138,23 @@ export async function cropped(file, ratio) {
     return cut && new File([cut], `${file.name.replace(/\.[^.]*$/, '')}-cropped.png`, {type: 'image/png'});
   } finally {
     picture.close();
+  }
+}
+
+/**
+ * Crops a picture of the form in its place there, in the shape of the video.
+ * @param {import('./make_files.js').FileField} field
+ * @param {File} file
+ * @param {number} index
+ */
+export async function cropInto(field, file, index) {
+  const {form, name} = field;
+  try {
+    const size = form.get('size') || form.model?.defaults?.size || '1x1';
+    const [width, height] = String(size).split('x').map(Number);
+    const made = await cropped(file, width / height);
+    if (made) form.setFiles(name, field.files.map((other, at) => at === index ? made : other));
+  } catch (fault) {
+    form.fault(name, sentence(fault));
   }
 }

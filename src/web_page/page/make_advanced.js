@@ -12,7 +12,8 @@ import {field, kFileFields} from './make_form.js';
 // Left out are fields that the form has in other places, that are no setting of a video, or that need a file.
 const kElsewhere = new Set([
   ...kFileFields, 'prompt', 'negative_prompt', 'size', 'width', 'height', 'num_frames', 'seconds', 'fps', 'seed',
-  'num_inference_steps', 'guidance_scale', 'loras', 'preset', 'model', 'extra_params'
+  'num_inference_steps', 'guidance_scale', 'loras', 'preset', 'model', 'extra_params',
+  'strength', 'reference_2', 'reference_3', 'reference_4'
 ]);
 
 /** @type {Promise<Record<string, Schema>> | null} */
@@ -70,7 +71,7 @@ export class AdvancedFields {
   /** Says how many of them are set, so that none counts unseen. */
   show() {
     const set = Object.keys(this.form.draft.values)
-                    .filter(name => !kElsewhere.has(name) && name !== 'video' && name !== 'from_frame')
+                    .filter(name => !kElsewhere.has(name) && name !== 'from_frame')
                     .length;
     this.count.hidden = set === 0;
     this.count.textContent = String(set);

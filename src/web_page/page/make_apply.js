@@ -56,7 +56,10 @@ const lorasIn = value =>
 export async function applyFields(form, models, given, pictured = false) {
   const {model, loras, width, height, seconds, video, preset, _inputs: inputs, ...others} = await documented(given);
   const {values} = form.draft, files = await filesOf(inputs);
-  for (const [name, file] of files) form.files.set(name, [file]);
+  for (const [name, file] of files) {
+    const more = /^reference_\d$/.test(name);
+    form.files.set(more ? 'reference' : name, more ? [...form.files.get('reference') ?? [], file] : [file]);
+  }
   if (loras) form.draft.loras = lorasIn(loras);
   if (width && height) values.size = `${width}x${height}`;
   if (preset) values.preset = String(preset);
@@ -100,4 +103,33 @@ export async function applyFile(form, models, file) {
   if (inputs.length)
     said.push(`Its files are not in it: choose ${inputs.length === 1 ? 'the' : 'them'} ${names} again.`);
   return said.join(' ');
+}
+
+/**
+ * Fills the form with the settings in a file, and says so, with a way back.
+ * @param {import('./make_view.js').MakeView} view
+ * @param {File} file
+ */
+export async function restoreFrom(view, file) {
+  const {form} = view, draft = structuredClone(form.draft), files = new Map(form.files);
+  try {
+    const said = await applyFile(form, view.models, file);
+    const now = form.draft;
+    form.draft = draft;
+    view.offerUndo(said);
+    form.draft = now, form.files = files;
+  } catch (fault) {
+    view.say(fault instanceof Error ? fault.message : String(fault), 'bad');
+  }
+}
+
+/** @param {import('./make_view.js').MakeView} view */
+export async function emptyForm(view) {
+  const {form} = view;
+  view.offerUndo('The form is empty.');
+  const {mode, models} = form.draft, preset = await view.presets.ask().catch(() => null);
+  form.take({mode, models});
+  form.files = new Map();
+  if (preset) await applyFields(form, view.models, preset);
+  form.loaded(), form.changed('applied');
 }

@@ -1,25 +1,31 @@
 // A place for a file of the form: chosen, dropped, pasted, recorded or cropped, with a preview of it.
-import {sentence} from './api.js';
 import {button, bytes, el} from './dom.js';
 import {faultLine} from './make_form.js';
 
-/** @typedef {{label: string, kind: 'picture' | 'sound', many?: boolean, help?: string}} Wanted */
+/** @typedef {'picture' | 'sound' | 'video'} Kind */
+/** @typedef {{label: string, kind: Kind, many?: boolean, help?: string, more?: Node}} Wanted */
 
 const kGrace = 10000;  // ms
 const kPictures = ['image/png', 'image/jpeg', 'image/webp', 'image/gif'];
 
-/** @param {File} file @param {'picture' | 'sound'} kind */
-export const isOfKind = (file, kind) =>
-    kind === 'picture' ? kPictures.includes(file.type) : /^(audio|video)\//.test(file.type);
+const kTypes = {picture: kPictures.join(), sound: 'audio/*,video/*', video: 'video/*,image/gif'};
+const kUsable = {
+  picture: 'picture that can be used. PNG, JPEG, WebP and GIF can.',
+  sound: 'sound. WAV, MP3, M4A, FLAC, OGG and videos with sound can be used.',
+  video: 'video. MP4, MOV, MKV, WebM, AVI and GIF can be used.'
+};
+
+/** @param {File} file @param {Kind} kind */
+export const isOfKind = (file, kind) => kind === 'picture' ? kPictures.includes(file.type) :
+    kind === 'video'                                       ? /^video\/|\/gif$|\/x-matroska$/.test(file.type) :
+                                                             /^(audio|video)\//.test(file.type);
 
 /**
  * Says why a file of another kind cannot be taken.
  * @param {File} file
- * @param {'picture' | 'sound'} kind
+ * @param {Kind} kind
  */
-export const wrongKind = (file, kind) => kind === 'picture' ?
-    `${file.name} is no picture that can be used. PNG, JPEG, WebP and GIF can.` :
-    `${file.name} is no sound. WAV, MP3, M4A, FLAC, OGG and videos with sound can be used.`;
+export const wrongKind = (file, kind) => `${file.name} is no ${kUsable[kind]}`;
 
 export class FileField {
   /**
@@ -37,7 +43,7 @@ export class FileField {
       type: 'file',
       id: `make-${name}`,
       multiple: wanted.many,
-      accept: wanted.kind === 'picture' ? kPictures.join() : 'audio/*,video/*',
+      accept: kTypes[wanted.kind] + (name === 'mask_video' ? `,${kTypes.picture}` : ''),
       'aria-describedby': `fault-${name}`
     });
     this.input.addEventListener('change', () => { this.take([...this.input.files ?? []]), this.input.value = ''; });
@@ -48,6 +54,7 @@ export class FileField {
             {for: this.input.id, text: wanted.label
             }),
         this.input, this.shown, this.actions, wanted.help ? el('p', {class: 'help', text: wanted.help}) : null,
+        wanted.more,
         faultLine(form, name, this.input));
     this.element.addEventListener('dragover', event => { event.preventDefault(), this.element.classList.add('over'); });
     this.element.addEventListener('dragleave', () => this.element.classList.remove('over'));
@@ -74,7 +81,9 @@ export class FileField {
    * @param {File[]} files
    */
   take(files) {
-    const good = files.filter(file => isOfKind(file, this.wanted.kind)), bad = files.find(file => !good.includes(file));
+    const fits = (/** @type {File} */ file) => isOfKind(file, this.wanted.kind) ||
+        this.name === 'mask_video' && isOfKind(file, 'picture');  // one mask for all frames
+    const good = files.filter(fits), bad = files.find(file => !good.includes(file));
     if (good.length) this.form.setFiles(this.name, this.wanted.many ? [...this.files, ...good] : good.slice(0, 1));
     if (bad) this.form.fault(this.name, wrongKind(bad, this.wanted.kind));
     else if (!this.wanted.many && good.length > 1)
@@ -107,59 +116,28 @@ export class FileField {
   preview(file, index) {
     const url = URL.createObjectURL(file);
     this.urls.set(file, url);
-    const picture = this.wanted.kind === 'picture';
+    const picture = isOfKind(file, 'picture');
     const view = picture ? el('img', {src: url, alt: file.name}) :
-                           el('audio', {src: url, controls: true, 'aria-label': file.name});
+                           el(this.wanted.kind === 'video' ? 'video' : 'audio',
+                               {src: url, controls: true, muted: true, 'aria-label': file.name});
     view.addEventListener('error',
         () => this.form.fault(this.name,
             `${file.name} cannot be shown: it may be broken, or of a kind that this browser does not know.`));
     return el('figure', {}, view, el('figcaption', {text: `${file.name}, ${bytes(file.size)}`}),
         el('div', {class: 'row'},
-            picture ? button('Crop', () => void this.crop(file, index), {'aria-label': `Crop ${file.name}`}) : null,
+            this.wanted.kind === 'picture' ? button('Crop', () => void this.crop(file, index), {'aria-label': `Crop ${file.name}`}) : null,
             button('Remove', () => this.form.setFiles(this.name, this.files.filter(other => other !== file)),
                 {'aria-label': `Remove ${file.name}`})));
   }
 
   /** @param {File} file @param {number} index */
   async crop(file, index) {
-    try {
-      const {cropped} = await import('./crop_dialog.js');
-      const size = this.form.get('size') || this.form.model?.defaults?.size || '1x1';
-      const [width, height] = String(size).split('x').map(Number);
-      const made = await cropped(file, width / height);
-      if (made) this.form.setFiles(this.name, this.files.map((other, at) => at === index ? made : other));
-    } catch (fault) {
-      this.form.fault(this.name, sentence(fault));
-    }
+    const {cropInto} = await import('./crop_dialog.js');
+    await cropInto(this, file, index);
   }
 
   async record() {
-    const {VoiceRecorder} = await import('./voice_recorder.js');
-    const recorder = new VoiceRecorder();
-    this.form.fault(this.name, '');
-    try {
-      await recorder.start();
-    } catch (fault) {
-      this.form.fault(this.name, sentence(fault));
-      return;
-    }
-    const time = el('span', {class: 'time', text: '0.0 s'}),
-          level = el('progress', {max: 1, value: 0, 'aria-label': 'Loudness'});
-    const timer = window.setInterval(() => {
-      time.textContent = `${recorder.seconds.toFixed(1)} s`, level.value = recorder.level;
-      if (!this.element.isConnected) window.clearInterval(timer), recorder.close();
-    }, 100);
-    /** @param {boolean} keep */
-    const end = keep => {
-      window.clearInterval(timer);
-      const voice = recorder.finish();
-      if (keep && voice) this.form.setFiles(this.name, [voice]);
-      else this.show();
-    };
-    recorder.onFull = () => end(true);
-    const stop = button('Stop and use', () => end(true), {class: 'primary'});
-    this.actions.replaceChildren(
-        el('span', {role: 'status', text: 'Recording'}), time, level, stop, button('Discard', () => end(false)));
-    stop.focus();
+    const {recordInto} = await import('./voice_recorder.js');
+    await recordInto(this);
   }
 }

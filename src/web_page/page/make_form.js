@@ -15,8 +15,10 @@ import {el} from './dom.js';
  *   files: Record<string, string[]>}} Draft
  */
 
-export const kFileFields =
-    ['input_reference', 'last_image', 'audio_reference', 'audio_reference_2', 'speaker_mask', 'speaker_mask_2'];
+export const kFileFields = [
+  'input_reference', 'last_image', 'audio_reference', 'audio_reference_2', 'speaker_mask', 'speaker_mask_2', 'video',
+  'control_video', 'mask_video', 'reference'
+];
 
 /** @returns {Draft} */
 const emptyDraft = () => ({
@@ -100,8 +102,9 @@ export class Form extends EventTarget {
    * @param {string} message
    */
   fault(name, message) {
-    const place =
-        this.places.get(name) ?? (name === 'num_frames' || name === 'fps' ? this.places.get('seconds') : undefined);
+    // The video that this one goes on from is no file.
+    const place = this.places.get(name === 'video' && this.get(name) ? 'extended' : name) ??
+        (name === 'num_frames' || name === 'fps' ? this.places.get('seconds') : undefined);
     place?.(message);
     return place !== undefined;
   }

@@ -56,7 +56,7 @@ export function leftOf(view) {
   return el('div', {class: 'panel left'},
       field(form, 'prompt', 'Prompt', el('textarea', {rows: 3}), {class: 'wide'}),
       el('label', {class: 'check'}, view.many, 'Each line is a prompt of its own and makes a video'), view.from,
-      files.input_reference.element, files.audio_reference.element, files.last_image.element, view.second,
+      files.input_reference.element, files.audio_reference.element, files.last_image.element, view.videos, view.second,
       el('div', {class: 'row top'}, view.models.element, el('div', {class: 'field'}, count, view.count)),
       view.sizes.element, lengthFields(form),
       el('div', {class: 'row top'}, own.steps, own.guidance), seedField(form), own.negative,

@@ -1,7 +1,7 @@
 // Prompts for the parts that follow the first one. A part goes on from the last picture of the part before, if the
 // model can begin with a picture; otherwise the parts are cuts of one video.
 import {button, el, iconButton} from './dom.js';
-import {goesOn} from './make_request.js';
+import {goesOn, videosOf} from './make_request.js';
 
 export class Parts {
   /** @param {import('./make_form.js').Form} form */
@@ -30,6 +30,7 @@ export class Parts {
       return `${form.model.id} goes from one picture to another, so its videos have no parts.`;
     if (form.draft.manyPrompts || form.draft.count > 1 || (form.files.get('input_reference')?.length ?? 0) > 1)
       return 'Several videos at once have no parts.';
+    if (videosOf(form).length) return 'A video or a reference belongs to a single clip. Remove it to add parts.';
     if (goesOn(form)) return 'This video goes on from another one already.';
     return '';
   }

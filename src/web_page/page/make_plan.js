@@ -12,7 +12,7 @@ import {store} from './store.js';
 /**
  * @typedef {{fits: boolean, reason: string | null, nearest: Record<string, any> | null, seconds: number,
  *   seconds_to_preview: number, queue_position: number, wait_seconds: number, gpu_bytes: number, host_bytes: number,
- *   warnings: string[]}} Plan
+ *   warnings: string[], videos: Record<string, Record<string, number>>}} Plan
  */
 
 const kPause = 350;             // ms without a change before the server is asked
@@ -40,6 +40,8 @@ export class PlanLine {
     this.stopper = new AbortController();
     /** @type {WeakMap<File, Blob>} what stands in for a file in plans */
     this.standIns = new WeakMap();
+    /** @type {WeakMap<File, string>} what a video is, as an earlier plan has told */
+    this.facts = new WeakMap();
     /** @type {Map<string, string>} */
     this.asked = new Map();  // why each size does not fit, by all that matters for it
     form.addEventListener('change', () => this.soon());
@@ -86,9 +88,10 @@ export class PlanLine {
     /** @type {Map<File, Blob>} */
     const small = new Map();
     for (const [name, files] of this.form.files)
-      for (const file of files.slice(0, 1)) small.set(file, await this.standIn(file, name));
+      if (!name.endsWith('video'))
+        for (const file of files) small.set(file, await this.standIn(file, name));
     if (wish.picture) small.set(wish.picture, await this.standIn(wish.picture, 'input_reference'));
-    const body = bodyOf(this.form, wish, file => small.get(file) ?? file);
+    const body = bodyOf(this.form, wish, file => this.facts.get(file) ?? small.get(file) ?? file);
     for (const name of masksOf(this.form)) body.delete(name);  // they are of the photo's size, and change no plan
     if (goesOn(this.form)) {  // its last picture is known to the server alone
       body.delete('video[id]'), body.delete('from_frame');
@@ -111,6 +114,10 @@ export class PlanLine {
     try {
       /** @type {Plan} */
       const plan = await api('POST', '/v1/videos/plan', body, {signal: stopper.signal});
+      for (const [name, facts] of Object.entries(plan.videos)) {
+        const file = this.form.file(name);
+        if (file) this.facts.set(file, JSON.stringify(facts));
+      }
       if (plan.fits) this.show(this.fitting(plan), '');
       else this.show(this.unfitting(plan.reason ?? '', plan.nearest), plan.reason ?? 'It does not fit.');
       await this.askSizes(stopper.signal);

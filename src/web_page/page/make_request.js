@@ -8,6 +8,15 @@ import {masksOf} from './make_speakers.js';
 /** Files that a mode sends. @type {Record<import('./make_form.js').Mode, string[]>} */
 const kFilesOf = {text: [], picture: ['last_image'], talk: ['last_image', 'audio_reference', 'audio_reference_2']};
 
+/**
+ * Returns the videos and references that go with what is in the form.
+ * @param {Form} form
+ */
+export const videosOf = form => form.draft.mode === 'talk' ? [] :
+    ['video', 'control_video', 'mask_video', 'reference'].filter(name => form.file(name) &&
+        (form.model?.takes?.[name] ?? 'no') !== 'no' && !(name === 'video' && goesOn(form)));
+
+
 /** @param {Form} form */
 export function promptsOf(form) {
   const text = form.get('prompt');
@@ -43,13 +52,14 @@ export const addressOf = form => goesOn(form) ? '/v1/videos/extensions' : '/v1/v
  * Returns the body for one video. `files` replaces files by smaller ones of the same meaning.
  * @param {Form} form
  * @param {Wish} wish
- * @param {(file: File, name: string) => Blob} [files]
+ * @param {(file: File, name: string) => Blob | string} [files]
  */
 export function bodyOf(form, wish, files = file => file) {
   const body = new FormData();
   body.append('prompt', wish.prompt);
   for (const [name, text] of Object.entries(form.draft.values)) {
     if (name === 'prompt' || (name === 'fps' && form.draft.mode === 'talk')) continue;
+    if (name === 'strength' && !videosOf(form).includes('video')) continue;
     // Several videos of the same begin with seeds one after the other.
     const given =
         name === 'seed' && wish.count && /^[0-9]+$/.test(text) ? String(BigInt(text) + BigInt(wish.count)) : text;
@@ -60,12 +70,20 @@ export function bodyOf(form, wish, files = file => file) {
   if (model) body.append('model', model.id);
   if (form.draft.loras.length) body.append('loras', JSON.stringify(form.draft.loras));
   /** @param {string} name @param {File} file */
-  const add = (name, file) => body.append(name, files(file, name), file.name);
+  const add = (name, file) => {
+    const sent = files(file, name);
+    if (typeof sent === 'string') body.append(name, sent);
+    else body.append(name, sent, file.name);
+  };
   if (wish.picture) add('input_reference', wish.picture);
   const masks = form.draft.mode === 'talk' ? masksOf(form) : [];
   for (const name of [...kFilesOf[form.draft.mode], ...masks]) {
     const file = form.file(name);
     if (file && (model?.takes?.[name] ?? 'optional') !== 'no') add(name, file);
+  }
+  for (const name of videosOf(form)) {
+    const all = form.files.get(name) ?? [];
+    for (const file of all) add(all.length > 1 ? `${name}[]` : name, file);
   }
   return body;
 }

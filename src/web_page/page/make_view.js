@@ -11,7 +11,7 @@ import {ModelChoice} from './make_models.js';
 import {Parts} from './make_parts.js';
 import {PlanLine} from './make_plan.js';
 import {PresetBar} from './make_presets.js';
-import {goesOn} from './make_request.js';
+import {goesOn, videosOf} from './make_request.js';
 import {Results} from './make_results.js';
 import {SecondPerson} from './make_speakers.js';
 import {Submission} from './make_submit.js';
@@ -57,7 +57,10 @@ export class MakeView extends HTMLElement {
     });
     this.from = el('div', {class: 'from', hidden: true}, el('p'), button('Begin anew', () => {
       form.set('from_frame', ''), form.set('video', '');
-    }), faultLine(form, 'video'), faultLine(form, 'from_frame'));
+    }), faultLine(form, 'extended'), faultLine(form, 'from_frame'));
+    // The places for videos and references are made when somebody opens them.
+    this.videos = el('details', {id: 'make-videos', hidden: true, ontoggle: () => void this.showVideos()},
+        el('summary', {text: 'Videos and references'}));
     /** @type {Submission} */
     this.submission = new Submission(form, this.plan, this.parts, video => this.results.add(video.id),
         (text, kind, more) => this.say(text, kind, more));
@@ -146,29 +149,10 @@ export class MakeView extends HTMLElement {
     await (await applying()).applyFields(this.form, this.models, fields);
   }
 
-  async reset() {
-    this.offerUndo('The form is empty.');
-    const {mode, models} = this.form.draft, preset = await this.presets.ask().catch(() => null);
-    this.form.take({mode, models});
-    this.form.files = new Map();
-    if (preset) await (await applying()).applyFields(this.form, this.models, preset);
-    this.form.loaded(), this.form.changed('applied');
-  }
+  async reset() { await (await applying()).emptyForm(this); }
 
   /** @param {File | undefined} file */
-  async restore(file) {
-    if (!file) return;
-    const draft = structuredClone(this.form.draft), files = new Map(this.form.files);
-    try {
-      const said = await (await applying()).applyFile(this.form, this.models, file);
-      const now = this.form.draft;
-      this.form.draft = draft;
-      this.offerUndo(said);
-      this.form.draft = now, this.form.files = files;
-    } catch (fault) {
-      this.say(fault instanceof Error ? fault.message : String(fault), 'bad');
-    }
-  }
+  async restore(file) { if (file) await (await applying()).restoreFrom(this, file); }
 
   /**
    * Finds the place of files that were dropped beside the places for files.
@@ -210,6 +194,7 @@ export class MakeView extends HTMLElement {
     this.files.audio_reference.element.hidden = this.second.hidden = mode !== 'talk';
     const label = this.files.input_reference.element.querySelector('label');
     if (label) setText(label, mode === 'talk' ? 'Photo' : 'Picture to begin with');
+    void this.showVideos();
     const none = takes.last_image === 'no';
     this.files.last_image.element.hidden = mode === 'text';
     this.files.last_image.input.disabled = none;
@@ -222,6 +207,16 @@ export class MakeView extends HTMLElement {
                  'The picture that the video ends with.');
     this.showFrom();
     this.submission.show();
+  }
+
+  async showVideos() {
+    const {videos, form} = this;
+    videos.hidden = form.draft.mode === 'talk' || form.model?.takes?.video !== 'optional';
+    if (videos.hidden || !videos.open && !videosOf(form).length) return;
+    const {VideoFields} = await import('./make_videos.js');
+    if (videos.children[1]) return;
+    videos.append(new VideoFields(form).element);
+    videos.open = true;
   }
 
   showFrom() {

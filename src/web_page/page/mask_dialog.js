@@ -1,10 +1,9 @@
-// Says by painting who is where in a photo of two people: one brush for each of them, by mouse, finger or keys. A pixel
-// belongs to one of them at most, so the two masks never overlap.
+// Says by painting who is where in a photo of two people, or which part of a video is made anew: one brush for each, by
+// mouse, finger or keys. A pixel belongs to one of them at most, so the two masks never overlap.
 import {ask, button, el} from './dom.js';
 
 const kMostShown = 480;  // pixels of the longer side on the screen
 const kColours = ['', '#2f7de1', '#e8912d'];
-const kPeople = ['Nobody', 'First person', 'Second person'];
 
 /** Whose pixel it is, for each pixel of a picture: 0 nobody's, 1 or 2. */
 export class Regions {
@@ -49,16 +48,17 @@ export class Regions {
 }
 
 class Painter {
-  /** @param {ImageBitmap} picture */
-  constructor(picture) {
+  /** @param {ImageBitmap} picture @param {string[]} names  of the brushes; the first one is nobody's */
+  constructor(picture, names) {
     this.picture = picture;
+    this.names = names;
     this.regions = new Regions(picture.width, picture.height);
     this.scale = kMostShown / Math.max(picture.width, picture.height);
     this.who = 1;
     this.at = {x: picture.width / 2, y: picture.height / 2};
     this.seen = false;  // the brush, for whoever uses keys
     this.canvas = el('canvas', {class: 'painter', tabindex: 0, role: 'application', autofocus: true,
-      'aria-label': 'The photo. Arrows move the brush, the space bar paints.'});
+      'aria-label': 'The picture. Arrows move the brush, the space bar paints.'});
     this.canvas.width = Math.max(1, Math.round(picture.width * this.scale));
     this.canvas.height = Math.max(1, Math.round(picture.height * this.scale));
     this.overlay = el('canvas');
@@ -140,7 +140,7 @@ class Painter {
 
   /** @returns {HTMLElement} */
   brushes() {
-    const choice = kPeople.map((name, who) => {
+    const choice = this.names.map((name, who) => {
       const one = el('input', {type: 'radio', name: 'brush-of', value: who, checked: who === this.who,
         onchange: () => { this.who = who; }});
       return el('label', {class: 'check'}, one, el('span', {class: `swatch of-${who}`}), who ? name : 'Eraser');
@@ -151,32 +151,55 @@ class Painter {
 }
 
 /**
+ * Asks for one mask for each of the names but the first. Returns them, or null if it was left.
+ * @param {File} photo
+ * @param {string} title
+ * @param {string} help
+ * @param {string[]} names
+ * @returns {Promise<Blob[] | null>}
+ */
+async function painted(photo, title, help, names) {
+  const picture = await createImageBitmap(photo).catch(() => {
+    throw new Error(`${photo.name} cannot be read as a picture.`);
+  });
+  try {
+    const painter = new Painter(picture, names), all = names.map((_, who) => who).slice(1);
+    const fault = el('p', {class: 'fault', role: 'alert'});
+    const answer = await ask(title, close => {
+      const use = () => {
+        const nobody = all.find(who => !painter.regions.has(who));
+        if (!nobody) return close('yes');
+        fault.textContent = `${names[nobody]}: nothing is painted yet.`;
+      };
+      return [painter.canvas, painter.brushes(), fault, el('p', {class: 'help', text: help}),
+        el('div', {class: 'row end'}, button('Leave it', () => close('')),
+            button(names.length > 2 ? 'Use these' : 'Use this', use, {class: 'primary'}))];
+    }, 'wide');
+    if (answer !== 'yes') return null;
+    return await Promise.all(all.map(async who => await painter.regions.mask(who) ?? new Blob()));
+  } finally {
+    picture.close();
+  }
+}
+
+/**
  * Asks where the two people of a photo are. Returns the two masks, or null if it was left.
  * @param {File} photo
  * @returns {Promise<File[] | null>}
  */
 export async function paintedMasks(photo) {
-  const picture = await createImageBitmap(photo).catch(() => {
-    throw new Error(`${photo.name} cannot be read as a picture.`);
-  });
-  try {
-    const painter = new Painter(picture);
-    const fault = el('p', {class: 'fault', role: 'alert'});
-    const answer = await ask('Who is where', close => {
-      const use = () => {
-        const nobody = [1, 2].find(who => !painter.regions.has(who));
-        if (!nobody) return close('yes');
-        fault.textContent = `${kPeople[nobody]}: nothing is painted yet.`;
-      };
-      return [painter.canvas, painter.brushes(), fault,
-        el('p', {class: 'help', text: 'Paint over each face, or use the arrows and the space bar.'}),
-        el('div', {class: 'row end'}, button('Leave it', () => close('')),
-            button('Use these', use, {class: 'primary'}))];
-    }, 'wide');
-    if (answer !== 'yes') return null;
-    const blobs = await Promise.all([painter.regions.mask(1), painter.regions.mask(2)]);
-    return blobs.map((blob, at) => new File([blob ?? ''], `person-${at + 1}.png`, {type: 'image/png'}));
-  } finally {
-    picture.close();
-  }
+  const blobs = await painted(photo, 'Who is where', 'Paint over each face, or use the arrows and the space bar.',
+      ['Nobody', 'First person', 'Second person']);
+  return blobs && blobs.map((blob, at) => new File([blob], `person-${at + 1}.png`, {type: 'image/png'}));
+}
+
+/**
+ * Asks which part of a picture is made anew. Returns the mask, or null if it was left.
+ * @param {File} frame
+ * @returns {Promise<File | null>}
+ */
+export async function paintedMask(frame) {
+  const blobs = await painted(frame, 'What is made anew',
+      'Paint over what is made anew, or use the arrows and the space bar.', ['Kept', 'Made anew']);
+  return blobs && new File(blobs, 'mask.png', {type: 'image/png'});
 }

@@ -1,4 +1,6 @@
 // Records a voice: one channel from the microphone, as it comes, which becomes a WAV file.
+import {sentence} from './api.js';
+import {button, el} from './dom.js';
 import {wavOf} from './wav.js';
 
 const kMostSeconds = 600;
@@ -66,4 +68,37 @@ export class VoiceRecorder {
     for (const piece of this.pieces) all.set(piece, at), at += piece.length;
     return new File([wavOf(all, this.rate)], 'voice.wav', {type: 'audio/wav'});
   }
+}
+
+/**
+ * Records in the place of a file of the form, which the voice then takes.
+ * @param {import('./make_files.js').FileField} field
+ */
+export async function recordInto(field) {
+  const recorder = new VoiceRecorder();
+  field.form.fault(field.name, '');
+  try {
+    await recorder.start();
+  } catch (fault) {
+    field.form.fault(field.name, sentence(fault));
+    return;
+  }
+  const time = el('span', {class: 'time', text: '0.0 s'}),
+        level = el('progress', {max: 1, value: 0, 'aria-label': 'Loudness'});
+  const timer = window.setInterval(() => {
+    time.textContent = `${recorder.seconds.toFixed(1)} s`, level.value = recorder.level;
+    if (!field.element.isConnected) window.clearInterval(timer), recorder.close();
+  }, 100);
+  /** @param {boolean} keep */
+  const end = keep => {
+    window.clearInterval(timer);
+    const voice = recorder.finish();
+    if (keep && voice) field.form.setFiles(field.name, [voice]);
+    else field.show();
+  };
+  recorder.onFull = () => end(true);
+  const stop = button('Stop and use', () => end(true), {class: 'primary'});
+  field.actions.replaceChildren(
+      el('span', {role: 'status', text: 'Recording'}), time, level, stop, button('Discard', () => end(false)));
+  stop.focus();
 }

@@ -54,6 +54,8 @@ void expect_unmatched(const MadeSource& made, const std::string& reason) {
 
 TEST(Match, SaysWhyALayerDoesNotFit) {
   expect_unmatched(pair_of("blocks.7.attn1.to_q"), "the model has no layer of this name");
+  expect_unmatched(pair_of("diffusion_model.vace_blocks.0.self_attn.q"),
+                   "control block of this name, as VACE");
   expect_unmatched(pair_of("q.blocks.0.attn1.to_q"), "the model has no layer of this name");
   expect_unmatched(pair_of("blocks.0.attn1.to_q", 24, 30), "[24, 2] · [2, 30], the model's weight [24, 24]");
   expect_unmatched(pair_of("transformer_2.blocks.0.attn1.to_q"), "low-noise expert of two");

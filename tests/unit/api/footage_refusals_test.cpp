@@ -68,17 +68,59 @@ TEST(FootageRefusals, NameTheFieldAndWhatWouldWork) {
                         r.reference_2 = std::make_shared<Picture>(Picture{7, 40, std::vector<uint8_t>(840)});
                       }),
               AllOf(HasSubstr("`reference_2`"), HasSubstr("7x40")));
-  EXPECT_THAT(
-      refusal(
-          "references", [](auto& r) { r.windows = "static", r.window_frames = 5, r.window_overlap = 4; },
-          ErrorCode::unsupported),
-      AllOf(HasSubstr("`windows`"), HasSubstr("`reference`")));
   EXPECT_THAT(refusal("first_last", [](auto& r) { r.frames = 1; }), HasSubstr("`last_image`"));
   EXPECT_THAT(refusal("follow", [](auto& r) { r.strength = 0.5; }),
               AllOf(HasSubstr("`strength`"), HasSubstr("`video`")));
   EXPECT_THAT(refusal(
                   "follow", [](auto& r) { r.block = 1, r.guidance = 1; }, ErrorCode::unsupported),
               HasSubstr("`block`"));
+}
+
+// A film of 10,000 frames: its beginning is a clip, all of it needs windows, and what is too much is refused with the
+// number that fits.
+TEST(FootageRefusals, OfAFilmThatIsVeryLong) {
+  constexpr int64_t kFrames = 10'000;
+  test::VaceRun run = vace_run("follow");
+  VideoRequest& r = run.request;
+  r.control_video = of_frames(*r.control_video, kFrames);
+  r.frames.reset(), r.steps = 1;
+  Engine engine(run.model, {.threads = 1});
+  std::vector<std::string> lines;
+  {
+    const LineScope scope([&](std::string_view line) { lines.emplace_back(line); });
+    const PreparedRequest begin = engine.prepare(r, nullptr, ReadVideos::when_run);
+    EXPECT_EQ(begin.request().frames, engine.defaults().frames);
+  }
+  EXPECT_THAT(fmt::format("{}", fmt::join(lines, "\n")),
+              AllOf(HasSubstr("10000 frames"), HasSubstr("`windows` make a longer one")));
+  r.windows = "static";
+  EXPECT_EQ(engine.prepare(r, nullptr, ReadVideos::when_run).request().frames, 9997);
+  const auto refused = [&](auto change) {
+    return refusal(
+        "follow",
+        [&](VideoRequest& q) {
+          q = r;
+          change(q);
+        },
+        ErrorCode::unsupported);
+  };
+  EXPECT_THAT(
+      refused([](auto& q) { q.width = 832, q.height = 480; }),
+      AllOf(HasSubstr("`control_video`: 9997 frames of 832x480"), HasSubstr("at most 7169 `frames`")));
+  EXPECT_THAT(refusal("follow", [&](VideoRequest& q) { q = r, q.frames = 10'001; }),
+              AllOf(HasSubstr("10000 frames, but 10001 are needed"), HasSubstr("`frames` 9997 would work")));
+}
+
+// One frame is a clip of one frame, or the mask of all of them.
+TEST(FootageRefusals, OfOneFrame) {
+  EXPECT_THAT(refusal("v2v_unipc", [](auto& r) { r.video = of_frames(*r.video, 1); }),
+              AllOf(HasSubstr("`video`"), HasSubstr("1 frames, but 9 are needed"),
+                    HasSubstr("`frames` 1 would work")));
+  test::VaceRun run = vace_run("v2v_unipc");
+  run.request.video = of_frames(*run.request.video, 1);
+  run.request.frames.reset(), run.request.steps = 2;
+  Engine engine(run.model, {.threads = 1});
+  EXPECT_EQ(test::run(engine, run.request).frames, 1);
 }
 
 TEST(FootageRefusals, OfModelsThatFollowNothing) {

@@ -22,6 +22,23 @@ class ReaderTest : public MediaTest {
   }
 };
 
+// Files that were sent to a server have no ending.
+TEST_F(ReaderTest, AFileWithoutAnEndingIsKnownByItsContent) {
+  write_png(folder_ / "picture.png", wave(96, 64, 3).view());
+  fs::rename(folder_ / "picture.png", folder_ / "picture");
+  fs::rename(make("film.mp4", 3), folder_ / "film");
+  EXPECT_EQ(read_video(folder_ / "picture").size(), 1u);
+  EXPECT_EQ(VideoReader::open(folder_ / "picture")->info().frames, 1);
+  EXPECT_EQ(read_video(folder_ / "film").size(), 3u);
+  ReadVideoOptions few;
+  few.max_pixels = 1000;
+  expect_error(ErrorCode::corrupt, {"picture: 96x64", "1000 pixels"},
+               [&] { read_video(folder_ / "picture", few); });
+  fs::rename(folder_ / "picture", folder_ / "picture.mp4");
+  expect_error(ErrorCode::corrupt, {"picture.mp4", "a PNG picture"},
+               [&] { read_video(folder_ / "picture.mp4"); });
+}
+
 TEST_F(ReaderTest, Limits) {
   fs::path path = make("a.mp4");
   ReadVideoOptions options;

@@ -107,6 +107,11 @@ TEST(InferConfig, WhatCannotBeToldIsSaid) {
   refuse([](Shapes& s) { s["blocks.0.attn1.norm_q.weight"] = {128}; }, "one norm over all heads");
   refuse([](Shapes& s) { s.erase("blocks.0.attn1.norm_q.weight"); }, "blocks.0.attn1.norm_q.weight");
   refuse([](Shapes& s) { s.erase("patch_embedding.weight"); }, "expected a Wan transformer");
+  refuse(
+      [](Shapes& s) {
+        s = {{"diffusion_model.vace_blocks.0.self_attn.q.lora_down.weight", {4, 24}}};
+      },
+      "this is an adapter (LoRA) and no model");
   refuse([](Shapes& s) { s["patch_embedding.weight"].pop_back(); }, "expected 5 dimensions, got 4");
   refuse([](Shapes& s) { s["patch_embedding.weight"][0] = -128; }, "expected 2 to");
   refuse([](Shapes& s) { s["patch_embedding.weight"][2] = 0; }, "patch_size is 0");

@@ -166,6 +166,8 @@ TEST(AdapterRuns, WhatDoesNotFitIsSaid) {
   const std::string lora = make_lora(scratch, "a.safetensors", 1);
   expect_refused(with_loras({"/nowhere/x.safetensors"}), ErrorCode::not_found,
                  "`loras`: /nowhere/x.safetensors");
+  const auto model = test::golden_path("vace/one/transformer/diffusion_pytorch_model.safetensors");
+  expect_refused(with_loras({model}), ErrorCode::invalid_argument, "this is a VACE model and no adapter");
   expect_refused(with_loras({lora + "@low"}), ErrorCode::invalid_argument, "one transformer");
   LoraFile strange(1);
   strange.add("blocks.90.attn1.to_q.lora_A.weight", {2, 24}, 1);

@@ -10,8 +10,9 @@ namespace tachy::test {
 inline constexpr int kLayers = 48;  // so many that the transformer's blocks make up most of a run's memory
 
 // Makes the tiny model with `layers` different blocks in the transformer and the text encoder.
-inline std::filesystem::path make_deep(const std::filesystem::path& folder, int layers) {
-  std::filesystem::copy(model_path(), folder, std::filesystem::copy_options::recursive);
+inline std::filesystem::path make_deep(const std::filesystem::path& folder, int layers,
+                                       const std::filesystem::path& from = model_path()) {
+  std::filesystem::copy(from, folder, std::filesystem::copy_options::recursive);
   for (const auto& [part, prefix] :
        {std::pair<std::string, std::string>{"transformer", "blocks."}, {"text_encoder", "encoder.block."}}) {
     const auto file = find_weights(folder / part);

@@ -33,8 +33,8 @@ inline std::string make_lora(const std::string& model_folder, const ScratchFolde
   const ModelBundle model = ModelBundle::open(model_folder);
   LoraFile file(seed);
   for (const auto& entry : model.transformer->entries()) {
-    if (!entry.name.starts_with("blocks.") || entry.dims.size() != 2 || !entry.name.ends_with(".weight"))
-      continue;
+    const bool of_block = entry.name.starts_with("blocks.") || entry.name.starts_with("vace_blocks.");
+    if (!of_block || entry.dims.size() != 2 || !entry.name.ends_with(".weight")) continue;
     std::string stem = "diffusion_model." + dit_to_original(entry.name);
     stem.resize(stem.size() - std::string(".weight").size());
     file.add(stem + ".lora_down.weight", {kRank, entry.dims[1]}, 0.2f);

@@ -109,8 +109,13 @@ TEST_F(ApiTest, AModelThatIsOpenTellsWhatItTakes) {
   EXPECT_EQ(call("GET", "/v1/models/sprites?open=perhaps").param(), "open");
   const json model = call("GET", "/v1/models/sprites?open=true").body;
   EXPECT_EQ(model.at("makes"), "text-to-video");
-  EXPECT_EQ(model.at("takes"),
-            json({{"input_reference", "no"}, {"last_image", "no"}, {"audio_reference", "no"}}));
+  EXPECT_EQ(model.at("takes"), json({{"input_reference", "no"},
+                                     {"last_image", "no"},
+                                     {"audio_reference", "no"},
+                                     {"video", "optional"},
+                                     {"mask_video", "optional"},
+                                     {"control_video", "no"},
+                                     {"reference", "no"}}));
   EXPECT_EQ(model.at("experts"), 1);
   EXPECT_EQ(model.at("frame_multiple"), 4);
   EXPECT_EQ(model.at("defaults").at("size"), "128x128");

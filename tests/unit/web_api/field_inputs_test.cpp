@@ -1,6 +1,5 @@
 // Tests pictures and sounds of a request: the ways to send them, and files that are not what they should be.
-#include "base/base64.h"
-#include "field_case.h"
+#include "input_case.h"
 #include "web_api/fields/inputs.h"
 
 namespace tachy::web_api {
@@ -9,15 +8,6 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
-
-std::string golden(const std::string& name) {
-  std::ifstream in(std::string(TACHY_SOURCE_DIR) + "/tests/golden/media/" + name, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
-std::string data_url(const std::string& bytes, const std::string& type = "image/png") {
-  return "data:" + type + ";base64," + to_base64(bytes);
-}
 
 std::string number(uint64_t value, int bytes, bool big) {
   std::string out;
@@ -38,19 +28,6 @@ std::string silence(size_t seconds) {
          number(1, 2, false) + number(8000, 4, false) + number(8000, 4, false) + number(1, 2, false) +
          number(8, 2, false) + "data" + number(samples, 4, false) + std::string(samples, '\x80');
 }
-
-class InputFields : public FieldCase {
- protected:
-  http::Request with_file(const std::string& name, const std::string& bytes,
-                          const std::string& filename = "f.bin") {
-    http::Request out = form({{"prompt", "a cat"}, {name, ""}});
-    out.parts[1].file = spooled(bytes, filename);
-    return out;
-  }
-  Answer refusal_of_file(const std::string& name, const std::string& bytes) {
-    return refusal(with_file(name, bytes));
-  }
-};
 
 TEST_F(InputFields, APartIsAFile) {
   const http::Request request = with_file("input_reference", golden("bits1.png"), "C:\\pictures\\my cat.png");
