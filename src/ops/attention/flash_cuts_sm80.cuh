@@ -9,6 +9,24 @@ namespace tachy::ops::flash {
 
 constexpr int kCutStage = kSub;  // keys of the largest block
 
+// As load_rows, also for 64 threads and 128 columns. There a thread's rows are 4 apart, not 8, so that the swizzle puts
+// its chunks at two places of a row in turn.
+template <class T, int kDim, int kRows, int kThreads>
+__device__ __forceinline__ void load_cut(uint32_t to, const T* from, int64_t stride, Span rows, int d) {
+  constexpr int kChunks = kDim / 8, kStep = kThreads / kChunks;
+  static_assert(kStep % 4 == 0 && kRows % kStep == 0);
+  const int column = threadIdx.x % kChunks, row = threadIdx.x / kChunks;
+  const bool inside = column * 8 < d;
+  const T* p = from + int64_t{rows.first + row} * stride + column * 8;
+  uint32_t address = to + row * kDim * 2 + ((column ^ (row & 7)) << 4);
+#pragma unroll
+  for (int i = 0; i < kRows / kStep; ++i) {
+    const bool present = inside && rows.first + row + i * kStep < rows.end;
+    device::copy_async(address, present ? p : from, present);
+    p += kStep * stride, address = (address + kStep * kDim * 2) ^ ((kStep & 4) << 4);
+  }
+}
+
 // Grid: (blocks of queries, heads, batch).
 template <class T, int kDim, int kWarps>
 __global__ void __launch_bounds__(kWarps * 32)
@@ -26,7 +44,7 @@ __global__ void __launch_bounds__(kWarps * 32)
   const Places<kRows, kCutStage, kDim> at(shared);
   Params p = given;
   p.lq = queries.end;
-  load_rows<T, kDim, kRows, kThreads>(at.q, q, p.qs.row, queries.first, p.lq, p.d);
+  load_cut<T, kDim, kRows, kThreads>(at.q, q, p.qs.row, queries, p.d);
   Warp<T, kDim, kWarps, kCutStage, Bias::none> work;
   work.lane = lane, work.first_row = queries.first + warp * 32;
   work.clear();
@@ -37,8 +55,8 @@ __global__ void __launch_bounds__(kWarps * 32)
   };
   const auto load_stage = [&](int i, Span keys) {
     const uint32_t to = (i & 1) * kStageBytes;
-    load_rows<T, kDim, kCutStage, kThreads>(at.k + to, k, p.ks.row, keys.first, keys.end, p.d);
-    load_rows<T, kDim, kCutStage, kThreads>(at.v + to, v, p.vs.row, keys.first, keys.end, p.d);
+    load_cut<T, kDim, kCutStage, kThreads>(at.k + to, k, p.ks.row, keys, p.d);
+    load_cut<T, kDim, kCutStage, kThreads>(at.v + to, v, p.vs.row, keys, p.d);
   };
   // The keys of this stage, the next one and the one after it, which are looked up that early.
   Span keys[3] = {keys_of(0), keys_of(1), keys_of(2)};
