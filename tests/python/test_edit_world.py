@@ -1,4 +1,5 @@
 """Tests the judge of training/edit on the renderer's own clips, on clips that are wrong, and the control's latents' inputs. Needs numpy and torch."""
+import importlib
 import os
 import sys
 
@@ -7,19 +8,34 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
-HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "training")
-sys.path[:0] = [os.path.join(HERE, "edit"), HERE]
-import controls  # noqa: E402
-import heldout  # noqa: E402
-import judge_edit  # noqa: E402
-import judging  # noqa: E402
+TRAINING = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "training")
+OURS = ("judging", "controls", "heldout", "judge_edit")
+OTHERS = ("net", "judge", "world", "shapes", "captions", "vae")
 
 pytestmark = pytest.mark.cpu
 
 
+@pytest.fixture(scope="module", autouse=True)
+def modules():
+    """Training's folders have files of the same names, so only the ones imported here are visible."""
+    names, folders = (*OURS, *OTHERS), [os.path.join(TRAINING, "edit"), TRAINING]
+    before, threads = {n: sys.modules.pop(n, None) for n in names}, torch.get_num_threads()
+    sys.path[:0] = folders
+    torch.set_num_threads(1)  # the pictures are small: threads would mostly wait for each other
+    globals().update({n: importlib.import_module(n) for n in OURS})
+    yield
+    for folder in folders:
+        sys.path.remove(folder)
+    torch.set_num_threads(threads)
+    for n in names:
+        sys.modules.pop(n, None)
+        if before[n] is not None:
+            sys.modules[n] = before[n]
+
+
 @pytest.fixture(scope="module")
-def items():
-    return [(i, heldout.media(i)) for i in heldout.items(2)]
+def items(modules):
+    return [(i, heldout.media(i)) for i in heldout.items(1)]
 
 
 def test_judge_accepts_the_renderer(items):
