@@ -1,8 +1,7 @@
 """Makes the held-out items in PyTorch (Euler, sampled like the shipped model: 20 steps, shift 3, guidance 3) and judges them."""
 import json
 import os
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+import time
 
 import numpy as np
 import torch
@@ -53,10 +52,6 @@ def sample(team, model, encoder, rows, bias, empty, control, seeds, steps, extra
     return torch.cat([encoder.decode(z) for z in x[:, :, extra:].split(8)]).cpu().numpy()
 
 
-def job(item, clip, trip):
-    return judge_edit.score(item, clip, heldout.media(item), trip)
-
-
 def strip(clip, mask=None):
     """Returns frames of a clip side by side, with the mask drawn in gray."""
     pick = np.linspace(0, len(clip) - 1, COLUMNS).round().astype(int)
@@ -65,41 +60,42 @@ def strip(clip, mask=None):
     return np.concatenate(list(clip[pick]), 1)
 
 
-def run(team, model, encoder, text, items, ids, limit, folder, batch=30, steps=STEPS):
-    """Makes and judges up to `limit` items of each task, and writes sheet.png. Returns the table with the misses."""
+def run(team, model, encoder, text, items, ids, limit, folder, batch=10, steps=STEPS, seconds=60):
+    """Makes and judges up to `limit` items of each task, a batch of each task in turn, as many as the seconds allow (a batch that has begun is ended),
+    and writes sheet.png. Returns the table with the misses. Everything happens in this process: one that has a GPU open starts no others safely."""
     from PIL import Image
 
     import bank
     model.eval()
-    device = team.device
+    device, began = team.device, time.time()
     empty = dit.context(text, torch.tensor([[EOS] + [0] * (MAX_TOKENS - 1)], device=device))
-    drawn, jobs, picture = [], [], []
-    with ProcessPoolExecutor(max(1, min(14, (os.cpu_count() or 2) - 1)), get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+    judged, scores, picture = [], [], []
+    for at in range(0, limit, batch):
         for task in heldout.TASKS:
-            mine = [i for i, item in enumerate(items) if item["task"] == task][:limit]
-            for at in range(0, len(mine), batch):
-                part = mine[at:at + batch]
-                some = [items[i] for i in part]
-                medias = list(pool.map(heldout.media, some))
-                rows, bias = bank.contexts(team, text, ids[part])
-                control = condition(encoder, some, medias)
-                extra = int("picture" in medias[0])
-                clips = sample(team, model, encoder, rows.float(), bias, empty, control, [i["seed"] for i in some], steps, extra)
-                trips = [None] * len(part)
-                if task in judge_edit.MASKED:
-                    truth = torch.from_numpy(np.stack([m["truths"][0] for m in medias])).to(device).permute(0, 4, 1, 2, 3).float() / 127.5 - 1
-                    trips = torch.cat([encoder.decode(encoder.encode(x, plain=True)) for x in truth.split(8)]).cpu().numpy()
-                jobs += [(item, pool.submit(job, item, c, t)) for item, c, t in zip(some, clips, trips)]
-                if at == 0:
-                    for item, m, c in list(zip(some, medias, clips))[:3]:
-                        left = m.get("picture", np.full_like(c[0], 255))
-                        above = strip(m["control"], m.get("mask")) if "control" in m else np.full((c.shape[1], COLUMNS * c.shape[2], 3), 255, np.uint8)
-                        picture.append(np.concatenate([np.concatenate([left, above], 1), np.concatenate([np.full_like(c[0], 255), strip(c)], 1)], 0))
-        scores = [j.result() for _, j in jobs]
+            part = [i for i, item in enumerate(items) if item["task"] == task][:limit][at:at + batch]
+            if not part or time.time() - began > seconds:
+                continue
+            some = [items[i] for i in part]
+            medias = [heldout.media(item) for item in some]
+            rows, bias = bank.contexts(team, text, ids[part])
+            control = condition(encoder, some, medias)
+            extra = int("picture" in medias[0])
+            clips = sample(team, model, encoder, rows.float(), bias, empty, control, [i["seed"] for i in some], steps, extra)
+            trips = [None] * len(part)
+            if task in judge_edit.MASKED:
+                truth = torch.from_numpy(np.stack([m["truths"][0] for m in medias])).to(device).permute(0, 4, 1, 2, 3).float() / 127.5 - 1
+                trips = torch.cat([encoder.decode(encoder.encode(x, plain=True)) for x in truth.split(8)]).cpu().numpy()
+            judged += some
+            scores += [judge_edit.score(*values) for values in zip(some, clips, medias, trips)]
+            if at == 0:
+                for m, c in list(zip(medias, clips))[:3]:
+                    left = m.get("picture", np.full_like(c[0], 255))
+                    above = strip(m["control"], m.get("mask")) if "control" in m else np.full((c.shape[1], COLUMNS * c.shape[2], 3), 255, np.uint8)
+                    picture.append(np.concatenate([np.concatenate([left, above], 1), np.concatenate([np.full_like(c[0], 255), strip(c)], 1)], 0))
     if folder:
         Image.fromarray(np.concatenate(picture)).save(os.path.join(folder, "sheet.png"))
-    table = judge_edit.table([i["task"] for i, _ in jobs], scores)
+    table = judge_edit.table([i["task"] for i in judged], scores)
     table["misses"] = [f"{i['task']} {i['seed']}: {i['caption']} {s['wrong']} {s.get('position', '')} {round(s.get('kept', 0), 2)}"
-                       for (i, _), s in zip(jobs, scores) if s["wrong"] or (s.get("position", (1, 1))[0] < 0.95 * s.get("position", (1, 1))[1])]
+                       for i, s in zip(judged, scores) if s["wrong"] or (s.get("position", (1, 1))[0] < 0.95 * s.get("position", (1, 1))[1])]
     team.log(json.dumps({k: v for k, v in table.items() if k != "misses"}))
     return table

@@ -2,6 +2,7 @@
 
     python3 training/edit/bank.py out/edit-bank.npz                                   # on a CPU, a minute
     python3 training/edit/train.py --bank out/edit-bank.npz --out DIR --minutes 8      # one device
+    python3 training/edit/train.py --judge --out DIR --minutes 3                       # the scores alone, once more
     python3 training/edit/train.py --export models/sprites-edit --out DIR              # the folder that ships
 
 DIR gets transformer/ (the control blocks alone), log.json and sheet.png. The blocks are saved once a minute: a call that is killed loses a minute.
@@ -127,7 +128,7 @@ def train(args):
     torch.manual_seed(4)
     stored = np.load(args.bank)
     stored = {k: stored[k] for k in stored.files}
-    items, entry = json.loads(str(stored["held"])), {}
+    entry = {}
     compiled = compiler(team, team.log)
     made = bank.latents(team, stored, args.bank_seconds, args.encode_batch, compiled)
     torch._dynamo.reset()
@@ -181,10 +182,23 @@ def train(args):
     trained = net.Edit(branch=os.path.join(transformer, net.SHARDS[1])).to(team.device)
     del made, batches, rows, bias
     if args.judge_limit:
-        entry["table"] = measure.run(team, trained, bank.Encoder(team), text, items, stored["held_ids"], args.judge_limit, args.out,
-                                     steps=args.judge_steps)
+        entry["table"] = judged(team, trained, text, stored, args)
         save()
     team.log(f"end: {time.time() - START:.0f} s")
+
+
+def judged(team, model, text, stored, args):
+    left = max(5, 60 * args.minutes - (time.time() - START))
+    return measure.run(team, model, bank.Encoder(team), text, json.loads(str(stored["held"])), stored["held_ids"], args.judge_limit, args.out,
+                       steps=args.judge_steps, seconds=left)
+
+
+def judge_again(args):
+    """Judges blocks that are saved, within the minutes given, and writes table.json beside them."""
+    team, stored = Team(), np.load(args.bank)
+    model = net.Edit(branch=os.path.join(args.out, "transformer", net.SHARDS[1])).to(team.device)
+    table = judged(team, model, net.Text(os.path.join(net.MODEL, "text_encoder")).to(team.device), stored, args)
+    net.write(os.path.join(args.out, "table.json"), json.dumps(table, indent=1))
 
 
 def export(args):
@@ -229,13 +243,14 @@ def main():
     a.add_argument("--judge-limit", type=int, default=40, help="held-out items of each task; 0: none")
     a.add_argument("--judge-seconds", type=float, default=60, help="kept back for the judgement")
     a.add_argument("--judge-steps", type=int, default=20)
+    a.add_argument("--judge", action="store_true", help="judge the blocks that OUT has, and nothing else")
     a.add_argument("--warm", type=int, help="compile the loss for this many latent frames, and nothing else")
     a.add_argument("--no-warm", action="store_true", help="compile when training begins")
     a.add_argument("--export", help="write the model's folder, and nothing else")
     args = a.parse_args()
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(args.work, "inductor"))
     os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "1")
-    (warm if args.warm else export if args.export else train)(args)
+    (warm if args.warm else export if args.export else judge_again if args.judge else train)(args)
 
 
 if __name__ == "__main__":
