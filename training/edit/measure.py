@@ -11,6 +11,7 @@ import controls
 import dit
 import heldout
 import judge_edit
+from common import Team
 from tokenizer import EOS, MAX_TOKENS
 
 STEPS, SHIFT, GUIDANCE, COLUMNS = 20, 3.0, 3.0, 6
@@ -99,3 +100,19 @@ def run(team, model, encoder, text, items, ids, limit, folder, batch=10, steps=S
                        for i, s in zip(judged, scores) if s["wrong"] or (s.get("position", (1, 1))[0] < 0.95 * s.get("position", (1, 1))[1])]
     team.log(json.dumps({k: v for k, v in table.items() if k != "misses"}))
     return table
+
+
+def judged(team, model, text, stored, args, start):
+    """Judges the bank's held-out items until what train.py was given (args.minutes) is over, counted from `start`."""
+    import bank
+    left = max(5, 60 * args.minutes - (time.time() - start))
+    return run(team, model, bank.Encoder(team), text, json.loads(str(stored["held"])), stored["held_ids"], args.judge_limit, args.out,
+               steps=args.judge_steps, seconds=left)
+
+
+def judge_saved(args):
+    """Judges blocks that are saved, and writes table.json beside them."""
+    team, stored, start = Team(), np.load(args.bank), time.time()
+    model = net.Edit(branch=os.path.join(args.out, "transformer", net.SHARDS[1])).to(team.device)
+    table = judged(team, model, net.Text(os.path.join(net.MODEL, "text_encoder")).to(team.device), stored, args, start)
+    net.write(os.path.join(args.out, "table.json"), json.dumps(table, indent=1))

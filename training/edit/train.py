@@ -182,23 +182,9 @@ def train(args):
     trained = net.Edit(branch=os.path.join(transformer, net.SHARDS[1])).to(team.device)
     del made, batches, rows, bias
     if args.judge_limit:
-        entry["table"] = judged(team, trained, text, stored, args)
+        entry["table"] = measure.judged(team, trained, text, stored, args, START)
         save()
     team.log(f"end: {time.time() - START:.0f} s")
-
-
-def judged(team, model, text, stored, args):
-    left = max(5, 60 * args.minutes - (time.time() - START))
-    return measure.run(team, model, bank.Encoder(team), text, json.loads(str(stored["held"])), stored["held_ids"], args.judge_limit, args.out,
-                       steps=args.judge_steps, seconds=left)
-
-
-def judge_again(args):
-    """Judges blocks that are saved, within the minutes given, and writes table.json beside them."""
-    team, stored = Team(), np.load(args.bank)
-    model = net.Edit(branch=os.path.join(args.out, "transformer", net.SHARDS[1])).to(team.device)
-    table = judged(team, model, net.Text(os.path.join(net.MODEL, "text_encoder")).to(team.device), stored, args)
-    net.write(os.path.join(args.out, "table.json"), json.dumps(table, indent=1))
 
 
 def export(args):
@@ -250,7 +236,7 @@ def main():
     args = a.parse_args()
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(args.work, "inductor"))
     os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "1")
-    (warm if args.warm else export if args.export else judge_again if args.judge else train)(args)
+    (warm if args.warm else export if args.export else measure.judge_saved if args.judge else train)(args)
 
 
 if __name__ == "__main__":
