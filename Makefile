@@ -1,6 +1,7 @@
 # The front door. Each target installs what it lacks (Debian packages, see tools/install_deps) and builds first.
 #   make demo [PROMPT="…"] [MODEL=FOLDER]   generate a video with the model that ships (or another), into out/
 #   make demo-talk          the talking photo that ships says what its example says, into out/
+#   make demo-edit          a clip that follows a depth video, and one in which something becomes something else, into out/
 #   make demo-world         the world that ships as a page on this machine: http://127.0.0.1:8190/, arrows, keys and mouse steer it
 #   make serve [SERVE="--port 8000"]   builds and starts the server: videos over HTTP, at http://127.0.0.1:8190/v1 (docs/server.md)
 #   make build               the binary at build/tachyscope
@@ -37,12 +38,12 @@ OTHER_ISAS = $(filter-out $(TEST_ISA),sse4 avx2 avx512)
 ONLY_ISA = $(if $(TEST_ISA),-E '_($(shell echo $(OTHER_ISAS) | tr ' ' '|'))$$')
 # A fresh build folder that nothing but a demo is asked of has kernels for this machine's CPU alone, which takes a tenth less time; what a
 # folder has, a demo leaves. Everything else is made of kernels for every CPU, which then are compiled anew if a demo came before.
-CPU_TARGETS = $(if $(filter-out demo demo-talk demo-world serve build-serve,$(MAKECMDGOALS)),all,$(if $(wildcard $(BUILD)/CMakeCache.txt),,native))
+CPU_TARGETS = $(if $(filter-out demo demo-talk demo-edit demo-world serve build-serve,$(MAKECMDGOALS)),all,$(if $(wildcard $(BUILD)/CMakeCache.txt),,native))
 CPU_OPTION = $(addprefix -DTACHY_CPU_TARGETS=,$(CPU_TARGETS))
 CLANG_FORMAT ?= clang-format
 SOURCES = $(shell git ls-files '*.h' '*.cpp' '*.c' '*.cu' '*.cuh')
 
-.PHONY: package wheel wheels demo demo-talk demo-world serve build-serve test-serve test-hosts build build-tests test test-browser test-page test-arm64 test-reference test-python test-ray test-isa test-qemu test-ranks test-leaks judge deps configure check-layers format check-format install clean
+.PHONY: package wheel wheels demo demo-talk demo-edit demo-world serve build-serve test-serve test-hosts build build-tests test test-browser test-page test-arm64 test-reference test-python test-ray test-isa test-qemu test-ranks test-leaks judge deps configure check-layers format check-format install clean
 
 deps:
 	@tools/install_deps
@@ -67,6 +68,15 @@ demo-talk: build
 	@mkdir -p out
 	$(BUILD)/tachyscope talk "a person talks and nods" --photo $(TALKER)/photo.png --audio $(TALKER)/speech.wav -o out/talk.mp4
 	@echo "the video with its sound is out/talk.mp4; try --photo and --audio of your own (the model knows drawn faces only)"
+
+EDIT = models/sprites-edit
+demo-edit: build
+	@mkdir -p out
+	$(BUILD)/tachyscope generate "An orange ring moves up by the sea by night" --model $(EDIT) \
+	  --control-video $(EDIT)/example/depth.mp4 -o out/depth.mp4
+	$(BUILD)/tachyscope generate "An orange ring moves up by the sea by night" --model $(EDIT) --seed 1 \
+	  --control-video $(EDIT)/example/clip.mp4 --mask-video $(EDIT)/example/mask.mp4 -o out/inpainted.mp4
+	@echo "out/depth.mp4 follows $(EDIT)/example/depth.mp4; out/inpainted.mp4 is clip.mp4 beside it, with a ring where mask.mp4 is white"
 
 WORLD = models/world
 demo-world: build

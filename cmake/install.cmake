@@ -40,8 +40,9 @@ foreach(header api/convert.h api/exit_code.h api/fields.h api/predict.h api/pres
   install(FILES ${PROJECT_SOURCE_DIR}/src/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tachyscope/${folder})
 endforeach()
 if(EXISTS ${PROJECT_SOURCE_DIR}/models/sprites/model_index.json)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/models/sprites ${PROJECT_SOURCE_DIR}/models/sprites-fast ${PROJECT_SOURCE_DIR}/models/talker
-          DESTINATION ${CMAKE_INSTALL_DATADIR}/tachyscope/models COMPONENT runtime) # sprites-fast links to its neighbour
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/models/sprites ${PROJECT_SOURCE_DIR}/models/sprites-fast ${PROJECT_SOURCE_DIR}/models/sprites-edit
+          ${PROJECT_SOURCE_DIR}/models/talker
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/tachyscope/models COMPONENT runtime) # sprites-fast and sprites-edit link to their neighbour
 endif()
 if(EXISTS ${PROJECT_SOURCE_DIR}/models/world/config.json)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/models/world DESTINATION ${CMAKE_INSTALL_DATADIR}/tachyscope/models COMPONENT runtime)

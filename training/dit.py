@@ -172,25 +172,35 @@ def _block(m, h, ctx, bias, mod, rope):
     return h + m.ffn.net[2](m.ffn.net[0](u)).float() * g2
 
 
-def denoise(m, x, t, ctx, bias, states=None):
+def patched(conv, x):
+    """Returns what a patch embedding of 1x2x2 makes of latents x: [B, tokens, d], float32."""
+    b, _, f, hh, ww = x.shape
+    patches = x.reshape(b, -1, f, hh // 2, 2, ww // 2, 2).permute(0, 2, 3, 5, 1, 4, 6).reshape(b, f * hh * ww // 4, -1)
+    return F.linear(patches, conv.weight.flatten(1), conv.bias).float()
+
+
+def denoise(m, x, t, ctx, bias, states=None, hints=None):
     """Velocity [B, 16, T, H, W] of noisy latents x at times t [B] (0..1000), context rows ctx [B, R, text_dim] with score biases [B, R].
 
-    `states`, a list, receives the hidden states [B, tokens, d] after every block.
+    `states`, a list, receives the hidden states [B, tokens, d] after every block. hints(h, ctx, bias, mod, rope), called before the first block,
+    returns what is added to the hidden states after blocks, by their numbers.
     """
     b, _, f, hh, ww = x.shape
     i = torch.arange(128, device=x.device)
     swap = (i[:, None] == (i ^ 1)[None]) * torch.where(i % 2 == 1, 1.0, -1.0)
     rope = (*m.rope(x), swap)
-    patches = x.view(b, -1, f, hh // 2, 2, ww // 2, 2).permute(0, 2, 3, 5, 1, 4, 6).reshape(b, f * hh * ww // 4, -1)
-    h = F.linear(patches, m.patch_embedding.weight.flatten(1), m.patch_embedding.bias).float()
+    h = patched(m.patch_embedding, x)
     c = m.condition_embedder
     freq = torch.exp(-math.log(10000) * torch.arange(128, device=x.device, dtype=torch.float32) / 128)
     a = t.float()[:, None] * freq[None]
     e = c.time_embedder.linear_2(F.silu(c.time_embedder.linear_1(torch.cat([a.cos(), a.sin()], -1)))).float()
     mod = c.time_proj(F.silu(e)).unflatten(1, (6, -1))
     ctx = c.text_embedder.linear_2(F.gelu(c.text_embedder.linear_1(ctx), approximate="tanh"))
-    for layer in m.blocks:
+    added = hints(h, ctx, bias, mod, rope) if hints is not None else {}
+    for i, layer in enumerate(m.blocks):
         h = _block(layer, h, ctx, bias, mod, rope)
+        if i in added:
+            h = h + added[i]
         if states is not None:
             states.append(h)
     shift, scale = (m.scale_shift_table + e[:, None]).chunk(2, 1)

@@ -129,8 +129,8 @@ def motion_of(track):
     return "spin" if min(overlap) < 0.80 and swing < 16 and turns < 40 else "still"
 
 
-def look(clip):
-    """Returns what the judge sees in a clip, uint8 [F, H, W, 3]: {"count", "time", "objects": [{colour, shape, motion, x, y, fit}]}."""
+def regions(clip):
+    """Returns (the clip at the judge's size as int16, its chroma, and for each frame its coloured regions, the largest first: (x, y, pixels, mask))."""
     step = max(1, clip.shape[1] // 128)
     clip = clip[:, ::step, ::step].astype(np.int16)
     chroma = clip.max(3) - clip.min(3)
@@ -138,12 +138,18 @@ def look(clip):
     frames = []
     for f in range(len(clip)):
         ids, n = np.unique(lab[f][lab[f] > 0], return_counts=True)
-        regions = []
+        found = []
         for i in ids[n >= MIN_AREA]:
             m = lab[f] == i
             ys, xs = np.nonzero(m)
-            regions.append((xs.mean(), ys.mean(), len(xs), m))
-        frames.append(sorted(regions, key=lambda t: -t[2]))
+            found.append((xs.mean(), ys.mean(), len(xs), m))
+        frames.append(sorted(found, key=lambda t: -t[2]))
+    return clip, chroma, frames
+
+
+def look(clip):
+    """Returns what the judge sees in a clip, uint8 [F, H, W, 3]: {"count", "time", "objects": [{colour, shape, motion, x, y, fit}]}."""
+    clip, chroma, frames = regions(clip)
     counts = np.array([len(r) for r in frames])
     count = int(np.bincount(counts).argmax())
     # follow each object from a frame with the usual number of objects to the nearest centre of similar colour

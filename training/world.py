@@ -392,44 +392,54 @@ def background(torch, p):
     return img
 
 
-def render(p, torch=None):
-    """Draws packed scenes p [B, BG + 2 * OBJ] (a torch tensor, any device): float32 [B, 3, FRAMES, SIZE, SIZE] in -1..1."""
-    torch = torch or sys.modules["torch"]
+def sprite(torch, p, i, t):
+    """Returns object i of packed scenes at the times t [1, F, 1, 1]: where it covers the picture [B, 1, F, SIZE, SIZE], its colours [B, 3, F, SIZE,
+    SIZE], and the square of the distance from its centre in object units [B, F, SIZE, SIZE]."""
     dev = p.device
-    img = background(torch, p).unsqueeze(2)                                             # B 3 1 H W
     night = p[:, 1].view(-1, 1, 1, 1, 1)
     g = (torch.arange(SIZE, device=dev, dtype=torch.float32) + 0.5) * (2 / SIZE) - 1
     y, x = g.view(1, 1, SIZE, 1), g.view(1, 1, 1, SIZE)
-    t = torch.linspace(0, 1, FRAMES, device=dev).view(1, FRAMES, 1, 1)
     aa = SIZE / 2
+    o = p[:, BG + OBJ * i:BG + OBJ * (i + 1)]
+    c = lambda k: o[:, k].view(-1, 1, 1, 1)
+    cx, cy, r = track(torch, p, i, t)
+    ang = c(12) + c(13) * t
+    wag = torch.sin(2 * math.pi * (c(15) * t + c(16)))
+    dx, dy = (x - cx) / r, (y - cy) / r
+    co, si = torch.cos(ang), torch.sin(ang)
+    u = (dx * co + dy * si) * (1 - 2 * c(14))
+    v = dy * co - dx * si
+    body = torch.full_like(u, FAR)
+    parts = [body, body, body]
+    for k in range(len(SHAPES)):
+        d = layers(torch, k, u, v, wag)
+        here = c(1) == k
+        body = torch.where(here, d[0], body)
+        parts = [a if b is None else torch.where(here, b, a) for a, b in zip(parts, d[1:])]
+    m = lambda d: (torch.clip(0.5 - d * r * aa, 0, 1) * c(0)).unsqueeze(1)
+    lit = (dx + dy) / 2
+    base = o[:, 2:5].view(-1, 3, 1, 1, 1) * (1 - 0.06 * night)
+    base = base + (1 - base) * (0.20 * torch.clip(-lit, 0, 1)).unsqueeze(1)
+    base = base * (1 - 0.16 * torch.clip(lit, 0, 1)).unsqueeze(1)
+    colour = base * (1 - 0.20 * m(parts[0]))
+    colour = colour + (0.97 - colour) * m(parts[1])
+    colour = colour + (0.10 - colour) * m(parts[2])
+    return m(body), colour, dx * dx + dy * dy
+
+
+def track(torch, p, i, t):
+    """Returns centre x, centre y and radius, [B, F, 1, 1] each, of object i of packed scenes at the times t [1, F, 1, 1]."""
+    c = lambda k: p[:, BG + OBJ * i + k].view(-1, 1, 1, 1)
+    return (c(5) + (c(6) - c(5)) * t, c(7) + (c(8) - c(7)) * t - c(9) * torch.abs(torch.sin(2 * math.pi * t)), c(10) + (c(11) - c(10)) * t)
+
+
+def render(p, torch=None):
+    """Draws packed scenes p [B, BG + 2 * OBJ] (a torch tensor, any device): float32 [B, 3, FRAMES, SIZE, SIZE] in -1..1."""
+    torch = torch or sys.modules["torch"]
+    img = background(torch, p).unsqueeze(2)                                             # B 3 1 H W
+    t = torch.linspace(0, 1, FRAMES, device=p.device).view(1, FRAMES, 1, 1)
     for i in range(2):
-        o = p[:, BG + OBJ * i:BG + OBJ * (i + 1)]
-        c = lambda k: o[:, k].view(-1, 1, 1, 1)
-        cx = c(5) + (c(6) - c(5)) * t
-        cy = c(7) + (c(8) - c(7)) * t - c(9) * torch.abs(torch.sin(2 * math.pi * t))
-        r = c(10) + (c(11) - c(10)) * t
-        ang = c(12) + c(13) * t
-        wag = torch.sin(2 * math.pi * (c(15) * t + c(16)))
-        dx, dy = (x - cx) / r, (y - cy) / r
-        co, si = torch.cos(ang), torch.sin(ang)
-        u = (dx * co + dy * si) * (1 - 2 * c(14))
-        v = dy * co - dx * si
-        body = torch.full_like(u, FAR)
-        parts = [body, body, body]
-        for k in range(len(SHAPES)):
-            d = layers(torch, k, u, v, wag)
-            here = c(1) == k
-            body = torch.where(here, d[0], body)
-            parts = [a if b is None else torch.where(here, b, a) for a, b in zip(parts, d[1:])]
-        m = lambda d: (torch.clip(0.5 - d * r * aa, 0, 1) * c(0)).unsqueeze(1)
-        lit = (dx + dy) / 2
-        base = o[:, 2:5].view(-1, 3, 1, 1, 1) * (1 - 0.06 * night)
-        base = base + (1 - base) * (0.20 * torch.clip(-lit, 0, 1)).unsqueeze(1)
-        base = base * (1 - 0.16 * torch.clip(lit, 0, 1)).unsqueeze(1)
-        inside = m(body)
-        colour = base * (1 - 0.20 * m(parts[0]))
-        colour = colour + (0.97 - colour) * m(parts[1])
-        colour = colour + (0.10 - colour) * m(parts[2])
+        inside, colour, _ = sprite(torch, p, i, t)
         img = img + (colour - img) * inside
     return img * 2 - 1
 

@@ -39,6 +39,43 @@ void prepare_talk(Resolved& r, const ModelBundle& model) {
   if (model.audio_standardised) standardise(r.speech);
 }
 
+// Returns the frames of a picture in which they lie side by side, [frames, height, width, 3].
+std::vector<uint8_t> frames_of(const fs::path& file, const json& run) {
+  const RgbFrame strip = read_image(file);
+  const auto width = run.at("width").get<size_t>(), height = run.at("height").get<size_t>(),
+             frames = run.at("num_frames").get<size_t>(), row = width * 3;
+  check(frames > 0 && static_cast<size_t>(strip.width) == width * frames &&
+            static_cast<size_t>(strip.height) == height,
+        ErrorCode::corrupt, "{}: expected {} frames of {}x{} side by side, got {}x{}", file.string(), frames,
+        width, height, strip.width, strip.height);
+  std::vector<uint8_t> out;
+  out.reserve(strip.rgb.size());
+  for (size_t i = 0; i < frames; ++i)
+    for (size_t y = 0; y < height; ++y) {
+      const auto from = strip.rgb.begin() + static_cast<ptrdiff_t>((y * frames + i) * row);
+      out.insert(out.end(), from, from + static_cast<ptrdiff_t>(row));
+    }
+  return out;
+}
+
+// Gives a request what api/footage.cpp reads of its videos and its reference picture, which has the video's size here.
+void prepare_footage(Resolved& r, const json& run, const fs::path& folder) {
+  auto out = std::make_shared<ClipPixels>();
+  if (r.request.control_video) out->control = frames_of(r.request.control_video->path, run);
+  if (r.request.mask_video) {
+    const std::vector<uint8_t> mask = frames_of(r.request.mask_video->path, run);
+    for (size_t i = 0; i < mask.size(); i += 3) out->mask.push_back(mask[i]);
+  }
+  if (const auto& picture = r.request.reference) {
+    check(picture->width == *r.request.width && picture->height == *r.request.height, ErrorCode::corrupt,
+          "golden run: the reference in {} is {}x{}, expected the video's {}x{}", folder.string(),
+          picture->width, picture->height, *r.request.width, *r.request.height);
+    std::vector<float>& values = out->references.emplace_back();
+    for (const uint8_t v : picture->rgb) values.push_back(2.0f * (static_cast<float>(v) / 255.0f) - 1.0f);
+  }
+  r.footage = std::move(out);
+}
+
 // Returns the action for one block from its entry: the names of the keys that are held, and the mouse.
 WorldSession::Action action_of(const json& entry, const WorldConfig& world) {
   WorldSession::Action out{std::vector<float>(world.keys.size()), std::vector<float>(world.mouse ? 2 : 0)};
@@ -70,6 +107,15 @@ TensorFile::Values joined(const std::vector<std::vector<float>>& blocks, int64_t
 }  // namespace
 
 VideoRequest golden_request(const json& run, const fs::path& folder, const ValidateOptions& options) {
+  const auto picture = [&](const char* key) {
+    RgbFrame p = read_image(folder / run.at(key).get<std::string>());
+    return std::make_shared<const Picture>(Picture{p.width, p.height, std::move(p.rgb)});
+  };
+  const auto video = [&](const char* key) {
+    return std::make_shared<const Footage>(Footage{(folder / run.at(key).get<std::string>()).string(),
+                                                   run.at("width").get<int>(), run.at("height").get<int>(), 0,
+                                                   run.at("num_frames").get<int64_t>()});
+  };
   VideoRequest r;
   r.prompt = run.at("prompt").get<std::string>(), r.negative_prompt = run.value("negative_prompt", "");
   r.width = run.at("width").get<int>(), r.height = run.at("height").get<int>();
@@ -78,8 +124,7 @@ VideoRequest golden_request(const json& run, const fs::path& folder, const Valid
   r.seed = run.at("seed").get<uint64_t>(), r.level = options.level;
   if (!options.dtypes.empty()) r.dtype = options.dtypes.front();
   if (run.value("kind", "clip") == "talk") {
-    RgbFrame photo = read_image(folder / run.at("photo").get<std::string>());
-    r.image = std::make_shared<const Picture>(Picture{photo.width, photo.height, std::move(photo.rgb)});
+    r.image = picture("photo");
     r.speech =
         std::make_shared<const Speech>(Speech{read_speech(folder / run.at("speech").get<std::string>())});
     r.window_frames = run.at("window_frames").get<int>(),
@@ -88,6 +133,9 @@ VideoRequest golden_request(const json& run, const fs::path& folder, const Valid
     r.color_correction = run.at("color_correction").get<double>();
   } else {
     r.sampler = run.at("sampler").get<std::string>(), r.grid = run.at("grid").get<std::string>();
+    if (run.contains("control_video")) r.control_video = video("control_video");
+    if (run.contains("mask_video")) r.mask_video = video("mask_video");
+    if (run.contains("reference")) r.reference = picture("reference");
   }
   return r;
 }
@@ -117,6 +165,7 @@ GoldenRun run_clip(TextToVideo& pipeline, const json& run, const fs::path& folde
   };
   Resolved resolved = pipeline.resolved(request);
   if (request.speech) prepare_talk(resolved, pipeline.model());
+  if (resolved.control.follows) prepare_footage(resolved, run, folder);
   out.steps_reused = pipeline.generate(pipeline.prepare(std::move(resolved)), callbacks).steps_reused;
   return out;
 }

@@ -56,6 +56,40 @@ TEST_F(Shipped, EveryCommandAnswers) {
     for (const auto& command : commands_of(kModels / name)) expect_answer(command);
 }
 
+// Without anything to follow, the control blocks change no bit of sprites; with a depth video the clip is another one.
+TEST_F(Shipped, SpritesEditFollows) {
+  const auto latents = [&](const std::string& model, const std::string& name,
+                           const std::vector<std::string>& more) {
+    std::vector<std::string> args = {"generate",
+                                     "an orange ring moves up",
+                                     "-m",
+                                     kModels / model,
+                                     "--size",
+                                     "64x64",
+                                     "--frames",
+                                     "9",
+                                     "--steps",
+                                     "2",
+                                     "--seed",
+                                     "3",
+                                     "--save-latents",
+                                     name,
+                                     "-q",
+                                     "-o",
+                                     name + ".mp4"};
+    args.insert(args.end(), more.begin(), more.end());
+    const Done done = run(args);
+    EXPECT_EQ(done.code, 0) << done.err;
+    return read_text(folder_ / name);
+  };
+  const std::string depth = kModels / "sprites-edit/example/depth.mp4";
+  const std::string plain = latents("sprites", "plain.safetensors", {});
+  ASSERT_FALSE(plain.empty());
+  EXPECT_EQ(plain,
+            latents("sprites-edit", "none.safetensors", {"--control-video", depth, "--vace-strength", "0"}));
+  EXPECT_NE(plain, latents("sprites-edit", "depth.safetensors", {"--control-video", depth}));
+}
+
 TEST_F(Shipped, LoraSaysWhatFitsAModelThatReadsNoText) {
   const Done done = run({"lora", golden("adapters/original.safetensors"), "-m", kModels / "world"});
   EXPECT_EQ(done.code, 3) << done.err;
