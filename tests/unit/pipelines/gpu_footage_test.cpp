@@ -11,7 +11,7 @@ namespace {
 using test::vace_run;
 using test::VaceRun;
 
-// Float32 products of a GPU add in another order than those of a CPU, and a run of ten steps gathers the differences.
+// Float32 products of a GPU add in an order of their own, and a run of ten steps gathers the differences.
 constexpr double kBound = 2e-5;
 
 const char* why_not() {
