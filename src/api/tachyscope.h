@@ -212,7 +212,7 @@ std::map<std::string, std::string> read_metadata(const std::filesystem::path& pa
 
 Speech read_speech_of(const std::filesystem::path& path);  // a sound file, or the sound of a film
 Picture read_picture(const std::filesystem::path& path);   // PNG, JPEG, WebP
-// What a video is, without its frames. Throws invalid_argument for one that has more frames or pixels than are allowed.
+// Describes a video, without its frames. Throws invalid_argument for one that has more frames or pixels than are allowed.
 struct FootageLimits {
   int64_t frames = 0, pixels = 0;  // in the video, and in one frame; 0: those of the reader
 };

@@ -15,7 +15,7 @@ http::Reply create_video(Service& service, http::Request& request) {
   return submit(service, request, parse_job(fields_of(request), request.caller, service.offers));
 }
 
-// What the given videos are, by which a later plan can be asked without sending them.
+// Returns the size, rate and length of the given videos, by which a later plan can be asked without sending them.
 json videos_of(const VideoRequest& request) {
   json out = json::object();
   for (const auto& [field, video] :
