@@ -60,8 +60,8 @@ std::vector<jobs::JobSpec> make_jobs(const GenerateOptions& o) {
   // The ranks' queues of several GPUs and the profiler's events do not go together yet.
   check(o.profile.empty() || o.engine.gpus.empty() ||
             devices_of_gpus(o.engine.gpus, o.engine.device).size() == 1,
-        ErrorCode::unsupported, "--profile times one GPU, and --gpus {} are several; --nvtx marks ranges on all",
-        o.engine.gpus);
+        ErrorCode::unsupported,
+        "--profile times one GPU, and --gpus {} are several; --nvtx marks ranges on all", o.engine.gpus);
   require(o.save_latents.empty() || count == 1, "--save-latents takes one prompt and one seed, got {} videos",
           count);
 

@@ -216,7 +216,8 @@ TEST_F(OnGpu, AttentionAsAModelWasTrained) {
       on_host.dtype = "bf16";
       const double rounding = apart(test::run(folder.string(), on_host).latents, exact);
       const double bound = 4 * std::max(rounding, 0.01);
-      RecordProperty("error", fmt::format("{}: {:.4f}, on a CPU {:.4f}", where, apart(once, exact), rounding));
+      RecordProperty("error",
+                     fmt::format("{}: {:.4f}, on a CPU {:.4f}", where, apart(once, exact), rounding));
       EXPECT_LT(apart(once, exact), bound) << where << ": bf16 on a CPU is " << rounding << " from float32";
       EXPECT_GT(apart(all, exact), bound) << where << ": attention to all keys would pass, too";
     }
