@@ -61,7 +61,7 @@ std::vector<jobs::JobSpec> make_jobs(const GenerateOptions& o) {
   check(o.profile.empty() || o.engine.gpus.empty() ||
             devices_of_gpus(o.engine.gpus, o.engine.device).size() == 1,
         ErrorCode::unsupported,
-        "--profile times one GPU, and --gpus {} are several; --nvtx marks ranges on all", o.engine.gpus);
+        "--profile times one GPU, and --gpus {} are several; leave one of the two out", o.engine.gpus);
   require(o.save_latents.empty() || count == 1, "--save-latents takes one prompt and one seed, got {} videos",
           count);
 
