@@ -40,8 +40,8 @@ def loss_of(model, x0, noise, s, control, rows, bias, weight):
 class Batches:
     """Draws training batches from encoded scenes. Every other one has a reference picture in front."""
 
-    def __init__(self, team, made, single, rows, bias, empty, size):
-        self.device, self.made, self.size = team.device, made, size
+    def __init__(self, team, made, single, rows, bias, empty, size, low):
+        self.device, self.made, self.size, self.low = team.device, made, size, low
         n = len(made["clip"])
         self.alone = torch.nonzero(torch.from_numpy(single[:n])).flatten().to(team.device)
         self.rows, self.bias, self.empty = rows, bias, empty
@@ -52,7 +52,7 @@ class Batches:
         chance = lambda: torch.rand(b, device=dev)
         i = self.alone[torch.randint(len(self.alone), (b,), device=dev)] if pictured else torch.randint(self.n, (b,), device=dev)
         u, five = chance(), (b, 1, 1, 1, 1)
-        depth, mask = (u < (0.25 if pictured else 0.45)).view(five), (u > (0.6 if pictured else 0.5)).view(five)  # the rest has nothing to follow
+        depth, mask = (u < (0.15 if pictured else 0.3)).view(five), (u > (0.5 if pictured else 0.35)).view(five)  # the rest has nothing to follow
         x0, nothing = made["clip"][i].float(), self.nothing
         kept = torch.where(mask, made["kept"][i].float(), nothing)
         changed = torch.where(mask, made["changed"][i].float(), torch.where(depth, made["depth"][i].float(), nothing))
@@ -68,7 +68,10 @@ class Batches:
         silent = chance() < 0.1
         rows, bias = torch.where(silent.view(-1, 1, 1), self.empty[0], rows), torch.where(silent.view(-1, 1), self.empty[1], bias)
         level = torch.where(chance() < 0.2, chance(), torch.sigmoid(torch.randn(b, device=dev)))
-        values = x0, torch.randn_like(x0), 3 * level / (1 + 2 * level), control, rows, bias, weight
+        level = 3 * level / (1 + 2 * level)
+        # The last steps decide how well a clip keeps what the mask leaves alone; few of these levels are that low.
+        level = torch.where(chance() < self.low, 0.04 + 0.41 * chance(), level)
+        values = x0, torch.randn_like(x0), level, control, rows, bias, weight
         return tuple(v.contiguous() for v in values)
 
 
@@ -130,7 +133,12 @@ def train(args):
     stored = {k: stored[k] for k in stored.files}
     entry = {}
     compiled = compiler(team, team.log)
-    made = bank.latents(team, stored, args.bank_seconds, args.encode_batch, compiled)
+    if args.latents and os.path.exists(args.latents):
+        made = torch.load(args.latents, map_location=team.device, weights_only=True)
+    else:
+        made = bank.latents(team, stored, args.bank_seconds, args.encode_batch, compiled)
+        if args.latents:
+            torch.save(made, args.latents)
     torch._dynamo.reset()
     if team.cuda:
         torch.cuda.empty_cache()
@@ -140,7 +148,7 @@ def train(args):
     rows, bias = rows.view(n, wordings, *rows.shape[1:]), bias.view(n, wordings, -1)
     with torch.no_grad():
         empty = dit.context(text, torch.tensor([[EOS] + [0] * (MAX_TOKENS - 1)], device=team.device))
-    batches = Batches(team, made, stored["single"], rows, bias, empty, args.batch)
+    batches = Batches(team, made, stored["single"], rows, bias, empty, args.batch, args.low)
     for h in helpers:
         try:
             h.wait(max(1, 0.45 * 60 * args.minutes - (time.time() - START)))
@@ -222,6 +230,8 @@ def main():
     a.add_argument("--batch", type=int, default=64)
     a.add_argument("--encode-batch", type=int, default=32)
     a.add_argument("--bank-seconds", type=float, default=90, help="behind what compiling takes")
+    a.add_argument("--latents", help="a file for the encoded scenes, which a later call then reads")
+    a.add_argument("--low", type=float, default=0.35, help="share of a batch with little noise")
     a.add_argument("--lr", type=float, default=7e-4)
     a.add_argument("--ema", type=float, default=0.999)
     a.add_argument("--report", type=int, default=100, help="steps between lines of the log")
