@@ -1,9 +1,10 @@
 """Chooses where the tests make their tensors: on the CPU, or with TEST_DEVICE=cuda on a GPU (if the package was built with CUDA). Tests of the CPU or
 NumPy are skipped on a GPU. --comfyui FOLDER runs the nodes' tests on that checkout of ComfyUI too, and
 --wrapper FOLDER beside it those of WanVideoWrapper's blocks; --self-forcing FOLDER
-those of causal blocks."""
+those of causal blocks. TEST_TURN=1/2 runs the first half of the tests and 2/2 the second, each of which has cases of every kind."""
 
 import contextlib
+import hashlib
 import os
 import sys
 
@@ -32,7 +33,20 @@ def no_default_device():
 tachyscope.enable_torch()  # for tests that name torch.ops.tachyscope before any call
 
 
-def pytest_collection_modifyitems(items):
+def of_this_turn(name, turn):
+    """Returns whether the test `name` belongs to the turn "K/N". The same name is always in the same turn."""
+    number, of = (int(n) for n in turn.split("/"))
+    if not 1 <= number <= of:
+        raise pytest.UsageError(f"TEST_TURN={turn}: expected K/N with K from 1 to N")
+    return int(hashlib.sha256(name.encode()).hexdigest(), 16) % of == number - 1
+
+
+def pytest_collection_modifyitems(config, items):
+    turn = os.environ.get("TEST_TURN")
+    if turn:
+        later = [item for item in items if not of_this_turn(item.nodeid, turn)]
+        config.hook.pytest_deselected(items=later)
+        items[:] = [item for item in items if of_this_turn(item.nodeid, turn)]
     for item in items:
         if DEVICE != "cpu" and item.get_closest_marker("cpu"):
             item.add_marker(pytest.mark.skip(reason="of the CPU or NumPy"))
