@@ -1,7 +1,8 @@
-"""Makes model folders of Wan 2.1's true shapes (1.3B, 14B and their VACE models, with the whole umT5-xxl and the VAE of base 96) with random weights
-in bf16, in seconds and with Python alone, for timings on a GPU machine that has neither diffusers nor a network.
+"""Makes model folders of Wan 2.1's true shapes (1.3B, 14B and their VACE models, with the whole umT5-xxl and the VAE of base 96), and of Wan 2.2's A14B,
+with random weights in bf16, in seconds and with Python alone, for timings on a GPU machine that has neither diffusers nor a network. A14B's experts are one
+file, which a program loads twice.
 
-    bench/lab/serve_models.py FOLDER [--models 1.3B 14B 1.3B-VACE 14B-VACE] [--layers N] [--text-layers N]
+    bench/lab/serve_models.py FOLDER [--models 1.3B 14B 1.3B-VACE 14B-VACE A14B] [--layers N] [--text-layers N]
 
 Values repeat with a long period: their size is that of trained weights, which is all that a timing needs. The text encoder and the VAE are made once.
 """
@@ -20,7 +21,7 @@ import struct
 SPRITES = pathlib.Path(__file__).resolve().parents[2] / "models" / "sprites"
 DIT = {"1.3B": dict(dim=1536, heads=12, ffn=8960, layers=30), "14B": dict(dim=5120, heads=40, ffn=13824, layers=40)}
 # The published VACE models have a control block beside every second block of 1.3B, and beside every fifth of 14B.
-DIT.update({"1.3B-VACE": dict(DIT["1.3B"], every=2), "14B-VACE": dict(DIT["14B"], every=5)})
+DIT.update({"1.3B-VACE": dict(DIT["1.3B"], every=2), "14B-VACE": dict(DIT["14B"], every=5), "A14B": DIT["14B"]})
 PERIOD = 1_000_003  # values; odd, so that no two rows of a matrix are equal
 SHARD = 4 << 30
 
@@ -172,7 +173,13 @@ def main():
         for part in ("scheduler", "tokenizer"):
             shutil.copytree(SPRITES / part, folder / part)
         index = (SPRITES / "model_index.json").read_text()
-        (folder / "model_index.json").write_text(index.replace("WanPipeline", "WanVACEPipeline").replace("WanTransformer3D", "WanVACETransformer3D") if vace else index)
+        if vace:
+            index = index.replace("WanPipeline", "WanVACEPipeline").replace("WanTransformer3D", "WanVACETransformer3D")
+        elif model == "A14B":
+            (folder / "transformer_2").symlink_to("transformer")
+            whole = json.loads(index)
+            index = json.dumps({**whole, "transformer_2": whole["transformer"], "boundary_ratio": 0.875})
+        (folder / "model_index.json").write_text(index)
     work.sort(key=lambda task: -sum(math.prod(shape) for shape in task[1].values()))
     with multiprocessing.Pool(min(len(work), os.cpu_count())) as pool:
         pool.starmap(write_shard, work, chunksize=1)

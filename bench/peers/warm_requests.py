@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Times whole warm requests of distilled models on a GPU, stage by stage: from one video's end to the next one's, in one process.
 
-    python3 bench/peers/warm_requests.py build/tachyscope [--rows 1.3b-480 14b-480 14b-720 5b-704] [--requests 4] [--models FOLDER] [--json FILE]
+    python3 bench/peers/warm_requests.py build/tachyscope [--rows 1.3b-480 14b-480 14b-720 a14b-480 5b-704] [--requests 4] [--models FOLDER] [--json FILE]
     python3 bench/peers/warm_requests.py build/tachyscope --rows tiny --device cpu            # the script itself, anywhere, with the model that ships
 
 Each row is one process of `tachyscope generate --prompt-file … --json` without guidance, whose first video is left out, since it loads the model. The seconds of
-a stage are those between its events' arrivals; "file" is from the last decoded frame to the finished file, and "rest" is what lies between stages. The
-table has the medians over the warm requests. Weights are random and of true shape, so frames are noise, which is the worst case for an encoder.
-bench/lab/serve_models.py makes 1.3B and 14B (with --models they are kept); the folder of 5b-704 (Wan 2.2's TI2V-5B) must lie there as `5b`, as
+a stage are those between its events' arrivals; "file" is from the last decoded frame to the finished file, and "rest" is what lies between stages (the
+JSON says before which). The table has the medians over the warm requests; the JSON has those of each denoising step, too. Weights are random and of true shape, so frames are noise, which is the worst case for an encoder.
+bench/lab/serve_models.py makes all but 5b-704 (with --models they are kept); the folder of 5b-704 (Wan 2.2's TI2V-5B) must lie there as `5b`, as
 bench/peers/whole.py makes it with diffusers; without it that row is left out, and a line says so."""
 import argparse
 import json
@@ -24,8 +24,10 @@ EIGHT_BITS = ["--level", "extreme", "--attention", "int8", "--vae-math", "fp8"]
 ROWS = {"1.3b-480": ("1.3B", "832x480", 81, 4, EIGHT_BITS, "SGLang 2.5", 1.65),
         "14b-480": ("14B", "832x480", 81, 4, EIGHT_BITS, "LightX2V 14", 7.4),
         "14b-720": ("14B", "1280x720", 81, 4, EIGHT_BITS, "LightX2V 44", 29.0),
+        "a14b-480": ("A14B", "832x480", 81, 4, EIGHT_BITS, "none", None),  # its step 2 or 3 has the change of experts
         "5b-704": ("5b", "1280x704", 121, 3, EIGHT_BITS, "SGLang 9.1", 4.0),
         "tiny": (None, "64x64", 5, 2, [], "none", None)}
+MADE = {"1.3B", "14B", "A14B"}
 STAGES = ["text", "load", "denoise", "decode", "file", "rest"]
 
 
@@ -42,8 +44,13 @@ def read_requests(lines, clock=time.monotonic):
     for line in lines:
         now, event = clock(), json.loads(line)
         if event["event"] == "progress":
-            # Time before a stage's first event belongs to no stage.
-            seconds[event["stage"] if event["stage"] == stage else "rest"] += now - last
+            if event["stage"] == stage:
+                seconds[stage] += now - last
+                if stage == "denoise":
+                    seconds[f"step {event['done']}"] = now - last
+            else:  # time before a stage's first event belongs to no stage
+                seconds["rest"] += now - last
+                seconds[f"before {event['stage']}"] = now - last
             stage, last = event["stage"], now
         elif event["event"] == "done":
             seconds["file"] += now - last
@@ -63,19 +70,19 @@ def run(program, row, folder, device, count):
         errors.seek(0)
         if code or len(requests) != count:
             raise RuntimeError(f"{row}: exit code {code}, {len(requests)} of {count} videos: {errors.read()[-1000:]}")
-    return {"cold": requests[0], "warm": {name: statistics.median(r[name] for r in requests[1:]) for name in (*STAGES, "whole")}}
+    return {"cold": requests[0], "warm": {name: statistics.median(r[name] for r in requests[1:]) for name in requests[1]}}
 
 
 def make_models(folder, rows):
-    """Makes the folders of 1.3B and 14B that the rows need, each with its own text encoder, unless they are there."""
-    for model in sorted({ROWS[row][0] for row in rows} & {"1.3B", "14B"}):
+    """Makes the folders that the rows need and serve_models.py can make, each with its own text encoder, unless they are there."""
+    for model in sorted({ROWS[row][0] for row in rows} & MADE):
         if not (folder / model / model / "model_index.json").exists():
             subprocess.run([sys.executable, ROOT / "bench/lab/serve_models.py", folder / model, "--models", model], check=True)
 
 
 def place_of(folder, row):
     model = ROWS[row][0]
-    return folder / model if model in ("1.3B", "14B") else folder
+    return folder / model if model in MADE else folder
 
 
 def table(report):
@@ -92,7 +99,7 @@ def table(report):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", type=pathlib.Path)
-    parser.add_argument("--rows", nargs="+", default=[row for row in ROWS if row != "tiny"], choices=ROWS)
+    parser.add_argument("--rows", nargs="+", default=[row for row in ROWS if row not in ("tiny", "a14b-480")], choices=ROWS)
     parser.add_argument("--requests", type=int, default=4, help="videos of each row; the first one is not counted")
     parser.add_argument("--models", type=pathlib.Path, help="where the models lie or are made (default: a temporary folder)")
     parser.add_argument("--device", default="cuda")

@@ -26,7 +26,7 @@ def by_engine(path, args, fields):
 
 
 def by_program(path, args, fields):
-    options = [word for name, value in fields.items() for word in (f"--{name}", str(value))]
+    options = [word for name, value in fields.items() for word in (f"--{name}", "x".join(map(str, value)) if name == "size" else str(value))]
     subprocess.run([program(), "generate", PROMPT, "-m", args.model, "--seed", "7", "--device", args.device, *options, "-o", path], check=True, capture_output=True)
 
 
@@ -70,6 +70,8 @@ def main():
         parser.add_argument(f"--{name}", type=kind)
     args = parser.parse_args()
     fields = {name: value for name in ("frames", "size", "steps") if (value := getattr(args, name)) is not None}
+    if args.size:
+        fields["size"] = tuple(int(n) for n in args.size.split("x"))
     turns = args.turns
     for name, seconds_ in zip(("first frames", "other frames"), delays(4 * turns, args)):
         print(f"{name}: {1e3 * statistics.median(seconds_):.2f} ms after their decode, at most {1e3 * max(seconds_):.2f} ms ({len(seconds_)})", flush=True)
