@@ -148,7 +148,7 @@ def one_lora(name, x, rank, out, scale):
         return (scale * (x.to(wide) @ a.to(wide).T @ b.to(wide).T)).to(x.dtype)
 
     def raw(x, a, b):
-        return x, a, b, None if scale == 1 else torch.full((1,), scale, dtype=torch.float64 if x.dtype == torch.float64 else torch.float32), None
+        return x, a, b, None if scale == 1 else torch.full((1,), scale, dtype=torch.float64 if x.dtype == torch.float64 else torch.float32, device=x.device), None
 
     return case(name, lambda x, a, b, out=None: ops.lora(x, a, b, scale, out=out), theirs, "lora", raw, x=x, a=(rank, x[-1]), b=(out, rank))
 
