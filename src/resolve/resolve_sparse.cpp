@@ -9,19 +9,13 @@ namespace tachy {
 void resolve_sparse(const ModelBundle& model, VideoRequest& r, const GpuMode* gpu) {
   const bool trained = model.dit.trained != TrainedSparse::none,
              here = !gpu || gpu->activation == DType::bf16;
-  // A step over cubes on a GPU agrees with PyTorch's, but no run of several steps was seen to agree with a CPU's.
-  const bool proved = !gpu || model.dit.trained == TrainedSparse::linear, free = r.block == 0 && !r.speech;
-  const bool by_itself = trained && here && proved && free;
+  const bool free = r.block == 0 && !r.speech, by_itself = trained && here && free;
   const bool wanted = trained && r.sparse_chooser == "trained";
   if (!r.sparse_attention && trained && !here)
     warn(
         "`sparse_attention`: this model was trained with sparse attention, which needs bf16 on a GPU; here "
         "it attends "
         "to everything");
-  else if (!r.sparse_attention && trained && !proved && !wanted && free)
-    warn(
-        "`sparse_attention`: this model was trained with sparse attention over cubes, which is new on GPUs; "
-        "here it attends to everything, and `sparse_chooser` trained makes it attend as it was trained");
   if (!r.sparse_attention) r.sparse_attention = by_itself || wanted ? model.dit.trained_share() : 0;
   if (*r.sparse_attention == 0) return;
   if (!r.sparse_chooser) r.sparse_chooser = trained && here && free ? "trained" : "top-k";
