@@ -3,15 +3,22 @@ of the medians, of processor time and of time on the clock; the former says more
 a frame reaches a loop over stream: from the engine's call for it to the loop's body.
 
     PYTHONPATH=build/python TEST_PROGRAM=build/tachyscope python tests/python/engine_time.py [TURNS] [--model FOLDER] [--device cuda] [--frames N] [--size WxH] [--steps N]
+
+With --node it compares ComfyUI's node with an engine instead, both open all the time and with a stand-in for ComfyUI (comfy_host.py): the node makes
+an IMAGE batch and shows previews.
 """
 
 import argparse
+import importlib
 import os
+import pathlib
 import resource
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
+import types
 
 import tachyscope
 from tachyscope import _run
@@ -61,11 +68,29 @@ def delays(turns, args):
     return first, others
 
 
+def by_node(turns, args, fields):
+    """Returns (the node's, the engine's) measures of whole runs."""
+    from comfy_host import Host
+    sys.modules.update(Host(pathlib.Path(tempfile.gettempdir())).modules())
+    package = sys.modules["tachy_nodes"] = types.ModuleType("tachy_nodes")
+    package.__path__ = [str(pathlib.Path(__file__).resolve().parents[2] / "python" / "comfyui")]
+    nodes = importlib.import_module("tachy_nodes.engine_nodes")
+    (loaded,) = nodes.Load().run(args.model, "", args.device, "", True)
+    width, height = fields.get("size", (0, 0))
+    given = {"negative_prompt": "", "width": width, "height": height, "frames": args.frames or 0, "seed": 7, "steps": args.steps or 0, "guidance": -1.0}
+    with tachyscope.Engine(args.model, device=args.device) as engine:
+        runs = (lambda: nodes.TextToVideo().run(loaded, PROMPT, **given), lambda: engine.generate(PROMPT, seed=7, **fields))
+        for run in runs:  # the first ones load the model
+            run()
+        return tuple(zip(*([measured(run, resource.RUSAGE_SELF) for run in runs] for _ in range(turns))))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("turns", type=int, nargs="?", default=5)
     parser.add_argument("--model", default=SPRITES)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--node", action="store_true")
     for name, kind in (("frames", int), ("size", str), ("steps", int)):
         parser.add_argument(f"--{name}", type=kind)
     args = parser.parse_args()
@@ -73,6 +98,12 @@ def main():
     if args.size:
         fields["size"] = tuple(int(n) for n in args.size.split("x"))
     turns = args.turns
+    if args.node:
+        node, engine = by_node(turns, args, fields)
+        for i, what in enumerate(("processor time", "time")):
+            medians = [statistics.median(run[i] for run in runs) for runs in (node, engine)]
+            print(f"{what}: the node {medians[0]:.3f} s, the engine {medians[1]:.3f} s: {medians[0] / medians[1]:.3f}")
+        return
     for name, seconds_ in zip(("first frames", "other frames"), delays(4 * turns, args)):
         print(f"{name}: {1e3 * statistics.median(seconds_):.2f} ms after their decode, at most {1e3 * max(seconds_):.2f} ms ({len(seconds_)})", flush=True)
     ours, theirs = [], []

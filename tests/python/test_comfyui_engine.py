@@ -17,6 +17,7 @@ import torch
 
 import tachyscope
 from comfy_host import Host, Interrupted
+from engine_cases import TALKER, TINY_IMAGE
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "python" / "comfyui"
@@ -103,6 +104,43 @@ def test_memory_is_given_back_when_somebody_needs_it(pack, load, host):
     engine.held.busy = True
     engine.held.detach()
     assert engine._engine is not None, "one that computes is left alone"
+
+
+def drawn(seed, height=40, width=56):
+    """A picture whose values ComfyUI's 255ths hold exactly."""
+    whole = torch.randint(0, 256, (1, height, width, 3), generator=torch.Generator().manual_seed(seed), dtype=torch.uint8)
+    return (whole.float() / 255 + 1e-6).clamp(max=1), whole[0].numpy()
+
+
+@pytest.mark.parametrize("node, names", [("ImageToVideo", ("image",)), ("FirstLastToVideo", ("image", "last_image"))])
+def test_pictures_go_to_the_engine(pack, load, node, names):
+    pictures = {name: drawn(seed) for seed, name in enumerate(names)}
+    run = getattr(pack("engine_nodes"), node)().run
+    frames, fps = run(load(TINY_IMAGE), **SHORT, **{name: image for name, (image, _) in pictures.items()})
+    with tachyscope.Engine(TINY_IMAGE, device="cpu") as engine:
+        fields = {k: v for k, v in SHORT.items() if k not in ("prompt", "negative_prompt")}
+        want = engine.generate(SHORT["prompt"], **fields, **{name: whole for name, (_, whole) in pictures.items()})
+        other = engine.generate(SHORT["prompt"], **fields, **{name: 255 - whole for name, (_, whole) in pictures.items()})
+    assert fps == want.fps and torch.equal((frames * 255).round().to(torch.uint8), torch.from_numpy(want.frames))
+    assert not np.array_equal(want.frames, other.frames), "the pictures count"
+
+
+def test_a_photo_talks(pack, load):
+    import wave
+
+    from PIL import Image
+    with wave.open(f"{TALKER}/example/speech.wav") as file:
+        rate, sound = file.getframerate(), np.frombuffer(file.readframes(file.getnframes()), np.int16)
+        assert file.getnchannels() == 1 and file.getsampwidth() == 2
+    waves = torch.from_numpy(sound.astype(np.float32) / 32768)
+    photo = torch.from_numpy(np.asarray(Image.open(f"{TALKER}/example/photo.png").convert("RGB")).astype(np.float32) / 255 + 1e-6).clamp(max=1)
+    small = SHORT | {"prompt": "a person talks", "width": 0, "height": 0, "steps": 1}
+    engine = load(TALKER, infinitetalk=f"{TALKER}/infinitetalk.safetensors")
+    frames, audio, fps = pack("engine_nodes").Talk().run(engine, **small, image=photo[None], audio={"waveform": waves[None, None], "sample_rate": rate})
+    with tachyscope.Engine(TALKER, device="cpu", infinitetalk=f"{TALKER}/infinitetalk.safetensors") as plain:
+        want = plain.generate("a person talks", image=f"{TALKER}/example/photo.png", audio=(waves.numpy(), rate), frames=5, seed=3, steps=1, guidance=1.0)
+    assert fps == want.fps and torch.equal((frames * 255).round().to(torch.uint8), torch.from_numpy(want.frames))
+    assert audio["sample_rate"] == rate and audio["waveform"].shape == (1, 1, round(5 / fps * rate))
 
 
 def test_encode_and_decode(pack, load, monkeypatch, tmp_path):
