@@ -42,6 +42,7 @@ import random_models as rm  # noqa: E402
 import single_files  # noqa: E402
 import sparse  # noqa: E402
 import step_caches  # noqa: E402
+import trained_files  # noqa: E402
 import trained_sparse  # noqa: E402
 import talk  # noqa: E402
 import vae_command  # noqa: E402
@@ -197,6 +198,7 @@ GROUPS = {  # the longest come first, so that workers end together
     "footage-files": lambda ctx, args: footage_files.compare(ctx),
     "sparse": lambda ctx, args: sparse.compare(ctx),
     "trained-sparse": lambda ctx, args: trained_sparse.compare(ctx),
+    "trained-files": lambda ctx, args: trained_files.compare(ctx),
     "step-caches": lambda ctx, args: step_caches.compare(ctx),
     "tokens": lambda ctx, args: generation.compare_tokens(ctx),
     "single-files": lambda ctx, args: single_files.compare(ctx),
