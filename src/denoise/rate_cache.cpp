@@ -22,13 +22,28 @@ std::vector<Tensor> RateCache::state() const {
   return all;
 }
 
+const std::vector<float>& RateCache::fetch(const Tensor& from, OnHost& to) const {
+  if (!to.known) {
+    to.values.resize(static_cast<size_t>(from.numel()));
+    download(from, to.values.data(), stream_);
+    to.known = true;
+  }
+  return to.values;
+}
+
+RateCache::Numbers RateCache::numbers() const {
+  Numbers out = {};
+  download(numbers_.flat(0, static_cast<int64_t>(out.size())), out.data(), stream_);
+  return out;
+}
+
 StepCache::Found RateCache::reuse(const StepPlace& at, const Tensor& latents, const Tensor& velocity) {
+  x_.known = v_.known = false;
   if (at.last || stream_.measuring()) return Found::nothing;
-  const std::vector<float> numbers = on_host(numbers_);
-  const double count = numbers[0], rate = numbers[1], size = numbers[2];
-  if (count < (config_.coarse ? 3 : 2)) return Found::nothing;
-  if (rate * l1_distance(on_host(latents), on_host(last_.latents)) >= config_.threshold * size)
-    return Found::nothing;
+  const auto [count, rate, size] = numbers();
+  if (count < static_cast<float>(config_.first_steps())) return Found::nothing;
+  const double moved = l1_distance(fetch(latents, x_), fetch(last_.latents, last_.x));
+  if (double{rate} * moved >= config_.threshold * double{size}) return Found::nothing;
   copy_bytes(last_.velocity, velocity.select(0, 0), stream_);
   return Found::prediction;
 }
@@ -37,16 +52,21 @@ void RateCache::forget() { zero(numbers_, stream_); }
 
 void RateCache::guided(const Tensor& latents, const Tensor& velocity) {
   if (stream_.measuring()) return;
-  std::vector<float> numbers = on_host(numbers_);
-  const Pair& from = config_.coarse && numbers[0] >= 2 ? earlier_ : last_;
-  const std::vector<float> output = on_host(velocity);
-  const double moved = numbers[0] > 0 ? l1_distance(on_host(latents), on_host(from.latents)) : 0;
-  numbers[1] = moved > 0 ? static_cast<float>(l1_distance(output, on_host(from.velocity)) / moved) : 0.0f;
-  numbers[2] = static_cast<float>(l1_norm(output));
-  numbers[0] = std::min(numbers[0] + 1, 3.0f);
-  upload(numbers.data(), numbers_, stream_);
-  if (config_.coarse) copy(last_, earlier_);
+  Numbers now = numbers();
+  Pair& from = config_.coarse && now[0] >= 2 ? earlier_ : last_;
+  const std::vector<float>&x = fetch(latents, x_), &v = fetch(velocity, v_);
+  const double moved = now[0] > 0 ? l1_distance(x, fetch(from.latents, from.x)) : 0;
+  now[1] = moved > 0 ? static_cast<float>(l1_distance(v, fetch(from.velocity, from.v)) / moved) : 0.0f;
+  now[2] = static_cast<float>(l1_norm(v));
+  now[0] = std::min(now[0] + 1, 3.0f);
+  upload(now.data(), numbers_.flat(0, static_cast<int64_t>(now.size())), stream_);
+  if (config_.coarse) {
+    copy(last_, earlier_);
+    std::swap(last_.x, earlier_.x), std::swap(last_.v, earlier_.v);
+  }
   copy({latents, velocity}, last_);
+  std::swap(x_, last_.x), std::swap(v_, last_.v);  // which keeps the memory of what is no longer needed
+  x_.known = v_.known = false;
 }
 
 void RateCache::copy(const Pair& from, const Pair& to) const {

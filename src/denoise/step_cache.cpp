@@ -1,5 +1,6 @@
 #include "denoise/step_cache.h"
 
+#include <array>
 #include <cmath>
 
 #include "denoise/block_cache.h"
@@ -10,16 +11,29 @@
 
 namespace tachy {
 
+namespace {
+
+// Adds value(i) of n numbers in sums that a compiler can make a vector of. Which number goes to which sum is fixed.
+template <class Value>
+double sum_of(size_t n, const Value& value) {
+  constexpr size_t kSums = 8;
+  std::array<double, kSums> sums = {};
+  for (size_t i = 0; i + kSums <= n; i += kSums)
+    for (size_t j = 0; j < kSums; ++j) sums[j] += value(i + j);
+  double all = 0;
+  for (size_t i = n / kSums * kSums; i < n; ++i) all += value(i);
+  for (const double sum : sums) all += sum;
+  return all;
+}
+
+}  // namespace
+
 double l1_norm(std::span<const float> x) {
-  double sum = 0;
-  for (const float v : x) sum += std::abs(v);
-  return sum;
+  return sum_of(x.size(), [&](size_t i) { return double{std::abs(x[i])}; });
 }
 
 double l1_distance(std::span<const float> x, std::span<const float> y) {
-  double sum = 0;
-  for (size_t i = 0; i < x.size(); ++i) sum += std::abs(static_cast<double>(x[i]) - y[i]);
-  return sum;
+  return sum_of(x.size(), [&](size_t i) { return std::abs(double{x[i]} - double{y[i]}); });
 }
 
 std::vector<float> values_on_host(const Tensor& t, Stream& stream) {

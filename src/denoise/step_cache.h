@@ -55,8 +55,8 @@ class StepCache {
 std::unique_ptr<StepCache> make_step_cache(const StepCacheConfig& config, const Tensor& latents,
                                            int64_t branches, Denoiser& denoiser, nn::ParamStore& store);
 
-// The L1 norm of x, and of x − y. Latents are small compared with the work of a step: one thread adds them in
-// order, so that every run decides alike.
+// The L1 norm of x, and of x − y. Latents are small compared with the work of a step: one thread adds them in a
+// fixed order, so that every run decides alike.
 double l1_norm(std::span<const float> x);
 double l1_distance(std::span<const float> x, std::span<const float> y);
 std::vector<float> values_on_host(const Tensor& t, Stream& stream);

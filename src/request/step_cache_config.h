@@ -41,6 +41,12 @@ struct StepCacheConfig {
   bool of_blocks() const {
     return on() && (kind == StepCacheKind::teacache || kind == StepCacheKind::magcache);
   }
+  // rate: how many first steps are always computed. The last one is, too.
+  int first_steps() const { return coarse ? 3 : 2; }
+  // Says whether any of so many steps may be reused.
+  bool may_reuse(int steps) const {
+    return on() && (kind != StepCacheKind::rate || steps > first_steps() + 1);
+  }
   // Returns the number of tensors of the latents' shape that a resumed run with so many branches needs.
   int state_tensors(int64_t branches) const;
   // TaylorSeer's interval: of so many steps one is computed. The threshold is the share of the others.

@@ -11,6 +11,7 @@ void read_values(const VideoRequest& r, const GpuMode* gpu, Resolved& out) {
   StepCacheValues values = std::move(out.step_cache.values);  // resolve_step_cache has found them
   out.step_cache = step_cache_of(r);
   out.step_cache.values = std::move(values);
+  if (!out.step_cache.may_reuse(out.sampler.steps())) out.step_cache.threshold = 0;  // as in distilled models
   if (*r.sparse_attention > 0) {
     out.sparse = WanSparse{.share = *r.sparse_attention, .chooser = parse_key_chooser(*r.sparse_chooser)};
     out.dense_steps = *r.sparse_dense_steps;
