@@ -136,6 +136,17 @@ TEST(RateCache, AResumedRunDecidesAlike) {
   }
 }
 
+TEST(RateCache, ARunOfFirstStepsAndALastOneReusesNothing) {
+  const StepCacheConfig exact{.threshold = 0.1}, coarse{.threshold = 0.1, .coarse = true};
+  EXPECT_FALSE(exact.may_reuse(3));
+  EXPECT_TRUE(exact.may_reuse(4));
+  EXPECT_FALSE(coarse.may_reuse(4));
+  EXPECT_TRUE(coarse.may_reuse(5));
+  EXPECT_FALSE(StepCacheConfig{}.may_reuse(50)) << "it is off";
+  EXPECT_TRUE((StepCacheConfig{.threshold = 0.1, .kind = StepCacheKind::easycache}.may_reuse(3)))
+      << "other kinds decide by themselves";
+}
+
 TEST(RateCache, EightBitsAreCoarse) {
   const auto coarse = [](const char* math, const char* attention) {
     VideoRequest r;
