@@ -56,11 +56,12 @@ function(tachy_kernel_sources)
     string(JOIN " " architectures ${TACHY_CUDA_ARCHITECTURES})
     # 90a-real: sm90a; 80: sm80_ptx, since CMake's 80 means code and PTX.
     string(REGEX MATCH "^([0-9]+[af]?)(-real)?$" one "${TACHY_CUDA_ARCHITECTURES}")
-    if(NOT one)
-      set(CMAKE_MATCH_1 0)  # the library of several architectures has no name that a program looks for
+    set(number 0)  # the library of several architectures has no name that a program looks for
+    if(one)
+      set(number ${CMAKE_MATCH_1})
     endif()
-    set(name tachyscope_cuda13_sm${CMAKE_MATCH_1})
-    if(NOT CMAKE_MATCH_2 AND NOT CMAKE_MATCH_1 MATCHES "[af]$")
+    set(name tachyscope_cuda13_sm${number})
+    if(one MATCHES "^[0-9]+$")
       string(APPEND name _ptx)
     endif()
     set(entry ${PROJECT_SOURCE_DIR}/src/cuda/apart/kernel_library.cpp)
