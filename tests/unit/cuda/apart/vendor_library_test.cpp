@@ -1,4 +1,4 @@
-// What a user is told who lacks cuDNN or cuBLASLt, has a file that is none, or one that is too old. Needs no CUDA.
+// Tests the messages about cuDNN and cuBLASLt that are missing, are files of another kind, or are too old. Needs no CUDA.
 #include "cuda/vendor/vendor_library.h"
 
 #include <gmock/gmock.h>
