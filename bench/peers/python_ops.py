@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Measures the device time and the host time of the Python package's calls beside torch's and, if they can be imported, quack's and Liger's.
+"""Measures the device time and the host time of the Python package's calls beside torch's and, if they can be imported, quack's, Liger's and
+comfy-kitchen's.
 
-    PYTHONPATH=BUILD/python bench/peers/python_ops.py [--device cpu] [--host-only] [--quack [FOLDER ...]] [--json FILE]
+    PYTHONPATH=BUILD/python bench/peers/python_ops.py [--device cpu] [--host-only] [--tiny] [--quack [FOLDER ...]] [--json FILE]
 
 BUILD is a build folder with TACHY_PYTHON (and CUDA). The device time on a GPU is that of a CUDA graph of
 calls on cold inputs, as norms.py measures it, so the calls are captured as well; the table has the median of
@@ -10,6 +11,9 @@ three. On the CPU it has the median of --rounds calls by the clock. The calls th
 The host time is the best of 20 series of calls of tiny tensors whose kernels take less than the call, with
 output allocated. Here, too, the calls alternate. They are measured without gradients, with gradients
 recorded, and forward and backward. "composed" is RMSNorm as PyTorch users write it out.
+
+comfy-kitchen's norms and rotary positions have a table of their own, at the sizes of Wan 2.1 1.3B. It is
+left out on a GPU where its compiled kernels do not load; on a CPU its functions are torch's operations.
 
 --quack makes it an error if quack cannot be imported or run; otherwise it would only be left out. The FOLDERs
 hold quack and what it needs. On a CPU our backward passes are torch's operations; --own-backward takes those
@@ -29,8 +33,9 @@ import tachyscope
 from norms import graph_us
 from tachyscope import ops
 
-PEERS = ("quack", "Liger")
+PEERS = ("quack", "Liger", "comfy-kitchen")
 SHAPES = [(1, 1024, 2048), (2, 1024, 2048), (4, 1024, 2048), (2, 4096, 3072), (4, 4096, 3072)]
+TINY = [(1, 32, 64), (2, 33, 96)]
 
 
 def composed(x, weight, eps=1e-6):
@@ -83,13 +88,56 @@ def device_microseconds(shape, device, rounds, wanted):
     def make():
         return [torch.randn(n, device=device).bfloat16() for n in (shape, shape[-1:])]
 
+    return in_turn(usable(rms_norms(), make(), wanted), make, device, rounds)
+
+
+def in_turn(calls, make, device, rounds):
+    """Returns {name: the median of its device µs}."""
     tensors = make()
-    calls = usable(rms_norms(), tensors, wanted)
     times = {name: [] for name in calls}
     for _ in range(3 if device == "cuda" else rounds):
         for name, call in calls.items():
             times[name].append(graph_us(make, call) if device == "cuda" else clock_us(call, tensors))
     return {name: statistics.median(t) for name, t in times.items()}
+
+
+def comfy_kitchen(device):
+    """Returns comfy-kitchen, or None with a line that says why it is left out."""
+    try:
+        import comfy_kitchen as kitchen
+    except ImportError as error:
+        print(f"comfy-kitchen is left out: {error}")
+        return None
+    kernels = kitchen.list_backends()["cuda"]
+    if device == "cuda" and not kernels["available"]:
+        print(f"comfy-kitchen is left out, its kernels do not load: {kernels['unavailable_reason']}")
+        return None
+    return kitchen
+
+
+def kitchen_rows(kitchen, device, rounds, tiny):
+    """Returns [(what, {name: µs})] of what ComfyUI's Wan does by comfy-kitchen: heads [1, tokens, heads, head dim] with a norm of each, and positions."""
+    tokens, heads, size = (64, 2, 32) if tiny else (32760, 12, 128)
+    angles = torch.outer(torch.arange(tokens, device=device), 10000.0 ** -torch.linspace(0, 1, size // 2, device=device))
+    cos, sin = angles.cos(), angles.sin()
+    turns = torch.stack([torch.stack([cos, -sin], -1), torch.stack([sin, cos], -1)], -2)[None, :, None].contiguous()
+    per_head = [t.repeat_interleave(heads, 0) for t in (cos, sin)]
+
+    def make(*shapes):
+        return lambda: [torch.randn(shape, device=device).bfloat16() for shape in shapes]
+
+    def ours_rms_rope(q, k, q_weight, k_weight):
+        return ops.qk_norm_rope(q.flatten(1, 2), k.flatten(1, 2), q_weight, k_weight, *per_head, 1, 1e-6)
+
+    rows, channels = (1, tokens, heads * size), heads * size
+    kinds = [
+        ("rope", make((1, tokens, heads, size)), lambda x: ops.rope(x, cos, sin), lambda x: kitchen.apply_rope1(x, turns)),
+        ("rms_rope of q and k", make(*[(1, tokens, heads, size)] * 2, (size,), (size,)), ours_rms_rope,
+         lambda q, k, *weights: kitchen.rms_rope(q, k, turns, *weights, 1e-6)),
+        ("adaln", make(rows, (1, 1, channels), (1, 1, channels)), ops.ada_layer_norm, kitchen.adaln),
+        ("rms_adaln", make(rows, (1, 1, channels), (1, 1, channels)), ops.rms_modulate, kitchen.rms_adaln)]
+    with kitchen.use_backend("cuda" if device == "cuda" else "eager"):
+        return [(what, in_turn(usable({"ours": ours, "comfy-kitchen": theirs}, tensors()), tensors, device, rounds)) for what, tensors, ours, theirs in kinds]
 
 
 def host_microseconds(calls, series=20, count=500):
@@ -105,7 +153,7 @@ def host_microseconds(calls, series=20, count=500):
     return best
 
 
-def host_rows(device):
+def host_rows(device, series=20):
     """Returns [(what, {name: µs})] for small norms and for one adapter beside few rows."""
     def made(*shapes):
         return [torch.randn(shape, device=device) for shape in shapes]
@@ -126,7 +174,7 @@ def host_rows(device):
         passes = {name: functools.partial(both, call) for name, call in calls.items()}
         for what, each, given in (("no grad", calls, tensors), ("recorded", calls, recorded), ("and backward", passes, recorded)):
             each = usable(each, given)
-            rows.append((f"{title}, {what}", host_microseconds({name: functools.partial(call, *given) for name, call in each.items()})))
+            rows.append((f"{title}, {what}", host_microseconds({name: functools.partial(call, *given) for name, call in each.items()}, series)))
     return rows
 
 
@@ -145,6 +193,7 @@ def main():
     parser.add_argument("--quack", nargs="*", metavar="FOLDER", help="quack must be among the peers; folders to import it from")
     parser.add_argument("--host-only", action="store_true", help="no device times")
     parser.add_argument("--own-backward", action="store_true", help="on a CPU: the backward passes that a GPU takes")
+    parser.add_argument("--tiny", action="store_true", help="small tensors, to try the script")
     options = parser.parse_args()
     sys.path[:0] = options.quack or []
     wanted = () if options.quack is None else ("quack",)
@@ -160,18 +209,23 @@ def main():
     machine = torch.cuda.get_device_name() if options.device == "cuda" else f"CPU, {tachyscope.threads()} threads"
     print(f"{machine}, torch {torch.__version__}, bf16, µs")
 
-    rows = []
+    rows, beside = [], []
     if not options.host_only:
+        kitchen = comfy_kitchen(options.device)
         with torch.no_grad():
-            rows = [(str(list(shape)), device_microseconds(shape, options.device, options.rounds, wanted)) for shape in SHAPES]
+            shapes = TINY if options.tiny else SHAPES
+            rows = [(str(list(shape)), device_microseconds(shape, options.device, options.rounds, wanted)) for shape in shapes]
+            beside = kitchen_rows(kitchen, options.device, options.rounds, options.tiny) if kitchen else []
         table("RMSNorm, device time", rows)
         gain = sum(times["composed"] / times["ours"] for _, times in rows) / len(rows)
         print(f"composed / ours on average: {gain:.2f}")
-    host = host_rows(options.device)
+        if beside:
+            table("comfy-kitchen, device time", beside)
+    host = host_rows(options.device, 2 if options.tiny else 20)
     table("a call of tiny tensors, host time", host)
     if options.json:
         with open(options.json, "w") as file:
-            json.dump({"machine": machine, "device_us": rows, "host_us": host}, file, indent=1)
+            json.dump({"machine": machine, "device_us": rows, "kitchen_us": beside, "host_us": host}, file, indent=1)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,15 @@
 """`tachyscope.graph` and `tachyscope.ring_kv_cache`. With TEST_DEVICE=cuda the graphs are real ones (test_gpu.py has captures
 by torch alone)."""
 
+import sys
+
 import pytest
 import torch
 
 import tachyscope
-from tachyscope import ops
+import test_wrapper_wan
+import wrapper_stubs
+from tachyscope import _shrunk, ops
 
 DEVICE = torch.get_default_device().type
 
@@ -44,6 +48,40 @@ def test_graph_of_keywords_and_structures():
                        (dict(deep={"b": keywords["deep"]["a"]}), "expected inputs arranged like the example")):
         with pytest.raises(ValueError, match=words):
             step(*args, **(keywords | bad))
+
+
+def test_context_windows_by_one_graph(monkeypatch):
+    """A clip that is longer than the model's is denoised in windows that overlap, whose positions begin at 0 as in WanVideoWrapper. All windows have
+    one length, so one graph serves all of them in all steps, and gives what the blocks' own code gives."""
+    module = wrapper_stubs.wrapper()
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(_shrunk, "_found", {})
+    block, _, given = test_wrapper_wan.made(module.WanAttentionBlock())
+    fixed = {name: value for name, value in given.items() if name not in ("e", "context")}
+    clip, times, texts = torch.randn(1, 14, 48), torch.randn(3, 1, 6, 48), torch.randn(2, 1, 5, 48)
+
+    def predict(x, e, context):
+        return test_wrapper_wan.run(block, x, {"e": e, "context": context} | fixed)
+
+    def sampled(predict):
+        x = clip.clone()
+        for e in times:
+            total, count = torch.zeros_like(x), torch.zeros(1, 14, 1)
+            for begin in (0, 4, 8):
+                window = slice(begin, begin + 6)
+                yes, no = (predict(x[:, window], e, text).clone() for text in texts)
+                total[:, window] += no + 3 * (yes - no)
+                count[:, window] += 1
+            x = x - 0.05 * total / count
+        return x
+
+    own = sampled(predict)
+    assert "a whole block" in [op for _, _, op in tachyscope.optimize(block, "aggressive", verbose=False).replaced]
+    step = tachyscope.graph(predict, clip[:, :6], times[0], texts[0])
+    assert step.captured is (DEVICE == "cuda")
+    assert (own - clip).norm() > 0.1 * clip.norm() and test_wrapper_wan.apart(sampled(step), own) < 1e-5
+    with pytest.raises(ValueError, match=r"expected input 0 to be \[1, 6, 48\] .*, got \[1, 5, 48\]"):
+        step(clip[:, :5], times[0], texts[0])
 
 
 def test_bad_inputs_of_a_graph():

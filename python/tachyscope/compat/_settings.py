@@ -29,8 +29,8 @@ class OptimizationConfig:
     replaced one by one. If attention is not replaced, the model's own is used, torch's
     scaled_dot_product_attention. use_torch_compile calls transformer.compile(). Fields that are None come
     from the environment (WAN_ENABLE_FUSED_BLOCK; WAN_FORCE_SDPA, inverted; WAN_TORCH_COMPILE); if that says
-    nothing, they are True, True and False. use_fp8 and use_cuda_graphs are refused: this package has no fp8
-    kernels, and a graph needs example inputs, which `tachyscope.graph` takes."""
+    nothing, they are True, True and False. use_fp8 and use_cuda_graphs are refused: 8 bits are what the level
+    EXTREME is for, and a graph needs example inputs, which `tachyscope.graph` takes."""
 
     level: OptimizationLevel = OptimizationLevel.SAFE
     enable_fused_block: bool | None = None
@@ -44,7 +44,7 @@ class OptimizationConfig:
     def __post_init__(self):
         self.level = OptimizationLevel(str(getattr(self.level, "value", self.level)).lower())
         if self.use_fp8:
-            raise ValueError("OptimizationConfig: use_fp8 cannot be honoured, there are no fp8 kernels in this package")
+            raise ValueError("OptimizationConfig: use_fp8 cannot be honoured by itself; at level EXTREME linear layers multiply in e4m3 on a GPU that can")
         if self.use_cuda_graphs:
             raise ValueError("OptimizationConfig: use_cuda_graphs cannot be honoured without example inputs; call tachyscope.graph")
 

@@ -63,7 +63,10 @@ class WanVAE(nn.Module):
         return self
 
     def enable_fp8(self):
-        raise NotImplementedError("WanVAE: there are no fp8 convolutions for PyTorch here; the engine's VAE has 8-bit ones")
+        """Raises NotImplementedError: no op of the package convolves tensors of torch in 8 bits. The engine's convolution does, for one clip without
+        gradients, with weights packed for the device, and a scale of its input that is fixed before."""
+        raise NotImplementedError("WanVAE: use_fp8 is not possible: this package has no convolution in e4m3 for tensors of PyTorch, only linear layers "
+                                  "(ops.scaled_linear); use_amp computes in bfloat16, and tachyscope.Engine has a VAE in 8 bits")
 
     def encode(self, x, use_amp=False):
         """Encodes a clip to the posterior's (mean, logvar) in float32 (or float64), [B, z, 1 + k, H / 8, W / 8]; for
