@@ -80,6 +80,7 @@ OnOff state_of(Optimisation o, const OptimisationCase& run) {
       if (!run.graphs) return {false, "the level, `graphs` or `verify_upload` leaves them out"};
       return {true, "steps of up to 0.25 s"};
     case step_cache:
+      if (run.too_few_steps) return {false, "with so few steps all are computed"};
       if (run.step_cache <= 0) return {false, "the level or `step_cache` leaves it out"};
       return {true, fmt::format("{}, threshold {}", run.step_cache_kind, run.step_cache)};
     default:
@@ -178,6 +179,7 @@ std::vector<OptimisationState> states_of(const Resolved& r, const VideoPlan& pla
                        .without = r.without,
                        .graphs = r.graphs,
                        .step_cache = r.step_cache.threshold,
+                       .too_few_steps = r.request.step_cache.value_or(0) > 0 && !r.step_cache.on(),
                        .step_cache_kind = r.request.step_cache_kind,
                        .branches = static_cast<int>(r.most_branches()),
                        .picks = {}};

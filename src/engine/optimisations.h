@@ -20,6 +20,7 @@ struct OptimisationCase {
   Without without;
   bool graphs = false;
   double step_cache = 0;
+  bool too_few_steps = false;  // for the step cache that is asked for
   std::string step_cache_kind = "rate";
   int branches = 0;                    // most branches of guidance; 0: there is no request
   std::span<const ops::OpPick> picks;  // picks of denoising, if it is planned; attention's kernels are listed

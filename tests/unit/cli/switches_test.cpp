@@ -63,8 +63,12 @@ TEST_F(Switches, APlanAndTheDoctorListThem) {
   EXPECT_TRUE(state(all, "batched-guidance").at("on"));
   EXPECT_FALSE(state(plan({"--guidance", "1"}), "batched-guidance").at("on"));
   EXPECT_FALSE(state(all, "step-cache").at("on"));
-  EXPECT_TRUE(state(plan({"--level", "extreme"}), "step-cache").at("on"));
-  EXPECT_FALSE(state(plan({"--level", "extreme", "--without", "step-cache"}), "step-cache").at("on"));
+  EXPECT_TRUE(state(plan({"--level", "extreme", "--steps", "4"}), "step-cache").at("on"));
+  const json few = state(plan({"--level", "extreme", "--steps", "3"}), "step-cache");
+  EXPECT_FALSE(few.at("on"));
+  EXPECT_EQ(few.at("why"), "with so few steps all are computed");
+  EXPECT_FALSE(
+      state(plan({"--level", "extreme", "--steps", "4", "--without", "step-cache"}), "step-cache").at("on"));
   EXPECT_FALSE(state(all, "graphs").at("on")) << "on a CPU";
   EXPECT_TRUE(state(all, "attention:cpu").at("on"));
   for (const json& s : all.at("optimisations")) {
