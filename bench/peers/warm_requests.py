@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times whole warm requests of distilled models on a GPU, stage by stage: from one video's end to the next one's, in one process.
 
-    python3 bench/peers/warm_requests.py build/tachyscope [--rows 1.3b-480 14b-480 14b-720 a14b-480 5b-704] [--requests 4] [--models FOLDER] [--json FILE]
+    python3 bench/peers/warm_requests.py build/tachyscope [--rows 1.3b-480 14b-480 14b-720 a14b-480 5b-704] [--requests 4] [--bf16] [--models FOLDER] [--json FILE]
     python3 bench/peers/warm_requests.py build/tachyscope --rows tiny --device cpu            # the script itself, anywhere, with the model that ships
 
 Each row is one process of `tachyscope generate --prompt-file … --json` without guidance, whose first video is left out, since it loads the model. The seconds of
@@ -24,15 +24,17 @@ EIGHT_BITS = ["--level", "extreme", "--attention", "int8", "--vae-math", "fp8"]
 ROWS = {"1.3b-480": ("1.3B", "832x480", 81, 4, EIGHT_BITS, "SGLang 2.5", 1.65),
         "14b-480": ("14B", "832x480", 81, 4, EIGHT_BITS, "LightX2V 14", 7.4),
         "14b-720": ("14B", "1280x720", 81, 4, EIGHT_BITS, "LightX2V 44", 29.0),
-        "a14b-480": ("A14B", "832x480", 81, 4, EIGHT_BITS, "none", None),  # its step 2 or 3 has the change of experts
+        "a14b-480": ("A14B", "832x480", 81, 4, EIGHT_BITS, "none", None),  # its third step has the change of experts
         "5b-704": ("5b", "1280x704", 121, 3, EIGHT_BITS, "SGLang 9.1", 4.0),
         "tiny": (None, "64x64", 5, 2, [], "none", None)}
 MADE = {"1.3B", "14B", "A14B"}
 STAGES = ["text", "load", "denoise", "decode", "file", "rest"]
 
 
-def command_of(program, row, folder, device, prompts, out):
+def command_of(program, row, folder, device, prompts, out, bf16):
     model, size, frames, steps, more, _, _ = ROWS[row]
+    if bf16 and more:
+        more = ["--level", "aggressive"]
     return [program, "generate", "--prompt-file", prompts, *(["--model", folder / model] if model else []), "--device", device, "--size", size, "--frames", frames,
             "--steps", steps, "--guidance", 1, "--seed", 7, *more, "--json", "-o", out / "clip.mp4"]
 
@@ -59,12 +61,12 @@ def read_requests(lines, clock=time.monotonic):
     return requests
 
 
-def run(program, row, folder, device, count):
+def run(program, row, folder, device, count, bf16):
     with tempfile.TemporaryDirectory() as temporary, tempfile.TemporaryFile("w+") as errors:
         out = pathlib.Path(temporary)
         prompts = out / "prompts.txt"
         prompts.write_text("".join(f"a cat on a skateboard, take {i}\n" for i in range(count)))
-        child = subprocess.Popen([str(word) for word in command_of(program, row, folder, device, prompts, out)], stdout=subprocess.PIPE, stderr=errors, text=True)
+        child = subprocess.Popen([str(word) for word in command_of(program, row, folder, device, prompts, out, bf16)], stdout=subprocess.PIPE, stderr=errors, text=True)
         requests = read_requests(child.stdout)
         code = child.wait()
         errors.seek(0)
@@ -101,6 +103,7 @@ def main():
     parser.add_argument("program", type=pathlib.Path)
     parser.add_argument("--rows", nargs="+", default=[row for row in ROWS if row not in ("tiny", "a14b-480")], choices=ROWS)
     parser.add_argument("--requests", type=int, default=4, help="videos of each row; the first one is not counted")
+    parser.add_argument("--bf16", action="store_true", help="everything in bf16, in place of 8 bits")
     parser.add_argument("--models", type=pathlib.Path, help="where the models lie or are made (default: a temporary folder)")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--json", type=pathlib.Path, help="write the figures here")
@@ -117,7 +120,7 @@ def main():
                 report[row] = {"failed": f"left out: {ROWS[row][0]} does not lie in the folder of models"}
                 continue
             try:
-                report[row] = run(args.program, row, place, args.device, args.requests)
+                report[row] = run(args.program, row, place, args.device, args.requests, args.bf16)
             except RuntimeError as error:
                 report[row] = {"failed": str(error)}
             print(row, json.dumps(report[row]), flush=True)
