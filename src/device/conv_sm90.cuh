@@ -21,7 +21,7 @@
 #include "device/numeric.cuh"
 #include "device/ring.cuh"
 #include "device/tma.cuh"
-#include "device/wgmma.cuh"
+#include "device/wgmma_narrow.cuh"
 
 namespace tachy::device {
 

@@ -65,7 +65,8 @@ std::optional<Refusal> conv_sm90_why_not(const ConvProblem& problem, const Strea
   if (problem.x.dtype != DType::bf16 && problem.x.dtype != DType::f16)
     return Refusal::arguments("it takes bf16 and f16");
   if (s.ci % 8 != 0) return Refusal::arguments("it takes input channels in multiples of 8");
-  if (s.co % 8 != 0 && s.co > 8) return Refusal::arguments("it takes output channels in multiples of 8");
+  if (s.co % 8 != 0 && s.co > 16)
+    return Refusal::arguments("it takes up to 16 output channels, or multiples of 8");
   if (s.co % 8 != 0 && problem.residual.defined())
     return Refusal::arguments("it takes a residual of multiples of 8 channels");
   if (s.stride > 4) return Refusal::arguments("a stride above 4");

@@ -102,6 +102,7 @@ inline std::vector<OpCase> conv3d_cases() {
   add(Conv3dCase{tiny, 2, 5, 17, 32, 72, 0, {.norm = 1}});
   add(Conv3dCase{tiny, 2, 49, 33, 192, 192, 2, {.residual = true, .alias = true}});
   add(Conv3dCase{tiny, 4, 9, 17, 96, 3, 1});
+  for (const int64_t history : {0, 1, 2}) add(Conv3dCase{tiny, 3, 27, 19, 64, 12, history});
   add(Conv3dCase{tiny, 4, 9, 17, 3, 104, 1});
   add(Conv3dCase{tiny, 4, 9, 7, 64, 72, 1, {.kernel = 1, .time_stride = 2, .front = 1}});
   add(Conv3dCase{tiny, 3, 5, 19, 96, 192, 1, {.kernel = 1}});
@@ -128,6 +129,12 @@ inline std::vector<OpCase> conv3d_cases() {
   add(Conv3dCase{video, 4, 480, 832, 192, 96, 2});
   add(Conv3dCase{video, 4, 240, 416, 96, 192, 2});
   add(Conv3dCase{video, 4, 120, 208, 192, 384, 2});
+  // Wan VAE 2.2
+  add(Conv3dCase{video, 4, 352, 640, 256, 256, 2, {.residual = true}});
+  add(Conv3dCase{video, 4, 352, 640, 512, 256, 2});
+  add(Conv3dCase{video, 4, 176, 320, 512, 512, 2});
+  add(Conv3dCase{video, 2, 88, 160, 1024, 1024, 2});
+  add(Conv3dCase{video, 4, 352, 640, 256, 12, 2});
   add(Conv3dCase{real, 4, 480, 832, 96, 3, 2});
   add(Conv3dCase{real, 4, 480, 832, 3, 96, 2});
   return cases;

@@ -121,8 +121,12 @@ inline std::vector<OpCase> scaled_conv3d_cases() {
   add({video, 4, 120, 208, 384, 384, 2, sums, true, true});
   add({video, 2, 120, 208, 384, 384, 2});
   add({video, 1, 60, 104, 384, 384, 2});
-  add({video, 4, 704, 1280, 256, 256, 2});  // Wan VAE 2.2
-  add({video, 4, 352, 640, 512, 512, 2});
+  // Wan VAE 2.2
+  add({video, 4, 352, 640, 256, 256, 2, sums, true, true});
+  add({video, 4, 352, 640, 256, 256, 2, codes});
+  add({video, 4, 352, 640, 512, 256, 2});
+  add({video, 4, 176, 320, 512, 512, 2});
+  add({video, 2, 88, 160, 1024, 1024, 2});
   return cases;
 }
 
