@@ -1,50 +1,26 @@
-// The first kernel computes the means, with one thread per channel of a block: q, k and v are read once. The second has
-// a block of threads for kEach lists of a head, which share what they read of the mean keys and values:
+// The first kernel computes the means (coarse_means.cuh). The second has a block of threads for kEach lists of a head,
+// which share what they read of the mean keys and values:
 //
-//   scores   a thread has one block of keys and kEach mean queries, in float64 and in the definition's order, so that
+//   scores   a thread has two blocks of keys and kEach mean queries, in float64 and in the definition's order, so that
 //            the lists are the same
-//   choice   a warp for each list finds the keep-th largest score bit by bit, from the highest on, until just `keep`
-//            scores are at least as large
+//   choice   a warp for each list (coarse_choice.cuh)
 //   out      weights in float32, and their products with the mean values, a thread for each channel
 #include "cuda/dispatch.h"
-#include "device/numeric.cuh"
 #include "device/reduce.cuh"
-#include "device/token_span.cuh"
 #include "ops/coarse_attention/coarse_attention_impl.h"
+#include "ops/coarse_attention/coarse_choice.cuh"
+#include "ops/coarse_attention/coarse_means.cuh"
 
 namespace tachy::ops {
 namespace {
 
-constexpr int kMeanThreads = 128, kThreads = 256;
+constexpr int kThreads = 256;
 constexpr int kMany = 8,
-              kFew = 2;  // lists of a block of threads, the fewer where there are many blocks of keys
+              kFew = 2;     // lists of a block of threads, the fewer where there are many blocks of keys
+constexpr int kWords = 24;  // of the scores in registers, as coarse_choice.cuh has them
 
-struct Means {
-  const void* x;
-  int64_t batch, row, head;  // strides
-  const int32_t* ends;       // null for blocks of kCoarseTokens
-  float* means;              // [B, H, blocks, D], or [B, H, D, blocks] if `across`
-  int tokens, heads, d, blocks;
-  bool across;
-};
-
-// Grid: (blocks of tokens, heads, batch).
-template <class T>
-__global__ void __launch_bounds__(kMeanThreads) coarse_means_kernel(const Means p) {
-  const int block = blockIdx.x, head = blockIdx.y;
-  const int64_t b = blockIdx.z, list = (b * p.heads + head) * p.blocks;
-  const device::TokenSpan tokens =
-      device::token_span(p.ends, block, p.tokens, static_cast<int>(kCoarseTokens), p.tokens);
-  const int count = tokens.end - tokens.first;
-  for (int c = threadIdx.x; c < p.d; c += kMeanThreads) {
-    const T* from = static_cast<const T*>(p.x) + b * p.batch + tokens.first * p.row + head * p.head + c;
-    double sum = 0;
-#pragma unroll 16
-    for (int t = 0; t < count; ++t) sum += static_cast<double>(device::as_float(from[t * p.row]));
-    const auto mean = static_cast<float>(sum / static_cast<double>(count));
-    p.means[p.across ? list * p.d + int64_t{c} * p.blocks + block : (list + block) * p.d + c] = mean;
-  }
-}
+// Rows of scores begin at multiples of 16 bytes.
+__host__ __device__ constexpr int scores_in_row(int keys) { return (keys + 1) / 2 * 2; }
 
 struct Coarse {
   const float *q, *k, *v;  // means [B, H, queries, D], [B, H, D, keys], and [B, H, keys, D] or null
@@ -54,52 +30,17 @@ struct Coarse {
   float scale;
 };
 
-// Numbers in the order of the scores. Both zeros are the same.
-__device__ __forceinline__ uint64_t in_order(double score) {
-  const auto bits = static_cast<uint64_t>(__double_as_longlong(score + 0.0));
-  return bits >> 63 ? ~bits : bits | uint64_t{1} << 63;
-}
-
-// Lists the `keep` blocks with the largest scores; called by a warp.
-__device__ inline void take_best(const double* scores, int keys, int keep, int32_t* list) {
-  const int lane = threadIdx.x % 32;
-  const auto count_if = [&](auto&& test) {
-    int count = 0;
-    for (int j = lane; j < keys; j += 32) count += test(in_order(scores[j]));
-#pragma unroll
-    for (int offset = 16; offset; offset >>= 1) count += __shfl_xor_sync(~0u, count, offset);
-    return count;
-  };
-  uint64_t least = 0;  // of the scores that are kept
-  for (int bit = 63; bit >= 0; --bit) {
-    const uint64_t more = least | uint64_t{1} << bit;
-    const int count = count_if([&](uint64_t x) { return x >= more; });
-    if (count < keep) continue;
-    least = more;
-    if (count == keep) break;
-  }
-  const int above = count_if([&](uint64_t x) { return x > least; });
-  int listed = 0, equal = 0;
-  for (int first = 0; first < keys; first += 32) {
-    const int j = first + lane;
-    const uint64_t x = j < keys ? in_order(scores[j]) : 0;
-    const unsigned before = (1u << lane) - 1, ties = __ballot_sync(~0u, j < keys && x == least);
-    const bool kept = j < keys && (x > least || (x == least && equal + __popc(ties & before) < keep - above));
-    const unsigned all = __ballot_sync(~0u, kept);
-    if (kept) list[listed + __popc(all & before)] = j;
-    listed += __popc(all), equal += __popc(ties);
-  }
-}
-
 // Grid: (queries / kEach, heads of the whole batch).
 template <int kEach>
-__global__ void __launch_bounds__(kThreads) coarse_kernel(const Coarse p) {
+__global__ void __launch_bounds__(kThreads, 3) coarse_kernel(const Coarse p) {
   extern __shared__ __align__(16) char shared[];
-  auto* queries = reinterpret_cast<double*>(shared);                           // [d][kEach]
-  auto* scores = queries + int64_t{p.d} * kEach;                               // [kEach][keys]
-  auto* weights = reinterpret_cast<float*>(scores + int64_t{p.keys} * kEach);  // [keys][kEach]
-  __shared__ float totals[kEach];
-  __shared__ float halves[kEach][128];
+  auto* queries = reinterpret_cast<double*>(shared);  // [d][kEach]
+  auto* scores = queries + int64_t{p.d} * kEach;      // [kEach][row]
+  const int row = scores_in_row(p.keys), padded = (p.keys + 3) / 4 * 4;
+  // A list's weights lie where its scores were, with zeros behind them.
+  const auto weights = [&](int r) { return reinterpret_cast<float*>(scores + r * row); };
+  auto* totals = reinterpret_cast<float*>(scores + int64_t{row} * kEach);  // [kEach]
+  auto* halves = totals + kEach;                                           // [kEach][128]
   const int first = blockIdx.x * kEach, lists = min(kEach, p.queries - first);
   const int64_t head = blockIdx.y;
   const float *q = p.q + (head * p.queries + first) * p.d, *k = p.k + head * p.keys * p.d;
@@ -108,38 +49,57 @@ __global__ void __launch_bounds__(kThreads) coarse_kernel(const Coarse p) {
     queries[c * kEach + r] = r < lists ? static_cast<double>(q[r * p.d + c]) : 0.0;
   }
   __syncthreads();
-  for (int j = threadIdx.x; j < p.keys; j += kThreads) {
-    double sum[kEach] = {};
+  const auto score = [&]<int kKeys>(int j) {  // of the blocks of keys j and, if there are two, j + kThreads
+    double sum[kKeys][kEach] = {};
 #pragma unroll 4
     for (int c = 0; c < p.d; ++c) {
-      const auto key = static_cast<double>(k[int64_t{c} * p.keys + j]);
+      double key[kKeys];
 #pragma unroll
-      for (int r = 0; r < kEach; ++r) sum[r] = fma(queries[c * kEach + r], key, sum[r]);
+      for (int n = 0; n < kKeys; ++n) key[n] = static_cast<double>(k[int64_t{c} * p.keys + j + n * kThreads]);
+#pragma unroll
+      for (int r = 0; r < kEach; ++r)
+#pragma unroll
+        for (int n = 0; n < kKeys; ++n) sum[n][r] = fma(queries[c * kEach + r], key[n], sum[n][r]);
     }
 #pragma unroll
-    for (int r = 0; r < kEach; ++r) scores[r * p.keys + j] = isnan(sum[r]) ? -INFINITY : sum[r];
-  }
+    for (int r = 0; r < kEach; ++r)
+#pragma unroll
+      for (int n = 0; n < kKeys; ++n)
+        scores[r * row + j + n * kThreads] = isnan(sum[n][r]) ? -INFINITY : sum[n][r];
+  };
+  for (int j = threadIdx.x; j < p.keys; j += 2 * kThreads)
+    j + kThreads < p.keys ? score.template operator()<2>(j) : score.template operator()<1>(j);
   __syncthreads();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (warp < lists) {
     const int64_t list = head * p.queries + first + warp;
-    const double* own = scores + warp * p.keys;
-    take_best(own, p.keys, p.keep, p.indices + list * p.keep);
+    const double* own = scores + warp * row;
+    int32_t* const listed = p.indices + list * p.keep;
+    if (p.keys <= 32 * kWords)
+      take_best<kWords>(own, p.keys, p.keep, listed);
+    else if (p.keys <= 64 * kWords)
+      take_best<2 * kWords>(own, p.keys, p.keep, listed);
+    else
+      take_best<0>(own, p.keys, p.keep, listed);
     if (lane == 0) p.counts[list] = p.keep;
     if (p.out) {
       float most = -INFINITY;
       for (int j = lane; j < p.keys; j += 32) most = fmaxf(most, static_cast<float>(own[j] * p.scale));
       most = device::warp_max(most);
       float total = 0;
-      for (int j = lane; j < p.keys; j += 32) {
-        const float weight = expf(static_cast<float>(own[j] * p.scale - most));
-        weights[j * kEach + warp] = weight, total += weight;
+      for (int first_key = 0; first_key < p.keys; first_key += 32) {
+        const int j = first_key + lane;
+        const float weight = j < p.keys ? expf(static_cast<float>(own[j] * p.scale - most)) : 0;
+        total += weight;
+        __syncwarp();  // a weight is written over scores that have been read
+        if (j < padded) weights(warp)[j] = weight;
+        __syncwarp();
       }
       total = device::warp_sum(total);
       if (lane == 0) totals[warp] = total;
     }
   } else if (warp < kEach) {
-    for (int j = lane; j < p.keys; j += 32) weights[j * kEach + warp] = 0;
+    for (int j = lane; j < padded; j += 32) weights(warp)[j] = 0;
   }
   if (!p.out) return;
   __syncthreads();
@@ -151,16 +111,22 @@ __global__ void __launch_bounds__(kThreads) coarse_kernel(const Coarse p) {
     float sum[kEach] = {};
     if (c < p.d) {
 #pragma unroll 4
-      for (int j = half; j < p.keys; j += 2) {
-        const float value = v[int64_t{j} * p.d + c];
+      for (int j = 4 * half; j < p.keys; j += 8) {
+        float value[4];
 #pragma unroll
-        for (int r = 0; r < kEach; ++r) sum[r] = fmaf(weights[j * kEach + r], value, sum[r]);
+        for (int i = 0; i < 4; ++i) value[i] = j + i < p.keys ? v[int64_t{j + i} * p.d + c] : 0;
+#pragma unroll
+        for (int r = 0; r < kEach; ++r) {
+          const float4 weight = *reinterpret_cast<const float4*>(weights(r) + j);
+          sum[r] = fmaf(weight.x, value[0], sum[r]), sum[r] = fmaf(weight.y, value[1], sum[r]);
+          sum[r] = fmaf(weight.z, value[2], sum[r]), sum[r] = fmaf(weight.w, value[3], sum[r]);
+        }
       }
     }
     __syncthreads();
     if (half == 1) {
 #pragma unroll
-      for (int r = 0; r < kEach; ++r) halves[r][threadIdx.x % 128] = sum[r];
+      for (int r = 0; r < kEach; ++r) halves[r * 128 + threadIdx.x % 128] = sum[r];
     }
     __syncthreads();
     if (half == 0 && c < p.d) {
@@ -168,7 +134,7 @@ __global__ void __launch_bounds__(kThreads) coarse_kernel(const Coarse p) {
       for (int r = 0; r < kEach; ++r)
         if (r < lists)
           p.out[((batch * p.queries + first + r) * p.heads + of_batch) * p.d + c] =
-              (sum[r] + halves[r][threadIdx.x]) / totals[r];
+              (sum[r] + halves[r * 128 + threadIdx.x]) / totals[r];
     }
   }
 }
@@ -177,9 +143,9 @@ int64_t key_blocks_of(const CoarseAttentionArgs& a) {
   return a.key_ends.defined() ? a.key_ends.dims[0] : (a.k.dims[1] + kCoarseTokens - 1) / kCoarseTokens;
 }
 size_t shared_bytes_of(int each, int64_t d, int64_t keys) {
-  return static_cast<size_t>(each) * static_cast<size_t>(d * 8 + keys * 12);
+  const auto doubles = static_cast<size_t>(d + scores_in_row(static_cast<int>(keys)));
+  return static_cast<size_t>(each) * (doubles * sizeof(double) + 129 * sizeof(float));
 }
-constexpr size_t kStaticBytes = kMany * 129 * sizeof(float);
 
 template <int kEach>
 void launch_coarse(const Coarse& p, int64_t heads, const Stream& stream) {
@@ -196,7 +162,7 @@ std::optional<Refusal> coarse_attention_why_not_cuda(const CoarseAttentionArgs& 
   if (stream.gpu->info().capability() < 80) return Refusal::weak_gpu("it needs compute capability 8.0");
   if (a.q.dims[0] * a.q.dims[2] > 65535) return Refusal::arguments("too many heads or batches");
   const int64_t keys = key_blocks_of(a);
-  if (shared_bytes_of(kFew, a.q.dims[3], keys) + kStaticBytes > stream.gpu->info().shared_bytes)
+  if (shared_bytes_of(kFew, a.q.dims[3], keys) > stream.gpu->info().shared_bytes)
     return Refusal::arguments("too many blocks of keys, ", std::to_string(keys));
   return std::nullopt;
 }
@@ -210,28 +176,33 @@ void coarse_attention_cuda(const CoarseAttentionArgs& a, Stream& stream) {
   };
   float *q = floats(queries), *k = floats(keys), *v = a.out.defined() ? floats(keys) : nullptr;
   if (stream.measuring() || b * h == 0) return;
-  const auto means = [&](const Tensor& x, const Tensor& ends, float* to, int64_t blocks, bool across) {
-    const Means p{.x = x.data,
-                  .batch = x.strides[0],
-                  .row = x.strides[1],
-                  .head = x.strides[2],
-                  .ends = static_cast<const int32_t*>(ends.data),
-                  .means = to,
-                  .tokens = static_cast<int>(x.dims[1]),
-                  .heads = static_cast<int>(h),
-                  .d = static_cast<int>(d),
-                  .blocks = static_cast<int>(blocks),
-                  .across = across};
-    cuda::dispatch_float("coarse_attention", x.dtype, [&]<class T>() {
-      cuda::launch(
-          "coarse_attention (means)", coarse_means_kernel<T>,
-          {.grid = dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(h), static_cast<unsigned>(b)),
-           .block = dim3(kMeanThreads)},
-          stream, p);
-    });
+  CoarseMeans means{.heads = static_cast<int>(h), .d = static_cast<int>(d)};
+  unsigned tensors = 0;
+  bool packs = true;
+  const auto add = [&](const Tensor& x, const Tensor& ends, float* to, int64_t blocks, bool across) {
+    means.of[tensors++] = {.x = x.data,
+                           .batch = x.strides[0],
+                           .row = x.strides[1],
+                           .head = x.strides[2],
+                           .ends = static_cast<const int32_t*>(ends.data),
+                           .means = to,
+                           .tokens = static_cast<int>(x.dims[1]),
+                           .blocks = static_cast<int>(blocks),
+                           .across = across};
+    packs = packs && cuda::fits_packs(static_cast<int>(16 / dtype_size(x.dtype)), {&x});
   };
-  means(a.q, a.query_ends, q, queries, false), means(a.k, a.key_ends, k, keys, true);
-  if (v) means(a.v, a.key_ends, v, keys, false);
+  add(a.q, a.query_ends, q, queries, false), add(a.k, a.key_ends, k, keys, true);
+  if (v) add(a.v, a.key_ends, v, keys, false);
+  cuda::dispatch_float("coarse_attention", a.q.dtype, [&]<class T>() {
+    const auto launch = [&]<int kPack>() {
+      const int64_t threads = std::max(queries, keys) * h * (d / kPack);
+      cuda::launch("coarse_attention (means)", coarse_means_kernel<T, kPack>,
+                   {.grid = dim3(cuda::blocks_for(threads, kMeanThreads), tensors, static_cast<unsigned>(b)),
+                    .block = dim3(kMeanThreads)},
+                   stream, means);
+    };
+    packs ? launch.template operator()<device::kPack<T>>() : launch.template operator()<1>();
+  });
   const Coarse p{.q = q,
                  .k = k,
                  .v = v,
@@ -244,7 +215,7 @@ void coarse_attention_cuda(const CoarseAttentionArgs& a, Stream& stream) {
                  .d = static_cast<int>(d),
                  .keep = static_cast<int>(a.keep),
                  .scale = a.scale};
-  const bool many = shared_bytes_of(kMany, d, keys) + kStaticBytes <= stream.gpu->info().shared_bytes;
+  const bool many = shared_bytes_of(kMany, d, keys) <= stream.gpu->info().shared_bytes;
   many ? launch_coarse<kMany>(p, b * h, stream) : launch_coarse<kFew>(p, b * h, stream);
 }
 
