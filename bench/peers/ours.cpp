@@ -119,7 +119,7 @@ class Server {
   json step(const json& job) {
     load(job, dit_key_, [&](const ModelBundle& model, Stream& s) {
       dit_ = {};
-      dit_ = load_dit(model, 0, WeightMode::automatic, s);
+      dit_ = load_dit(model, 0, {}, s);
     });
     const WanDit& dit = *dit_.model;
     const int64_t size = job.at("size").get<int64_t>() / 8,

@@ -50,7 +50,7 @@ VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
   plan.shared_bytes = shared_store.bytes() + (on_device(in) ? 0 : in.model->bundle().read_bytes());
   Job job{.request = *in.request, .prompts = *in.prompts, .shared = shared};
   plan.stages = course_of(*in.request).walk(job, session);
-  plan.keeps = placement.keeps;
+  plan.keeps = placement.keeps, plan.keys_stay = placement.keys_stay;
   uint64_t kept = 0, arena = 0;
   for (const StagePlan& s : plan.stages) {
     plan.peak_bytes = std::max(plan.peak_bytes, bytes_of(plan, s));
@@ -67,15 +67,25 @@ uint64_t graph_bytes(const PlanInput& in) {
   return course_of(*in.request).graph_bytes(*in.request, in.model->bundle().dit);
 }
 
+Budget budget_of(const PlanInput& in, uint64_t graphs) {
+  const uint64_t libraries = (in.gpu ? kGpuLibraryBytes : 0) + graphs;
+  return in.room > 0 ? budget_within(in.room, in.model->options().max_vram, 0, libraries, in.gpu->info().name)
+                     : in.model->tenancy().budget(libraries);
+}
+
 VideoPlan plan_within(const PlanInput& in) {
-  Placement placement{.keeps = in.model->options().keep_loaded, .ranks = in.model->ranks()};
+  Placement placement{
+      .keeps = in.model->options().keep_loaded, .keys_stay = keys_may_stay(in), .ranks = in.model->ranks()};
   VideoPlan plan = plan_with(in, placement);
   if (!on_device(in)) return plan;
-  const uint64_t graphs = graph_bytes(in), libraries = (in.gpu ? kGpuLibraryBytes : 0) + graphs;
-  const uint64_t max_vram = in.model->options().max_vram;
-  const Budget may = in.room > 0 ? budget_within(in.room, max_vram, 0, libraries, in.gpu->info().name)
-                                 : in.model->tenancy().budget(libraries);
+  const uint64_t graphs = graph_bytes(in);
+  const Budget may = budget_of(in, graphs);
   const uint64_t budget = may.bytes;
+  // A request needs these layers once, so they are the first that make room: each request then sends them.
+  if (plan.peak_bytes > budget && placement.keys_stay) {
+    placement.keys_stay = false;
+    plan = plan_with(in, placement);
+  }
   if (plan.peak_bytes > budget && placement.keeps) {
     placement.keeps = false;
     plan = plan_with(in, placement);
@@ -139,6 +149,15 @@ std::string what_would_fit(const PlanInput& in) {
 }
 
 }  // namespace
+
+bool keys_may_stay(const PlanInput& in) { return in.model->options().keep_loaded && in.gpu; }
+
+bool set_budget(const PlanInput& in, VideoPlan& plan) {
+  if (!on_device(in)) return true;
+  const Budget may = budget_of(in, plan.graph_bytes);
+  plan.budget_bytes = may.bytes, plan.budget = may.why;
+  return plan.peak_bytes <= may.bytes;
+}
 
 VideoPlan make_plan(const PlanInput& in) {
   VideoPlan plan = plan_within(in);

@@ -19,6 +19,11 @@ struct PlanInput {
 };
 VideoPlan make_plan(const PlanInput& in);
 
+// Says whether layers that a request needs once may stay on the GPU, provided there is room (Placement::keys_stay).
+bool keys_may_stay(const PlanInput& in);
+// Sets the limit of a plan that was made earlier to today's. Returns whether the plan is within it.
+bool set_budget(const PlanInput& in, VideoPlan& plan);
+
 // Reports once which blocks do not stay on the GPU, unless the caller asked for this.
 void report_offload(const VideoPlan& plan, bool asked);
 

@@ -9,6 +9,7 @@
 #include "denoise/talk_progress.h"
 #include "engine/courses/course.h"
 #include "engine/crew_run.h"
+#include "engine/first_latents.h"
 #include "engine/memory_plan.h"
 #include "engine/optimisations.h"
 #include "engine/rank_plan.h"
@@ -79,13 +80,13 @@ TextToVideo::Prepared TextToVideo::prepare(Resolved request, const std::atomic<b
     out.prompts = tokenise(out, gpu.get());
     ++planned_;
     out.vae = vae_products(r.request.vae_math, model().vae_config, r.precision, gpu.get());
-    out.plan = make_plan({.model = &model_,
-                          .gpu = gpu,
-                          .request = &r,
-                          .prompts = &out.prompts,
-                          .vae = out.vae,
-                          .adapters = out.adapters.get(),
-                          .cancel = cancel});
+    out.plan = plans_.plan({.model = &model_,
+                            .gpu = gpu,
+                            .request = &r,
+                            .prompts = &out.prompts,
+                            .vae = out.vae,
+                            .adapters = out.adapters.get(),
+                            .cancel = cancel});
     put(std::move(shared), out.plan);
     out.plan.optimisations = states_of(r, out.plan, gpu ? &gpu->info() : nullptr);
   };
@@ -117,30 +118,6 @@ VideoPlan TextToVideo::plan(const VideoRequest& request) {
 }
 
 namespace {
-
-// A run begins with the state that it resumes from, with given latents, or with noise. A run has one
-// generator, as in PyTorch: it makes the starting noise first, then what stochastic samplers draw. Given
-// latents replace the noise, and are scaled as the noise is if a recipe wants that.
-std::vector<float> first_latents(const Resolved& resolved, const RunState* resume, const Tensor& latents,
-                                 NoiseSource& noise) {
-  const VideoRequest& r = resolved.request;
-  if (resume) {
-    noise.restore(resume->generator);
-    return resume->latents;
-  }
-  const int64_t z = latents.dim(0), clip = latents.dim(1);
-  const auto count = static_cast<size_t>(latents.numel());
-  std::vector<float> values = r.init_latents;
-  if (values.empty()) {
-    values.resize(count), course_of(resolved).draw(resolved, noise, values);
-    if (resolved.windows.divides(clip) && r.free_noise == "on")
-      repeat_noise(resolved.windows, clip, z, values, [&](int64_t n) { return noise.permutation(n); });
-  }
-  // Noise that is added to a video is scaled there.
-  if (const float scale = resolved.sampler.noise_scale(); scale != 1 && !r.video)
-    for (float& value : values) value *= scale;
-  return values;
-}
 
 // Begins a job in a session, and ends it however the job ends.
 class Begun {
@@ -175,7 +152,7 @@ int run(const TextToVideo::Prepared& prepared, Session& session, const RunState*
   if (resume) check_state(*resume, r, shared, course.state_counts(r, shared));
   part.next("noise", ProfileKind::other);
   NoiseSource noise(r.request);
-  upload(first_latents(r, resume, shared.latents, noise).data(), shared.latents, stream);
+  make_first_latents(r, resume, shared, noise, stream);
   if (resume && resume->window > 0) upload(resume->motion.data(), shared.motion, stream);
   part.done();
   Job job{.request = r,

@@ -7,6 +7,7 @@
 // may be called from several threads at once.
 #pragma once
 
+#include "engine/known_plans.h"
 #include "engine/session_pool.h"
 #include "request/gpu_mode.h"
 
@@ -67,8 +68,9 @@ class TextToVideo {
   struct Counters {
     int resolved = 0, tokenised = 0, planned = 0;
     int captured = 0;  // steps that were captured as graphs
+    int reused = 0;    // those of `planned` that took an earlier plan
   };
-  Counters counters() const { return {resolved_, tokenised_, planned_, captured_}; }
+  Counters counters() const { return {resolved_, tokenised_, planned_, captured_, plans_.reused()}; }
   size_t open_sessions() { return sessions_.sessions(); }
 
  private:
@@ -80,6 +82,7 @@ class TextToVideo {
   std::shared_ptr<Model> shared_model_;
   Model& model_ = *shared_model_;
   SessionPool sessions_{model_};
+  KnownPlans plans_;
   std::atomic<int> resolved_{0}, tokenised_{0}, planned_{0}, captured_{0};
 };
 

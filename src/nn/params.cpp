@@ -40,6 +40,12 @@ Tensor ParamStore::allocate(DType dtype, std::span<const int64_t> dims) {
   return buffers_.emplace_back(size, stream_.memory).tensor(dtype, dims);
 }
 
+bool ParamStore::holds(std::initializer_list<Tensor> tensors, const std::string& name) {
+  bool all = options_.shelf && !plan_only_;
+  for (const Tensor& t : tensors) all = options_.shelf && options_.shelf->holds(t.data, name) && all;
+  return all;
+}
+
 void* ParamStore::host_of(const Tensor& t) const {
   const auto* p = static_cast<const char*>(t.data);
   if (!slot_ || p < slot_ || p >= slot_ + block_bytes_) return nullptr;
@@ -150,7 +156,7 @@ std::shared_ptr<runtime::BlockStream> ParamStore::stream_blocks(
   Stream dry = stream_;
   dry.arena = &measure;
   for (int64_t i = 0; i < blocks; ++i) {
-    ParamStore one({.pack_weights = options_.pack_weights}, dry);
+    ParamStore one({.pack_weights = options_.pack_weights, .visits = options_.visits}, dry);
     one.eight_bits_ = eight_bits_, one.visiting_ = visiting_;
     probe(one, i);
     block_bytes_ = std::max(block_bytes_, one.bytes());

@@ -49,6 +49,7 @@ class ParamStore {
     // Packs GEMM weights once while loading; otherwise they are used where they lie in the file.
     bool pack_weights = true;
     int64_t streamed = 0;  // number of blocks that do not stay on the device; with 0, all stay
+    bool visits = true;  // layers that set_visiting names stay in the file; otherwise they lie on the device
     // Called with the number of blocks loaded.
     std::function<void(int64_t done, int64_t total)> progress = {};
     BufferShelf* shelf = nullptr;  // owns the Buffers; if null, the store does
@@ -73,6 +74,9 @@ class ParamStore {
   Tensor allocate(DType dtype, std::initializer_list<int64_t> dims) {
     return allocate(dtype, std::span<const int64_t>(dims.begin(), dims.size()));
   }
+  // Says whether tensors of this store still hold what a store before it, with the same shelf, filled them with under
+  // this name. If not, the caller must fill them.
+  bool holds(std::initializer_list<Tensor> tensors, const std::string& name);
   Tensor widened(const Tensor& source);              // float32 copy of a small tensor of the file, same shape
   Tensor packed(std::span<const WeightPart> parts);  // GEMM weights [N_i, K], stacked and packed as one
   // Uploads a table that the host has made.
@@ -105,9 +109,10 @@ class ParamStore {
   }
 
   // Tells which linear layers are used only a few times in a run and not in each step. The large ones stay in
-  // the file and are sent to the device for each product. By default there are none.
+  // the file and are sent to the device for each product, unless Options::visits is off. By default there are
+  // none.
   void set_visiting(std::function<bool(std::string_view layer)> which) { visiting_ = std::move(which); }
-  bool visiting(std::string_view layer) const { return visiting_ && visiting_(layer); }
+  bool visiting(std::string_view layer) const { return options_.visits && visiting_ && visiting_(layer); }
 
   // The linear layers that were built in this store (or beside it) since the last take_linears(). A model's
   // constructor calls that at its end to keep them.

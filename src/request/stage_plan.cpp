@@ -21,6 +21,7 @@ Placement placement_of(const VideoPlan& plan) {
   return {.text = stage_plan(plan, "text").streamed,
           .denoise = stage_plan(plan, "denoise").streamed,
           .keeps = plan.keeps,
+          .keys_stay = plan.keys_stay,
           .ranks = std::max(1, static_cast<int>(plan.ranks.size()))};
 }
 

@@ -7,11 +7,13 @@
 
 namespace tachy {
 
-// The number of blocks of a stage's part that pass through the device's slots; whether parts stay loaded; and
-// the number of ranks that share a denoising pass.
+// The number of blocks of a stage's part that pass through the device's slots; whether parts stay loaded;
+// whether the layers that make keys of the prompt stay on the GPU as well (nn/weight_form.h: otherwise they are
+// `visiting`); and the number of ranks that share a denoising pass.
 struct Placement {
   int64_t text = 0, denoise = 0;
   bool keeps = false;
+  bool keys_stay = false;
   int ranks = 1;
 };
 

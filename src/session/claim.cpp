@@ -31,8 +31,8 @@ Claim claim_of(const VideoPlan& plan, const Precision& precision, uint64_t base,
     all += own, arena = std::max(arena, s.arena_bytes);
     if (part == 0) continue;
     for (const auto& [which, bytes] : parts_of_stage(s.name, plan.keeps, part))
-      out.parts[PartKey(which, precision, which == Part::transformer_2 ? s.adapters_2 : s.adapters, vae)] =
-          bytes;
+      out.parts[PartKey(which, precision, which == Part::transformer_2 ? s.adapters_2 : s.adapters, vae,
+                        plan.keys_stay)] = bytes;
   }
   out.own = plan.shared_bytes - base + (plan.keeps ? all + arena : most);
   return out;

@@ -21,11 +21,12 @@ struct PartKey {
   DType activation = DType::f32;
   Compute compute = Compute::f32;
   Products products = Products::as_activations;
-  bool joined = true;    // for transformers: Precision::joined
-  std::string adapters;  // those that are merged into it (request_adapters.h)
+  bool joined = true;      // for transformers: Precision::joined
+  std::string adapters;    // those that are merged into it (request_adapters.h)
+  bool keys_stay = false;  // for transformers: as Placement::keys_stay
   // `vae` is the format in which the VAE's residual blocks multiply (session/vae_math.h).
   PartKey(Part which, const Precision& precision, std::string merged = {},
-          Products vae = Products::as_activations)
+          Products vae = Products::as_activations, bool stay = false)
       : part(which),
         activation(precision.activation),
         compute(precision.compute),
@@ -33,10 +34,11 @@ struct PartKey {
                  : which == Part::vae_encoder || which == Part::vae_decoder ? vae
                                                                             : Products::as_activations),
         joined(precision.joined || (which != Part::transformer && which != Part::transformer_2)),
-        adapters(std::move(merged)) {}
+        adapters(std::move(merged)),
+        keys_stay(stay && (which == Part::transformer || which == Part::transformer_2)) {}
   auto operator<=>(const PartKey&) const = default;
   bool made_for(const Precision& precision) const {
-    return *this == PartKey(part, precision, adapters, products);
+    return *this == PartKey(part, precision, adapters, products, keys_stay);
   }
 };
 

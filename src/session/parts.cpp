@@ -161,19 +161,22 @@ LoadedVaeEncoder load_vae_encoder(const ModelBundle& model, Stream& given, Produ
   return out;
 }
 
-LoadedDit load_dit(const ModelBundle& model, int expert, WeightMode mode, Stream& stream, int64_t streamed,
-                   const LoadProgress& progress, std::shared_ptr<const nn::KeptParams> twin) {
+LoadedDit load_dit(const ModelBundle& model, int expert, const LoadHow& how, Stream& stream) {
   const auto& weights = model.transformer_of(expert);
   weights->check_files();
-  const bool pack = mode == WeightMode::packed ||
-                    (mode == WeightMode::automatic && packs_by_default(float32_bytes(*weights)));
-  nn::ParamStore store(
-      {.pack_weights = pack, .streamed = streamed, .progress = progress, .twin = std::move(twin)}, stream);
+  const bool pack = how.weights == WeightMode::packed ||
+                    (how.weights == WeightMode::automatic && packs_by_default(float32_bytes(*weights)));
+  nn::ParamStore store({.pack_weights = pack,
+                        .streamed = how.streamed,
+                        .visits = !how.keys_stay,
+                        .progress = how.progress,
+                        .twin = how.twin},
+                       stream);
   LoadedDit out;
   const uint64_t copied =
       load_network(out, weights, ModelBundle::transformer_name(expert), {}, stream,
                    [&](const Scope& scope) { return std::make_unique<WanDit>(scope, model.dit, store); });
-  out.bytes = store.bytes() + copied, out.blocks = block_plan(store, streamed);
+  out.bytes = store.bytes() + copied, out.blocks = block_plan(store, how.streamed);
   out.memory = store.keep();
   return out;
 }
@@ -194,9 +197,7 @@ LoadedVae load_vae(const ModelBundle& model, Stream& given, Products products) {
 
 std::shared_ptr<LoadedPart> load_part(const ModelBundle& model, Part part, const LoadHow& how,
                                       Stream& stream) {
-  const auto transformer = [&](int expert) {
-    return shared(load_dit(model, expert, how.weights, stream, how.streamed, how.progress, how.twin));
-  };
+  const auto transformer = [&](int expert) { return shared(load_dit(model, expert, how, stream)); };
   switch (part) {
     case Part::text:
       return shared(load_text(model, stream, how.streamed));

@@ -64,6 +64,17 @@ enum class WeightMode { automatic, packed, mapped };
 // Reports how many blocks are loaded, and how many there are.
 using LoadProgress = std::function<void(int64_t done, int64_t total)>;
 
+// Options for load_part.
+struct LoadHow {
+  WeightMode weights = WeightMode::automatic;
+  int64_t streamed = 0;
+  bool keys_stay = false;  // as Placement::keys_stay
+  LoadProgress progress;
+  Products vae = Products::as_activations;
+  // The weights of the same transformer on another GPU of the same kind, from where they are copied.
+  std::shared_ptr<const nn::KeptParams> twin = nullptr;
+};
+
 // With a measuring arena these load nothing and only count. `products` is how the VAE's residual blocks
 // multiply, whatever the stream says (session/vae_math.h).
 LoadedText load_text(const ModelBundle& model, Stream& stream, int64_t streamed = 0);
@@ -71,20 +82,10 @@ LoadedImageEncoder load_image_encoder(const ModelBundle& model, Stream& stream);
 LoadedAudioEncoder load_audio_encoder(const ModelBundle& model, Stream& stream);
 LoadedVaeEncoder load_vae_encoder(const ModelBundle& model, Stream& stream,
                                   Products products = Products::as_activations);
-LoadedDit load_dit(const ModelBundle& model, int expert, WeightMode mode, Stream& stream,
-                   int64_t streamed = 0, const LoadProgress& progress = {},
-                   std::shared_ptr<const nn::KeptParams> twin = nullptr);
+LoadedDit load_dit(const ModelBundle& model, int expert, const LoadHow& how, Stream& stream);
 LoadedVae load_vae(const ModelBundle& model, Stream& stream, Products products = Products::as_activations);
 
-// Options for load_part, which loads any part.
-struct LoadHow {
-  WeightMode weights = WeightMode::automatic;
-  int64_t streamed = 0;
-  LoadProgress progress;
-  Products vae = Products::as_activations;
-  // The weights of the same transformer on another GPU of the same kind, from where they are copied.
-  std::shared_ptr<const nn::KeptParams> twin = nullptr;
-};
+// Loads any of them.
 std::shared_ptr<LoadedPart> load_part(const ModelBundle& model, Part part, const LoadHow& how,
                                       Stream& stream);
 

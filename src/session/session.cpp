@@ -108,11 +108,12 @@ int64_t Session::streamed(Part part) const {
 // computes with.
 const LoadedPart& Session::use(Part part) {
   PartCache::Handle& held = held_[part];
-  const PartKey own(part, setup_.precision, merged_into(part), setup_.vae);
+  const PartKey own(part, setup_.precision, merged_into(part), setup_.vae, setup_.placement.keys_stay);
   if (!held && (measuring() || streamed(part) > 0)) held = load(part);
-  if (!held)  // if adapters are merged into the part, only the last one is kept
+  if (!held)  // only one form of a part is kept, and only the last one that has adapters merged into it
     model_.parts().drop_idle([&](const PartKey& key) {
-      return key.part == part && !key.adapters.empty() && key.adapters != own.adapters;
+      return key.part == part &&
+             (key.keys_stay != own.keys_stay || (!key.adapters.empty() && key.adapters != own.adapters));
     });
   if (!held) {
     // Those who wait for this part must not wait until a hold of this run ends.
@@ -140,8 +141,11 @@ PartCache::Handle Session::load(Part part) {
   const ProfileRange range(stream_.hooks.profiler, load_range(part), ProfileKind::load);
   nn::UploadCheck* const check = measuring() ? nullptr : model_.upload_check();
   if (check) check->begin(part_name(part));
-  LoadHow how{
-      .weights = model_.options().weights, .streamed = streamed(part), .progress = {}, .vae = setup_.vae};
+  LoadHow how{.weights = model_.options().weights,
+              .streamed = streamed(part),
+              .keys_stay = setup_.placement.keys_stay,
+              .progress = {},
+              .vae = setup_.vae};
   std::optional<StageClock> clock;
   if (!measuring() && (part == Part::transformer || part == Part::transformer_2)) {
     clock.emplace(callbacks(), "load", model().dit.num_layers);

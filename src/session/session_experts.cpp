@@ -48,12 +48,13 @@ const LoadedVae& Session::vae_decoder_of(int rank) {
 
 const LoadedPart& Session::part_of(Part part, int rank, std::shared_ptr<const LoadedPart>& held) {
   RankDevices::Place& place = devices_->place(rank);
-  const PartKey own(part, setup_.precision, merged_into(part), setup_.vae);
+  const bool stay = setup_.placement.keys_stay;
+  const PartKey own(part, setup_.precision, merged_into(part), setup_.vae, stay);
   const cuda::GpuInfo &first = gpu_->info(), &mine = place.gpu->info();
   const bool alike = first.capability() == mine.capability();  // other GPUs may keep weights in another form
   const auto load = [&] {
     const MemoryLabel weights("ranks: weights, tables");
-    LoadHow how{.weights = model_.options().weights, .vae = setup_.vae};
+    LoadHow how{.weights = model_.options().weights, .keys_stay = stay, .vae = setup_.vae};
     if (alike) how.twin = held_.at(part)->memory;
     auto out = load_part(model(), part, how, place.stream);
     out->device = place.gpu;

@@ -27,6 +27,7 @@ struct Shared {
   Tensor start, control;  // stages/footage.h
   Tensor speech;          // [speakers, frames + TalkWindows::rows_behind, layers, width] f32
   Tensor tail, motion;    // [m, H, W, 3] and [z, T, h, w] f32
+  Tensor noise_state;     // on a GPU: the state of the generator of noise there (NoiseSource::make_on)
   Shared(const ResolvedRequest& request, const ModelBundle& model, const Prompts& prompts,
          nn::ParamStore& store);
 };

@@ -1,6 +1,7 @@
 #include "engine/courses/course.h"
 
 #include "base/error.h"
+#include "cuda/normals.h"
 #include "denoise/noise_source.h"
 #include "stages/condition.h"
 #include "stages/footage.h"
@@ -29,6 +30,7 @@ Shared::Shared(const ResolvedRequest& r, const ModelBundle& model, const Prompts
   if (const auto dims = control_dims(model, r); !dims.empty())
     control = store.allocate(DType::f32, std::span<const int64_t>(dims));
   latents = store.allocate(DType::f32, {r.latent_channels, r.latent_frames, r.latent_height, r.latent_width});
+  if (store.on_gpu()) noise_state = store.allocate(DType::i32, {cuda::kGeneratorWords});
   course_of(r).add_shared(*this, r, model, store);
 }
 

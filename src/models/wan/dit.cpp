@@ -1,6 +1,9 @@
 #include "models/wan/dit.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -31,10 +34,15 @@ bool makes_keys_of_context(std::string_view layer, const WanBranches& branches) 
          std::ranges::any_of(branches, [&](const auto& b) { return b->makes_keys(layer); });
 }
 
+uint64_t next_id() {
+  static std::atomic<uint64_t> ids{0};
+  return ++ids;
+}
+
 }  // namespace
 
 WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
-    : config_(c), precision_(store.stream().precision), mapping_(scope.keep()) {
+    : config_(c), precision_(store.stream().precision), id_(next_id()), mapping_(scope.keep()) {
   const int64_t dim = c.dim();
   patch_embedding_ = nn::Linear::from_kernel(scope.sub("patch_embedding"), store,
                                              {dim, c.in_channels, c.patch_t, c.patch_h, c.patch_w});
@@ -108,6 +116,11 @@ WanGrid WanDit::make_grid(int64_t latent_frames, int64_t latent_height, int64_t 
         "transformer: {} places for {} tokens", grid.places.size(), tokens);
   if (!grid.places.empty()) grid.place = store.uploaded(grid.places.data(), DType::i32, {tokens});
   if (store.plan_only()) return grid;
+  const std::string_view places_text(reinterpret_cast<const char*>(grid.places.data()),
+                                     grid.places.size() * sizeof(int32_t));
+  if (store.holds({grid.cos, grid.sin}, fmt::format("rope {}x{}x{} {} {} {}", grid.frames, grid.rows,
+                                                    grid.columns, c.head_dim, riflex, places_text)))
+    return grid;
   make_on_host(store.stream(), {grid.cos, grid.sin}, [&](Stream& host, std::span<const Tensor> to) {
     if (!host.measuring())
       ops::rope_table_3d(grid.frames, grid.rows, grid.columns, c.head_dim, 10000.0, to[0], to[1],
@@ -122,6 +135,12 @@ WanTimes WanDit::make_times(std::span<const double> timesteps, nn::ParamStore& s
   const auto count = static_cast<int64_t>(timesteps.size());
   const int64_t dim = config_.dim();
   WanTimes times{store.allocate(DType::f32, {count, dim}), store.allocate(DType::f32, {count, 6 * dim})};
+  // Adapters may change the layers that make them.
+  if (!store.plan_only() && !store.stream().adapters &&
+      store.holds({times.embedding, times.projection},
+                  fmt::format("times {} {} {}", id_, static_cast<int>(kind.value_or(config_.sinusoid)),
+                              fmt::join(timesteps, " "))))
+    return times;
   make_on_host(store.stream(), {times.embedding, times.projection},
                [&](Stream& host, std::span<const Tensor> to) {
                  const ArenaScope scope(*host.arena);

@@ -144,6 +144,7 @@ class WanDit {
   std::vector<WanBlock> blocks_;
   std::shared_ptr<runtime::BlockStream> streamed_;  // null if all blocks stay where they are
   std::shared_ptr<const nn::LinearRegistry> linears_;
+  const uint64_t id_;  // unique in this process, unlike an address
   std::shared_ptr<const void> mapping_;
 };
 

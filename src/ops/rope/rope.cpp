@@ -1,7 +1,9 @@
 #include "ops/rope/rope.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <vector>
 
 #include "ops/count_work.h"
 #include "ops/op_helpers.h"
@@ -33,31 +35,41 @@ void rope(const RopeArgs& a, Stream& stream) {
 
 namespace {
 
-// For the `count` pairs from `first_pair` on: token (outer, position, inner) gets the angle of its position.
+// The angles' cosines and sines for each position of an axis: [extent, pairs].
 struct RopeAxis {
-  int64_t outer, extent, inner, first_pair, dim;
-  RopeTime positions;
+  int64_t extent, inner, pairs;  // token t has position t / inner % extent
+  std::vector<float> cos, sin;
+
+  RopeAxis(int64_t positions, int64_t tokens_each, int64_t dim, double theta, const RopeTime& time = {})
+      : extent(positions),
+        inner(tokens_each),
+        pairs(dim / 2),
+        cos(static_cast<size_t>(extent * pairs)),
+        sin(cos.size()) {
+    for (int64_t p = 0; p < pairs; ++p) {
+      const double frequency =
+          p + 1 == time.riflex ? 0.9 * 2 * std::numbers::pi / static_cast<double>(extent)
+                               : 1.0 / std::pow(theta, static_cast<double>(2 * p) / static_cast<double>(dim));
+      for (int64_t i = 0; i < extent; ++i) {
+        const int64_t position = time.first + (time.reverse ? extent - 1 - i : i);
+        const double angle = static_cast<double>(position) * frequency;
+        const auto at = static_cast<size_t>(i * pairs + p);
+        cos[at] = static_cast<float>(std::cos(angle)), sin[at] = static_cast<float>(std::sin(angle));
+      }
+    }
+  }
 };
 
-void fill_axis(const RopeAxis& axis, double theta, const Tensor& cos, const Tensor& sin,
+// Each token's row has the pairs of all axes, one axis after the other.
+void fill_rows(std::span<const RopeAxis> axes, int64_t tokens, const Tensor& cos, const Tensor& sin,
                std::span<const int32_t> place = {}) {
-  for (int64_t p = 0; p < axis.dim / 2; ++p) {
-    const double frequency =
-        p + 1 == axis.positions.riflex
-            ? 0.9 * 2 * std::numbers::pi / static_cast<double>(axis.extent)
-            : 1.0 / std::pow(theta, static_cast<double>(2 * p) / static_cast<double>(axis.dim));
-    for (int64_t i = 0; i < axis.extent; ++i) {
-      const int64_t position = axis.positions.first + (axis.positions.reverse ? axis.extent - 1 - i : i);
-      // One cos and sin is computed per position of the axis, and copied to the tokens that share it.
-      const double angle = static_cast<double>(position) * frequency;
-      const float c = static_cast<float>(std::cos(angle)), s = static_cast<float>(std::sin(angle));
-      for (int64_t o = 0; o < axis.outer; ++o)
-        for (int64_t j = 0; j < axis.inner; ++j) {
-          int64_t token = (o * axis.extent + i) * axis.inner + j;
-          if (!place.empty()) token = place[static_cast<size_t>(token)];
-          cos.as<float>()[token * cos.stride(0) + axis.first_pair + p] = c;
-          sin.as<float>()[token * sin.stride(0) + axis.first_pair + p] = s;
-        }
+  for (int64_t token = 0; token < tokens; ++token) {
+    const int64_t row = place.empty() ? token : place[static_cast<size_t>(token)];
+    float *c = cos.as<float>() + row * cos.stride(0), *s = sin.as<float>() + row * sin.stride(0);
+    for (const RopeAxis& axis : axes) {
+      const auto from = static_cast<ptrdiff_t>(token / axis.inner % axis.extent * axis.pairs);
+      c = std::copy_n(axis.cos.begin() + from, axis.pairs, c);
+      s = std::copy_n(axis.sin.begin() + from, axis.pairs, s);
     }
   }
 }
@@ -76,7 +88,8 @@ void rope_table_1d(int64_t length, int64_t head_dim, double theta, const Tensor&
   require(length >= 0, "{}: expected a length, got {}", op, length);
   check_tables(op, length, head_dim, cos, sin);
   if (cos.device == Device::null) return;
-  fill_axis({1, length, 1, 0, head_dim, time}, theta, cos, sin);
+  const RopeAxis axis(length, 1, head_dim, theta, time);
+  fill_rows({&axis, 1}, length, cos, sin);
 }
 
 void rope_table_3d(int64_t frames, int64_t rows, int64_t columns, int64_t head_dim, double theta,
@@ -95,9 +108,9 @@ void rope_table_3d(int64_t frames, int64_t rows, int64_t columns, int64_t head_d
   const int64_t side = 2 * (head_dim / 6), first = head_dim - 2 * side;
   require(time.riflex >= 0 && time.riflex <= first / 2, "{}: expected a pair of the time axis's {}, got {}",
           op, first / 2, time.riflex);
-  fill_axis({1, frames, rows * columns, 0, first, time}, theta, cos, sin, place);
-  fill_axis({frames, rows, columns, first / 2, side, {}}, theta, cos, sin, place);
-  fill_axis({frames * rows, columns, 1, first / 2 + side / 2, side, {}}, theta, cos, sin, place);
+  const RopeAxis axes[] = {
+      {frames, rows * columns, first, theta, time}, {rows, columns, side, theta}, {columns, 1, side, theta}};
+  fill_rows(axes, tokens, cos, sin, place);
 }
 
 }  // namespace tachy::ops

@@ -96,6 +96,37 @@ TEST(Plan, IsABoundWhenTheModelIsKept) {
   }
 }
 
+// Only words, seeds and noise may differ: whatever else a plan depends on makes a new one.
+TEST(Plan, IsReusedForRequestsOfOneShape) {
+  TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 2, .keep_loaded = true});
+  VideoRequest request = test::short_request();
+  const VideoPlan first = pipeline.plan(request);
+  EXPECT_EQ(pipeline.counters().reused, 0);
+  request.prompt = "a blue cat", request.seed = 9;  // as many tokens
+  const VideoPlan again = pipeline.plan(request);
+  EXPECT_EQ(pipeline.counters().reused, 1);
+  EXPECT_EQ(again.peak_bytes, first.peak_bytes);
+  ASSERT_EQ(again.stages.size(), first.stages.size());
+  for (size_t i = 0; i < first.stages.size(); ++i) {
+    EXPECT_EQ(again.stages[i].arena_bytes, first.stages[i].arena_bytes);
+    EXPECT_EQ(again.stages[i].picks.size(), first.stages[i].picks.size());
+  }
+  const int before = pipeline.counters().reused;
+  std::vector<VideoRequest> others(6, request);
+  others[0].prompt += " and a dog";
+  others[1].width = 48;
+  others[2].steps = 3;
+  others[3].level = "aggressive";
+  others[4].guidance = 1;
+  others[5].without = {"fused-norms"};
+  for (const VideoRequest& other : others) {
+    const VideoPlan plan = pipeline.plan(other);
+    TextToVideo fresh(ModelBundle::open(test::model_path()), {.threads = 2, .keep_loaded = true});
+    EXPECT_EQ(plan.peak_bytes, fresh.plan(other).peak_bytes);
+  }
+  EXPECT_EQ(pipeline.counters().reused, before);
+}
+
 TEST(Plan, LoadsNothing) {
   TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 2});
   VideoRequest request = test::short_request();

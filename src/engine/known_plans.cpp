@@ -1,0 +1,65 @@
+#include "engine/known_plans.h"
+
+#include "tensor/work_tally.h"
+
+namespace tachy {
+namespace {
+
+constexpr size_t kMost = 4;
+
+// A plan that had to save memory may be a better one when more is free.
+bool as_wished(const VideoPlan& plan, const PlanInput& in) {
+  const bool streams = std::ranges::any_of(plan.stages, [](const StagePlan& s) { return s.streamed > 0; });
+  return !streams && plan.keeps == in.model->options().keep_loaded && plan.keys_stay == keys_may_stay(in) &&
+         plan.would_fit.empty();
+}
+
+}  // namespace
+
+// Files may change between two requests, so those with adapters are planned each time; and those with pictures,
+// videos or speech, which are made anew for each request, by what they are.
+std::optional<KnownPlans::Shape> KnownPlans::shape_of(const PlanInput& in) {
+  const Resolved& r = *in.request;
+  const VideoRequest& q = r.request;
+  if (!in.prompts || in.adapters || in.room > 0 || WorkTally::current() || q.image || q.last_image ||
+      q.image_embeds || q.video || q.control_video || q.mask_video || q.reference || q.speech || q.speech_2 ||
+      !q.loras.empty())
+    return std::nullopt;
+  Shape shape{.request = q,
+              .precision = r.precision,
+              .vae = in.vae,
+              .graphs = r.graphs,
+              .positive = in.prompts->positive.size(),
+              .negative = in.prompts->negative.size(),
+              .encodes_positive = in.prompts->positive_text.empty(),
+              .encodes_negative = in.prompts->negative_text.empty()};
+  shape.request.prompt.clear(), shape.request.negative_prompt.reset();
+  shape.request.seed = 0, shape.request.init_latents.clear();
+  return shape;
+}
+
+std::optional<VideoPlan> KnownPlans::known(const Shape& shape, const PlanInput& in) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(plans_, shape, &Known::shape);
+  if (found == plans_.end()) return std::nullopt;
+  plans_.splice(plans_.begin(), plans_, found);
+  VideoPlan plan = found->plan;
+  if (!set_budget(in, plan)) return std::nullopt;
+  plan.dropped_tokens = in.prompts->dropped;
+  return plan;
+}
+
+VideoPlan KnownPlans::plan(const PlanInput& in) {
+  const std::optional<Shape> shape = shape_of(in);
+  if (shape)
+    if (std::optional<VideoPlan> before = known(*shape, in)) return ++reused_, *std::move(before);
+  VideoPlan plan = make_plan(in);
+  if (!shape || !as_wished(plan, in)) return plan;
+  const std::lock_guard lock(mutex_);
+  std::erase_if(plans_, [&](const Known& k) { return k.shape == *shape; });
+  plans_.push_front({*shape, plan});
+  if (plans_.size() > kMost) plans_.pop_back();
+  return plan;
+}
+
+}  // namespace tachy
