@@ -2,18 +2,10 @@
 
 #include <cstring>
 
-#include "base/env.h"
-#include "base/log.h"
 #include "ops/elementwise/elementwise.h"
 #include "tensor/transfer.h"
 
 namespace tachy {
-namespace {
-
-constexpr size_t kPage = 4096;
-
-}  // namespace
-
 BlockFrames::BlockFrames(const Input& in, Stream& stream)
     : stream_(stream),
       vae_(*in.vae),
@@ -40,29 +32,13 @@ BlockFrames::BlockFrames(const Input& in, Stream& stream)
   if (late_) state_.mark = marks_.decoded();
   if (!late_ || stream.measuring()) return;
   marks_.clear(stream);
-  lock_host();
+  host_.make(*memory_, static_cast<size_t>(pixels_.bytes()), StreamingMemory::kFetches);
 }
 
 BlockFrames::~BlockFrames() {
   try {
     if (!fetches_.empty()) stream_.memory->synchronize();
   } catch (...) {  // the device has failed, and no copy is under way any more
-  }
-  if (locked_) memory_->unpin(host_.get());
-}
-
-void BlockFrames::lock_host() {
-  room_ = (static_cast<size_t>(pixels_.bytes()) + kPage - 1) / kPage * kPage;
-  const size_t bytes = room_ * StreamingMemory::kFetches;
-  host_.reset(static_cast<uint8_t*>(os::allocate_aligned(bytes, kPage)));
-  check(host_ != nullptr, ErrorCode::out_of_memory, "frames: no {} of host memory", human_bytes(bytes));
-  try {
-    memory_->pin(host_.get(), bytes);
-    locked_ = true;
-  } catch (const Error& e) {
-    if (e.code() != ErrorCode::out_of_memory) throw;
-    log_topic("frames", "{} of host memory could not be page-locked: each frame is waited for",
-              human_bytes(bytes));
   }
 }
 
@@ -93,7 +69,7 @@ void BlockFrames::queue(const Tensor& latent) {
   if (!late_ || stream_.measuring()) return;
   const ProfileRange part(stream_.hooks.profiler, "copy to host", ProfileKind::output);
   const int slot = take_slot();
-  memory_->fetch(host(slot), pixels_.data, static_cast<size_t>(pixels_.bytes()), slot);
+  memory_->fetch(host_.slot(slot), pixels_.data, static_cast<size_t>(pixels_.bytes()), slot);
   fetches_.push_back({slot, first, count});
 }
 
@@ -121,7 +97,7 @@ void BlockFrames::hand_out_oldest(const Frame& frame) {
   wait_oldest();
   const Fetch next = fetches_.front();
   fetches_.pop_front();
-  const uint8_t* pixels = host(next.slot);
+  const uint8_t* pixels = host_.slot(next.slot);
   std::vector<int32_t> marks(static_cast<size_t>(marks_.steps()) + 1);
   std::memcpy(marks.data(), pixels + align_up(static_cast<size_t>(rgb_.bytes())), 4 * marks.size());
   FiniteMarks::expect_steps(std::span<const int32_t>(marks));
@@ -150,10 +126,10 @@ void BlockFrames::decode(const Tensor& latents, const Frame& frame, const std::f
     hand_out(rgb_.as<uint8_t>(), at == 0 ? 0 : c.pixel_frames(at), at == 0 ? 1 : c.temporal_stride(), frame);
   }
   if (then) then();
-  if (locked_) {  // otherwise this copy would be waited for before the frames are handed out
+  if (host_.locked()) {  // otherwise this copy would be waited for before the frames are handed out
     if (fetches_.size() == StreamingMemory::kFetches) hand_out_oldest(frame);
     last_ = take_slot();  // a copy of one byte that nobody reads: its arrival tells that the device is done
-    memory_->fetch(host(*last_), pixels_.data, 1, *last_);
+    memory_->fetch(host_.slot(*last_), pixels_.data, 1, *last_);
   }
   while (!fetches_.empty()) hand_out_oldest(frame);
 }

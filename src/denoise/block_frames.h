@@ -14,14 +14,13 @@
 #include <optional>
 #include <utility>
 
-#include "base/os/memory.h"
 #include "denoise/finite_marks.h"
 #include "models/wan_vae/wan_vae.h"
 #include "nn/params.h"
 #include "request/request.h"
 #include "runtime/step_graph.h"
 #include "runtime/usual_wait.h"
-#include "tensor/streaming_memory.h"
+#include "tensor/pinned_slots.h"
 
 namespace tachy {
 
@@ -67,17 +66,11 @@ class BlockFrames {
     int64_t first, count;
   };
   int take_slot() { return std::exchange(next_slot_, (next_slot_ + 1) % StreamingMemory::kFetches); }
-  uint8_t* host(int slot) const { return host_.get() + static_cast<size_t>(slot) * room_; }
-  void lock_host();
   void queue(const Tensor& latent);
   void wait_oldest();
   void hand_out_oldest(const Frame& frame);
   void hand_out(const uint8_t* pixels, int64_t first, int64_t count, const Frame& frame) const;
   void drop_fetches();
-
-  struct Free {
-    void operator()(uint8_t* p) const { os::free_aligned(p); }
-  };
 
   Stream& stream_;
   const VaeDecoder& vae_;
@@ -91,9 +84,7 @@ class BlockFrames {
   FiniteMarks marks_;
   VaeState state_;
   runtime::StepGraph graph_;
-  size_t room_ = 0;  // size of a slot in host_
-  std::unique_ptr<uint8_t[], Free> host_;
-  bool locked_ = false;
+  PinnedSlots host_;
   int next_slot_ = 0;
   std::deque<Fetch> fetches_;
   std::optional<int> last_;  // the slot whose copy ends when the whole block is done

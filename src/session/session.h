@@ -21,6 +21,7 @@
 #include "session/rank_devices.h"
 #include "session/request_adapters.h"
 #include "session/stage.h"
+#include "tensor/pinned_slots.h"
 
 namespace tachy {
 
@@ -106,6 +107,8 @@ class Session {
   // tensors and the loop's; null: there is none.
   runtime::StepGraph* graph(int expert);
   BufferShelf* denoiser_shelf(int expert);
+  // Host memory through which frames leave a device.
+  PinnedSlots& frame_slots() { return frame_slots_; }
   BufferShelf* loop_shelf() { return keeps() ? &loop_ : nullptr; }
   // From here on the stream carries what the job adds to this expert's products.
   void add_adapters(int expert);
@@ -168,6 +171,7 @@ class Session {
   std::array<BufferShelf, 2> denoisers_;
   std::array<AdapterShelf, 2> adapters_;
   BufferShelf loop_;
+  PinnedSlots frame_slots_;
   std::array<runtime::StepGraph, 2> graphs_;
   std::optional<runtime::RankTeam> ranks_;
   std::optional<RankDevices> devices_;

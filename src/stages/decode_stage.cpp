@@ -7,6 +7,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "session/stage_clock.h"
 #include "stages/by_rows.h"
+#include "stages/late_frames.h"
 #include "stages/stages.h"
 #include "tensor/transfer.h"
 
@@ -70,22 +71,34 @@ class Pixels {
   Pixels(const VaeConfig& c, const Tensor& latents, int64_t frames, bool to_host, Stream& stream)
       : height_(latents.dim(2) * c.spatial_stride()),
         width_(latents.dim(3) * c.spatial_stride()),
-        bytes_(stream.arena->tensor(DType::u8, {std::min(frames, c.temporal_stride()), height_, width_, 3})),
+        count_(std::min(frames, c.temporal_stride())),
+        all_(stream.arena->tensor(DType::u8, {(count_ * height_ * width_ * 3 + 3) / 4 * 4 + 4})),
+        bytes_(all_.slice(0, 0, count_ * height_ * width_ * 3).view({count_, height_, width_, 3})),
         host_(to_host && stream.gpu && !stream.measuring() ? static_cast<size_t>(bytes_.bytes()) : 0) {}
+
+  const Tensor& all() const { return all_; }  // as LateFrames takes it
+  Tensor made(const Tensor& frames, Stream& stream) const {
+    const Tensor rgb = bytes_.slice(0, 0, frames.dim(0));
+    const ProfileRange part(stream.hooks.profiler, "pixels", ProfileKind::elementwise);
+    ops::to_rgb8(frames, rgb, stream);
+    return rgb;
+  }
 
   // Calls take(image, i) for the i-th of `frames` [n, H, W, 3] f32.
   template <class Take>
   void hand_out(const Tensor& frames, Stream& stream, Take&& take) const {
-    const Tensor rgb = bytes_.slice(0, 0, frames.dim(0));
-    ProfileRange part(stream.hooks.profiler, "pixels", ProfileKind::elementwise);
-    ops::to_rgb8(frames, rgb, stream);
+    const Tensor rgb = made(frames, stream);
     if (stream.measuring()) return;
     const uint8_t* pixels = stream.gpu ? host_.data() : rgb.as<uint8_t>();
-    part.next("copy to host", ProfileKind::output);
+    ProfileRange part(stream.hooks.profiler, "copy to host", ProfileKind::output);
     if (stream.gpu) download(rgb, host_.data(), stream);
     part.next("frames out", ProfileKind::output);
+    images(pixels, frames.dim(0), take);
+  }
+  template <class Take>
+  void images(const uint8_t* pixels, int64_t count, Take&& take) const {
     const int64_t each = height_ * width_ * 3;
-    for (int64_t i = 0; i < frames.dim(0); ++i)
+    for (int64_t i = 0; i < count; ++i)
       take({{pixels + i * each, static_cast<size_t>(each)},
             static_cast<int>(width_),
             static_cast<int>(height_)},
@@ -95,9 +108,7 @@ class Pixels {
   // Calls take(frames) with frames `begin` to `end` of `frames`, which stay where they are.
   template <class Take>
   void leave(const Tensor& frames, int64_t begin, int64_t end, Stream& stream, Take&& take) const {
-    const Tensor rgb = bytes_.slice(0, 0, frames.dim(0));
-    const ProfileRange part(stream.hooks.profiler, "pixels", ProfileKind::elementwise);
-    ops::to_rgb8(frames, rgb, stream);
+    const Tensor rgb = made(frames, stream);
     if (stream.measuring() || begin >= end) return;
     if (stream.gpu) stream.memory->synchronize();
     take(DeviceFrames{.rgb = rgb.as<uint8_t>() + begin * height_ * width_ * 3,
@@ -108,8 +119,8 @@ class Pixels {
   }
 
  private:
-  int64_t height_, width_;
-  Tensor bytes_;
+  int64_t height_, width_, count_;
+  Tensor all_, bytes_;
   mutable std::vector<uint8_t> host_;
 };
 
@@ -150,41 +161,60 @@ class LatentsStage final : public Stage {
   }
 };
 
-// Calls run(body), where body(vae, stream, comm) decodes on a stream; `stream` is the first rank's.
+// Calls run(body), where body(vae, stream, comm) decodes on a stream; `stream` is the first rank's. If there are `slots`,
+// a single rank on a device queues the whole clip, and frames leave the device meanwhile.
 template <class Run>
 void decode_clip(const VaeConfig& config, const Tensor& latents, const VideoCallbacks* callbacks,
-                 Stream& stream, const FramesOut& out, const Run& run) {
+                 Stream& stream, const FramesOut& out, PinnedSlots* slots, const Run& run) {
   const int64_t clip = config.pixel_frames(latents.dim(1)), total = out.total > 0 ? out.total : clip;
   const ArenaScope scope(*stream.arena);
   const bool left = callbacks && callbacks->device_frames;
+  const bool may_be_late = slots && !left && StreamingMemory::of(stream.memory) && out.color_correction == 0;
   const Pixels pixels(config, latents, clip, !left, stream);
   std::optional<StageClock> clock;
   if (!stream.measuring()) clock.emplace(callbacks, "decode", total, out.first);
-  const auto hand_out = [&](const Tensor& decoded, int64_t first, Stream& own) {
+  const auto done = [&](int64_t first, int64_t count) {
+    clock->done(std::min(total, std::max(first + count - out.skip, int64_t{0}) + out.first));
+  };
+  const auto show = [&](int64_t first) {
+    return [&, first](const RgbImage& image, int64_t i) {
+      const int64_t index = first + i - out.skip + out.first;
+      if (first + i < out.skip || index >= total || !callbacks || !callbacks->frame) return;
+      callbacks->frame(image, index);
+    };
+  };
+  const auto hand_out = [&](const Tensor& decoded, int64_t first, Stream& own, LateFrames* late) {
     const ArenaScope of_frames(*own.arena);
     const Tensor frames = correct_colors(decoded, out, own);
     keep_tail(frames, first, clip, out.tail, own);
-    const int64_t index_of_first = first - out.skip + out.first;
+    const int64_t index_of_first = first - out.skip + out.first, count = frames.dim(0);
     if (left) {
       const int64_t begin = std::max(out.skip - first, int64_t{0});
-      pixels.leave(frames, begin, std::min(frames.dim(0), total - index_of_first), own,
-                   [&](DeviceFrames now) {
-                     now.first = index_of_first + begin;
-                     callbacks->device_frames(now);
-                   });
-    } else {
-      pixels.hand_out(frames, own, [&](const RgbImage& image, int64_t i) {
-        const int64_t index = index_of_first + i;
-        if (first + i < out.skip || index >= total || !callbacks || !callbacks->frame) return;
-        callbacks->frame(image, index);
+      pixels.leave(frames, begin, std::min(count, total - index_of_first), own, [&](DeviceFrames now) {
+        now.first = index_of_first + begin;
+        callbacks->device_frames(now);
       });
+    } else if (late) {
+      pixels.made(frames, own);
+      return late->fetch(first, count);
+    } else {
+      pixels.hand_out(frames, own, show(first));
     }
-    if (!own.measuring())
-      clock->done(std::min(total, std::max(first + frames.dim(0) - out.skip, int64_t{0}) + out.first));
+    if (!own.measuring()) done(first, count);
   };
   run([&](const VaeDecoder& vae, Stream& own, runtime::Comm* comm) {
+    std::optional<LateFrames> late;
+    const Tensor mark = may_be_late && !comm ? LateFrames::mark_of(pixels.all()) : Tensor();
+    if (mark.defined() && !own.measuring())
+      late.emplace(pixels.all(), *slots, own, [&](const uint8_t* there, int64_t first, int64_t count) {
+        pixels.images(there, count, show(first));
+        done(first, count);
+      });
     vae.decode(
-        latents, [&](const Tensor& decoded, int64_t first) { hand_out(decoded, first, own); }, own, 1, comm);
+        latents,
+        [&](const Tensor& decoded, int64_t first) { hand_out(decoded, first, own, late ? &*late : nullptr); },
+        own, 1, comm, mark);
+    if (late) late->hand_out_all();
   });
 }
 
@@ -192,12 +222,13 @@ void decode_clip(const VaeConfig& config, const Tensor& latents, const VideoCall
 
 void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* callbacks,
                    Stream& stream, const FramesOut& out) {
-  decode_clip(vae.config(), latents, callbacks, stream, out,
+  decode_clip(vae.config(), latents, callbacks, stream, out, nullptr,
               [&](const DecodeRows& body) { body(vae, stream, nullptr); });
 }
 
 void decode_frames(Session& session, const Tensor& latents, const FramesOut& out) {
   decode_clip(session.vae_decoder().model->config(), latents, session.callbacks(), session.stream(), out,
+              &session.frame_slots(),
               [&](const DecodeRows& body) { decode_by_rows(session, latents.dim(2), body); });
 }
 

@@ -169,13 +169,14 @@ void VaeDecoder::decode_chunk(VaeState& state, const Tensor& latents, const Sink
 }
 
 void VaeDecoder::decode(const Tensor& latents, const Sink& sink, Stream& stream, int64_t chunk,
-                        runtime::Comm* comm) const {
+                        runtime::Comm* comm, const Tensor& mark) const {
   expect_shape("vae decode", "latents", latents, {config_.z_dim, -1, -1, -1});
   const int64_t total = latents.dim(1);
   require(total >= 1 && latents.dim(2) >= 1 && latents.dim(3) >= 1, "vae decode: empty latents {}",
           shape_string(latents));
   require(chunk >= 1, "vae decode: expected chunks of at least 1 latent frame, got {}", chunk);
   VaeState state = make_state(latents.dim(2), latents.dim(3), total, stream, comm);
+  state.mark = mark;
   decode_block(state, latents, sink, stream, chunk);
 }
 

@@ -76,9 +76,9 @@ class VaeDecoder {
   // Decodes latents [z, T, h, w] f32 with any strides. The first latent frame is decoded alone, then `chunk`
   // at a time (any chunk gives the same frames; 1 needs the least memory). A measure run calls the sink, too,
   // with frames without storage (Device::null). Throws numerical if a frame contains NaN or Inf, and
-  // cancelled if the run is told to stop.
+  // cancelled if the run is told to stop; with a mark it notes NaN and Inf there instead (VaeState::mark).
   void decode(const Tensor& latents, const Sink& sink, Stream& stream, int64_t chunk = 1,
-              runtime::Comm* comm = nullptr) const;
+              runtime::Comm* comm = nullptr, const Tensor& mark = {}) const;
 
   // Decodes in steps, for callers that make latents one by one: make_state once (latent_frames 1 means a
   // still image, without caches), then decode_chunk for each chunk [z, n, h, w], where n = 1 for the first.
