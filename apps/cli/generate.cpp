@@ -64,11 +64,11 @@ int predict(const GenerateOptions& o, const std::vector<jobs::JobSpec>& all) {
   return 0;
 }
 
-// Makes the video of one job, and its profile. With --plan it only reports what that would take. `known` is a
+// Makes the video of one job, and its profile if it is the last one, which finds everything loaded. With --plan it only reports what that would take. `known` is a
 // request that open_engine has prepared; it may be null.
 // Without other processes, `crew` is null.
 void run(const GenerateOptions& o, Engine& engine, const jobs::JobSpec& job, const PreparedRequest* known,
-         jobs::JobStore& store, TerminalSink& sink, distributed::TcpCrew* crew) {
+         jobs::JobStore& store, TerminalSink& sink, distributed::TcpCrew* crew, bool last) {
   jobs::JobRunner runner(engine, store, sink, &g_cancel);
   const PreparedRequest prepared = known ? *known : runner.prepare(job);
   if (o.plan) return show_plan(prepared.plan(), prepared.request(), o.json);
@@ -81,7 +81,7 @@ void run(const GenerateOptions& o, Engine& engine, const jobs::JobSpec& job, con
   if (prepared.plan().seconds > kLongRunSeconds)
     warn("this run will take about {} on this machine; ctrl-C stops it cleanly",
          human_seconds(prepared.plan().seconds));
-  Watchers watchers(!o.profile.empty(), o.nvtx, engine.device() != "cpu");
+  Watchers watchers(last && !o.profile.empty(), o.nvtx, engine.device() != "cpu");
   const bool made = runner.run(job, prepared, watchers.all());
   if (!made && crew) crew->skip();
   if (!made || !watchers.profile()) return;
@@ -114,7 +114,7 @@ void run_on(const std::vector<std::string>& devices, const GenerateOptions& o,
       options.device = devices[card], options.gpus.clear();
       opened[card] = jobs::open_engine(all[i], options, sink);
     }
-    run(o, opened[card]->engine, all[i], nullptr, store, sink, nullptr);
+    run(o, opened[card]->engine, all[i], nullptr, store, sink, nullptr, i + 1 == all.size());
   });
 }
 
@@ -129,7 +129,8 @@ void run(const GenerateOptions& o, std::vector<jobs::JobSpec>& all,
   for (const jobs::JobSpec& job : all) {
     const bool known = &job == &all.front() && opened.first;
     TerminalSink of_job(o);
-    run(o, opened.engine, job, known ? &*opened.first : nullptr, store, of_job, crew.get());
+    run(o, opened.engine, job, known ? &*opened.first : nullptr, store, of_job, crew.get(),
+        &job == &all.back());
   }
 } catch (const Error& e) {
   if (crew) crew->end(e);

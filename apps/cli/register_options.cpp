@@ -126,9 +126,11 @@ void register_machine(CommandOptions& app, GenerateOptions& o) {
 
 // Registers the files and reports beside a video, and how a run resumes an earlier one.
 void register_reports(CommandOptions& app, GenerateOptions& o) {
-  app.add_option("--profile", o.profile,
-                 "write where the time went to this file (a Chrome trace for chrome://tracing or "
-                 "ui.perfetto.dev) and print a table; on a GPU by its own clock, and as NVTX ranges")
+  app.add_option(
+         "--profile", o.profile,
+         "write where the time went to this file (a Chrome trace for chrome://tracing or "
+         "ui.perfetto.dev) and print a table; on a GPU by its own clock, and as NVTX ranges; of several "
+         "videos it times the last one")
       ->group(kRunningGroup);
   app.add_flag(
          "--nvtx", o.nvtx,

@@ -315,7 +315,12 @@ TEST_F(Gauges, ProfileWritesATraceAndATable) {
   EXPECT_GT(trace["traceEvents"].size(), 50u);
   const Done plain = run(generate({"x", "-o", "q.gif"}));
   EXPECT_EQ(read_text(path("p.gif")), read_text(path("q.gif"))) << "profiling changes nothing";
-  EXPECT_EQ(run(generate({"x", "-p", "y", "--profile", "t.json"})).code, 2);
+  const Done two = run(generate({"x", "-p", "y", "--profile", "two.json", "-o", "two.gif"}));
+  ASSERT_EQ(two.code, 0) << two.err;
+  const size_t table = two.out.find("by kind");
+  ASSERT_NE(table, std::string::npos);
+  EXPECT_EQ(two.out.find("by kind", table + 1), std::string::npos) << "only the last video is timed";
+  EXPECT_THAT(read_text(path("two.json")), testing::Not(HasSubstr("load transformer"))) << "it finds everything loaded";
   EXPECT_EQ(run(generate({"x", "--profile", "/proc/t.json", "-o", "r.gif"})).code, 6);
 }
 
