@@ -53,7 +53,11 @@ DType dtype_from(int32_t code, const Op& op, const std::string& name) {
 
 int32_t dtype_to(DType dtype) {
   const auto& f = torch_abi::functions();
-  return dtype == DType::bf16 ? f.bf16 : dtype == DType::f16 ? f.f16 : dtype == DType::f64 ? f.f64 : f.f32;
+  return dtype == DType::bf16  ? f.bf16
+         : dtype == DType::f16 ? f.f16
+         : dtype == DType::f64 ? f.f64
+         : dtype == DType::i8  ? f.i8
+                               : f.f32;
 }
 
 Tensor view(Handle handle, const Op& op, const std::string& name) {
@@ -171,7 +175,7 @@ void boxed(Slot* stack, uint64_t, uint64_t) {
   }
 }
 
-constexpr size_t kMostOps = 32;
+constexpr size_t kMostOps = 40;
 template <bool kOut, size_t... kIndex>
 constexpr std::array<torch_abi::Boxed, kMostOps> make_boxes(std::index_sequence<kIndex...>) {
   return {boxed<kIndex, kOut>...};

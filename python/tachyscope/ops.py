@@ -19,7 +19,7 @@ from ._op import shape_of as _shape
 
 _names = ["rms_norm", "layer_norm", "add_norm", "gated_residual", "activation", "glu", "rope", "rope_1d", "rope_3d",
           "group_norm", "attention", "attention_lse", "attention_coarse", "lora", "reparameterize", "rms_modulate", "qk_norm_rope",
-          "channel_norm", "linear", "scaled_linear"]
+          "channel_norm", "linear", "scaled_linear", "channel_norm_codes", "scaled_conv3d"]
 _op = {name: Op(name) for name in _names}
 for _name in ["rms_norm", "layer_norm", "add_norm", "gated_residual", "activation", "glu", "group_norm", "attention",
               "reparameterize", "rms_modulate", "qk_norm_rope", "channel_norm"]:
@@ -274,6 +274,32 @@ def channel_norm(x, gamma, *, silu=False, out=None):
     if out is not None:
         return _op["channel_norm"].out(out, x, gamma, silu)
     return _op["channel_norm"](x, gamma, silu)
+
+
+def channel_norm_codes(x, gamma, scale, *, silu=True, dtype="float8_e4m3fn"):
+    """`channel_norm` of frames x [frames, C, height, width], divided by `scale` and rounded to codes of 8 bits, for
+    `scaled_conv3d`. dtype is "float8_e4m3fn" or "int8". No value is larger than sqrt(C) · max |gamma|, so with a 448th (127th)
+    of that as the scale none is clipped. The codes lie with channels last. It is for tensors of torch and has no gradients."""
+    from . import _scaled_conv
+    return _scaled_conv.norm_codes(_op["channel_norm_codes"], x, gamma, scale, silu, dtype)
+
+
+def scaled_conv3d(x, codes, scales, bias=None, *, frames, residual=None, gamma=None, next_scale=1.0, silu=True):
+    """A causal 3x3x3 convolution in 8 bits, with zeros before the first frame and around each: scales · (codes ∗ x) + bias +
+    residual. With `gamma` it gives `channel_norm_codes` of that, with next_scale and silu, instead of the sums.
+
+    x [clips · frames, C, height, width] of codes with channels last; codes and scales as `conv3d_codes_of` makes them, of one kind
+    with x; bias and gamma [out] or None; residual [clips · frames, out, height, width]. The sums have the residual's dtype, which a GPU
+    wants to be bfloat16; without one they are bfloat16. e4m3 on a GPU needs compute capability 8.9. It has no gradients."""
+    from . import _scaled_conv
+    return _scaled_conv.conv(_op["scaled_conv3d"], x, codes, scales, bias, frames, residual, gamma, next_scale, silu)
+
+
+def conv3d_codes_of(weight, x_scale, dtype="float8_e4m3fn"):
+    """Rounds a weight [out, in, 3, 3, 3] of torch to 8 bits with one scale for each output channel: (codes, scales) as
+    `scaled_conv3d` takes them, for an x whose codes have the scale `x_scale`. dtype is "float8_e4m3fn" or "int8"."""
+    from . import _scaled_conv
+    return _scaled_conv.codes_of(weight, x_scale, dtype)
 
 
 def attention(q, k, v, mask=None, *, scale=None, causal=False, causal_offset=0, window=None, own_backward=False, eight_bits=False,
