@@ -13,7 +13,7 @@ function says so) the first argument itself. It works only without gradients.
 
 import math
 
-from . import _attention, _conv_norm, _linear, _mlp
+from . import _attention, _conv_norm, _linear, _mlp, _small
 from ._op import Op
 from ._op import shape_of as _shape
 
@@ -77,7 +77,8 @@ def layer_norm(x, weight=None, bias=None, eps=1e-5, *, out=None):
     """(x − mean) / sqrt(var + eps) · weight + bias over the last dim. x [..., C]; weight, bias [C] or None. `out` may be x."""
     if out is not None:
         return _layer_norm.out(out, x, weight, bias, None, None, eps)
-    return _layer_norm(x, weight, bias, None, None, eps)
+    y = _small.layer_norm(x, weight, bias, eps)
+    return _layer_norm(x, weight, bias, None, None, eps) if y is None else y
 
 
 def ada_layer_norm(x, scale, shift, weight=None, bias=None, eps=1e-6, *, out=None):
@@ -115,20 +116,26 @@ def gated_residual(x, u, gate=None, *, out=None):
     return _gated_residual(x, u, gate)
 
 
+def _act(x, kind, out):
+    if out is not None:
+        return _activation.out(out, x, kind)
+    y = _small.activation(x, kind)
+    return _activation(x, kind) if y is None else y
+
+
 def gelu(x, approximate="none", *, out=None):
     """GELU of each value: by the error function, or with approximate="tanh" by its usual approximation. `out` may be x."""
-    kind = _choice("gelu", "approximate", approximate, _GELU)
-    return _activation(x, kind) if out is None else _activation.out(out, x, kind)
+    return _act(x, _choice("gelu", "approximate", approximate, _GELU), out)
 
 
 def silu(x, *, out=None):
     """x · sigmoid(x) of each value. `out` may be x."""
-    return _activation(x, _SILU) if out is None else _activation.out(out, x, _SILU)
+    return _act(x, _SILU, out)
 
 
 def mish(x, *, out=None):
     """x · tanh(log(1 + exp(x))) of each value. `out` may be x."""
-    return _activation(x, _MISH) if out is None else _activation.out(out, x, _MISH)
+    return _act(x, _MISH, out)
 
 
 def geglu(gate, up, approximate="none", *, round_twice=False, out=None):
@@ -241,7 +248,8 @@ def group_norm(x, groups, weight=None, bias=None, eps=1e-5, *, activation=None, 
     act = _choice("group_norm", "activation", activation, _ACTIVATIONS)
     if out is not None:
         return _group_norm.out(out, x, groups, weight, bias, eps, act)
-    return _group_norm(x, groups, weight, bias, eps, act)
+    y = _small.group_norm(x, groups, weight, bias, eps, act)
+    return _group_norm(x, groups, weight, bias, eps, act) if y is None else y
 
 
 def group_norm_silu(x, groups, weight=None, bias=None, eps=1e-5, *, out=None):
