@@ -4,7 +4,7 @@
     PYTHONPATH=BUILD/python bench/peers/fine_tuning.py [--layers N] [--steps N] [--autocast] [--tiny] [--device cpu] [--json FILE]
 
 The model is diffusers' class with random weights in bfloat16, which stay as they are; adapters in the queries, keys, values and results of all attention
-are trained by AdamW, as trainers of LTX do by default. All variants take their steps in turns, from the same adapters on the same noise:
+are trained by AdamW, as trainers of LTX do by default. The variants alternate, step by step, from the same adapters on the same noise:
 
 torch            the model's own code, each adapter as two linear layers beside its own
 torch, nudged    the same, where each value of the input is one unit of its last place off: what one rounding does to the losses

@@ -53,11 +53,8 @@ DType dtype_from(int32_t code, const Op& op, const std::string& name) {
 
 int32_t dtype_to(DType dtype) {
   const auto& f = torch_abi::functions();
-  return dtype == DType::bf16  ? f.bf16
-         : dtype == DType::f16 ? f.f16
-         : dtype == DType::f64 ? f.f64
-         : dtype == DType::i8  ? f.i8
-                               : f.f32;
+  if (dtype == DType::i8) return f.i8;
+  return dtype == DType::bf16 ? f.bf16 : dtype == DType::f16 ? f.f16 : dtype == DType::f64 ? f.f64 : f.f32;
 }
 
 Tensor view(Handle handle, const Op& op, const std::string& name) {
@@ -159,8 +156,7 @@ const Signature& signature_at(size_t index) {
   return (*all)[index];
 }
 
-// The error text of this thread's last wrong argument: Python uses it to raise a ValueError where torch
-// (after 2.11) does not.
+// The text of this thread's last wrong argument, for a ValueError where torch (after 2.11) raises none.
 thread_local std::string last_refusal;
 template <size_t kIndex, bool kOut>
 void boxed(Slot* stack, uint64_t, uint64_t) {
