@@ -84,10 +84,10 @@ def test_sums(kind, ci, co, frames):
     exact = convolved(x, weight, 2) + bias.double()[:, None, None]
     y = ops.scaled_conv3d(x, codes, scales, bias, frames=frames, residual=residual)
     assert y.dtype == dtype and y.is_contiguous(memory_format=torch.channels_last)
-    # Hopper's products of e4m3 add with about 14 bits.
-    assert apart(y, exact + residual.double()) < (1e-6 if DEVICE == "cpu" else 5e-3)
+    # Hopper's products of e4m3 add with about 14 bits, and a GPU's results are bfloat16.
+    assert apart(y, exact + residual.double()) < (1e-6 if DEVICE == "cpu" else 8e-3)
     y = ops.scaled_conv3d(x, codes, scales, frames=frames)
-    assert y.dtype == torch.bfloat16 and apart(y, exact - bias.double()[:, None, None]) < 5e-3
+    assert y.dtype == torch.bfloat16 and apart(y, exact - bias.double()[:, None, None]) < 8e-3
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -101,7 +101,7 @@ def test_the_next_norms_codes(kind, channels):
     exact = normed(convolved(x, weight, 2) + bias.double()[:, None, None], gamma)
     assert apart(y.double() * next_scale, exact) < (0.04 if kind == "float8_e4m3fn" else 0.1)
     differs = (y.double() - rounded(exact / next_scale, kind)).abs() > 0
-    assert differs.float().mean() < (1e-3 if DEVICE == "cpu" else 0.1)
+    assert differs.float().mean() < (1e-3 if DEVICE == "cpu" else 0.15)
 
 
 @pytest.mark.parametrize("kind", KINDS)
