@@ -44,7 +44,7 @@ def wan(tiny):
                                      timestep=torch.tensor([500]), encoder_hidden_states=torch.randn(1, 512, text, dtype=dtype))
 
 
-def ltx(tiny):
+def ltx(tiny, layers=None):
     from diffusers import LTXVideoTransformer3DModel
 
     sizes, grid = {}, dict(num_frames=7, height=16, width=24)
@@ -52,7 +52,7 @@ def ltx(tiny):
         sizes = dict(in_channels=8, out_channels=8, num_attention_heads=2, attention_head_dim=12, cross_attention_dim=24,
                      num_layers=2, caption_channels=16)
         grid = dict(num_frames=2, height=2, width=3)
-    model = LTXVideoTransformer3DModel(**sizes)
+    model = LTXVideoTransformer3DModel(**sizes | ({} if layers is None else {"num_layers": layers}))
     tokens, config = grid["num_frames"] * grid["height"] * grid["width"], model.config
     return model, lambda dtype: dict(hidden_states=torch.randn(2, tokens, config.in_channels, dtype=dtype),
                                      encoder_hidden_states=torch.randn(2, 128, config.caption_channels, dtype=dtype),

@@ -162,11 +162,15 @@ def host_rows(device, series=20):
                    "torch": lambda x, weight, bias: F.layer_norm(x, (64,), weight, bias)}
     products = {"ours": lambda x, a, b: ops.lora(x, a, b), "torch": lambda x, a, b: x @ a.T @ b.T,
                 "ours, scaled": lambda x, a, b: ops.lora(x, a, b, 0.5)}
+    images = {"ours": lambda x, weight, bias: ops.group_norm_silu(x, 8, weight, bias),
+              "torch": lambda x, weight, bias: F.silu(F.group_norm(x, 8, weight, bias))}
     rows = []
     for title, calls, tensors in (("RMSNorm", rms_norms(), made((4, 64), (64,))), ("LayerNorm", layer_norms, made((4, 64), (64,), (64,))),
+                                  ("GELU", {"ours": lambda x: ops.gelu(x), "torch": lambda x: F.gelu(x)}, made((4, 64))),
+                                  ("GroupNorm, SiLU", images, made((1, 32, 4, 4), (32,), (32,))),
                                   ("one adapter", products, made((4, 64), (8, 64), (64, 8)))):
         recorded = [t.clone().requires_grad_() for t in tensors]
-        gradient = torch.ones_like(tensors[0])
+        gradient = torch.ones_like(calls["ours"](*tensors))
 
         def both(call, *tensors):
             return torch.autograd.grad(call(*tensors), tensors, gradient)
@@ -223,6 +227,8 @@ def main():
             table("comfy-kitchen, device time", beside)
     host = host_rows(options.device, 2 if options.tiny else 20)
     table("a call of tiny tensors, host time", host)
+    theirs = {what: times.get("torch", times.get("F.rms_norm")) / times["ours"] for what, times in host}
+    print("times as fast as torch: " + ", ".join(f"{what} {ratio:.2f}" for what, ratio in theirs.items()))
     if options.json:
         with open(options.json, "w") as file:
             json.dump({"machine": machine, "device_us": rows, "kitchen_us": beside, "host_us": host}, file, indent=1)

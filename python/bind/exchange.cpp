@@ -48,6 +48,8 @@ dlpack::DataType dtype_to(DType dtype) {
       return {dlpack::kFloat, 16, 1};
     case DType::f64:
       return {dlpack::kFloat, 64, 1};
+    case DType::i8:
+      return {dlpack::kInt, 8, 1};
     default:
       return {dlpack::kFloat, 32, 1};
   }
@@ -196,7 +198,10 @@ nb::object make_result(nb::handle like, const Tensor& first, const Result& r, co
   require(r.dtype != DType::bf16, "{}: expected out, since NumPy has no bf16", op);
   nb::list dims;
   for (int i = 0; i < r.rank; ++i) dims.append(r.dims[i]);
-  const char* dtype = r.dtype == DType::f16 ? "float16" : r.dtype == DType::f64 ? "float64" : "float32";
+  const char* dtype = r.dtype == DType::f16   ? "float16"
+                      : r.dtype == DType::f64 ? "float64"
+                      : r.dtype == DType::i8  ? "int8"
+                                              : "float32";
   return nb::module_::import_("numpy").attr("empty")(nb::tuple(dims), dtype);
 }
 

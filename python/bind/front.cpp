@@ -134,7 +134,11 @@ class Call {
       return all;
     };
     const Reference dims = tuple(r.dims), strides = tuple(r.strides);
-    const int dtype = r.dtype == DType::f16 ? 1 : r.dtype == DType::bf16 ? 2 : r.dtype == DType::f64 ? 3 : 0;
+    const int dtype = r.dtype == DType::f16    ? 1
+                      : r.dtype == DType::bf16 ? 2
+                      : r.dtype == DType::f64  ? 3
+                      : r.dtype == DType::i8   ? 4
+                                               : 0;
     PyObject* const words[] = {args_[0], dims.get(), strides.get(), world().dtypes[dtype]};
     if (!dims || !strides) throw Raised();
     return made(PyObject_Vectorcall(world().empty_strided, words, 3, world().dtype_words));

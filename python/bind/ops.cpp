@@ -33,6 +33,8 @@ std::span<const Op> op_table() {
                              kLora,
                              kLinear,
                              kScaledLinear,
+                             kChannelNormCodes,
+                             kScaledConv3d,
                              kReparameterize,
                              kReparameterizeBackward};
   return table;

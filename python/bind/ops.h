@@ -18,6 +18,7 @@ extern const Op kGroupNorm, kGroupNormBackward;                                 
 extern const Op kAttention, kAttentionLse, kAttentionCoarse, kAttentionBackward;     // attention.cpp
 extern const Op kLinear, kScaledLinear;                                              // linear.cpp
 extern const Op kLora;                                                               // lora.cpp
+extern const Op kChannelNormCodes, kScaledConv3d;                                    // scaled_conv.cpp
 extern const Op kReparameterize, kReparameterizeBackward;                            // reparameterize.cpp
 
 // Returns the activation with this number, or throws; `first` is 0 if "none" is a choice, otherwise 1.

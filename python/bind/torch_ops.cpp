@@ -53,6 +53,7 @@ DType dtype_from(int32_t code, const Op& op, const std::string& name) {
 
 int32_t dtype_to(DType dtype) {
   const auto& f = torch_abi::functions();
+  if (dtype == DType::i8) return f.i8;
   return dtype == DType::bf16 ? f.bf16 : dtype == DType::f16 ? f.f16 : dtype == DType::f64 ? f.f64 : f.f32;
 }
 
@@ -155,8 +156,7 @@ const Signature& signature_at(size_t index) {
   return (*all)[index];
 }
 
-// The error text of this thread's last wrong argument: Python uses it to raise a ValueError where torch
-// (after 2.11) does not.
+// The text of this thread's last wrong argument, for a ValueError where torch (after 2.11) raises none.
 thread_local std::string last_refusal;
 template <size_t kIndex, bool kOut>
 void boxed(Slot* stack, uint64_t, uint64_t) {
@@ -171,7 +171,7 @@ void boxed(Slot* stack, uint64_t, uint64_t) {
   }
 }
 
-constexpr size_t kMostOps = 32;
+constexpr size_t kMostOps = 40;
 template <bool kOut, size_t... kIndex>
 constexpr std::array<torch_abi::Boxed, kMostOps> make_boxes(std::index_sequence<kIndex...>) {
   return {boxed<kIndex, kOut>...};

@@ -23,7 +23,7 @@ struct World {
   PyObject* is_negated = nullptr;    // takes a tensor: says whether its values are those in memory times −1
   PyObject* empty_like = nullptr;    // takes a tensor
   PyObject* empty_strided = nullptr;  // takes a tensor, dims, strides
-  PyObject* dtypes[4] = {};           // f32, f16, bf16, f64
+  PyObject* dtypes[5] = {};           // f32, f16, bf16, f64, i8
   PyObject *level_word = nullptr, *profiled_word = nullptr, *requires_word = nullptr, *dtype_words = nullptr;
 };
 

@@ -5,11 +5,12 @@ float32 one pass for all of these is as exact. In 16 bits one pass rounds once, 
 safe the add and the norm after it are still one pass, since that rounds where the block does, and torch does the
 modulation."""
 
+import torch
 from diffusers.models import normalization
 from torch import nn
 
 from . import ops
-from ._rules import IN_FLOAT32, Rule, _plain, _usual, fuses, narrow, unhooked
+from ._rules import FLOATS, IN_FLOAT32, Rule, _plain, _usual, apart, fuses, in_region, narrow, takes, unhooked
 
 GATES_IN_FLOAT32 = " (its gates and scales fused where it is float32)"  # added to the report at level safe
 
@@ -24,36 +25,46 @@ def _kind(norm, x):
     if not unhooked(norm):
         return None
     if type(norm) is nn.LayerNorm:
-        return "layer" if len(norm.normalized_shape) == 1 and _usual(x, norm.weight, norm.bias) else None
+        return "layer" if len(norm.normalized_shape) == 1 and takes(x, norm.weight, norm.bias) else None
     if type(norm) is normalization.FP32LayerNorm:
         return "layer" if len(norm.normalized_shape) == 1 and narrow(norm.weight, norm.bias) else None
     if type(norm) is normalization.RMSNorm and norm.bias is None and len(norm.dim) == 1:
-        return "rms" if _usual(x, norm.weight) else None
+        return "rms" if takes(x, norm.weight) else None
     return None
 
 
-def modulated(x, norm, scale, shift, twice):
-    """norm(x) · (1 + scale) + shift. One pass for LayerNorm; after an RMSNorm torch does the modulation."""
-    kind = _kind(norm, x)
-    if kind == "layer" and fuses(twice, x) and x.dtype == scale.dtype == shift.dtype:
-        return ops.ada_layer_norm(x, scale, shift, norm.weight, norm.bias, norm.eps)
-    if kind == "layer":
+def modulated(x, norm, scale, shift, twice, for_linear=False):
+    """norm(x) · (1 + scale) + shift, in one pass if the level allows that this rounds once. Inside of torch.autocast only what is `for_linear` is
+    computed here, since linear layers round to the region's dtype, which the result then has already."""
+    kind, region = _kind(norm, x), in_region(x)
+    if kind is not None and fuses(twice, x) and (for_linear if region else x.dtype == scale.dtype == shift.dtype):
+        with apart(x):
+            if kind == "layer":
+                y = ops.ada_layer_norm(x, scale, shift, norm.weight, norm.bias, norm.eps)
+            else:
+                y = ops.rms_modulate(x, scale, shift, norm.weight, norm.eps)
+        return y.to(torch.get_autocast_dtype(x.device.type)) if region else y
+    if kind is None or region:
+        y = norm(x)
+    elif kind == "layer":
         y = ops.layer_norm(x, norm.weight, norm.bias, norm.eps)
     else:
-        y = norm(x) if kind is None else ops.rms_norm(x, norm.weight, norm.eps, round_twice=twice)
+        y = ops.rms_norm(x, norm.weight, norm.eps, round_twice=twice)
     return y * (1 + scale) + shift
 
 
 def gated(x, u, gate, twice):
     """x + gate · u."""
-    if x.dtype == u.dtype and (gate is None or (fuses(twice, x) and gate.dtype == x.dtype)):
+    wide = in_region(x) and x.dtype == torch.float32 and u.dtype in FLOATS and (gate is None or gate.dtype in FLOATS)
+    if wide or (x.dtype == u.dtype and (gate is None or (fuses(twice, x) and gate.dtype == x.dtype))):
         return ops.gated_residual(x, u, gate)
     return x + (u if gate is None else gate * u)
 
 
 def added_norm(x, u, norm, twice, gate=None, scale=None, shift=None):
-    """(norm(h) · (1 + scale) + shift, h) with h = x + gate · u; only the norm if there is no scale."""
-    alike = all(t is None or t.dtype == x.dtype for t in (u, gate, scale, shift))
+    """(norm(h) · (1 + scale) + shift, h) with h = x + gate · u; only the norm if there is no scale. The first is for a linear layer."""
+    others = [t for t in (u, gate, scale, shift) if t is not None]
+    alike = all(t.dtype == x.dtype for t in others) or (in_region(x) and x.dtype == torch.float32 and all(t.dtype in FLOATS for t in others))
     kind = _kind(norm, x) if alike else None
     if kind is None:
         h = gated(x, u, gate, twice)

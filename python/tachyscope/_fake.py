@@ -143,6 +143,20 @@ def scaled_linear(x, codes, scales, bias, act, e4m3):
     return x.new_empty((*x.shape[:-1], codes.shape[0]))
 
 
+def _frames(x, channels, dtype):
+    """Describes frames [frames, channels, height, width] that lie with channels last."""
+    return x.new_empty((x.shape[0], *x.shape[2:], channels), dtype=dtype).permute(0, 3, 1, 2)
+
+
+def channel_norm_codes(x, gamma, scale, silu, e4m3):
+    return _frames(x, x.shape[1], torch.int8)
+
+
+def scaled_conv3d(x, codes, scales, bias, residual, gamma, frames, next_scale, silu, e4m3):
+    dtype = torch.int8 if gamma is not None else torch.bfloat16 if residual is None else residual.dtype
+    return _frames(x, codes.shape[0], dtype)
+
+
 def reparameterize(mean, logvar, noise):
     return _like(mean)
 

@@ -11,7 +11,7 @@ from diffusers.models.transformers import transformer_flux
 from . import ops
 from ._adaptive import GATES_IN_FLOAT32, added_norm, gated, idle
 from ._processors import chosen, dispatched_check, fits_mask, projected_out
-from ._rules import Rule, _plain, _usual
+from ._rules import Rule, _plain, takes
 
 
 def _clipped(x):
@@ -21,7 +21,7 @@ def _clipped(x):
 
 def _double(block, twice, hidden_states, encoder_hidden_states, temb, image_rotary_emb=None, joint_attention_kwargs=None):
     x, text = hidden_states, encoder_hidden_states
-    if not _usual(x, text):
+    if not takes(x, text):
         return _plain(block, x, text, temb, image_rotary_emb, joint_attention_kwargs)
     normed, *image_parts = block.norm1(x, emb=temb)
     normed_text, *text_parts = block.norm1_context(text, emb=temb)
@@ -43,7 +43,7 @@ def _half(x, attended, norm, ffn, parts, twice):
 
 
 def _single(block, twice, hidden_states, encoder_hidden_states, temb, image_rotary_emb=None, joint_attention_kwargs=None):
-    if not _usual(hidden_states, encoder_hidden_states):
+    if not takes(hidden_states, encoder_hidden_states):
         return _plain(block, hidden_states, encoder_hidden_states, temb, image_rotary_emb, joint_attention_kwargs)
     tokens = encoder_hidden_states.shape[1]
     x = torch.cat([encoder_hidden_states, hidden_states], dim=1)
@@ -62,7 +62,7 @@ def _fits_tables(rotary, attention, tokens):
 def _attention(attention, twice, hidden_states, encoder_hidden_states=None, attention_mask=None, image_rotary_emb=None, **kwargs):
     x, text, mask, rotary = hidden_states, encoder_hidden_states, attention_mask, image_rotary_emb
     joint = attention.added_kv_proj_dim is not None
-    fits = _usual(x) and fits_mask(mask, x) and joint == (text is not None)
+    fits = takes(x) and fits_mask(mask, x) and joint == (text is not None)
     tokens = x.shape[1] + (text.shape[1] if fits and joint else 0)
     if (not fits or kwargs or chosen(attention.processor, transformer_flux.FluxAttnProcessor)
             or not _fits_tables(rotary, attention, tokens)):

@@ -272,12 +272,14 @@ class lora:
 
     @staticmethod
     def of_one(dy, x, a, b, scales, _):
-        wide = torch.promote_types(x.dtype, torch.float32)
+        # A GPU's products of 16-bit values add in float32, and only u and v are rounded between, as in two linear layers.
+        alike = x.is_cuda and x.dtype == dy.dtype == a.dtype == b.dtype
+        wide = x.dtype if alike else torch.promote_types(x.dtype, torch.float32)
         rows, dy, a_, b_ = (t.to(wide) for t in (x.flatten(0, -2), dy.flatten(0, -2), a, b))
         u, v = rows @ a_.t(), dy @ b_
         dscales = None
         if scales is not None:
-            dscales = (u * v).sum().view(1).to(scales.dtype)
+            dscales = (u.float() * v.float()).sum().view(1).to(scales.dtype) if alike else (u * v).sum().view(1).to(scales.dtype)
             factor = scales.to(wide)
             u, v = u * factor, v * factor
         return (v @ a_).view(x.shape).to(x.dtype), (v.t() @ rows).to(a.dtype), (dy.t() @ u).to(b.dtype), dscales, None

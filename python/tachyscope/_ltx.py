@@ -12,16 +12,16 @@ from torch import nn
 from . import ops
 from ._adaptive import GATES_IN_FLOAT32, added_norm, gated, idle, modulated
 from ._processors import chosen, dispatched_check, fits_mask, mask_of_heads, projected_out
-from ._rules import Rule, _plain, _usual, fuses, unhooked
+from ._rules import Rule, _plain, takes, fuses, unhooked
 
 
 def _block(block, twice, hidden_states, encoder_hidden_states, temb, image_rotary_emb=None, encoder_attention_mask=None):
     x, table = hidden_states, block.scale_shift_table
-    if not _usual(x, temb, table) or temb.device != x.device:
+    if not takes(x, temb, table) or temb.device != x.device:
         return _plain(block, x, encoder_hidden_states, temb, image_rotary_emb, encoder_attention_mask)
     values = table + torch.unflatten(temb, -1, (table.shape[0], -1))  # [batch, one or all tokens, 6, channels]
     shift, scale, gate, ffn_shift, ffn_scale, ffn_gate = values.unbind(dim=2)
-    normed = modulated(x, block.norm1, scale, shift, twice)
+    normed = modulated(x, block.norm1, scale, shift, twice, for_linear=True)
     attended = block.attn1(hidden_states=normed, encoder_hidden_states=None, image_rotary_emb=image_rotary_emb)
     x = gated(x, attended, gate, twice)
     attended = block.attn2(x, encoder_hidden_states=encoder_hidden_states, image_rotary_emb=None,
@@ -34,7 +34,7 @@ def _one_pass(attention, q, k, twice):
     """Says whether norms of queries and keys may share a pass with the positions, which rounds once."""
     norms = attention.norm_q, attention.norm_k
     return (fuses(twice, q) and all(type(norm) is nn.RMSNorm and norm.eps is not None and unhooked(norm) for norm in norms)
-            and norms[0].eps == norms[1].eps and q.shape == k.shape and _usual(q, k, norms[0].weight, norms[1].weight))
+            and norms[0].eps == norms[1].eps and q.shape == k.shape and takes(q, k, norms[0].weight, norms[1].weight))
 
 
 def _turned(attention, q, k, rotary, twice):
@@ -58,7 +58,7 @@ def _fits_tables(rotary, x):
 
 def _attention(attention, twice, hidden_states, encoder_hidden_states=None, attention_mask=None, image_rotary_emb=None, **kwargs):
     x, text, mask, rotary = hidden_states, encoder_hidden_states, attention_mask, image_rotary_emb
-    fits = _usual(x) and fits_mask(mask, x) and _fits_tables(rotary, x)
+    fits = takes(x) and fits_mask(mask, x) and _fits_tables(rotary, x)
     if not fits or kwargs or chosen(attention.processor, transformer_ltx.LTXVideoAttnProcessor):
         return _plain(attention, x, text, mask, rotary, **kwargs)
     text = x if text is None else text

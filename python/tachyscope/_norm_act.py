@@ -6,7 +6,7 @@ exact. In 16 bits it rounds once, so it is left to levels above safe; at safe th
 from torch import nn
 
 from . import ops
-from ._rules import IN_FLOAT32, Rule, _usual, fuses, unhooked
+from ._rules import IN_FLOAT32, Rule, fuses, takes_norm, unhooked
 
 
 def activation_name(act):
@@ -20,7 +20,7 @@ def joins(norm, act, x, twice):
     """Says whether `norm_act` may replace act(norm(x)). It may not if one of the two has a hook, which needs to see its
     result."""
     fits = type(norm) is nn.GroupNorm and activation_name(act) is not None and unhooked(norm) and unhooked(act)
-    return fits and fuses(twice, x) and _usual(x, norm.weight, norm.bias) and x.dim() > 1
+    return fits and fuses(twice, x) and takes_norm("group_norm", x, norm.weight, norm.bias) and x.dim() > 1
 
 
 def norm_act(norm, act, x):

@@ -10,7 +10,7 @@ import torch
 from diffusers.models import attention_dispatch, attention_processor
 
 from . import ops
-from ._rules import Rule, _plain, _usual, unhooked
+from ._rules import FLOATS, Rule, _plain, in_region, takes, takes_norm, unhooked
 
 _OWN = (attention_processor.AttnProcessor2_0, attention_processor.JointAttnProcessor2_0)
 
@@ -53,7 +53,7 @@ def mask_of_heads(attention, mask, batch, keys):
 
 
 def fits_mask(mask, x):
-    return mask is None or mask.dtype in (torch.bool, x.dtype)
+    return mask is None or mask.dtype in ((torch.bool, *FLOATS) if in_region(x) else (torch.bool, x.dtype))
 
 
 def _heads(attention, x, text):
@@ -83,7 +83,7 @@ def _joint(attention, x, text):
 def _normed_image(attention, x):
     """Applies GroupNorm to tokens [batch, tokens, channels], which have channels last."""
     norm = attention.group_norm
-    if unhooked(norm) and _usual(x, norm.weight, norm.bias):
+    if unhooked(norm) and takes_norm("group_norm", x, norm.weight, norm.bias):
         return ops.group_norm(x.transpose(1, 2), norm.num_groups, norm.weight, norm.bias, norm.eps).transpose(1, 2)
     return norm(x.transpose(1, 2)).transpose(1, 2)
 
@@ -113,7 +113,7 @@ def _attention(attention, twice, hidden_states, encoder_hidden_states=None, atte
     joint = type(attention.processor) is attention_processor.JointAttnProcessor2_0
     # Only spatial norms need the time, and the check excludes those; the module itself reports or refuses everything else.
     known = type(attention.processor) in _OWN and not kwargs.keys() - (set() if joint else {"temb"})
-    fits = _usual(x) and fits_mask(mask, x) and (x.dim() == 3 or (x.dim() == 4 and not joint))
+    fits = takes(x) and fits_mask(mask, x) and (x.dim() == 3 or (x.dim() == 4 and not joint))
     if not known or not fits or (joint and mask is not None):
         return _plain(attention, x, text, mask, **kwargs)
     return _joint(attention, x, text) if joint else _single(attention, x, text, mask)

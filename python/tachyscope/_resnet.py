@@ -11,7 +11,7 @@ from diffusers.models import resnet
 from torch import nn
 
 from ._norm_act import activation_name, joins, norm_act
-from ._rules import IN_FLOAT32, Rule, _plain, _usual
+from ._rules import IN_FLOAT32, Rule, _plain, takes
 
 
 def _norm_silu(norm, act, x, twice):
@@ -29,7 +29,7 @@ def _residual_check(block):
 
 
 def _residual(block, twice, input_tensor, temb, *args, **kwargs):
-    if args or kwargs or not _usual(input_tensor):
+    if args or kwargs or not takes(input_tensor):
         return _plain(block, input_tensor, temb, *args, **kwargs)
     h = block.conv1(_norm_silu(block.norm1, block.nonlinearity, input_tensor, twice))
     if block.time_emb_proj is not None:
@@ -59,7 +59,7 @@ def _tail(half, x, twice):
 
 
 def _encoder(half, twice, sample):
-    if not _usual(sample) or _checkpoints(half):
+    if not takes(sample) or _checkpoints(half):
         return _plain(half, sample)
     x = half.conv_in(sample)
     for block in half.down_blocks:
@@ -68,7 +68,7 @@ def _encoder(half, twice, sample):
 
 
 def _decoder(half, twice, sample, latent_embeds=None):
-    if not _usual(sample) or _checkpoints(half) or latent_embeds is not None:
+    if not takes(sample) or _checkpoints(half) or latent_embeds is not None:
         return _plain(half, sample, latent_embeds)
     x = half.mid_block(half.conv_in(sample), latent_embeds)
     for block in half.up_blocks:
@@ -82,7 +82,7 @@ def _conv1d_check(block):
 
 
 def _conv1d(block, twice, inputs):
-    if not _usual(inputs):
+    if not takes(inputs):
         return _plain(block, inputs)
     h = block.conv1d(inputs)
     if joins(block.group_norm, block.mish, h, twice):

@@ -11,6 +11,7 @@ A rule's `check` tells why this particular module should be left alone (or None)
 forward for tensors that the module itself would convert (`_plain`).
 """
 
+import contextlib
 import importlib
 
 import torch
@@ -19,23 +20,53 @@ from torch import nn
 from torch.autograd import forward_ad
 
 from . import ops
+from ._autocast import WIDENED
 from ._mlp import gelu_in_product, product_with_gelu
 
 MARK = "_tachyscope_forward"  # the attribute in which a module keeps the forward that we gave it
 eight_bits = None  # `_scaled.product`, once that file is imported
+FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 IN_FLOAT32 = " where it is float32"  # added to the report at level safe
 
 
 def _usual(x, *parameters):
     """Says whether our op gives the module's result: 16- or 32-bit floats of one dtype, and no autocast, which would
     choose a dtype."""
-    if x.dtype not in (torch.float32, torch.bfloat16, torch.float16) or not 1 <= x.dim() <= 6:
+    if x.dtype not in FLOATS or not 1 <= x.dim() <= 6:
         return False
     if x.device.type not in ("cpu", "cuda") or torch.is_autocast_enabled(x.device.type):
         return False
     if forward_ad._current_level >= 0:  # our ops have no forward-mode derivatives
         return False
     return all(p is None or p.dtype == x.dtype for p in parameters)
+
+
+def in_region(x):
+    """Says whether x is inside of torch.autocast."""
+    return x.device.type in ("cpu", "cuda") and torch.is_autocast_enabled(x.device.type)
+
+
+def takes(x, *parameters):
+    """Says whether our ops take these values. Inside of torch.autocast these are any 16- and 32-bit floats: linear layers and attention bring
+    them to the region's dtype, and everything else is computed in float32 and rounded once. Elsewhere they are the usual ones."""
+    if not in_region(x):
+        return _usual(x, *parameters)
+    with_tangents = forward_ad._current_level >= 0
+    return x.dtype in FLOATS and 1 <= x.dim() <= 6 and not with_tangents and all(p is None or p.dtype in FLOATS for p in parameters)
+
+
+def takes_norm(name, x, *parameters):
+    """Says whether our norm gives the values and the dtype of torch's function of this name, also inside of torch.autocast: there torch brings all to
+    float32 on some devices, and otherwise takes parameters in float32 beside 16-bit values."""
+    if not takes(x, *parameters) or not in_region(x) or name in WIDENED[x.device.type] or name == "rms_norm":
+        return takes(x, *parameters)
+    given = {p.dtype for p in parameters if p is not None}
+    return given <= {x.dtype} or (x.dtype != torch.float32 and given == {torch.float32})
+
+
+def apart(x):
+    """Returns a context in which our norms keep their dtypes inside of torch.autocast, as code that makes norms of single operations does."""
+    return torch.autocast(x.device.type, enabled=False) if in_region(x) else contextlib.nullcontext()
 
 
 def narrow(*parameters):
@@ -70,7 +101,7 @@ def _one_dim(module, shape):
 
 
 def _torch_rms(module, twice, x):
-    if not _usual(x, module.weight):
+    if not takes_norm("rms_norm", x, module.weight):
         return _plain(module, x)
     return ops.rms_norm(x, module.weight, module.eps)
 
@@ -82,9 +113,10 @@ def _torch_rms_check(module):
 
 
 def _diffusers_rms(module, twice, x):
-    if not _usual(x, module.weight):
+    if not takes(x, module.weight) or (module.weight is not None and module.weight.dtype != x.dtype):
         return _plain(module, x)
-    return ops.rms_norm(x, module.weight, module.eps, round_twice=twice)
+    with apart(x):
+        return ops.rms_norm(x, module.weight, module.eps, round_twice=twice)
 
 
 def _diffusers_rms_check(module):
@@ -92,19 +124,20 @@ def _diffusers_rms_check(module):
 
 
 def _layer_norm(module, twice, x):
-    if not _usual(x, module.weight, module.bias):
+    if not takes_norm("layer_norm", x, module.weight, module.bias):
         return _plain(module, x)
     return ops.layer_norm(x, module.weight, module.bias, module.eps)
 
 
 def _float_layer_norm(module, twice, x):
-    if not (_usual(x) and narrow(module.weight, module.bias)):
+    if not (takes(x) and narrow(module.weight, module.bias)):
         return _plain(module, x)
-    return ops.layer_norm(x, module.weight, module.bias, module.eps)
+    with apart(x):
+        return ops.layer_norm(x, module.weight, module.bias, module.eps)
 
 
 def _group_norm(module, twice, x):
-    if not _usual(x, module.weight, module.bias) or x.dim() < 2:
+    if not takes_norm("group_norm", x, module.weight, module.bias) or x.dim() < 2:
         return _plain(module, x)
     y = ops.group_norm(x, module.num_groups, module.weight, module.bias, module.eps)
     return y if x.dim() > 3 else y.contiguous()  # the module keeps channels last only for images and clips
@@ -122,13 +155,13 @@ def _lying(function, x, **options):
 
 def _activation(function, **options):
     def call(module, twice, x):
-        return _lying(function, x, **options) if _usual(x) else _plain(module, x)
+        return _lying(function, x, **options) if takes(x) else _plain(module, x)
 
     return call
 
 
 def _gelu(module, twice, x):
-    return _lying(ops.gelu, x, approximate=module.approximate) if _usual(x) else _plain(module, x)
+    return _lying(ops.gelu, x, approximate=module.approximate) if takes(x) else _plain(module, x)
 
 
 def _silu_check(module):
@@ -147,7 +180,7 @@ def _projected_gelu(module, twice, x):
         if gelu_in_product(x, proj.weight, proj.bias):
             return product_with_gelu(x, proj.weight, proj.bias)
     h = proj(x)
-    return ops.gelu(h, module.approximate) if _usual(h) else module.gelu(h)
+    return ops.gelu(h, module.approximate) if takes(h) else module.gelu(h)
 
 
 def _projected_glu(function):
@@ -156,7 +189,7 @@ def _projected_glu(function):
             return _plain(module, x, *args, **kwargs)
         h = module.proj(x)
         up, gate = h.chunk(2, dim=-1)
-        if not _usual(h):
+        if not takes(h):
             return up * (F.gelu(gate) if function is ops.geglu else F.silu(gate))
         return function(gate, up, round_twice=twice)
 

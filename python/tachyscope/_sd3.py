@@ -5,7 +5,7 @@ feed-forward, gated residual add. In the last block the text ends at attention."
 from diffusers.models import attention
 
 from ._adaptive import GATES_IN_FLOAT32, added_norm, gated, idle
-from ._rules import Rule, _plain, _usual
+from ._rules import Rule, _plain, takes
 
 
 def _half(x, attended, gate, norm, ffn, parts, twice):
@@ -17,7 +17,7 @@ def _half(x, attended, gate, norm, ffn, parts, twice):
 
 def _block(block, twice, hidden_states, encoder_hidden_states, temb, joint_attention_kwargs=None):
     x, text, kwargs = hidden_states, encoder_hidden_states, joint_attention_kwargs or {}
-    if not _usual(x, text) or block._chunk_size is not None:
+    if not takes(x, text) or block._chunk_size is not None:
         return _plain(block, x, text, temb, joint_attention_kwargs)
     # torch.compile makes tuples of starred names, so nothing is popped from them.
     again = again_gate = None

@@ -57,7 +57,7 @@ def _in_front(ops):
                      torch._C._are_functorch_transforms_active, torch._C._is_tracing),
         "forward_ad": torch.autograd.forward_ad, "profiler": torch.autograd.profiler, "grad_enabled": torch.is_grad_enabled, "is_negated": torch.Tensor.is_neg,
         "empty_like": torch.empty_like, "empty_strided": torch.Tensor.new_empty_strided,
-        "dtypes": (torch.float32, torch.float16, torch.bfloat16, torch.float64)})
+        "dtypes": (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int8)})
     for op in ops:
         inside = _core._torch_front(op.name, op.private, None)
         op.eager = _core._torch_front(op.name, op.any_eager, _gradients.recorder(op, inside))

@@ -9,7 +9,7 @@ import torch
 from diffusers.models import attention
 
 from ._adaptive import GATES_IN_FLOAT32, added_norm, gated, idle, modulated
-from ._rules import Rule, _plain, _usual
+from ._rules import Rule, _plain, takes
 
 _KNOWN = ("layer_norm", "ada_norm_zero", "ada_norm_single")
 
@@ -32,7 +32,7 @@ def _first(block, x, timestep, class_labels, twice):
         return normed, [t[:, None] for t in parts]
     values = block.scale_shift_table + torch.unflatten(timestep, -1, (6, -1))
     shift, scale, *parts = values.chunk(6, dim=1)
-    return modulated(x, block.norm1, scale, shift, twice), parts
+    return modulated(x, block.norm1, scale, shift, twice, for_linear=True), parts
 
 
 def _block(block, twice, hidden_states, attention_mask=None, encoder_hidden_states=None, encoder_attention_mask=None,
@@ -40,7 +40,7 @@ def _block(block, twice, hidden_states, attention_mask=None, encoder_hidden_stat
     x, text, kwargs = hidden_states, encoder_hidden_states, cross_attention_kwargs or {}
     single = block.norm_type == "ada_norm_single"
     odd = kwargs.keys() & {"scale", "gligen"} or block._chunk_size is not None or (single and timestep.dim() != 2)
-    if odd or not _usual(x) or x.dim() != 3:
+    if odd or not takes(x) or x.dim() != 3:
         return _plain(block, x, attention_mask, text, encoder_attention_mask, timestep, cross_attention_kwargs, class_labels,
                       added_cond_kwargs)
     normed, (gate, shift, scale, ffn_gate) = _first(block, x, timestep, class_labels, twice)

@@ -14,7 +14,7 @@ from diffusers.models.transformers import transformer_wan
 
 from . import ops
 from ._processors import chosen, dispatched_check
-from ._rules import Rule, _plain, _usual, narrow, unhooked
+from ._rules import Rule, _plain, apart, narrow, takes, unhooked
 
 
 def _affine(norm):
@@ -30,7 +30,7 @@ def _block_check(block):
 
 
 def _block(block, twice, x, text, temb, rotary):
-    if not (_usual(x) and narrow(block.scale_shift_table, temb)) or temb.device != x.device:
+    if not (takes(x) and narrow(block.scale_shift_table, temb)) or temb.device != x.device:
         return _plain(block, x, text, temb, rotary)
     if temb.ndim == 4:  # there are six rows for each token
         parts = [t.squeeze(2) for t in (block.scale_shift_table.unsqueeze(0) + temb.float()).chunk(6, dim=2)]
@@ -38,7 +38,8 @@ def _block(block, twice, x, text, temb, rotary):
         parts = (block.scale_shift_table + temb.float()).chunk(6, dim=1)
     shift, scale, gate, ffn_shift, ffn_scale, ffn_gate = parts
 
-    normed = ops.ada_layer_norm(x, scale, shift, eps=block.norm1.eps)
+    with apart(x):
+        normed = ops.ada_layer_norm(x, scale, shift, eps=block.norm1.eps)
     attended = block.attn1(normed, None, None, rotary)
     if _affine(block.norm2):
         norm = block.norm2
@@ -67,7 +68,7 @@ def _with_positions(attention, q, k, rotary, twice):
 
 
 def _attention(attention, twice, x, text=None, mask=None, rotary=None, **kwargs):
-    if not _usual(x) or kwargs or chosen(attention.processor, transformer_wan.WanAttnProcessor):
+    if not takes(x) or kwargs or chosen(attention.processor, transformer_wan.WanAttnProcessor):
         return _plain(attention, x, text, mask, rotary, **kwargs)
     image = None
     if attention.add_k_proj is not None:  # an image's tokens come before 512 of text, as in diffusers

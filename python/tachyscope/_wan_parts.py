@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from . import ops
-from ._rules import MARK, _usual, fuses
+from ._rules import MARK, apart, fuses, in_region, takes
 
 _OURS = (MARK, "_tachyscope_comfyui")  # where a module keeps a forward of ours; the second is the node's
 
@@ -62,8 +62,9 @@ def modulated(norm, x, scale, shift, twice):
     """norm(x) · (1 + scale) + shift, in x's dtype."""
     known = layer_norm_of(norm, x)
     if known and _once(twice, x, scale):
-        return ops.ada_layer_norm(x, scale, shift, norm.weight, norm.bias, norm.eps)
-    y = ops.layer_norm(x, norm.weight, norm.bias, norm.eps) if known else _called(norm, x, scale.dtype)
+        with apart(x):
+            return ops.ada_layer_norm(x, scale, shift, norm.weight, norm.bias, norm.eps)
+    y = ops.layer_norm(x, norm.weight, norm.bias, norm.eps) if known and not in_region(x) else _called(norm, x, scale.dtype)
     return torch.addcmul(shift, y, 1 + scale).to(x.dtype)
 
 
@@ -104,7 +105,7 @@ def turned(q, k, norms, heads, cos, sin, twice):
     """Returns q and k [batch, tokens, channels] normalised over all channels and rotated, [batch, tokens, heads, head
     dim]: in one pass that rounds once, if the level allows."""
     one, other = norms
-    if fuses(twice, q) and q.shape == k.shape and _usual(q, k) and all(_rms_norm_of(n, q) for n in norms) and one.eps == other.eps:
+    if fuses(twice, q) and q.shape == k.shape and takes(q, k) and all(_rms_norm_of(n, q) for n in norms) and one.eps == other.eps:
         return ops.qk_norm_rope(q, k, one.weight, other.weight, cos, sin, heads, one.eps)
     return tuple(ops.rope(heads_of(norm, t, heads), cos, sin) for norm, t in zip(norms, (q, k)))
 

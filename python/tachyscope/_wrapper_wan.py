@@ -11,7 +11,7 @@ import sys
 import torch
 
 from . import _shrunk, ops
-from ._rules import Rule, _plain, _usual
+from ._rules import Rule, _plain, takes
 from ._wan_parts import added_modulated, added_norm, heads_of, modulated, tables, turned
 from .compat._rope import rope_apply_triton
 
@@ -36,9 +36,14 @@ def _idle(options, known):
                for name, value in options.items())
 
 
+def _of(options, names):
+    """Returns those of the options that have these names. torch.compile cannot trace an intersection with a dict's keys."""
+    return {name: value for name, value in options.items() if name in names}
+
+
 def _plain_wan(block, x, e, context, options):
     """Says whether this call is one of plain Wan's."""
-    if not isinstance(e, torch.Tensor) or len(e) == 2 or not isinstance(context, torch.Tensor) or not _usual(x) or x.dim() != 3:
+    if not isinstance(e, torch.Tensor) or len(e) == 2 or not isinstance(context, torch.Tensor) or not takes(x) or x.dim() != 3:
         return False
     clip = options.get("clip_embed")
     if x.shape[0] == 1 and (context.shape[0] > 1 or (clip is not None and clip.shape[0] > 1)):
@@ -74,11 +79,11 @@ def _block(block, twice, x, e, seq_lens, grid_sizes, freqs, context, current_ste
     if pair is None:
         return _plain(block, x, e=e, seq_lens=seq_lens, grid_sizes=grid_sizes, freqs=freqs, context=context, current_step=current_step, **options)
     values = torch.unflatten(block.self_attn.v(normed), 2, (block.self_attn.num_heads, -1))
-    attended = block.self_attn(*pair, values, seq_lens, **{name: options[name] for name in _TO_SELF & options.keys()})
+    attended = block.self_attn(*pair, values, seq_lens, **_of(options, _TO_SELF))
     normed, x = added_norm(block.norm3, x, attended, gate)
     attended = block.cross_attn(normed, context, grid_sizes, clip_embed=options.get("clip_embed"), rope_func=block.rope_func,
                                 orig_seq_len=options.get("original_seq_len"), longcat_num_cond_latents=0,
-                                **{name: options[name] for name in _TO_CROSS & options.keys()})
+                                **_of(options, _TO_CROSS))
     normed, x = added_modulated(block.norm2, x, attended.to(x.dtype), ffn_scale, ffn_shift, twice)
     return ops.gated_residual(x, block.ffn(normed), ffn_gate), None, None, None
 
@@ -91,7 +96,7 @@ def _base_block(block, twice, x, vace_hints=None, vace_context_scale=(1.0,), **o
 
 def _attends_itself(attention, mode, *tensors):
     """Says whether the wrapper would call torch's attention for these tensors."""
-    return (attention.attention_mode if mode is None else mode) == "sdpa" and _usual(*tensors)
+    return (attention.attention_mode if mode is None else mode) == "sdpa" and takes(*tensors)
 
 
 def _self_attention(attention, twice, q, k, v, seq_lens, transformer_options={}, attention_mode_override=None, frame_tokens=1536, **options):

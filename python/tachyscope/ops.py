@@ -13,13 +13,13 @@ function says so) the first argument itself. It works only without gradients.
 
 import math
 
-from . import _attention, _conv_norm, _linear, _mlp
+from . import _attention, _conv_norm, _linear, _mlp, _small
 from ._op import Op
 from ._op import shape_of as _shape
 
 _names = ["rms_norm", "layer_norm", "add_norm", "gated_residual", "activation", "glu", "rope", "rope_1d", "rope_3d",
           "group_norm", "attention", "attention_lse", "attention_coarse", "lora", "reparameterize", "rms_modulate", "qk_norm_rope",
-          "channel_norm", "linear", "scaled_linear"]
+          "channel_norm", "linear", "scaled_linear", "channel_norm_codes", "scaled_conv3d"]
 _op = {name: Op(name) for name in _names}
 for _name in ["rms_norm", "layer_norm", "add_norm", "gated_residual", "activation", "glu", "group_norm", "attention",
               "reparameterize", "rms_modulate", "qk_norm_rope", "channel_norm"]:
@@ -77,7 +77,8 @@ def layer_norm(x, weight=None, bias=None, eps=1e-5, *, out=None):
     """(x − mean) / sqrt(var + eps) · weight + bias over the last dim. x [..., C]; weight, bias [C] or None. `out` may be x."""
     if out is not None:
         return _layer_norm.out(out, x, weight, bias, None, None, eps)
-    return _layer_norm(x, weight, bias, None, None, eps)
+    y = _small.layer_norm(x, weight, bias, eps)
+    return _layer_norm(x, weight, bias, None, None, eps) if y is None else y
 
 
 def ada_layer_norm(x, scale, shift, weight=None, bias=None, eps=1e-6, *, out=None):
@@ -115,20 +116,26 @@ def gated_residual(x, u, gate=None, *, out=None):
     return _gated_residual(x, u, gate)
 
 
+def _act(x, kind, out):
+    if out is not None:
+        return _activation.out(out, x, kind)
+    y = _small.activation(x, kind)
+    return _activation(x, kind) if y is None else y
+
+
 def gelu(x, approximate="none", *, out=None):
     """GELU of each value: by the error function, or with approximate="tanh" by its usual approximation. `out` may be x."""
-    kind = _choice("gelu", "approximate", approximate, _GELU)
-    return _activation(x, kind) if out is None else _activation.out(out, x, kind)
+    return _act(x, _choice("gelu", "approximate", approximate, _GELU), out)
 
 
 def silu(x, *, out=None):
     """x · sigmoid(x) of each value. `out` may be x."""
-    return _activation(x, _SILU) if out is None else _activation.out(out, x, _SILU)
+    return _act(x, _SILU, out)
 
 
 def mish(x, *, out=None):
     """x · tanh(log(1 + exp(x))) of each value. `out` may be x."""
-    return _activation(x, _MISH) if out is None else _activation.out(out, x, _MISH)
+    return _act(x, _MISH, out)
 
 
 def geglu(gate, up, approximate="none", *, round_twice=False, out=None):
@@ -241,7 +248,8 @@ def group_norm(x, groups, weight=None, bias=None, eps=1e-5, *, activation=None, 
     act = _choice("group_norm", "activation", activation, _ACTIVATIONS)
     if out is not None:
         return _group_norm.out(out, x, groups, weight, bias, eps, act)
-    return _group_norm(x, groups, weight, bias, eps, act)
+    y = _small.group_norm(x, groups, weight, bias, eps, act)
+    return _group_norm(x, groups, weight, bias, eps, act) if y is None else y
 
 
 def group_norm_silu(x, groups, weight=None, bias=None, eps=1e-5, *, out=None):
@@ -274,6 +282,32 @@ def channel_norm(x, gamma, *, silu=False, out=None):
     if out is not None:
         return _op["channel_norm"].out(out, x, gamma, silu)
     return _op["channel_norm"](x, gamma, silu)
+
+
+def channel_norm_codes(x, gamma, scale, *, silu=True, dtype="float8_e4m3fn"):
+    """`channel_norm` of frames x [frames, C, height, width], divided by `scale` and rounded to codes of 8 bits, for
+    `scaled_conv3d`. dtype is "float8_e4m3fn" or "int8". No value is larger than sqrt(C) · max |gamma|, so with a 448th (127th)
+    of that as the scale none is clipped. The codes lie with channels last. It is for tensors of torch and has no gradients."""
+    from . import _scaled_conv
+    return _scaled_conv.norm_codes(_op["channel_norm_codes"], x, gamma, scale, silu, dtype)
+
+
+def scaled_conv3d(x, codes, scales, bias=None, *, frames, residual=None, gamma=None, next_scale=1.0, silu=True):
+    """A causal 3x3x3 convolution in 8 bits, with zeros before the first frame and around each: scales · (codes ∗ x) + bias +
+    residual. With `gamma` it gives `channel_norm_codes` of that, with next_scale and silu, instead of the sums.
+
+    x [clips · frames, C, height, width] of codes with channels last; codes and scales as `conv3d_codes_of` makes them, of one kind
+    with x; bias and gamma [out] or None; residual [clips · frames, out, height, width]. The sums have the residual's dtype, which a GPU
+    wants to be bfloat16; without one they are bfloat16. e4m3 on a GPU needs compute capability 8.9. It has no gradients."""
+    from . import _scaled_conv
+    return _scaled_conv.conv(_op["scaled_conv3d"], x, codes, scales, bias, frames, residual, gamma, next_scale, silu)
+
+
+def conv3d_codes_of(weight, x_scale, dtype="float8_e4m3fn"):
+    """Rounds a weight [out, in, 3, 3, 3] of torch to 8 bits with one scale for each output channel: (codes, scales) as
+    `scaled_conv3d` takes them, for an x whose codes have the scale `x_scale`. dtype is "float8_e4m3fn" or "int8"."""
+    from . import _scaled_conv
+    return _scaled_conv.codes_of(weight, x_scale, dtype)
 
 
 def attention(q, k, v, mask=None, *, scale=None, causal=False, causal_offset=0, window=None, own_backward=False, eight_bits=False,

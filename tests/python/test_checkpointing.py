@@ -139,6 +139,6 @@ def test_fine_tuning(name, level, reentrant):
     assert own.keys() == ours.keys() == again.keys()
     for key, gradient in own.items():
         # A reentrant checkpoint adds up the gradients of what several blocks read in another order.
-        same = (ours[key] - again[key]).abs().max() <= 1e-5 * ours[key].abs().max() if reentrant else torch.equal(ours[key], again[key])
+        same = (ours[key] - again[key]).abs().max() <= 3e-5 * ours[key].abs().max() if reentrant else torch.equal(ours[key], again[key])
         assert same, key
         assert (ours[key] - gradient).abs().max() <= 3e-4 * max(gradient.abs().max(), 1e-3), key

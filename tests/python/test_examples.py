@@ -123,10 +123,30 @@ def test_attention(run):
 
 def test_vae(run):
     facts, _ = run("benchmark_vae")
-    assert len(facts["runs"]) == 6
+    e4m3 = DEVICE == "cpu" or torch.cuda.get_device_capability() >= (8, 9)
+    assert len(facts["runs"]) == 6 + e4m3
     for record in facts["runs"]:
         assert all(record["seconds"].values())
         assert max(record["apart"]) < (5e-2 if "mixed" in record["name"] else 1e-5), record
+
+
+def test_some_ways_of_the_vae(run):
+    facts, _ = run("benchmark_vae", "--ways", "ours, mixed, channels")
+    assert [record["name"] for record in facts["runs"]] == ["PyTorch, float32", "ours, mixed, channels last"]
+
+
+def test_a_step_of_fine_tuning(monkeypatch, tmp_path):
+    """bench/peers/fine_tuning.py on a model of a few parameters: it fails where losses of ours are farther from torch's than two roundings."""
+    peers = FOLDER.parents[1] / "bench/peers"
+    monkeypatch.syspath_prepend(str(peers))
+    record = tmp_path / "record.json"
+    monkeypatch.setattr(sys, "argv", ["fine_tuning", "--tiny", "--steps", "4", "--device", DEVICE, "--json", str(record)])
+    with no_default_device():
+        runpy.run_path(str(peers / "fine_tuning.py"), run_name="__main__")
+    runs = json.loads(record.read_text())["runs"]
+    assert [r["variant"] for r in runs] == ["torch", "torch, nudged", "ours", "ours, ops.lora"] and all(r["ms"] > 0 for r in runs)
+    assert all(abs(r["losses"][0] - runs[0]["losses"][0]) < 1e-2 and len(r["losses"]) == 4 for r in runs)
+    sys.modules.pop("python_models", None)
 
 
 def test_ops(run):

@@ -19,7 +19,7 @@ EXPECTED = {
              "RMSNorm": 8}, set()),
     "LTX-Video": ({"LTXVideoTransformerBlock": 2, "LTXAttention": 4, "SiLU": 2, "GELU": 3, "RMSNorm": 8, "LayerNorm": 1},
                   {"AdaLayerNormSingle"},
-                  {"rms_norm": 6, "layer_norm": 1, "add_norm": 2, "gated_residual": 4, "qk_norm_rope": 2, "attention": 4,
+                  {"rms_norm": 4, "rms_modulate": 2, "layer_norm": 1, "add_norm": 2, "gated_residual": 4, "qk_norm_rope": 2, "attention": 4,
                    "activation": 5}),
     "FLUX": ({"FluxTransformerBlock": 1, "FluxSingleTransformerBlock": 1, "FluxAttention": 2, "AdaLayerNormZero": 2,
               "AdaLayerNormZeroSingle": 1, "AdaLayerNormContinuous": 1, "SiLU": 6, "RMSNorm": 6, "GELU": 3}, set(),

@@ -32,7 +32,8 @@ def test_training_step(name, checkpointing):
 
 @pytest.mark.parametrize("name", ["LLaMA", "Gemma3", "Falcon"])
 def test_autocast(name):
-    """Under autocast our registered function hands over to transformers' own code with our mask, so the bits are the same."""
+    """Under autocast our registered function hands over to transformers' own code with our mask, so the bits are the same where a model has neither
+    torch's LayerNorm nor its GELU, which compute there."""
     model = make(name)
     ids, mask = prompts()
 
@@ -43,8 +44,12 @@ def test_autocast(name):
     before = inside()
     tachyscope.optimize(model, verbose=False)
     with CountedCalls() as calls:
-        assert torch.equal(inside(), before)
-    assert not calls.ops
+        after = inside()
+    if name == "Falcon":
+        assert calls.ops.keys() == {"layer_norm", "activation"}
+        torch.testing.assert_close(after, before, rtol=3e-2, atol=3e-2)
+    else:
+        assert torch.equal(after, before) and not calls.ops
 
 
 def graphs_of(seen):

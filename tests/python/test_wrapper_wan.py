@@ -14,6 +14,7 @@ import tachyscope
 import wrapper_stubs
 from tachyscope import _shrunk
 from tachyscope.compat import wan_kernels
+from test_optimize import CountedCalls
 
 pytestmark = pytest.mark.cpu
 
@@ -109,10 +110,60 @@ def test_ways_of_use(wan):
     assert apart(run(block, x, given), before) < 2e-6
     tachyscope.restore(block)
     assert torch.equal(run(block, x, given), before)
+    exact = run(block, x, given)
     with torch.autocast("cpu", torch.bfloat16):
         before = run(block, x, given)
         tachyscope.optimize(block, "aggressive", verbose=False)
-        assert torch.equal(run(block, x, given), before)
+        with CountedCalls() as calls:
+            after = run(block, x, given)
+    assert {"attention", "add_norm", "gated_residual"} <= calls.ops.keys() and after.dtype == before.dtype
+    assert apart(after, exact) < 1.3 * apart(before, exact) + 1e-4
+
+
+def windows(frames, length, overlap):
+    """The frames of each context window: all windows have one length, and the last one ends with the clip, as in the wrapper's schedules without stride."""
+    starts = range(0, max(1, frames - overlap), length - overlap)
+    return [range(min(start, frames - length), min(start, frames - length) + length) for start in starts]
+
+
+@pytest.mark.parametrize("how", ["tachyscope.graph", "torch.compile"])
+def test_one_graph_for_all_context_windows(wan, how):
+    """The wrapper's sampler takes the frames of a window out of the latent, the same for the prompt and without it, and calls the model with tables of
+    positions that count from 0 in each. So calls of all windows and steps have the same shapes: one graph of a block serves them all, be it captured or
+    compiled, as the wrapper compiles its blocks. A step's number is a plain value, so that one may change what is compiled but not what is captured."""
+    per_frame, length = 3, 4
+    block, _, given = made(wan.WanAttentionBlock())
+    tachyscope.optimize(block, "aggressive", verbose=False)
+    angles = torch.randn(1, per_frame * length, 1, 12)
+    given["freqs"] = torch.stack([angles.cos(), -angles.sin(), angles.sin(), angles.cos()], dim=-1).unflatten(-1, (2, 2))
+    given |= {"seq_lens": torch.tensor([per_frame * length]), "grid_sizes": torch.tensor([[length, 1, per_frame]])}
+    made_graphs = []
+
+    def counted(graph, example):
+        made_graphs.append(graph)
+        return graph.forward
+
+    torch.compiler.reset()
+    x, rest = torch.randn(1, 11, per_frame, 48), {key: t for key, t in given.items() if key != "current_step"}
+    call = torch.compile(block, fullgraph=True, dynamic=False, backend=counted) if how == "torch.compile" else None
+    seen = windows(11, length, 1)
+    assert len(seen) == 4 and {len(window) for window in seen} == {length} and set().union(*seen) == set(range(11))
+    for _ in range(2):  # steps
+        for window in seen:
+            for _ in range(2):  # with the prompt, and without it
+                taken = x[:, list(window)].flatten(1, 2)
+                given_now = rest | {"e": torch.randn(1, 6, 48), "context": torch.randn(1, 5, 48)}
+                if call is None:
+                    call = tachyscope.graph(lambda x, **given: block(x, current_step=0, **given)[0], taken, **given_now)
+                    made_graphs.append(call)
+                with torch.no_grad():
+                    got = call(taken.clone(), **given_now) if how == "tachyscope.graph" else call(taken.clone(), current_step=0, **given_now)[0]
+                assert apart(got, run(block, taken, given | given_now)) < 2e-6
+    assert len(made_graphs) == 1
+    with torch.no_grad():  # a clip of another length
+        if how == "tachyscope.graph":
+            with pytest.raises(ValueError, match="graph: expected input"):
+                call(taken[:, :per_frame], **given_now)
 
 
 def test_number_of_blocks(wan):

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from . import _codes
 from ._layers import CausalConv, Kernels
 from ._network import Decoder, Encoder
 
@@ -28,7 +29,7 @@ class WanVAE(nn.Module):
 
     Clips are in −1..1 and have 1 + 4k frames with sides divisible by 8 (16 if `patch` is 2). Convolutions and attention
     run in the parameters' dtype, or with `use_amp` in bfloat16 by torch.autocast; norms, the posterior and the loss run
-    in float32."""
+    in float32. `enable_fp8` is for encoding and decoding without gradients."""
 
     def __init__(self, z_channels, base=96, decoder_base=None, multipliers=(1, 2, 4, 4), blocks=2, *, patch=1, residual=False,
                  kernels=True):
@@ -62,11 +63,12 @@ class WanVAE(nn.Module):
                 module.to(memory_format=torch.channels_last)
         return self
 
-    def enable_fp8(self):
-        """Raises NotImplementedError: no op of the package convolves tensors of torch in 8 bits. The engine's convolution does, for one clip without
-        gradients, with weights packed for the device, and a scale of its input that is fixed before."""
-        raise NotImplementedError("WanVAE: use_fp8 is not possible: this package has no convolution in e4m3 for tensors of PyTorch, only linear layers "
-                                  "(ops.scaled_linear); use_amp computes in bfloat16, and tachyscope.Engine has a VAE in 8 bits")
+    def enable_fp8(self, on=True):
+        """Lets the 3x3x3 convolutions of residual blocks with multiples of 32 channels compute in e4m3 where no gradients are recorded: on a GPU
+        from compute capability 8.9 on, beside bfloat16, and (slowly) on a CPU. The scale of a convolution's input is the bound of the norm before
+        it, so nothing has to be measured. Codes of the weights are kept beside them. Code of torch.compile has them if there was a call before."""
+        self._kernels.fp8 = bool(on)
+        return self
 
     def encode(self, x, use_amp=False):
         """Encodes a clip to the posterior's (mean, logvar) in float32 (or float64), [B, z, 1 + k, H / 8, W / 8]; for
@@ -101,6 +103,8 @@ class WanVAE(nn.Module):
         return reconstruction, 0.5 * (mean.square() + logvar.exp() - 1 - logvar).mean()
 
     def _amp(self, x, use_amp):
+        if self._kernels.fp8:
+            use_amp = use_amp or _codes.wants_bfloat16(self.quant_conv.weight, x.device)
         return torch.autocast(x.device.type, torch.bfloat16) if use_amp else contextlib.nullcontext()
 
     def _expect(self, x, name, channels):
@@ -149,6 +153,5 @@ def create_wan2_2_vae(z_channels=48, use_channels_last=True, use_fp8=False, *, b
 
 
 def _created(vae, use_channels_last, use_fp8):
-    if use_fp8:
-        vae.enable_fp8()
+    vae.enable_fp8(use_fp8)
     return vae.to_channels_last() if use_channels_last else vae
