@@ -11,11 +11,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <string_view>
 #include <vector>
 
 #include "ops/attention/flash8_quantize_sm80.cuh"
 #include "ops/attention/flash8_rows_sm80.cuh"
-#include "ops/attention/flash_long_sm80.cuh"
+#include "ops/attention/flash_short_sm80.cuh"
 
 using namespace tachy;
 using namespace tachy::ops::flash;
@@ -56,6 +57,7 @@ struct Data {
   T* k_means;
   Head8* about;
   double* sums;
+  size_t notes = 0;  // of the last variant
 };
 
 template <class U>
@@ -78,7 +80,7 @@ Data make(const Shape& s) {
   take(x.qc, size_t(s.lq) * s.h * 128), take(x.kc, size_t(s.lk) * s.h * 128);
   take(x.q_scales, size_t(s.lq) * s.h), take(x.q_offsets, size_t(s.lq) * s.h);
   take(x.k_scales, size_t(s.lk + 127) / 128 * s.h), take(x.k_means, s.h * 128), take(x.about, s.h);
-  take(x.b.bad, size_t(s.lq + 255) / 256 * 8 * s.h), take(x.b.asked, 1);
+  take(x.b.bad, size_t(s.lq + 511) / 128 * 4 * s.h), take(x.b.asked, 1);
   take(x.v_scales, s.h * 128), take(x.v16, size_t(s.lk) * s.h * 128);
   must(cudaMemset(x.b.asked, 0, 8));
   x.b.to = p, x.b.q = x.qc, x.b.k = x.kc, x.b.q_scales = x.q_scales, x.b.q_offsets = x.q_offsets;
@@ -155,24 +157,26 @@ void verify(const Data& x) {
     off += all[i], want += all[i + 1], most = std::max(most, all[i + 2]);
     if (!(std::abs(all[i + 3]) <= lse)) lse = std::abs(all[i + 3]);
   }
-  std::vector<uint8_t> bad(size_t(x.s.lq + 255) / 256 * 8 * x.s.h);
+  std::vector<uint8_t> bad(x.notes);
   must(cudaMemcpy(bad.data(), x.b.bad, bad.size(), cudaMemcpyDeviceToHost));
   printf("   error %.2e of the norm, at most %.1e; lse %.1e; %d of %zu noted\n", std::sqrt(off / want), most,
          lse, int(std::count(bad.begin(), bad.end(), 1)), bad.size());
 }
 
+template <int kDim>
 void quantize(const Data& x, bool half) {
   const Shape& s = x.s;
   const auto tokens = [&](const T* p, int l) {
     return Tokens8{p, int64_t(l) * s.h * s.d, int64_t(s.h) * s.d, s.d, l, s.h, s.d};
   };
-  sample8<<<s.h, 1024>>>(tokens(x.k, s.lk), tokens(x.v, s.lk), kTopInHalf, x.k_means,
-                         half ? x.v_scales : nullptr, x.about);
-  if (half) halve8<<<dim3((s.lk + 127) / 128, s.h), 256>>>(tokens(x.v, s.lk), x.v_scales, x.v16, x.about);
-  turn8<true><<<dim3((s.lk + 127) / 128, s.h), 512>>>(tokens(x.k, s.lk), x.k_means, 1.0f, x.kc, x.k_scales,
-                                                      nullptr, x.about);
-  turn8<false><<<dim3((s.lq + 127) / 128, s.h), 512>>>(tokens(x.q, s.lq), x.k_means, x.p.scale * kLog2e / 128,
-                                                       x.qc, x.q_scales, x.q_offsets, x.about);
+  sample8<Tokens8><<<s.h, 1024>>>(tokens(x.k, s.lk), tokens(x.v, s.lk), kTopInHalf, x.k_means,
+                                  half ? x.v_scales : nullptr, x.about);
+  const dim3 keys((s.lk + 127) / 128, s.h), queries((s.lq + 127) / 128, s.h);
+  if (half) halve8<kDim, Tokens8><<<keys, 256>>>(tokens(x.v, s.lk), x.v_scales, x.v16, x.about);
+  turn8<true, kDim, Tokens8>
+      <<<keys, 4 * kDim>>>(tokens(x.k, s.lk), x.k_means, 1.0f, x.kc, x.k_scales, nullptr, x.about);
+  turn8<false, kDim, Tokens8><<<queries, 4 * kDim>>>(tokens(x.q, s.lq), x.k_means, x.p.scale * kLog2e / kDim,
+                                                     x.qc, x.q_scales, x.q_offsets, x.about);
 }
 
 void timed(const char* name, const Data& x, const std::function<void()>& run, bool check) {
@@ -208,10 +212,11 @@ void variant(const char* name, Data& x, bool check) {
   auto kernel = byte_attention_kernel<C>;
   must(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(C::kSharedBytes)));
   const dim3 grid((x.s.lq + C::kRows - 1) / C::kRows, x.s.h);
+  x.notes = size_t{grid.x} * C::kWarps * grid.y;
   timed(
       name, x,
       [&] {
-        quantize(x, C::kHalf);
+        quantize<C::kDim>(x, C::kHalf);
         kernel<<<grid, C::kThreads, C::kSharedBytes>>>(x.b);
       },
       check);
@@ -222,11 +227,52 @@ void long_variant(const char* name, Data& x, bool check) {
   auto kernel = long_attention_kernel<C>;
   must(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(C::kSharedBytes)));
   const dim3 grid((x.s.lq + C::kRows - 1) / C::kRows, x.s.h);
+  x.notes = size_t{grid.x} * C::kWarps * grid.y;
   timed(
       name, x, [&] { kernel<<<grid, C::kThreads, C::kSharedBytes>>>(x.b, x.p.scale * kLog2e); }, check);
 }
 
+void short_variant(const char* name, Data& x, bool check) {
+  using C = ShortTile;
+  must(cudaFuncSetAttribute(short_attention_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                            int(C::kSharedBytes)));
+  const int tiles = (x.s.lq + C::kRows - 1) / C::kRows;
+  x.notes = size_t(tiles) * x.s.h * C::kWarps;
+  const int blocks = std::min(tiles * x.s.h, 132);
+  timed(
+      name, x,
+      [&] {
+        short_attention_kernel<<<blocks, C::kThreads, C::kSharedBytes>>>(x.b, x.p.scale * kLog2e, tiles,
+                                                                         tiles * x.s.h);
+      },
+      check);
+}
+
+// Head dims up to 64.
+void narrow(const Shape& s, bool check) {
+  Data x = make(s);
+  auto plain = attention_kernel<T, 64, 4, 64, 3, Bias::none>;
+  const size_t shared = shared_bytes<4, 64, 64>();
+  must(cudaFuncSetAttribute(plain, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared)));
+  timed(
+      "bf16", x, [&] { plain<<<dim3((s.lq + 127) / 128, s.h, 1), 128, shared>>>(x.p); }, check);
+  timed(
+      "quantising alone", x, [&] { quantize<64>(x, false); }, false);
+  long_variant<LongTile<128, 12, 64>>("bf16, 128 keys, 12 warps", x, check);
+  long_variant<LongTile<64, 12, 64>>("bf16, 64 keys, 12 warps", x, check);
+  long_variant<LongTile<128, 8, 64>>("bf16, 128 keys, 8 warps", x, check);
+  long_variant<LongTile<64, 4, 64, 3>>("bf16, 64 keys, 3 x 4", x, check);
+  variant<ByteTile<128, false, 12, 64>>("8 bits, 128 keys, 12 warps", x, check);
+  variant<ByteTile<64, false, 12, 64>>("8 bits, 64 keys, 12 warps", x, check);
+  variant<ByteTile<128, false, 8, 64>>("8 bits, 128 keys, 8 warps", x, check);
+  variant<ByteTile<64, false, 8, 64>>("8 bits, 64 keys, 8 warps", x, check);
+  variant<ByteTile<64, false, 4, 64, 3>>("8 bits, 64 keys, 3 x 4", x, check);
+  variant<ByteTile<64, true, 8, 64>>("8 bits, f16 sums, 8 warps", x, check);
+  free_data(x);
+}
+
 void all(const Shape& s, bool check) {
+  if (s.d <= 64) return narrow(s, check);
   Data x = make(s);
   auto plain = attention_kernel<T, 128, 4, 64, 2, Bias::none>;
   const size_t shared = shared_bytes<4, 64, 128>();
@@ -234,27 +280,35 @@ void all(const Shape& s, bool check) {
   timed(
       "bf16", x, [&] { plain<<<dim3((s.lq + 127) / 128, s.h, 1), 128, shared>>>(x.p); }, check);
   timed(
-      "quantising alone", x, [&] { quantize(x, false); }, false);
+      "quantising alone", x, [&] { quantize<128>(x, false); }, false);
   long_variant<LongTile<128>>("bf16, stages of 128 keys", x, check);
   long_variant<LongTile<64>>("bf16, stages of 64 keys", x, check);
+  long_variant<LongTile<64, 4, 128, 2>>("bf16, 64 keys, 2 x 4 warps", x, check);
+  short_variant("bf16, blocks that stay", x, check);
   variant<ByteTile<128, false>>("8 bits, 128 keys", x, check);
   variant<ByteTile<64, false>>("8 bits, 64 keys", x, check);
   variant<ByteTile<64, true>>("8 bits, 64 keys, f16 sums", x, check);
   free_data(x);
 }
 
-// With an argument: only the largest shape, a few times, for a profiler.
-int main(int argc, char**) {
+// With an argument: `profile`, only a large shape, a few times; `few`, only heads of 64 channels and few keys.
+int main(int argc, char** argv) {
   cudaDeviceProp prop;
   must(cudaGetDeviceProperties(&prop, 0));
   printf("%s, %d SMs\n", prop.name, prop.multiProcessorCount);
-  if (argc > 1) return all({2816, 32768, 12, 128}, true), 0;
+  const std::string_view only = argc > 1 ? argv[1] : "";
+  if (only == "profile") return all({2816, 32768, 12, 128}, true), 0;
   for (const Shape s : {Shape{300, 333, 3, 128}, Shape{257, 511, 2, 128}, Shape{129, 1, 2, 128},
-                        Shape{100, 5000, 2, 64}, Shape{1, 66, 1, 104}})
+                        Shape{100, 5000, 2, 64}, Shape{1, 66, 1, 104}, Shape{500, 333, 2, 40}})
     all(s, true);
-  all({32760, 32760, 12, 128}, true);
-  all({32760, 32760, 12, 128}, false);
-  all({32760, 32760, 40, 128}, false);
-  all({4680, 32760, 12, 128}, false);
-  for (const int keys : {512, 1024, 2048}) all({32760, keys, 12, 128}, false);
+  all({32760, 32760, 24, 64}, true);
+  if (only != "few") {
+    all({32760, 32760, 12, 128}, true);
+    all({32760, 32760, 12, 128}, false);
+    all({32760, 32760, 40, 128}, false);
+    all({4680, 32760, 12, 128}, false);
+    all({4680, 32760, 24, 64}, false);
+  }
+  for (const int keys : {128, 256, 512, 1024, 2048}) all({32760, keys, 12, 128}, false);
+  all({32760, 512, 40, 128}, false);
 }

@@ -1,19 +1,31 @@
 // Runs many prompts through one loaded model, for the judge and for warm timings:
-//   clips MODEL DEVICE DTYPE|default GRAPHS(0|1) PROMPTS.txt OUT.rgb [REPEATS [WIDTH HEIGHT FRAMES [SHARE CHOOSER DENSE_STEPS]]]
+//   clips MODEL DEVICE DTYPE|default GRAPHS(0|1) PROMPTS.txt OUT.rgb [REPEATS [WIDTH HEIGHT FRAMES [SHARE CHOOSER DENSE_STEPS]]] [FIELD=VALUE …]
 // The file has one prompt per line, and clip i has seed i. Its frames, uint8 [frames, height, width, 3], are
 // appended to OUT.rgb. Prints frames, height and width, then each clip's seconds from the request to the last
 // frame. With REPEATS the whole list runs that many times, and only the last round's frames stay. WIDTH 0
 // means the model's size. SHARE, CHOOSER and DENSE_STEPS are generate's --sparse-attention and the related
-// options (bench/peers/sparse_quality.py).
+// options (bench/peers/sparse_quality.py). FIELD=VALUE sets a field of the request, such as math=int8.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 
+#include "api/c_fields.h"
 #include "api/tachyscope.h"
 
 namespace {
+
+// Takes the words FIELD=VALUE from the end of the command line.
+void set_named(int& argc, char** argv, tachy::VideoRequest& request) {
+  for (; argc > 7; --argc) {
+    char* equals = std::strchr(argv[argc - 1], '=');
+    if (!equals) return;
+    *equals = 0;
+    const tachyscope_setting setting{argv[argc - 1], equals + 1};
+    tachy::set_fields(request, {&setting, 1});
+  }
+}
 
 std::vector<std::string> lines_of(const char* path) {
   std::ifstream in(path);
@@ -41,10 +53,11 @@ int main(int argc, char** argv) {
   if (argc < 7)
     return std::fputs("clips MODEL DEVICE DTYPE|default GRAPHS PROMPTS.txt OUT.rgb [REPEATS]\n", stderr), 2;
   try {
+    tachy::VideoRequest request;
+    set_named(argc, argv, request);
     tachy::Engine engine(argv[1],
                          {.keep_loaded = true, .device = argv[2], .graphs = std::strcmp(argv[4], "0") != 0});
     const std::vector<std::string> prompts = lines_of(argv[5]);
-    tachy::VideoRequest request;
     if (std::strcmp(argv[3], "default")) request.dtype = argv[3];
     if (argc > 10 && std::atoi(argv[8]) > 0)
       request.width = std::atoi(argv[8]), request.height = std::atoi(argv[9]),

@@ -2,14 +2,14 @@
 // as it runs in a generation (captured, replayed), and writes its result for the comparison. Values are raw
 // float32 files.
 //
-//   ours_gpu dit FOLDER DTYPE T H W TEXT_ROWS TIMESTEP LATENTS.bin TEXT.bin OUT.bin REPEATS [f32|low|int8|fp8|fp8-int8|fp8-f32|tf32 [SHARE top-k|sliding-tile | adapters COUNTxRANK]]
+//   ours_gpu dit FOLDER DTYPE T H W TEXT_ROWS TIMESTEP LATENTS.bin TEXT.bin OUT.bin REPEATS [f32|low|int8|fp8|fp8-int8|fp8-f32|i8|i8-int8|tf32 [SHARE top-k|sliding-tile | adapters COUNTxRANK]]
 //   ours_gpu plan …as for dit (files need not exist): prints the memory that dit would take, loads nothing
 //   ours_gpu decode FOLDER DTYPE T H W LATENTS.bin OUT.bin REPEATS [CHUNK [profile]]
 //   ours_gpu encode FOLDER DTYPE T H W VIDEO.bin OUT.bin REPEATS [0 [profile]]
 //
 // DTYPE fp8 (int8) for decode and encode means activations in bf16, and the residual blocks' convolutions in e4m3 (int8); tf32 means float32 whose products round to TF32.
 // The word after dit's REPEATS sets the residual stream: float32 (f32), or as the activations (low). int8 is
-// low with self-attention in 8 bits; fp8 is low with the blocks' linear layers in e4m3; fp8-int8 is both;
+// low with self-attention in 8 bits; fp8 (i8) is low with the blocks' linear layers in e4m3 (int8); fp8-int8 is both;
 // fp8-f32 is fp8 with the residual stream in float32; tf32 (DTYPE f32) has linear layers' products in TF32.
 // With a SHARE of all blocks of keys, self-attention is block-sparse, and OUT.bin differs from the dense one
 // accordingly. `adapters` adds COUNT random low-rank adapters to every linear layer of the blocks. `profile`
@@ -210,6 +210,7 @@ void dit(char** a, int count, bool plan_only) {
   if (!mode.ends_with("f32")) run.stream.precision.residual = run.stream.precision.activation;
   run.stream.precision.attention_int8 = mode.ends_with("int8");
   if (mode.starts_with("fp8")) run.stream.precision.products = Products::e4m3;
+  if (mode.starts_with("i8")) run.stream.precision.products = Products::int8;
   const TransformerFiles files = open_transformer(a[0]);
   const WanConfig& c = files.config;
   std::vector<float> latents, text;

@@ -9,6 +9,7 @@
 
 #include <cuda_fp8.h>
 
+#include "device/e4m3.cuh"
 #include "device/wgmma.cuh"
 #include "device/wgmma_lists.h"
 
@@ -38,24 +39,6 @@ __device__ __forceinline__ void wgmma_weights8(float (&d)[kWeightSums], const ui
       ",%64,%65,%66,%67}, {%68,%69,%70,%71}, %72, p, 1, 1;\n}\n"
       : TACHY_WGMMA_F64(d), "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67])
       : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v), "r"(accumulate));
-}
-
-// Converts four values to e4m3, to nearest even; values beyond ±448 become ±448.
-__device__ __forceinline__ uint32_t pack_e4m3(float a, float b, float c, float d) {
-  uint32_t out;
-  asm("{\n.reg .b16 lo, hi;\n"
-      "cvt.rn.satfinite.e4m3x2.f32 lo, %2, %1;\n"
-      "cvt.rn.satfinite.e4m3x2.f32 hi, %4, %3;\n"
-      "mov.b32 %0, {lo, hi};\n}\n"
-      : "=r"(out)
-      : "f"(a), "f"(b), "f"(c), "f"(d));
-  return out;
-}
-
-// The place of a key among 16 in v, which makes a thread's scores of keys 2·quad, 2·quad + 1, 2·quad + 8 and
-// 2·quad + 9 the four weights of one register.
-__host__ __device__ constexpr int key_place(int key) {
-  return key / 16 * 16 + key % 8 / 2 * 4 + key / 8 % 2 * 2 + key % 2;
 }
 
 }  // namespace tachy::device

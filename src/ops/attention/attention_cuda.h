@@ -35,6 +35,8 @@ std::optional<Refusal> attention_why_not_flash8_sm80_many_keys(const AttentionAr
                                                                const Stream& stream);
 void attention_flash8_sm80(const AttentionArgs& args, Stream& stream);
 void attention_flash8_sm80_half(const AttentionArgs& args, Stream& stream);  // always with f16 sums
+std::optional<Refusal> attention_why_not_flash8_e4m3(const AttentionArgs& args, const Stream& stream);
+void attention_flash8_e4m3(const AttentionArgs& args, Stream& stream);  // v in e4m3
 std::optional<Refusal> attention_why_not_ranges_sm90(const AttentionArgs& args, const Stream& stream);
 void attention_ranges_sm90(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_masks_sm90(const AttentionArgs& args, const Stream& stream);
@@ -57,6 +59,9 @@ void attention_few_keys(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_long_sm80(const AttentionArgs& args, const Stream& stream);
 std::optional<Refusal> attention_why_not_long_sm80_many_keys(const AttentionArgs& args, const Stream& stream);
 void attention_long_sm80(const AttentionArgs& args, Stream& stream);
+std::optional<Refusal> attention_why_not_short_sm80(const AttentionArgs& args, const Stream& stream);
+std::optional<Refusal> attention_why_not_short_sm80_hundreds(const AttentionArgs& args, const Stream& stream);
+void attention_short_sm80(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_sm80(const AttentionArgs& args, const Stream& stream);
 void attention_sm80(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_ranges_sm80(const AttentionArgs& args, const Stream& stream);

@@ -60,7 +60,7 @@ void attention_flash8(const AttentionArgs& a, Stream& stream) {
   p.asked = reinterpret_cast<unsigned long long*>(&tally->asked);
   p.q_scales = s.q_scales, p.q_offsets = s.q_offsets, p.k_scales = s.k_scales, p.v_scales = s.v_scales;
   p.about = s.about;
-  flash::make_codes8(a, s, flash::kTopOfSample, stream);
+  flash::make_codes8<128>(a, flash::tokens8(a.k), flash::tokens8(a.v), s, flash::kTopOfSample, stream);
   cuda::launch(
       "attention (flash8_sm90, v)", flash::transpose8,
       {.grid = dim3(static_cast<unsigned>(p.steps), static_cast<unsigned>(heads)), .block = dim3(256)},

@@ -1,4 +1,5 @@
-// Attention of many keys in bf16 by flash_long_sm80.cuh, for every GPU since sm_80 and head dims up to 128.
+// Attention of many keys in bf16 by flash_long_sm80.cuh, for every GPU since sm_80 and head dims up to 64 and
+// up to 128.
 #include "ops/attention/flash_again.cuh"
 #include "ops/attention/flash_long_sm80.cuh"
 #include "ops/attention/flash_params.cuh"
@@ -12,6 +13,7 @@ constexpr int64_t kLeastKeys = 2048;
 // Stages of 128 keys are faster by 3 %, where a block may have that much shared memory.
 using Small = flash::LongTile<64>;
 using Large = flash::LongTile<128>;
+using Narrow = flash::LongTile<128, 12, 64>;  // head dims up to 64
 
 template <class C>
 void run(const AttentionArgs& a, Stream& stream) {
@@ -43,18 +45,19 @@ std::optional<Refusal> attention_why_not_long_sm80(const AttentionArgs& a, const
   if (a.q.dtype != DType::bf16) return Refusal::arguments("activations that are not bf16");
   if (a.q.dims[0] * a.q.dims[2] > 65535) return Refusal::arguments("too many heads");
   if (a.q.dims[1] > flash::kMostQueries) return Refusal::arguments("too many queries");
-  return flash::why_not(a, stream, Small::kSharedBytes);
+  return flash::why_not(a, stream, a.q.dims[3] <= 64 ? Narrow::kSharedBytes : Small::kSharedBytes);
 }
 
 std::optional<Refusal> attention_why_not_long_sm80_many_keys(const AttentionArgs& a, const Stream& stream) {
   if (auto why = attention_why_not_long_sm80(a, stream)) return why;
+  if (auto why = flash::why_library_first(stream)) return why;
   if (a.k.dims[1] < kLeastKeys)
     return Refusal::slower("there are fewer keys than ", std::to_string(kLeastKeys));
-  if (a.q.dims[3] <= 64) return Refusal::slower("half of the channels would be zeros");
   return std::nullopt;
 }
 
 void attention_long_sm80(const AttentionArgs& a, Stream& stream) {
+  if (a.q.dims[3] <= 64) return run<Narrow>(a, stream);
   stream.gpu->info().shared_bytes >= Large::kSharedBytes ? run<Large>(a, stream) : run<Small>(a, stream);
 }
 

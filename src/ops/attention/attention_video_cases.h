@@ -43,7 +43,7 @@ inline OpCase attention_op_case(CaseKind kind, const AttentionCase& s) {
 // Cases of whole videos, for GPUs.
 inline void add_attention_video_cases(std::vector<OpCase>& cases) {
   const auto add_gpu = [&](AttentionCase s) {
-    s.b = 1, s.d = 128, s.sampled = true;
+    s.b = 1, s.d = s.d == 64 ? 64 : 128, s.sampled = true;
     cases.push_back(attention_op_case(CaseKind::video, s));
     cases.back().cpu = false;
   };
@@ -56,6 +56,17 @@ inline void add_attention_video_cases(std::vector<OpCase>& cases) {
   // A chunk of three frames after a cache that is nearly full (Self-Forcing), and the same as one range.
   add_gpu({.lq = 4680, .lk = 28080, .h = 12, .powers = true, .length = 26520, .more = {{4680}}});
   add_gpu({.lq = 4680, .lk = 32760, .h = 12, .powers = true});
+  add_gpu({.lq = 4680, .lk = 32760, .h = 12, .powers = true, .eight_bits = true});
+  add_gpu({.lq = 4680,
+           .lk = 28080,
+           .h = 12,
+           .powers = true,
+           .length = 26520,
+           .more = {{4680}},
+           .eight_bits = true});
+  for (const bool eight : {false, true})
+    add_gpu({.lq = 32760, .lk = 32760, .h = 24, .d = 64, .powers = true, .eight_bits = eight});
+  add_gpu({.lq = 32760, .lk = 512, .h = 40});
   add_gpu({.lq = 32760, .lk = 32760, .h = 12, .causal = true});
   add_gpu({.lq = 32760, .lk = 32760, .h = 12, .fused = true, .eight_bits = true});
   add_gpu({.lq = 32760, .lk = 32760, .h = 40, .powers = true, .eight_bits = true});

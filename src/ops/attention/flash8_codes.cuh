@@ -3,7 +3,7 @@
 //   sample8     for each head's channels: the mean of k and the largest |v| of about 1,024 tokens spread over
 //               all. A softmax does not change if all keys move by one vector, so the mean of some is as good
 //               as that of all.
-//   turn8       subtracts k's mean, changes signs in q and k, and transforms the 128 channels by Hadamard's
+//   turn8       subtracts k's mean, changes signs in q and k, and transforms the 128 or 64 channels by Hadamard's
 //               matrix, which spreads a channel that stands out over all; then it rounds to int8 with a scale
 //               per token (q) or per 128 tokens (k)
 // Channels beyond the head dim are zeros.
@@ -23,25 +23,30 @@ struct Tokens8 {
   const __nv_bfloat16* data;
   int64_t batch, row, head;  // strides
   int tokens, heads, d;
-  __device__ const __nv_bfloat16* of(int bh) const { return data + bh / heads * batch + bh % heads * head; }
+  __device__ const __nv_bfloat16* at(int bh, int64_t token) const {
+    return data + bh / heads * batch + bh % heads * head + token * row;
+  }
+  __device__ int count() const { return tokens; }
+  __device__ int room() const { return tokens; }  // tokens of a head in scratch
 };
 
 constexpr int kSampled8 = 1024;
 
 // Grid: B·H blocks of 1,024 threads; a lane has four channels. v_scales may be null; the largest |v| of
 // the sample is v_top times its scale.
+template <class X>
 static __global__ void __launch_bounds__(1024)
-    sample8(Tokens8 k, Tokens8 v, float v_top, __nv_bfloat16* k_means, float* v_scales, Head8* about) {
+    sample8(const X k, const X v, float v_top, __nv_bfloat16* k_means, float* v_scales, Head8* about) {
   __shared__ float sums[32][128], tops[32][128];
   const int bh = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32, channel = lane * 4;
-  const int apart = max(1, k.tokens / kSampled8), samples = (k.tokens + apart - 1) / apart;
+  const int tokens = k.count(), apart = max(1, tokens / kSampled8), samples = (tokens + apart - 1) / apart;
   float sum[4] = {}, top[4] = {};
   if (channel < k.d) {
 #pragma unroll 8
     for (int i = warp; i < samples; i += 32) {
       const int64_t token = int64_t{i} * apart;
-      const auto four = [&](const Tokens8& t, auto&& take) {
-        const uint2 bits = *reinterpret_cast<const uint2*>(t.of(bh) + token * t.row + channel);
+      const auto four = [&](const X& t, auto&& take) {
+        const uint2 bits = *reinterpret_cast<const uint2*>(t.at(bh, token) + channel);
         take(0, __uint_as_float(bits.x << 16)), take(1, __uint_as_float(bits.x & 0xffff0000u));
         take(2, __uint_as_float(bits.y << 16)), take(3, __uint_as_float(bits.y & 0xffff0000u));
       };
@@ -55,19 +60,20 @@ static __global__ void __launch_bounds__(1024)
   if (threadIdx.x < 128) {
     float all = 0, most = 0;
     for (int i = 0; i < 32; ++i) all += sums[i][threadIdx.x], most = fmaxf(most, tops[i][threadIdx.x]);
-    k_means[bh * 128 + threadIdx.x] = __float2bfloat16(all / static_cast<float>(samples));
+    k_means[bh * 128 + threadIdx.x] = __float2bfloat16(all / static_cast<float>(max(1, samples)));
     if (v_scales) v_scales[bh * 128 + threadIdx.x] = most > 1e-30f ? most / v_top : 1e-30f;
   }
   if (threadIdx.x == 0) about[bh] = {};
 }
 
-// A quad of lanes has a token, 32 channels each. This multiplies them by the transform and √128 in f16, whose
-// 11 bits are more than int8 keeps. A value that does not fit becomes infinite, which is detected afterwards.
-__device__ __forceinline__ void turn_channels(__half2 (&v)[16], int quad) {
+// kLanes lanes have a token, 32 channels each. This multiplies them by the transform and the root of their number in
+// f16, whose 11 bits are more than int8 keeps. A value that does not fit becomes infinite, which is detected afterwards.
+template <int kLanes>
+__device__ __forceinline__ void turn_channels(__half2 (&v)[16], int part) {
   constexpr uint32_t kSigns[16] = {
       0x00008000u, 0x80000000u, 0x00000000u, 0x80008000u, 0x80008000u, 0x00008000u, 0x80000000u, 0x80008000u,
       0x00000000u, 0x00008000u, 0x80008000u, 0x80000000u, 0x80000000u, 0x00000000u, 0x00008000u, 0x00000000u};
-  const uint32_t all = quad == 3 ? 0x80008000u : 0;
+  const uint32_t all = part == 3 ? 0x80008000u : 0;
 #pragma unroll
   for (int i = 0; i < 16; ++i) {
     uint32_t& bits = reinterpret_cast<uint32_t&>(v[i]);
@@ -83,8 +89,8 @@ __device__ __forceinline__ void turn_channels(__half2 (&v)[16], int quad) {
         v[i] = __hadd2(a, b), v[i + step] = __hsub2(a, b);
       }
 #pragma unroll
-  for (int step = 1; step < 4; step *= 2) {
-    const __half2 sign = __half2half2(quad & step ? -1 : 1);
+  for (int step = 1; step < kLanes; step *= 2) {
+    const __half2 sign = __half2half2(part & step ? -1 : 1);
 #pragma unroll
     for (int i = 0; i < 16; ++i) v[i] = __hfma2(sign, v[i], __shfl_xor_sync(~0u, v[i], step));
   }
@@ -96,13 +102,14 @@ __device__ __forceinline__ float2 both(uint32_t bits) {
 
 // Reads this lane's 32 channels of a token and subtracts `mean`, if it is given. Channels
 // beyond the end are zeros.
-__device__ __forceinline__ void read_channels(const Tokens8& x, int bh, int token, int quad,
+template <class X>
+__device__ __forceinline__ void read_channels(const X& x, int tokens, int bh, int token, int part,
                                               const uint4* mean, __half2 (&v)[16]) {
-  const auto* from = reinterpret_cast<const uint4*>(x.of(bh) + token * x.row + quad * 32);
+  const auto* from = reinterpret_cast<const uint4*>(x.at(bh, token) + part * 32);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     uint4 bits = {};
-    if (token < x.tokens && quad * 32 + i * 8 < x.d) bits = from[i];
+    if (token < tokens && part * 32 + i * 8 < x.d) bits = from[i];
     const uint4 off = mean ? mean[i] : uint4{};
     const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w}, offs[4] = {off.x, off.y, off.z, off.w};
 #pragma unroll
@@ -145,17 +152,19 @@ __device__ __forceinline__ void put_bytes(const __half2 (&v)[16], __half inverse
   reinterpret_cast<uint4*>(to)[0] = out[0], reinterpret_cast<uint4*>(to)[1] = out[1];
 }
 
-// Grid: (blocks of 128 tokens, B·H) of 512 threads, a quad per token. `scales` gets `factor` times the step
+// Grid: (blocks of 128 tokens, B·H) of 4·kDim threads, four or two of them for a token. `to` is [B·H, room, kDim]. `scales` gets `factor` times the step
 // of an int8. With kKey 128 tokens share one scale, and the mean is subtracted. `offsets`, if not null, gets
 // for each query what its scores lack because the keys' mean is subtracted.
-template <bool kKey>
-__global__ void __launch_bounds__(512) turn8(Tokens8 x, const __nv_bfloat16* means, float factor, int8_t* to,
-                                             float* scales, float* offsets, Head8* about) {
-  const int bh = blockIdx.y, quad = threadIdx.x % 4, token = blockIdx.x * 128 + threadIdx.x / 4;
-  const int64_t row = int64_t{bh} * x.tokens + token;
-  const auto* mean = reinterpret_cast<const uint4*>(means + bh * 128 + quad * 32);
+template <bool kKey, int kDim, class X>
+__global__ void __launch_bounds__(4 * kDim) turn8(const X x, const __nv_bfloat16* means, float factor,
+                                                  int8_t* to, float* scales, float* offsets, Head8* about) {
+  constexpr int kLanes = kDim / 32;
+  const int bh = blockIdx.y, part = threadIdx.x % kLanes, token = blockIdx.x * 128 + threadIdx.x / kLanes;
+  const int tokens = x.count();
+  const int64_t row = int64_t{bh} * x.room() + token;
+  const auto* mean = reinterpret_cast<const uint4*>(means + bh * 128 + part * 32);
   __half2 v[16];
-  read_channels(x, bh, token, quad, kKey ? mean : nullptr, v);
+  read_channels(x, tokens, bh, token, part, kKey ? mean : nullptr, v);
   if (!kKey && offsets) {
     float sum = 0;
 #pragma unroll
@@ -164,31 +173,31 @@ __global__ void __launch_bounds__(512) turn8(Tokens8 x, const __nv_bfloat16* mea
       sum += a.x * m.x + a.y * m.y;
     }
     sum += __shfl_xor_sync(~0u, sum, 1);
-    sum += __shfl_xor_sync(~0u, sum, 2);
-    if (quad == 0 && token < x.tokens) offsets[row] = sum * factor * 128;
+    if (kLanes == 4) sum += __shfl_xor_sync(~0u, sum, 2);
+    if (part == 0 && token < tokens) offsets[row] = sum * factor * kDim;
   }
-  turn_channels(v, quad);
+  turn_channels<kLanes>(v, part);
   uint32_t most = most_bits(v);
   most = max(most, __shfl_xor_sync(~0u, most, 1));
-  most = max(most, __shfl_xor_sync(~0u, most, 2));
+  if (kLanes == 4) most = max(most, __shfl_xor_sync(~0u, most, 2));
   if constexpr (kKey) {
-    __shared__ uint32_t of_warps[16];
+    __shared__ uint32_t of_warps[4 * kLanes];
     most = most_of_warp(most);
     if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = most;
     __syncthreads();
-    most = most_of_warp(of_warps[threadIdx.x % 16]);
+    most = most_of_warp(of_warps[threadIdx.x % (4 * kLanes)]);
   }
   constexpr uint32_t kInfinite = 0x7c00;
   const float largest = most < kInfinite ? __half2float(__ushort_as_half(static_cast<uint16_t>(most))) : 1.0f;
   // With smaller values f16 could not hold 127 / largest; their contribution to a score is negligible.
   const __half inverse = __float2half_rn(127 / fmaxf(largest, 0.0022f));
-  if (kKey ? threadIdx.x == 0 : quad == 0 && token < x.tokens) {
+  if (kKey ? threadIdx.x == 0 : part == 0 && token < tokens) {
     const float scale = factor / __half2float(inverse);
     scales[kKey ? int64_t{bh} * gridDim.x + blockIdx.x : row] = scale;
     if (most >= kInfinite) atomicOr(&about[bh].broken, 1u);
     if constexpr (kKey) atomicMax(&about[bh].k_coarsest, __float_as_uint(scale));
   }
-  if (token < x.tokens) put_bytes(v, inverse, to + row * 128 + quad * 32);
+  if (token < tokens) put_bytes(v, inverse, to + row * kDim + part * 32);
 }
 
 }  // namespace tachy::ops::flash

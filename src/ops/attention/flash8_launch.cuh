@@ -33,30 +33,44 @@ struct Codes8 {
   Head8* about;
 };
 
-inline unsigned blocks8(const Tensor& t) { return static_cast<unsigned>((t.dims[1] + 127) / 128); }
+inline unsigned blocks8(int64_t tokens) { return static_cast<unsigned>((tokens + 127) / 128); }
+inline unsigned blocks8(const Tensor& t) { return blocks8(t.dims[1]); }
 
-inline Codes8 take_codes8(const AttentionArgs& a, Arena& arena, bool v_too) {
-  const int64_t heads = a.q.dims[0] * a.q.dims[2], lq = a.q.dims[1], lk = a.k.dims[1];
+// The keys of all ranges, whether they exist or not.
+inline int64_t all_keys(const AttentionArgs& a) {
+  int64_t keys = 0;
+  for (int i = 0; i < a.ranges(); ++i) keys += a.range(i).k.dims[1];
+  return keys;
+}
+
+// `dim`: channels of a row of codes, 128 or 64.
+inline Codes8 take_codes8(const AttentionArgs& a, Arena& arena, bool v_too, int dim = 128) {
+  const int64_t heads = a.q.dims[0] * a.q.dims[2], lq = a.q.dims[1], lk = all_keys(a);
   Codes8 c{};
-  take8(arena, c.q, heads * lq * 128), take8(arena, c.k, heads * lk * 128);
-  take8(arena, c.q_scales, heads * lq), take8(arena, c.k_scales, heads * blocks8(a.k));
+  take8(arena, c.q, heads * lq * dim), take8(arena, c.k, heads * lk * dim);
+  take8(arena, c.q_scales, heads * lq), take8(arena, c.k_scales, heads * blocks8(lk));
   if (a.lse.defined()) take8(arena, c.q_offsets, heads * lq);
   if (v_too) take8(arena, c.v_scales, heads * 128);
   take8(arena, c.k_means, heads * 128), take8(arena, c.about, heads);
   return c;
 }
 
-// Rounds q and k. If there is room for v's scales, they become the sample's largest |v| over `v_top`.
-inline void make_codes8(const AttentionArgs& a, const Codes8& c, float v_top, Stream& stream) {
+// Rounds q and k. If there is room for v's scales, they become the sample's largest |v| over `v_top`. k and v are
+// Tokens8, or the ranges of flash8_ranges_sm80.cuh.
+template <int kDim, class X>
+void make_codes8(const AttentionArgs& a, const X& k, const X& v, const Codes8& c, float v_top,
+                 Stream& stream) {
   const auto heads = static_cast<unsigned>(a.q.dims[0] * a.q.dims[2]);
   const float scale_log2 = a.scale == kPowersOfTwo ? 1 : a.scale * kLog2e;
-  const Tokens8 q = tokens8(a.q), k = tokens8(a.k), v = tokens8(a.v);
-  cuda::launch("attention (flash8, samples)", sample8, {.grid = dim3(heads), .block = dim3(1024)}, stream, k,
-               v, v_top, c.k_means, c.v_scales, c.about);
-  cuda::launch("attention (flash8, k)", turn8<true>, {.grid = dim3(blocks8(a.k), heads), .block = dim3(512)},
-               stream, k, c.k_means, 1.0f, c.k, c.k_scales, nullptr, c.about);
-  cuda::launch("attention (flash8, q)", turn8<false>, {.grid = dim3(blocks8(a.q), heads), .block = dim3(512)},
-               stream, q, c.k_means, scale_log2 / 128, c.q, c.q_scales, c.q_offsets, c.about);
+  const dim3 threads(4 * kDim);
+  cuda::launch("attention (flash8, samples)", sample8<X>, {.grid = dim3(heads), .block = dim3(1024)}, stream,
+               k, v, v_top, c.k_means, c.v_scales, c.about);
+  cuda::launch("attention (flash8, k)", turn8<true, kDim, X>,
+               {.grid = dim3(blocks8(all_keys(a)), heads), .block = threads}, stream, k, c.k_means, 1.0f, c.k,
+               c.k_scales, nullptr, c.about);
+  cuda::launch("attention (flash8, q)", turn8<false, kDim, Tokens8>,
+               {.grid = dim3(blocks8(a.q), heads), .block = threads}, stream, tokens8(a.q), c.k_means,
+               scale_log2 / kDim, c.q, c.q_scales, c.q_offsets, c.about);
 }
 
 // Checks everything that each kernel in 8 bits requires, but for the keys and the machine.
@@ -76,10 +90,14 @@ inline std::optional<Refusal> why_not_eight_bits(const AttentionArgs& a) {
   return why_not_whole(a);
 }
 
-// Why 8 bits would be slower than 16.
-inline std::optional<Refusal> why_slower_in_eight_bits(const AttentionArgs& a) {
-  if (a.k.dims[1] < kLeastKeys8 && !a.eight_bits_of_few)
+// Why 8 bits would be slower than 16: of any kernel, and of those whose rows have 128 channels.
+inline std::optional<Refusal> why_slower_of_few(const AttentionArgs& a) {
+  if (all_keys(a) < kLeastKeys8 && !a.eight_bits_of_few)
     return Refusal::slower("there are fewer keys than ", std::to_string(kLeastKeys8));
+  return std::nullopt;
+}
+inline std::optional<Refusal> why_slower_in_eight_bits(const AttentionArgs& a) {
+  if (auto why = why_slower_of_few(a)) return why;
   if (a.q.dims[3] <= 64) return Refusal::slower("half of the channels would be zeros");
   return std::nullopt;
 }

@@ -103,14 +103,14 @@ __global__ void __launch_bounds__(C::kThreads, 2) byte_lists_kernel(const BytePa
 
   const int8_t* k = p.k + int64_t{bh} * lk * 128;
   const void* v =
-      C::kHalf ? static_cast<const void*>(p.v + int64_t{bh} * lk * 128)
+      C::kHalf ? static_cast<const void*>(static_cast<const __half*>(p.v) + int64_t{bh} * lk * 128)
                : static_cast<const __nv_bfloat16*>(p.to.v) + batch * p.to.vs.batch + head * p.to.vs.head;
   const int v_bytes = C::kHalf ? 256 : static_cast<int>(p.to.vs.row * 2);
   const int v_end = C::kHalf ? 256 : p.to.d * 2;
   // The first keys of this stage and of the two after it.
   int key = key_of(0), key_1 = key_of(1), key_2 = key_of(2);
-  load_padded<128, C::kKPitch, C::kKeys, C::kThreads>(at.base, k, 128, key, lk, 128);
-  load_padded<256, C::kVPitch, C::kKeys, C::kThreads>(at.base + C::kVAt, v, v_bytes, key, lk, v_end);
+  load_padded<C, C::kKRow, C::kKPitch, C::kKeys>(at.base, k, 128, key, lk, 128);
+  load_padded<C, C::kVRow, C::kVPitch, C::kKeys>(at.base + C::kVAt, v, v_bytes, key, lk, v_end);
   const ListCopies<C> copies(k, v, v_bytes, v_end, at.base);
   copies.keys(from(key_1), C::kKBytes, 0, 1);
   device::commit_copies();
@@ -120,11 +120,11 @@ __global__ void __launch_bounds__(C::kThreads, 2) byte_lists_kernel(const BytePa
   device::commit_copies();
 
   const auto scale_of = [&](int key) { return p.k_scales[bh * ((lk + 127) / 128) + key / 128]; };
-  first_stage<C>(work, p, bh, first_row, key / C::kKeys, scale_of(key), rows, at);
+  first_stage<C>(work, p, lk, bh, first_row, key / C::kKeys, scale_of(key), rows, at);
   // Where the other stages lie in shared memory:
   uint32_t last = 0, now = C::kKBytes, next = 2 * C::kKBytes, v_now = C::kVBytes;
   ByteScores s[2];
-  work.scores(s[0], at.b128 + now);
+  work.scores(s[0], at.k + now);
   float k_scale = scale_of(key_1);
 #pragma unroll 1
   for (int stage = 1; stage < stages; ++stage) {
@@ -133,16 +133,16 @@ __global__ void __launch_bounds__(C::kThreads, 2) byte_lists_kernel(const BytePa
     __syncthreads();
     work.use_scale(rows, k_scale);
     k_scale = scale_of(key_1);
-    const uint32_t k_at = at.b128 + now, v_at = at.a256 + v_now;
+    const uint32_t k_at = at.k + now, v_at = at.v + v_now;
     if (key > latest) {
       copies.values(from(key_1), C::kVBytes - v_now, 0, 1), copies.keys(from(key_2), last, 0, 1);
       zero_values<C>(at.base + C::kVAt + v_now, key - latest);
       take_late_stage<C>(work, key - latest, k_at, v_at, p.never);
-      work.scores(s[0], at.b128 + next);
+      work.scores(s[0], at.k + next);
     } else {
 #pragma unroll
       for (int t = 0; t < 4; ++t)
-        work.step(s[t % 2], s[1 - t % 2], t < 3 ? k_at + (t + 1) * 16 * C::kKPitch : at.b128 + next,
+        work.step(s[t % 2], s[1 - t % 2], t < 3 ? k_at + (t + 1) * 16 * C::kKPitch : at.k + next,
                   v_at + t * 16 * C::kVPitch, p.never, [&] {
                     if (t >= C::kCopies) return;
                     copies.values(from(key_1), C::kVBytes - v_now, t, C::kCopies);

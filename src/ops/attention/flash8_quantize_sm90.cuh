@@ -1,9 +1,9 @@
-// Rounds v for flash8_sm90.cuh; flash8_codes.cuh has the rounding of q and k.
+// Rounds v for flash8_sm90.cuh and flash8_e4m3_sm80.cuh; flash8_codes.cuh has the rounding of q and k.
 //   transpose8  rounds v to e4m3 with a scale per channel, and transposes it, with its keys at key_place
 // Channels beyond the head dim are zeros.
 #pragma once
 
-#include "device/wgmma_bytes.cuh"
+#include "device/e4m3.cuh"
 #include "ops/attention/flash8_codes.cuh"
 
 namespace tachy::ops::flash {
@@ -14,7 +14,7 @@ constexpr float kTopOfSample = 16;
 
 // Grid: (blocks of 128 tokens, B·H) of 256 threads. `to` is [B·H, 128, padded], where `padded` is a multiple
 // of 128. A thread has the four keys of a word (key_place) and 8 channels.
-__global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(256)
     transpose8(Tokens8 x, const float* scales, int64_t padded, uint8_t* to, Head8* about) {
   constexpr int kStride = 33;
   __shared__ uint32_t tile[128 * kStride];
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(256)
   const int bh = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   if (threadIdx.x < 128) inverse[threadIdx.x] = 1 / scales[bh * 128 + threadIdx.x];
   __syncthreads();
-  const __nv_bfloat16* all = x.of(bh);
+  const __nv_bfloat16* all = x.at(bh, 0);
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const int word = warp % 4 * 8 + lane / 4, piece = (i * 2 + warp / 4) * 4 + lane % 4;

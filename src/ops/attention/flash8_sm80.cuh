@@ -29,12 +29,12 @@ namespace tachy::ops::flash {
 
 struct ByteParams {
   Params to;                  // of the whole op
-  const int8_t *q, *k;        // [B·H, L, 128]
-  const __half* v;            // [B·H, Lk, 128], with kHalf
+  const int8_t *q, *k;        // [B·H, L, kDim]
+  const void* v;              // [B·H, Lk, kDim]: f16 with kHalf; bf16 of joined ranges; otherwise unused
   const float* q_scales;      // [B·H, Lq], scales for exponents of two
   const float* q_offsets;     // [B·H, Lq], if there is an lse: what k's mean adds to a row's exponents
   const float* k_scales;      // [B·H, blocks of 128 keys]
-  const float* v_scales;      // [B·H, 128], with kHalf
+  const float* v_scales;      // [B·H, 128], if v has them
   const Head8* about;         // [B·H]
   uint8_t* bad;               // [B·H, query tiles, kWarps]: whether a warp's rows are computed again
   unsigned long long* asked;  // counts groups of 16 queries (cuda/attention_tally.h)
@@ -42,20 +42,25 @@ struct ByteParams {
   bool never = false;  // part
 };
 
-template <int kKeys_, bool kHalf_, int kWarps_ = 8>
+// kDim is 64 or 128. With 64 a warp needs fewer registers, so that kBlocks blocks, or a block of 12 warps, can be
+// on a multiprocessor.
+template <int kKeys_, bool kHalf_, int kWarps_ = 8, int kDim_ = 128, int kBlocks_ = 1>
 struct ByteTile {
-  static constexpr bool kHalf = kHalf_, kCodes = true;
-  static constexpr int kWarps = kWarps_, kRows = kWarps * 32, kThreads = kWarps * 32;
-  static constexpr int kKeys = kKeys_, kSteps = kKeys / 16;  // of a stage
-  static constexpr int kParts = kKeys / 64,
-                       kCopies = kKeys / 32;  // of a stage; in how many steps it is copied
+  static constexpr bool kHalf = kHalf_, kCodes = true, kScalesV = kHalf;
+  static constexpr int kDim = kDim_, kWarps = kWarps_, kRows = kWarps * 32, kThreads = kWarps * 32;
+  // Two thirds of 12 warps copy, since a stage's rows can be shared out evenly among powers of two only.
+  static constexpr int kBlocks = kBlocks_, kCopiers = kWarps == 12 ? 256 : kThreads;
+  static constexpr int kKeys = kKeys_, kSteps = kKeys / 16;                           // of a stage
+  static constexpr int kParts = kKeys / 64, kPassesK = kKeys * kDim / 16 / kCopiers;  // of a stage
+  static constexpr int kCopies =
+      kKeys / 32 < kPassesK ? kKeys / 32 : kPassesK;  // in how many steps it is copied
   // Rows in shared memory are 16 bytes longer than their data, so that the eight rows that ldmatrix reads at
   // once lie in different banks, and all addresses of a lane are one register plus a constant.
-  static constexpr int kAhead = 2, kKRow = 128, kKPitch = 128 + 16, kVPitch = 256 + 16;
+  static constexpr int kAhead = 2, kKRow = kDim, kVRow = 2 * kDim, kKPitch = kKRow + 16, kVPitch = kVRow + 16;
   static constexpr uint32_t kKBytes = kKeys * kKPitch, kVBytes = kKeys * kVPitch;
   // One stage of K is multiplied, one begins and one is filled; one of V is multiplied and one is filled. The
   // output passes through the same memory. Then comes a float2 of each row.
-  static constexpr uint32_t kVAt = 3 * kKBytes, kStagesEnd = kVAt + 2 * kVBytes, kOutBytes = kRows * 256;
+  static constexpr uint32_t kVAt = 3 * kKBytes, kStagesEnd = kVAt + 2 * kVBytes, kOutBytes = kRows * kVRow;
   static constexpr uint32_t kRowsAt = kStagesEnd > kOutBytes ? kStagesEnd : kOutBytes;
   static constexpr size_t kSharedBytes = kRowsAt + kRows * sizeof(float2);
   static constexpr float kFirst = kHalf ? -8 : 0;  // the exponent that the largest of the first scores gets
@@ -131,8 +136,8 @@ __device__ __forceinline__ void part(bool never) {
 
 // o += w·v for 16 keys, whose weights `ones` adds up. copy() is called in between.
 template <class C>
-__device__ __forceinline__ void add_weighted(float (&o)[2][16][4], float (&ones)[2][4], const Weights& w,
-                                             uint32_t v_address, bool never, auto&& copy) {
+__device__ __forceinline__ void add_weighted(float (&o)[2][C::kDim / 8][4], float (&ones)[2][4],
+                                             const Weights& w, uint32_t v_address, bool never, auto&& copy) {
   constexpr uint32_t kOnes = C::kHalf ? 0x3c003c00u : 0x3f803f80u;
 #pragma unroll
   for (int m = 0; m < 2; ++m)
@@ -141,7 +146,7 @@ __device__ __forceinline__ void add_weighted(float (&o)[2][16][4], float (&ones)
     else
       add_bf16(ones[m], w[m], kOnes, kOnes);
 #pragma unroll
-  for (int n = 0; n < 8; ++n) {
+  for (int n = 0; n < C::kDim / 16; ++n) {
     uint32_t b[4];
     device::load_tiles_transposed(b, v_address + n * 32);
 #pragma unroll
@@ -150,7 +155,7 @@ __device__ __forceinline__ void add_weighted(float (&o)[2][16][4], float (&ones)
       C::kHalf ? add_f16(to, w[i / 2], b[i % 2 * 2], b[i % 2 * 2 + 1])
                : add_bf16(to, w[i / 2], b[i % 2 * 2], b[i % 2 * 2 + 1]);
     }
-    if (n == 3) copy();
+    if (n == C::kDim / 32 - 1) copy();
     if (C::kHalf && n % 2 == 1) part(never);  // otherwise too many registers are taken at once
   }
 }
@@ -158,13 +163,13 @@ __device__ __forceinline__ void add_weighted(float (&o)[2][16][4], float (&ones)
 // The values that a warp keeps in registers.
 template <class C>
 struct ByteWarp {
-  uint32_t q[2][4][4];            // the codes of 32 queries
-  float o[2][16][4], ones[2][4];  // sums of weights times v, and of weights
-  float factor[4], minus[4];      // an exponent of row g + 8·r is score·factor[r] + minus[r]
+  uint32_t q[2][C::kDim / 32][4];          // the codes of 32 queries
+  float o[2][C::kDim / 8][4], ones[2][4];  // sums of weights times v, and of weights
+  float factor[4], minus[4];               // an exponent of row g + 8·r is score·factor[r] + minus[r]
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
-    for (int i = 0; i < 128; ++i) o[i / 64][i / 4 % 16][i % 4] = 0;
+    for (int i = 0; i < C::kDim; ++i) o[i / (C::kDim / 2)][i / 4 % (C::kDim / 8)][i % 4] = 0;
 #pragma unroll
     for (int i = 0; i < 8; ++i) ones[i / 4][i % 4] = 0;
   }
@@ -177,7 +182,7 @@ struct ByteWarp {
     }
   }
 
-  // Adds quarter `c` of the channels to the scores of 16 keys; the first begins them.
+  // Adds 32 of the channels to the scores of 16 keys; the first begins them.
   __device__ __forceinline__ void multiply(ByteScores& s, int m, int c, const uint32_t (&b)[4]) const {
 #pragma unroll
     for (int n = 0; n < 2; ++n)
@@ -188,7 +193,7 @@ struct ByteWarp {
   }
   __device__ __forceinline__ void scores(ByteScores& s, uint32_t k_address) const {
 #pragma unroll
-    for (int c = 0; c < 4; ++c) {
+    for (int c = 0; c < C::kDim / 32; ++c) {
       uint32_t b[4];
       device::load_tiles(b, k_address + c * 32);
       multiply(s, 0, c, b), multiply(s, 1, c, b);
@@ -220,15 +225,17 @@ struct ByteWarp {
   // Starts the scores of the next 16 keys, turns those of `now` into weights, and adds their products with v.
   __device__ __forceinline__ void step(const ByteScores& now, ByteScores& next, uint32_t k_address,
                                        uint32_t v_address, bool never, auto&& copy) {
+    constexpr int kWeighed = 128 / C::kDim;  // of the eight pairs of weights, after two products
     Weights w;
 #pragma unroll
-    for (int c = 0; c < 4; ++c) {
+    for (int c = 0; c < C::kDim / 32; ++c) {
       uint32_t b[4];
       device::load_tiles(b, k_address + c * 32);
 #pragma unroll
       for (int m = 0; m < 2; ++m) {
         multiply(next, m, c, b);
-        weigh(w, now, c, m);
+#pragma unroll
+        for (int i = (2 * c + m) * kWeighed; i < (2 * c + m + 1) * kWeighed; ++i) weigh(w, now, i / 2, i % 2);
       }
     }
     part(never);

@@ -11,13 +11,15 @@
 
 namespace tachy::ops::flash {
 
-template <int kKeys_>
+template <int kKeys_, int kWarps_ = 8, int kDim_ = 128, int kBlocks_ = 1>
 struct LongTile {
-  static constexpr bool kHalf = false, kCodes = false;
-  static constexpr int kWarps = 8, kRows = kWarps * 32, kThreads = kWarps * 32;
+  static constexpr bool kHalf = false, kCodes = false, kScalesV = false;
+  static constexpr int kDim = kDim_, kBlocks = kBlocks_, kWarps = kWarps_;
+  static constexpr int kCopiers = kWarps == 12 ? 256 : kWarps * 32, kRows = kWarps * 32,
+                       kThreads = kWarps * 32;
   static constexpr int kKeys = kKeys_, kSteps = kKeys / 16, kParts = kKeys / 64, kCopies = kKeys / 32,
                        kAhead = 1;
-  static constexpr int kKRow = 256, kKPitch = 256 + 16, kVPitch = 256 + 16;
+  static constexpr int kKRow = 2 * kDim, kVRow = kKRow, kKPitch = kKRow + 16, kVPitch = kKPitch;
   static constexpr uint32_t kKBytes = kKeys * kKPitch, kVBytes = kKeys * kVPitch;
   static constexpr uint32_t kVAt = 2 * kKBytes, kStagesEnd = kVAt + 2 * kVBytes, kOutBytes = kRows * kKPitch;
   static constexpr uint32_t kRowsAt = kStagesEnd > kOutBytes ? kStagesEnd : kOutBytes;
@@ -29,13 +31,13 @@ using LongScores = float[2][2][4];
 
 template <class C>
 struct LongWarp {
-  uint32_t q[2][8][4];            // 32 queries
-  float o[2][16][4], ones[2][4];  // sums of weights times v, and of weights
-  float minus[4];                 // an exponent of row g + 8·r is score·factor + minus[r]
+  uint32_t q[2][C::kDim / 16][4];          // 32 queries
+  float o[2][C::kDim / 8][4], ones[2][4];  // sums of weights times v, and of weights
+  float minus[4];                          // an exponent of row g + 8·r is score·factor + minus[r]
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
-    for (int i = 0; i < 128; ++i) o[i / 64][i / 4 % 16][i % 4] = 0;
+    for (int i = 0; i < C::kDim; ++i) o[i / (C::kDim / 2)][i / 4 % (C::kDim / 8)][i % 4] = 0;
 #pragma unroll
     for (int i = 0; i < 8; ++i) ones[i / 4][i % 4] = 0;
   }
@@ -43,7 +45,7 @@ struct LongWarp {
 #pragma unroll
     for (int i = 0; i < 16; ++i) s[i / 8][i / 4 % 2][i % 4] = 0;
 #pragma unroll
-    for (int c = 0; c < 8; ++c) {
+    for (int c = 0; c < C::kDim / 16; ++c) {
       uint32_t b[4];
       device::load_tiles(b, k_address + c * 32);
 #pragma unroll
@@ -98,18 +100,19 @@ __device__ __forceinline__ void first_stage(LongWarp<C>& work, int present, floa
   work.clear();
 #pragma unroll 1
   for (int t = 0; t < C::kSteps; ++t) {
-    work.scores(s, at.b128 + t * 16 * C::kKPitch);
+    work.scores(s, at.k + t * 16 * C::kKPitch);
     work.mask(s, present - t * 16);
     if (t == 0) work.begin(s, factor);
 #pragma unroll
     for (int i = 0; i < 8; ++i) work.weigh(w, s, i / 2, i % 2, factor);
-    add_weighted<C>(work.o, work.ones, w, at.a256 + t * 16 * C::kVPitch, never, [] {});
+    add_weighted<C>(work.o, work.ones, w, at.v + t * 16 * C::kVPitch, never, [] {});
   }
 }
 
 // grid [query tiles, B·H]
 template <class C>
-__global__ void __launch_bounds__(C::kThreads, 1) long_attention_kernel(const ByteParams p, float factor) {
+__global__ void __launch_bounds__(C::kThreads, C::kBlocks)
+    long_attention_kernel(const ByteParams p, float factor) {
   using T = __nv_bfloat16;
   extern __shared__ __align__(1024) char shared[];
   const int bh = blockIdx.y, batch = bh / p.heads, head = bh % p.heads;
@@ -123,9 +126,9 @@ __global__ void __launch_bounds__(C::kThreads, 1) long_attention_kernel(const By
   float2* rows = reinterpret_cast<float2*>(shared + C::kRowsAt) + warp * 32;
   const T* k = static_cast<const T*>(p.to.k) + batch * p.to.ks.batch + head * p.to.ks.head;
   const T* v = static_cast<const T*>(p.to.v) + batch * p.to.vs.batch + head * p.to.vs.head;
-  load_padded<256, C::kKPitch, C::kKeys, C::kThreads>(at.base, k, p.to.ks.row * 2, stage * C::kKeys, lk, end);
-  load_padded<256, C::kVPitch, C::kKeys, C::kThreads>(at.base + C::kVAt, v, p.to.vs.row * 2, stage * C::kKeys,
-                                                      lk, end);
+  load_padded<C, C::kKRow, C::kKPitch, C::kKeys>(at.base, k, p.to.ks.row * 2, stage * C::kKeys, lk, end);
+  load_padded<C, C::kVRow, C::kVPitch, C::kKeys>(at.base + C::kVAt, v, p.to.vs.row * 2, stage * C::kKeys, lk,
+                                                 end);
   device::commit_copies();
   device::wait_copies<0>();
   __syncthreads();
@@ -141,8 +144,7 @@ __global__ void __launch_bounds__(C::kThreads, 1) long_attention_kernel(const By
     __syncthreads();
 #pragma unroll(kPartsAtOnce <C>)
     for (int part = 0; part < C::kParts; ++part) {
-      const uint32_t k_at = at.b128 + now + part * 64 * C::kKPitch,
-                     v_at = at.a256 + now + part * 64 * C::kVPitch;
+      const uint32_t k_at = at.k + now + part * 64 * C::kKPitch, v_at = at.v + now + part * 64 * C::kVPitch;
 #pragma unroll
       for (int t = 0; t < 4; ++t)
         work.step(k_at + t * 16 * C::kKPitch, v_at + t * 16 * C::kVPitch, factor, p.never, [&] {

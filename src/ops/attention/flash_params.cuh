@@ -51,6 +51,14 @@ inline std::optional<Refusal> why_not(const AttentionArgs& a, const Stream& stre
   return std::nullopt;
 }
 
+// Why cuDNN comes before a kernel of mma.sync: it has newer instructions on these GPUs. Elsewhere both are made of the
+// same ones.
+inline std::optional<Refusal> why_library_first(const Stream& stream) {
+  const int major = stream.gpu->info().major;
+  if (major == 9 || major == 10) return Refusal::slower("cuDNN has this GPU's own instructions");
+  return std::nullopt;
+}
+
 // The requirements of kernels that support neither masks nor biases.
 inline std::optional<Refusal> why_not_masked(const AttentionArgs& a) {
   for (int i = 0; i < a.ranges(); ++i) {

@@ -433,13 +433,12 @@ __global__ void __launch_bounds__(BlockLists::kTokens, kBlocks)
       listed_for(lists, blockIdx.z, blockIdx.y, blockIdx.x));
 }
 
-// The same over several ranges, whose lengths may lie on the device.
-template <class T, int kDim, int kWarps, int kStageKeys, int kBlocks>
-__global__ void __launch_bounds__(kWarps * 32, kBlocks)
-    attention_ranges_kernel(const Params given, const __grid_constant__ KeyList list) {
-  extern __shared__ __align__(1024) char shared[];
+// The same as attend() over several ranges, whose lengths may lie on the device.
+template <class T, int kDim, int kWarps, int kStageKeys>
+__device__ __forceinline__ void attend_ranges(const Params& given, const KeyList& list, int batch, int head,
+                                              int first, char* shared) {
   constexpr int kThreads = kWarps * 32, kRows = kWarps * 32;
-  const int head = blockIdx.y, batch = blockIdx.z, warp = threadIdx.x / 32, first = blockIdx.x * kRows;
+  const int warp = threadIdx.x / 32;
   const Places<kRows, kStageKeys, kDim> at(shared);
   const T* q = static_cast<const T*>(given.q) + batch * given.qs.batch + head * given.qs.head;
   load_rows<T, kDim, kRows, kThreads>(at.q, q, given.qs.row, first, given.lq, given.d);
@@ -456,6 +455,14 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks)
     __syncthreads();  // the stages are about to be overwritten
   }
   work.finish(p, batch, head, reinterpret_cast<T*>(shared) + warp * 32 * kDim);
+}
+
+template <class T, int kDim, int kWarps, int kStageKeys, int kBlocks>
+__global__ void __launch_bounds__(kWarps * 32, kBlocks)
+    attention_ranges_kernel(const Params given, const __grid_constant__ KeyList list) {
+  extern __shared__ __align__(1024) char shared[];
+  attend_ranges<T, kDim, kWarps, kStageKeys>(given, list, blockIdx.z, blockIdx.y, blockIdx.x * kWarps * 32,
+                                             shared);
 }
 
 }  // namespace tachy::ops::flash

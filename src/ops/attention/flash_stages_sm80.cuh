@@ -1,32 +1,35 @@
 // How queries, K and V reach shared memory in flash8_sm80.cuh and flash_long_sm80.cuh. A tile C says how long rows
-// are (kKRow bytes in kKPitch, V's in kVPitch), how many keys a stage has, and where the stages of V begin.
+// are (kKRow bytes in kKPitch, V's kVRow in kVPitch), how many keys a stage has, where the stages of V begin, and how
+// many of its threads copy.
 #pragma once
 
 #include "device/mma_sm80.cuh"
 
 namespace tachy::ops::flash {
 
-// Where a lane finds fragments, in rows of 128 or 256 bytes, for A or B.
+// Where a lane finds fragments: of queries as A, of K and of V as B.
 template <class C>
 struct BytePlaces {
-  uint32_t base, a128, b128, a256;
+  uint32_t base, q, k, v;
   __device__ explicit BytePlaces(uint32_t shared) : base(shared) {
     const int lane = threadIdx.x & 31, row_a = lane & 15, half_a = lane >> 4,
               row_b = (lane & 7) + ((lane >> 4) << 3), half_b = (lane >> 3) & 1;
-    a128 = base + row_a * C::kKPitch + half_a * 16;
-    b128 = base + row_b * C::kKPitch + half_b * 16;
-    a256 = base + C::kVAt + row_a * C::kVPitch + half_a * 16;
+    q = base + row_a * C::kKPitch + half_a * 16;
+    k = base + row_b * C::kKPitch + half_b * 16;
+    v = base + C::kVAt + row_a * C::kVPitch + half_a * 16;
     // Computing these again in the loop would take more time than keeping them.
-    asm volatile("" : "+r"(b128), "+r"(a256));
+    asm volatile("" : "+r"(k), "+r"(v));
   }
 };
 
-// Loads rows [first, first + kRows) of kBytes each into shared memory; what lies past `limit` rows or `end`
-// bytes becomes zero.
-template <int kBytes, int kPitch, int kRows, int kThreads>
+// Loads rows [first, first + kRows) of kBytes each into shared memory by C's threads that copy; what lies past
+// `limit` rows or `end` bytes becomes zero.
+template <class C, int kBytes, int kPitch, int kRows>
 __device__ __forceinline__ void load_padded(uint32_t to, const void* from, int64_t stride, int first,
                                             int limit, int end) {
-  constexpr int kStep = kThreads / (kBytes / 16);
+  constexpr int kStep = C::kCopiers / (kBytes / 16);
+  static_assert(kRows % kStep == 0);
+  if (C::kCopiers < C::kThreads && threadIdx.x >= C::kCopiers) return;
   const int column = threadIdx.x % (kBytes / 16) * 16, row = threadIdx.x / (kBytes / 16);
   const char* p = static_cast<const char*>(from) + (first + row) * stride + column;
   uint32_t address = to + row * kPitch + column;
@@ -41,8 +44,8 @@ __device__ __forceinline__ void load_padded(uint32_t to, const void* from, int64
 // Copies whole stages of K and V, a part at a time.
 template <class C>
 struct StageCopies {
-  static constexpr int kChunksK = C::kKRow / 16, kStepK = C::kThreads / kChunksK,
-                       kStepV = C::kThreads / 16;  // rows that all threads copy at once
+  static constexpr int kChunksK = C::kKRow / 16, kChunksV = C::kVRow / 16, kStepK = C::kCopiers / kChunksK,
+                       kStepV = C::kCopiers / kChunksV;  // rows that all threads copy at once
   static constexpr int kPassesK = C::kKeys / kStepK, kPassesV = C::kKeys / kStepV;
   const char *k, *v;                    // of the head
   int64_t bytes_k, bytes_v;             // of a row
@@ -56,7 +59,7 @@ struct StageCopies {
         bytes_k(bytes_k_),
         bytes_v(bytes_v_) {
     const int row_k = threadIdx.x / kChunksK, column_k = threadIdx.x % kChunksK * 16;
-    const int row_v = threadIdx.x / 16, column_v = threadIdx.x % 16 * 16;
+    const int row_v = threadIdx.x / kChunksV, column_v = threadIdx.x % kChunksV * 16;
     inside = column_v < end;
     from_k = row_k * static_cast<uint32_t>(bytes_k) + column_k;
     from_v = row_v * static_cast<uint32_t>(bytes_v) + column_v;
@@ -68,6 +71,8 @@ struct StageCopies {
   // a stage before the first one; what the first keys have no more of is copied once more in vain.
   __device__ __forceinline__ void next(int stage, uint32_t slot_v, uint32_t slot_k, int part,
                                        int parts) const {
+    static_assert(kPassesK * kStepK == C::kKeys && kPassesV * kStepV == C::kKeys);
+    if (C::kCopiers < C::kThreads && threadIdx.x >= C::kCopiers) return;
     const char* v_now = v + max(stage - 1, 0) * (bytes_v * C::kKeys);
     const char* k_now = k + max(stage - C::kAhead, 0) * (bytes_k * C::kKeys);
 #pragma unroll
@@ -98,11 +103,11 @@ constexpr int kPartsAtOnce = 1;
 template <class C, int kChunks>
 __device__ __forceinline__ void load_queries(uint32_t (&q)[2][kChunks][4], const void* from, int64_t bytes,
                                              int limit, int end, int first, const BytePlaces<C>& at) {
-  load_padded<C::kKRow, C::kKPitch, C::kRows, C::kThreads>(at.base, from, bytes, first, limit, end);
+  load_padded<C, C::kKRow, C::kKPitch, C::kRows>(at.base, from, bytes, first, limit, end);
   device::commit_copies();
   device::wait_copies<0>();
   __syncthreads();
-  const uint32_t mine = at.a128 + (threadIdx.x / 32) * 32 * C::kKPitch;
+  const uint32_t mine = at.q + (threadIdx.x / 32) * 32 * C::kKPitch;
 #pragma unroll
   for (int m = 0; m < 2; ++m)
 #pragma unroll

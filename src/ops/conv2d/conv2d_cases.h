@@ -41,25 +41,30 @@ inline BoundOp make_conv2d_case(CaseMemory& memory, const Conv2dCase& c) {
   return bind_op("conv2d", conv2d, conv2d_table(), conv2d_working, args, {args.y}, c.with.compute);
 }
 
+inline OpCase conv2d_op_case(const Conv2dCase& c) {
+  const auto name = fmt::format("{}x{}x{}x{}to{}-k{}s{}-{}{}{}{}{}", c.frames, c.h, c.w, c.ci, c.co,
+                                c.with.kernel, c.with.stride, dtype_name(c.with.dtype),
+                                c.with.bias ? "-bias" : "", c.with.residual ? "-residual" : "",
+                                c.with.alias ? "-alias" : "", c.with.compute == Compute::bf16 ? "-bf16" : "");
+  const double pixels = static_cast<double>(c.frames) * c.h * c.w,
+               outputs = pixels / (c.with.stride * c.with.stride);
+  OpCase made{"conv2d",
+              name,
+              c.kind,
+              4 * (pixels * c.ci + outputs * c.co),
+              2 * outputs * c.ci * c.co * c.with.kernel * c.with.kernel,
+              [c](CaseMemory& memory) { return make_conv2d_case(memory, c); }};
+  made.gpu = c.with.compute == Compute::f32 && c.with.dtype == DType::f32;
+  return made;
+}
+
 inline std::vector<OpCase> conv2d_cases() {
   using enum CaseKind;
   std::vector<OpCase> cases;
-  const auto add_case = [&](const Conv2dCase& c) {
-    const auto name = fmt::format(
-        "{}x{}x{}x{}to{}-k{}s{}-{}{}{}{}{}", c.frames, c.h, c.w, c.ci, c.co, c.with.kernel, c.with.stride,
-        dtype_name(c.with.dtype), c.with.bias ? "-bias" : "", c.with.residual ? "-residual" : "",
-        c.with.alias ? "-alias" : "", c.with.compute == Compute::bf16 ? "-bf16" : "");
-    const double pixels = static_cast<double>(c.frames) * c.h * c.w,
-                 outputs = pixels / (c.with.stride * c.with.stride);
-    cases.push_back({"conv2d", name, c.kind, 4 * (pixels * c.ci + outputs * c.co),
-                     2 * outputs * c.ci * c.co * c.with.kernel * c.with.kernel,
-                     [c](CaseMemory& memory) { return make_conv2d_case(memory, c); }});
-    cases.back().gpu = c.with.compute == Compute::f32 && c.with.dtype == DType::f32;
-  };
   const auto add = [&](auto c) {
-    add_case(c);
+    cases.push_back(conv2d_op_case(c));
     c.with.compute = Compute::bf16;
-    add_case(c);
+    cases.push_back(conv2d_op_case(c));
   };
   add(Conv2dCase{tiny, 1, 3, 4, 2, 3});
   add(Conv2dCase{odd, 2, 7, 9, 3, 5});

@@ -178,26 +178,33 @@ inline std::vector<GemmCase> gemm_case_list() {
   return cases;
 }
 
+inline OpCase gemm_op_case(const GemmCase& c) {
+  const auto flag = [](bool on, const char* name) { return on ? name : ""; };
+  const auto name = fmt::format(
+      "{}x{}x{}-{}{}{}-act{}{}{}{}{}{}{}{}", c.m, c.n, c.k, dtype_name(c.with.dtype),
+      flag(c.with.packed, "-packed"), flag(c.with.compute == Compute::bf16, "-bf16"),
+      static_cast<int>(c.with.act), flag(c.with.bias, "-bias"), flag(c.with.multiply, "-multiply"),
+      flag(c.with.gate, "-gate"), flag(c.with.row, "-row"), flag(c.with.residual, "-residual"),
+      flag(c.with.strided, "-strided"), flag(c.with.alias, "-alias"));
+  const double bytes = 4.0 * c.m * (c.k + c.n) + static_cast<double>(c.n) * c.k *
+                                                     (!c.with.packed ? dtype_size(c.with.dtype)
+                                                      : c.with.compute == Compute::bf16 ? 2
+                                                                                        : 4);
+  OpCase made{"gemm",
+              name,
+              c.kind,
+              bytes,
+              2.0 * c.m * c.n * c.k,
+              [c](CaseMemory& m) { return make_gemm_case(m, c); }};
+  // On a GPU the weight has the activations' dtype.
+  made.gpu = !c.with.packed && c.with.dtype == DType::f32 && c.with.compute == Compute::f32;
+  made.cpu = c.cpu;
+  return made;
+}
+
 inline std::vector<OpCase> gemm_cases() {
   std::vector<OpCase> cases;
-  for (const GemmCase& c : gemm_case_list()) {
-    const auto flag = [](bool on, const char* name) { return on ? name : ""; };
-    const auto name = fmt::format(
-        "{}x{}x{}-{}{}{}-act{}{}{}{}{}{}{}{}", c.m, c.n, c.k, dtype_name(c.with.dtype),
-        flag(c.with.packed, "-packed"), flag(c.with.compute == Compute::bf16, "-bf16"),
-        static_cast<int>(c.with.act), flag(c.with.bias, "-bias"), flag(c.with.multiply, "-multiply"),
-        flag(c.with.gate, "-gate"), flag(c.with.row, "-row"), flag(c.with.residual, "-residual"),
-        flag(c.with.strided, "-strided"), flag(c.with.alias, "-alias"));
-    const double bytes = 4.0 * c.m * (c.k + c.n) + static_cast<double>(c.n) * c.k *
-                                                       (!c.with.packed ? dtype_size(c.with.dtype)
-                                                        : c.with.compute == Compute::bf16 ? 2
-                                                                                          : 4);
-    cases.push_back({"gemm", name, c.kind, bytes, 2.0 * c.m * c.n * c.k,
-                     [c](CaseMemory& m) { return make_gemm_case(m, c); }});
-    // On a GPU the weight has the activations' dtype.
-    cases.back().gpu = !c.with.packed && c.with.dtype == DType::f32 && c.with.compute == Compute::f32;
-    cases.back().cpu = c.cpu;
-  }
+  for (const GemmCase& c : gemm_case_list()) cases.push_back(gemm_op_case(c));
   return cases;
 }
 

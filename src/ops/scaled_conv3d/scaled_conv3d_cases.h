@@ -58,27 +58,29 @@ inline BoundOp make_scaled_conv3d_case(CaseMemory& memory, const ScaledConv3dCas
   return bind_op("scaled_conv3d", scaled_conv3d, scaled_conv3d_table(), scaled_conv3d_working, args, outputs);
 }
 
+inline OpCase scaled_conv3d_op_case(const ScaledConv3dCase& c) {
+  using enum ScaledConv3dResult;
+  const char* results[] = {"", "-codes", "-sums-codes", "-normed"};
+  const auto name = fmt::format(
+      "{}{}x{}x{}x{}to{}-history{}{}{}{}", c.codes == DType::i8 ? "i8-" : "", c.frames, c.h, c.w, c.ci, c.co,
+      c.history, results[static_cast<int>(c.result)], c.residual ? "-residual" : "", c.alias ? "-alias" : "");
+  const double pixels = 1.0 * c.frames * c.h * c.w;
+  const double out = c.result == codes ? 1 : c.result == sums_and_codes ? 3 : 2;  // bytes, 16-bit numbers
+  return {.op = "scaled_conv3d",
+          .name = name,
+          .kind = c.kind,
+          .bytes = pixels * (c.ci + (out + (c.residual ? 2 : 0)) * c.co),
+          .flops = 2 * pixels * c.ci * c.co * 27,
+          .make = [c](CaseMemory& memory) { return make_scaled_conv3d_case(memory, c); },
+          .gpu = true,
+          .gpu_factor = 3};  // Hopper's products of e4m3 add with about 14 bits
+}
+
 inline std::vector<OpCase> scaled_conv3d_cases() {
   using enum CaseKind;
   using enum ScaledConv3dResult;
   std::vector<OpCase> cases;
-  const auto add = [&](const ScaledConv3dCase& c) {
-    const char* results[] = {"", "-codes", "-sums-codes", "-normed"};
-    const auto name =
-        fmt::format("{}{}x{}x{}x{}to{}-history{}{}{}{}", c.codes == DType::i8 ? "i8-" : "", c.frames, c.h,
-                    c.w, c.ci, c.co, c.history, results[static_cast<int>(c.result)],
-                    c.residual ? "-residual" : "", c.alias ? "-alias" : "");
-    const double pixels = 1.0 * c.frames * c.h * c.w;
-    const double out = c.result == codes ? 1 : c.result == sums_and_codes ? 3 : 2;  // bytes, 16-bit numbers
-    cases.push_back({.op = "scaled_conv3d",
-                     .name = name,
-                     .kind = c.kind,
-                     .bytes = pixels * (c.ci + (out + (c.residual ? 2 : 0)) * c.co),
-                     .flops = 2 * pixels * c.ci * c.co * 27,
-                     .make = [c](CaseMemory& memory) { return make_scaled_conv3d_case(memory, c); },
-                     .gpu = true,
-                     .gpu_factor = 3});  // Hopper's products of e4m3 add with about 14 bits
-  };
+  const auto add = [&](const ScaledConv3dCase& c) { cases.push_back(scaled_conv3d_op_case(c)); };
   add({tiny, 1, 3, 4, 2, 3});
   for (const int64_t history : {0, 1, 2}) add({odd, 3, 7, 9, 5, 17, history});
   add({odd, 2, 5, 11, 24, 20, 1, sums, true, true});

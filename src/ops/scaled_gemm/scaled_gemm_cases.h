@@ -64,25 +64,29 @@ inline BoundOp make_scaled_gemm_case(CaseMemory& memory, const ScaledGemmCase& c
   return define_parts(std::move(bound), std::move(parts));
 }
 
+inline OpCase scaled_gemm_op_case(const ScaledGemmCase& c, DType dtype) {
+  const auto flag = [](bool on, const char* name) { return on ? name : ""; };
+  const auto name =
+      fmt::format("{}x{}x{}-{}-act{}{}{}{}{}{}", c.m, c.n, c.k, dtype_name(dtype), static_cast<int>(c.act),
+                  flag(c.bias, "-bias"), flag(c.addend, "-addend"), flag(c.strided, "-strided"),
+                  flag(c.alias, "-alias"), flag(c.packed, "-packed"));
+  const double codes = 1.0 * c.k * (c.m + c.n), out = 4.0 * c.m * c.n;
+  OpCase made{"scaled_gemm", name, c.kind, codes + out, 2.0 * c.m * c.n * c.k, [=](CaseMemory& memory) {
+                return make_scaled_gemm_case(memory, c, dtype);
+              }};
+  made.gpu = !c.packed, made.cpu = c.cpu;
+  // Hopper's products of e4m3 add with about 14 bits, and cuBLASLt's "fast" sums do so all the way.
+  if (dtype == DType::f8_e4m3) made.gpu_factor = 3;
+  return made;
+}
+
 inline std::vector<OpCase> scaled_gemm_cases() {
   using enum CaseKind;
   using enum Activation;
   std::vector<OpCase> cases;
   const auto add = [&](const ScaledGemmCase& c) {
-    for (const DType dtype : {DType::f8_e4m3, DType::i8}) {
-      if (c.packed && dtype != DType::i8) continue;
-      const auto flag = [](bool on, const char* name) { return on ? name : ""; };
-      const auto name =
-          fmt::format("{}x{}x{}-{}-act{}{}{}{}{}{}", c.m, c.n, c.k, dtype_name(dtype),
-                      static_cast<int>(c.act), flag(c.bias, "-bias"), flag(c.addend, "-addend"),
-                      flag(c.strided, "-strided"), flag(c.alias, "-alias"), flag(c.packed, "-packed"));
-      const double codes = 1.0 * c.k * (c.m + c.n), out = 4.0 * c.m * c.n;
-      cases.push_back({"scaled_gemm", name, c.kind, codes + out, 2.0 * c.m * c.n * c.k,
-                       [=](CaseMemory& memory) { return make_scaled_gemm_case(memory, c, dtype); }});
-      cases.back().gpu = !c.packed, cases.back().cpu = c.cpu;
-      // Hopper's products of e4m3 add with about 14 bits, and cuBLASLt's "fast" sums do so all the way.
-      if (dtype == DType::f8_e4m3) cases.back().gpu_factor = 3;
-    }
+    for (const DType dtype : {DType::f8_e4m3, DType::i8})
+      if (!c.packed || dtype == DType::i8) cases.push_back(scaled_gemm_op_case(c, dtype));
   };
   add({tiny, 2, 3, 4, true});
   add({odd, 1, 1, 3});

@@ -1,11 +1,11 @@
 // The op runner from the shell: what a failure's line asks for, and timings.
 //   op_runner [--op op:case:implementation] [--seed n | --seeds a..b] [--threads n] [--real] [--perf]
 //             [--device cuda|cuda:1 [--dtype f32|f16|bf16]] [--modes ref,bitwise,canary,capture]
-//             [--kinds tiny,odd,real,video] [--isa avx2] [--summary] [--list] [--random n]
+//             [--kinds tiny,odd,real,video] [--isa avx2] [--summary] [--list] [--random n [--of products]]
 // --list prints the ops' names. --seeds runs all of them in one process; with --summary it ends with the
 // checks that came nearest to their bound. --max-mflop N leaves larger cases out.
-// --random 1000: a thousand random shapes of attention, drawn by --seed, in place of the stored cases; to repeat one of
-// them give the same --random and --seed with its --op.
+// --random 1000: a thousand random shapes, drawn by --seed, in place of the stored cases: of attention, or by --of
+// those of products (linear layers) or convolutions. To repeat one of them give the same options with its --op.
 // --isa sse4, avx2 or avx512 runs as on a CPU that has no more, as TACHY_ISA does; bf16 in plain loops where
 // it leaves no other way.
 // --perf times the real cases, on a GPU the video ones too (and only times) against a plain copy of 64 MB;
@@ -23,7 +23,7 @@
 #include "cpu/isa.h"
 #include "cuda/gpu.h"
 #include "inspect/op_runner.h"
-#include "ops/attention/attention_random_cases.h"
+#include "random_cases.h"
 
 namespace {
 
@@ -85,16 +85,12 @@ class Nearest {
   std::map<std::string, Worst> worst_;
 };
 
-std::vector<tachy::ops::OpCase> cases_for(const tachy::OpRunnerOptions& options, int64_t random) {
-  return random > 0 ? tachy::ops::random_attention_cases(options.seed, random) : tachy::all_op_cases();
-}
-
 int run(int argc, char** argv) {
   tachy::OpRunnerOptions options;
   std::string device = "cpu";
   bool summary = false;  // only failures, timings and a count
   bool threads_given = false;
-  int64_t random = 0;
+  tachy::RandomCases random;
   uint64_t last_seed = options.seed;
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
@@ -118,7 +114,9 @@ int run(int argc, char** argv) {
     else if (flag == "--max-mflop")
       options.max_flops = 1e6 * static_cast<double>(whole_number(flag, value()));
     else if (flag == "--random")
-      random = static_cast<int64_t>(std::min<uint64_t>(whole_number(flag, value()), 10'000'000));
+      random.count = static_cast<int64_t>(std::min<uint64_t>(whole_number(flag, value()), 10'000'000));
+    else if (flag == "--of")
+      random.of = value();
     else if (flag == "--real")
       options.real = true;
     else if (flag == "--perf")
@@ -179,7 +177,8 @@ int run(int argc, char** argv) {
   Nearest nearest;
   const bool many = options.seed < last_seed;
   for (uint64_t count = last_seed - options.seed + 1; count > 0; --count, ++options.seed)
-    for (const auto& r : tachy::run_ops(options, cases_for(options, random))) {
+    for (const auto& r : tachy::run_ops(
+             options, random.count > 0 ? random_cases(random, options.seed) : tachy::all_op_cases())) {
       ++(r.skipped ? skipped : r.ok ? passed : failed);
       nearest.add(r);
       if (summary && (r.skipped || r.ok) && r.mode != "perf") continue;

@@ -8,9 +8,9 @@
 #include <cmath>
 #include <set>
 
-#include "ops/attention/attention_random_cases.h"
 #include "ops/gemm/gemm_cases.h"
 #include "ops/op_helpers.h"
+#include "random_cases.h"
 
 namespace tachy {
 namespace {
@@ -57,6 +57,19 @@ TEST(OpRunner, AttentionOfRandomShapes) {
     compared += !r.skipped;
   }
   EXPECT_GE(compared, 300);
+}
+
+TEST(OpRunner, ProductsAndConvolutionsOfRandomShapes) {
+  for (const char* of : {"products", "convolutions"}) {
+    int compared = 0;
+    for (const OpResult& r :
+         run_ops({.bitwise = false, .canary = false}, random_cases({100, of}, 20261129))) {
+      EXPECT_TRUE(r.ok) << r.mode << ": " << r.detail << "\n"
+                        << r.id() << ", --random 100 --seed 20261129 --of " << of;
+      compared += !r.skipped;
+    }
+    EXPECT_GE(compared, 80);
+  }
 }
 
 // The same source is run for the instruction sets in between. The widest one is tested above; AVX2 and SSE4
