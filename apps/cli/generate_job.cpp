@@ -56,11 +56,6 @@ std::vector<jobs::JobSpec> make_jobs(const GenerateOptions& o) {
   std::vector<std::string> seeds = o.seeds;
   if (seeds.empty()) seeds = {fmt::format("{}", base.request.seed)};
   const size_t count = prompts.size() * seeds.size();
-  // The ranks' queues of several GPUs and the profiler's events do not go together yet.
-  check(o.profile.empty() || o.engine.gpus.empty() ||
-            devices_of_gpus(o.engine.gpus, o.engine.device).size() == 1,
-        ErrorCode::unsupported,
-        "--profile times one GPU, and --gpus {} are several; leave one of the two out", o.engine.gpus);
   require(o.save_latents.empty() || count == 1, "--save-latents takes one prompt and one seed, got {} videos",
           count);
 

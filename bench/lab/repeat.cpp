@@ -2,9 +2,10 @@
 // device, loads all weights anew and denoises, alternately resident and with blocks passing through slots.
 //
 //   repeat FOLDER [--device cuda] [--reps 20] [--size 832x480] [--frames 33] [--steps 2] [--guidance 5]
-//          [--verify N] [--trace N] [--hashes FILE] [--gpus N] [--level NAME]
+//          [--verify N] [--trace N] [--hashes FILE] [--gpus N] [--level NAME] [--decode 1]
 //
-// With --gpus the first N GPUs share each pass, and all repetitions use one model that stays loaded.
+// With --gpus the first N GPUs share each pass, and all repetitions use one model that stays loaded. So they do with
+// --decode 1, which also decodes, tells how long that took, and takes the hash of all frames for a last step's.
 //
 // Every N-th repetition runs with --verify-upload (which compares weights on the GPU with the files), every
 // N-th with a trace, which takes the checksum of everything that lies on the device, by kind, after each
@@ -35,7 +36,7 @@ namespace {
 
 struct Setup {
   std::string folder, device = "cuda", hashes;
-  int reps = 20, verify = 0, trace = 0, gpus = 1;
+  int reps = 20, verify = 0, trace = 0, gpus = 1, decode = 0;
   VideoRequest request;
 };
 
@@ -72,7 +73,7 @@ struct Outcome {
   std::vector<uint64_t> steps;  // the latents after each step
   std::vector<Trace::Event> events;
   std::string placement;
-  double seconds = 0, last_step = 0;
+  double seconds = 0, last_step = 0, decode = 0;
 };
 
 uint64_t hash_of(std::span<const float> values) { return checksum_of(values.data(), values.size_bytes()); }
@@ -127,13 +128,24 @@ Outcome run_once(const Setup& s, double share, bool verify, bool traced, TextToV
     step_began = monotonic_seconds();
   };
   // No frames are needed.
-  callbacks.latents = [&](std::span<const float>, std::span<const int64_t>) { cancel = true; };
+  double decode_began = 0;
+  uint64_t frames = 0;
+  callbacks.latents = [&](std::span<const float>, std::span<const int64_t>) {
+    cancel = s.decode == 0;
+    decode_began = monotonic_seconds();
+  };
+  if (s.decode > 0)
+    callbacks.frame = [&](const RgbImage& image, int64_t i) {
+      frames += mixed_word(static_cast<uint32_t>(i), checksum_of(image.rgb.data(), image.rgb.size()));
+      out.decode = monotonic_seconds() - decode_began;
+    };
   if (trace) callbacks.profiler = &*trace;
   try {
     pipeline.generate(s.request, callbacks);
   } catch (const Error& e) {
     if (e.code() != ErrorCode::cancelled || out.steps.empty()) throw;
   }
+  if (s.decode > 0) out.steps.push_back(frames);
   if (trace) out.events = std::move(trace->events);
   out.seconds = monotonic_seconds() - start;
   return out;
@@ -184,6 +196,8 @@ Setup parse(int argc, char** argv) {
       s.trace = number(text);
     else if (flag == "--level")
       s.request.level = text;
+    else if (flag == "--decode")
+      s.decode = number(text);
     else if (flag == "--gpus")
       s.gpus = number(text);
     else if (flag == "--frames")
@@ -215,9 +229,9 @@ int run(const Setup& s) {
   std::map<std::string, std::vector<Trace::Event>> traces;  // the first one of each placement
   constexpr double kShares[] = {1, 0.8, 0.6};
   std::optional<TextToVideo> kept;
-  if (s.gpus > 1) {
-    TextToVideo::Options options{.keep_loaded = true, .device = "cuda:0"};
-    for (int gpu = 0; gpu < s.gpus; ++gpu) options.gpus.push_back(gpu);
+  if (s.gpus > 1 || s.decode > 0) {
+    TextToVideo::Options options{.keep_loaded = true, .device = s.gpus > 1 ? "cuda:0" : s.device};
+    for (int gpu = 0; gpu < s.gpus && s.gpus > 1; ++gpu) options.gpus.push_back(gpu);
     kept.emplace(ModelBundle::open(s.folder), options);
   }
   int different = 0, traced = 0, verified = 0;
@@ -243,8 +257,8 @@ int run(const Setup& s) {
     }
     different += !what.empty();
     if (!what.empty() || i < 3)
-      fmt::print("repetition {}: {}{:.2f} s, the last step {:.4f}{}{}: {:016x} {}\n", i, o.placement,
-                 o.seconds, o.last_step, verify ? ", verified" : "",
+      fmt::print("repetition {}: {}{:.2f} s, the last step {:.4f}, decode {:.4f}{}{}: {:016x} {}\n", i,
+                 o.placement, o.seconds, o.last_step, o.decode, verify ? ", verified" : "",
                  trace ? fmt::format(", {} ranges traced", o.events.size()) : "", o.steps.back(), what);
     std::fflush(stdout);
   }

@@ -7,7 +7,8 @@ and whether the latents are those of the first run of the same name.
 A case is NAME=GPUS:OPTIONS, as in
     1.3B.one='1:--model m/1.3B --size 832x480 --frames 81 --steps 4 --guidance 1'  1.3B.two='2:--model m/1.3B --size 832x480 --frames 81 --steps 4 --guidance 1'
 Runs are of the same name up to its last dot. Words such as TACHY_PACE=off before the options are put into the environment. Models of true shape with random weights are made
-by serve_models.py. All runs have the level `aggressive` and the same seed."""
+by serve_models.py. All runs have the level `aggressive` and the same seed. A run with the word --profile among its options is profiled: at the end, a table
+shows each rank's milliseconds in a pass beside those of the first run of the same name, divided by the number of ranks."""
 
 import argparse
 import json
@@ -44,8 +45,13 @@ def latents(path):
 
 
 def run(program, gpus, options, folder):
-    """Runs one clip. Returns the moments of steps, the first and last moment of each stage, all seconds, and the latents or what went wrong."""
-    words, environment = options.split(), dict(os.environ)
+    """Runs one clip. Returns the moments of steps, the first and last moment of each stage, all seconds, the latents or what went wrong, and the ranks of
+    its profile."""
+    words, environment, ranks = options.split(), dict(os.environ), []
+    if "--profile" in words:
+        trace = folder / "trace.json"
+        trace.unlink(missing_ok=True)
+        words.insert(words.index("--profile") + 1, str(trace))
     while words and re.match(r"[A-Z_]+=", words[0]):
         name, value = words.pop(0).split("=", 1)
         environment[name] = value
@@ -58,13 +64,31 @@ def run(program, gpus, options, folder):
     for line in process.stdout:
         now = time.monotonic() - begin
         said = [*said[-5:], line]
-        if not line.startswith("{") or (event := json.loads(line)).get("event") != "progress":
+        if not line.startswith("{") or (event := json.loads(line)).get("event") not in ("progress", "profile"):
+            continue
+        if event["event"] == "profile":
+            ranks = event.get("ranks", [])
             continue
         stages.setdefault(event["stage"], [now, now])[1] = now
         if event["stage"] == "denoise":
             steps.append(now)
     failed = process.wait() != 0
-    return steps, stages, time.monotonic() - begin, "".join(said) if failed else latents(kept)
+    return steps, stages, time.monotonic() - begin, "".join(said) if failed else latents(kept), ranks
+
+
+def compare(one, several, stage):
+    """Prints a stage's parts in the profile of one GPU, divided by the number of the others, beside those of each of these."""
+    alone = [rank for rank in one if rank["stage"] == stage]
+    ranks = [rank for rank in several if rank["stage"] == stage]
+    if not alone or not ranks:
+        return
+    parts = [{part["part"]: part["us"] / 1000 for part in rank["parts"]} for rank in alone[:1] + ranks]
+    names = list(dict.fromkeys(name for part in parts for name in part))
+    print(f"{stage}, ms a pass".ljust(46) + f"one / {len(ranks)}".rjust(12) + "".join(f"rank {i}".rjust(12) for i in range(len(ranks))) + "slowest more".rjust(14))
+    for name in [*names, "in all"]:
+        row = [sum(part.values()) if name == "in all" else part.get(name, 0) for part in parts]
+        row[0] /= len(ranks)
+        print(f"  {name}".ljust(46) + "".join(f"{ms:12.3f}" for ms in row) + f"{max(row[1:]) - row[0]:14.3f}", flush=True)
 
 
 def main():
@@ -72,17 +96,21 @@ def main():
     parser.add_argument("program")
     parser.add_argument("cases", nargs="+", metavar="CASE")
     options = parser.parse_args()
-    first = {}
+    first, profiles = {}, {}
     with tempfile.TemporaryDirectory() as folder:
         for case in options.cases:
             name, rest = case.split("=", 1)
-            steps, stages, seconds, made = run(options.program, *rest.split(":", 1), pathlib.Path(folder))
+            steps, stages, seconds, made, ranks = run(options.program, *rest.split(":", 1), pathlib.Path(folder))
             taken = [after - before for before, after in zip(steps, steps[1:])]
             parts = ", ".join(f"{stage} {begin:.2f} to {end:.2f}" for stage, (begin, end) in stages.items())
             print(f"{name}: {seconds:.2f} s, steps {' '.join(f'{step:.4f}' for step in taken)}; {parts}", flush=True)
             if isinstance(made, str):
                 print(f"  failed: {made}")
                 continue
+            alone = profiles.setdefault(name.rpartition(".")[0], ranks)
+            if alone is not ranks:
+                for stage in ("transformer", "decode"):
+                    compare(alone, ranks, stage)
             values, step = first.setdefault(name.rpartition(".")[0], (made, statistics.median(taken) if taken else None))
             if values is not made:
                 size = np.sqrt(np.mean(values ** 2))

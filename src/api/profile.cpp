@@ -4,6 +4,7 @@
 
 #include "report/block_monitor.h"
 #include "report/profile_report.h"
+#include "report/rank_profile.h"
 
 namespace tachy {
 
@@ -14,6 +15,8 @@ std::string profile_json(const RunProfiler& profiler) {
   std::string json = profile_json(summarise(events), summarise(events, true));
   if (const std::string blocks = block_json(events); blocks != "[]")  // a part of the same object
     json.insert(json.size() - 1, fmt::format(",\"blocks\":{}", blocks));
+  if (const std::string ranks = rank_json(events); ranks != "[]")
+    json.insert(json.size() - 1, fmt::format(",\"ranks\":{}", ranks));
   return json;
 }
 

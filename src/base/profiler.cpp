@@ -3,6 +3,14 @@
 #include <algorithm>
 
 namespace tachy {
+namespace {
+
+thread_local int rank_of_thread = 0;
+
+}  // namespace
+
+RankOfThread::RankOfThread(int rank) : before_(rank_of_thread) { rank_of_thread = rank; }
+RankOfThread::~RankOfThread() { rank_of_thread = before_; }
 
 const char* profile_kind_name(ProfileKind kind) {
   switch (kind) {
@@ -37,7 +45,9 @@ double HostProfiler::now_us() const {
 uint64_t HostProfiler::begin(const char* name, ProfileKind kind, int64_t index) {
   std::lock_guard lock(mutex_);
   const int lane =
-      lanes_.try_emplace(std::this_thread::get_id(), static_cast<int>(lanes_.size())).first->second;
+      rank_of_thread > 0
+          ? kRankLane + rank_of_thread
+          : lanes_.try_emplace(std::this_thread::get_id(), static_cast<int>(lanes_.size())).first->second;
   events_.push_back({name, kind, index, lane, 0, -1});
   events_.back().start_us = now_us();  // set last, so that the bookkeeping is not included
   return events_.size() - 1;

@@ -16,8 +16,23 @@ struct ProfileEvent {
   const char* name;
   ProfileKind kind;
   int64_t index;
-  int lane;                 // 0, 1, …: threads are numbered in the order of their first ranges
+  int lane;  // 0, 1, …: threads are numbered in the order of their first ranges; or a rank's lane
   double start_us, end_us;  // since the profiler was made; end is below start while the range is open
+};
+
+// The threads that a further rank of a run has, one after the other, share the lane kRankLane + rank.
+inline constexpr int kRankLane = 1 << 16;
+
+// While it exists, the ranges of the thread that made it belong to this rank. Rank 0 has its thread's own lane.
+class RankOfThread {
+ public:
+  explicit RankOfThread(int rank);
+  ~RankOfThread();
+  RankOfThread(const RankOfThread&) = delete;
+  RankOfThread& operator=(const RankOfThread&) = delete;
+
+ private:
+  int before_;
 };
 
 class HostProfiler : public Profiler {

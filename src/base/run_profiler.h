@@ -6,9 +6,15 @@
 
 namespace tachy {
 
-// Events of GPU n have lane kDeviceLane + n.
-inline constexpr int kDeviceLane = 1 << 20;
+// Events of GPU n have lane kDeviceLane + n; where several ranks have a GPU, those of rank r are kMostGpus · r further.
+inline constexpr int kDeviceLane = 1 << 20, kMostGpus = 1 << 10;
 inline bool on_device(const ProfileEvent& event) { return event.lane >= kDeviceLane; }
+inline int device_lane(int gpu, int rank) { return kDeviceLane + kMostGpus * rank + gpu; }
+// Returns which of a run's ranks an event belongs to. What is not divided belongs to rank 0.
+inline int rank_of(const ProfileEvent& event) {
+  if (on_device(event)) return (event.lane - kDeviceLane) / kMostGpus;
+  return event.lane > kRankLane ? event.lane - kRankLane : 0;
+}
 
 // Receives the times of a device.
 class DeviceTimes {

@@ -34,6 +34,7 @@ struct EventProfiler::State {
   Gpu& gpu;
   Profiler& host;
   DeviceTimes& times;
+  const int rank;
   std::thread::id owner = std::this_thread::get_id();
   uint64_t count = 0;                              // tokens given to the owner's thread
   std::vector<std::pair<uint64_t, Range>> ranges;  // in the order of their beginning
@@ -44,7 +45,7 @@ struct EventProfiler::State {
   // This marks a token of another thread, which only the host profiler knows.
   static constexpr uint64_t kForeign = uint64_t{1} << 63;
 
-  State(Gpu& g, Profiler& h, DeviceTimes& t) : gpu(g), host(h), times(t) {
+  State(Gpu& g, Profiler& h, DeviceTimes& t, int r) : gpu(g), host(h), times(t), rank(r) {
     gpu.synchronize();
     base = mark();
     check(base != nullptr, ErrorCode::device, "profiler: no event can be recorded on {}", gpu.info().name);
@@ -57,7 +58,7 @@ struct EventProfiler::State {
     for (cudaEvent_t event : spare) cudaEventDestroy(event);
   }
 
-  bool mine() const { return std::this_thread::get_id() == owner; }
+  bool mine() const { return rank > 0 || std::this_thread::get_id() == owner; }
 
   void give_back(std::shared_ptr<Mark>& m) {
     if (m && m->event && m.use_count() == 1) spare.push_back(m->event);
@@ -113,7 +114,7 @@ struct EventProfiler::State {
       if (done && r.stop->us > latest->us) latest = r.stop;
       if (done)
         times.add_device_event(
-            {r.name, r.kind, r.index, kDeviceLane + gpu.info().index, r.start->us, r.stop->us});
+            {r.name, r.kind, r.index, device_lane(gpu.info().index, rank), r.start->us, r.stop->us});
       else
         left.push_back({token, std::move(r)});
       if (done) give_back(r.start), give_back(r.stop);
@@ -149,8 +150,8 @@ struct EventProfiler::State {
   }
 };
 
-EventProfiler::EventProfiler(Gpu& gpu, Profiler& host, DeviceTimes& times)
-    : state_(std::make_unique<State>(gpu, host, times)) {}
+EventProfiler::EventProfiler(Gpu& gpu, Profiler& host, DeviceTimes& times, int rank)
+    : state_(std::make_unique<State>(gpu, host, times, rank)) {}
 EventProfiler::~EventProfiler() = default;
 
 uint64_t EventProfiler::begin(const char* name, ProfileKind kind, int64_t index) {

@@ -16,8 +16,9 @@ namespace tachy::cuda {
 
 class EventProfiler final : public Profiler {
  public:
-  // All three must outlive it. It waits once, to align the two clocks.
-  EventProfiler(Gpu& gpu, Profiler& host, DeviceTimes& times);
+  // The first three must outlive it. It waits once, to align the two clocks. Ranges of other threads than the one that
+  // makes it are not timed on the GPU. A further rank has other threads, one at a time, and all its ranges are timed.
+  EventProfiler(Gpu& gpu, Profiler& host, DeviceTimes& times, int rank = 0);
   ~EventProfiler() override;
   EventProfiler(const EventProfiler&) = delete;
   EventProfiler& operator=(const EventProfiler&) = delete;

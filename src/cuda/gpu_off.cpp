@@ -24,6 +24,7 @@ int gpu_count(std::string* why) {
 
 std::unique_ptr<Gpu> open_gpu(int, std::optional<OutsideQueue>) { fail(ErrorCode::unsupported, "{}", kWhy); }
 
+void prepare_peers(std::span<Gpu* const>) noexcept {}
 std::unique_ptr<PeerGroup> join_peers(std::span<Gpu* const>) { fail(ErrorCode::unsupported, "{}", kWhy); }
 
 int CurrentDevice::enter(int) noexcept { return kSame; }
@@ -42,7 +43,7 @@ std::vector<std::pair<std::string, std::string>> vendor_libraries(Gpu&) { return
 std::string kernels_of_build() { return "none"; }
 
 struct EventProfiler::State {};
-EventProfiler::EventProfiler(Gpu&, Profiler&, DeviceTimes&) {
+EventProfiler::EventProfiler(Gpu&, Profiler&, DeviceTimes&, int) {
   fail(ErrorCode::unsupported, "profiler of a GPU: this build has no CUDA");
 }
 EventProfiler::~EventProfiler() = default;

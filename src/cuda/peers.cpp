@@ -192,6 +192,14 @@ class CudaPeers final : public PeerGroup {
 
 }  // namespace
 
+void prepare_peers(std::span<Gpu* const> gpus) noexcept {
+  for (const Gpu* a : gpus)
+    for (const Gpu* b : gpus) try {
+        if (a->info().index != b->info().index) open_way(a->info(), b->info());
+      } catch (const Error&) {  // join_peers() says it if these two are to exchange
+      }
+}
+
 std::unique_ptr<PeerGroup> join_peers(std::span<Gpu* const> ranks) {
   return std::make_unique<CudaPeers>(ranks);
 }

@@ -63,6 +63,10 @@ class PeerGroup {
   virtual void restart() = 0;
 };
 
+// Lets the GPUs reach each other's memory where they can. Afterwards join_peers() is quick, while it takes longer the more
+// memory is held.
+void prepare_peers(std::span<Gpu* const> gpus) noexcept;
+
 // Each rank's GPU must outlive the group. Throws `unsupported` if a card cannot reach another one's memory.
 std::unique_ptr<PeerGroup> join_peers(std::span<Gpu* const> ranks);
 

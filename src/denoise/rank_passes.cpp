@@ -8,13 +8,14 @@ namespace tachy {
 Stream RankPasses::stream_of(int rank, const Stream& stream, Arena& arena) const {
   Stream out = stream;
   out.pool = &team_->pool(rank), out.arena = &arena;
-  if (rank > 0) out.hooks.profiler = nullptr, out.hooks.picks = nullptr, out.hooks.planned = nullptr;
+  if (rank > 0) out.hooks.picks = nullptr, out.hooks.planned = nullptr;
   return out;
 }
 
 size_t RankPasses::scratch_of(int rank, const Stream& stream, const Forward& forward) const {
   Arena measure;
   Stream measured = stream_of(rank, stream, measure);
+  measured.hooks.profiler = nullptr;
   runtime::MeetingPlace nobody(layout_.per_group);  // a measuring pass exchanges nothing
   runtime::ThreadComm comm(nobody, layout_.place_of(rank));
   forward(rank, comm, measured);
@@ -32,6 +33,7 @@ void RankPasses::run(int64_t kind, Stream& stream, const Forward& forward) {
   if (!stream.measuring())
     return team_->run(layout_, [&](int rank, runtime::Comm& comm) {
       Stream own = stream_of(rank, stream, rank == 0 ? *stream.arena : arenas[static_cast<size_t>(rank) - 1]);
+      const ProfileRange range(rank > 0 ? own.hooks.profiler : nullptr, "transformer", ProfileKind::group);
       forward(rank, comm, own);
     });
   runtime::MeetingPlace nobody(layout_.per_group);

@@ -24,7 +24,7 @@ class RankPasses {
   void run(int64_t kind, Stream& stream, const Forward& forward);
 
  private:
-  // Returns the stream that a rank computes on; only the first rank's stream is profiled.
+  // Returns the stream that a rank computes on.
   Stream stream_of(int rank, const Stream& stream, Arena& arena) const;
   // Returns the bytes that a pass needs, found by a pass that only measures.
   size_t scratch_of(int rank, const Stream& stream, const Forward& forward) const;

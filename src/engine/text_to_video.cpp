@@ -194,7 +194,6 @@ Resolved TextToVideo::generate_here(const Prepared& prepared, const VideoCallbac
                                                         {callbacks.cancel, callbacks.hold});
   report_offload(plan, model_.options().max_vram > 0);
   Session& session = lease.session();
-  // On a GPU, its own clock times the ranges, too.
   std::optional<cuda::EventProfiler> device_times;
   auto* const times = dynamic_cast<DeviceTimes*>(callbacks.profiler);
   if (session.gpu() && times) device_times.emplace(*session.gpu(), *callbacks.profiler, *times);
@@ -214,6 +213,7 @@ Resolved TextToVideo::generate_here(const Prepared& prepared, const VideoCallbac
                           .profiler = profiler,
                           .plan = &plan,
                           .adapters = prepared.adapters.get()});
+    const WatchedRanks ranks(device_times ? session.devices() : nullptr, callbacks.profiler, times);
     r.steps_reused = run(prepared, session, resume, progress ? &*progress : nullptr, part);
     r.seen_bytes = watch.peak() - watch.before() + kept + session.found_bytes();
     if (!model_.memory()) r.seen_bytes += model().read_bytes();  // which lie in host memory, as in the plan

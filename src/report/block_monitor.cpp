@@ -73,10 +73,11 @@ void add_from_host(const std::vector<ProfileEvent>& events, std::vector<BlockTim
   };
   std::vector<Begun> blocks;
   for (const ProfileEvent& e : events)
-    if (!on_device(e) && is_block(e)) blocks.push_back({e.index, e.start_us, e.end_us, e.lane});
+    if (!on_device(e) && rank_of(e) == 0 && is_block(e))
+      blocks.push_back({e.index, e.start_us, e.end_us, e.lane});
   if (blocks.size() != out.size()) return;
   for (const ProfileEvent& e : events) {
-    if (on_device(e)) continue;
+    if (on_device(e) || rank_of(e) > 0) continue;
     const bool frames = std::strcmp(e.name, "frames out") == 0,
                film = std::strcmp(e.name, "encode video") == 0;
     if (!frames && !film) continue;
@@ -105,7 +106,7 @@ std::vector<BlockTime> block_times(const std::vector<ProfileEvent>& events, bool
   out.reserve(events.size());  // Lane::block points into it
   Lane lane;
   for (const ProfileEvent& e : events)
-    if (on_device(e) == device) enter(e, lane, out);
+    if (on_device(e) == device && rank_of(e) == 0) enter(e, lane, out);
   add_from_host(events, out);
   return out;
 }

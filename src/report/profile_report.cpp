@@ -10,6 +10,7 @@
 
 #include "base/json_text.h"
 #include "report/block_monitor.h"
+#include "report/rank_profile.h"
 
 namespace tachy {
 namespace {
@@ -68,11 +69,11 @@ nlohmann::json report_json(const ProfileReport& report) {
 int ProfileRow::depth() const { return static_cast<int>(std::count(path.begin(), path.end(), '/')); }
 std::string ProfileRow::name() const { return path.substr(path.rfind('/') + 1); }
 
-ProfileReport summarise(const std::vector<ProfileEvent>& all, bool device) {
+ProfileReport summarise(const std::vector<ProfileEvent>& all, bool device, int rank) {
   ProfileReport report;
   std::vector<ProfileEvent> events;
   std::copy_if(all.begin(), all.end(), std::back_inserter(events),
-               [&](const ProfileEvent& e) { return on_device(e) == device; });
+               [&](const ProfileEvent& e) { return on_device(e) == device && rank_of(e) == rank; });
   if (events.empty()) return report;
   std::map<std::string, Node> nodes;
   std::vector<std::string> order;
@@ -126,7 +127,8 @@ std::string profile_table(const ProfileReport& report) {
 
 std::string profile_tables(const std::vector<ProfileEvent>& events) {
   const ProfileReport device = summarise(events, true);
-  const std::string host = profile_table(summarise(events)), blocks = block_table(events);
+  const std::string host = profile_table(summarise(events)),
+                    blocks = rank_table(events) + block_table(events);
   if (device.rows.empty()) return host + blocks;
   return blocks + "on the GPU, by CUDA events (the steps ran without CUDA graphs, launch by launch):\n" +
          profile_table(device) + "\non the host (most of it queues work for the GPU):\n" + host;
@@ -156,9 +158,10 @@ std::string chrome_trace(const std::vector<ProfileEvent>& events) {
   if (!lanes.empty() && lanes.rbegin()->first == 2) name("process_name", 2, -1, "GPU (CUDA events)");
   for (const auto& [process, lane] : lanes)
     name("thread_name", process, lane,
-         process == 2 ? fmt::format("GPU {}", lane - kDeviceLane)
-         : lane == 0  ? "main"
-                      : fmt::format("thread {}", lane));
+         process == 2        ? fmt::format("GPU {}", (lane - kDeviceLane) % kMostGpus)
+         : lane == 0         ? "main"
+         : lane >= kRankLane ? fmt::format("rank {}", lane - kRankLane)
+                             : fmt::format("thread {}", lane));
   for (const ProfileEvent& e : events)
     list.push_back({{"ph", "X"},
                     {"pid", on_device(e) ? 2 : 1},

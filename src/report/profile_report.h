@@ -26,8 +26,9 @@ struct ProfileReport {
   std::vector<std::pair<ProfileKind, double>> by_kind;  // the module's own time, largest first
 };
 
-// Summarises the host's ranges, or with `device` those that a GPU's clock timed (empty if there are none).
-ProfileReport summarise(const std::vector<ProfileEvent>& events, bool device = false);
+// Summarises the host's ranges, or with `device` those that a GPU's clock timed (empty if there are none). Of several
+// ranks it is one rank's; rank 0 also does what is not divided.
+ProfileReport summarise(const std::vector<ProfileEvent>& events, bool device = false, int rank = 0);
 // Shows the tables of host and GPU, if there are both: the GPU's work first, then what the host did meanwhile
 // (mostly queueing).
 std::string profile_tables(const std::vector<ProfileEvent>& events);

@@ -4,44 +4,11 @@
 
 #include "ops/elementwise/elementwise.h"
 #include "ops/merge_softmax/merge_softmax.h"
+#include "runtime/division.h"
 #include "runtime/pace.h"
 
 namespace tachy::runtime {
 namespace {
-
-// Tells which parts of a sequence this rank and the others have. `peers` are the ranks of its part of the
-// ring, with whom it exchanges heads; they are counted from 0.
-class Division {
- public:
-  Division(Comm& comm, const Spread& spread, int64_t heads)
-      : comm_(comm), spread_(spread), heads_(heads), peers_(comm.size() / spread.ring) {}
-  int64_t ranks() const { return comm_.size(); }
-  int64_t peers() const { return peers_; }
-  int64_t frames() const { return spread_.frames; }
-  int64_t part() const { return comm_.rank() / peers_; }
-  int64_t rank_of(int64_t peer) const { return part() * peers_ + peer; }
-  int64_t rank_in(int64_t part) const { return part * peers_ + comm_.rank() % peers_; }  // has the same heads
-  Share places(int64_t rank) const { return spread_.places_of(rank, ranks()); }
-  Share places_of_part(int64_t part) const {
-    return {places(part * peers_).first, places((part + 1) * peers_ - 1).end};
-  }
-  int64_t tokens(int64_t rank) const { return frames() * places(rank).count(); }
-  int64_t tokens_of_part(int64_t part) const { return frames() * places_of_part(part).count(); }
-  Share heads(int64_t peer) const { return share_of(heads_, peer, peers_); }
-  int64_t my_heads() const { return heads(comm_.rank() % peers_).count(); }
-  // Returns a peer's tokens in t [B, tokens of the part, heads, D], which is contiguous, as [B, frames, places,
-  // heads, D].
-  Tensor tokens_of(const Tensor& t, int64_t peer) const {
-    const Share all = places_of_part(part()), own = places(rank_of(peer));
-    return t.view({t.dim(0), frames(), all.count(), t.dim(2), t.dim(3)})
-        .slice(2, own.first - all.first, own.end - all.first);
-  }
-
- private:
-  Comm& comm_;
-  const Spread& spread_;
-  int64_t heads_, peers_;
-};
 
 // Allocates a tensor for each peer in a list of all ranks; it is undefined where dims(peer) contains a zero.
 template <class Dims>
@@ -91,10 +58,17 @@ void exchange_as_views(Comm& comm, const Division& all, const HeadTensors& mine,
   std::vector<Tensor> from, to;
   std::vector<int> coming, going;
   const auto send = [&](std::vector<int>& sent, int64_t urgent) {  // attention hides all but an urgent one
+    const ProfileRange range(stream.hooks.profiler, groups > 1 ? "own heads" : "exchange",
+                             ProfileKind::other);
     const bool patient = std::ssize(sent) != urgent && own_parts_beside();
     if (groups > 1) return sent.push_back(comm.begin_views(from, to, stream, patient));
     comm.all_to_all_views(from, to, stream);
   };
+  const auto arrive = [&](int exchange, const char* name) {
+    const ProfileRange range(stream.hooks.profiler, name, ProfileKind::other);
+    comm.arrive(exchange, stream);
+  };
+  comm.line_up(stream);
   for (int64_t i = 0; i < groups; ++i) {
     from.clear(), to.clear();
     for (const auto& [given, full] : {std::pair(mine.q, whole.q), {mine.k, whole.k}, {mine.v, whole.v}})
@@ -103,15 +77,16 @@ void exchange_as_views(Comm& comm, const Division& all, const HeadTensors& mine,
     send(coming, 0);
   }
   for (int64_t i = 0; i < groups; ++i) {
-    if (groups > 1) comm.arrive(coming[static_cast<size_t>(i)], stream);
+    if (groups > 1) arrive(coming[static_cast<size_t>(i)], "heads that come");
     if (some > 0)
       attend({group_of(whole.q, i), group_of(whole.k, i), group_of(whole.v, i), group_of(whole.out, i)});
+    if (i + 1 == groups) comm.line_up(stream);
     from.clear(), to.clear();
     for (int64_t rank = 0; rank < all.ranks(); ++rank)
       from.push_back(group_of(tokens(whole.out, rank), i)), to.push_back(group_of(heads(mine.out, rank), i));
     send(going, groups - 1);
   }
-  for (const int exchange : going) comm.arrive(exchange, stream);
+  for (const int exchange : going) arrive(exchange, "heads that go back");
 }
 
 // Gives this rank's tokens to its peers, and puts what they give into q, k and v [B, tokens of the part, own
@@ -120,6 +95,8 @@ void to_heads(Comm& comm, const Division& all, const HeadTensors& mine, const Te
   const int64_t b = mine.q.dim(0), own = mine.q.dim(1), d = mine.q.dim(3), some = all.my_heads();
   Arena& arena = *stream.arena;
   const ArenaScope scope(arena);
+  comm.line_up(stream);
+  const ProfileRange range(stream.hooks.profiler, "heads that come", ProfileKind::other);
   const auto sent = room(all, mine.q.dtype, arena, [&](int64_t peer) {
     return std::vector<int64_t>{3, b, own, all.heads(peer).count(), d};
   });
@@ -144,6 +121,8 @@ void to_heads(Comm& comm, const Division& all, const HeadTensors& mine, const Te
 void to_tokens(Comm& comm, const Division& all, const Tensor& mixed, const Tensor& out, Stream& stream) {
   const int64_t b = out.dim(0), own = out.dim(1), d = out.dim(3), some = all.my_heads();
   Arena& arena = *stream.arena;
+  comm.line_up(stream);
+  const ProfileRange range(stream.hooks.profiler, "heads that go back", ProfileKind::other);
   const auto sent = room(all, out.dtype, arena, [&](int64_t peer) {
     return std::vector<int64_t>{b, all.tokens(all.rank_of(peer)), some, d};
   });
@@ -205,6 +184,8 @@ class Ring {
       from[static_cast<size_t>(all_.rank_in((own + 1) % parts_))] = now;
       to[static_cast<size_t>(all_.rank_in((own + parts_ - 1) % parts_))] = next;
     }
+    comm_.line_up(stream_);
+    const ProfileRange range(stream_.hooks.profiler, "keys that go round", ProfileKind::other);
     comm_.all_to_all(from, to, stream_);
     return next;
   }

@@ -40,6 +40,9 @@ Tensor Bands::band_of(const Tensor& whole, int rank) const {
 void Bands::exchange(const Tensor& given, Stream& stream) const {
   if (!divided()) return;
   const Tensor x = movable(given);
+  const auto bytes = static_cast<size_t>(x.dim(0) * x.dim(2) * x.dim(3) * dtype_size(x.dtype));
+  if (mail_ && bytes <= row_bytes_ && x.stride(3) == 1 && x.stride(2) == x.dim(3))
+    return exchange_views(x, stream);
   const int64_t height = x.dim(1);
   const ArenaScope scope(*stream.arena);
   const auto row = [&](int64_t index) { return x.slice(1, index, index + 1); };
@@ -61,6 +64,32 @@ void Bands::exchange(const Tensor& given, Stream& stream) const {
   comm_->all_to_all(from, to, stream);
   for (const Side& s : sides)
     if (x.dim(0) > 1) copy(to[static_cast<size_t>(s.there)], row(s.other), stream);
+}
+
+// Rows of all frames are pushed from where they lie into the neighbours' mail, and copied from there: so nobody writes
+// into a tensor that its rank may still be computing. The place of the mail was read before the exchange before this
+// one, but for the first two.
+void Bands::exchange_views(const Tensor& x, Stream& stream) const {
+  const int64_t turn = exchanges_++ % 2, height = x.dim(1);
+  const auto rows = [&](int64_t index) {  // of all frames, as tokens whose heads are the places of a row
+    const Tensor of_frames = x.slice(1, index, index + 1);
+    Tensor out(of_frames.data, x.dtype, {1, x.dim(0), x.dim(2), x.dim(3)}, x.device);
+    out.strides[0] = x.dim(0) * x.stride(0), out.strides[1] = x.stride(0);
+    return out;
+  };
+  const auto mail = [&](int64_t side) {
+    return Tensor(mail_ + static_cast<size_t>(2 * turn + side) * row_bytes_, x.dtype,
+                  {1, x.dim(0), x.dim(2), x.dim(3)}, x.device);
+  };
+  std::vector<Tensor> from(static_cast<size_t>(ranks_)), to(from.size());
+  const auto swap = [&](int64_t there, int64_t last_own, int64_t side) {
+    from[static_cast<size_t>(there)] = rows(last_own), to[static_cast<size_t>(there)] = mail(side);
+  };
+  if (above() > 0) swap(rank_ - 1, 1, 0);
+  if (below() > 0) swap(rank_ + 1, height - 2, 1);
+  comm_->all_to_all_views(from, to, stream, exchanges_ > 2);
+  if (above() > 0) copy(mail(0), rows(0), stream);
+  if (below() > 0) copy(mail(1), rows(height - 1), stream);
 }
 
 void Bands::hand_out(const Tensor& whole, const Tensor& x, Stream& stream) const {

@@ -32,6 +32,18 @@ class Bands {
   // The band of a rank's frames, without its neighbours' rows.
   Tensor own(const Tensor& x) const { return x.slice(1, above(), x.dim(1) - below()); }
 
+  // Waits for all ranks in a profiled run (Comm::line_up).
+  void line_up(Stream& stream) const {
+    if (divided() && comm_) comm_->line_up(stream);
+  }
+  // Where rows of up to so many bytes arrive, alternately in two places for each neighbour, if the ranks exchange views:
+  // mail_bytes() of memory at `mail`. Without it, ranks wait for one another more often.
+  size_t mail_bytes(size_t row_bytes) const {
+    return divided() && comm_ && comm_->moves_views() ? 4 * align_up(row_bytes) : 0;
+  }
+  void set_mail(void* mail, size_t row_bytes) {
+    mail_ = static_cast<char*>(mail), row_bytes_ = align_up(row_bytes);
+  }
   // Writes the neighbours' rows into x. x has values of 4 bytes, or of 2 on a GPU, or codes of a byte in a
   // multiple of 4 channels.
   void exchange(const Tensor& x, Stream& stream) const;
@@ -44,6 +56,7 @@ class Bands {
   void share(const Tensor& band, const Tensor& whole, Stream& stream) const;
 
  private:
+  void exchange_views(const Tensor& x, Stream& stream) const;
   Share rows_of(int64_t all, int rank) const;
   Tensor band_of(const Tensor& whole, int rank) const;
   std::vector<Tensor> places_of(const Tensor& band, const Tensor& whole, Stream& stream) const;
@@ -52,6 +65,9 @@ class Bands {
   int rank_ = 0, ranks_ = 1;
   int64_t units_ = 1;
   Comm* comm_ = nullptr;
+  char* mail_ = nullptr;
+  size_t row_bytes_ = 0;
+  mutable int64_t exchanges_ = 0;
 };
 
 }  // namespace tachy::runtime

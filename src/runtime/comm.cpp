@@ -44,11 +44,12 @@ void Comm::check_views(std::span<const Tensor> from, std::span<const Tensor> to)
             shape_string(t));
 }
 
-void Comm::all_to_all_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream) {
+void Comm::all_to_all_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream,
+                            bool free) {
   check_views(from, to);
   if (stream.measuring())
     return count_exchange(from, static_cast<size_t>(size()), static_cast<size_t>(rank()));
-  exchange_views(from, to, stream);
+  exchange_views(from, to, stream, free);
 }
 
 int Comm::begin_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream,
@@ -63,7 +64,13 @@ void Comm::arrive(int exchange, Stream& stream) {
   if (!stream.measuring()) await(exchange, stream);
 }
 
-void Comm::exchange_views(std::span<const Tensor>, std::span<const Tensor>, Stream&) {
+void Comm::line_up(Stream& stream) {
+  if (stream.measuring() || !stream.hooks.profiler) return;
+  const ProfileRange range(stream.hooks.profiler, "wait for ranks", ProfileKind::other);
+  wait_for_all(stream);
+}
+
+void Comm::exchange_views(std::span<const Tensor>, std::span<const Tensor>, Stream&, bool) {
   fail(ErrorCode::internal, "all_to_all_views: these ranks exchange whole tensors only");
 }
 

@@ -43,8 +43,10 @@ class Comm {
   virtual bool moves_views() const { return false; }
   // Sends several views to each rank in one exchange: from[i · size() + p] goes to rank p, and to[i · size() + p]
   // comes from there. Views are [B, tokens, heads, D], with the heads of a token in one piece. Both sides agree
-  // on the shape. Nothing is sent for an undefined view.
-  void all_to_all_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream);
+  // on the shape. Nothing is sent for an undefined view. If `free`, no rank has used what it receives since its
+  // exchange before last, and so the ranks wait for one another once and not twice.
+  void all_to_all_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream,
+                        bool free = false);
   // Begins such an exchange beside the stream's work: it follows what is queued there now, and what is queued later
   // need not wait for it. Returns its number for arrive(). What is sent must stay until then. The rank's own part is
   // copied by the stream itself, or beside it, too, if the exchange is a `patient` one, for which long work is queued.
@@ -52,6 +54,9 @@ class Comm {
                   bool patient = false);
   // Later work of the stream waits for that exchange.
   void arrive(int exchange, Stream& stream);
+  // Waits for all ranks while the run is profiled, in a range of its own, so that the exchange after it is told apart
+  // from the wait for a rank that is behind. Otherwise this does nothing.
+  void line_up(Stream& stream);
   // Sends each rank's part to rank 0, which receives rank p's part in to[p]. The other ranks pass an empty
   // list.
   void gather(const Tensor& part, std::span<const Tensor> to, Stream& stream);
@@ -60,13 +65,15 @@ class Comm {
   void check_views(std::span<const Tensor> from, std::span<const Tensor> to) const;
   // These get checked arguments, and are never called in a measure run.
   virtual void exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream) = 0;
-  virtual void exchange_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream);
+  virtual void exchange_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream,
+                              bool free);
   virtual int begin_exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream,
                              bool /*patient*/) {
-    exchange_views(from, to, stream);
+    exchange_views(from, to, stream, false);
     return 0;
   }
   virtual void await(int, Stream&) {}
+  virtual void wait_for_all(Stream&) {}
   virtual void collect(const Tensor& part, std::span<const Tensor> to, Stream& stream) = 0;
 };
 

@@ -14,7 +14,7 @@ class NobodyElse final : public Comm {
 
  private:
   void exchange(std::span<const Tensor>, std::span<const Tensor>, Stream&) override {}
-  void exchange_views(std::span<const Tensor>, std::span<const Tensor>, Stream&) override {}
+  void exchange_views(std::span<const Tensor>, std::span<const Tensor>, Stream&, bool) override {}
   void collect(const Tensor&, std::span<const Tensor>, Stream&) override {}
 
   int rank_, size_;

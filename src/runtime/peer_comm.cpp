@@ -46,16 +46,16 @@ void add_view(const Tensor& from, const Tensor& to, bool own, std::vector<cuda::
 }  // namespace
 
 template <class Rows>
-void PeerComm::push(std::span<const Tensor> to, Stream& stream, const Rows& rows) {
+void PeerComm::push(std::span<const Tensor> to, Stream& stream, bool free, const Rows& rows) {
   check(stream.gpu == &gpu_, ErrorCode::internal, "ranks: rank {} exchanges on another rank's queue", rank_);
   const auto tell = [&] { careful_ ? gpu_.synchronize() : group_.tell(rank_); };
   const auto await_others = [&] {
     if (!careful_) group_.await_others(rank_);
   };
   place_.show(rank_, to);
-  tell();
+  if (!free) tell();
   place_.meet();
-  await_others();
+  if (!free) await_others();
   group_.push(rank_, rows());
   tell();
   place_.meet();  // after this, the rank may show other tensors
@@ -63,7 +63,7 @@ void PeerComm::push(std::span<const Tensor> to, Stream& stream, const Rows& rows
 }
 
 void PeerComm::exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream) {
-  push(to, stream, [&] {
+  push(to, stream, false, [&] {
     std::vector<cuda::PeerRows> rows;
     for (int p = 0; p < size(); ++p)
       add_whole(from[static_cast<size_t>(p)], place_.shown(p)[static_cast<size_t>(rank_)], p == rank_, rows);
@@ -80,8 +80,9 @@ std::vector<cuda::PeerRows> PeerComm::rows_of(std::span<const Tensor> from) cons
   return rows;
 }
 
-void PeerComm::exchange_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream) {
-  push(to, stream, [&] { return rows_of(from); });
+void PeerComm::exchange_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream,
+                              bool free) {
+  push(to, stream, free, [&] { return rows_of(from); });
 }
 
 // The copy engines carry the parts for others, since a kernel would find no multiprocessor free. This rank's queue
@@ -89,7 +90,7 @@ void PeerComm::exchange_views(std::span<const Tensor> from, std::span<const Tens
 int PeerComm::begin_exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream,
                              bool patient) {
   if (careful_) {
-    exchange_views(from, to, stream);
+    exchange_views(from, to, stream, false);
     return kHere;
   }
   place_.show(rank_, to);
@@ -114,8 +115,17 @@ void PeerComm::await(int exchange, Stream&) {
   if (exchange != kHere) group_.await(rank_, exchange);
 }
 
+void PeerComm::wait_for_all(Stream&) {
+  if (careful_)
+    gpu_.synchronize();
+  else
+    group_.tell(rank_);
+  place_.meet();
+  if (!careful_) group_.await_others(rank_);
+}
+
 void PeerComm::collect(const Tensor& part, std::span<const Tensor> to, Stream& stream) {
-  push(to, stream, [&] {
+  push(to, stream, false, [&] {
     std::vector<cuda::PeerRows> rows;
     add_whole(part, place_.shown(0)[static_cast<size_t>(rank_)], rank_ == 0, rows);
     return rows;

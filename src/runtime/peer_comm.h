@@ -26,16 +26,19 @@ class PeerComm final : public Comm {
 
  private:
   void exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream) override;
-  void exchange_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream) override;
+  void exchange_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream,
+                      bool free) override;
   int begin_exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream,
                      bool patient) override;
   void await(int exchange, Stream& stream) override;
+  void wait_for_all(Stream& stream) override;
   void collect(const Tensor& part, std::span<const Tensor> to, Stream& stream) override;
   // Returns what this rank sends of these views while all show theirs.
   std::vector<cuda::PeerRows> rows_of(std::span<const Tensor> from) const;
-  // Calls rows() between two barriers, for what this rank pushes while all show `to`.
+  // Calls rows() between two barriers, for what this rank pushes while all show `to`. Where `to` is free, the first
+  // barrier is left out.
   template <class Rows>
-  void push(std::span<const Tensor> to, Stream& stream, const Rows& rows);
+  void push(std::span<const Tensor> to, Stream& stream, bool free, const Rows& rows);
 
   static constexpr int kHere = -1;  // the number of an exchange that is over when it has begun
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/notice.h"
+#include "base/profiler.h"
 #include "runtime/thread_comm.h"
 
 namespace tachy::runtime {
@@ -38,6 +39,7 @@ class Pass {
 
  private:
   void work(int rank) {
+    const RankOfThread ranges(rank);
     const LineScope told([this](std::string_view text) {
       const std::lock_guard lock(mutex_);
       lines_.emplace_back(text);

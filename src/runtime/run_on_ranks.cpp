@@ -6,7 +6,7 @@ namespace {
 Stream stream_of(int rank, const Stream& stream, Arena& arena, RankTeam& team) {
   Stream out = stream;
   out.pool = &team.pool(rank), out.arena = &arena;
-  if (rank > 0) out.hooks.profiler = nullptr, out.hooks.picks = nullptr, out.hooks.planned = nullptr;
+  if (rank > 0) out.hooks.picks = nullptr, out.hooks.planned = nullptr;
   return out;
 }
 
@@ -20,6 +20,7 @@ void run_on_ranks(RankTeam& team, int ranks, Stream& stream,
   for (int rank = 1; rank < ranks; ++rank) {
     Arena measure;
     Stream counting = stream_of(rank, stream, measure, team);
+    counting.hooks.profiler = nullptr;
     ThreadComm comm(nobody, rank);
     body(counting, comm);
     arenas.emplace_back(*stream.arena, std::max<size_t>(measure.peak(), 1));

@@ -47,6 +47,7 @@ class ThreadComm final : public Comm {
  private:
   void exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream) override;
   void collect(const Tensor& part, std::span<const Tensor> to, Stream& stream) override;
+  void wait_for_all(Stream&) override { place_.meet(); }
 
   MeetingPlace& place_;
   int rank_;

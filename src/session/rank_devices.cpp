@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <future>
+
 #include "base/notice.h"
 #include "tensor/streaming_memory.h"
 
@@ -20,7 +22,22 @@ std::string told_of_kinds(std::span<const cuda::GpuInfo> gpus) {
 RankDevices::RankDevices(std::shared_ptr<cuda::Gpu> first, std::span<const int> others)
     : places_(1 + others.size()) {
   places_.front().gpu = std::move(first);
-  for (size_t i = 0; i < others.size(); ++i) places_[i + 1].gpu = cuda::open_gpu(others[i]);
+  const std::vector<int> indices(others.begin(), others.end());
+  opening_ = std::async(std::launch::async, [this, indices] {
+    std::vector<std::future<std::shared_ptr<cuda::Gpu>>> opened;
+    for (const int index : indices)
+      opened.push_back(std::async(std::launch::async,
+                                  [index]() -> std::shared_ptr<cuda::Gpu> { return cuda::open_gpu(index); }));
+    for (size_t i = 0; i < opened.size(); ++i) places_[i + 1].gpu = opened[i].get();
+    std::vector<cuda::Gpu*> all;
+    for (const Place& p : places_) all.push_back(p.gpu.get());
+    cuda::prepare_peers(all);
+  });
+}
+
+void RankDevices::await_all() {
+  opening_.get();
+  ready_ = true;
   std::vector<cuda::GpuInfo> infos;
   for (const Place& p : places_) infos.push_back(p.gpu->info());
   if (const std::string told = told_of_kinds(infos); !told.empty()) say_line(told);
@@ -58,8 +75,21 @@ void RankDevices::enter(const Stream& first, size_t scratch_bytes) {
     p.stream = first;
     p.stream.gpu = p.gpu.get(), p.stream.memory = p.gpu.get(), p.stream.arena = &*p.arena;
     p.stream.adapters = nullptr;
-    // Only the first rank is watched.
+    // All ranks have a profiler or none has, since it decides whether steps become graphs.
     p.stream.hooks = {.cancel = first.hooks.cancel, .hold = first.hooks.hold};
+    p.stream.hooks.profiler = p.profiler ? p.profiler.get() : first.hooks.profiler;
+  }
+}
+
+void RankDevices::watch(Profiler& host, DeviceTimes& times) {
+  for (int rank = 1; rank < size(); ++rank)
+    place(rank).profiler = std::make_unique<cuda::EventProfiler>(*place(rank).gpu, host, times, rank);
+}
+
+void RankDevices::unwatch() {
+  for (Place& p : places_) {
+    if (p.profiler) p.profiler->resolve();
+    p.profiler.reset(), p.stream.hooks.profiler = nullptr;
   }
 }
 

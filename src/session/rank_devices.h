@@ -5,12 +5,14 @@
 #pragma once
 
 #include <array>
+#include <future>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "cuda/event_profiler.h"
 #include "runtime/peer_team.h"
 #include "runtime/step_graph.h"
 #include "session/adapter_shelf.h"
@@ -24,7 +26,8 @@ std::string told_of_kinds(std::span<const cuda::GpuInfo> gpus);
 
 class RankDevices {
  public:
-  // `first` is the session's own GPU; `others` are numbers of GPUs as CUDA counts them.
+  // `first` is the session's own GPU; `others` are numbers of GPUs as CUDA counts them. They are opened in threads, since
+  // each takes up to half a second. The first call that needs them waits, and throws what opening them threw.
   RankDevices(std::shared_ptr<cuda::Gpu> first, std::span<const int> others);
 
   // A rank's own things. The first rank has nothing here but its GPU, since the session is its place.
@@ -37,15 +40,23 @@ class RankDevices {
     std::array<BufferShelf, 2> shelves;
     std::array<AdapterShelf, 2> adapters;
     std::array<runtime::StepGraph, 2> graphs;
+    std::unique_ptr<cuda::EventProfiler> profiler;
   };
   int size() const { return static_cast<int>(places_.size()); }
-  Place& place(int rank) { return places_[static_cast<size_t>(rank)]; }
+  Place& place(int rank) {
+    if (!ready_) await_all();
+    return places_[static_cast<size_t>(rank)];
+  }
 
   // Returns the team of the layout's ranks, which are the first ones.
   runtime::PeerTeam& team(const runtime::RankLayout& layout);
   // Returns the team of the first ranks, which divide the rows of a picture.
   runtime::PeerTeam& team_of_rows(int ranks);
 
+  // From the next enter() on, `host` is told of the ranges of every rank, and each card's own clock times those of its
+  // rank, until unwatch(). Ranges of the first rank are the caller's.
+  void watch(Profiler& host, DeviceTimes& times);
+  void unwatch();
   // Gives every further rank a stream like the first one's, with so much scratch.
   void enter(const Stream& first, size_t scratch_bytes);
   // Gives back what no later pass of this job needs: scratch, an expert's adapters and transformer, the VAE.
@@ -56,8 +67,28 @@ class RankDevices {
   void drop();
 
  private:
+  void await_all();
+
   std::vector<Place> places_;
   std::unique_ptr<runtime::PeerTeam> team_, rows_;
+  std::shared_future<void> opening_;  // destroyed first: it waits for the threads
+  bool ready_ = false;
+};
+
+// While it exists, the other GPUs of a run time their ranges, too. Null devices: there are none.
+class WatchedRanks {
+ public:
+  WatchedRanks(RankDevices* devices, Profiler* host, DeviceTimes* times) : devices_(devices) {
+    if (devices_) devices_->watch(*host, *times);
+  }
+  ~WatchedRanks() {
+    if (devices_) devices_->unwatch();
+  }
+  WatchedRanks(const WatchedRanks&) = delete;
+  WatchedRanks& operator=(const WatchedRanks&) = delete;
+
+ private:
+  RankDevices* devices_;
 };
 
 }  // namespace tachy

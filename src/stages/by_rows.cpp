@@ -10,9 +10,9 @@
 namespace tachy {
 namespace {
 
-int gpus_of_rows(Session& session, int64_t latent_rows) {
-  if (!gpus_decode_by_rows()) return 1;
-  return static_cast<int>(std::min<int64_t>(session.gpu_ranks(), latent_rows));
+int gpus_of_rows(Session& session, const VaeConfig& config, int64_t rows, int64_t columns) {
+  if (session.gpu_ranks() == 1 || !gpus_decode_by_rows(config, rows, columns)) return 1;
+  return static_cast<int>(std::min<int64_t>(session.gpu_ranks(), rows));
 }
 
 void measure(Session& session, int ranks, const DecodeRows& body) {
@@ -50,29 +50,39 @@ void run_on_gpus(Session& session, int ranks, const DecodeRows& body) {
   runtime::PeerTeam& team = devices.team_of_rows(ranks);
   team.run([&](int rank) {
     if (rank == 0) return body(first, session.stream(), &team.comm(0));
-    body(*session.vae_decoder_of(rank).model, devices.place(rank).stream, &team.comm(rank));
+    const VaeDecoder& vae = *session.vae_decoder_of(rank).model;
+    Stream& stream = devices.place(rank).stream;
+    const ProfileRange range(stream.hooks.profiler, "decode", ProfileKind::group);
+    body(vae, stream, &team.comm(rank));
   });
 }
 
 }  // namespace
 
-bool gpus_decode_by_rows() {
-  const std::string text = env_string("TACHY_RANK_DECODE", "first");
-  require(text == "first" || text == "rows", "TACHY_RANK_DECODE: expected first or rows, got '{}'", text);
-  return text == "rows";
+bool gpus_decode_by_rows(const VaeConfig& config, int64_t rows, int64_t columns) {
+  const std::string text = env_string("TACHY_RANK_DECODE", "auto");
+  require(text == "auto" || text == "first" || text == "rows",
+          "TACHY_RANK_DECODE: expected auto, first or rows, got '{}'", text);
+  if (text != "auto") return text == "rows";
+  constexpr double kLeast = 3000, kPublished = 96;
+  const double width = static_cast<double>(config.decoder_base_dim) / kPublished;
+  return static_cast<double>(rows * columns) * width * width >= kLeast;
 }
 
-void decode_by_rows(Session& session, int64_t latent_rows, const DecodeRows& body) {
-  if (const int gpus = gpus_of_rows(session, latent_rows); gpus > 1)
-    return session.measuring() ? measure(session, gpus, body) : run_on_gpus(session, gpus, body);
+void decode_by_rows(Session& session, int64_t latent_rows, int64_t latent_columns, const DecodeRows& body) {
   const VaeDecoder& vae = *session.vae_decoder().model;
-  runtime::run_on_rows(session.ranks(), latent_rows, session.stream(),
-                       [&](Stream& own, runtime::Comm* comm) { body(vae, own, comm); });
+  if (const int gpus = gpus_of_rows(session, vae.config(), latent_rows, latent_columns); gpus > 1)
+    return session.measuring() ? measure(session, gpus, body) : run_on_gpus(session, gpus, body);
+  runtime::run_on_rows(session.ranks(), latent_rows, session.stream(), [&](Stream& own, runtime::Comm* comm) {
+    const bool other = comm && comm->rank() > 0;
+    const ProfileRange range(other ? own.hooks.profiler : nullptr, "decode", ProfileKind::group);
+    body(vae, own, comm);
+  });
 }
 
 uint64_t decoder_state_bytes(Session& session, const VaeDecoder& vae, std::span<const int64_t> latent_shape) {
   const int64_t frames = latent_shape[1], rows = latent_shape[2], columns = latent_shape[3];
-  const int gpus = gpus_of_rows(session, rows);
+  const int gpus = gpus_of_rows(session, vae.config(), rows, columns);
   if (gpus <= 1)
     return align_up(vae.state_bytes(rows, columns, frames, runtime::ranks_of_rows(session.ranks(), rows)));
   Arena none;

@@ -53,7 +53,12 @@ void WanDit::predict(const WanInput& in, int64_t own, const Tensor& u, const Ten
                 width = c.out_channels * c.patch_t * c.patch_h * c.patch_w;
   const Tensor out = stream.arena->f32({batch, own, width});
   head_(u, out.view({batch * own, -1}), stream);
-  const Tensor whole = own < tokens ? runtime::tokens_on_first(*in.comm, in.spread(), out, stream) : out;
+  Tensor whole = out;
+  if (own < tokens) {
+    in.comm->line_up(stream);
+    const ProfileRange range(stream.hooks.profiler, "to the first rank", ProfileKind::other);
+    whole = runtime::tokens_on_first(*in.comm, in.spread(), out, stream);
+  }
   if (!whole.defined()) return;
   ops::unpatchify({whole, c.patch_t, c.patch_h, c.patch_w, velocity, in.grid->place}, stream);
 }

@@ -46,6 +46,8 @@ class Attention : public Layer {
       const Tensor mine = pass.stream.arena->tensor(qkv.dtype, {frames, band, width, 2 * c}),
                    whole = pass.stream.arena->tensor(qkv.dtype, {frames, all, width, 2 * c});
       ops::copy({.x = keys.slice(1, own, end), .y = mine.view({frames, band * width, 2, c})}, pass.stream);
+      bands.line_up(pass.stream);
+      const ProfileRange range(pass.stream.hooks.profiler, "keys of all rows", ProfileKind::other);
       bands.share(mine, whole, pass.stream);
       keys = whole.view({frames, all * width, 2, c});
     }

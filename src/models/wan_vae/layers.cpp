@@ -94,6 +94,7 @@ void normalise(const Tensor& x, const Tensor& gamma, bool silu, const Tensor& y,
 
 void exchange_rows(const Tensor& x, Pass& pass) {
   if (!pass.state.bands.divided()) return;
+  pass.state.bands.line_up(pass.stream);
   const ProfileRange range(pass.stream.hooks.profiler, "neighbours' rows", ProfileKind::other);
   pass.state.bands.exchange(x, pass.stream);
 }

@@ -67,8 +67,12 @@ VaeState Network::make_state(int64_t height, int64_t width, bool single, const S
   };
   for (const Slot& slot : slots_)
     state.bytes += align_up(static_cast<size_t>(shape(slot, nullptr, Device::null).bytes()));
+  const size_t caches = state.bytes, row = row_bytes(width);
+  state.bytes += bands.mail_bytes(row);
   const bool measuring = stream.measuring();
   if (!measuring) state.buffer = Buffer(state.bytes, stream.memory);
+  if (!measuring && state.bytes > caches)
+    state.bands.set_mail(static_cast<char*>(state.buffer.data()) + caches, row);
   size_t offset = 0;
   for (size_t i = 0; i < slots_.size(); ++i) {
     void* data = measuring ? planned_address(offset) : static_cast<char*>(state.buffer.data()) + offset;
@@ -76,6 +80,17 @@ VaeState Network::make_state(int64_t height, int64_t width, bool single, const S
     offset += align_up(static_cast<size_t>(state.caches[i].frames.bytes()));
   }
   return state;
+}
+
+size_t Network::row_bytes(int64_t width) const {
+  int64_t most = 0, before = 0;
+  for (const Group& g :
+       groups_) {  // a group's first layer may have the channels before it at the size after it
+    const int64_t frames = direction_ == Direction::up ? int64_t{1} << g.time_level : frames_multiple_;
+    most = std::max(most, frames * scaled(width, g.level) * std::max(g.channels, before));
+    before = g.channels;
+  }
+  return static_cast<size_t>(most * dtype_size(precision_.activation));
 }
 
 std::vector<int64_t> Network::dims(const VaeState& state, int64_t frames, int64_t channels, int level,

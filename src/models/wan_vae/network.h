@@ -33,6 +33,8 @@ class Network {
   VaeState make_state(int64_t height, int64_t width, bool single, const Stream& stream,
                       const runtime::Bands& bands = {}) const;
   size_t state_bytes(int64_t height, int64_t width, bool single, int ranks = 1) const;
+  // The most bytes of a row of all frames of a chunk of one latent frame, before any layer.
+  size_t row_bytes(int64_t width) const;
   // The rows of the coarsest picture, between which bands are cut.
   int64_t units(int64_t height) const { return direction_ == Direction::up ? height : height >> level_; }
 

@@ -140,6 +140,8 @@ Tensor VaeDecoder::whole_frames(const VaeState& state, const Tensor& out, int64_
   Tensor whole(nullptr, frames.dtype,
                {frames.dim(0), state.height * config_.spatial_stride(), frames.dim(2), c});
   if (bands.first()) whole = stream.arena->tensor(whole.dtype, whole.shape());
+  bands.line_up(stream);
+  const ProfileRange range(stream.hooks.profiler, "rows to the first rank", ProfileKind::other);
   bands.collect(frames, whole, stream);
   return bands.first() ? whole : Tensor();
 }
@@ -157,10 +159,13 @@ void VaeDecoder::decode_chunk(VaeState& state, const Tensor& latents, const Sink
     ArenaScope input_scope(*stream.arena);
     const Tensor input = stream.arena->tensor(
         stream.precision.activation, {n, state.bands.held(state.height), state.width, config_.z_dim});
-    if (state.bands.divided())
+    state.bands.line_up(stream);
+    if (state.bands.divided()) {
+      const ProfileRange range(stream.hooks.profiler, "rows of latents", ProfileKind::other);
       state.bands.hand_out(channels_last_view(latents), input, stream);
-    else
+    } else {
       ops::copy({.x = channels_last_view(latents), .y = input}, stream);
+    }
     network_->run(input, out, state, stream);
   }
   const ProfileRange range(stream.hooks.profiler, "check, clamp", ProfileKind::elementwise);

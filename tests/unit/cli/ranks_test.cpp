@@ -1,6 +1,9 @@
 // `generate --ranks` gives the same file as a run without it. The tests also cover what the plan says about
 // ranks, and the exit codes where they are not supported.
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 
 #include "binary.h"
 
@@ -59,6 +62,43 @@ TEST_F(Ranks, MayShareAPassAsAsked) {
   EXPECT_TRUE(json::parse(run(clip({"--plan", "--json"})).out).at("parallel").is_null());
   EXPECT_THAT(run(clip({"--plan", "--ranks", "2"})).out,
               HasSubstr("ranks share a pass by cfg=2,ulysses=1,ring=1: "));
+}
+
+// Each rank's work is told, the wait for the others and the exchange by names of their own, and the file is the same.
+TEST_F(Ranks, AProfileTellsWhatEachDid) {
+  const std::vector<std::string> scale{"--guidance-scale", "1", "-q"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), scale.begin(), scale.end());
+    return clip(std::move(more));
+  };
+  ASSERT_EQ(run(with({"-o", "a.mp4", "-t", "3"})).code, 0);
+  const Done done = run(clip(
+      {"--guidance-scale", "1", "--json", "-o", "b.mp4", "-t", "3", "--ranks", "3", "--profile", "p.json"}));
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(read_text(path("a.mp4")), read_text(path("b.mp4")));
+  json ranks;
+  std::istringstream lines(done.out);
+  for (std::string line; std::getline(lines, line);)
+    if (const json event = json::parse(line); event.at("event") == "profile") ranks = event.at("ranks");
+  std::map<std::string, int> seen;
+  for (const json& rank : ranks) {
+    const std::string stage = rank.at("stage");
+    ++seen[stage];
+    double all = 0;
+    std::set<std::string> parts;
+    for (const json& part : rank.at("parts"))
+      all += part.at("us").get<double>(), parts.insert(part.at("part"));
+    EXPECT_NEAR(all, rank.at("whole_us").get<double>(), 1);
+    if (stage != "transformer") continue;
+    for (const char* name : {"wait for ranks", "heads that come", "heads that go back"})
+      EXPECT_TRUE(parts.contains(std::string("self-attention/attention/") + name)) << name;
+    EXPECT_EQ(rank.at("passes"), 1) << "two steps, of which the first is left out";
+  }
+  EXPECT_EQ(seen["transformer"], 3);
+  EXPECT_EQ(seen["decode"], 2) << "there are two rows of latents";
+  const Done text = run(with({"-o", "c.mp4", "--ranks", "2", "--profile", "q.json"}));
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(read_text(path("p.json")), HasSubstr("rank 2"));
 }
 
 // The settings tell how ranks shared a pass only where that changed the bits.

@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 
 #include "base/env.h"
+#include "base/run_profiler.h"
 #include "engine/text_to_video.h"
 #include "tiny_model.h"
 
@@ -76,6 +79,31 @@ TEST_P(GpuRanks, AModelThatStaysLoadedKeepsTheirGraphs) {
   EXPECT_EQ(test::run(*open(2), request).latents, guided.latents);
   request.guidance = 1;
   EXPECT_EQ(test::run(*kept, request).latents, first.latents);
+}
+
+// Each card's own clock times its rank, and a profiled run has the latents of another one.
+TEST_P(GpuRanks, AProfileHasTheTimesOfEach) {
+  request.guidance = 1;
+  const auto divided = open(2, {.keep_loaded = true});
+  const test::Result plain = test::run(*divided, request);
+  RunProfiler profiler;
+  VideoCallbacks callbacks;
+  callbacks.profiler = &profiler;
+  EXPECT_EQ(test::run(*divided, request, callbacks).latents, plain.latents);
+  std::array<std::set<std::string>, 2> seen;
+  std::array<int, 2> passes{};
+  for (const ProfileEvent& e : profiler.all_events()) {
+    if (!on_device(e)) continue;
+    const auto rank = static_cast<size_t>(rank_of(e));
+    ASSERT_LT(rank, 2u);
+    seen[rank].insert(e.name), passes[rank] += e.name == std::string("transformer");
+  }
+  for (size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(passes[rank], request.steps) << rank;
+    for (const char* name : {"attention", "wait for ranks", "up + activation"})
+      EXPECT_TRUE(seen[rank].contains(name)) << rank << ": " << name;
+  }
+  EXPECT_EQ(test::run(*divided, request).latents, plain.latents) << "afterwards";
 }
 
 TEST_P(GpuRanks, AStopEndsThemAll) {

@@ -2,10 +2,12 @@
 // effect.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "report/profile_report.h"
+#include "report/rank_profile.h"
 
 namespace tachy {
 namespace {
@@ -136,6 +138,68 @@ TEST(Profile, DeviceEventsAreATreeAndATrackOfTheirOwn) {
   const auto trace = nlohmann::json::parse(chrome_trace(events));
   for (const auto& e : trace.at("traceEvents")) on_gpu += e["ph"] == "X" && e["pid"] == 2;
   EXPECT_EQ(on_gpu, 3);
+}
+
+// Two ranks with two passes each. The first pass is left out. The tables of the run itself are those of rank 0.
+TEST(Profile, EachRankHasItsOwnTimes) {
+  const auto pass = [](std::vector<ProfileEvent>& to, int lane, double at, double wait) {
+    for (const ProfileEvent& e :
+         {event("transformer", at, at + 100, group, lane), event("block", at, at + 90, group, lane),
+          event("attention", at, at + 60 + wait, attention, lane),
+          event("wait for ranks", at, at + wait, other, lane),
+          event("product", at + 60 + wait, at + 80, linear, lane)})
+      to.push_back(e);
+  };
+  for (const bool device : {false, true}) {
+    const int first = device ? device_lane(4, 0) : 0, second = device ? device_lane(5, 1) : kRankLane + 1;
+    std::vector<ProfileEvent> events{event("denoise", 0, 400, group, first)};
+    pass(events, first, 0, 0), pass(events, first, 200, 2);
+    pass(events, second, 0, 0), pass(events, second, 200, 12);
+    EXPECT_EQ(rank_of(events.back()), 1);
+    EXPECT_EQ(on_device(events.back()), device);
+    const std::vector<RankProfile> ranks = rank_profiles(events);
+    ASSERT_EQ(ranks.size(), 2u);
+    for (size_t i = 0; i < 2; ++i) {
+      const RankProfile& r = ranks[i];
+      EXPECT_EQ(r.stage, "transformer");
+      EXPECT_EQ(r.rank, static_cast<int>(i));
+      EXPECT_EQ(r.passes, 1);
+      EXPECT_DOUBLE_EQ(r.whole_us, 100);
+      const double wait = i == 0 ? 2 : 12;
+      std::map<std::string, double> parts;
+      double all = 0;
+      for (const RankPart& p : r.parts) parts[p.name] = p.us, all += p.us;
+      EXPECT_DOUBLE_EQ(all, r.whole_us);
+      EXPECT_DOUBLE_EQ(parts.at("attention/wait for ranks"), wait);
+      EXPECT_DOUBLE_EQ(parts.at("attention"), 60);
+      EXPECT_DOUBLE_EQ(parts.at("product"), 20 - wait);
+      EXPECT_DOUBLE_EQ(parts.at("between"), 20);
+    }
+    EXPECT_EQ(row(summarise(events, device), "denoise/transformer").count, 2);
+    EXPECT_EQ(row(summarise(events, device, 1), "transformer").count, 2);
+    const std::string table = rank_table(events);
+    EXPECT_NE(table.find("rank 1"), std::string::npos);
+    EXPECT_NE(table.find("attention/wait for ranks"), std::string::npos);
+    const auto json = nlohmann::json::parse(rank_json(events));
+    EXPECT_EQ(json.at(1).at("rank"), 1);
+    EXPECT_EQ(json.at(1).at("passes"), 1);
+    std::erase_if(events, [](const ProfileEvent& e) { return rank_of(e) > 0; });
+    EXPECT_EQ(rank_table(events), "") << "of one rank";
+    EXPECT_EQ(rank_profiles(events).size(), 1u) << "to compare with";
+  }
+}
+
+// Threads of a further rank come and go, and its ranges stay in one lane.
+TEST(Profile, ARanksThreadsShareALane) {
+  HostProfiler profiler;
+  for (int i = 0; i < 2; ++i)
+    std::thread([&] {
+      const RankOfThread mine(3);
+      const ProfileRange range(&profiler, "pass", group, i);
+    }).join();
+  const auto events = profiler.events();
+  ASSERT_EQ(events.size(), 2u);
+  for (const ProfileEvent& e : events) EXPECT_EQ(e.lane, kRankLane + 3);
 }
 
 }  // namespace

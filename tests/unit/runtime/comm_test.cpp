@@ -231,7 +231,8 @@ class ViewsComm final : public Comm {
     ADD_FAILURE() << "views were to be moved";
   }
   void collect(const Tensor&, std::span<const Tensor>, Stream&) override {}
-  void exchange_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream) override {
+  void exchange_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream,
+                      bool) override {
     place_.show(rank_, to);
     place_.meet();
     const auto ranks = static_cast<size_t>(size());
