@@ -16,7 +16,7 @@
 
 #include "ops/attention/flash8_quantize_sm80.cuh"
 #include "ops/attention/flash8_rows_sm80.cuh"
-#include "ops/attention/flash_short_sm80.cuh"
+#include "ops/attention/flash_long_sm80.cuh"
 
 using namespace tachy;
 using namespace tachy::ops::flash;
@@ -232,22 +232,6 @@ void long_variant(const char* name, Data& x, bool check) {
       name, x, [&] { kernel<<<grid, C::kThreads, C::kSharedBytes>>>(x.b, x.p.scale * kLog2e); }, check);
 }
 
-void short_variant(const char* name, Data& x, bool check) {
-  using C = ShortTile;
-  must(cudaFuncSetAttribute(short_attention_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                            int(C::kSharedBytes)));
-  const int tiles = (x.s.lq + C::kRows - 1) / C::kRows;
-  x.notes = size_t(tiles) * x.s.h * C::kWarps;
-  const int blocks = std::min(tiles * x.s.h, 132);
-  timed(
-      name, x,
-      [&] {
-        short_attention_kernel<<<blocks, C::kThreads, C::kSharedBytes>>>(x.b, x.p.scale * kLog2e, tiles,
-                                                                         tiles * x.s.h);
-      },
-      check);
-}
-
 // Head dims up to 64.
 void narrow(const Shape& s, bool check) {
   Data x = make(s);
@@ -259,13 +243,8 @@ void narrow(const Shape& s, bool check) {
   timed(
       "quantising alone", x, [&] { quantize<64>(x, false); }, false);
   long_variant<LongTile<128, 12, 64>>("bf16, 128 keys, 12 warps", x, check);
-  long_variant<LongTile<64, 12, 64>>("bf16, 64 keys, 12 warps", x, check);
-  long_variant<LongTile<128, 8, 64>>("bf16, 128 keys, 8 warps", x, check);
   long_variant<LongTile<64, 4, 64, 3>>("bf16, 64 keys, 3 x 4", x, check);
   variant<ByteTile<128, false, 12, 64>>("8 bits, 128 keys, 12 warps", x, check);
-  variant<ByteTile<64, false, 12, 64>>("8 bits, 64 keys, 12 warps", x, check);
-  variant<ByteTile<128, false, 8, 64>>("8 bits, 128 keys, 8 warps", x, check);
-  variant<ByteTile<64, false, 8, 64>>("8 bits, 64 keys, 8 warps", x, check);
   variant<ByteTile<64, false, 4, 64, 3>>("8 bits, 64 keys, 3 x 4", x, check);
   variant<ByteTile<64, true, 8, 64>>("8 bits, f16 sums, 8 warps", x, check);
   free_data(x);
@@ -283,8 +262,6 @@ void all(const Shape& s, bool check) {
       "quantising alone", x, [&] { quantize<128>(x, false); }, false);
   long_variant<LongTile<128>>("bf16, stages of 128 keys", x, check);
   long_variant<LongTile<64>>("bf16, stages of 64 keys", x, check);
-  long_variant<LongTile<64, 4, 128, 2>>("bf16, 64 keys, 2 x 4 warps", x, check);
-  short_variant("bf16, blocks that stay", x, check);
   variant<ByteTile<128, false>>("8 bits, 128 keys", x, check);
   variant<ByteTile<64, false>>("8 bits, 64 keys", x, check);
   variant<ByteTile<64, true>>("8 bits, 64 keys, f16 sums", x, check);

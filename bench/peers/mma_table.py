@@ -26,7 +26,8 @@ import gpu
 # (row, asked and aim, capability, filter of op_runner)
 LONG, FEW = "attention:1x32760x32760x", "attention:1x4680x"
 OPS = [
-    ("int8 linear", "800, 950", 80, "scaled_gemm:32760x:sm80"),
+    ("int8 linear", "800, 950", 80, "scaled_gemm:32760x13824x5120-i8:sm80"),
+    ("int8 linear, its like", "800, 950", 80, "scaled_gemm:32760x5120x:sm80"),
     ("e4m3 linear (an H100 widens it to f16)", "650, 750", 89, "scaled_gemm:32760x13824x5120-f8:sm80"),
     ("1,560 rows in int8", "4x of 62-340 us", 80, "scaled_gemm:1560x:sm80"),
     ("attention in bf16", "430, 480", 80, LONG + "12x128-fused:flash_long"),
@@ -34,13 +35,16 @@ OPS = [
     ("attention in 8 bits", "540, 650", 80, LONG + "12x128-fused-8bits:flash8_sm80"),
     ("attention in 8 bits, 40 heads", "540, 650", 80, LONG + "40x128-powers-8bits:flash8_sm80"),
     ("4,680 queries", "1.15x the best peer", 80, FEW + "32760x12x128:flash"),
-    ("4,680 queries, two ranges and a device length", "", 80, FEW + "28080x12x128"),
+    ("4,680 queries, two ranges and a device length", "", 80, FEW + "28080x12x128:flash8"),
+    ("the same in 16 bits", "", 80, FEW + "28080x12x128:ranges"),
     ("heads of 64 channels", "1.15x the best peer", 80, LONG + "24x64:flash"),
-    ("512 keys", "1.15x the best peer", 80, "attention:1x32760x512x40x128"),
+    ("512 keys", "1.15x the best peer", 80, "attention:1x32760x512x40x128:flash"),
     ("lists of 30 % of the blocks", "85 % of dense", 80, LONG + "12x128-powers-listed30:blocks"),
     ("lists in 8 bits", "85 % of dense", 80, LONG + "12x128-powers-8bits-listed30:blocks8_sm80"),
-    ("causal_conv3d in bf16", "400, 430, 380 of 192, 384, 96", 80, "causal_conv3d:4x"),
-    ("causal_conv3d in int8", "1.4x of bf16", 80, "scaled_conv3d:i8-4x"),
+    ("causal_conv3d in bf16", "380, 430", 80, "causal_conv3d:4x480x832x96to96:sm80"),
+    ("causal_conv3d in bf16", "400, 470", 80, "causal_conv3d:4x240x416x192to192:sm80"),
+    ("causal_conv3d in bf16", "430, 490", 80, "causal_conv3d:4x120x208x384to384:sm80"),
+    ("causal_conv3d in int8", "1.4x of bf16", 80, "scaled_conv3d:i8-4x:sm80"),
 ]
 LINE = re.compile(r"^ok +perf +(\S+) +([\d.]+) us .*?([\d.]+) TFLOP/s")
 

@@ -66,6 +66,15 @@ inline void add_attention_hard_cases(std::vector<OpCase>& cases) {
   add_case(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 1500, .h = 1, .d = 64, .lse = true, .sharp = 100});
   add_case(CaseKind::odd, {.b = 1, .lq = 600, .lk = 1500, .h = 1, .d = 128, .lse = true});
   add_case(CaseKind::odd, {.b = 1, .lq = 333, .lk = 1100, .h = 1, .d = 72, .lse = true, .sharp = 60});
+  // The same without lse, which flash_long_sm80 refuses, and heads of 64 channels, of which it takes other tiles.
+  add_case(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 700, .h = 2, .d = 128, .sharp = 100});
+  add_case(CaseKind::tiny, {.b = 1, .lq = 257, .lk = 129, .h = 2, .d = 104});
+  add_case(CaseKind::tiny, {.b = 2, .lq = 400, .lk = 300, .h = 2, .d = 64});
+  add_case(CaseKind::tiny, {.b = 1, .lq = 385, .lk = 129, .h = 2, .d = 40});
+  add_case(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 700, .h = 2, .d = 64, .sharp = 100});
+  for (const int64_t dim : {64, 128})
+    add_case(CaseKind::tiny,
+             {.b = 1, .lq = 300, .lk = 450, .h = 1, .d = dim, .powers = true, .offset_q = 1.5f});
   // Scores are powers of two. Some rows are usual; in others all weights would be infinite or zero if nothing
   // were subtracted.
   add_case(CaseKind::tiny, {.b = 2, .lq = 150, .lk = 700, .h = 2, .d = 128, .lse = true, .powers = true});

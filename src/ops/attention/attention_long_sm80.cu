@@ -7,13 +7,13 @@
 namespace tachy::ops {
 namespace {
 
-// With 1,024 keys what a block's 256 queries cost at its beginning and end makes it 3 % slower than flash_sm80 on
-// an H100, with 2,048 it is 2 % faster.
+// With 1,024 keys what a block's 256 queries cost at its beginning and end makes it 1 to 3 % slower than flash_sm80
+// on a Hopper, with 2,048 it is 2 to 4 % faster.
 constexpr int64_t kLeastKeys = 2048;
 // Stages of 128 keys are faster by 3 %, where a block may have that much shared memory.
 using Small = flash::LongTile<64>;
 using Large = flash::LongTile<128>;
-using Narrow = flash::LongTile<128, 12, 64>;  // head dims up to 64
+using Narrow = flash::LongTile<128, 12, 64>;  // head dims up to 64, for all cards
 
 template <class C>
 void run(const AttentionArgs& a, Stream& stream) {
@@ -50,7 +50,7 @@ std::optional<Refusal> attention_why_not_long_sm80(const AttentionArgs& a, const
 
 std::optional<Refusal> attention_why_not_long_sm80_many_keys(const AttentionArgs& a, const Stream& stream) {
   if (auto why = attention_why_not_long_sm80(a, stream)) return why;
-  if (auto why = flash::why_library_first(stream)) return why;
+  if (auto why = flash::why_library_first(a, stream)) return why;
   if (a.k.dims[1] < kLeastKeys)
     return Refusal::slower("there are fewer keys than ", std::to_string(kLeastKeys));
   return std::nullopt;

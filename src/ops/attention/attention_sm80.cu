@@ -10,6 +10,7 @@ namespace tachy::ops {
 namespace {
 
 constexpr int kWarps = 4, kStageKeys = 64;
+constexpr int64_t kLeastKeys = 128;  // fewer were not compared with a library's kernel
 
 template <class T, int kDim, int kBlocks, flash::Bias kBias>
 void run(const AttentionArgs& a, Stream& stream) {
@@ -46,6 +47,16 @@ std::optional<Refusal> attention_why_not_sm80(const AttentionArgs& a, const Stre
   const size_t shared = a.q.dims[3] <= 64 ? flash::shared_bytes<kWarps, kStageKeys, 64>()
                                           : flash::shared_bytes<kWarps, kStageKeys, 128>();
   return flash::why_not(a, stream, shared);
+}
+
+std::optional<Refusal> attention_why_not_sm80_before_library(const AttentionArgs& a, const Stream& stream) {
+  if (auto why = attention_why_not_sm80(a, stream)) return why;
+  if (auto why = flash::why_not_masked(a)) return why;
+  if (a.bias.defined()) return Refusal::arguments("a bias of each query and key");
+  if (auto why = flash::why_library_first(a, stream)) return why;
+  if (a.k.dims[1] < kLeastKeys)
+    return Refusal::slower("there are fewer keys than ", std::to_string(kLeastKeys));
+  return std::nullopt;
 }
 
 void attention_sm80(const AttentionArgs& a, Stream& stream) {

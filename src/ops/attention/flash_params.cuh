@@ -51,11 +51,15 @@ inline std::optional<Refusal> why_not(const AttentionArgs& a, const Stream& stre
   return std::nullopt;
 }
 
-// Why cuDNN comes before a kernel of mma.sync: it has newer instructions on these GPUs. Elsewhere both are made of the
-// same ones.
-inline std::optional<Refusal> why_library_first(const Stream& stream) {
-  const int major = stream.gpu->info().major;
-  if (major == 9 || major == 10) return Refusal::slower("cuDNN has this GPU's own instructions");
+// Why cuDNN comes before a kernel of mma.sync: it has newer instructions on some GPUs. Elsewhere both are made of
+// the same ones, and shapes were compared with FA2, which is, too: all have at least 128 queries for each
+// multiprocessor. With fewer (a language model's next token) a library may divide the keys, which these do not.
+inline std::optional<Refusal> why_library_first(const AttentionArgs& a, const Stream& stream) {
+  const cuda::GpuInfo& gpu = stream.gpu->info();
+  if (gpu.major == 9 || gpu.major == 10) return Refusal::slower("cuDNN has this GPU's own instructions");
+  if (gpu.capability() < 80) return Refusal::slower("nothing was compared with cuDNN before 8.0");
+  if (a.q.dims[0] * a.q.dims[1] * a.q.dims[2] < int64_t{128} * gpu.multiprocessors)
+    return Refusal::slower("there are fewer queries than 128 for each multiprocessor");
   return std::nullopt;
 }
 
