@@ -15,7 +15,7 @@ class PinnedSlots {
   PinnedSlots& operator=(const PinnedSlots&) = delete;
   ~PinnedSlots() { release(); }
 
-  // Makes `count` slots of at least `bytes`, unless there are such ones already. No copy into them may be under way.
+  // Makes `count` slots of at least `bytes`, unless there are enough of them already. No copy into them may be under way.
   // Returns whether they are page-locked; if the system does not allow that, they are plain memory, and copies into them
   // are waited for. `memory` must outlive this object or its release().
   bool make(StreamingMemory& memory, size_t bytes, int count);

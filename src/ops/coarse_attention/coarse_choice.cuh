@@ -1,5 +1,5 @@
 // Finds the blocks of keys with the largest scores, for coarse_attention: a warp for each list looks for the keep-th
-// largest score bit by bit, from the highest on, until just `keep` scores are at least as large.
+// largest score one bit at a time, from the highest on, until just `keep` scores are at least as large.
 #pragma once
 
 #include <cstdint>

@@ -320,7 +320,8 @@ TEST_F(Gauges, ProfileWritesATraceAndATable) {
   const size_t table = two.out.find("by kind");
   ASSERT_NE(table, std::string::npos);
   EXPECT_EQ(two.out.find("by kind", table + 1), std::string::npos) << "only the last video is timed";
-  EXPECT_THAT(read_text(path("two.json")), testing::Not(HasSubstr("load transformer"))) << "it finds everything loaded";
+  EXPECT_THAT(read_text(path("two.json")), testing::Not(HasSubstr("load transformer")))
+      << "it finds everything loaded";
   EXPECT_EQ(run(generate({"x", "--profile", "/proc/t.json", "-o", "r.gif"})).code, 6);
 }
 
