@@ -13,7 +13,13 @@ __device__ __forceinline__ uint64_t in_order(double score) {
 }
 
 __device__ __forceinline__ int warp_count(int own) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   return static_cast<int>(__reduce_add_sync(~0u, static_cast<unsigned>(own)));
+#else  // Turing has no such instruction; the kernel is compiled for it and not used there
+#pragma unroll
+  for (int offset = 16; offset; offset >>= 1) own += __shfl_xor_sync(~0u, own, offset);
+  return own;
+#endif
 }
 
 // Lists the blocks whose score is above `least`, and of those that are equal to it the first ones, in their order.
