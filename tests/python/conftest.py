@@ -1,7 +1,8 @@
 """Chooses where the tests make their tensors: on the CPU, or with TEST_DEVICE=cuda on a GPU (if the package was built with CUDA). Tests of the CPU or
 NumPy are skipped on a GPU. --comfyui FOLDER runs the nodes' tests on that checkout of ComfyUI too, and
 --wrapper FOLDER beside it those of WanVideoWrapper's blocks; --self-forcing FOLDER
-those of causal blocks. TEST_TURN=1/2 runs the first half of the tests and 2/2 the second, each of which has cases of every kind."""
+those of causal blocks. TEST_TURN=1/2 runs the first half of the tests and 2/2 the second, each of which has cases of every kind.
+TEST_FAILED=FILE gets the name and the last lines of each test as soon as it has failed, for runs that may be cut short."""
 
 import contextlib
 import hashlib
@@ -52,6 +53,13 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if DEVICE != "cpu" and item.get_closest_marker("cpu"):
             item.add_marker(pytest.mark.skip(reason="of the CPU or NumPy"))
+
+
+def pytest_runtest_logreport(report):
+    path = os.environ.get("TEST_FAILED")
+    if path and report.failed and "PYTEST_XDIST_WORKER" not in os.environ:  # the workers' reports come here, too
+        with open(path, "a") as file:
+            file.write(f"{report.nodeid}\n{report.longreprtext[-600:]}\n\n")
 
 
 def pytest_configure(config):
