@@ -17,9 +17,12 @@ template <class Network>
 std::shared_ptr<const Network> WorldRun::loaded(Part part, bool stays) {
   const auto load = [&]() -> PartCache::Handle {
     const ProfileRange range(stream_.hooks.profiler, load_range(part), ProfileKind::load);
-    const auto made =
-        load_part(model(), part,
-                  {.weights = setup_.model->options().weights, .progress = {}, .vae = setup_.vae}, stream_);
+    const auto made = load_part(model(), part,
+                                {.weights = setup_.model->options().weights,
+                                 .keys_stay = keys_stay(),
+                                 .progress = {},
+                                 .vae = setup_.vae},
+                                stream_);
     if (gpu_ && !stream_.measuring()) {
       made->device = gpu_;
       gpu_->synchronize();  // from here on any queue may read the part

@@ -70,7 +70,9 @@ class WorldRun {
   template <class Network>
   std::shared_ptr<const Network> loaded(Part part, bool stays = false);
   const ModelBundle& model() const { return setup_.model->bundle(); }
-  PartKey key(Part part) const { return {part, stream_.precision, {}, setup_.vae}; }
+  // As in the jobs of a model that stays loaded (Placement::keys_stay), so that both have one transformer.
+  bool keys_stay() const { return stream_.gpu && setup_.model->options().keep_loaded; }
+  PartKey key(Part part) const { return {part, stream_.precision, {}, setup_.vae, keys_stay()}; }
   void draw_ahead(NoiseSource& noise) const;
   void encode_text(const std::vector<int64_t>& ids);
   void encode_picture(const WorldInput& input);
