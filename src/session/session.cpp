@@ -69,6 +69,7 @@ void Session::drop() {
   for (BufferShelf& shelf : denoisers_) shelf.clear();
   for (AdapterShelf& shelf : adapters_) shelf.clear();
   loop_.clear();
+  frame_slots_.release();
   if (devices_) devices_->drop();
   arena_.reset();
   layout_.clear();
