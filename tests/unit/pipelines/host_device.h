@@ -8,7 +8,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/checksum.h"
 #include "base/env.h"
@@ -97,15 +102,17 @@ class HostDevice : public DeviceMemory, public StreamingMemory {
   void fetch(void* pinned, const void* from, size_t bytes, int mark) override {
     const char* values = static_cast<const char*>(from);
     std::memset(pinned, 0xff, bytes);
-    fetching_[mark] = {pinned, std::vector<char>(values, values + bytes)};
+    const std::lock_guard lock(fetching_mutex_);
+    fetching_[{std::this_thread::get_id(), mark}] = {pinned, std::vector<char>(values, values + bytes)};
     ++fetches;
   }
   bool fetched(int mark) override {
     if (looks_in_vain_++ < looks_in_vain) return false;
     looks_in_vain_ = 0;
-    const Fetch& f = fetching_[mark];
+    const std::lock_guard lock(fetching_mutex_);
+    Fetch& f = fetching_[{std::this_thread::get_id(), mark}];
     if (f.to) std::memcpy(f.to, f.values.data(), f.values.size());
-    fetching_[mark] = {};
+    f = {};
     ++waits;
     return true;
   }
@@ -135,7 +142,9 @@ class HostDevice : public DeviceMemory, public StreamingMemory {
 
   int looks_in_vain_ = 0;  // such checks so far, for the fetch that is being waited for
   size_t capacity_;
-  Fetch fetching_[kFetches];
+  // Sessions that share this device run in threads of their own, and each has marks of its own on a GPU.
+  std::mutex fetching_mutex_;
+  std::map<std::pair<std::thread::id, int>, Fetch> fetching_;
   std::optional<Copy> waiting_[kMarks];
 };
 
