@@ -1,4 +1,4 @@
-// What each of several ranks did in the stages that they divide, from a profile: its own kinds of work, what it sent and
+// A profile's table of ranks: for the stages that they divide, it shows each rank's kinds of work, what it sent and
 // received where nothing hid that, and how long it waited for the others.
 #pragma once
 

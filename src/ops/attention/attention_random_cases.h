@@ -3,16 +3,15 @@
 // plain loops.
 #pragma once
 
-#include <random>
-
 #include "ops/attention/attention_cases.h"
+#include "ops/random_draw.h"
 
 namespace tachy::ops {
 
 // Draws one case after another; the same seed gives the same cases.
-class RandomAttention {
+class RandomAttention : RandomDraw {
  public:
-  explicit RandomAttention(uint64_t seed) : engine_(seed), bits_(~seed) {}
+  explicit RandomAttention(uint64_t seed) : RandomDraw(seed), bits_(~seed) {}
 
   // Data of odd cases lies at any address, which Hopper's bulk copies do not accept.
   OpCase next() {
@@ -47,15 +46,6 @@ class RandomAttention {
   }
 
  private:
-  bool chance(double p) { return std::uniform_real_distribution<double>()(engine_) < p; }
-  int64_t one_of(int64_t least, int64_t most) {
-    return std::uniform_int_distribution<int64_t>(least, std::max(least, most))(engine_);
-  }
-  // Small numbers are as likely as large ones.
-  int64_t length(int64_t most) {
-    return std::llround(
-        std::exp2(std::uniform_real_distribution<double>(0, std::log2(static_cast<double>(most)))(engine_)));
-  }
   AttentionCase sizes() {
     constexpr double kMostFlops = 6e6;
     for (;;) {
@@ -82,7 +72,7 @@ class RandomAttention {
       s.bias = true;
   }
 
-  std::mt19937_64 engine_, bits_;
+  std::mt19937_64 bits_;
 };
 
 inline std::vector<OpCase> random_attention_cases(uint64_t seed, int64_t count) {

@@ -180,15 +180,15 @@ void coarse_attention_cuda(const CoarseAttentionArgs& a, Stream& stream) {
   unsigned tensors = 0;
   bool packs = true;
   const auto add = [&](const Tensor& x, const Tensor& ends, float* to, int64_t blocks, bool across) {
-    means.of[tensors++] = {.x = x.data,
-                           .batch = x.strides[0],
-                           .row = x.strides[1],
-                           .head = x.strides[2],
-                           .ends = static_cast<const int32_t*>(ends.data),
-                           .means = to,
-                           .tokens = static_cast<int>(x.dims[1]),
-                           .blocks = static_cast<int>(blocks),
-                           .across = across};
+    means.sources[tensors++] = {.x = x.data,
+                                .batch = x.strides[0],
+                                .row = x.strides[1],
+                                .head = x.strides[2],
+                                .ends = static_cast<const int32_t*>(ends.data),
+                                .means = to,
+                                .tokens = static_cast<int>(x.dims[1]),
+                                .blocks = static_cast<int>(blocks),
+                                .across = across};
     packs = packs && cuda::fits_packs(static_cast<int>(16 / dtype_size(x.dtype)), {&x});
   };
   add(a.q, a.query_ends, q, queries, false), add(a.k, a.key_ends, k, keys, true);

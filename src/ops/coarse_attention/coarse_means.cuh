@@ -13,7 +13,7 @@ namespace tachy::ops {
 constexpr int kMeanThreads = 128, kMeanTensors = 3;
 
 struct CoarseMeans {
-  struct Of {
+  struct Source {
     const void* x;
     int64_t batch, row, head;  // strides
     const int32_t* ends;       // null for blocks of kCoarseTokens
@@ -21,14 +21,14 @@ struct CoarseMeans {
     int tokens, blocks;
     bool across;
   };
-  Of of[kMeanTensors];
+  Source sources[kMeanTensors];
   int heads, d;
 };
 
 // Grid: (threads for the most blocks, tensors, batch).
 template <class T, int kPack>
 __global__ void __launch_bounds__(kMeanThreads) coarse_means_kernel(const CoarseMeans all) {
-  const CoarseMeans::Of& p = all.of[blockIdx.y];
+  const CoarseMeans::Source& p = all.sources[blockIdx.y];
   const int packs = all.d / kPack, in_block = all.heads * packs;
   const int index = static_cast<int>(blockIdx.x) * kMeanThreads + static_cast<int>(threadIdx.x);
   const int block = index / in_block, head = index % in_block / packs, c = index % packs * kPack;
