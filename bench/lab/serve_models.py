@@ -1,8 +1,8 @@
-"""Makes model folders of Wan 2.1's true shapes (1.3B, 14B and their VACE models, with the whole umT5-xxl and the VAE of base 96), and of Wan 2.2's A14B,
-with random weights in bf16, in seconds and with Python alone, for timings on a GPU machine that has neither diffusers nor a network. A14B's experts are one
-file, which a program loads twice.
+"""Makes model folders of Wan 2.1's true shapes (1.3B, 14B, their VACE models and FastWan's of them, with the whole umT5-xxl and the VAE of base 96), and of
+Wan 2.2's A14B, with random weights in bf16, in seconds and with Python alone, for timings on a GPU machine that has neither diffusers nor a network.
+A14B's experts are one file, which a program loads twice.
 
-    bench/lab/serve_models.py FOLDER [--models 1.3B 14B 1.3B-VACE 14B-VACE A14B] [--layers N] [--text-layers N]
+    bench/lab/serve_models.py FOLDER [--models 1.3B 14B 1.3B-VACE 14B-VACE 1.3B-VSA 14B-VSA A14B] [--layers N] [--text-layers N]
 
 Values repeat with a long period: their size is that of trained weights, which is all that a timing needs. The text encoder and the VAE are made once.
 """
@@ -22,11 +22,13 @@ SPRITES = pathlib.Path(__file__).resolve().parents[2] / "models" / "sprites"
 DIT = {"1.3B": dict(dim=1536, heads=12, ffn=8960, layers=30), "14B": dict(dim=5120, heads=40, ffn=13824, layers=40)}
 # The published VACE models have a control block beside every second block of 1.3B, and beside every fifth of 14B.
 DIT.update({"1.3B-VACE": dict(DIT["1.3B"], every=2), "14B-VACE": dict(DIT["14B"], every=5), "A14B": DIT["14B"]})
+# FastWan's: a gate on what each block's cubes of tokens take from one another's means.
+DIT.update({f"{name}-VSA": dict(DIT[name], gates=True) for name in ("1.3B", "14B")})
 PERIOD = 1_000_003  # values; odd, so that no two rows of a matrix are equal
 SHARD = 4 << 30
 
 
-def dit_shapes(dim, ffn, layers, every=None, **_):
+def dit_shapes(dim, ffn, layers, every=None, gates=False, **_):
     shapes = {"patch_embedding.weight": [dim, 16, 1, 2, 2], "patch_embedding.bias": [dim], "proj_out.weight": [64, dim], "proj_out.bias": [64],
               "scale_shift_table": [1, 2, dim]}
 
@@ -48,6 +50,8 @@ def dit_shapes(dim, ffn, layers, every=None, **_):
 
     for i in range(layers):
         block(f"blocks.{i}")
+        if gates:
+            linear(f"blocks.{i}.to_gate_compress", dim, dim)
     if every:
         shapes.update({"vace_patch_embedding.weight": [dim, 96, 1, 2, 2], "vace_patch_embedding.bias": [dim]})
         linear("vace_blocks.0.proj_in", dim, dim)
@@ -94,7 +98,8 @@ def spread_of(name, shape):
         return 1.0, 0.1
     if len(shape) == 1 or "scale_shift_table" in name:
         return 0.0, 0.1
-    return 0.0, math.prod(shape[1:]) ** -0.5
+    # Frames get grain of 4 or 5 of 255, for otherwise they are noise, which takes an encoder longer than any film.
+    return 0.0, math.prod(shape[1:]) ** -0.5 * (0.06 if name == "decoder.conv_out.weight" else 1)
 
 
 def to_bf16(values):

@@ -22,19 +22,21 @@ import serve_models  # noqa: E402
 
 
 def make_model(folder, model, kind, layers):
-    """Writes the model with the layers of that kind of attention."""
-    plain = serve_models.dit_shapes
+    """Writes the model with the layers of that kind of attention, and returns its folder."""
+    if kind == "vsa":
+        model += "-VSA"
+    else:
+        plain = serve_models.dit_shapes
 
-    def with_layers(**shape):
-        shapes = plain(**shape)
-        name, width = ("to_gate_compress", shape["dim"]) if kind == "vsa" else ("attn1.proj_l", shape["dim"] // shape["heads"])
-        for i in range(shape["layers"]):
-            shapes.update({f"blocks.{i}.{name}.weight": [width, width], f"blocks.{i}.{name}.bias": [width]})
-        return shapes
+        def with_products(**shape):
+            width = shape["dim"] // shape["heads"]
+            more = {f"blocks.{i}.attn1.proj_l.{part}": [width, width][:n] for i in range(shape["layers"]) for part, n in (("weight", 2), ("bias", 1))}
+            return {**plain(**shape), **more}
 
-    serve_models.dit_shapes = with_layers
+        serve_models.dit_shapes = with_products
     sys.argv = ["serve_models.py", str(folder), "--models", model, "--text-layers", "1", *(["--layers", str(layers)] if layers else [])]
     serve_models.main()
+    return folder / model
 
 
 def steps_of(command):
@@ -71,10 +73,10 @@ def main():
     report = {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
-        make_model(folder / "models", args.model, args.kind, args.layers)
+        model = make_model(folder / "models", args.model, args.kind, args.layers)
         for share in args.shares:
             chooser = ["--sparse-chooser", "trained"] if share else []
-            steps = steps_of([args.program, "generate", "a cat on a skateboard", "--model", folder / "models" / args.model, "--device", args.device,
+            steps = steps_of([args.program, "generate", "a cat on a skateboard", "--model", model, "--device", args.device,
                               "--size", args.size, "--frames", args.frames, "--steps", args.steps, "--guidance", 1, "--seed", 7,
                               "--sparse-attention", share, *chooser, *args.options.split(), "--json", "-o", folder / "out.mp4"])
             step = statistics.median(steps[2:] or steps)

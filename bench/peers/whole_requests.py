@@ -11,8 +11,8 @@ loads the model. A request lasts from one video's end to the next one's. The sec
 the last decoded frame to the finished file, and "rest" is what lies between stages (the JSON says before which, and has each denoising step). The table
 has medians. Steps of `vsa` rows are those of bench/peers/trained.py, and decodes are timed by OURS_GPU, as bench/peers/gpu.py does it.
 
-Weights are random and of true shape; frames are mosaics, which an encoder takes like a film's (bench/lab/serve_models.py). Models of Wan 2.1 and A14B are
-made by bench/lab/serve_models.py. TI2V-5B, talking photos and decodes need torch and diffusers, which make theirs (bench/peers/whole.py, talk.py,
+Weights are random and of true shape. Frames of Wan 2.1 have grain, which an encoder takes like a film's; the others are noise. Models of Wan 2.1 and A14B
+are made by bench/lab/serve_models.py. TI2V-5B, talking photos and decodes need torch and diffusers, which make theirs (bench/peers/whole.py, talk.py,
 gpu.py); where these are missing, the rows say so. With --models they are kept. Models are removed as soon as no row needs them if --tidy is given."""
 import argparse
 import importlib.util
@@ -31,6 +31,7 @@ LAB = HERE.parent / "lab"
 EIGHT_BITS = ["--level", "extreme", "--attention", "int8", "--vae-math", "fp8"]
 BF16 = ["--level", "aggressive"]
 TALK = [*BF16, "--math", "fp8", "--attention", "int8", "--vae-math", "fp8"]
+VSA = [*BF16, "--math", "fp8", "--vae-math", "fp8"]  # attention over cubes is in bf16
 # model, size, frames, steps, further options, the peer's seconds and its name, the seconds asked for
 ROWS = {"1.3b-480": ("1.3B", "832x480", 81, 4, EIGHT_BITS, "SGLang 2.5", 1.65),
         "14b-480": ("14B", "832x480", 81, 4, EIGHT_BITS, "LightX2V 14", 7.4),
@@ -39,14 +40,15 @@ ROWS = {"1.3b-480": ("1.3B", "832x480", 81, 4, EIGHT_BITS, "SGLang 2.5", 1.65),
         "5b-704": ("5b", "1280x704", 121, 3, EIGHT_BITS, "SGLang 9.1", 4.0),
         "talk-512": ("talk-14b", "512x512", None, 3, TALK, "none", 8.5),
         "talk-1024": ("talk-14b", "1024x1024", None, 3, TALK, "none", 56.0),
+        "1.3b-vsa": ("1.3B-VSA", "832x480", 81, 3, VSA, "none", 1.15),
         "tiny": (None, "64x64", 5, 2, [], "none", None)}
-# model, size, options, seconds of three steps: the peer's, asked for
-SPARSE_ROWS = {"vsa-1.3b": ("1.3B", "832x480", "", "FastVideo 0.98", 0.75),
-               "vsa-1.3b-fp8": ("1.3B", "832x480", "--math fp8", "FastVideo 0.98", 0.75),
-               "vsa-14b": ("14B", "1280x720", "--math fp8", "FastVideo 13", 11.0)}
+# model, size, share of the cubes (as FastWan's of that size were trained), options, seconds of three steps: the peer's, asked for
+SPARSE_ROWS = {"vsa-1.3b": ("1.3B", "832x480", 0.2, "", "FastVideo 0.98", 0.75),
+               "vsa-1.3b-fp8": ("1.3B", "832x480", 0.2, "--math fp8", "FastVideo 0.98", 0.75),
+               "vsa-14b": ("14B", "1280x720", 0.1, "--math fp8", "FastVideo 13", 11.0)}
 # VAE, size as bench/peers/gpu.py has it, milliseconds asked for in bf16 and in 8 bits
 DECODE_ROWS = {"decode-2.2": ("2.2", "704p", 2700, 1800), "decode-480": ("2.1", "480p", 400, None), "decode-720": ("2.1", "720p", 990, None)}
-MADE = {"1.3B", "14B", "A14B"}
+MADE = {"1.3B", "14B", "A14B", "1.3B-VSA"}
 STAGES = ["text", "load", "denoise", "decode", "file", "rest"]
 
 
@@ -131,8 +133,8 @@ def place_of(program, folder, row, device):
 
 
 def run_sparse(program, row, device):
-    model, size, options, _, _ = SPARSE_ROWS[row]
-    said = script(HERE / "trained.py", program, "--model", model, "--size", size, "--shares", "0.2", "--steps", "6", f"--options={options}", "--device", device)
+    model, size, share, options, _, _ = SPARSE_ROWS[row]
+    said = script(HERE / "trained.py", program, "--model", model, "--size", size, "--shares", share, "--steps", "6", f"--options={options}", "--device", device)
     return {"step": float(re.search(r"a step ([\d.]+) ms", said).group(1)) / 1e3}
 
 
@@ -160,7 +162,7 @@ def tables(report):
         print("\n| row | a step, s | three steps | peer | asked |\n| --- | --- | --- | --- | --- |")
     for row, r in ran.items():
         if row in SPARSE_ROWS:
-            print(f"| {row} | {r['step']:.4f} | {3 * r['step']:.3f} | {SPARSE_ROWS[row][3]} | {SPARSE_ROWS[row][4]} |")
+            print(f"| {row} | {r['step']:.4f} | {3 * r['step']:.3f} | {SPARSE_ROWS[row][4]} | {SPARSE_ROWS[row][5]} |")
     if any(row in DECODE_ROWS for row in ran):
         print("\n| row | bf16, ms | asked | 8 bits, ms | asked |\n| --- | --- | --- | --- | --- |")
     for row, r in ran.items():

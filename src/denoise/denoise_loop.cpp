@@ -164,13 +164,17 @@ void DenoiseLoop::update(int i, const Tensor& prediction) {
 
 void DenoiseLoop::report_state(int64_t finished) {
   if (!in_.callbacks || !in_.callbacks->state) return;
-  std::vector<std::vector<float>> copies;  // copies of tensors that lie on a GPU
-  copies.reserve(kept_.size() + 2);
+  const auto& wants = in_.callbacks->wants_state;
+  if (wants && !wants({finished, sampler_.steps(), in_.window, in_.windows})) return;
+  host_.resize(kept_.size() + 2);
+  size_t next = 0;
   const auto values = [&](const Tensor& t) {
     const auto count = static_cast<size_t>(t.numel());
     if (!stream_.gpu) return std::span<const float>(t.as<float>(), count);
-    download(t, copies.emplace_back(count).data(), stream_);
-    return std::span<const float>(copies.back());
+    std::vector<float>& copy = host_[next++];
+    copy.resize(count);
+    download(t, copy.data(), stream_);
+    return std::span<const float>(copy);
   };
   RunStateView view{finished,   sampler_.steps(), values(in_.latents), {}, in_.noise->save(),
                     in_.window, in_.windows,      in_.frames,          {}};

@@ -77,6 +77,7 @@ class DenoiseLoop {
   std::vector<Tensor> state_;         // the sampler's tensors
   std::unique_ptr<StepCache> cache_;  // null if the run has none
   std::vector<Tensor> kept_;          // what a resumed run needs: tensors of the sampler and the step cache
+  std::vector<std::vector<float>> host_;  // copies for a view of the state, of tensors that lie on a GPU
 };
 
 }  // namespace tachy

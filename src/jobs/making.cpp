@@ -146,6 +146,7 @@ VideoCallbacks Making::callbacks() {
       write_latents(job_.save_latents, values, shape);
     };
   if (job_.streamed || piped()) return callbacks;
+  callbacks.wants_state = [this](const RunPlace& place) { return state_.wants(place); };
   callbacks.state = [this](const RunStateView& view) {
     state_.step(view);
     if (!state_.saved().empty()) sink_.can_go_on(state_.going_on());

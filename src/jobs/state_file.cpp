@@ -118,9 +118,9 @@ std::optional<RunState> StateFile::load() {
 
 // The last step of a clip or window is saved unless the run was short, because decoding may take long, too.
 // Step 0 lies between two windows. With 0 seconds every step is saved, whatever the cost.
-bool StateFile::due(const RunStateView& state) const {
-  if (state.step == 0) return true;
-  const bool final = state.step == state.steps;
+bool StateFile::due(const RunPlace& place) const {
+  if (place.step == 0) return true;
+  const bool final = place.step == place.steps;
   const double wait =
       final || every_seconds_ == 0 ? every_seconds_ : std::max(every_seconds_, cost_ * kShare);
   return monotonic_seconds() - (final ? start_ : last_) >= wait;
@@ -142,10 +142,15 @@ void StateFile::give_up(const Error& e) {
        saved_ ? fmt::format(" ({} stays saved)", saved()) : "", e.message());
 }
 
+bool StateFile::wants(const RunPlace& place) {
+  window_ = place.window, count_ = place.windows;
+  return !broken_ && (keeps_last_ || due(place));
+}
+
 void StateFile::step(const RunStateView& state) {
-  window_ = state.window, count_ = state.windows;
-  if (broken_) return;
-  if (!due(state)) return remember(state);
+  const RunPlace place{state.step, state.steps, state.window, state.windows};
+  if (!wants(place)) return;
+  if (!due(place)) return remember(state);
   unsaved_ = false;
   try {
     if (state.step == 0) {
@@ -168,7 +173,6 @@ void StateFile::remember(const RunStateView& state) {
     to.assign(from.begin(), from.end());
   };
   unsaved_ = false;
-  if (!keeps_last_) return;
   try {
     copy(state.latents, last_step_.latents), copy(state.motion, last_step_.motion);
     last_step_.solver.resize(state.solver.size());

@@ -43,7 +43,8 @@ class StateFile {
   }
 
   // Call these after each step and with each frame. A full disk costs the state, not the run; a state that
-  // was saved before stays.
+  // was saved before stays. A step that is not wanted is neither saved nor kept, and need not be handed over.
+  bool wants(const RunPlace& place);
   void step(const RunStateView& state);
   void frame(RgbView frame);
   // From here on each finished step that is not saved is kept in memory, if there is room for it, and interrupted()
@@ -60,7 +61,7 @@ class StateFile {
 
  private:
   const std::string& model();
-  bool due(const RunStateView& state) const;
+  bool due(const RunPlace& place) const;
   void save(const RunStateView& state);
   void give_up(const Error& e);
   void remember(const RunStateView& state);

@@ -147,6 +147,10 @@ struct RunStateView {
   int64_t frames = 0;                          // frames of the windows before it
   std::span<const float> motion;  // latents [z, m, h, w] that the window begins with; none for the first
 };
+// The step of a RunStateView that a run could hand out, without what has to be copied for it.
+struct RunPlace {
+  int64_t step = 0, steps = 0, window = 0, windows = 1;
+};
 struct RunState {
   int64_t step = 0;
   std::vector<float> latents;
@@ -166,6 +170,8 @@ struct VideoCallbacks {
   // The final latents of each window, [z, T, h, w].
   std::function<void(std::span<const float>, std::span<const int64_t> shape)> latents;
   std::function<void(const RunStateView&)> state;  // called after each step, and between windows
+  // Says before `state` is called whether this state is wanted: a GPU waits while it is copied. Not given: each one is.
+  std::function<bool(const RunPlace&)> wants_state;
   // Called after each stage with each op's implementation; OpPick::why marks those that were not planned.
   std::function<void(const std::string& stage, const std::vector<ops::OpPick>&)> picks;
   // `cancel` ends the run; while `hold` is true it waits at its next stopping point (tensor/hold.h).

@@ -49,6 +49,7 @@ void report_blocks(const Job& job, Session& session, int64_t finished) {
   const Tensor& x = job.shared.latents;
   const int64_t all = x.dim(1) / job.request.request.block;
   if (session.measuring() || finished == all || !callbacks || !callbacks->state) return;
+  if (callbacks->wants_state && !callbacks->wants_state({finished, all})) return;
   std::vector<float> values(static_cast<size_t>(x.numel()));
   download(x, values.data(), session.stream());
   callbacks->state({finished, all, values, {}, job.noise->save()});

@@ -4,7 +4,8 @@
 //   scores   a thread has two blocks of keys and kEach mean queries, in float64 and in the definition's order, so that
 //            the lists are the same
 //   choice   a warp for each list (coarse_choice.cuh)
-//   out      weights in float32, and their products with the mean values, a thread for each channel
+//   out      weights in float32, and their products with the mean values: a warp has every eighth four blocks of keys,
+//            and each of its threads four channels of all lists, so that a weight and a value are read for 16 products
 #include "cuda/dispatch.h"
 #include "device/reduce.cuh"
 #include "ops/coarse_attention/coarse_attention_impl.h"
@@ -30,6 +31,11 @@ struct Coarse {
   float scale;
 };
 
+__device__ __forceinline__ void add_product(float4& sum, float weight, const float4& value) {
+  sum.x = fmaf(weight, value.x, sum.x), sum.y = fmaf(weight, value.y, sum.y);
+  sum.z = fmaf(weight, value.z, sum.z), sum.w = fmaf(weight, value.w, sum.w);
+}
+
 // Grid: (queries / kEach, heads of the whole batch).
 template <int kEach>
 __global__ void __launch_bounds__(kThreads, 3) coarse_kernel(const Coarse p) {
@@ -40,7 +46,7 @@ __global__ void __launch_bounds__(kThreads, 3) coarse_kernel(const Coarse p) {
   // A list's weights lie where its scores were, with zeros behind them.
   const auto weights = [&](int r) { return reinterpret_cast<float*>(scores + r * row); };
   auto* totals = reinterpret_cast<float*>(scores + int64_t{row} * kEach);  // [kEach]
-  auto* halves = totals + kEach;                                           // [kEach][128]
+  auto* sums = reinterpret_cast<float4*>(totals + (kEach + 3) / 4 * 4);    // [kEach][32]
   const int first = blockIdx.x * kEach, lists = min(kEach, p.queries - first);
   const int64_t head = blockIdx.y;
   const float *q = p.q + (head * p.queries + first) * p.d, *k = p.k + head * p.keys * p.d;
@@ -105,36 +111,48 @@ __global__ void __launch_bounds__(kThreads, 3) coarse_kernel(const Coarse p) {
   __syncthreads();
   const float* v = p.v + head * p.keys * p.d;
   const int64_t batch = head / p.heads, of_batch = head % p.heads;
-  const int half = threadIdx.x / 128;
+  const bool packs = p.d % 4 == 0;
   for (int start = 0; start < p.d; start += 128) {
-    const int c = start + threadIdx.x % 128;
-    float sum[kEach] = {};
-    if (c < p.d) {
-#pragma unroll 4
-      for (int j = 4 * half; j < p.keys; j += 8) {
-        float value[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) value[i] = j + i < p.keys ? v[int64_t{j + i} * p.d + c] : 0;
+    const int c = start + 4 * lane, channels = min(p.d - c, 4);
+    const auto value_of = [&](int j) {
+      float4 value{};
+      if (j >= p.keys) return value;
+      const float* from = v + int64_t{j} * p.d + c;
+      if (packs) return *reinterpret_cast<const float4*>(from);
+      value.x = from[0];
+      if (channels > 1) value.y = from[1];
+      if (channels > 2) value.z = from[2];
+      if (channels > 3) value.w = from[3];
+      return value;
+    };
+    float4 sum[kEach] = {};
+    if (channels > 0) {
+      for (int j = 4 * warp; j < p.keys; j += 4 * kThreads / 32) {
+        const float4 values[4] = {value_of(j), value_of(j + 1), value_of(j + 2), value_of(j + 3)};
 #pragma unroll
         for (int r = 0; r < kEach; ++r) {
           const float4 weight = *reinterpret_cast<const float4*>(weights(r) + j);
-          sum[r] = fmaf(weight.x, value[0], sum[r]), sum[r] = fmaf(weight.y, value[1], sum[r]);
-          sum[r] = fmaf(weight.z, value[2], sum[r]), sum[r] = fmaf(weight.w, value[3], sum[r]);
+          add_product(sum[r], weight.x, values[0]), add_product(sum[r], weight.y, values[1]);
+          add_product(sum[r], weight.z, values[2]), add_product(sum[r], weight.w, values[3]);
         }
       }
     }
-    __syncthreads();
-    if (half == 1) {
+    // The warps add what they have one after another, so the order of the sums is always the same.
+    for (int turn = 0; turn < kThreads / 32; ++turn) {
+      __syncthreads();
+      if (warp != turn) continue;
 #pragma unroll
-      for (int r = 0; r < kEach; ++r) halves[r * 128 + threadIdx.x % 128] = sum[r];
+      for (int r = 0; r < kEach; ++r) {
+        if (turn) add_product(sum[r], 1, sums[r * 32 + lane]);
+        sums[r * 32 + lane] = sum[r];
+      }
     }
     __syncthreads();
-    if (half == 0 && c < p.d) {
-#pragma unroll
-      for (int r = 0; r < kEach; ++r)
-        if (r < lists)
-          p.out[((batch * p.queries + first + r) * p.heads + of_batch) * p.d + c] =
-              (sum[r] + halves[r * 128 + threadIdx.x]) / totals[r];
+    for (int i = threadIdx.x; i < lists * 128; i += kThreads) {
+      const int r = i / 128, channel = start + i % 128;
+      if (channel < p.d)
+        p.out[((batch * p.queries + first + r) * p.heads + of_batch) * p.d + channel] =
+            reinterpret_cast<const float*>(sums)[i] / totals[r];
     }
   }
 }
@@ -144,7 +162,8 @@ int64_t key_blocks_of(const CoarseAttentionArgs& a) {
 }
 size_t shared_bytes_of(int each, int64_t d, int64_t keys) {
   const auto doubles = static_cast<size_t>(d + scores_in_row(static_cast<int>(keys)));
-  return static_cast<size_t>(each) * (doubles * sizeof(double) + 129 * sizeof(float));
+  return static_cast<size_t>(each) * (doubles * sizeof(double) + 128 * sizeof(float)) +
+         static_cast<size_t>(each + 3) / 4 * 4 * sizeof(float);
 }
 
 template <int kEach>

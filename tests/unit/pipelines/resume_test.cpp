@@ -71,6 +71,24 @@ TEST(Resume, EverySamplerFromEveryStep) {
     }
 }
 
+TEST(Resume, OnlyStatesThatAreWanted) {
+  VideoRequest request = test::short_request();
+  request.steps = 4;
+  std::vector<int64_t> asked, got;
+  VideoCallbacks callbacks;
+  callbacks.wants_state = [&](const RunPlace& place) {
+    EXPECT_EQ(place.steps, 4);
+    EXPECT_EQ(place.windows, 1);
+    asked.push_back(place.step);
+    return place.step % 2 == 0;
+  };
+  callbacks.state = [&](const RunStateView& view) { got.push_back(view.step); };
+  TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 2});
+  test::run(pipeline, request, callbacks);
+  EXPECT_EQ(asked, (std::vector<int64_t>{1, 2, 3, 4}));
+  EXPECT_EQ(got, (std::vector<int64_t>{2, 4}));
+}
+
 TEST(Resume, ImageToVideo) {
   for (const char* name : {"ti2v_unipc", "i2v_unipc", "flf2v_euler", "i2v22_last"}) {
     test::ImageRun run = test::image_run(name);
