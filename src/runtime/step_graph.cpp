@@ -71,7 +71,8 @@ void StepGraph::run(Stream& stream, const StepSignature& signature, const std::f
     forget();
     signature_ = signature;
   }
-  const bool is_short = last_us_ >= 0 && (last_us_ <= kLongestUs || !paced());
+  const bool is_short =
+      last_us_ >= 0 && (agree ? last_us_ <= kLongestOfRanksUs : last_us_ <= kLongestUs || !paced());
   if (!graph_ && !is_short) {
     last_us_ = most(timed(stream, body));
     return;

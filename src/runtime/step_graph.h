@@ -8,8 +8,10 @@
 // signature, this starts again from the beginning.
 //
 // A graph cannot be stopped, and saves nothing if kernels are long. So a step that takes longer than
-// kLongestUs is not captured, but queued piece by piece (runtime/pace.h). The first call includes the loading
-// of kernels; if it is too long, the second call is measured, too.
+// kLongestUs is not captured, but queued piece by piece (runtime/pace.h). Ranks that wait for one another capture
+// only what takes at most kLongestOfRanksUs: a graph's barriers are kernels, whose places on the GPU attention lacks,
+// where a queue waits without any. The first call includes the loading of kernels; if it is too long, the second call
+// is measured, too.
 //
 // Without a GPU, or on a queue that cannot be captured, every call runs directly.
 #pragma once
@@ -40,7 +42,7 @@ class StepSignature {
 
 class StepGraph {
  public:
-  static constexpr double kLongestUs = 250e3;
+  static constexpr double kLongestUs = 250e3, kLongestOfRanksUs = 50e3;
 
   // Returns the largest of the values that all ranks of a step give, which so do the same.
   using Agree = std::function<double(double mine)>;

@@ -162,7 +162,7 @@ class LatentsStage final : public Stage {
 };
 
 // Calls run(body), where body(vae, stream, comm) decodes on a stream; `stream` is the first rank's. If there are `slots`,
-// a single rank on a device queues the whole clip, and frames leave the device meanwhile.
+// a device, or the first of several, queues the whole clip, and frames leave the device meanwhile.
 template <class Run>
 void decode_clip(const VaeConfig& config, const Tensor& latents, const VideoCallbacks* callbacks,
                  Stream& stream, const FramesOut& out, PinnedSlots* slots, const Run& run) {
@@ -204,8 +204,8 @@ void decode_clip(const VaeConfig& config, const Tensor& latents, const VideoCall
   };
   run([&](const VaeDecoder& vae, Stream& own, runtime::Comm* comm) {
     std::optional<LateFrames> late;
-    const Tensor mark = may_be_late && !comm ? LateFrames::mark_of(pixels.all()) : Tensor();
-    if (mark.defined() && !own.measuring())
+    const Tensor mark = may_be_late ? LateFrames::mark_of(pixels.all()) : Tensor();
+    if (mark.defined() && !own.measuring() && (!comm || comm->rank() == 0))
       late.emplace(pixels.all(), *slots, own, [&](const uint8_t* there, int64_t first, int64_t count) {
         pixels.images(there, count, show(first));
         done(first, count);

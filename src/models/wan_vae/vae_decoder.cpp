@@ -125,11 +125,16 @@ Tensor VaeDecoder::whole_frames(const VaeState& state, const Tensor& out, int64_
     own = stream.arena->tensor(out.dtype, rows.shape());
     ops::copy({.x = rows, .y = own}, stream);
   }
-  if (state.mark.defined())
-    ops::mark_nonfinite(own, state.mark, stream);
-  else
-    check(ops::all_finite(own, stream), ErrorCode::numerical, "{}", not_finite(first));
-  ops::clamp(own, -1, 1, stream);
+  const auto look_at = [&](const Tensor& made) {
+    if (state.mark.defined())
+      ops::mark_nonfinite(made, state.mark, stream);
+    else
+      check(ops::all_finite(made, stream), ErrorCode::numerical, "{}", not_finite(first));
+    ops::clamp(made, -1, 1, stream);
+  };
+  // The first rank's mark is for all rows, so the first rank sets it, when it has them.
+  const bool later = bands.divided() && state.mark.defined();
+  if (!later) look_at(own);
   const int64_t p = config_.patch_size, c = config_.image_channels();
   Tensor frames = own;
   if (p > 1) {
@@ -143,7 +148,9 @@ Tensor VaeDecoder::whole_frames(const VaeState& state, const Tensor& out, int64_
   bands.line_up(stream);
   const ProfileRange range(stream.hooks.profiler, "rows to the first rank", ProfileKind::other);
   bands.collect(frames, whole, stream);
-  return bands.first() ? whole : Tensor();
+  if (!bands.first()) return Tensor();
+  if (later) look_at(whole);
+  return whole;
 }
 
 void VaeDecoder::decode_chunk(VaeState& state, const Tensor& latents, const Sink& sink,

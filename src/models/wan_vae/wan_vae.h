@@ -43,7 +43,8 @@ struct VaeState {
   size_t bytes = 0;               // size of the Buffer (0 for a single chunk); exact also in a measure run
   Buffer buffer;                  // empty in a measure run
   // [1] i32 on the decoder's device, set when frames are not finite. Code that shows frames must read it
-  // first. If it is undefined, the decoder waits for each chunk and throws an error.
+  // first. If it is undefined, the decoder waits for each chunk and throws an error. If the rows are divided, it is the
+  // first rank's, and the others, which get it all the same, leave it alone.
   Tensor mark;
 };
 
