@@ -190,6 +190,8 @@ void VaeDecoder::decode(const Tensor& latents, const Sink& sink, Stream& stream,
   VaeState state = make_state(latents.dim(2), latents.dim(3), total, stream, comm);
   state.mark = mark;
   decode_block(state, latents, sink, stream, chunk);
+  // Neighbours write rows into a state's memory, so it must be there until the last of them have come.
+  if (state.bands.divided() && mark.defined() && !stream.measuring()) stream.memory->synchronize();
 }
 
 void VaeDecoder::decode_block(VaeState& state, const Tensor& latents, const Sink& sink, Stream& stream,
