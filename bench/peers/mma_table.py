@@ -7,7 +7,7 @@ instructions beside them (FA2 as torch's flash backend; cuBLASLt's int8, which i
 
 --layers: blocks of dit-14b, whose forward is in proportion to them. --modes: ours_gpu's words for what a forward pass computes with. Own kernels alone
 are timed, since ours_gpu is told where cuBLASLt lies and not where cuDNN does. SageAttention has to be installed to be compared, and is left out
-otherwise. Lines are printed as they come, and the table at the end, also if SIGTERM ends the run."""
+otherwise. Lines are printed as they come, and the table at the end, even where SIGTERM ends the run."""
 import argparse
 import importlib.util
 import json

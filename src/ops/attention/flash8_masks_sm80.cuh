@@ -76,6 +76,7 @@ struct SeenKeys {
         ranges(list.count) {
     const int row = min(first + static_cast<int>(threadIdx.x), queries - 1);
     int begin = 0;
+#pragma unroll 1
     for (int i = 0; i < ranges; ++i) {
       const Keys& r = list.ranges[i];
       const int here = r.present();
@@ -96,6 +97,7 @@ struct SeenKeys {
   }
   // Returns the last stage before `stage` that a row of the block sees, or -1.
   __device__ __forceinline__ int before(int stage) const {
+#pragma unroll 1
     for (int i = ranges - 1; i >= 0; --i) {
       const int2 s = stages[i];
       if (s.x < stage) return min(stage - 1, s.y);
@@ -108,10 +110,19 @@ struct SeenKeys {
     const auto below = [](int n) {
       return n <= 0 ? uint64_t{0} : n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1;
     };
+    const int key = stage * C::kKeys;
+    // Most stages lie within what the last row of the warp begins with and the first one ends with.
+    const int2* warp = spans + (threadIdx.x & ~31);
+    bool whole = false;
+#pragma unroll 1
+    for (int i = 0; i < ranges; ++i)
+      whole |= warp[i * C::kRows + 31].x <= key && key + C::kKeys <= warp[i * C::kRows].y;
+    if (whole && !changed) return all;
     uint64_t seen = 0;
+#pragma unroll 1
     for (int i = 0; i < ranges; ++i) {
       const int2 s = spans[i * C::kRows + threadIdx.x];
-      seen |= below(s.y - stage * C::kKeys) & ~below(s.x - stage * C::kKeys);
+      seen |= below(s.y - key) & ~below(s.x - key);
     }
     if (!__any_sync(~0u, seen != 0)) return nothing;
     if (__all_sync(~0u, ~seen == 0) && !changed) return all;
@@ -150,11 +161,12 @@ __device__ __forceinline__ bool begin_seen(const ByteScores& s, float k_scale, f
 }
 
 // Adds the biases of 16 keys to their scores, which are integers as floats, and takes those out that a row does not see.
+template <bool kBiased>
 __device__ __forceinline__ void change_scores(ByteScores& s, const uint64_t* marks, const float* biases,
                                               int step, float k_scale, const float2* rows) {
   const int lane = threadIdx.x & 31, column = 2 * (lane & 3);
   float2 add[2] = {};
-  if (biases)
+  if constexpr (kBiased)
 #pragma unroll
     for (int n = 0; n < 2; ++n)
       add[n] = __ldg(reinterpret_cast<const float2*>(biases + step * 16 + n * 8 + column));
@@ -162,11 +174,11 @@ __device__ __forceinline__ void change_scores(ByteScores& s, const uint64_t* mar
   for (int r = 0; r < 4; ++r) {
     const int row = (lane >> 2) + 8 * r;
     const auto seen = static_cast<uint32_t>(marks[row] >> (step * 16 + column));
-    const float units = biases ? 1 / (rows[row].x * k_scale) : 0;  // of the scores, for an exponent
+    const float units = kBiased ? 1 / (rows[row].x * k_scale) : 0;  // of the scores, for an exponent
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       int32_t& score = s[r >> 1][i / 2][(r & 1) * 2 + i % 2];
-      if (biases)
+      if (kBiased)
         score = __float_as_int(fmaf(i % 2 ? add[i / 2].y : add[i / 2].x, units, __int_as_float(score)));
       if (!(seen >> (i / 2 * 8 + i % 2) & 1)) score = static_cast<int32_t>(0xff800000);  // -infinity
     }
@@ -174,7 +186,7 @@ __device__ __forceinline__ void change_scores(ByteScores& s, const uint64_t* mar
 }
 
 // Takes a stage of which not all is seen or that has biases. Returns whether all rows have begun.
-template <class C>
+template <class C, bool kBiased>
 __device__ __forceinline__ bool take_some(ByteWarp<C>& work, uint32_t k_at, uint32_t v_at,
                                           const uint64_t* marks, const float* biases, float k_scale,
                                           bool begun, float2* rows, bool never) {
@@ -183,7 +195,7 @@ __device__ __forceinline__ bool take_some(ByteWarp<C>& work, uint32_t k_at, uint
 #pragma unroll 1
   for (int t = 0; t < C::kSteps; ++t) {
     work.scores(s, k_at + t * 16 * C::kKPitch);
-    change_scores(s, marks, biases, t, k_scale, rows);
+    change_scores<kBiased>(s, marks, biases, t, k_scale, rows);
     if (!begun) begun = begin_seen<C>(s, k_scale, rows);
     work.use_scale(rows, k_scale);
 #pragma unroll
@@ -193,8 +205,8 @@ __device__ __forceinline__ bool take_some(ByteWarp<C>& work, uint32_t k_at, uint
   return begun;
 }
 
-// `biases` [B, pitch], or null. Grid [query tiles, B·H]; the last queries, which have the most keys, go first.
-template <class C>
+// With kBiased, `biases` is [B, pitch]. Grid [query tiles, B·H]; the last queries, which have the most keys, go first.
+template <class C, bool kBiased>
 __global__ void __launch_bounds__(C::kThreads, C::kBlocks)
     byte_masks_kernel(const ByteParams p, const __grid_constant__ KeyList list, const float* biases,
                       int pitch) {
@@ -237,12 +249,12 @@ __global__ void __launch_bounds__(C::kThreads, C::kBlocks)
 
   const float* k_scales = p.k_scales + int64_t{bh} * ((p.to.lk + 127) / 128);
   const auto scale_of = [&](int i) { return k_scales[max(i, 0) * C::kKeys / 128]; };
-  const float* bias = biases ? biases + int64_t{bh / p.heads} * pitch : nullptr;
+  const float* bias = kBiased ? biases + int64_t{bh / p.heads} * pitch : nullptr;
   work.clear();
   bool begun = false;
   if (seen.look(stage, true) == Seen::some)
-    begun = take_some<C>(work, at.k, at.v, marks, bias ? bias + stage * C::kKeys : nullptr, scale_of(stage),
-                         begun, rows, p.never);
+    begun = take_some<C, kBiased>(work, at.k, at.v, marks, bias + (kBiased ? stage * C::kKeys : 0),
+                                  scale_of(stage), begun, rows, p.never);
   // Where the other stages lie in shared memory:
   uint32_t last = 0, now = C::kKBytes, next = 2 * C::kKBytes, v_now = C::kVBytes;
   ByteScores s[2];
@@ -253,14 +265,13 @@ __global__ void __launch_bounds__(C::kThreads, C::kBlocks)
     stage = next_stage, next_stage = third, third = seen.before(third);
     // Whether a key of the stage has a bias. It is read while the copies arrive.
     float2 pair = {};
-    const float* here = bias ? bias + stage * C::kKeys : nullptr;
-    if (here) pair = __ldg(reinterpret_cast<const float2*>(here) + threadIdx.x % 32);
+    const float* here = bias + (kBiased ? stage * C::kKeys : 0);
+    if (kBiased) pair = __ldg(reinterpret_cast<const float2*>(here) + threadIdx.x % 32);
     device::wait_copies<0>();
     __syncthreads();
-    const float scale = k_scale;
-    work.use_scale(rows, scale);
+    work.use_scale(rows, k_scale);
     k_scale = scale_of(next_stage);
-    const bool biased = here && __any_sync(~0u, pair.x != 0 || pair.y != 0);
+    const bool biased = kBiased && __any_sync(~0u, pair.x != 0 || pair.y != 0);
     const uint32_t k_at = at.k + now, v_at = at.v + v_now;
     const auto part = seen.look(stage, biased || !begun);
     if (part == Seen::all) {
@@ -275,7 +286,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kBlocks)
     } else {
       copies.values(max(next_stage, 0), C::kVBytes - v_now, 0, 1), copies.keys(max(third, 0), last, 0, 1);
       if (part == Seen::some)
-        begun = take_some<C>(work, k_at, v_at, marks, here, scale, begun, rows, p.never);
+        begun = take_some<C, kBiased>(work, k_at, v_at, marks, here, scale_of(stage), begun, rows, p.never);
       work.scores(s[0], at.k + next);
     }
     device::commit_copies();
