@@ -1,7 +1,11 @@
 """Makes a model folder of Wan2.1's true shapes without values, for `--plan` and `--plan --gpu`: the files are sparse and take kilobytes on the disk.
 
-    bench/peers/shape_model.py FOLDER [--shape 1.3B|14B|14B-talk]
+    bench/peers/shape_model.py FOLDER [--shape 1.3B|14B|14B-talk] [--gguf Q4_0|Q5_0|Q8_0]
     tachyscope generate "a cat" --model FOLDER --size 1280x720 --plan --gpu h200
+
+--gguf also writes the transformer as FOLDER/transformer.gguf, whose matrices have that type:
+
+    tachyscope generate "a cat" --model FOLDER/transformer.gguf --text-encoder FOLDER --vae FOLDER --size 832x480 --max-vram 8GiB --plan --gpu 4090
 
 14B-talk is the image-to-video model with CLIP's vision model, InfiniteTalk's file and a wav2vec2 beside it:
 
@@ -13,6 +17,7 @@ import json
 import math
 import pathlib
 import shutil
+import struct
 import sys
 
 import torch
@@ -31,6 +36,8 @@ SHAPES = {
     "14B-talk": dict(**BIG, in_channels=36, image_dim=1280, added_kv_proj_dim=5120),
 }
 SIZES = {"BF16": 2, "F32": 4}
+GGUF = {"Q4_0": (2, 18), "Q5_0": (6, 22), "Q8_0": (8, 34)}  # a type's number, and the bytes of 32 values
+GGUF_F32, GGUF_ALIGNMENT = 0, 32
 
 
 def write_sparse(path, shapes, dtype):
@@ -46,6 +53,20 @@ def write_sparse(path, shapes, dtype):
     with path.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         file.truncate(8 + len(text) + offset)
+
+
+def write_sparse_gguf(path, shapes, kind):
+    """Writes a GGUF file whose matrices are of this type and whose other tensors are F32; all values are zeros."""
+    text = lambda s: struct.pack("<Q", len(s)) + s.encode()
+    head, offset = struct.pack("<4sIQQ", b"GGUF", 3, len(shapes), 1) + text("general.architecture") + struct.pack("<I", 8) + text("wan"), 0
+    for name, shape in shapes.items():
+        number, bytes_of_32 = GGUF[kind] if len(shape) == 2 and shape[1] % 32 == 0 else (GGUF_F32, 128)
+        head += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *reversed(shape), number, offset)
+        offset += -(-(math.prod(shape) * bytes_of_32 // 32) // GGUF_ALIGNMENT) * GGUF_ALIGNMENT
+    head += bytes(-len(head) % GGUF_ALIGNMENT)
+    with path.open("wb") as file:
+        file.write(head)
+        file.truncate(len(head) + offset)
 
 
 def add(folder, part, model, dtype, file="diffusion_pytorch_model.safetensors"):
@@ -81,11 +102,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--shape", choices=SHAPES, default="1.3B")
+    parser.add_argument("--gguf", choices=GGUF)
     args = parser.parse_args()
     folder, talks = args.folder, args.shape.endswith("talk")
     folder.mkdir(parents=True)
     with torch.device("meta"):
-        add(folder, "transformer", WanTransformer3DModel(**{**true_shape.DIT, **SHAPES[args.shape]}), "BF16")
+        transformer = WanTransformer3DModel(**{**true_shape.DIT, **SHAPES[args.shape]})
+        add(folder, "transformer", transformer, "BF16")
         add(folder, "vae", AutoencoderKLWan(), "F32")
         umt5 = UMT5EncoderModel(UMT5Config(**{**true_shape.UMT5, "num_layers": 24}))
         add(folder, "text_encoder", umt5, "BF16", "model.safetensors")
@@ -94,6 +117,8 @@ def main():
                                       hidden_act="gelu")
             add(folder, "image_encoder", CLIPVisionModel(vision), "BF16", "model.safetensors")
             add(folder, "audio_encoder", Wav2Vec2Model(Wav2Vec2Config()), "F32", "model.safetensors")
+    if args.gguf:
+        write_sparse_gguf(folder / "transformer.gguf", {name: tuple(t.shape) for name, t in transformer.state_dict().items()}, args.gguf)
     if talks:
         write_sparse(folder / "infinitetalk.safetensors", infinitetalk(), "BF16")
     index = json.loads((SHIPPED / "model_index.json").read_text())

@@ -36,6 +36,7 @@ constexpr const char *kSheet = "NVIDIA's data sheet x the share of it that an H2
 constexpr const char
     *kLibrary = "data sheet x 0.75 to 0.85, a guess of what cuBLASLt reaches",
     *kInt8Share = "data sheet x 0.60 to 0.75, the share of scaled_gemm:sm80 (eight_bit_products.md)",
+    *kInt8Turing = "data sheet x 0.3 to 0.75, a guess: that kernel's copies wait there (no cp.async)",
     *kFloats = "data sheet x 0.6 to 0.9",
     *kSageChart = "SageAttention's chart of 128 channels a head: FlashAttention-2 on an A100, 204",
     *kLongShare = "data sheet x 0.6 to 0.72, the share of flash_long_sm80 (attention_mma.md) and less",
@@ -126,7 +127,8 @@ GpuRates never_run(const cuda::GpuSheet& s) {
              .memory_gib = s.memory_gib,
              .product = share(s.half, 0.75 * cool, 0.85, kLibrary),
              .product_fp8 = share(s.fp8, 0.60 * cool, 0.75, kInt8Share),
-             .product_int8 = share(old ? 0 : s.int8, 0.60 * cool, 0.75, kInt8Share),
+             .product_int8 = old ? share(s.int8, 0.30 * cool, 0.75, kInt8Turing)
+                                 : share(s.int8, 0.60 * cool, 0.75, kInt8Share),
              .product_f32 = share(s.single, 0.6 * cool, 0.9, kFloats),
              .attention = share(s.half, 0.6 * cool, 0.72, kLongShare),
              .attention_int8 = halves ? share(both, 0.35, 0.7, kHalfShare)

@@ -114,7 +114,7 @@ class Filter {
     exact_ = std::any_of(cases.begin(), cases.end(), [&](const OpCase& c) { return c.op == parts_[0]; });
   }
   bool takes(const OpCase& c) const {
-    return (exact_ ? c.op == parts_[0] : c.op.starts_with(parts_[0])) && c.name.starts_with(parts_[1]);
+    return (exact_ ? c.op == parts_[0] : c.op.starts_with(parts_[0])) && fits_part(parts_[1], c.name);
   }
   const std::string& impl_prefix() const { return parts_[2]; }
 
@@ -154,7 +154,7 @@ void run_case_on_cpu(const OpRunnerOptions& options, const OpCase& op_case, cons
   const bool definable = op_case.flops <= options.max_definition_flops, defined = options.ref && definable;
   if (defined) known = definitions_of(bench, op_case, options, pool);
   for (const std::string& impl : bench.op().impls) {
-    if (!impl.starts_with(impl_prefix)) continue;
+    if (!fits_part(impl_prefix, impl)) continue;
     Arena nothing;
     const Stream stream{.arena = &nothing, .pool = &pool, .precision = {.definitions = options.definitions}};
     if (options.picked_only && impl_prefix.empty() && impl != bench.op().choose(stream).impl) continue;
@@ -193,6 +193,10 @@ void run_case_on_cpu(const OpRunnerOptions& options, const OpCase& op_case, cons
 }
 
 }  // namespace
+
+bool fits_part(std::string_view wanted, std::string_view name) {
+  return wanted.ends_with('$') ? name == wanted.substr(0, wanted.size() - 1) : name.starts_with(wanted);
+}
 
 std::vector<OpResult> run_ops(const OpRunnerOptions& options) { return run_ops(options, all_op_cases()); }
 

@@ -50,7 +50,7 @@ struct OpDefinitions {
 
 struct OpRunnerOptions {
   // "", "op", "op:case" or "op:case:implementation". Parts match as prefixes (an op's whole name matches only
-  // that op); "" matches all.
+  // that op, and a case or an implementation with a $ behind it only that one); "" matches all.
   std::string filter;
   bool ref = true, bitwise = true, canary = true, perf = false;
   bool tiny = true, odd = true, real = false, video = false;

@@ -43,7 +43,7 @@ void run_case_on_gpu(const OpRunnerOptions& options, const OpCase& op_case, cons
   }
   std::optional<Expected> expected;
   for (const std::string& impl : bench->op().impls) {
-    if (!impl.starts_with(impl_prefix)) continue;
+    if (!fits_part(impl_prefix, impl)) continue;
     Arena arena;
     const std::optional<Refusal> why_not = bench->op().why_not(impl, bench->stream(&arena));
     if (why_not && why_not->why == Refusal::Why::other_device) continue;  // the entry is for the CPU

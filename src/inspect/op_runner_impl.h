@@ -175,6 +175,9 @@ OpResult attempt(OpResult blank, const char* mode, const std::string& why_not, B
   return blank;
 }
 
+// Whether a part of OpRunnerOptions::filter takes the name of a case or of an implementation.
+bool fits_part(std::string_view wanted, std::string_view name);
+
 // Appends the results of one case on the GPU (op_runner_gpu.cpp).
 void run_case_on_gpu(const OpRunnerOptions& options, const OpCase& op_case, const std::string& impl_prefix,
                      ThreadPool& pool, const GpuCeilings& ceilings, std::vector<OpResult>& results);

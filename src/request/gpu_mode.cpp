@@ -25,17 +25,18 @@ const std::vector<GpuLevel>& gpu_levels() {
 
 namespace {
 
-// Returns the products that `math` asks for, or the level's with auto. 8 bits need activations in bf16, and
-// TF32 needs them in float32.
+// Returns the products that `math` asks for, or the level's with auto. e4m3 needs activations in bf16, int8 in
+// 16 bits (before 8.0 a GPU has f16 alone), and TF32 needs them in float32.
 Products products_of(std::string_view math, std::string_view level, const GpuMode& mode, int capability) {
   const bool low = mode.activation == DType::bf16;
   if (math == "auto") return capability >= 89 && low ? mode.products : Products::as_activations;
   require(math != "bf16" || low, "`math`: bf16 needs activations in bf16, and `dtype` is {}",
           dtype_name(mode.activation));
   if (math == "bf16") return Products::as_activations;
-  check(capability >= 80, ErrorCode::unsupported,
-        "`math`: {} needs a GPU of compute capability 8.0, this one has {}.{}", math, capability / 10,
-        capability % 10);
+  const bool integers = math == "int8";
+  check(capability >= (integers ? 75 : 80), ErrorCode::unsupported,
+        "`math`: {} needs a GPU of compute capability {}, this one has {}.{}", math, integers ? "7.5" : "8.0",
+        capability / 10, capability % 10);
   if (math == "tf32") {
     require(level != "none", "`math`: level none computes in IEEE float32; use `level` safe and `dtype` f32");
     require(mode.activation == DType::f32,
@@ -43,8 +44,10 @@ Products products_of(std::string_view math, std::string_view level, const GpuMod
             dtype_name(mode.activation));
     return Products::tf32;
   }
-  require(low, "`math`: {} needs activations in bf16, and `dtype` is {}", math, dtype_name(mode.activation));
-  return math == "int8" ? Products::int8 : Products::e4m3;
+  require(low || (integers && mode.activation == DType::f16),
+          "`math`: {} needs activations in {}, and `dtype` is {}", math, integers ? "bf16 or f16" : "bf16",
+          dtype_name(mode.activation));
+  return integers ? Products::int8 : Products::e4m3;
 }
 
 }  // namespace

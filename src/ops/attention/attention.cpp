@@ -141,7 +141,9 @@ void attention(const AttentionArgs& a, Stream& stream) {
                     .flops = 4.0 * static_cast<double>(a.q.dim(0) * a.q.dim(2) * a.q.dim(3)) * pairs,
                     .bytes = bytes_of({a.q, a.k, a.v, a.bias, a.out})};
   if (count_work(work, stream)) return;
-  pick<AttentionArgs>(op, attention_table(), a, stream).run(a, stream);
+  // TACHY_FORCE=attention8:NAME names the kernel of calls that may round to 8 bits, and leaves the others alone.
+  const char* rule = a.eight_bits && forced_impl("attention8") ? "attention8" : op;
+  pick<AttentionArgs>(rule, attention_table(), a, stream).run(a, stream);
 }
 
 }  // namespace tachy::ops

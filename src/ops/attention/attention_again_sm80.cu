@@ -50,7 +50,7 @@ void flash::compute_again(const AttentionArgs& a, const Again& again, Stream& st
                                 .block = dim3(kAgainRows),
                                 .shared_bytes = shared_bytes<kAgainWarps, kAgainKeys, 128>()};
   const int heads = static_cast<int>(a.q.dims[2]);
-  if (!a.whole())
+  if (!a.whole() || why_not_masked(a))
     return cuda::launch("attention (in bf16 again)", attention_ranges_again, shape, stream, params_of(a),
                         heads, again, key_list(a));
   cuda::launch("attention (in bf16 again)",

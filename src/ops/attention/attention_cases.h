@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/attention/attention_backward_cases.h"
+#include "ops/attention/attention_eight_bit_cases.h"
 #include "ops/attention/attention_handful_cases.h"
 #include "ops/attention/attention_list_cases.h"
 #include "ops/attention/attention_mask_cases.h"
@@ -96,57 +97,6 @@ inline void add_attention_hard_cases(std::vector<OpCase>& cases) {
                               .offset_q = offset,
                               .length = 1111,
                               .more = {{300, 0}, {130}, {900, 899}}});
-}
-
-// The same over several ranges of keys, and over keys whose number only the device knows: some of them, none at all,
-// or none of a range; heads of 64 channels; and rows that are computed again.
-template <class Add>
-void add_attention_eight_bit_range_cases(Add&& add) {
-  add(CaseKind::tiny, {.b = 2, .lq = 150, .lk = 500, .h = 2, .d = 128, .lse = true, .more = {{130}}});
-  add(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 450, .h = 2, .d = 128, .lse = true, .length = 201});
-  add(CaseKind::tiny, {.b = 1, .lq = 140, .lk = 200, .h = 1, .d = 128, .lse = true, .length = 0});
-  add(CaseKind::tiny,
-      {.b = 2, .lq = 400, .lk = 260, .h = 1, .d = 64, .lse = true, .length = 0, .more = {{129}, {64, 1}}});
-  add(CaseKind::tiny, {.b = 1, .lq = 270, .lk = 300, .h = 3, .d = 72, .more = {{64, 50}, {1}, {257}}});
-  for (const float offset : {1.5f, -1.5f})
-    add(CaseKind::tiny, {.b = 1,
-                         .lq = 600,
-                         .lk = 900,
-                         .h = 2,
-                         .d = 128,
-                         .lse = true,
-                         .powers = true,
-                         .offset_q = offset,
-                         .length = 777,
-                         .more = {{300, 0}, {130}}});
-  // Heads of up to 64 channels, of whole ranges.
-  add(CaseKind::tiny, {.b = 2, .lq = 500, .lk = 700, .h = 2, .d = 64, .lse = true, .powers = true});
-  add(CaseKind::tiny, {.b = 1, .lq = 385, .lk = 129, .h = 2, .d = 40, .lse = true});
-  add(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 1500, .h = 2, .d = 64, .lse = true, .sharp = 20});
-}
-
-// Cases that may round to 8 bits. Some are usual, or have head dims below 128 or partial blocks; in others
-// keys have a mean, or scores so large that some or all rows are computed in bf16.
-inline void add_attention_eight_bit_cases(std::vector<OpCase>& cases) {
-  const auto add_case = [&](CaseKind kind, AttentionCase s) {
-    s.eight_bits = true;
-    cases.push_back(attention_op_case(kind, s));
-    // If scores are so far apart that a few keys decide, rounding may hit twice as badly as in the yardstick.
-    if (s.sharp != 1 || s.offset_q != 0) cases.back().gpu_factor = 2;
-  };
-  add_case(CaseKind::tiny, {.b = 2, .lq = 150, .lk = 700, .h = 2, .d = 128, .lse = true, .powers = true});
-  add_case(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 450, .h = 3, .d = 64, .lse = true});
-  add_case(CaseKind::tiny, {.b = 1, .lq = 5, .lk = 1, .h = 1, .d = 128, .lse = true});
-  add_case(CaseKind::tiny, {.b = 1, .lq = 257, .lk = 129, .h = 2, .d = 104});
-  add_case(CaseKind::tiny, {.b = 1, .lq = 600, .lk = 600, .h = 2, .d = 128, .fused = true, .lse = true});
-  for (const float offset : {1.5f, -1.5f})
-    add_case(CaseKind::tiny,
-             {.b = 1, .lq = 300, .lk = 450, .h = 2, .d = 128, .powers = true, .offset_q = offset});
-  for (const float sharp : {5.0f, 20.0f, 100.0f})
-    add_case(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 1500, .h = 2, .d = 128, .lse = true, .sharp = sharp});
-  add_case(CaseKind::odd, {.b = 1, .lq = 1000, .lk = 2000, .h = 3, .d = 128, .lse = true, .powers = true});
-  add_attention_eight_bit_range_cases(add_case);
-  add_attention_eight_bit_list_cases(add_case);
 }
 
 inline std::vector<OpCase> attention_cases() {

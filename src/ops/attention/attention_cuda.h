@@ -35,6 +35,10 @@ std::optional<Refusal> attention_why_not_flash8_sm80_many_keys(const AttentionAr
                                                                const Stream& stream);
 void attention_flash8_sm80(const AttentionArgs& args, Stream& stream);
 void attention_flash8_sm80_half(const AttentionArgs& args, Stream& stream);  // always with f16 sums
+// The part of flash8_sm80 that looks at causal masks and key biases, with f16 sums or without, and the shared memory
+// of its blocks.
+void attention_flash8_masks_sm80(const AttentionArgs& args, bool half, Stream& stream);
+size_t attention_flash8_masks_shared(const AttentionArgs& args);
 std::optional<Refusal> attention_why_not_flash8_e4m3(const AttentionArgs& args, const Stream& stream);
 void attention_flash8_e4m3(const AttentionArgs& args, Stream& stream);  // v in e4m3
 std::optional<Refusal> attention_why_not_ranges_sm90(const AttentionArgs& args, const Stream& stream);

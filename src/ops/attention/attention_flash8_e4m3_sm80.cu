@@ -1,10 +1,8 @@
 // Attention in 8 bits with v in e4m3, by flash8_e4m3_sm80.cuh, for GPUs since sm_89. It has not been timed on a card that
 // multiplies e4m3 by mma.sync, and its error is three times that of v in 16 bits, so only TACHY_FORCE takes it.
-#include "cuda/attention_tally.h"
 #include "ops/attention/flash8_e4m3_sm80.cuh"
-#include "ops/attention/flash8_launch.cuh"
 #include "ops/attention/flash8_quantize_sm90.cuh"
-#include "ops/attention/flash_again.cuh"
+#include "ops/attention/flash8_run_sm80.cuh"
 
 namespace tachy::ops {
 
@@ -33,17 +31,7 @@ void attention_flash8_e4m3(const AttentionArgs& a, Stream& stream) {
   cuda::launch("attention (flash8_sm89, v)", flash::transpose8,
                {.grid = dim3(flash::blocks8(a.v), all), .block = dim3(256)}, stream, v_tokens, codes.v_scales,
                padded, v, codes.about);
-  const flash::ByteParams p{.to = flash::params_of(a),
-                            .q = codes.q,
-                            .k = codes.k,
-                            .q_scales = codes.q_scales,
-                            .q_offsets = codes.q_offsets,
-                            .k_scales = codes.k_scales,
-                            .v_scales = codes.v_scales,
-                            .about = codes.about,
-                            .bad = bad,
-                            .asked = reinterpret_cast<unsigned long long*>(&tally->asked),
-                            .heads = static_cast<int>(a.q.dims[2])};
+  const flash::ByteParams p = flash::params8(a, codes, bad, tally);
   cuda::launch("attention (flash8_sm89)", flash::codes_attention_kernel,
                {.grid = dim3(tiles, all), .block = dim3(C::kThreads), .shared_bytes = C::kSharedBytes},
                stream, p, static_cast<const uint8_t*>(v), static_cast<int>(padded));

@@ -1,12 +1,8 @@
 // Attention in 8 bits by flash8_sm80.cuh, for every GPU since sm_80, bf16 and head dims up to 64 and up to 128, if
-// the caller allows it, over all keys, over ranges of them, or over lists of their blocks. Blocks of queries for
-// which 8 bits are too coarse are computed again in bf16.
-#include "cuda/attention_tally.h"
-#include "ops/attention/flash8_launch.cuh"
+// the caller allows it, over all keys, over ranges of them, or over lists of their blocks; with masks and key biases in
+// attention_flash8_masks_sm80.cu. Blocks of queries for which 8 bits are too coarse are computed again in bf16.
 #include "ops/attention/flash8_lists_sm80.cuh"
-#include "ops/attention/flash8_quantize_sm80.cuh"
-#include "ops/attention/flash8_ranges_sm80.cuh"
-#include "ops/attention/flash_again.cuh"
+#include "ops/attention/flash8_run_sm80.cuh"
 
 namespace tachy::ops {
 namespace {
@@ -22,72 +18,29 @@ using NarrowHalf = flash::ByteTile<64, true, 8, 64>;
 using Listed = flash::ByteTile<64, false, 4>;
 using ListedHalf = flash::ByteTile<64, true, 4>;
 
-// How the keys come.
-enum class By { whole, lists, ranges };
+using flash::By;
 
 template <class C, By kBy>
 void run(const AttentionArgs& a, Stream& stream) {
-  const int64_t heads = a.q.dims[0] * a.q.dims[2], lq = a.q.dims[1], lk = flash::all_keys(a);
-  const auto tiles = static_cast<unsigned>((lq + C::kRows - 1) / C::kRows),
-             all = static_cast<unsigned>(heads);
-  ArenaScope scope(*stream.arena);
-  const flash::Codes8 codes = flash::take_codes8(a, *stream.arena, C::kHalf, C::kDim);
-  __half* v = nullptr;
-  if (C::kHalf || kBy == By::ranges) flash::take8(*stream.arena, v, heads * lk * C::kDim);
-  uint8_t* bad = nullptr;
-  flash::take8(*stream.arena, bad, heads * tiles * C::kWarps);
-  cuda::AttentionTally* tally = cuda::attention_tally(*stream.gpu);
-  if (stream.measuring()) return;
-  const auto prepare = [&](const auto& k_tokens, const auto& v_tokens) {
-    using X = std::remove_cvref_t<decltype(v_tokens)>;
-    flash::make_codes8<C::kDim>(a, k_tokens, v_tokens, codes, flash::kTopInHalf, stream);
-    const cuda::LaunchShape shape{.grid = dim3(flash::blocks8(lk), all), .block = dim3(256)};
-    if constexpr (C::kHalf)
-      cuda::launch("attention (flash8_sm80, v)", flash::halve8<C::kDim, X>, shape, stream, v_tokens,
-                   codes.v_scales, v, codes.about);
+  flash::run8<C, kBy>(a, stream, [&](const flash::ByteParams& p, const dim3& grid) {
+    const cuda::LaunchShape shape{grid, dim3(C::kThreads), C::kSharedBytes};
+    if constexpr (kBy == By::lists)
+      cuda::launch("attention (blocks8_sm80)", flash::byte_lists_kernel<C>, shape, stream, p,
+                   flash::lists_of(a));
     else if constexpr (kBy == By::ranges)
-      cuda::launch("attention (flash8_sm80, v)", flash::join8<C::kDim>, shape, stream, v_tokens,
-                   reinterpret_cast<__nv_bfloat16*>(v));
-  };
-  if constexpr (kBy == By::ranges)
-    prepare(flash::joined8(a, &KeyRange::k), flash::joined8(a, &KeyRange::v));
-  else
-    prepare(flash::tokens8(a.k), flash::tokens8(a.v));
-  flash::Params to = flash::params_of(a);
-  to.lk = static_cast<int>(lk);
-  const flash::ByteParams p{.to = to,
-                            .q = codes.q,
-                            .k = codes.k,
-                            .v = v,
-                            .q_scales = codes.q_scales,
-                            .q_offsets = codes.q_offsets,
-                            .k_scales = codes.k_scales,
-                            .v_scales = codes.v_scales,
-                            .about = codes.about,
-                            .bad = bad,
-                            .asked = reinterpret_cast<unsigned long long*>(&tally->asked),
-                            .heads = static_cast<int>(a.q.dims[2])};
-  const cuda::LaunchShape shape{dim3(tiles, all), dim3(C::kThreads), C::kSharedBytes};
-  if constexpr (kBy == By::lists)
-    cuda::launch("attention (blocks8_sm80)", flash::byte_lists_kernel<C>, shape, stream, p,
-                 flash::lists_of(a));
-  else if constexpr (kBy == By::ranges)
-    cuda::launch("attention (flash8_sm80, ranges)", flash::byte_ranges_kernel<C>, shape, stream, p,
-                 flash::joined8(a, &KeyRange::k).keys);
-  else
-    cuda::launch("attention (flash8_sm80)", flash::byte_attention_kernel<C>, shape, stream, p);
-  flash::compute_again(a,
-                       {.bad = bad,
-                        .tiles = static_cast<int>(tiles),
-                        .warps = C::kWarps,
-                        .count = reinterpret_cast<unsigned long long*>(&tally->wide)},
-                       stream);
+      cuda::launch("attention (flash8_sm80, ranges)", flash::byte_ranges_kernel<C>, shape, stream, p,
+                   flash::joined8(a, &KeyRange::k).keys);
+    else
+      cuda::launch("attention (flash8_sm80)", flash::byte_attention_kernel<C>, shape, stream, p);
+  });
 }
 
 template <class C>
 void run_by(const AttentionArgs& a, Stream& stream) {
   a.whole() ? run<C, By::whole>(a, stream) : run<C, By::ranges>(a, stream);
 }
+
+bool masked(const AttentionArgs& a) { return flash::why_not_masked(a).has_value(); }
 
 // By their data sheets GeForce cards halve the rate of products with float32 sums, and no other does.
 bool halves_wide_sums(const cuda::GpuInfo& gpu) { return gpu.name.find("GeForce") != std::string::npos; }
@@ -99,18 +52,20 @@ std::optional<Refusal> attention_why_not_flash8_sm80(const AttentionArgs& a, con
   if (auto why = why_not_listed(a)) return why;
   if (flash::all_keys(a) > int64_t{1} << 30) return Refusal::arguments("too many keys");
   if (a.q.dims[1] > flash::kMostQueries) return Refusal::arguments("too many queries");
+  if (masked(a)) return flash::why_not(a, stream, attention_flash8_masks_shared(a));
   return flash::why_not(a, stream, a.q.dims[3] <= 64 ? Narrow::kSharedBytes : Small::kSharedBytes);
 }
 
 std::optional<Refusal> attention_why_not_flash8_sm80_many_keys(const AttentionArgs& a, const Stream& stream) {
   if (auto why = attention_why_not_flash8_sm80(a, stream)) return why;
-  if ((!a.whole() || a.q.dims[3] <= 64) && stream.gpu->info().capability() / 10 == 9)
-    return Refusal::slower("Hopper's kernels for ranges and for 64 channels are faster in 16 bits");
+  if ((!a.whole() || masked(a) || a.q.dims[3] <= 64) && stream.gpu->info().capability() / 10 == 9)
+    return Refusal::slower("Hopper's kernels for ranges, masks and 64 channels are faster in 16 bits");
   return flash::why_slower_of_few(a);
 }
 
 void attention_flash8_sm80(const AttentionArgs& a, Stream& stream) {
   const cuda::GpuInfo& gpu = stream.gpu->info();
+  if (masked(a)) return attention_flash8_masks_sm80(a, halves_wide_sums(gpu), stream);
   if (halves_wide_sums(gpu)) return attention_flash8_sm80_half(a, stream);
   if (a.q.dims[3] <= 64) return run_by<Narrow>(a, stream);
   gpu.shared_bytes >= Large::kSharedBytes&& a.whole() ? run<Large, By::whole>(a, stream)
@@ -118,6 +73,7 @@ void attention_flash8_sm80(const AttentionArgs& a, Stream& stream) {
 }
 
 void attention_flash8_sm80_half(const AttentionArgs& a, Stream& stream) {
+  if (masked(a)) return attention_flash8_masks_sm80(a, true, stream);
   a.q.dims[3] <= 64 ? run_by<NarrowHalf>(a, stream) : run_by<Half>(a, stream);
 }
 

@@ -25,6 +25,7 @@ inline OpCase attention_op_case(CaseKind kind, const AttentionCase& s) {
     for (int64_t begin : sampled_rows(s.lq)) {
       AttentionArgs part = args;
       if (s.listed > 0) part.blocks = list_of_rows(s, args.blocks, begin);
+      if (s.causal) part.causal_offset += begin;
       part.q = args.q.slice(1, begin, begin + kSampledRows);
       part.out = args.out.slice(1, begin, begin + kSampledRows);
       parts.push_back(bind(part));
@@ -68,6 +69,18 @@ inline void add_attention_video_cases(std::vector<OpCase>& cases) {
     add_gpu({.lq = 32760, .lk = 32760, .h = 24, .d = 64, .powers = true, .eight_bits = eight});
   add_gpu({.lq = 32760, .lk = 512, .h = 40});
   add_gpu({.lq = 32760, .lk = 32760, .h = 12, .causal = true});
+  // Masks and key biases in 8 bits, and what was used before them.
+  add_gpu({.lq = 32760, .lk = 32760, .h = 12, .causal = true, .eight_bits = true});
+  for (const bool eight : {false, true}) {
+    add_gpu({.lq = 32760, .lk = 32760, .h = 12, .finite = true, .eight_bits = eight});
+    add_gpu({.lq = 4680,
+             .lk = 28080,
+             .h = 12,
+             .powers = true,
+             .length = 26520,
+             .more = {{4680, -1, true, false, 0, 1560}},
+             .eight_bits = eight});
+  }
   add_gpu({.lq = 32760, .lk = 32760, .h = 12, .fused = true, .eight_bits = true});
   add_gpu({.lq = 32760, .lk = 32760, .h = 40, .powers = true, .eight_bits = true});
   for (const int64_t listed : {30, 50, 70, 100})

@@ -73,20 +73,20 @@ void make_codes8(const AttentionArgs& a, const X& k, const X& v, const Codes8& c
                scale_log2 / kDim, c.q, c.q_scales, c.q_offsets, c.about);
 }
 
-// Checks everything that each kernel in 8 bits requires, but for the keys and the machine.
+// Checks everything that each kernel in 8 bits requires, but for masks, the keys and the machine.
 inline std::optional<Refusal> why_not_rounded(const AttentionArgs& a) {
   if (!a.eight_bits) return Refusal::settings("8 bits are not asked for");
   if (a.q.dtype != DType::bf16) return Refusal::arguments("activations that are not bf16");
-  if (auto why = why_not_masked(a)) return why;
   if (a.bias.defined()) return Refusal::arguments("a bias of each query and key");
   if (a.accumulate) return Refusal::arguments("an accumulating output");
   if (a.q.dims[0] * a.q.dims[2] > 65535) return Refusal::arguments("too many heads");
   return std::nullopt;
 }
 
-// The same for kernels that take one range of keys, all of them.
+// The same for kernels that take one range of keys, all of them, without masks.
 inline std::optional<Refusal> why_not_eight_bits(const AttentionArgs& a) {
   if (auto why = why_not_rounded(a)) return why;
+  if (auto why = why_not_masked(a)) return why;
   return why_not_whole(a);
 }
 

@@ -74,7 +74,7 @@ __device__ __forceinline__ void finish_rows(const float (&o)[2][C::kDim / 8][4],
     }
   }
   bad = __any_sync(~0u, bad);
-  if (lane == 0) p.bad[(int64_t{bh} * gridDim.x + blockIdx.x) * C::kWarps + warp] = bad;
+  if (lane == 0) p.bad[int64_t{bh} * gridDim.x * C::kWarps + first_row / 32] = bad;
   __syncwarp();
   store_rows<C>(to, batch, head, first_row, tile);
 }

@@ -15,8 +15,8 @@ struct Again {
 
 inline constexpr int64_t kMostQueries = 128 * 65535;
 
-// Queues one launch, which ends at once where nothing is noted. The arguments have neither masks
-// nor biases, and several ranges of keys, or one, of which lists may name blocks.
+// Queues one launch, which ends at once where nothing is noted. The arguments have several ranges of keys, with masks
+// and key biases, or one, of which lists may name blocks.
 void compute_again(const AttentionArgs& args, const Again& again, Stream& stream);
 
 }  // namespace tachy::ops::flash

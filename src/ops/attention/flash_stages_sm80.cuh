@@ -67,26 +67,35 @@ struct StageCopies {
     // Computing these again in the loop would take more time than keeping them.
     asm volatile("" : "+r"(from_k), "+r"(from_v), "+r"(to_k), "+r"(to_v));
   }
-  // Begins to copy a part of v of the stage before `stage`, and of k of the one kAhead before it. There must be
-  // a stage before the first one; what the first keys have no more of is copied once more in vain.
-  __device__ __forceinline__ void next(int stage, uint32_t slot_v, uint32_t slot_k, int part,
-                                       int parts) const {
-    static_assert(kPassesK * kStepK == C::kKeys && kPassesV * kStepV == C::kKeys);
+  // These begin to copy a part of v or of k of a stage.
+  __device__ __forceinline__ void values(int stage, uint32_t slot, int part, int parts) const {
+    static_assert(kPassesV * kStepV == C::kKeys);
     if (C::kCopiers < C::kThreads && threadIdx.x >= C::kCopiers) return;
-    const char* v_now = v + max(stage - 1, 0) * (bytes_v * C::kKeys);
-    const char* k_now = k + max(stage - C::kAhead, 0) * (bytes_k * C::kKeys);
+    const char* from = v + stage * (bytes_v * C::kKeys);
 #pragma unroll
     for (int j = 0; j < kPassesV / parts; ++j) {
       const int i = part * (kPassesV / parts) + j;
-      device::copy_async(to_v + slot_v + i * kStepV * C::kVPitch, v_now + i * (kStepV * bytes_v) + from_v,
+      device::copy_async(to_v + slot + i * kStepV * C::kVPitch, from + i * (kStepV * bytes_v) + from_v,
                          inside);
     }
+  }
+  __device__ __forceinline__ void keys(int stage, uint32_t slot, int part, int parts) const {
+    static_assert(kPassesK * kStepK == C::kKeys);
+    if (C::kCopiers < C::kThreads && threadIdx.x >= C::kCopiers) return;
+    const char* from = k + stage * (bytes_k * C::kKeys);
 #pragma unroll
     for (int j = 0; j < kPassesK / parts; ++j) {
       const int i = part * (kPassesK / parts) + j;
-      device::copy_async(to_k + slot_k + i * kStepK * C::kKPitch, k_now + i * (kStepK * bytes_k) + from_k,
+      device::copy_async(to_k + slot + i * kStepK * C::kKPitch, from + i * (kStepK * bytes_k) + from_k,
                          C::kCodes || inside);
     }
+  }
+  // The same for v of the stage before `stage`, and k of the one kAhead before it. There must be a stage before the
+  // first one; what the first keys have no more of is copied once more in vain.
+  __device__ __forceinline__ void next(int stage, uint32_t slot_v, uint32_t slot_k, int part,
+                                       int parts) const {
+    values(max(stage - 1, 0), slot_v, part, parts);
+    keys(max(stage - C::kAhead, 0), slot_k, part, parts);
   }
 };
 

@@ -1,8 +1,9 @@
 // The op runner from the shell: what a failure's line asks for, and timings.
-//   op_runner [--op op:case:implementation] [--seed n | --seeds a..b] [--threads n] [--real] [--perf]
+//   op_runner [--op op:case:implementation[,…]] [--seed n | --seeds a..b] [--threads n] [--real] [--perf]
 //             [--device cuda|cuda:1 [--dtype f32|f16|bf16]] [--modes ref,bitwise,canary,capture]
-//             [--kinds tiny,odd,real,video] [--isa avx2] [--summary] [--list] [--random n [--of products]]
-// --list prints the ops' names. --seeds runs all of them in one process; with --summary it ends with the
+//             [--kinds tiny,odd,real,video] [--isa avx2] [--summary] [--list] [--cases] [--random n [--of products]]
+// --list prints the ops' names, --cases those of their cases. --op takes several filters, with commas between them, and runs one after the other.
+// --seeds runs all of them in one process; with --summary it ends with the
 // checks that came nearest to their bound. --max-mflop N leaves larger cases out.
 // --random 1000: a thousand random shapes, drawn by --seed, in place of the stored cases: of attention, or by --of
 // those of products (linear layers) or convolutions. To repeat one of them give the same options with its --op.
@@ -85,6 +86,16 @@ class Nearest {
   std::map<std::string, Worst> worst_;
 };
 
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    parts.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
 int run(int argc, char** argv) {
   tachy::OpRunnerOptions options;
   std::string device = "cpu";
@@ -92,6 +103,7 @@ int run(int argc, char** argv) {
   bool threads_given = false;
   tachy::RandomCases random;
   uint64_t last_seed = options.seed;
+  std::vector<std::string> filters{""};
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
     const auto value = [&] {
@@ -99,7 +111,7 @@ int run(int argc, char** argv) {
       return std::string(argv[++i]);
     };
     if (flag == "--op")
-      options.filter = value();
+      filters = split(value());
     else if (flag == "--seed")
       last_seed = options.seed = whole_number(flag, value());
     else if (flag == "--seeds") {
@@ -135,6 +147,9 @@ int run(int argc, char** argv) {
       const auto has = [&](const char* kind) { return list.find(kind) != std::string::npos; };
       options.tiny = has("tiny"), options.odd = has("odd"), options.real = has("real");
       options.video = has("video");
+    } else if (flag == "--cases") {
+      for (const tachy::ops::OpCase& c : tachy::all_op_cases()) fmt::print("{}:{}\n", c.op, c.name);
+      return 0;
     } else if (flag == "--isa")
       limit_isa(value());
     else if (flag == "--summary")
@@ -176,20 +191,22 @@ int run(int argc, char** argv) {
   size_t passed = 0, skipped = 0, failed = 0;
   Nearest nearest;
   const bool many = options.seed < last_seed;
-  for (uint64_t count = last_seed - options.seed + 1; count > 0; --count, ++options.seed)
-    for (const auto& r : tachy::run_ops(
-             options, random.count > 0 ? random_cases(random, options.seed) : tachy::all_op_cases())) {
-      ++(r.skipped ? skipped : r.ok ? passed : failed);
-      nearest.add(r);
-      if (summary && (r.skipped || r.ok) && r.mode != "perf") continue;
-      fmt::print("{:7} {:8} {:52} {}\n",
-                 r.skipped ? "skip"
-                 : r.ok    ? "ok"
-                           : "FAILED",
-                 r.mode, r.id(), r.detail);
-      if (!r.ok) fmt::print("        {}\n", tachy::spelled(r.repeat()));
-      ok = ok && r.ok;
+  const auto tell = [&](const tachy::OpResult& r) {
+    ++(r.skipped ? skipped : r.ok ? passed : failed);
+    nearest.add(r);
+    ok = ok && r.ok;
+    if (summary && (r.skipped || r.ok) && r.mode != "perf") return;
+    fmt::print("{:7} {:8} {:52} {}\n", r.skipped ? "skip" : r.ok ? "ok" : "FAILED", r.mode, r.id(), r.detail);
+    if (!r.ok) fmt::print("        {}\n", tachy::spelled(r.repeat()));
+    std::fflush(stdout);
+  };
+  for (uint64_t count = last_seed - options.seed + 1; count > 0; --count, ++options.seed) {
+    const auto cases = random.count > 0 ? random_cases(random, options.seed) : tachy::all_op_cases();
+    for (const std::string& filter : filters) {
+      options.filter = filter;
+      for (const auto& r : tachy::run_ops(options, cases)) tell(r);
     }
+  }
   if (summary && many) nearest.print(20);
   if (summary) fmt::print("{} passed, {} skipped, {} failed\n", passed, skipped, failed);
   return ok ? 0 : 1;

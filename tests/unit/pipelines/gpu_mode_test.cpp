@@ -114,6 +114,8 @@ TEST(GpuMode, ProductsInEightBits) {
   EXPECT_EQ(products("auto"), Products::as_activations);
   EXPECT_EQ(products("fp8"), Products::e4m3);
   EXPECT_EQ(products("int8", "aggressive", "", 80), Products::int8);
+  EXPECT_EQ(products("int8", "safe", "f16", 80), Products::int8);
+  EXPECT_EQ(products("int8", "safe", "", 75), Products::int8) << "a T4 has them beside f16";
   EXPECT_EQ(products("auto", "extreme"), Products::e4m3);
   EXPECT_EQ(products("bf16", "extreme"), Products::as_activations);
   EXPECT_EQ(products("auto", "extreme", "f32"), Products::as_activations);
@@ -132,7 +134,9 @@ TEST(GpuMode, ProductsInEightBits) {
   EXPECT_EQ(failure("fp8", "f32", 90), ErrorCode::invalid_argument);
   EXPECT_EQ(failure("fp8", "f16", 90), ErrorCode::invalid_argument);
   EXPECT_EQ(failure("bf16", "f16", 90), ErrorCode::invalid_argument);
-  EXPECT_EQ(failure("int8", "f16", 75), ErrorCode::unsupported);
+  EXPECT_EQ(failure("int8", "f32", 75), ErrorCode::invalid_argument);
+  EXPECT_EQ(failure("int8", "f16", 70), ErrorCode::unsupported);
+  EXPECT_EQ(failure("fp8", "", 75), ErrorCode::unsupported);
 }
 
 TEST(GpuMode, ProductsInTf32AreAChoiceForFloat32) {

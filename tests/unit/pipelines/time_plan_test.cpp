@@ -168,6 +168,8 @@ TEST(TimePlan, WhatIsNotKnownIsNotPredicted) {
   EXPECT_EQ(refused("a100", r), "");
   r.residual.reset();
   EXPECT_THAT(refused("t4", r), HasSubstr("compute capability 8.0"));
+  r.attention = "auto";
+  EXPECT_EQ(refused("t4", r), "") << "it multiplies int8 beside f16";
 }
 
 // A prediction for a card is never above its data sheet, and cards that multiply faster are predicted to be faster.
