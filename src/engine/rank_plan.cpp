@@ -112,7 +112,8 @@ SharedPass plan_ranks(const Model& model, const Resolved& r) {
   if (ranks == 1) return {};
   const Parallel& asked = model.options().parallel;
   const Divided d = divided_by(r, model.bundle());
-  check_asked(asked, r, d, model.on_gpus());
+  const bool on_gpus = model.on_gpus() || (crew && model.gpu());
+  check_asked(asked, r, d, on_gpus);
   check(!model.on_gpus() || !course_of(r).divides_frames(), ErrorCode::unsupported,
         "`gpus`: {} cannot be divided among GPUs yet; leave `gpus` out, or make it 1", course_of(r).name());
   const auto layout = asked.automatic() ? runtime::RankLayout::of(ranks, d.branches, d.most_ranks)
@@ -122,7 +123,7 @@ SharedPass plan_ranks(const Model& model, const Resolved& r) {
   SharedPass out{.parallel = {.cfg = layout.groups, .ulysses = layout.ulysses(), .ring = layout.ring},
                  .why = reason(asked, layout, d, ranks)};
   out.equal_bits = layout.ring == 1;
-  if (model.on_gpus() && !same_calls(layout, d, model.bundle().dit.head_dim)) {
+  if (on_gpus && !same_calls(layout, d, model.bundle().dit.head_dim)) {
     out.equal_bits = false;
     out.why +=
         "; attention is called with fewer heads or branches, which cuts other work along the keys: the "
