@@ -31,6 +31,7 @@ class TcpCrew final : public runtime::Crew {
   int rank() const override { return launch_.rank; }
   int size() const override { return launch_.ranks; }
   int place_on_host() const override { return launch_.local_rank; }
+  bool on_one_host() const override { return launch_.local_ranks == launch_.ranks; }
   void connect(cuda::Gpu* gpu) override;
   // Connects ranks by NCCL whose tensors lie in `memory`; null is the host's, for tests. `device` says what all must
   // have alike.

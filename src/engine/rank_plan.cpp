@@ -130,12 +130,15 @@ SharedPass plan_ranks(const Model& model, const Resolved& r) {
         "latents differ "
         "in their last bits at first (by up to some hundredths of their RMS where it was measured)";
   }
-  const bool by_rows = gpus_decode_by_rows(model.bundle().vae_config, r.latent_height, r.latent_width);
+  const bool by_rows = gpus_decode_by_rows(model.bundle().vae_config, r.latent_height, r.latent_width,
+                                           !crew || crew->on_one_host());
+  // Processes of a CPU leave the decoder to the first one, and so do all where only passes are shared.
+  const bool rows_too = on_gpus ? by_rows && !course_of(r).divides_frames() : !crew;
   for (int rank = 0; rank < ranks; ++rank) {
     RankPlan& plan = out.ranks.emplace_back(part_of(layout, rank, d));
     // The processes of a crew are like this one.
     plan.threads = crew ? model.threads() : runtime::threads_of(model.threads(), rank, ranks);
-    if (crew || (model.on_gpus() && !by_rows)) continue;  // whose first one decodes
+    if (!rows_too) continue;
     const runtime::Share rows = runtime::share_of(r.latent_height, rank, ranks);
     plan.first_row = rows.first, plan.rows = rows.count();
   }

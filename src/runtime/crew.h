@@ -24,6 +24,7 @@ class Crew {
   bool leads() const { return rank() == 0; }
   // Where this rank is among those of its host, as far as the launcher tells: that decides which GPU it takes.
   virtual int place_on_host() const { return 0; }
+  virtual bool on_one_host() const { return false; }  // says whether all ranks are on this host
 
   // Lets exchanges move tensors of this GPU from now on, and does nothing for null. All ranks call it once they watch.
   virtual void connect(cuda::Gpu*) {}
