@@ -56,9 +56,8 @@ bool VendorLibrary::open(std::span<const char* const> names, std::span<const cha
       }
       if (!folder.empty() && broken.empty()) broken = reason;
     }
-  why = fmt::format(
-      "{} was not found (pip install {} brings it; TACHY_CUDA_LIBRARIES can name its folder)", names[0],
-      package_of(names[0]));
+  why = fmt::format("{} was not found (pip install {} brings it; TACHY_CUDA_LIBRARIES can name its folder)",
+                    names[0], package_of(names[0]));
   if (!broken.empty()) why = "could not open it: " + broken;
   return false;
 }
