@@ -15,8 +15,9 @@ int64_t bytes_of(const Tensor& t) { return t.defined() ? t.bytes() : 0; }
 // Adds a tensor unless it is empty. Its owner and its receiver agree on its bytes.
 void add(int peer, const Tensor& t, const Stream& stream, std::vector<Part>& parts) {
   if (bytes_of(t) == 0) return;
-  check(t.device == stream.device(), ErrorCode::internal, "ranks: a tensor on {} is exchanged by {}",
-        device_name(t.device), device_name(stream.device()));
+  const Device here = stream.memory ? stream.memory->device() : Device::cpu;
+  check(t.device == here, ErrorCode::internal, "ranks: a tensor on {} is exchanged on {}",
+        device_name(t.device), device_name(here));
   parts.push_back({peer, t.data, static_cast<size_t>(t.bytes())});
 }
 

@@ -69,7 +69,7 @@ std::unique_ptr<runtime::Comm> processes_with_rows(const Session& session, int64
 
 bool crew_decodes_by_rows(Session& session, int64_t rows, int64_t columns) {
   const runtime::Crew* const crew = session.crew();
-  return crew && crew->size() > 1 && session.stream().gpu &&
+  return crew && crew->size() > 1 && session.stream().memory &&
          gpus_decode_by_rows(session.model().vae_config, rows, columns, crew->on_one_host());
 }
 
