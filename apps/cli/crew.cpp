@@ -66,7 +66,7 @@ std::shared_ptr<distributed::TcpCrew> launched_crew(const GenerateOptions& o) {
     require(o.gpu.empty(),
             "`gpu`: a plan for a GPU that is not here has one process; leave out `distributed`");
     require(o.engine.gpus.empty(),
-            "`gpus`: several processes (`distributed`) exchange on the CPU only; leave one of them out");
+            "`gpus`: several processes (`distributed`) take one GPU each; leave one of them out");
     return std::make_shared<distributed::TcpCrew>(distributed::launch_of(variables));
   }
   if (const std::string unused = distributed::unused_ranks(variables); !unused.empty())

@@ -100,7 +100,7 @@ void register_machine(CommandOptions& app, GenerateOptions& o) {
   app.add_flag("--distributed", o.distributed,
                "this process is one of several, started by torchrun, srun, mpirun or an Indexed Job of "
                "Kubernetes, that make each video together: the launcher's variables say which "
-               "(docs/several-gpus.md); the frames are the same")
+               "(docs/several-gpus.md)")
       ->group(kRunningGroup);
   app.add_option("--device", o.engine.device,
                  std::string(kDeviceHelp) +

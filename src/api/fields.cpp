@@ -104,7 +104,7 @@ void check_ranks(const EngineOptions& options) {
   require(options.ranks == 1 || !options.device.starts_with("cuda"),
           "`ranks`: only a run on the CPU has several; leave it out, or choose `device` cpu");
   require(!options.crew || options.gpus.empty(),
-          "`gpus`: several processes (`distributed`) exchange on the CPU only; leave one of them out");
+          "`gpus`: several processes (`distributed`) take one GPU each; leave one of them out");
   parallel_of(options);
 }
 

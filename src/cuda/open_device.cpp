@@ -109,6 +109,28 @@ std::vector<int> choose_gpus(const std::string& wish, const std::string& device)
   return gpus_of(wish, device, count, why);
 }
 
+std::string device_of_process(const std::string& wish, int place_on_host, int count, const std::string& why) {
+  const int index = index_of(wish);
+  const std::string asked = wish.empty() ? env_string("TACHY_DEVICE", "auto") : wish;
+  if (index == kCpu) return "cpu";
+  if (asked.find(':') != std::string::npos) return fmt::format("cuda:{}", index);
+  if (index == kAuto && count == 0) return "cpu";
+  check(count > 0, ErrorCode::unsupported, "`device`: {}; `device` cpu runs without a GPU", why);
+  // A launcher that gives each process its own GPU lets it see no other.
+  if (count == 1) return "cuda:0";
+  check(place_on_host < count, ErrorCode::unsupported,
+        "`distributed`: this process has number {} on its host (counted from 0), which has {} GPUs; each "
+        "takes one",
+        place_on_host, count);
+  return fmt::format("cuda:{}", place_on_host);
+}
+
+std::string device_of_process(const std::string& wish, int place_on_host) {
+  std::string why;
+  const int count = index_of(wish) == kCpu ? 0 : gpu_count(&why);
+  return device_of_process(wish, place_on_host, count, why);
+}
+
 std::unique_ptr<Gpu> open_device(const std::string& wish) {
   const int index = index_of(choose_device(wish));
   if (index == kCpu) return nullptr;

@@ -16,6 +16,12 @@ std::string choose_device(const std::string& wish);
 
 bool is_automatic(const std::string& wish);
 
+// The device of one of several processes that a launcher has started: unless the wish names one, it is the GPU with the
+// process's number on its host, or the only one that it sees. `count` is how many there are, or 0 with the reason `why`.
+// Throws `unsupported` where there are too few.
+std::string device_of_process(const std::string& wish, int place_on_host, int count, const std::string& why);
+std::string device_of_process(const std::string& wish, int place_on_host);  // the same for this machine
+
 // Opens the GPU of choose_device(wish); null for the CPU. Throws `unsupported`, `out_of_memory` or `device`,
 // with the reason, for a GPU that was asked for and cannot be used.
 std::unique_ptr<Gpu> open_device(const std::string& wish);

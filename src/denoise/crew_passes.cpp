@@ -25,7 +25,9 @@ void CrewPasses::run(uint32_t number, const Tensor& latents, const Tensor& veloc
     const auto comm = crew_->among(group * layout_.per_group, layout_.per_group);
     forward(group, *comm);
   }
-  if (velocity.defined() && !stream.measuring()) hand_out(velocity, stream);
+  if (stream.measuring()) return;
+  if (velocity.defined()) hand_out(velocity, stream);
+  crew_->settle(stream);
 }
 
 // The first rank of a group has the velocities of its branches.

@@ -2,15 +2,30 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
+#include "base/os/network.h"
+#include "base/os/process.h"
+#include "cuda/current_device.h"
 #include "distributed/greeting.h"
+#include "distributed/nccl_comm.h"
 #include "distributed/tcp_comm.h"
+#include "tensor/memory.h"
 
 namespace tachy::distributed {
 namespace {
 
-constexpr int kGlance = 100;  // milliseconds
+constexpr int kGlance = 100, kPatience = 1000;  // milliseconds
 
 }  // namespace
+
+// NVLink multicast stays off unless somebody asks for it: it can take GPUs of a shared host out of service.
+void TcpCrew::join(const Meeting& meeting) {
+  os::offer_variable("NCCL_NVLS_ENABLE", "0");
+  if (!meeting.interface.empty() && !os::ip_address(meeting.interface))
+    os::offer_variable("NCCL_SOCKET_IFNAME", "=" + meeting.interface);
+  seconds_ = meeting.seconds;
+  mesh_ = meet(launch_, meeting);
+}
 
 Mesh& TcpCrew::mesh() {
   check(joined(), ErrorCode::internal, "ranks: rank {} has not met the others", rank());
@@ -54,7 +69,63 @@ void TcpCrew::compare(const std::string& mine, const Difference& difference) {
 std::unique_ptr<runtime::Comm> TcpCrew::among(int first, int count) {
   check(first <= rank() && rank() < first + count && first + count <= size(), ErrorCode::internal,
         "ranks: {} is not among {} to {}", rank(), first, first + count - 1);
+  if (nccl_.joined()) return std::make_unique<NcclComm>(nccl_, first, count, rank() - first);
   return std::make_unique<TcpComm>(mesh_.get(), first, count, rank() - first);
+}
+
+// GPUs of another capability take other kernels, whose tensors may have other types.
+void TcpCrew::connect(cuda::Gpu* gpu) {
+  if (!gpu || size() == 1) return;
+  const cuda::CurrentDevice here(gpu);
+  const size_t before = gpu->free_bytes();
+  connect(fmt::format("a GPU of compute capability {}.{}", gpu->info().major, gpu->info().minor), gpu,
+          gpu->stream());
+  const size_t after = gpu->free_bytes();
+  log_topic("ranks", "NCCL {} connects {} ranks, in {} of the GPU's memory", nccl_.version(), size(),
+            human_bytes(before > after ? before - after : 0));
+}
+
+void TcpCrew::connect(const std::string& device, DeviceMemory* memory, void* queue) {
+  if (nccl_.joined()) return;
+  nccl_.open();
+  compare(fmt::format("{} and NCCL {}", device, nccl_.version()),
+          [](const std::string& first, const std::string& theirs) {
+            return first == theirs ? "" : fmt::format("it has {}, and rank 0 has {}", theirs, first);
+          });
+  const std::string id = share(leads() ? nccl_.new_id() : "");
+  const auto patience = std::chrono::milliseconds(static_cast<int64_t>(seconds_ * 1000));
+  nccl_.join(id, rank(), size(), watching_ ? &stop_ : cancel_, Clock::now() + patience);
+  try_connection(memory, queue);
+}
+
+// The first exchange makes the connections and takes their memory, before the run looks how much is free.
+void TcpCrew::try_connection(DeviceMemory* memory, void* queue) {
+  const auto ranks = static_cast<size_t>(size()), bytes = sizeof(uint32_t);
+  const Buffer sent(ranks * bytes, memory), got(ranks * bytes, memory);
+  std::vector<uint32_t> numbers(ranks), back(ranks);
+  std::vector<cuda::NcclRanks::Part> out, in;
+  for (size_t p = 0; p < ranks; ++p) {
+    numbers[p] = static_cast<uint32_t>(rank()) << 16 | static_cast<uint32_t>(p);
+    if (p == static_cast<size_t>(rank())) continue;
+    out.push_back({static_cast<int>(p), static_cast<uint8_t*>(sent.data()) + p * bytes, bytes});
+    in.push_back({static_cast<int>(p), static_cast<uint8_t*>(got.data()) + p * bytes, bytes});
+  }
+  memory ? memory->upload(sent.data(), numbers.data(), ranks * bytes)
+         : void(std::memcpy(sent.data(), numbers.data(), ranks * bytes));
+  nccl_.exchange(out, in, queue, &stop_);
+  memory ? memory->download(back.data(), got.data(), ranks * bytes)
+         : void(std::memcpy(back.data(), got.data(), ranks * bytes));
+  nccl_.expect_whole();
+  for (const cuda::NcclRanks::Part& p : in)
+    check(back[static_cast<size_t>(p.peer)] ==
+              (static_cast<uint32_t>(p.peer) << 16 | static_cast<uint32_t>(rank())),
+          ErrorCode::device, "NCCL: what {} sent did not arrive as it was", mesh().name_of(p.peer));
+}
+
+void TcpCrew::settle(Stream& stream) {
+  if (!nccl_.joined()) return;
+  if (stream.memory) stream.memory->synchronize();
+  nccl_.expect_whole();
 }
 
 void TcpCrew::agree(uint64_t word) {
@@ -96,12 +167,25 @@ void TcpCrew::start_watching(bool ranks_too) {
   watcher_ = std::thread([this, ranks_too] {
     while (watching_) {
       if (cancel_ && cancel_->load()) stop_ = true;
-      if (!ranks_too || lost_ >= 0)
+      if (!ranks_too || stop_)
         std::this_thread::sleep_for(std::chrono::milliseconds(kGlance));
-      else if (const int gone = mesh_->gone(kGlance); gone >= 0)
-        lost_ = gone, stop_ = true;
+      else
+        look_at_ranks();
+      // What waits on the device for a rank that is gone would never end, and so would whoever waits for the device.
+      if (ranks_too && stop_) nccl_.abort();
     }
   });
+}
+
+// NCCL may notice first that a connection has ended, but TCP knows whose it was.
+void TcpCrew::look_at_ranks() {
+  int gone = mesh_->gone(kGlance);
+  const std::string failure = gone < 0 ? nccl_.failure() : "";
+  if (!failure.empty()) gone = mesh_->gone(kPatience);
+  if (gone >= 0)
+    lost_ = gone, stop_ = true;
+  else if (!failure.empty())
+    failure_ = failure, stop_ = true;
 }
 
 // A rank that has met the others here may go at once, so from here on the end of a connection means nothing.
@@ -117,9 +201,15 @@ void TcpCrew::stop_watching() noexcept {
 }
 
 Error TcpCrew::reason_for(const Error& error) {
-  const int lost = lost_;
-  const bool own = error.code() != ErrorCode::cancelled || (cancel_ && cancel_->load());
-  return own || lost < 0 || !joined() ? error : mesh().reason_of(lost);
+  // NCCL tells of a rank that is gone as of an error of the device, and maybe before the watcher does.
+  const bool of_device = error.code() == ErrorCode::device && nccl_.opened();
+  for (int waited = 0; of_device && lost_ < 0 && watching_ && waited < 2 * kPatience; waited += kGlance)
+    std::this_thread::sleep_for(std::chrono::milliseconds(kGlance));
+  const bool follows = error.code() == ErrorCode::cancelled || of_device;
+  if (!follows || !joined() || (cancel_ && cancel_->load())) return error;
+  if (const int lost = lost_; lost >= 0) return mesh().reason_of(lost);
+  const bool failed = stop_ && !failure_.empty() && error.code() == ErrorCode::cancelled;
+  return failed ? Error(ErrorCode::device, failure_) : error;
 }
 
 void TcpCrew::end(const Error& error) noexcept {

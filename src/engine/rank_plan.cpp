@@ -112,7 +112,8 @@ SharedPass plan_ranks(const Model& model, const Resolved& r) {
   if (ranks == 1) return {};
   const Parallel& asked = model.options().parallel;
   const Divided d = divided_by(r, model.bundle());
-  check_asked(asked, r, d, model.on_gpus());
+  const bool on_gpus = model.on_gpus() || (crew && model.gpu());
+  check_asked(asked, r, d, on_gpus);
   check(!model.on_gpus() || !course_of(r).divides_frames(), ErrorCode::unsupported,
         "`gpus`: {} cannot be divided among GPUs yet; leave `gpus` out, or make it 1", course_of(r).name());
   const auto layout = asked.automatic() ? runtime::RankLayout::of(ranks, d.branches, d.most_ranks)
@@ -122,19 +123,22 @@ SharedPass plan_ranks(const Model& model, const Resolved& r) {
   SharedPass out{.parallel = {.cfg = layout.groups, .ulysses = layout.ulysses(), .ring = layout.ring},
                  .why = reason(asked, layout, d, ranks)};
   out.equal_bits = layout.ring == 1;
-  if (model.on_gpus() && !same_calls(layout, d, model.bundle().dit.head_dim)) {
+  if (on_gpus && !same_calls(layout, d, model.bundle().dit.head_dim)) {
     out.equal_bits = false;
     out.why +=
         "; attention is called with fewer heads or branches, which cuts other work along the keys: the "
         "latents differ "
         "in their last bits at first (by up to some hundredths of their RMS where it was measured)";
   }
-  const bool by_rows = gpus_decode_by_rows(model.bundle().vae_config, r.latent_height, r.latent_width);
+  const bool by_rows = gpus_decode_by_rows(model.bundle().vae_config, r.latent_height, r.latent_width,
+                                           !crew || crew->on_one_host());
+  // Processes of a CPU leave the decoder to the first one, and so do all where only passes are shared.
+  const bool rows_too = on_gpus ? by_rows && !course_of(r).divides_frames() : !crew;
   for (int rank = 0; rank < ranks; ++rank) {
     RankPlan& plan = out.ranks.emplace_back(part_of(layout, rank, d));
     // The processes of a crew are like this one.
     plan.threads = crew ? model.threads() : runtime::threads_of(model.threads(), rank, ranks);
-    if (crew || (model.on_gpus() && !by_rows)) continue;  // whose first one decodes
+    if (!rows_too) continue;
     const runtime::Share rows = runtime::share_of(r.latent_height, rank, ranks);
     plan.first_row = rows.first, plan.rows = rows.count();
   }

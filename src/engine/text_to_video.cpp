@@ -173,6 +173,7 @@ Resolved TextToVideo::generate(const Prepared& prepared, const VideoCallbacks& g
   if (!crew) return generate_here(prepared, given, resume);
   return run_in_crew(*crew, given, resume,
                      [&](const VideoCallbacks& callbacks, const RunState* state) {
+                       crew->connect(model_.gpu());
                        return generate_here(prepared, callbacks, state);
                      })
       .value_or(prepared.request);

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "cuda/gpu.h"
 #include "runtime/comm.h"
 
 namespace tachy::runtime {
@@ -21,6 +22,15 @@ class Crew {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   bool leads() const { return rank() == 0; }
+  // Where this rank is among those of its host, as far as the launcher tells: that decides which GPU it takes.
+  virtual int place_on_host() const { return 0; }
+  virtual bool on_one_host() const { return false; }  // says whether all ranks are on this host
+
+  // Lets exchanges move tensors of this GPU from now on, and does nothing for null. All ranks call it once they watch.
+  virtual void connect(cuda::Gpu*) {}
+  // Waits until the exchanges of a pass are done on the device. Throws cancelled if they ended because a rank is gone:
+  // what they brought means nothing then.
+  virtual void settle(Stream&) {}
 
   // The ranks [first, first + count), among which this one is. A communicator that only measures needs no
   // connection.

@@ -30,6 +30,8 @@ Model::Model(ModelBundle bundle, ModelOptions options)
   const MemoryRoom room = memory_room(pool_.threads());
   check(room.bytes >= kLibraryBytes, ErrorCode::out_of_memory, "any run needs {} of memory, but {} leaves {}",
         human_bytes(kLibraryBytes), room.limit, human_bytes(room.bytes));
+  if (options_.crew)
+    options_.device = cuda::device_of_process(options_.device, options_.crew->place_on_host());
   gpu_ = cuda::open_device(options_.device);
   if (gpu_) gpus_.push_back(gpu_);
   require(options_.ranks == 1 || !memory(),
@@ -44,8 +46,6 @@ Model::Model(ModelBundle bundle, ModelOptions options)
   }
   require(options_.ranks == 1 || !options_.crew,
           "`ranks`: where several processes make a video (`distributed`), each is one rank; leave it out");
-  check(!options_.crew || !memory(), ErrorCode::unsupported,
-        "`distributed`: several processes exchange on the CPU only; choose `device` cpu");
   if (options_.verify_upload) {
     require(memory(),
             "`verify_upload`: it compares weights on a GPU with their files, and this run is on the CPU; "

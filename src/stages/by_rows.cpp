@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/env.h"
+#include "runtime/crew.h"
 #include "runtime/nobody_else.h"
 #include "runtime/run_on_ranks.h"
 #include "tensor/work_tally.h"
@@ -57,13 +58,26 @@ void run_on_gpus(Session& session, int ranks, const DecodeRows& body) {
   });
 }
 
+// Returns those of a crew's processes that have rows, or nothing if this one has none.
+std::unique_ptr<runtime::Comm> processes_with_rows(const Session& session, int64_t rows) {
+  runtime::Crew& crew = *session.crew();
+  const int ranks = static_cast<int>(std::min<int64_t>(crew.size(), rows));
+  return crew.rank() < ranks ? crew.among(0, ranks) : nullptr;
+}
+
 }  // namespace
 
-bool gpus_decode_by_rows(const VaeConfig& config, int64_t rows, int64_t columns) {
+bool crew_decodes_by_rows(Session& session, int64_t rows, int64_t columns) {
+  const runtime::Crew* const crew = session.crew();
+  return crew && crew->size() > 1 && session.stream().memory &&
+         gpus_decode_by_rows(session.model().vae_config, rows, columns, crew->on_one_host());
+}
+
+bool gpus_decode_by_rows(const VaeConfig& config, int64_t rows, int64_t columns, bool near) {
   const std::string text = env_string("TACHY_RANK_DECODE", "auto");
   require(text == "auto" || text == "first" || text == "rows",
           "TACHY_RANK_DECODE: expected auto, first or rows, got '{}'", text);
-  if (text != "auto") return text == "rows";
+  if (text != "auto" || !near) return text == "rows";
   constexpr double kLeast = 3000, kPublished = 96;
   const double width = static_cast<double>(config.decoder_base_dim) / kPublished;
   return static_cast<double>(rows * columns) * width * width >= kLeast;
@@ -73,6 +87,12 @@ void decode_by_rows(Session& session, int64_t latent_rows, int64_t latent_column
   const VaeDecoder& vae = *session.vae_decoder().model;
   if (const int gpus = gpus_of_rows(session, vae.config(), latent_rows, latent_columns); gpus > 1)
     return session.measuring() ? measure(session, gpus, body) : run_on_gpus(session, gpus, body);
+  if (crew_decodes_by_rows(session, latent_rows, latent_columns)) {
+    const auto comm = processes_with_rows(session, latent_rows);
+    if (comm) body(vae, session.stream(), comm.get());
+    if (!session.measuring()) session.crew()->settle(session.stream());
+    return;
+  }
   runtime::run_on_rows(session.ranks(), latent_rows, session.stream(), [&](Stream& own, runtime::Comm* comm) {
     const bool other = comm && comm->rank() > 0;
     const ProfileRange range(other ? own.hooks.profiler : nullptr, "decode", ProfileKind::group);
@@ -83,6 +103,12 @@ void decode_by_rows(Session& session, int64_t latent_rows, int64_t latent_column
 uint64_t decoder_state_bytes(Session& session, const VaeDecoder& vae, std::span<const int64_t> latent_shape) {
   const int64_t frames = latent_shape[1], rows = latent_shape[2], columns = latent_shape[3];
   const int gpus = gpus_of_rows(session, vae.config(), rows, columns);
+  if (crew_decodes_by_rows(session, rows, columns)) {
+    Arena none;
+    const Stream counting{.arena = &none, .pool = nullptr};
+    const auto comm = processes_with_rows(session, rows);
+    return comm ? align_up(vae.make_state(rows, columns, frames, counting, comm.get()).bytes) : 0;
+  }
   if (gpus <= 1)
     return align_up(vae.state_bytes(rows, columns, frames, runtime::ranks_of_rows(session.ranks(), rows)));
   Arena none;

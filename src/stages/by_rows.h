@@ -1,4 +1,5 @@
-// Runs what the VAE's decoder does on a session's ranks, which divide the rows of the picture: threads of a CPU, or GPUs.
+// Runs what the VAE's decoder does on a session's ranks, which divide the rows of the picture: threads of a CPU, or GPUs
+// of this process or of several.
 #pragma once
 
 #include <functional>
@@ -13,8 +14,12 @@ using DecodeRows = std::function<void(const VaeDecoder& vae, Stream& stream, run
 
 // Whether several GPUs share the decoder's work, too. TACHY_RANK_DECODE says `rows` or `first`; otherwise they do where
 // a frame's work is as much as that of 3,000 latents or more by the published decoders. Neighbours exchange rows some 40
-// times a latent frame, in about 60 us each, which a small picture does not earn.
-bool gpus_decode_by_rows(const VaeConfig& config, int64_t rows, int64_t columns);
+// times a latent frame, in about 60 us each, which a small picture does not earn, nor any between hosts (not `near`).
+bool gpus_decode_by_rows(const VaeConfig& config, int64_t rows, int64_t columns, bool near = true);
+
+// Says whether all processes of the session's crew decode the video, and not the first one alone: those with GPUs do, if
+// all are on one host.
+bool crew_decodes_by_rows(Session& session, int64_t latent_rows, int64_t latent_columns);
 
 // Calls body() on as many ranks as there are rows of latents, at most. On GPUs a measuring session takes every rank's
 // place in turn, so that the plan has room for the largest share, and counts the work of the first. Throws what

@@ -62,6 +62,7 @@ class Ranks:
         self.processes[rank].send_signal(how)
 
 
-def run_alone(binary, folder, words, model=MODEL):
+def run_alone(binary, folder, words, model=MODEL, environment=None):
     """Makes the video in one process, for comparison."""
-    subprocess.run([binary, "generate", "-m", str(model), *words], cwd=folder, env=clean_environment({}), check=True, capture_output=True)
+    done = subprocess.run([binary, "generate", "-m", str(model), *words], cwd=folder, env=clean_environment(environment or {}), text=True, capture_output=True)
+    assert done.returncode == 0, done

@@ -17,6 +17,9 @@ ProcessId process_id();
 // Says whether a process with this number exists, even one of another user. True if that cannot be found out.
 bool process_exists(ProcessId id);
 
+// Gives a variable of this process's environment a value, unless it has one. To be called before there are threads.
+void offer_variable(const char* name, const std::string& value);
+
 // The file of the running program.
 std::filesystem::path executable_path(std::error_code& error);
 // Returns facts about the file that this program was started from, even if another file now has its name. All

@@ -33,6 +33,12 @@ std::vector<std::string> folders(std::span<const char* const> packages) {
   return all;
 }
 
+const char* package_of(std::string_view library) {
+  return library.starts_with("libcudnn")  ? "nvidia-cudnn-cu13"
+         : library.starts_with("libnccl") ? "nvidia-nccl-cu13"
+                                          : "nvidia-cublas";
+}
+
 }  // namespace
 
 bool VendorLibrary::open(std::span<const char* const> names, std::span<const char* const> packages,
@@ -50,9 +56,8 @@ bool VendorLibrary::open(std::span<const char* const> names, std::span<const cha
       }
       if (!folder.empty() && broken.empty()) broken = reason;
     }
-  why = fmt::format(
-      "{} was not found (pip install {} brings it; TACHY_CUDA_LIBRARIES can name its folder)", names[0],
-      std::string_view(names[0]).starts_with("libcudnn") ? "nvidia-cudnn-cu13" : "nvidia-cublas");
+  why = fmt::format("{} was not found (pip install {} brings it; TACHY_CUDA_LIBRARIES can name its folder)",
+                    names[0], package_of(names[0]));
   if (!broken.empty()) why = "could not open it: " + broken;
   return false;
 }

@@ -1,4 +1,4 @@
-// Shared libraries of the vendor (cuBLASLt, cuDNN), opened at run time, so that neither building nor starting
+// Shared libraries of the vendor (cuBLASLt, cuDNN, NCCL), opened at run time, so that neither building nor starting
 // needs them. They are looked for in this order: in each folder of TACHY_CUDA_LIBRARIES (a:b; a folder that
 // holds the library, or the folder `nvidia` of a Python environment whose packages bring it), beside the
 // program, in the folder `nvidia` beside this package of Python, and where the system's loader looks.

@@ -90,6 +90,7 @@ void take_over_motion(Job& job, Session& session) {
   if (crew->leads()) std::ranges::fill(from, job.shared.motion);
   to.front() = job.shared.motion;
   crew->among(0, crew->size())->all_to_all(from, to, session.stream());
+  crew->settle(session.stream());
 }
 
 // Walks over the windows one after the other; what makes them stays loaded until the last one. The second

@@ -130,6 +130,29 @@ TEST(Gpus, WhatIsWrongIsTold) {
   EXPECT_THAT(refused_gpus("2", "", 0, ErrorCode::unsupported), HasSubstr("there is no GPU"));
 }
 
+TEST(OpenDevice, EachProcessOfAHostTakesItsOwn) {
+  const auto of = [](const char* wish, int place, int count) {
+    return device_of_process(wish, place, count, "no driver");
+  };
+  EXPECT_EQ(of("auto", 0, 4), "cuda:0");
+  EXPECT_EQ(of("auto", 3, 4), "cuda:3");
+  EXPECT_EQ(of("cuda", 2, 4), "cuda:2");
+  EXPECT_EQ(of("cuda:1", 2, 4), "cuda:1");
+  EXPECT_EQ(of("cuda", 5, 1), "cuda:0");  // the launcher lets it see one
+  EXPECT_EQ(of("cpu", 2, 4), "cpu");
+  EXPECT_EQ(of("auto", 2, 0), "cpu");
+  const auto refused = [&](const char* wish, int place, int count) -> std::string {
+    try {
+      return of(wish, place, count);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::unsupported);
+      return e.message();
+    }
+  };
+  EXPECT_THAT(refused("auto", 4, 4), AllOf(HasSubstr("number 4 on its host"), HasSubstr("4 GPUs")));
+  EXPECT_THAT(refused("cuda", 0, 0), AllOf(HasSubstr("no driver"), HasSubstr("`device` cpu")));
+}
+
 // The machine has fewer GPUs, or the build has no kernels.
 TEST(OpenDevice, AGpuAskedForMustBeThere) {
   EXPECT_THAT(refusal("cuda:99"), AllOf(HasSubstr("`device`: "), HasSubstr("`device` cpu")));

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/os/posix/calls.h"
 
@@ -17,6 +18,8 @@ constexpr const char* kExecutable = "/proc/self/exe";
 }  // namespace
 
 ProcessId process_id() { return ::getpid(); }
+
+void offer_variable(const char* name, const std::string& value) { ::setenv(name, value.c_str(), 0); }
 
 bool process_exists(ProcessId id) { return ::kill(id, 0) == 0 || errno != ESRCH; }
 
