@@ -34,12 +34,14 @@ OpenedEngine open_engine(const JobSpec& job, const EngineOptions& wanted, JobSin
   const bool again = wanted.device.empty() && wanted.gpus.empty() && !s.device.empty();
   EngineOptions options = with_parts(wanted, s);
   check_ranks(options);
-  options.device = !wanted.gpus.empty() ? first_of_gpus(wanted.gpus, wanted.device)
-                   : again              ? device_again(job.from, s.device)
-                                        : choose_device(wanted.device);
+  // A process of several takes the GPU that its place among those of its host gives it, which the model finds out.
+  if (!options.crew || again)
+    options.device = !wanted.gpus.empty() ? first_of_gpus(wanted.gpus, wanted.device)
+                     : again              ? device_again(job.from, s.device)
+                                          : choose_device(wanted.device);
   const auto open = [&] { return naming("`model`", [&] { return Engine(model_path(s), options); }); };
   Engine engine = open();
-  if (wanted.max_vram > 0 || options.device == "cpu" || again || !wanted.gpus.empty() ||
+  if (options.crew || wanted.max_vram > 0 || options.device == "cpu" || again || !wanted.gpus.empty() ||
       !is_automatic(wanted.device))
     return {std::move(engine), {}};
   try {
