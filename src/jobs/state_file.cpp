@@ -80,7 +80,10 @@ void StateFile::refuse_others() const {
 }
 
 const std::string& StateFile::model() {
-  if (model_.empty()) model_ = ask_model_();
+  if (coming_model_.valid())
+    model_ = coming_model_.get();
+  else if (model_.empty())
+    model_ = ask_model_();
   return model_;
 }
 
@@ -142,9 +145,14 @@ void StateFile::give_up(const Error& e) {
        saved_ ? fmt::format(" ({} stays saved)", saved()) : "", e.message());
 }
 
+// The fingerprint takes a fifth of a second of a large model, for which the GPU should not wait.
 bool StateFile::wants(const RunPlace& place) {
   window_ = place.window, count_ = place.windows;
-  return !broken_ && (keeps_last_ || due(place));
+  if (broken_) return false;
+  const bool soon = monotonic_seconds() - start_ >= every_seconds_ / 4;
+  if (soon && model_.empty() && !coming_model_.valid())
+    coming_model_ = std::async(std::launch::async, ask_model_);
+  return keeps_last_ || due(place);
 }
 
 void StateFile::step(const RunStateView& state) {

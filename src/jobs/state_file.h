@@ -7,6 +7,7 @@
 #include <atomic>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -18,8 +19,8 @@ namespace tachy::jobs {
 
 class StateFile {
  public:
-  // `model` returns the model's fingerprint; it is called only if that is needed. `cancel` ends a wait for
-  // the disk; it may be null.
+  // `model` returns the model's fingerprint; it is called only if that is needed, from another thread too. `cancel`
+  // ends a wait for the disk; it may be null.
   StateFile(const std::filesystem::path& output, const nlohmann::json& settings, double every_seconds,
             std::function<std::string()> model, const std::atomic<bool>* cancel);
 
@@ -80,6 +81,7 @@ class StateFile {
   bool unsaved_ = false, keeps_last_ = false;
   bool broken_ = false;
   std::function<std::string()> ask_model_;
+  std::future<std::string> coming_model_;
   WindowFiles windows_;
 };
 
