@@ -32,7 +32,7 @@ def _torchs(x, weight=None, bias=None, factor=1):
 
 def rms_norm(x, weight, eps, round_twice):
     """Returns torch's on a GPU alone, where it is one kernel for tensors of one dtype; elsewhere it is made of several operations."""
-    if round_twice or not _torchs(x, weight) or not x.is_cuda or (weight is not None and weight.dtype != x.dtype):
+    if round_twice or not getattr(x, "is_cuda", False) or not _torchs(x, weight) or (weight is not None and weight.dtype != x.dtype):
         return None
     try:
         return _torch.rms_norm(x, x.shape[-1:], weight, eps)
