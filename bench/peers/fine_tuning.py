@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times a fine-tuning step of LTX-Video 2B with gradient checkpointing and adapters of rank 64, by torch's functions and by ours, and compares the losses.
 
-    PYTHONPATH=BUILD/python bench/peers/fine_tuning.py [--layers N] [--steps N] [--autocast] [--tiny] [--device cpu] [--json FILE]
+    PYTHONPATH=BUILD/python bench/peers/fine_tuning.py [--layers N] [--steps N] [--autocast] [--kernels] [--tiny] [--device cpu] [--json FILE]
 
 The model is diffusers' class with random weights in bfloat16, which stay as they are; adapters in the queries, keys, values and results of all attention
 are trained by AdamW, as trainers of LTX do by default. The variants alternate, step by step, from the same adapters on the same noise:
@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import tachyscope
-from python_models import ltx
+from python_models import ltx, print_kernels
 from tachyscope import ops
 
 RANK, TARGETS = 64, ("to_q", "to_k", "to_v", "to_out.0")
@@ -115,6 +115,7 @@ def main():
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--variants", nargs="+", default=VARIANTS, choices=VARIANTS)
     parser.add_argument("--autocast", action="store_true")
+    parser.add_argument("--kernels", action="store_true", help="print the kernels of one more step of each variant (on a GPU)")
     parser.add_argument("--tiny", action="store_true", help="a model of a few parameters, to try the script")
     parser.add_argument("--json", help="write the figures to this file as well")
     options = parser.parse_args()
@@ -146,6 +147,9 @@ def main():
         records.append({"variant": run.name, "ms": ms, "ratio": None, "losses": run.losses, "apart": apart, "bytes": run.memory})
         records[-1]["ratio"] = records[0]["ms"] / ms
         print(f"{run.name:16}{ms:10.2f} ms{records[-1]['ratio']:8.3f}x{run.memory / 2**30:8.2f} GiB   loss {run.losses[0]:.5f} to {run.losses[-1]:.5f}, apart {apart:.1e}", flush=True)
+    if options.kernels and options.device == "cuda":
+        for run in runs:
+            print_kernels(run.name, lambda run=run: run.step(given, noise), 30)
     if options.json:
         with open(options.json, "w") as file:
             json.dump({"machine": machine, "torch": torch.__version__, "runs": records}, file, indent=1)

@@ -2,13 +2,13 @@
 """Measures the device time and the host time of the Python package's calls beside torch's and, if they can be imported, quack's, Liger's and
 comfy-kitchen's.
 
-    PYTHONPATH=BUILD/python bench/peers/python_ops.py [--device cpu] [--host-only] [--tiny] [--quack [FOLDER ...]] [--json FILE]
+    PYTHONPATH=BUILD/python bench/peers/python_ops.py [--device cpu] [--host-only] [--no-host] [--tiny] [--quack [FOLDER ...]] [--json FILE]
 
 BUILD is a build folder with TACHY_PYTHON (and CUDA). The device time on a GPU is that of a CUDA graph of
 calls on cold inputs, as norms.py measures it, so the calls are captured as well; the table has the median of
 three. On the CPU it has the median of --rounds calls by the clock. The calls that are compared alternate.
 
-The host time is the best of 20 series of calls of tiny tensors whose kernels take less than the call, with
+The host time is the best of 20 series (--series) of calls of tiny tensors whose kernels take less than the call, with
 output allocated. Here, too, the calls alternate. They are measured without gradients, with gradients
 recorded, and forward and backward. "composed" is RMSNorm as PyTorch users write it out.
 
@@ -196,6 +196,8 @@ def main():
     parser.add_argument("--json", help="write the figures to this file as well")
     parser.add_argument("--quack", nargs="*", metavar="FOLDER", help="quack must be among the peers; folders to import it from")
     parser.add_argument("--host-only", action="store_true", help="no device times")
+    parser.add_argument("--no-host", action="store_true", help="no host times")
+    parser.add_argument("--series", type=int, default=20, help="series of calls, for the host times")
     parser.add_argument("--own-backward", action="store_true", help="on a CPU: the backward passes that a GPU takes")
     parser.add_argument("--tiny", action="store_true", help="small tensors, to try the script")
     options = parser.parse_args()
@@ -225,10 +227,11 @@ def main():
         print(f"composed / ours on average: {gain:.2f}")
         if beside:
             table("comfy-kitchen, device time", beside)
-    host = host_rows(options.device, 2 if options.tiny else 20)
-    table("a call of tiny tensors, host time", host)
-    theirs = {what: times.get("torch", times.get("F.rms_norm")) / times["ours"] for what, times in host}
-    print("times as fast as torch: " + ", ".join(f"{what} {ratio:.2f}" for what, ratio in theirs.items()))
+    host = [] if options.no_host else host_rows(options.device, 2 if options.tiny else options.series)
+    if host:
+        table("a call of tiny tensors, host time", host)
+        theirs = {what: times.get("torch", times.get("F.rms_norm")) / times["ours"] for what, times in host}
+        print("times as fast as torch: " + ", ".join(f"{what} {ratio:.2f}" for what, ratio in theirs.items()))
     if options.json:
         with open(options.json, "w") as file:
             json.dump({"machine": machine, "device_us": rows, "kitchen_us": beside, "host_us": host}, file, indent=1)

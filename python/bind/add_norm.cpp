@@ -112,6 +112,7 @@ struct Backward {
   const Tensor &dy, &dsum, &sum, &weight, &bias;
   int64_t kind;
   float eps;
+  Tensor trained_weight, trained_bias;
   explicit Backward(Inputs in)
       : dy(in[0].tensor),
         dsum(in[1].tensor),
@@ -119,7 +120,9 @@ struct Backward {
         weight(in[3].tensor),
         bias(in[4].tensor),
         kind(in[5].integer),
-        eps(static_cast<float>(in[6].number)) {}
+        eps(static_cast<float>(in[6].number)),
+        trained_weight(wanted(weight, in[7].integer)),
+        trained_bias(wanted(bias, in[7].integer)) {}
 };
 
 Results backward_results(Inputs in) {
@@ -131,7 +134,8 @@ Results backward_results(Inputs in) {
   if (a.dsum.defined()) expect_beside(op, "dsum", a.dsum, "sum", a.sum);
   expect_vector(op, "weight", a.weight, a.sum.dim(-1), a.sum);
   expect_vector(op, "bias", a.bias, a.sum.dim(-1), a.sum);
-  return {Result::contiguous(a.sum.dtype, a.sum.shape()), gradient_result(a.weight), gradient_result(a.bias)};
+  return {Result::contiguous(a.sum.dtype, a.sum.shape()), gradient_result(a.trained_weight),
+          gradient_result(a.trained_bias)};
 }
 
 void run_backward(Inputs in, std::span<const Tensor> out, Context& context) {
@@ -144,8 +148,8 @@ void run_backward(Inputs in, std::span<const Tensor> out, Context& context) {
                                       .dy = pass.rows(a.dy),
                                       .dsum = pass.rows(a.dsum),
                                       .dx = pass.result_rows(out[0]),
-                                      .dweight = pass.parameter_result(a.weight, out[1]),
-                                      .dbias = pass.parameter_result(a.bias, out[2])};
+                                      .dweight = pass.parameter_result(a.trained_weight, out[1]),
+                                      .dbias = pass.parameter_result(a.trained_bias, out[2])};
   context.compute([&](Stream& stream) { ops::add_norm_backward(args, stream); });
   pass.finish();
 }
@@ -181,13 +185,13 @@ Results residual_backward_results(Inputs in) {
   const Tensor &dy = in[0].tensor, &u = in[1].tensor, &gate = in[2].tensor;
   expect_branch(op, u, dy);
   expect_modulation(op, "gate", gate, dy);
-  return {Result::contiguous(u.dtype, u.shape()), gradient_result(gate)};
+  return {Result::contiguous(u.dtype, u.shape()), gradient_result(wanted(gate, in[3].integer))};
 }
 
 void run_residual_backward(Inputs in, std::span<const Tensor> out, Context& context) {
   const Tensor &dy = in[0].tensor, &u = in[1].tensor, &gate = in[2].tensor;
   GradientPass pass(context, dy.dtype), branch(context, u.dtype);
-  const Tensor dgate = pass.parameter_result(gate, out[1]);
+  const Tensor dgate = pass.parameter_result(wanted(gate, in[3].integer), out[1]);
   const ops::GatedResidualBackwardArgs args{.u = branch.rows(u),
                                             .gate = modulation_table(gate, dy, context),
                                             .row = modulation_rows(gate, dy, context),
@@ -208,13 +212,13 @@ const Op kAddNorm{
     results, run};
 const Op kAddNormBackward{
     "add_norm_backward",
-    "(Tensor dy, Tensor? dsum, Tensor sum, Tensor? weight, Tensor? bias, int kind, float eps) "
-    "-> (Tensor, Tensor, Tensor)",
+    "(Tensor dy, Tensor? dsum, Tensor sum, Tensor? weight, Tensor? bias, int kind, float eps, "
+    "bool parameters) -> (Tensor, Tensor, Tensor)",
     backward_results, run_backward};
 const Op kGatedResidual{"gated_residual", "(Tensor x, Tensor u, Tensor? gate) -> Tensor", residual_results,
                         run_residual, true};
 const Op kGatedResidualBackward{"gated_residual_backward",
-                                "(Tensor dy, Tensor u, Tensor? gate) -> (Tensor, Tensor)",
+                                "(Tensor dy, Tensor u, Tensor? gate, bool parameters) -> (Tensor, Tensor)",
                                 residual_backward_results, run_residual_backward};
 
 }  // namespace tachy::python

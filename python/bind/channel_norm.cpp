@@ -40,18 +40,19 @@ Results backward_results(Inputs in) {
   const Tensor &dy = in[0].tensor, &x = in[1].tensor, &gamma = in[2].tensor;
   expect_norm(op, x, gamma);
   expect_beside(op, "dy", dy, "x", x);
-  return {like_channels(x), gradient_result(gamma)};
+  return {like_channels(x), gradient_result(wanted(gamma, in[4].integer))};
 }
 
 void run_backward(Inputs in, std::span<const Tensor> out, Context& context) {
   const Tensor &dy = in[0].tensor, &x = in[1].tensor, &gamma = in[2].tensor;
   GradientPass pass(context, x.dtype);
-  const ops::ChannelNormBackwardArgs args{.x = rows(pass.whole(channels_last(x))),
-                                          .gamma = parameter(gamma, x.dtype, context),
-                                          .silu = in[3].integer != 0,
-                                          .dy = rows(pass.whole(channels_last(dy))),
-                                          .dx = rows(pass.result(channels_last(out[0]))),
-                                          .dgamma = pass.parameter_result(gamma, out[1])};
+  const ops::ChannelNormBackwardArgs args{
+      .x = rows(pass.whole(channels_last(x))),
+      .gamma = parameter(gamma, x.dtype, context),
+      .silu = in[3].integer != 0,
+      .dy = rows(pass.whole(channels_last(dy))),
+      .dx = rows(pass.result(channels_last(out[0]))),
+      .dgamma = pass.parameter_result(wanted(gamma, in[4].integer), out[1])};
   context.compute([&](Stream& stream) { ops::channel_norm_backward(args, stream); });
   pass.finish();
 }
@@ -59,8 +60,9 @@ void run_backward(Inputs in, std::span<const Tensor> out, Context& context) {
 }  // namespace
 
 const Op kChannelNorm{"channel_norm", "(Tensor x, Tensor gamma, bool silu) -> Tensor", results, run, true};
-const Op kChannelNormBackward{"channel_norm_backward",
-                              "(Tensor dy, Tensor x, Tensor gamma, bool silu) -> (Tensor, Tensor)",
-                              backward_results, run_backward};
+const Op kChannelNormBackward{
+    "channel_norm_backward",
+    "(Tensor dy, Tensor x, Tensor gamma, bool silu, bool parameters) -> (Tensor, Tensor)", backward_results,
+    run_backward};
 
 }  // namespace tachy::python

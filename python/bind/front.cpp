@@ -16,6 +16,7 @@ struct Front {
   PyObject* slow;  // takes the calls that this path leaves
   // Takes calls whose gradients are recorded; if it is null, only the arguments are checked.
   PyObject* recorded;
+  bool cast;  // the arguments are those that autocast makes, so an active region changes nothing
   PyMethodDef definition;
 };
 constexpr size_t kMostArguments = 12;
@@ -173,7 +174,8 @@ PyObject* call(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     if (given != front.signature.arguments.size() || !call.take())
       return PyObject_Vectorcall(front.slow, args, given, nullptr);
     if (front.recorded) {
-      if (watched() || call.any_negated()) return PyObject_Vectorcall(front.slow, args, given, nullptr);
+      if (watched(!front.cast) || call.any_negated())
+        return PyObject_Vectorcall(front.slow, args, given, nullptr);
       if (truth(PyObject_CallNoArgs(world().grad_enabled)) && call.any_recorded())
         return PyObject_Vectorcall(front.recorded, args, given, nullptr);
     }
@@ -188,12 +190,13 @@ PyObject* call(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   return nullptr;
 }
 
-nb::object torch_front(const std::string& name, const nb::object& slow, const nb::object& recorded) {
+nb::object torch_front(const std::string& name, const nb::object& slow, const nb::object& recorded,
+                       bool cast) {
   for (const Op& op : op_table()) {
     if (name != op.name) continue;
     // The object lives as long as the module.
-    auto* const front =
-        new Front{&op, parse_signature(op), kept(slow), recorded.is_none() ? nullptr : kept(recorded), {}};
+    auto* const front = new Front{
+        &op, parse_signature(op), kept(slow), recorded.is_none() ? nullptr : kept(recorded), cast, {}};
     check(front->signature.arguments.size() <= kMostArguments, ErrorCode::internal, "{}: too many arguments",
           name);
     front->definition = {op.name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)),
@@ -208,7 +211,8 @@ nb::object torch_front(const std::string& name, const nb::object& slow, const nb
 
 void add_front(nb::module_& m) {
   m.def("_use_torch", &use_torch);
-  m.def("_torch_front", &torch_front, nb::arg("name"), nb::arg("slow"), nb::arg("recorded").none());
+  m.def("_torch_front", &torch_front, nb::arg("name"), nb::arg("slow"), nb::arg("recorded").none(),
+        nb::arg("cast") = false);
 }
 
 }  // namespace tachy::python

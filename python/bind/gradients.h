@@ -13,6 +13,10 @@ namespace tachy::python {
 // Describes the gradient of a parameter: like the parameter, or without values if there is no parameter.
 Result gradient_result(const Tensor& parameter);
 
+// The parameter for the two functions that describe and take its gradient; none where no parameter's gradient
+// is wanted, as with adapters beside a model that is not trained.
+inline Tensor wanted(const Tensor& parameter, bool parameters) { return parameters ? parameter : Tensor(); }
+
 class GradientPass {
  public:
   GradientPass(Context& context, DType dtype);

@@ -58,22 +58,24 @@ Results backward_results(Inputs in) {
   const Tensor &dy = in[0].tensor, &x = in[1].tensor;
   expect_norm(op, x, in[2], in[3].tensor, in[4].tensor, in[6]);
   expect_beside(op, "dy", dy, "x", x);
-  return {like_channels(x), gradient_result(in[3].tensor), gradient_result(in[4].tensor)};
+  const auto trained = [&](size_t i) { return gradient_result(wanted(in[i].tensor, in[7].integer)); };
+  return {like_channels(x), trained(3), trained(4)};
 }
 
 void run_backward(Inputs in, std::span<const Tensor> out, Context& context) {
   const Tensor &dy = in[0].tensor, &x = in[1].tensor, &weight = in[3].tensor, &bias = in[4].tensor;
   GradientPass pass(context, x.dtype);
-  const ops::GroupNormBackwardArgs args{.x = three_dims(pass.whole(channels_last(x))),
-                                        .groups = static_cast<int>(in[2].integer),
-                                        .weight = parameter(weight, x.dtype, context),
-                                        .bias = parameter(bias, x.dtype, context),
-                                        .eps = static_cast<float>(in[5].number),
-                                        .act = activation_kind("group_norm_backward", in[6].integer, 0),
-                                        .dy = three_dims(pass.whole(channels_last(dy))),
-                                        .dx = three_dims(pass.result(channels_last(out[0]))),
-                                        .dweight = pass.parameter_result(weight, out[1]),
-                                        .dbias = pass.parameter_result(bias, out[2])};
+  const ops::GroupNormBackwardArgs args{
+      .x = three_dims(pass.whole(channels_last(x))),
+      .groups = static_cast<int>(in[2].integer),
+      .weight = parameter(weight, x.dtype, context),
+      .bias = parameter(bias, x.dtype, context),
+      .eps = static_cast<float>(in[5].number),
+      .act = activation_kind("group_norm_backward", in[6].integer, 0),
+      .dy = three_dims(pass.whole(channels_last(dy))),
+      .dx = three_dims(pass.result(channels_last(out[0]))),
+      .dweight = pass.parameter_result(wanted(weight, in[7].integer), out[1]),
+      .dbias = pass.parameter_result(wanted(bias, in[7].integer), out[2])};
   context.compute([&](Stream& stream) { ops::group_norm_backward(args, stream); });
   pass.finish();
 }
@@ -85,8 +87,8 @@ const Op kGroupNorm{"group_norm",
                     results, run, true};
 const Op kGroupNormBackward{
     "group_norm_backward",
-    "(Tensor dy, Tensor x, int groups, Tensor? weight, Tensor? bias, float eps, int act) -> "
-    "(Tensor, Tensor, Tensor)",
+    "(Tensor dy, Tensor x, int groups, Tensor? weight, Tensor? bias, float eps, int act, "
+    "bool parameters) -> (Tensor, Tensor, Tensor)",
     backward_results, run_backward};
 
 }  // namespace tachy::python

@@ -51,13 +51,17 @@ void run(Inputs in, std::span<const Tensor> out, Context& context) {
 struct Backward {
   const Tensor &dy, &x, &weight, &bias, &scale;
   float eps;
+  Tensor trained_weight, trained_bias, trained_scale;
   explicit Backward(Inputs in)
       : dy(in[0].tensor),
         x(in[1].tensor),
         weight(in[2].tensor),
         bias(in[3].tensor),
         scale(in[4].tensor),
-        eps(static_cast<float>(in[5].number)) {}
+        eps(static_cast<float>(in[5].number)),
+        trained_weight(wanted(weight, in[6].integer)),
+        trained_bias(wanted(bias, in[6].integer)),
+        trained_scale(wanted(scale, in[6].integer)) {}
 };
 
 // dshift has the same form as dscale.
@@ -69,25 +73,27 @@ Results backward_results(Inputs in) {
   expect_vector(op, "weight", a.weight, a.x.dim(-1), a.x);
   expect_vector(op, "bias", a.bias, a.x.dim(-1), a.x);
   expect_modulation(op, "scale", a.scale, a.x);
-  return {Result::contiguous(a.x.dtype, a.x.shape()), gradient_result(a.weight), gradient_result(a.bias),
-          gradient_result(a.scale), gradient_result(a.scale)};
+  return {Result::contiguous(a.x.dtype, a.x.shape()), gradient_result(a.trained_weight),
+          gradient_result(a.trained_bias), gradient_result(a.trained_scale),
+          gradient_result(a.trained_scale)};
 }
 
 void run_backward(Inputs in, std::span<const Tensor> out, Context& context) {
   const Backward a(in);
   GradientPass pass(context, a.x.dtype);
-  const ops::LayerNormModulateBackwardArgs args{.x = pass.rows(a.x),
-                                                .weight = parameter(a.weight, a.x.dtype, context),
-                                                .bias = parameter(a.bias, a.x.dtype, context),
-                                                .scale = modulation_table(a.scale, a.x, context),
-                                                .row = modulation_rows(a.scale, a.x, context),
-                                                .dy = pass.rows(a.dy),
-                                                .eps = a.eps,
-                                                .dx = pass.result_rows(out[0]),
-                                                .dweight = pass.parameter_result(a.weight, out[1]),
-                                                .dbias = pass.parameter_result(a.bias, out[2]),
-                                                .dscale = modulation_result(pass, a.scale, a.x, out[3]),
-                                                .dshift = modulation_result(pass, a.scale, a.x, out[4])};
+  const ops::LayerNormModulateBackwardArgs args{
+      .x = pass.rows(a.x),
+      .weight = parameter(a.weight, a.x.dtype, context),
+      .bias = parameter(a.bias, a.x.dtype, context),
+      .scale = modulation_table(a.scale, a.x, context),
+      .row = modulation_rows(a.scale, a.x, context),
+      .dy = pass.rows(a.dy),
+      .eps = a.eps,
+      .dx = pass.result_rows(out[0]),
+      .dweight = pass.parameter_result(a.trained_weight, out[1]),
+      .dbias = pass.parameter_result(a.trained_bias, out[2]),
+      .dscale = modulation_result(pass, a.trained_scale, a.x, out[3]),
+      .dshift = modulation_result(pass, a.trained_scale, a.x, out[4])};
   context.compute([&](Stream& stream) { ops::layernorm_modulate_backward(args, stream); });
   pass.finish();
 }
@@ -100,7 +106,7 @@ const Op kLayerNorm{
     run, true};
 const Op kLayerNormBackward{
     "layer_norm_backward",
-    "(Tensor dy, Tensor x, Tensor? weight, Tensor? bias, Tensor? scale, float eps) -> "
+    "(Tensor dy, Tensor x, Tensor? weight, Tensor? bias, Tensor? scale, float eps, bool parameters) -> "
     "(Tensor, Tensor, Tensor, Tensor, Tensor)",
     backward_results, run_backward};
 

@@ -101,7 +101,8 @@ Results backward_results(Inputs in) {
     expect_dtype(op, name, *t, a.q.dtype);
   }
   const Result whole = Result::contiguous(a.q.dtype, a.q.shape());
-  return {whole, whole, gradient_result(a.q_weight), gradient_result(a.k_weight)};
+  const auto trained = [&](const Tensor& weight) { return gradient_result(wanted(weight, in[10].integer)); };
+  return {whole, whole, trained(a.q_weight), trained(a.k_weight)};
 }
 
 void run_backward(Inputs in, std::span<const Tensor> out, Context& context) {
@@ -119,7 +120,7 @@ void run_backward(Inputs in, std::span<const Tensor> out, Context& context) {
         .sin = sin,
         .dy = pass.whole(in[i].tensor).view({a.q.dim(0), a.q.dim(1), a.q.dim(2)}),
         .dx = pass.result(out[i]),
-        .dweight = pass.parameter_result(weight, out[i + 2])};
+        .dweight = pass.parameter_result(wanted(weight, in[10].integer), out[i + 2])};
   };
   const auto of_q = side(0, a.q, a.q_weight), of_k = side(1, a.k, a.k_weight);
   context.compute([&](Stream& stream) {
@@ -137,7 +138,7 @@ const Op kQkNormRope{"qk_norm_rope",
                      results, run};
 const Op kQkNormRopeBackward{"qk_norm_rope_backward",
                              "(Tensor dq, Tensor dk, Tensor q, Tensor k, Tensor? q_weight, Tensor? k_weight, "
-                             "Tensor cos, Tensor sin, int heads, float eps) -> "
+                             "Tensor cos, Tensor sin, int heads, float eps, bool parameters) -> "
                              "(Tensor, Tensor, Tensor, Tensor)",
                              backward_results, run_backward};
 

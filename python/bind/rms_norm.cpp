@@ -57,8 +57,13 @@ void run(Inputs in, std::span<const Tensor> out, Context& context) {
 struct Backward {
   const Tensor &dy, &x, &weight;
   float eps;
+  Tensor trained;
   explicit Backward(Inputs in)
-      : dy(in[0].tensor), x(in[1].tensor), weight(in[2].tensor), eps(static_cast<float>(in[3].number)) {}
+      : dy(in[0].tensor),
+        x(in[1].tensor),
+        weight(in[2].tensor),
+        eps(static_cast<float>(in[3].number)),
+        trained(wanted(weight, in[4].integer)) {}
 };
 
 Results backward_results(Inputs in) {
@@ -67,7 +72,7 @@ Results backward_results(Inputs in) {
   expect_value(op, "x", a.x);
   expect_beside(op, "dy", a.dy, "x", a.x);
   expect_vector(op, "weight", a.weight, a.x.dim(-1), a.x);
-  return {Result::contiguous(a.x.dtype, a.x.shape()), gradient_result(a.weight)};
+  return {Result::contiguous(a.x.dtype, a.x.shape()), gradient_result(a.trained)};
 }
 
 void run_backward(Inputs in, std::span<const Tensor> out, Context& context) {
@@ -78,7 +83,7 @@ void run_backward(Inputs in, std::span<const Tensor> out, Context& context) {
                                 .dy = pass.rows(a.dy),
                                 .eps = a.eps,
                                 .dx = pass.result_rows(out[0]),
-                                .dweight = pass.parameter_result(a.weight, out[1])};
+                                .dweight = pass.parameter_result(a.trained, out[1])};
   context.compute([&](Stream& stream) { ops::rmsnorm_backward(args, stream); });
   pass.finish();
 }
@@ -115,12 +120,15 @@ void run_modulated(Inputs in, std::span<const Tensor> out, Context& context) {
 struct ModulatedBackward {
   const Tensor &dy, &x, &scale, &weight;
   float eps;
+  Tensor trained_scale, trained_weight;
   explicit ModulatedBackward(Inputs in)
       : dy(in[0].tensor),
         x(in[1].tensor),
         scale(in[2].tensor),
         weight(in[3].tensor),
-        eps(static_cast<float>(in[4].number)) {}
+        eps(static_cast<float>(in[4].number)),
+        trained_scale(wanted(scale, in[5].integer)),
+        trained_weight(wanted(weight, in[5].integer)) {}
 };
 
 // dshift has the same form as dscale.
@@ -131,8 +139,8 @@ Results modulated_backward_results(Inputs in) {
   expect_beside(op, "dy", a.dy, "x", a.x);
   expect_modulation(op, "scale", a.scale, a.x);
   expect_vector(op, "weight", a.weight, a.x.dim(-1), a.x);
-  return {Result::contiguous(a.x.dtype, a.x.shape()), gradient_result(a.scale), gradient_result(a.scale),
-          gradient_result(a.weight)};
+  return {Result::contiguous(a.x.dtype, a.x.shape()), gradient_result(a.trained_scale),
+          gradient_result(a.trained_scale), gradient_result(a.trained_weight)};
 }
 
 void run_modulated_backward(Inputs in, std::span<const Tensor> out, Context& context) {
@@ -145,9 +153,9 @@ void run_modulated_backward(Inputs in, std::span<const Tensor> out, Context& con
                                       .dy = pass.rows(a.dy),
                                       .eps = a.eps,
                                       .dx = pass.result_rows(out[0]),
-                                      .dweight = pass.parameter_result(a.weight, out[3]),
-                                      .dscale = modulation_result(pass, a.scale, a.x, out[1]),
-                                      .dshift = modulation_result(pass, a.scale, a.x, out[2])};
+                                      .dweight = pass.parameter_result(a.trained_weight, out[3]),
+                                      .dscale = modulation_result(pass, a.trained_scale, a.x, out[1]),
+                                      .dshift = modulation_result(pass, a.trained_scale, a.x, out[2])};
   context.compute([&](Stream& stream) { ops::rmsnorm_backward(args, stream); });
   pass.finish();
 }
@@ -158,13 +166,14 @@ const Op kRmsModulate{"rms_modulate",
                       "(Tensor x, Tensor scale, Tensor shift, Tensor? weight, float eps) -> Tensor",
                       modulated_results, run_modulated, true};
 const Op kRmsModulateBackward{"rms_modulate_backward",
-                              "(Tensor dy, Tensor x, Tensor scale, Tensor? weight, float eps) -> "
-                              "(Tensor, Tensor, Tensor, Tensor)",
+                              "(Tensor dy, Tensor x, Tensor scale, Tensor? weight, float eps, "
+                              "bool parameters) -> (Tensor, Tensor, Tensor, Tensor)",
                               modulated_backward_results, run_modulated_backward};
 const Op kRmsNorm{"rms_norm", "(Tensor x, Tensor? weight, float eps, bool round_twice) -> Tensor", results,
                   run, true};
-const Op kRmsNormBackward{"rms_norm_backward",
-                          "(Tensor dy, Tensor x, Tensor? weight, float eps) -> (Tensor, Tensor)",
-                          backward_results, run_backward};
+const Op kRmsNormBackward{
+    "rms_norm_backward",
+    "(Tensor dy, Tensor x, Tensor? weight, float eps, bool parameters) -> (Tensor, Tensor)", backward_results,
+    run_backward};
 
 }  // namespace tachy::python

@@ -26,8 +26,9 @@ bool truth(PyObject* answer) {
   return is != 0;
 }
 
-bool watched() {
+bool watched(bool by_autocast) {
   const World& world = *g_world;
+  if (by_autocast && truth(PyObject_CallNoArgs(world.autocast))) return true;
   for (PyObject* watcher : world.watchers)
     if (truth(PyObject_CallNoArgs(watcher))) return true;
   if (truth(PyObject_GetAttr(world.profiler, world.profiled_word))) return true;
@@ -47,6 +48,7 @@ void use_torch(const nb::dict& torch) {
   check(world->exchange != nullptr, ErrorCode::unsupported,
         "torch: expected tensors with DLPack's exchange table");
   for (const nb::handle watcher : nb::tuple(torch["watchers"])) world->watchers.push_back(kept(watcher));
+  world->autocast = get("autocast");
   world->forward_ad = get("forward_ad"), world->profiler = get("profiler");
   world->grad_enabled = get("grad_enabled");
   world->is_negated = get("is_negated");

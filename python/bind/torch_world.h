@@ -17,6 +17,7 @@ struct World {
   const dlpack::Exchange* exchange = nullptr;
   // Functions without arguments: if one returns anything but false, no call is plain.
   std::vector<PyObject*> watchers;
+  PyObject* autocast = nullptr;      // a function without arguments: whether a region of autocast is active
   PyObject* forward_ad = nullptr;    // a module whose _current_level is −1 if nothing asks for tangents
   PyObject* profiler = nullptr;      // a module whose _is_profiler_enabled says quickly if there is one
   PyObject* grad_enabled = nullptr;  // a function without arguments
@@ -56,7 +57,8 @@ struct Raised {};
 bool truth(PyObject* answer);
 
 // Says whether anything watches or changes calls: then only torch's dispatcher knows what should happen.
-bool watched();
+// Autocast only counts if `by_autocast` is set: arguments may already be those that it makes.
+bool watched(bool by_autocast);
 
 PyObject* kept(nanobind::handle object);
 

@@ -1,8 +1,8 @@
 """Applies torch.autocast to the arguments of the ops, as torch does to those of its own functions.
 
 Norms take float32 where torch's do on that device: LayerNorm and GroupNorm on CUDA devices, in newer versions also
-RMSNorm. Attention and adapters take the dtype of the region; gated products and a draw from a posterior take the widest
-dtype of their inputs. Everything else keeps its dtypes, because the kernels compute in float32 anyway. float64, and
+RMSNorm. Attention and the rows that adapters multiply take the dtype of the region (the op itself rounds adapters on a
+GPU); gated products and a draw from a posterior take the widest dtype of their inputs. Everything else keeps its dtypes, because the kernels compute in float32 anyway. float64, and
 anything that is not a tensor of floats, is left alone, as in torch."""
 
 import torch
@@ -10,7 +10,7 @@ import torch
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 _NORMS = {"layer_norm": ("layer_norm", 5), "group_norm": ("group_norm", 4), "rms_norm": ("rms_norm", 2),
           "rms_modulate": ("rms_norm", 4)}  # torch's name, and how many of the first arguments it casts
-_NARROW = {"attention": 3, "attention_lse": 3, "attention_coarse": 3, "lora": 3, "linear": 3, "scaled_linear": 1}
+_NARROW = {"attention": 3, "attention_lse": 3, "attention_coarse": 3, "lora": 1, "linear": 3, "scaled_linear": 1}
 _WIDEST = {"glu": 2, "reparameterize": 3}
 
 

@@ -7,9 +7,9 @@ def _like(t):
     return torch.empty_like(t, memory_format=torch.contiguous_format)
 
 
-def _gradient(t, like):
-    """Describes the gradient of a parameter, which is empty if there is no parameter."""
-    return like.new_empty((0,), dtype=torch.float32) if t is None else _like(t)
+def _gradient(t, like, parameters):
+    """Describes the gradient of a parameter, which is empty if there is no parameter or none is wanted."""
+    return _like(t) if t is not None and parameters else like.new_empty((0,), dtype=torch.float32)
 
 
 def _channels(x):
@@ -25,40 +25,40 @@ def rms_norm(x, weight, eps, round_twice):
     return _like(x)
 
 
-def rms_norm_backward(dy, x, weight, eps):
-    return _like(x), _gradient(weight, x)
+def rms_norm_backward(dy, x, weight, eps, parameters):
+    return _like(x), _gradient(weight, x, parameters)
 
 
 def rms_modulate(x, scale, shift, weight, eps):
     return _like(x)
 
 
-def rms_modulate_backward(dy, x, scale, weight, eps):
-    return _like(x), _like(scale), _like(scale), _gradient(weight, x)
+def rms_modulate_backward(dy, x, scale, weight, eps, parameters):
+    return _like(x), _gradient(scale, x, parameters), _gradient(scale, x, parameters), _gradient(weight, x, parameters)
 
 
 def layer_norm(x, weight, bias, scale, shift, eps):
     return _like(x)
 
 
-def layer_norm_backward(dy, x, weight, bias, scale, eps):
-    return _like(x), _gradient(weight, x), _gradient(bias, x), _gradient(scale, x), _gradient(scale, x)
+def layer_norm_backward(dy, x, weight, bias, scale, eps, parameters):
+    return _like(x), _gradient(weight, x, parameters), _gradient(bias, x, parameters), _gradient(scale, x, parameters), _gradient(scale, x, parameters)
 
 
 def add_norm(x, u, gate, weight, bias, scale, shift, kind, eps, round_twice):
     return _like(u), _like(x)
 
 
-def add_norm_backward(dy, dsum, sum, weight, bias, kind, eps):
-    return _like(sum), _gradient(weight, sum), _gradient(bias, sum)
+def add_norm_backward(dy, dsum, sum, weight, bias, kind, eps, parameters):
+    return _like(sum), _gradient(weight, sum, parameters), _gradient(bias, sum, parameters)
 
 
 def gated_residual(x, u, gate):
     return _like(x)
 
 
-def gated_residual_backward(dy, u, gate):
-    return _like(u), _gradient(gate, dy)
+def gated_residual_backward(dy, u, gate, parameters):
+    return _like(u), _gradient(gate, dy, parameters)
 
 
 def activation(x, kind):
@@ -82,8 +82,8 @@ def qk_norm_rope(q, k, q_weight, k_weight, cos, sin, heads, eps):
     return q.new_empty(shape), q.new_empty(shape)
 
 
-def qk_norm_rope_backward(dq, dk, q, k, q_weight, k_weight, cos, sin, heads, eps):
-    return _like(q), _like(q), _gradient(q_weight, q), _gradient(k_weight, q)
+def qk_norm_rope_backward(dq, dk, q, k, q_weight, k_weight, cos, sin, heads, eps, parameters):
+    return _like(q), _like(q), _gradient(q_weight, q, parameters), _gradient(k_weight, q, parameters)
 
 
 def rope(x, cos, sin, halves, back):
@@ -102,16 +102,16 @@ def channel_norm(x, gamma, silu):
     return _channels(x)
 
 
-def channel_norm_backward(dy, x, gamma, silu):
-    return _channels(x), _like(gamma)
+def channel_norm_backward(dy, x, gamma, silu, parameters):
+    return _channels(x), _gradient(gamma, x, parameters)
 
 
 def group_norm(x, groups, weight, bias, eps, act):
     return _channels(x)
 
 
-def group_norm_backward(dy, x, groups, weight, bias, eps, act):
-    return _channels(x), _gradient(weight, x), _gradient(bias, x)
+def group_norm_backward(dy, x, groups, weight, bias, eps, act, parameters):
+    return _channels(x), _gradient(weight, x, parameters), _gradient(bias, x, parameters)
 
 
 def attention(q, k, v, mask, scale, causal, causal_offset, window):

@@ -4,8 +4,9 @@ the autograd.Function of eager code and the registration of the public op (torch
 A pass reads `ctx.saved_tensors` once: under checkpointing a second reading is an error, and with activations that lie
 elsewhere a second transfer.
 
-A parameter's gradient that was not requested from the backward op comes as a tensor without values; `_given` turns it
-into None."""
+The last argument of a backward op says whether the gradients of parameters are wanted: beside adapters, a model's own
+weights and modulations get none. A gradient that was not requested comes as a tensor without values, or None; `_given`
+turns it into None."""
 
 import torch
 
@@ -21,8 +22,18 @@ def _rule(cls):
     return cls
 
 
-def _given(gradient, parameter):
-    return None if parameter is None else gradient
+def _given(gradient, parameter, wanted=True):
+    return gradient if wanted and parameter is not None else None
+
+
+def _wants(ctx, *inputs):
+    """Says whether the gradient of any of these inputs is wanted."""
+    return any(ctx.needs_input_grad[i] for i in inputs)
+
+
+def _branch(ctx, x, u, gate, index):
+    """Returns what the backward pass of a residual add needs of the branch u: nothing, unless a gate's gradient is wanted or u's dtype is its own."""
+    return None if gate is None or (not _wants(ctx, index) and u.dtype == x.dtype) else u
 
 
 def _refuse(ctx, index, name):
@@ -57,8 +68,9 @@ class rms_norm:
     @staticmethod
     def backward(ctx, dy):
         x, weight = ctx.saved_tensors
-        dx, dweight = _pass("rms_norm_backward", dy)(dy, x, weight, ctx.eps)
-        return dx, _given(dweight, weight), None, None
+        wanted = _wants(ctx, 1)
+        dx, dweight = _pass("rms_norm_backward", dy)(dy, x, weight, ctx.eps, wanted)
+        return dx, _given(dweight, weight, wanted), None, None
 
 
 @_rule
@@ -71,8 +83,9 @@ class rms_modulate:
     @staticmethod
     def backward(ctx, dy):
         x, scale, weight = ctx.saved_tensors
-        dx, dscale, dshift, dweight = _pass("rms_modulate_backward", dy)(dy, x, scale, weight, ctx.eps)
-        return dx, dscale, dshift, _given(dweight, weight), None
+        wanted = _wants(ctx, 1, 2, 3)
+        dx, dscale, dshift, dweight = _pass("rms_modulate_backward", dy)(dy, x, scale, weight, ctx.eps, wanted)
+        return dx, _given(dscale, scale, wanted), _given(dshift, scale, wanted), _given(dweight, weight, wanted), None
 
 
 @_rule
@@ -85,16 +98,18 @@ class layer_norm:
     @staticmethod
     def backward(ctx, dy):
         x, weight, bias, scale = ctx.saved_tensors
-        dx, dweight, dbias, dscale, dshift = _pass("layer_norm_backward", dy)(dy, x, weight, bias, scale, ctx.eps)
-        return (dx, _given(dweight, weight), _given(dbias, bias), _given(dscale, scale), _given(dshift, scale), None)
+        wanted = _wants(ctx, 1, 2, 3, 4)
+        dx, *others = _pass("layer_norm_backward", dy)(dy, x, weight, bias, scale, ctx.eps, wanted)
+        return dx, *(_given(given, of, wanted) for given, of in zip(others, (weight, bias, scale, scale))), None
 
 
 @_rule
 class add_norm:
     @staticmethod
     def keep(ctx, inputs, output):
-        _, u, gate, weight, bias, scale, _, ctx.kind, ctx.eps, _ = inputs
-        ctx.save_for_backward(u, gate, weight, bias, scale, output[1])
+        x, u, gate, weight, bias, scale, _, ctx.kind, ctx.eps, _ = inputs
+        ctx.dtype = u.dtype
+        ctx.save_for_backward(_branch(ctx, x, u, gate, 2), gate, weight, bias, scale, output[1])
 
     @staticmethod
     def backward(ctx, dy, dsum):
@@ -103,33 +118,44 @@ class add_norm:
         dy = dy.to(h.dtype)
         dscale = dshift = dgate = None
         if scale is not None:
-            if ctx.kind == 0:
-                normed = direct["rms_norm"](h, weight, ctx.eps, False)
-                normed = normed if bias is None else normed + bias
-            else:
-                normed = direct["layer_norm"](h, weight, bias, None, None, ctx.eps)
-            dscale, dshift = _sum_to(dy * normed, scale), _sum_to(dy, scale)
+            if _wants(ctx, 5):
+                if ctx.kind == 0:
+                    normed = direct["rms_norm"](h, weight, ctx.eps, False)
+                    normed = normed if bias is None else normed + bias
+                else:
+                    normed = direct["layer_norm"](h, weight, bias, None, None, ctx.eps)
+                dscale = _sum_to(dy * normed, scale)
+            if _wants(ctx, 6):
+                dshift = _sum_to(dy, scale)
             dy = dy * (1 + scale).to(dy.dtype)
-        dh, dweight, dbias = _pass("add_norm_backward", dy)(dy, dsum, h, weight, bias, ctx.kind, ctx.eps)
+        wanted = _wants(ctx, 3, 4)
+        dh, dweight, dbias = _pass("add_norm_backward", dy)(dy, dsum, h, weight, bias, ctx.kind, ctx.eps, wanted)
         if gate is None:
-            du = dh.to(u.dtype)
+            du = dh.to(ctx.dtype)
         else:
-            du, dgate = _pass("gated_residual_backward", dh)(dh, u, gate)
-        return dh, du, dgate, _given(dweight, weight), _given(dbias, bias), dscale, dshift, None, None, None
+            du, dgate = _residual(ctx, dh, u, gate, 2)
+        return dh, du, dgate, _given(dweight, weight, wanted), _given(dbias, bias, wanted), dscale, dshift, None, None, None
+
+
+def _residual(ctx, dy, u, gate, index):
+    """Returns the gradients of the branch and of the gate, whose place among the inputs is `index`."""
+    wanted = _wants(ctx, index)
+    du, dgate = _pass("gated_residual_backward", dy)(dy, dy if u is None else u, gate, wanted)
+    return du, _given(dgate, gate, wanted)
 
 
 @_rule
 class gated_residual:
     @staticmethod
     def keep(ctx, inputs, output):
-        _, u, gate = inputs
-        ctx.save_for_backward(u, gate)
+        x, u, gate = inputs
+        ctx.dtype = u.dtype
+        ctx.save_for_backward(_branch(ctx, x, u, gate, 2), gate)
 
     @staticmethod
     def backward(ctx, dy):
         u, gate = ctx.saved_tensors
-        du, dgate = _pass("gated_residual_backward", dy)(dy, u, gate)
-        return dy, du, _given(dgate, gate)
+        return dy, *((dy.to(ctx.dtype), None) if gate is None else _residual(ctx, dy, u, gate, 2))
 
 
 @_rule
@@ -168,8 +194,9 @@ class qk_norm_rope:
         _refuse(ctx, 4, "qk_norm_rope: cos")
         _refuse(ctx, 5, "qk_norm_rope: sin")
         kept = _, _, q_weight, k_weight, _, _ = ctx.saved_tensors
-        dq, dk, dq_weight, dk_weight = _pass("qk_norm_rope_backward", dq)(dq, dk, *kept, ctx.heads, ctx.eps)
-        return dq, dk, _given(dq_weight, q_weight), _given(dk_weight, k_weight), None, None, None, None
+        wanted = _wants(ctx, 2, 3)
+        dq, dk, dq_weight, dk_weight = _pass("qk_norm_rope_backward", dq)(dq, dk, *kept, ctx.heads, ctx.eps, wanted)
+        return dq, dk, _given(dq_weight, q_weight, wanted), _given(dk_weight, k_weight, wanted), None, None, None, None
 
 
 @_rule
@@ -218,7 +245,9 @@ class channel_norm:
     @staticmethod
     def backward(ctx, dy):
         x, gamma = ctx.saved_tensors
-        return *_pass("channel_norm_backward", dy, x)(dy, x, gamma, ctx.silu), None
+        wanted = _wants(ctx, 1)
+        dx, dgamma = _pass("channel_norm_backward", dy, x)(dy, x, gamma, ctx.silu, wanted)
+        return dx, _given(dgamma, gamma, wanted), None
 
 
 @_rule
@@ -231,8 +260,9 @@ class group_norm:
     @staticmethod
     def backward(ctx, dy):
         x, weight, bias = ctx.saved_tensors
-        dx, dweight, dbias = _pass("group_norm_backward", dy, x)(dy, x, ctx.groups, weight, bias, ctx.eps, ctx.act)
-        return dx, None, _given(dweight, weight), _given(dbias, bias), None, None
+        wanted = _wants(ctx, 2, 3)
+        dx, dweight, dbias = _pass("group_norm_backward", dy, x)(dy, x, ctx.groups, weight, bias, ctx.eps, ctx.act, wanted)
+        return dx, None, _given(dweight, weight, wanted), _given(dbias, bias, wanted), None, None
 
 
 @_rule
@@ -272,8 +302,9 @@ class lora:
 
     @staticmethod
     def of_one(dy, x, a, b, scales, _):
-        # A GPU's products of 16-bit values add in float32, and only u and v are rounded between, as in two linear layers.
-        alike = x.is_cuda and x.dtype == dy.dtype == a.dtype == b.dtype
+        # A GPU's products of 16-bit values add in float32, and only u and v are rounded between, as in two linear layers. The adapters are rounded
+        # to x's dtype, as in the forward pass.
+        alike = x.is_cuda and x.dtype == dy.dtype
         wide = x.dtype if alike else torch.promote_types(x.dtype, torch.float32)
         rows, dy, a_, b_ = (t.to(wide) for t in (x.flatten(0, -2), dy.flatten(0, -2), a, b))
         u, v = rows @ a_.t(), dy @ b_

@@ -20,7 +20,7 @@ def _to(gradient, like):
     return None if like is None else gradient.sum_to_size(like.shape).to(like.dtype)
 
 
-def _norm(dy, x, weight, bias, scale, eps, centred):
+def _norm(dy, x, weight, bias, scale, eps, centred, parameters):
     """Gradients of norm(x) · weight + bias, then · (1 + scale) + shift: (x's in float32, weight's, bias's, scale's,
     shift's)."""
     dy, x = dy.float(), x.float()
@@ -29,13 +29,15 @@ def _norm(dy, x, weight, bias, scale, eps, centred):
         aten, dims = torch.ops.aten, [x.shape[-1]]
         n, mean, r = aten.native_layer_norm(x, dims, None, None, eps)
         dx, dweight, dbias = aten.native_layer_norm_backward(
-            s, x, dims, mean, r, _wide(weight), _wide(bias), [True, weight is not None, bias is not None])
+            s, x, dims, mean, r, _wide(weight), _wide(bias), [True, parameters and weight is not None, parameters and bias is not None])
     else:
         r = torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
         n = x * r
         g = s if weight is None else s * weight.float()
         dx = (g - n * (g * n).mean(-1, keepdim=True)) * r
         dweight, dbias = (None if weight is None else s * n), s
+    if not parameters:
+        return dx, None, None, None, None
     dscale = dshift = None
     if scale is not None:
         affine = n if weight is None else n * weight.float()
@@ -43,31 +45,31 @@ def _norm(dy, x, weight, bias, scale, eps, centred):
     return dx, _to(dweight, weight), _to(dbias, bias), dscale, dshift
 
 
-def rms_norm_backward(dy, x, weight, eps):
-    dx, dweight, *_ = _norm(dy, x, weight, None, None, eps, False)
+def rms_norm_backward(dy, x, weight, eps, parameters):
+    dx, dweight, *_ = _norm(dy, x, weight, None, None, eps, False, parameters)
     return dx.to(x.dtype), dweight
 
 
-def rms_modulate_backward(dy, x, scale, weight, eps):
-    dx, dweight, _, dscale, dshift = _norm(dy, x, weight, None, scale, eps, False)
+def rms_modulate_backward(dy, x, scale, weight, eps, parameters):
+    dx, dweight, _, dscale, dshift = _norm(dy, x, weight, None, scale, eps, False, parameters)
     return dx.to(x.dtype), dscale, dshift, dweight
 
 
-def layer_norm_backward(dy, x, weight, bias, scale, eps):
-    dx, *others = _norm(dy, x, weight, bias, scale, eps, True)
+def layer_norm_backward(dy, x, weight, bias, scale, eps, parameters):
+    dx, *others = _norm(dy, x, weight, bias, scale, eps, True, parameters)
     return (dx.to(x.dtype), *others)
 
 
-def add_norm_backward(dy, dsum, sum, weight, bias, kind, eps):
-    dx, dweight, dbias, _, _ = _norm(dy, sum, weight, bias, None, eps, kind != _RMS)
+def add_norm_backward(dy, dsum, sum, weight, bias, kind, eps, parameters):
+    dx, dweight, dbias, _, _ = _norm(dy, sum, weight, bias, None, eps, kind != _RMS, parameters)
     dx = dx if dsum is None else dx + dsum.float()
     return dx.to(sum.dtype), dweight, dbias
 
 
-def gated_residual_backward(dy, u, gate):
+def gated_residual_backward(dy, u, gate, parameters):
     if gate is None:
         return dy.to(u.dtype), None
-    return (dy.float() * gate.float()).to(u.dtype), _to(dy.float() * u.float(), gate)
+    return (dy.float() * gate.float()).to(u.dtype), _to(dy.float() * u.float(), gate) if parameters else None
 
 
 def _activation(dy, x, kind):
@@ -94,20 +96,20 @@ def glu_backward(dy, gate, up, kind):
     return _activation(dy * up.float(), wide, kind).to(gate.dtype), (dy * _activate(wide, kind)).to(up.dtype)
 
 
-def qk_norm_rope_backward(dq, dk, q, k, q_weight, k_weight, cos, sin, heads, eps):
+def qk_norm_rope_backward(dq, dk, q, k, q_weight, k_weight, cos, sin, heads, eps, parameters):
     cos, sin = cos.float()[:, None], sin.float()[:, None]
 
     def one(dy, x, weight):
         a, b = dy.float()[..., ::2], dy.float()[..., 1::2]
         turned = torch.stack((a * cos + b * sin, b * cos - a * sin), -1).flatten(-3)
-        dx, dweight, *_ = _norm(turned, x, weight, None, None, eps, False)
+        dx, dweight, *_ = _norm(turned, x, weight, None, None, eps, False, parameters)
         return dx.to(x.dtype), dweight
 
     (dq, dq_weight), (dk, dk_weight) = one(dq, q, q_weight), one(dk, k, k_weight)
     return dq, dk, dq_weight, dk_weight
 
 
-def channel_norm_backward(dy, x, gamma, silu):
+def channel_norm_backward(dy, x, gamma, silu, parameters):
     dy, wide = dy.float(), x.float()
     scale = gamma.float().view(-1, *[1] * (x.dim() - 2))
     length = wide.square().sum(1, keepdim=True).sqrt()
@@ -116,11 +118,11 @@ def channel_norm_backward(dy, x, gamma, silu):
     s = torch.ops.aten.silu_backward(dy, n * scale) if silu else dy
     g = s * scale
     tangent = torch.where(length > 1e-12, (g * n).mean(1, keepdim=True), 0)  # below this length the factor is a constant
-    dgamma = (s * n).transpose(0, 1).flatten(1).sum(1).to(gamma.dtype)
+    dgamma = (s * n).transpose(0, 1).flatten(1).sum(1).to(gamma.dtype) if parameters else None
     return (factor * (g - n * tangent)).to(x.dtype), dgamma
 
 
-def group_norm_backward(dy, x, groups, weight, bias, eps, act):
+def group_norm_backward(dy, x, groups, weight, bias, eps, act, parameters):
     n, c = x.shape[:2]
     if not x.numel():
         return torch.zeros_like(x), *(None if t is None else torch.zeros_like(t) for t in (weight, bias))
@@ -130,9 +132,9 @@ def group_norm_backward(dy, x, groups, weight, bias, eps, act):
     s = dy if act == 0 else _activation(dy, y, act)
     dx, dweight, dbias = torch.ops.aten.native_group_norm_backward(
         s.contiguous(), wide, mean, rstd, _wide(weight), n, c, positions, groups,
-        [True, weight is not None, bias is not None])
+        [True, parameters and weight is not None, parameters and bias is not None])
     like = torch.empty_like(x).copy_(dx)  # x's layout and dtype
-    return like, None if weight is None else dweight.to(weight.dtype), None if bias is None else dbias.to(bias.dtype)
+    return like, *(t.to(of.dtype) if parameters and of is not None else None for t, of in ((dweight, weight), (dbias, bias)))
 
 
 def reparameterize_backward(dz, logvar, noise):

@@ -4,8 +4,9 @@ python/bind.
 A tensor of torch takes one of four paths, since the overhead of torch.compile, autograd and torch's dispatcher is
 larger than the kernel's time for a small tensor. Under torch.compile it takes the public op (which has a fake function
 and gradients). A plain eager call takes the C function of python/bind/front.cpp, inside an autograd.Function if
-gradients are recorded. Any other eager call (under autocast, a profiler, a mode or a transform, or for a subclass of
-tensors) takes the private op, with or without an autograd.Function. Everything else goes to `_core`.
+gradients are recorded, also under autocast, once the arguments have its dtypes. Any other eager call (under a profiler,
+a mode or a transform, or for a subclass of tensors) takes the private op, with or without an autograd.Function.
+Everything else goes to `_core`.
 """
 
 import sys
@@ -29,7 +30,8 @@ class Op:
         self.name = name
         self.core = getattr(_core, name)
         self.public = self.private = self.into = self.function = None  # _torch.register fills these in
-        self.eager = self.any_eager  # _torch.register puts the C function here, if there is one
+        # _torch.register puts functions in C here, if there are any: for all eager calls, and for arguments that autocast has changed.
+        self.eager, self.of_cast = self.any_eager, self.dispatched
         _all.append(self)
 
     def __call__(self, *args):
@@ -40,21 +42,23 @@ class Op:
     def any_eager(self, *args):
         """Handles any call that torch.compile does not trace."""
         if isinstance(args[0], _Tensor):
-            if _any_autocast():
-                args = _cast(self.name, args)
-            if _forward_ad._current_level >= 0:
-                _refuse_tangents(self.name, args)
-            try:
-                if _is_grad_enabled():
-                    for arg in args:
-                        if isinstance(arg, _Tensor) and arg.requires_grad:
-                            return self.function.apply(*args)
-                return self.private(*args)
-            except RuntimeError as error:
-                _raise(error)
+            return self.of_cast(*_cast(self.name, args)) if _any_autocast() else self.dispatched(*args)
         if _torch_came():
             return self(*args)
         return self.core(*args)
+
+    def dispatched(self, *args):
+        """Handles a call with tensors of torch by its dispatcher."""
+        if _forward_ad._current_level >= 0:
+            _refuse_tangents(self.name, args)
+        try:
+            if _is_grad_enabled():
+                for arg in args:
+                    if isinstance(arg, _Tensor) and arg.requires_grad:
+                        return self.function.apply(*args)
+            return self.private(*args)
+        except RuntimeError as error:
+            _raise(error)
 
     def out(self, out, *args):
         """Writes the result into `out` and returns it. Gradients cannot flow through overwritten memory."""

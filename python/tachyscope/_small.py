@@ -5,7 +5,8 @@ in modules of torch."""
 
 from . import _op as way
 
-MOST = 1 << 23  # values; from here on our passes over memory save more time than the host takes
+MOST = 1 << 23  # values of a norm; from here on our passes over memory save more time than the host takes
+FACTOR = 8  # an activation, which has one pass each way, saves less: its limit is this many times MOST
 _torch = _nn = _Tensor = _grad = _compiling = None
 
 
@@ -20,13 +21,23 @@ def _ready():
     return True
 
 
-def _torchs(x, weight=None, bias=None):
+def _torchs(x, weight=None, bias=None, factor=1):
     """Says whether torch should compute this call."""
-    if (_torch is None and not _ready()) or not _grad() or not isinstance(x, _Tensor) or not 0 < x.numel() <= MOST:
+    if (_torch is None and not _ready()) or not _grad() or not isinstance(x, _Tensor) or not 0 < x.numel() <= factor * MOST:
         return False
     if not (x.requires_grad or (weight is not None and weight.requires_grad) or (bias is not None and bias.requires_grad)):
         return False
     return x.is_contiguous() and not _compiling()
+
+
+def rms_norm(x, weight, eps, round_twice):
+    """Returns torch's on a GPU alone, where it is one kernel for tensors of one dtype; elsewhere it is made of several operations."""
+    if round_twice or not getattr(x, "is_cuda", False) or not _torchs(x, weight) or (weight is not None and weight.dtype != x.dtype):
+        return None
+    try:
+        return _torch.rms_norm(x, x.shape[-1:], weight, eps)
+    except (RuntimeError, TypeError):
+        return None
 
 
 def layer_norm(x, weight, bias, eps):
@@ -49,7 +60,7 @@ def _activated(x, kind):
 
 def activation(x, kind):
     try:
-        return _activated(x, kind) if _torchs(x) else None
+        return _activated(x, kind) if _torchs(x, factor=FACTOR) else None
     except RuntimeError:
         return None
 

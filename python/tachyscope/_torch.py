@@ -53,12 +53,14 @@ def _in_front(ops):
     _core._use_torch({
         "tensor": torch.Tensor, "parameter": torch.nn.Parameter,
         # Modes and tracers see only ops; profilers name them; autocast changes arguments, and functorch changes the meaning of tensors.
-        "watchers": (torch._C._is_torch_function_mode_enabled, torch._C._len_torch_dispatch_stack, torch._C._is_any_autocast_enabled,
-                     torch._C._are_functorch_transforms_active, torch._C._is_tracing),
+        "watchers": (torch._C._is_torch_function_mode_enabled, torch._C._len_torch_dispatch_stack,
+                     torch._C._are_functorch_transforms_active, torch._C._is_tracing), "autocast": torch._C._is_any_autocast_enabled,
         "forward_ad": torch.autograd.forward_ad, "profiler": torch.autograd.profiler, "grad_enabled": torch.is_grad_enabled, "is_negated": torch.Tensor.is_neg,
         "empty_like": torch.empty_like, "empty_strided": torch.Tensor.new_empty_strided,
         "dtypes": (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int8)})
     for op in ops:
         inside = _core._torch_front(op.name, op.private, None)
-        op.eager = _core._torch_front(op.name, op.any_eager, _gradients.recorder(op, inside))
-        _gradients.direct[op.name] = _core._torch_front(op.name, op.public, op.public)
+        recorder = _gradients.recorder(op, inside)
+        op.eager = _core._torch_front(op.name, op.any_eager, recorder)
+        op.of_cast = _core._torch_front(op.name, op.dispatched, recorder, True)
+        _gradients.direct[op.name] = _core._torch_front(op.name, op.public, op.public, True)  # autocast changes no backward pass

@@ -63,7 +63,8 @@ def rms_norm(x, weight=None, eps=1e-6, *, round_twice=False, out=None):
     (torch.nn.RMSNorm rounds once). `out` may be x."""
     if out is not None:
         return _rms_norm.out(out, x, weight, eps, round_twice)
-    return _rms_norm(x, weight, eps, round_twice)
+    y = _small.rms_norm(x, weight, eps, round_twice)
+    return _rms_norm(x, weight, eps, round_twice) if y is None else y
 
 
 def rms_modulate(x, scale, shift, weight=None, eps=1e-6, *, out=None):

@@ -50,8 +50,23 @@ def test_models(name, level, weights, region):
     assert torch.equal(in_region(model, inputs, region), theirs)
 
 
+@pytest.fixture
+def without_cudnns_attention():
+    """Attention's gradients are torch's on both sides. Those of cuDNN are NaN for some shapes on Hopper (pytorch's issue 196678), which says nothing of ours."""
+    if DEVICE == "cpu":
+        return (yield)
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    yield
+    torch.backends.cuda.enable_cudnn_sdp(before)
+
+
+def broken(gradients):
+    return [key for key, gradient in gradients.items() if not gradient.isfinite().all()]
+
+
 @pytest.mark.parametrize("name", ["Wan", "LTX-Video", "FLUX", "SDXL"])
-def test_gradients(name):
+def test_gradients(name, without_cudnns_attention):
     """Gradients inside of the region are as near to those in float32 as the model's own, and have the parameters' dtypes."""
     model, inputs = small_models.make(name)
     model.train()
@@ -69,12 +84,11 @@ def test_gradients(name):
         ours = gradients(model, torch.bfloat16)
     assert "add_norm" in calls.ops, calls.ops
     assert ours.keys() == theirs.keys()
-
-    def all_of(gradients):
-        return torch.cat([gradients[key].flatten() for key in right])
-
     assert all(ours[key].dtype == right[key].dtype for key in right)
-    assert 0 < distance(all_of(ours), all_of(right)) <= 1.3 * distance(all_of(theirs), all_of(right))
+    assert not broken(right) and not broken(theirs), "torch's own gradients are not finite"
+    assert not broken(ours), "our gradients are not finite"
+    mine, its = (distance(torch.cat([g[key].flatten() for key in right]), torch.cat([right[key].flatten() for key in right])) for g in (ours, theirs))
+    assert 0 < mine <= 1.3 * its
 
 
 MODULES = {

@@ -99,6 +99,27 @@ def test_plain_calls_are_taken(name, left):
     torch.testing.assert_close(result, expected, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("grad", [False, True], ids=["", "recorded"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_autocast_is_taken(dtype, grad, monkeypatch):
+    """Inside of autocast the arguments are cast, and then the function in C takes the call; a mode that watches still sees the op."""
+    from tachyscope import _gradients
+    calls, op = [], ops._op["lora"]
+    inside = tachyscope._core._torch_front(op.name, op.private, None)
+    slow = lambda *args: (calls.append(args), op.dispatched(*args))[1]  # noqa: E731
+    monkeypatch.setattr(op, "of_cast", tachyscope._core._torch_front(op.name, slow, _gradients.recorder(op, inside), True))
+    x, a, b = (torch.randn(shape, device=DEVICE).to(dtype).requires_grad_(grad) for shape in ((6, 24), (4, 24), (40, 4)))
+    with torch.autocast(DEVICE, torch.bfloat16):
+        y = ops.lora(x, a, b, 0.5)
+        assert not calls
+        with Mode():
+            watched = ops.lora(x, a, b, 0.5)
+    assert len(calls) == 1 and y.dtype == torch.bfloat16 and torch.equal(y, watched) and y.requires_grad == grad
+    if grad:
+        mine, theirs = (torch.autograd.grad(t.float().square().sum(), (x, a, b)) for t in (y, watched))
+        assert all(torch.equal(one, other) and one.dtype == dtype for one, other in zip(mine, theirs))
+
+
 @pytest.mark.parametrize("name", ["negated", "negated and contiguous", "nothing but zeros", "functional", "a subclass", "an int for eps"])
 def test_tensors_that_are_left(name, left):
     x, weight = draw()

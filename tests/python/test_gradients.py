@@ -3,6 +3,7 @@ gradients says so."""
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from head_cases import BY_NAME, CASES
 from op_cases import restride
@@ -83,6 +84,41 @@ def test_strided_gradients(case, way_back):
     bound = dict(rtol=1.3e-6, atol=4e-5) if plain.is_cuda else {}
     for a, b in zip(got, expected):
         torch.testing.assert_close(a, b, **bound)
+
+
+@EVERY
+def test_without_gradients_of_parameters(case, way_back):
+    """Beside inputs that are not trained, the first one's gradient is the same, and the backward op makes no other."""
+    def gradient(others):
+        given = {name: t.float().requires_grad_(name == case.grads[0] or (others and name in case.grads)) for name, t in case.draw().items()}
+        result = case.ours(**given)
+        result = result[0] if isinstance(result, tuple) else result
+        with Backward() as seen:
+            result.backward(torch.linspace(-1, 1, result.numel()).view(result.shape))
+        assert all((t.grad is None) == (not t.requires_grad) for t in given.values())
+        return given[case.grads[0]].grad, seen.flags
+
+    (trained, flags), (frozen, none) = gradient(True), gradient(False)
+    torch.testing.assert_close(frozen, trained)
+    assert len(flags) == len(none) and not any(none)
+    parameters = {"weight", "bias", "gamma", "q_weight", "gate", "scale"} & set(case.grads)
+    assert any(flags) == bool(flags and parameters) or case.op == "add_norm"
+
+
+class Backward(TorchDispatchMode):
+    """Notes the last argument of each backward op of ours that has one: whether gradients of parameters are wanted, which are else without values."""
+
+    def __enter__(self):
+        self.flags = []
+        return super().__enter__()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        results = function(*args, **(kwargs or {}))
+        arguments = function._schema.arguments
+        if function.namespace == "tachyscope" and arguments[-1].name == "parameters":
+            self.flags.append(args[-1])
+            assert args[-1] or all(t.numel() == 0 for t in results[2 if "qk" in str(function) else 1:])
+        return results
 
 
 def test_only_one_input_requires_grad():

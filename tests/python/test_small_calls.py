@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from conftest import DEVICE
 from tachyscope import _small, ops
 from test_optimize import CountedCalls
 
@@ -11,6 +12,7 @@ C, GROUPS = 24, 4
 CALLS = {  # ours, torch's, shapes
     "layer_norm": (lambda x, w, b: ops.layer_norm(x, w, b, 1e-6), lambda x, w, b: F.layer_norm(x, (C,), w, b, 1e-6), [(2, 5, C), (C,), (C,)]),
     "layer_norm, bare": (lambda x: ops.layer_norm(x), lambda x: F.layer_norm(x, (C,)), [(2, 5, C)]),
+    "rms_norm": (lambda x, w: ops.rms_norm(x, w, 1e-6), lambda x, w: F.rms_norm(x, (C,), w, 1e-6), [(2, 5, C), (C,)]),
     "gelu": (ops.gelu, F.gelu, [(3, 7)]),
     "gelu, tanh": (lambda x: ops.gelu(x, "tanh"), lambda x: F.gelu(x, approximate="tanh"), [(3, 7)]),
     "silu": (ops.silu, F.silu, [(3, 7)]),
@@ -41,6 +43,8 @@ def results(call, given):
 @pytest.mark.parametrize("name", CALLS)
 def test_are_torchs(name, dtype, monkeypatch):
     """The bits are torch's, our op is not called, and what it would give is as near as one more rounding."""
+    if name == "rms_norm" and DEVICE == "cpu":
+        pytest.skip("of a GPU, where torch has it as one kernel")
     ours, theirs, shapes = CALLS[name]
     given = leaves(shapes, dtype)
     with CountedCalls() as calls:
@@ -54,6 +58,24 @@ def test_are_torchs(name, dtype, monkeypatch):
     for a, b in zip(got, other, strict=True):
         assert a.shape == b.shape and a.dtype == b.dtype
         torch.testing.assert_close(a, b, **(dict(rtol=1e-4, atol=1e-5) if dtype == torch.float32 else dict(rtol=3e-2, atol=3e-2 * b.abs().max().item())))
+
+
+def test_rms_norms_that_are_ours():
+    """On a CPU all of them, and elsewhere those that torch rounds otherwise or warns of."""
+    x, weight = leaves([(2, 5, C), (C,)])
+    for given, options in (((x, weight.half()), {}), ((x.half(), weight), {}), ((x, weight), {"round_twice": True}), *[((x, weight), {})] * (DEVICE == "cpu")):
+        with CountedCalls() as calls:
+            ops.rms_norm(*given, **options)
+        assert calls.ops == {"rms_norm": 1}
+
+
+def test_activations_have_a_higher_limit(monkeypatch):
+    x, weight, bias = leaves([(2, C, 3, 5), (C,), (C,)])
+    for most, ours in ((x.numel() // _small.FACTOR, {"group_norm": 1}), (x.numel() // _small.FACTOR - 1, {"group_norm": 1, "activation": 1})):
+        monkeypatch.setattr(_small, "MOST", most)
+        with CountedCalls() as calls:
+            ops.gelu(ops.group_norm(x, GROUPS, weight, bias))
+        assert calls.ops == ours
 
 
 @pytest.mark.parametrize("why", ["no gradients", "too many values", "strides", "other dtypes", "channels last", "out"])

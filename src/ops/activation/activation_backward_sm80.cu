@@ -1,40 +1,30 @@
-// dx = dy · act'(x), as a flat loop: each thread loads four packs of both at once.
+// dx = dy · act'(x), as a flat loop with one pack of both per thread, as in the forward pass. The kind is a template
+// argument: decided at run time, it kept so many registers that loads waited for the slopes.
 #include "cuda/dispatch.h"
+#include "device/activation.cuh"
 #include "device/vec.cuh"
 #include "ops/activation/activation_backward.h"
+#include "ops/activation_dispatch.cuh"
 
 namespace tachy::ops {
 namespace {
 
 using namespace device;
 
-constexpr int kAhead = 4;
-
-template <class T, int N>
+template <class T, int N, Act kAct>
 __global__ void __launch_bounds__(256)
-    activation_backward_kernel(const T* x, const T* dy, T* dx, int64_t count, Act kind) {
-  const int64_t packs = count / N, first = static_cast<int64_t>(blockIdx.x) * kAhead * 256 + threadIdx.x;
-  Pack<T, N> in[kAhead], up[kAhead];
+    activation_backward_kernel(const T* x, const T* dy, T* dx, int64_t count, bool streaming) {
+  const int64_t packs = count / N, at = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x;
+  if (at < packs) {
+    const Pack<T, N> in = load<T, N>(x + at * N), up = load<T, N>(dy + at * N);
+    float v[N];
 #pragma unroll
-  for (int k = 0; k < kAhead; ++k)
-    if (first + k * 256 < packs)
-      in[k] = load<T, N>(x + (first + k * 256) * N), up[k] = load<T, N>(dy + (first + k * 256) * N);
-  with_act(kind, [&](auto act) {
-#pragma unroll
-    for (int k = 0; k < kAhead; ++k) {
-      const int64_t at = first + k * 256;
-      if (at < packs) {
-        float v[N];
-#pragma unroll
-        for (int i = 0; i < N; ++i)
-          v[i] = up[k].get(i) * activate_slope<sizeof(T) == 2>(in[k].get(i), act.value);
-        store(dx + at * N, v);
-      } else if (at == packs) {  // the values after the last whole pack
-        for (int64_t i = packs * N; i < count; ++i)
-          dx[i] = from_float<T>(as_float(dy[i]) * activate_slope<sizeof(T) == 2>(as_float(x[i]), act.value));
-      }
-    }
-  });
+    for (int i = 0; i < N; ++i) v[i] = up.get(i) * slope_of<T>(in.get(i), kAct);
+    store(dx + at * N, v, streaming);
+  } else if (at == packs) {  // the values after the last whole pack
+    for (int64_t i = packs * N; i < count; ++i)
+      dx[i] = from_float<T>(as_float(dy[i]) * slope_of<T>(as_float(x[i]), kAct));
+  }
 }
 
 }  // namespace
@@ -43,11 +33,14 @@ void activation_backward_cuda(const ActivationBackwardArgs& a, Stream& stream) {
   const int64_t count = a.x.numel();
   if (count == 0) return;
   cuda::dispatch_float("activation_backward", a.x.dtype, [&]<class T>() {
+    const bool streaming = cuda::streams(stream, count * static_cast<int64_t>(sizeof(T)));
     const auto with = [&]<int N>() {
-      cuda::launch("activation_backward", activation_backward_kernel<T, N>,
-                   {cuda::blocks_for(count / N + 1, 256 * kAhead), 256}, stream,
-                   static_cast<const T*>(a.x.data), static_cast<const T*>(a.dy.data),
-                   static_cast<T*>(a.dx.data), count, static_cast<Act>(a.kind));
+      const cuda::LaunchShape shape{cuda::blocks_for(count / N + 1, 256), 256};
+      dispatch_act(a.kind, [&]<Act kAct>() {
+        cuda::launch("activation_backward", activation_backward_kernel<T, N, kAct>, shape, stream,
+                     static_cast<const T*>(a.x.data), static_cast<const T*>(a.dy.data),
+                     static_cast<T*>(a.dx.data), count, streaming);
+      });
     };
     if (cuda::aligned16(a.x) && cuda::aligned16(a.dy) && cuda::aligned16(a.dx))
       with.template operator()<kPack<T>>();

@@ -1,6 +1,7 @@
 // A flat loop with one pack per thread: many short blocks keep most loads in flight (two or four packs per
 // thread were 1 to 5 % slower on an H200).
 #include "cuda/dispatch.h"
+#include "device/activation.cuh"
 #include "device/vec.cuh"
 #include "ops/activation/activation.h"
 #include "ops/activation_dispatch.cuh"
@@ -25,11 +26,11 @@ __global__ void __launch_bounds__(256) activation_kernel(const T* x, T* y, int64
     if (at < packs) {
       float v[N];
 #pragma unroll
-      for (int i = 0; i < N; ++i) v[i] = activate<sizeof(T) == 2>(in[k].get(i), kAct);
+      for (int i = 0; i < N; ++i) v[i] = activation_of<T>(in[k].get(i), kAct);
       store(y + at * N, v, streaming);
     } else if (at == packs) {  // the values after the last whole pack
       for (int64_t i = packs * N; i < count; ++i)
-        y[i] = from_float<T>(activate<sizeof(T) == 2>(as_float(x[i]), kAct));
+        y[i] = from_float<T>(activation_of<T>(as_float(x[i]), kAct));
     }
   }
 }

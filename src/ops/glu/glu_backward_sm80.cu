@@ -1,6 +1,7 @@
 // da = dy·b·act'(a), db = dy·act(a). As in the forward pass, a thread keeps its
 // columns and goes down the rows.
 #include "cuda/row_norm.h"
+#include "device/activation.cuh"
 #include "ops/glu/glu_backward.h"
 
 namespace tachy::ops {
@@ -44,8 +45,8 @@ __global__ void __launch_bounds__(256) glu_backward_kernel(const Params<T> p) {
 #pragma unroll
         for (int i = 0; i < N; ++i) {
           const float x = a[k].get(i), up = dy[k].get(i);
-          da[i] = up * b[k].get(i) * activate_slope<sizeof(T) == 2>(x, act.value);
-          db[i] = up * activate<sizeof(T) == 2>(x, act.value);
+          da[i] = up * b[k].get(i) * slope_of<T>(x, act.value);
+          db[i] = up * activation_of<T>(x, act.value);
         }
         store(p.da + row * p.da_stride + at * N, da);
         store(p.db + row * p.db_stride + at * N, db);

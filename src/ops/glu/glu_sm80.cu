@@ -1,6 +1,7 @@
 // y = act(a)·b. Rows of a and b may be halves of the same row. A thread takes a pack of columns of two
 // neighbouring rows.
 #include "cuda/row_norm.h"
+#include "device/activation.cuh"
 #include "ops/activation_dispatch.cuh"
 #include "ops/glu/glu.h"
 
@@ -37,7 +38,7 @@ __global__ void __launch_bounds__(512) glu_kernel(const Params<T> p) {
       if (r + k >= p.rows) continue;
       float v[N];
 #pragma unroll
-      for (int i = 0; i < N; ++i) v[i] = activate<sizeof(T) == 2>(a[k].get(i), kAct) * b[k].get(i);
+      for (int i = 0; i < N; ++i) v[i] = activation_of<T>(a[k].get(i), kAct) * b[k].get(i);
       store(p.y + (r + k) * p.y_stride + at * N, v, p.streaming);
     }
   }
