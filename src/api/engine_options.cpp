@@ -43,12 +43,14 @@ ModelOptions model_options(const EngineOptions& o) {
 std::shared_ptr<Model> open_model(const std::filesystem::path& model, const EngineOptions& options) {
   isa_asked();
   check_fields(options), check_ranks(options);
-  require(options.max_vram == 0 || options.device != "cpu",
+  const FileAccess access = options.weights == "read" ? FileAccess::read : FileAccess::map;
+  auto opened =
+      std::make_shared<Model>(ModelBundle::open(model, access, part_paths(options)), model_options(options));
+  // A process of several has found its device only now.
+  require(options.max_vram == 0 || opened->options().device != "cpu",
           "`max_vram`: it limits a GPU's memory, and this run is on the CPU; leave it out, or choose "
           "`device` cuda");
-  const FileAccess access = options.weights == "read" ? FileAccess::read : FileAccess::map;
-  return std::make_shared<Model>(ModelBundle::open(model, access, part_paths(options)),
-                                 model_options(options));
+  return opened;
 }
 
 }  // namespace tachy

@@ -19,6 +19,11 @@ std::string device_again(const std::string& from, const std::string& kind) {
   return kind;
 }
 
+// Says whether the settings of an earlier run tell the kind of device.
+bool repeats_device(const JobSpec& job, const EngineOptions& wanted) {
+  return wanted.device.empty() && wanted.gpus.empty() && !job.settings.device.empty();
+}
+
 }  // namespace
 
 EngineOptions with_parts(EngineOptions options, const RunSettings& settings) {
@@ -28,21 +33,23 @@ EngineOptions with_parts(EngineOptions options, const RunSettings& settings) {
   return options;
 }
 
+std::string device_to_open(const JobSpec& job, const EngineOptions& wanted) {
+  if (repeats_device(job, wanted)) return device_again(job.from, job.settings.device);
+  if (wanted.crew) return wanted.device;
+  return wanted.gpus.empty() ? choose_device(wanted.device) : first_of_gpus(wanted.gpus, wanted.device);
+}
+
 OpenedEngine open_engine(const JobSpec& job, const EngineOptions& wanted, JobSink& sink) {
   const LineScope lines(to_sink(sink));
   const RunSettings& s = job.settings;
-  const bool again = wanted.device.empty() && wanted.gpus.empty() && !s.device.empty();
   EngineOptions options = with_parts(wanted, s);
   check_ranks(options);
-  // A process of several takes the GPU that its place among those of its host gives it, which the model finds out.
-  if (!options.crew || again)
-    options.device = !wanted.gpus.empty() ? first_of_gpus(wanted.gpus, wanted.device)
-                     : again              ? device_again(job.from, s.device)
-                                          : choose_device(wanted.device);
+  options.device = device_to_open(job, wanted);
   const auto open = [&] { return naming("`model`", [&] { return Engine(model_path(s), options); }); };
   Engine engine = open();
-  if (options.crew || wanted.max_vram > 0 || options.device == "cpu" || again || !wanted.gpus.empty() ||
-      !is_automatic(wanted.device))
+  // Processes of several do not change to the CPU one by one.
+  if (options.crew || wanted.max_vram > 0 || options.device == "cpu" || repeats_device(job, wanted) ||
+      !wanted.gpus.empty() || !is_automatic(wanted.device))
     return {std::move(engine), {}};
   try {
     PreparedRequest first = engine.prepare(s.request);

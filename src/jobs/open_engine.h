@@ -11,6 +11,11 @@ namespace tachy::jobs {
 // Adds the settings' model parts to the engine's options.
 EngineOptions with_parts(EngineOptions options, const RunSettings& settings);
 
+// Returns the device with which open_engine() opens the engine: that of an earlier run where `job` repeats or resumes
+// one and nobody names another, otherwise the first one of options.gpus, or the machine's choice. A process of several
+// (options.crew) keeps what was asked for: Engine() finds out which GPU belongs to its place among those of its host.
+std::string device_to_open(const JobSpec& job, const EngineOptions& options);
+
 struct OpenedEngine {
   Engine engine;
   std::optional<PreparedRequest> first;  // the job, if choosing the device required its plan

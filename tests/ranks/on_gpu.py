@@ -2,19 +2,18 @@
 """Makes videos with several processes that exchange by NCCL, and compares them with those of one process: ranks that are killed or
 stopped, resuming, a wrong secret and missing variables, too.
 
-    tests/ranks/on_gpu.py BUILD [--cards N] [--large MODEL] [-k WORD]
+    tests/ranks/on_gpu.py BUILD [--cards N] [--large MODEL] [--details FILE] [-k WORD]
 
 Without --cards all ranks share one GPU. NCCL refuses that on one host, so NCCL_HOSTID makes each rank a host, and they exchange through
-sockets. --cards N: each rank takes a card of its own, up to N. --large: also times passes of this model of true shape."""
+sockets. --cards N: the first N ranks are of one host and take a card each, and so do the next N, which are of another host by that variable.
+--large: also times steps of this model of true shape. --details: what failed, in full."""
 
-import array
 import concurrent.futures
-import json
 import os
 import pathlib
 import shutil
 import signal
-import struct
+import statistics
 import sys
 import tempfile
 import time
@@ -24,46 +23,30 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import talk_model  # noqa: E402
-from processes import MODEL, ROOT, Ranks, clean_environment, free_port, run_alone  # noqa: E402,F401
+from measured import apart, processes_of_cards, step_seconds, until  # noqa: E402
+from processes import MODEL, ROOT, Ranks, run_alone  # noqa: E402
 
 SPRITES = pathlib.Path(os.environ.get("TACHY_MODEL_DIR", ROOT / "models")) / "sprites"
 TINY = ["a red cat", "--size", "32x16", "--frames", "5", "--steps", "4", "--seed", "3", "--device", "cuda"]
 CLIP = ["a red circle moves right", "--seed", "3", "--device", "cuda", "--steps", "6"]
 CARDS = 0
+LENGTH = 300  # of what a row tells
 
 
-def hosts(more=None):
-    """What differs between ranks: each is a host of its own, or has a card of its own."""
+def hosts(ranks, more=None):
+    """What differs between ranks: which host each is of, and its place there."""
 
     def of(rank):
-        alone = {"NCCL_HOSTID": f"host{rank}", "NCCL_SOCKET_IFNAME": "lo", "NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1"}
-        out = {"environment": {"LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": CARDS or 1} | ({} if CARDS else alone)}
+        each = CARDS or 1
+        host, place = divmod(rank, each)
+        out = {"environment": {"LOCAL_RANK": place, "LOCAL_WORLD_SIZE": min(each, ranks - host * each)}}
+        if ranks > each:
+            out["environment"] |= {"NCCL_HOSTID": f"host{host}", "NCCL_SOCKET_IFNAME": "lo", "NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1"}
         for key, value in (more(rank) if more else {}).items():
             out[key] = out[key] | value if key == "environment" else value
         return out
 
     return of
-
-
-def latents_of(path):
-    """Returns the values of the only tensor of a .safetensors file."""
-    content = path.read_bytes()
-    length = struct.unpack("<Q", content[:8])[0]
-    (tensor,) = [v for k, v in json.loads(content[8 : 8 + length]).items() if k != "__metadata__"]
-    assert tensor["dtype"] == "F32", tensor
-    first, end = tensor["data_offsets"]
-    return array.array("f", content[8 + length + first : 8 + length + end])
-
-
-def apart(folder, one, other):
-    """Says whether files and latents are the same, and otherwise by how much of their RMS the latents differ."""
-    a, b = (latents_of(folder / f"{name}.safetensors") for name in (one, other))
-    assert len(a) == len(b) and all(x == x for x in a)
-    rms = (sum(x * x for x in a) / len(a)) ** 0.5
-    error = (sum((x - y) ** 2 for x, y in zip(a, b)) / len(a)) ** 0.5
-    files = (folder / f"{one}.mp4").read_bytes() == (folder / f"{other}.mp4").read_bytes()
-    assert error < 0.05 * rms, f"the latents differ by {error / rms:.3g} of their RMS"
-    return f"latents {'equal' if a.tobytes() == b.tobytes() else f'differ by {error / rms:.2g} of their RMS'}, files {'equal' if files else 'differ'}"
 
 
 def all_well(done):
@@ -80,7 +63,7 @@ def divided(name, model, words, ranks, more=(), environment=None):
     def case(binary, folder):
         run_alone(binary, folder, words + outputs("one"), model, environment)
         begin = time.monotonic()
-        done = Ranks(binary, folder, ranks, words + list(more) + outputs("several"), environment, hosts(lambda rank: {"model": model})).wait(60)
+        done = Ranks(binary, folder, ranks, words + list(more) + outputs("several"), environment, hosts(ranks, lambda rank: {"model": model})).wait(60)
         all_well(done)
         memory = [line for d in done for line in d.err.splitlines() if "NCCL" in line][:1]
         return f"{apart(folder, 'one', 'several')}; {time.monotonic() - begin:.1f} s{'; ' + memory[0] if memory else ''}"
@@ -90,41 +73,46 @@ def divided(name, model, words, ranks, more=(), environment=None):
 
 
 def talking_photo(binary, folder):
-    words = [w for w in talk_model.words(folder, 0.8)]
+    words = list(talk_model.words(folder, 0.8))
     words[words.index("--device") + 1] = "cuda"
     return divided("talk", talk_model.MODEL, words, 2)(binary, folder)
 
 
-def until(what, seconds=40):
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.02)
+LONG = CLIP[:-1] + ["300", "--guidance", "1", "--state-every", "0"]
 
 
-LONG = CLIP[:-1] + ["400", "--guidance", "1", "--state-every", "0"]
+def going_on(binary, folder, ranks):
+    """Resumes a run with one process, or where that has other bits with as many as before, makes it once more, and returns who did it."""
+    try:
+        run_alone(binary, folder, LONG + outputs("a") + ["--resume"], SPRITES)
+        run_alone(binary, folder, LONG + outputs("whole"), SPRITES)
+        return "one process"
+    except AssertionError as e:
+        if "belongs to a different run: parallel" not in str(e):
+            raise
+    for words in (outputs("a") + ["--resume"], outputs("whole")):
+        all_well(Ranks(binary, folder, ranks, LONG + words, None, hosts(ranks, lambda rank: {"model": SPRITES})).wait(60))
+    return f"{ranks} processes, since one has other bits"
 
 
 def disturbed(name, rank, how, codes):
-    """Returns a case: a rank is killed or stopped, the others end soon, and one process goes on from the state."""
+    """Returns a case: a rank is killed or stopped, the others end soon, and the run goes on from the state."""
 
     def case(binary, folder):
-        ranks = 2
-        run = Ranks(binary, folder, ranks, LONG + ["-o", "a.mp4"], None, hosts(lambda rank: {"model": SPRITES}))
+        run = Ranks(binary, folder, 2, LONG + ["-o", "a.mp4"], None, hosts(2, lambda rank: {"model": SPRITES}))
         until(lambda: (folder / "a.mp4.resume").exists() or run.processes[0].poll() is not None)
-        time.sleep(0.5)
+        time.sleep(0.3)
         assert all(p.poll() is None for p in run.processes), run.wait()
+        on_cards = processes_of_cards()
         at = time.monotonic()
         run.kill(rank, how)
-        done = run.wait(80)
-        took = time.monotonic() - at
+        done, took = run.wait(80), time.monotonic() - at
         assert took < 5, (took, done)
         assert all(d.code in codes for r, d in enumerate(done) if r != rank), done
         other = done[1 - rank]
         assert f"rank {rank} (on " in other.err, other
-        run_alone(binary, folder, LONG + outputs("a") + ["--resume"], SPRITES)
-        run_alone(binary, folder, LONG + outputs("whole"), SPRITES)
-        return f"ended after {took:.2f} s: {other.err.strip().splitlines()[-1]}; resumed by one process: {apart(folder, 'a', 'whole')}"
+        by = going_on(binary, folder, 2)
+        return f"ended after {took:.2f} s; resumed by {by}: {apart(folder, 'a', 'whole')}; {on_cards}; {other.err.strip().splitlines()[-1]}"
 
     case.__name__ = name
     return case
@@ -132,7 +120,7 @@ def disturbed(name, rank, how, codes):
 
 def another_secret(binary, folder):
     secrets = ("a secret of these ranks", "another secret than theirs")
-    done = Ranks(binary, folder, 2, TINY + ["-o", "a.mp4"], {"TACHY_RANK_SECONDS": 3}, hosts(lambda rank: {"environment": {"TACHY_RANK_SECRET": secrets[rank]}})).wait()
+    done = Ranks(binary, folder, 2, TINY + ["-o", "a.mp4"], {"TACHY_RANK_SECONDS": 3}, hosts(2, lambda rank: {"environment": {"TACHY_RANK_SECRET": secrets[rank]}})).wait()
     assert all(d.code not in (0, None) for d in done), done
     assert "TACHY_RANK_SECRET is not the same for both" in done[1].err, done
     return f"{max(d.seconds for d in done):.1f} s: {done[0].err.strip()}"
@@ -146,23 +134,38 @@ def no_address(binary, folder):
 
 def one_card_twice(binary, folder):
     """NCCL itself refuses two ranks of a host on one card."""
-    if CARDS:
-        return "not with several cards"
-    done = Ranks(binary, folder, 2, TINY + ["-o", "a.mp4"], None, lambda rank: {"environment": {"NCCL_SOCKET_IFNAME": "lo"}}).wait()
+    done = Ranks(binary, folder, 2, TINY[:-1] + ["cuda:0", "-o", "a.mp4"], None, lambda rank: {"environment": {"NCCL_SOCKET_IFNAME": "lo"}}).wait()
     assert all(d.code == 9 and d.seconds < 20 for d in done), done
     return f"{max(d.seconds for d in done):.1f} s: {done[0].err.strip().splitlines()[-1]}"
 
 
 def a_ring(binary, folder):
-    done = Ranks(binary, folder, 2, TINY + ["--parallel", "ring=2", "-o", "a.mp4"], None, hosts()).wait()
+    done = Ranks(binary, folder, 2, TINY + ["--parallel", "ring=2", "-o", "a.mp4"], None, hosts(2)).wait()
     assert all(d.code == 5 for d in done), done
     return done[0].err.strip()
 
 
 def true_shape(model):
+    """Times a step of one process, of two, and with two cards of one process with both."""
+    model = pathlib.Path(model)
+    words = ["a cat", "--size", "832x480", "--frames", "81", "--steps", "4", "--seed", "3", "--guidance", "1", "--level", "aggressive", "--json"]
+
     def case(binary, folder):
-        words = ["a cat", "--size", "832x480", "--frames", "33", "--steps", "4", "--seed", "3", "--guidance", "1", "--level", "aggressive", "--device", "cuda"]
-        return divided("large", pathlib.Path(model), words, 2, environment={"TACHY_LOG": "ranks"})(binary, folder)
+        begin = time.monotonic()
+        steps = {"one process": step_seconds(run_alone(binary, folder, words + ["--device", "cuda"] + outputs("one"), model))}
+        print(f"true_shape, one process: {time.monotonic() - begin:.1f} s, steps {steps['one process']}", flush=True)
+        begin = time.monotonic()
+        done = Ranks(binary, folder, 2, words + ["--device", "cuda"] + outputs("two"), {"TACHY_LOG": "ranks"}, hosts(2, lambda rank: {"model": model})).wait(120)
+        all_well(done)
+        steps["two processes"] = step_seconds(done[0].out)
+        print(f"true_shape, two processes: {time.monotonic() - begin:.1f} s, steps {steps['two processes']}", flush=True)
+        told = [f"two processes: {apart(folder, 'one', 'two')}"]
+        if CARDS > 1:
+            steps["--gpus 2"] = step_seconds(run_alone(binary, folder, words + ["--gpus", "2"] + outputs("gpus"), model))
+            told.append(f"--gpus 2: {apart(folder, 'one', 'gpus')}")
+        middle = {name: statistics.median(some) for name, some in steps.items()}
+        rates = [f"{name} {some:.4f} s a step ({middle['one process'] / some:.3f} times)" for name, some in middle.items()]
+        return "; ".join(rates + told)
 
     case.__name__ = "true_shape"
     return case
@@ -189,18 +192,20 @@ def cases(large):
     return out, alone + ([true_shape(large)] if large else [])
 
 
-def tried(case, binary):
+def tried(case, binary, details):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="tachyscope-ranks-"))
     begin = time.monotonic()
     try:
         told = case(binary, folder)
         row = ("ok", told)
     except Exception as e:
-        traceback.print_exc()
-        row = ("FAILED", str(e)[:1500])
+        if details:
+            with open(details, "a") as file:
+                print(case.__name__, traceback.format_exc(), sep="\n", file=file)
+        row = ("FAILED", str(e) or repr(e))
     shutil.rmtree(folder, ignore_errors=True)
-    out = (case.__name__, row[0], f"{time.monotonic() - begin:.1f}", row[1])
-    print(*out, sep=" | ", flush=True)
+    out = (case.__name__, row[0], f"{time.monotonic() - begin:.1f}", " ".join(row[1].split())[:LENGTH])
+    print(*(out if row[0] == "FAILED" else out[:3]), sep=" | ", flush=True)
     return out
 
 
@@ -217,12 +222,25 @@ def main():
     CARDS = int(option("--cards", "0"))
     binary, only = str(pathlib.Path(words[0]).resolve() / "tachyscope"), option("-k")
     together, alone = ([c for c in some if only in c.__name__] for some in cases(option("--large")))
+    rows = []
+
+    def table():
+        print("\n| case | | s | |\n| --- | --- | --- | --- |")
+        for row in rows:
+            print("|", " | ".join(row), "|")
+        sys.stdout.flush()
+
+    def out_of_time(*_):
+        table()
+        print(f"stopped after {len(rows)} of {len(together) + len(alone)} cases", flush=True)
+        os._exit(1)
+
+    signal.signal(signal.SIGTERM, out_of_time)
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
-        rows = list(pool.map(lambda case: tried(case, binary), together))
-    rows += [tried(case, binary) for case in alone]
-    print("\n| case | | s | |\n| --- | --- | --- | --- |")
-    for row in rows:
-        print("|", " | ".join(row).replace("\n", " "), "|")
+        list(pool.map(lambda case: rows.append(tried(case, binary, option("--details"))), together))
+    for case in alone:
+        rows.append(tried(case, binary, option("--details")))
+    table()
     failed = sum(row[1] != "ok" for row in rows)
     print(f"tests/ranks/on_gpu.py: {len(rows)} cases, {failed} failed")
     return 1 if failed else 0

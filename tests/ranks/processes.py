@@ -28,7 +28,7 @@ class Done:
         self.code, self.out, self.err, self.seconds = code, out, err, seconds
 
     def __repr__(self):
-        return f"code {self.code} after {self.seconds:.1f} s\n{self.out}{self.err}"
+        return f"code {self.code} after {self.seconds:.1f} s\n{self.err}{self.out}"
 
 
 class Ranks:
@@ -65,4 +65,5 @@ class Ranks:
 def run_alone(binary, folder, words, model=MODEL, environment=None):
     """Makes the video in one process, for comparison."""
     done = subprocess.run([binary, "generate", "-m", str(model), *words], cwd=folder, env=clean_environment(environment or {}), text=True, capture_output=True)
-    assert done.returncode == 0, done
+    assert done.returncode == 0, f"one process: code {done.returncode}\n{done.stderr}{done.stdout}"
+    return done.stdout

@@ -6,11 +6,20 @@
 namespace tachy::cuda {
 namespace {
 
+constexpr auto kTakingDown = std::chrono::milliseconds(100);
+
 std::string version_text(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
 }  // namespace
+
+// NCCL takes a handle down in a thread of its own and tells nobody when that is done. A process that ends meanwhile
+// unloads CUDA under that thread.
+NcclRanks::~NcclRanks() {
+  abort();
+  if (left_ != Clock::time_point{}) std::this_thread::sleep_until(left_ + kTakingDown);
+}
 
 void NcclRanks::open() {
   if (opened()) return;
@@ -61,7 +70,9 @@ void NcclRanks::join(const std::string& text, int rank, int ranks, const std::at
     const std::lock_guard lock(mutex_);
     expect_whole();
     NcclConfig config;
-    check(api_.join(&comm_, ranks, id, rank, &config), "joining the ranks");
+    const NcclResult begun = api_.join(&made_, ranks, id, rank, &config);
+    comm_ = made_;
+    check(begun, "joining the ranks");
   }
   await("joining the ranks", cancel, until);
   joined_ = true;
@@ -123,7 +134,7 @@ void NcclRanks::abort() noexcept {
     aborted_ = true;
     std::swap(comm, comm_);
   }
-  if (comm) api_.abort(comm);
+  if (comm) api_.abort(comm), left_ = Clock::now();
 }
 
 void NcclRanks::expect_whole() const { tachy::check(!aborted_, ErrorCode::cancelled, "cancelled"); }

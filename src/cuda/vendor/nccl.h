@@ -21,7 +21,7 @@ class NcclRanks {
   using Clock = std::chrono::steady_clock;
 
   NcclRanks() = default;
-  ~NcclRanks() { abort(); }
+  ~NcclRanks();
   NcclRanks(const NcclRanks&) = delete;
   NcclRanks& operator=(const NcclRanks&) = delete;
 
@@ -63,7 +63,11 @@ class NcclRanks {
   int version_ = 0;
   std::mutex mutex_;            // holds while NCCL is called, which is short
   NcclHandle* comm_ = nullptr;  // null before join() and after abort()
+  // Where NCCL writes the handle: in the call, and again from a thread of its own once the ranks have joined or failed
+  // to, even if abort() was called in the meantime.
+  NcclHandle* made_ = nullptr;
   std::atomic<bool> joined_{false}, aborted_{false};
+  Clock::time_point left_{};  // when abort() gave the handle up
 };
 
 }  // namespace tachy::cuda

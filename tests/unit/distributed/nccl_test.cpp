@@ -246,5 +246,21 @@ TEST_F(Nccl, NobodyIsWaitedForWithoutAnEnd) {
                Error);
 }
 
+// The thread that watches calls abort() again and again, and so does the destructor.
+TEST_F(Nccl, RanksThatHaveNotJoinedAreGivenUpOnce) {
+  put(STANDIN_NCCL);
+  const auto begin = NcclRanks::Clock::now();
+  {
+    NcclRanks ranks;
+    ranks.open();
+    EXPECT_THROW(ranks.join(ranks.new_id(), 0, 2, nullptr, begin), Error);
+    ranks.abort(), ranks.abort();
+    EXPECT_THROW(ranks.expect_whole(), Error);
+    EXPECT_EQ(ranks.failure(), "");
+  }
+  // Whoever ends the process next gives NCCL's own threads some time.
+  EXPECT_GE(NcclRanks::Clock::now() - begin, std::chrono::milliseconds(100));
+}
+
 }  // namespace
 }  // namespace tachy::distributed

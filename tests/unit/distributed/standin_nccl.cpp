@@ -10,7 +10,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -43,11 +45,14 @@ struct Receiving {
 struct Handle {
   std::shared_ptr<World> world;
   int rank;
+  Handle** made;  // written again when the ranks have joined or failed to
+  bool joining = true;
   std::deque<Receiving> receiving;
 };
 
 std::mutex g_mutex;
 std::map<std::string, std::shared_ptr<World>> g_worlds;
+std::set<Handle*> g_handles;  // those that are in use
 uint64_t g_ids = 0;
 
 int number_in(const char* name, int otherwise) {
@@ -81,7 +86,8 @@ int ncclCommInitRankConfig(Handle** out, int ranks, Id id, int rank, Config* con
   if (!world) world = std::make_shared<World>(World{.ranks = ranks, .here = 0, .sent = {}});
   if (world->ranks != ranks) return kInvalidUsage;
   ++world->here;
-  *out = new Handle{.world = world, .rank = rank, .receiving = {}};
+  *out = new Handle{.world = world, .rank = rank, .made = out, .receiving = {}};
+  g_handles.insert(*out);
   return kInProgress;
 }
 
@@ -92,7 +98,10 @@ int ncclCommGetAsyncError(Handle* comm, int* state) {
     *state = kRemoteError;
     return kSuccess;
   }
-  if (comm->world->here < comm->world->ranks) *state = kInProgress;
+  if (comm->world->here < comm->world->ranks)
+    *state = kInProgress;
+  else if (std::exchange(comm->joining, false))
+    *comm->made = comm;
   while (!comm->receiving.empty()) {
     const Receiving& next = comm->receiving.front();
     std::deque<Bytes>& waiting = comm->world->sent[{next.from, comm->rank}];
@@ -105,7 +114,11 @@ int ncclCommGetAsyncError(Handle* comm, int* state) {
   return kSuccess;
 }
 
+// NCCL waits here for its own thread, which still writes the handle that the ranks were to join by.
 int ncclCommAbort(Handle* comm) {
+  const std::lock_guard lock(g_mutex);
+  if (g_handles.erase(comm) == 0) std::abort();  // NCCL would use memory that it has freed
+  if (comm->joining) *comm->made = comm;
   delete comm;
   return kSuccess;
 }
