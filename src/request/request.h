@@ -58,17 +58,15 @@ struct VideoRequest {
   std::shared_ptr<const Picture> reference, reference_2, reference_3, reference_4;
   std::optional<double> strength;
   std::optional<std::string> vace_strength, outpaint, keep;
-  // How pictures are prepared for CLIP: as transformers' "processor" does, or as the "original" repository
-  // does; if this is left out, the model's layout decides.
+  // How pictures are prepared for CLIP: as transformers' "processor" or the "original" repository does; if this is left
+  // out, the model's layout decides.
   std::optional<std::string> clip_preparation;
-  // For transformers with InfiniteTalk's audio branch: the speech, its weight (1: as in the model), the
-  // number of frames that a window takes over from the one before it, and whose formulas and random draws to
-  // use (infinitetalk or wrapper).
+  // For InfiniteTalk's audio branch: the speech, its weight (1: as in the model), the number of frames that a window
+  // takes over from the one before it, and whose formulas and random draws to use (infinitetalk or wrapper).
   std::shared_ptr<const Speech> speech;
-  // For two people in the picture (speakers.h): the second one's speech, whether both begin together or the
-  // second after the first, and where they are. That is either a box for each, "X0,Y0,X1,Y1" in the picture's
-  // pixels, or a mask for each, of the picture's size and not black where the speaker is; by default the left
-  // half and the right half.
+  // For two people in the picture (speakers.h): the second one's speech, whether both begin together, and where they
+  // are: a box for each, "X0,Y0,X1,Y1" in the picture's pixels, or a mask for each, of the picture's size and not black
+  // where the speaker is; by default the left half and the right half.
   std::shared_ptr<const Speech> speech_2;
   std::optional<std::string> speakers;  // together (default) or one-after-the-other
   std::vector<std::string> speaker_boxes;
@@ -96,10 +94,9 @@ struct VideoRequest {
   std::optional<double> sparse_attention;
   std::optional<std::string> sparse_chooser;  // top-k, sliding-tile or trained (models/wan/sparse.h)
   std::optional<int> sparse_dense_steps;      // number of first steps in which all keys are attended to
-  // How a clip that is longer than the model's training clips is divided (context_windows.h): none, static,
-  // uniform or looped; for speech, whose windows follow one another (talk_windows.h): infinitetalk or even.
-  // The counts are in video frames: the length of a window, its overlap with the next one, and the largest
-  // stride between its frames.
+  // How a clip that is longer than the model's training clips is divided (context_windows.h): none, static, uniform or
+  // looped; for speech, whose windows follow one another (talk_windows.h): infinitetalk or even. The counts are in video
+  // frames: the length of a window, its overlap with the next one, and the largest stride between its frames.
   std::string windows = "none";
   std::optional<int> window_frames;  // left out: the model's own number, 81 for Wan
   int window_overlap = 16, window_stride = 4;
@@ -107,9 +104,8 @@ struct VideoRequest {
   // With windows, the noise after the first window is that of the frames before it, shuffled.
   std::string free_noise = "on";
   int riflex = 0;  // RIFLEx: slows this frequency of the time axis to less than one turn in the clip; 0: none
-  // For models that were trained to make a video block by block (rollout.h): the number of latent frames that
-  // are denoised at a time, and the number that each of them sees, including its own block. 0 means the whole
-  // clip at once, and all frames.
+  // For models that were trained to make a video block by block (rollout.h): the number of latent frames that are denoised
+  // at a time, and the number that each sees, with its own block. 0 means the whole clip at once, and all frames.
   int block = 0, block_window = 0;
   // Adapters, in the order in which they are applied: "FILE[:strength][@high|@low|@both]", a file of any
   // trainer or a folder with one; @ says which of a model's two experts it is for.
@@ -147,8 +143,7 @@ struct RunStateView {
   int64_t frames = 0;                          // frames of the windows before it
   std::span<const float> motion;  // latents [z, m, h, w] that the window begins with; none for the first
 };
-// The step of a RunStateView that a run could hand out, without what has to be copied for it.
-struct RunPlace {
+struct RunPlace {  // says which RunStateView it would be
   int64_t step = 0, steps = 0, window = 0, windows = 1;
 };
 struct RunState {
@@ -163,12 +158,11 @@ struct RunState {
 struct VideoCallbacks {
   std::function<void(const Progress&)> progress;
   std::function<void(const RgbImage&, int64_t index)> frame;  // gets each frame in order
-  // Gets frames in order in place of `frame`, without a copy. Videos that are made block by block go to `frame` all
-  // the same.
+  // Gets frames in order in place of `frame`, without a copy, except for videos that are made block by block.
   std::function<void(const DeviceFrames&)> device_frames;
   std::function<void(const RgbImage&, int step)> preview;  // latents as small pictures side by side
-  // The final latents of each window, [z, T, h, w].
-  std::function<void(std::span<const float>, std::span<const int64_t> shape)> latents;
+  std::function<void(std::span<const float>, std::span<const int64_t> shape)>
+      latents;                                     // of each window, [z, T, h, w]
   std::function<void(const RunStateView&)> state;  // called after each step, and between windows
   // Says before `state` is called whether this state is wanted: a GPU waits while it is copied. Not given: each one is.
   std::function<bool(const RunPlace&)> wants_state;
