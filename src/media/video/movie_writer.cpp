@@ -15,9 +15,9 @@ std::string speed_of(const VideoOptions& options) {
 }
 
 // The number of x264's frame threads. The file depends on it, so it follows from the picture alone. Each
-// thread gets four rows of macroblocks; with more threads, each would search fewer rows of the previous frame
-// for moved blocks.
-int frame_threads(int height) { return std::clamp((height + 15) / 16 / 4, 1, 12); }
+// thread gets two and a half rows of macroblocks; with more threads, each would search fewer rows of the previous
+// frame for moved blocks.
+int frame_threads(int height) { return std::clamp((height + 15) / 16 * 2 / 5, 1, 12); }
 
 // `crf` 0 means that decoding returns the written frames exactly, so they stay RGB: converting to YCbCr would
 // lose bits.
