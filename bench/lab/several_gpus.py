@@ -111,12 +111,13 @@ def main():
             if alone is not ranks:
                 for stage in ("transformer", "decode"):
                     compare(alone, ranks, stage)
-            values, step = first.setdefault(name.rpartition(".")[0], (made, statistics.median(taken) if taken else None))
+            values, step, steps = first.setdefault(name.rpartition(".")[0], (made, statistics.median(taken) if taken else None, len(taken)))
             if values is not made:
                 size = np.sqrt(np.mean(values ** 2))
                 far = np.sqrt(np.mean((values - made) ** 2)) / size
                 factor = f", {step / statistics.median(taken):.3f} times as fast a step" if taken and step else ""
-                print(f"  {'equal latents' if np.array_equal(values, made) else f'latents differ by {far:.2e} of their RMS'}{factor}", flush=True)
+                apart = "equal latents" if np.array_equal(values, made) else f"latents differ by {far:.2e} of their RMS"
+                print(f"  {apart if len(taken) == steps else 'latents after another number of steps'}{factor}", flush=True)
 
 
 if __name__ == "__main__":
