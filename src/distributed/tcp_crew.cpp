@@ -171,7 +171,7 @@ void TcpCrew::start_watching(bool ranks_too) {
         std::this_thread::sleep_for(std::chrono::milliseconds(kGlance));
       else
         look_at_ranks();
-      // What waits on the device for a rank that is gone would never end, and so would whoever waits for the device.
+      // A device that waits for a rank that is gone would wait for ever, and so would whoever waits for the device.
       if (ranks_too && stop_) nccl_.abort();
     }
   });

@@ -1,5 +1,5 @@
-// What is used of NCCL's functions, with declarations of our own, so that building needs no header of NCCL: they are
-// those of nccl.h from 2.28 to 2.30. The functions are looked up when the library is opened (nccl.h).
+// This declares the functions of NCCL that are used here, so that building needs no header of NCCL. They are those of
+// nccl.h from 2.28 to 2.30. The functions are looked up when the library is opened (nccl.h).
 #pragma once
 
 #include <climits>

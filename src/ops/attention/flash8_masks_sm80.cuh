@@ -54,7 +54,7 @@ static __global__ void __launch_bounds__(1024)
     if (!fits || mine[j] < least) mine[j] = fits ? -INFINITY : NAN;
 }
 
-// What the rows of a block see, in shared memory behind that of the tile.
+// This says which keys the rows of a block see. It lies in shared memory behind that of the tile.
 template <class C>
 struct SeenKeys {
   static constexpr int kMost = JoinedKeys::kMost;
@@ -132,7 +132,7 @@ struct SeenKeys {
   }
 };
 
-// What a row's float2 holds as the number to subtract until it has seen a key. A score, or -infinity in place of one,
+// A row's float2 holds this as the number to subtract until it has seen a key. A score, or -infinity in place of one,
 // has no weight then.
 constexpr float kWaiting = -1e38f;
 
