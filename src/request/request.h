@@ -161,8 +161,8 @@ struct VideoCallbacks {
   // Gets frames in order in place of `frame`, without a copy, except for videos that are made block by block.
   std::function<void(const DeviceFrames&)> device_frames;
   std::function<void(const RgbImage&, int step)> preview;  // latents as small pictures side by side
-  std::function<void(std::span<const float>, std::span<const int64_t> shape)>
-      latents;                                     // of each window, [z, T, h, w]
+  // The final latents of each window, [z, T, h, w].
+  std::function<void(std::span<const float>, std::span<const int64_t> shape)> latents;
   std::function<void(const RunStateView&)> state;  // called after each step, and between windows
   // Says before `state` is called whether this state is wanted: a GPU waits while it is copied. Not given: each one is.
   std::function<bool(const RunPlace&)> wants_state;

@@ -9,9 +9,9 @@
 //
 // A graph cannot be stopped, and saves nothing if kernels are long. So a step that takes longer than
 // kLongestUs is not captured, but queued piece by piece (runtime/pace.h). Ranks that wait for one another capture
-// only what takes at most kLongestOfRanksUs: a graph's barriers are kernels, whose places on the GPU attention lacks,
-// where a queue waits without any. The first call includes the loading of kernels; if it is too long, the second call
-// is measured, too.
+// only what takes at most kLongestOfRanksUs: a graph's barriers are kernels, which take multiprocessors from attention,
+// and a queue waits without any. The first call includes the loading of kernels; if it is too long, the second call is
+// measured, too.
 //
 // Without a GPU, or on a queue that cannot be captured, every call runs directly.
 #pragma once
