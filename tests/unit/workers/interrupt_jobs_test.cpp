@@ -1,5 +1,7 @@
 // Jobs that are stopped: by whom, how fast, and what becomes of them. One that goes on has the bytes of one
 // that nothing disturbed.
+#include <malloc.h>
+#include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -102,6 +104,17 @@ class AddressLimit {
   rlimit before_{};
 };
 
+// A new thread takes 8 MB of addresses for its stack and, with the first byte that it allocates, 64 MB or more for a
+// heap of its own. Those of a job's threads would decide what fits, so their stacks are small and they share one heap.
+void take_few_addresses_per_thread() {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 1u << 20);
+  EXPECT_EQ(pthread_setattr_default_np(&attributes), 0);
+  pthread_attr_destroy(&attributes);
+  EXPECT_EQ(mallopt(M_ARENA_MAX, 1), 1);
+}
+
 uint64_t addresses() {
   uint64_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
@@ -112,6 +125,7 @@ TEST_F(InterruptTest, WhereBothDoNotFitTheOtherStopsAndGoesOnLater) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers reserve more addresses than any limit allows";
 #endif
+  take_few_addresses_per_thread();
   std::vector<std::string> causes;
   std::mutex mutex;
   options_.measured = [&](const json& event) {
