@@ -1,5 +1,7 @@
 #include "media/video/movie_writer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -18,6 +20,20 @@ std::string speed_of(const VideoOptions& options) {
 // thread gets two and a half rows of macroblocks; with more threads, each would search fewer rows of the previous
 // frame for moved blocks.
 int frame_threads(int height) { return std::clamp((height + 15) / 16 * 2 / 5, 1, 12); }
+
+// x264 looks ahead in one thread, which shares each frame among these. By itself it takes few, and then they, and not the
+// frame threads, decide how fast it is. Each gets four rows of macroblocks, the least that x264 allows.
+int lookahead_threads(int height) { return std::clamp((height + 15) / 16 / 4, 1, 16); }
+
+// With AVX-512, x264 (build 164) writes a different file for the same frames about once in thirty times (because of its
+// rate control by macroblock trees). With AVX2 this never happens.
+std::string x264_params(int height) {
+  std::string params = fmt::format("lookahead-threads={}", lookahead_threads(height));
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) params += ":asm=avx2";
+#endif
+  return params;
+}
 
 // `crf` 0 means that decoding returns the written frames exactly, so they stay RGB: converting to YCbCr would
 // lose bits.
@@ -47,12 +63,8 @@ av::OutputSetup mp4_setup(const std::filesystem::path& path, int height, const V
                            {"profile", lossless ? "high444" : "high"},
                            {"crf", std::to_string(options.crf < 0 ? 16 : options.crf)},
                            // A key frame every two seconds allows players to seek.
-                           {"g", std::to_string(std::clamp(int(std::lround(options.fps * 2)), 1, 250))}};
-#if defined(__x86_64__)
-  // With AVX-512, x264 (build 164) writes a different file for the same frames about once in thirty times
-  // (because of its rate control by macroblock trees). With AVX2 this never happens.
-  if (__builtin_cpu_supports("avx512f")) setup.encoder_options.push_back({"x264-params", "asm=avx2"});
-#endif
+                           {"g", std::to_string(std::clamp(int(std::lround(options.fps * 2)), 1, 250))},
+                           {"x264-params", x264_params(height)}};
   setup.muxer_options = {{"movflags", "+faststart"}};
   if (!options.streamed) return setup;
   // Each piece has at most half a second and is complete, so players can begin while the file grows.
