@@ -13,7 +13,7 @@ struct CoarseCase {
   int64_t b, lq, lk, h, d, keep;
   int64_t cut_queries = 0, cut_keys = 0;  // tokens of the largest block; 0: they are not cut
   bool out = false, fused = false, cubes = false;
-  float ties = 1;  // with 0 all values are the same
+  float ties = 1;  // deviation of the values; where it is small, scores are near to one another
 };
 
 inline OpCase coarse_attention_case(CaseKind kind, const CoarseCase& s) {
@@ -22,9 +22,12 @@ inline OpCase coarse_attention_case(CaseKind kind, const CoarseCase& s) {
     return cut.most ? static_cast<int64_t>(cut_ends(cut).size()) : coarse_blocks({}, cut.tokens);
   };
   const int64_t queries = blocks_of(cut_q), keys = blocks_of(cut_k);
-  const auto name = fmt::format("{}x{}x{}x{}x{}-keep{}-cut{}by{}{}{}{}{}", s.b, s.lq, s.lk, s.h, s.d, s.keep,
-                                s.cut_queries, s.cut_keys, s.cubes ? "cubes" : "", s.out ? "-out" : "",
-                                s.fused ? "-fused" : "", s.ties == 0 ? "-ties" : "");
+  const auto name =
+      fmt::format("{}x{}x{}x{}x{}-keep{}-cut{}by{}{}{}{}{}", s.b, s.lq, s.lk, s.h, s.d, s.keep, s.cut_queries,
+                  s.cut_keys, s.cubes ? "cubes" : "", s.out ? "-out" : "", s.fused ? "-fused" : "",
+                  s.ties == 0  ? "-ties"
+                  : s.ties < 1 ? fmt::format("-near{}", s.ties)
+                               : "");
   const auto values = static_cast<double>(s.b * s.h * s.d);
   const auto tokens = static_cast<double>(s.lq + (s.out ? 2 : 1) * s.lk),
              pairs = static_cast<double>(queries) * static_cast<double>(keys);
@@ -71,6 +74,8 @@ inline std::vector<OpCase> coarse_attention_cases() {
   add(CaseKind::tiny, {2, 700, 900, 3, 128, 9, 0, 64});
   add(CaseKind::tiny, {1, 700, 700, 1, 16, 4, 64, 64, false, false, false, 0});
   add(CaseKind::tiny, {1, 500, 500, 1, 128, 14, 50, 50});
+  for (const float ties : {1e-3f, 1e-5f, 1e-6f, 1e-7f})
+    add(CaseKind::tiny, {1, 640, 1500, 2, 64, 31, 64, 8, false, false, false, ties});
   add(CaseKind::odd, {2, 777, 1111, 3, 20, 5, 33, 64});
   add(CaseKind::odd, {1, 333, 777, 1, 130, 7});
   add(CaseKind::odd, {1, 60, 9000, 1, 24, 100, 2, 1});  // more blocks of keys than most kernels have room for

@@ -1,200 +1,33 @@
-// The first kernel computes the means (coarse_means.cuh). The second has a block of threads for kEach lists of a head,
-// which share what they read of the mean keys and values:
+// Five kernels, each with the whole GPU for itself:
 //
-//   scores   a thread has two blocks of keys and kEach mean queries, in float64 and in the definition's order, so that
-//            the lists are the same
-//   choice   a warp for each list (coarse_choice.cuh)
-//   out      weights in float32, and their products with the mean values: a warp has every eighth four blocks of keys,
-//            and each of its threads four channels of all lists, so that a weight and a value are read for 16 products
+//   means    of the tokens of each block (coarse_means.cuh)
+//   norms    the largest mean key of a head, for the bound below
+//   scores   products of means in float32 (coarse_scores.cuh)
+//   choice   the lists, by the definition's scores in float64 where those in float32 are too near to one another, and
+//            weights (coarse_choice.cuh)
+//   result   weights times mean values (coarse_result.cuh)
+//
+// Scores of all heads would take too much memory for long videos, so the last three take some heads at a time.
 #include "cuda/dispatch.h"
-#include "device/reduce.cuh"
 #include "ops/coarse_attention/coarse_attention_impl.h"
 #include "ops/coarse_attention/coarse_choice.cuh"
 #include "ops/coarse_attention/coarse_means.cuh"
+#include "ops/coarse_attention/coarse_result.cuh"
 
 namespace tachy::ops {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kMany = 8,
-              kFew = 2;     // lists of a block of threads, the fewer where there are many blocks of keys
-constexpr int kWords = 24;  // of the scores in registers, as coarse_choice.cuh has them
-
-// Rows of scores begin at multiples of 16 bytes.
-__host__ __device__ constexpr int scores_in_row(int keys) { return (keys + 1) / 2 * 2; }
-
-struct Coarse {
-  const float *q, *k, *v;  // means [B, H, queries, D], [B, H, D, keys], and [B, H, keys, D] or null
-  float* out;              // [B, queries, H, D]
-  int32_t *indices, *counts;
-  int queries, keys, heads, d, keep;
-  float scale;
-};
-
-__device__ __forceinline__ void add_product(float4& sum, float weight, const float4& value) {
-  sum.x = fmaf(weight, value.x, sum.x), sum.y = fmaf(weight, value.y, sum.y);
-  sum.z = fmaf(weight, value.z, sum.z), sum.w = fmaf(weight, value.w, sum.w);
-}
-
-// Grid: (queries / kEach, heads of the whole batch).
-template <int kEach>
-__global__ void __launch_bounds__(kThreads, 3) coarse_kernel(const Coarse p) {
-  extern __shared__ __align__(16) char shared[];
-  auto* queries = reinterpret_cast<double*>(shared);  // [d][kEach]
-  auto* scores = queries + int64_t{p.d} * kEach;      // [kEach][row]
-  const int row = scores_in_row(p.keys), padded = (p.keys + 3) / 4 * 4;
-  // A list's weights lie where its scores were, with zeros behind them.
-  const auto weights = [&](int r) { return reinterpret_cast<float*>(scores + r * row); };
-  auto* totals = reinterpret_cast<float*>(scores + int64_t{row} * kEach);  // [kEach]
-  auto* sums = reinterpret_cast<float4*>(totals + (kEach + 3) / 4 * 4);    // [kEach][32]
-  const int first = blockIdx.x * kEach, lists = min(kEach, p.queries - first);
-  const int64_t head = blockIdx.y;
-  const float *q = p.q + (head * p.queries + first) * p.d, *k = p.k + head * p.keys * p.d;
-  for (int i = threadIdx.x; i < p.d * kEach; i += kThreads) {
-    const int r = i / p.d, c = i % p.d;
-    queries[c * kEach + r] = r < lists ? static_cast<double>(q[r * p.d + c]) : 0.0;
-  }
-  __syncthreads();
-  const auto score = [&]<int kKeys>(int j) {  // of the blocks of keys j and, if there are two, j + kThreads
-    double sum[kKeys][kEach] = {};
-#pragma unroll 4
-    for (int c = 0; c < p.d; ++c) {
-      double key[kKeys];
-#pragma unroll
-      for (int n = 0; n < kKeys; ++n) key[n] = static_cast<double>(k[int64_t{c} * p.keys + j + n * kThreads]);
-#pragma unroll
-      for (int r = 0; r < kEach; ++r)
-#pragma unroll
-        for (int n = 0; n < kKeys; ++n) sum[n][r] = fma(queries[c * kEach + r], key[n], sum[n][r]);
-    }
-#pragma unroll
-    for (int r = 0; r < kEach; ++r)
-#pragma unroll
-      for (int n = 0; n < kKeys; ++n)
-        scores[r * row + j + n * kThreads] = isnan(sum[n][r]) ? -INFINITY : sum[n][r];
-  };
-  for (int j = threadIdx.x; j < p.keys; j += 2 * kThreads)
-    j + kThreads < p.keys ? score.template operator()<2>(j) : score.template operator()<1>(j);
-  __syncthreads();
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (warp < lists) {
-    const int64_t list = head * p.queries + first + warp;
-    const double* own = scores + warp * row;
-    int32_t* const listed = p.indices + list * p.keep;
-    if (p.keys <= 32 * kWords)
-      take_best<kWords>(own, p.keys, p.keep, listed);
-    else if (p.keys <= 64 * kWords)
-      take_best<2 * kWords>(own, p.keys, p.keep, listed);
-    else
-      take_best<0>(own, p.keys, p.keep, listed);
-    if (lane == 0) p.counts[list] = p.keep;
-    if (p.out) {
-      float most = -INFINITY;
-      for (int j = lane; j < p.keys; j += 32) most = fmaxf(most, static_cast<float>(own[j] * p.scale));
-      most = device::warp_max(most);
-      float total = 0;
-      for (int first_key = 0; first_key < p.keys; first_key += 32) {
-        const int j = first_key + lane;
-        const float weight = j < p.keys ? expf(static_cast<float>(own[j] * p.scale - most)) : 0;
-        total += weight;
-        __syncwarp();  // a weight is written over scores that have been read
-        if (j < padded) weights(warp)[j] = weight;
-        __syncwarp();
-      }
-      total = device::warp_sum(total);
-      if (lane == 0) totals[warp] = total;
-    }
-  } else if (warp < kEach) {
-    for (int j = lane; j < padded; j += 32) weights(warp)[j] = 0;
-  }
-  if (!p.out) return;
-  __syncthreads();
-  const float* v = p.v + head * p.keys * p.d;
-  const int64_t batch = head / p.heads, of_batch = head % p.heads;
-  const bool packs = p.d % 4 == 0;
-  for (int start = 0; start < p.d; start += 128) {
-    const int c = start + 4 * lane, channels = min(p.d - c, 4);
-    const auto value_of = [&](int j) {
-      float4 value{};
-      if (j >= p.keys) return value;
-      const float* from = v + int64_t{j} * p.d + c;
-      if (packs) return *reinterpret_cast<const float4*>(from);
-      value.x = from[0];
-      if (channels > 1) value.y = from[1];
-      if (channels > 2) value.z = from[2];
-      if (channels > 3) value.w = from[3];
-      return value;
-    };
-    float4 sum[kEach] = {};
-    if (channels > 0) {
-      for (int j = 4 * warp; j < p.keys; j += 4 * kThreads / 32) {
-        const float4 values[4] = {value_of(j), value_of(j + 1), value_of(j + 2), value_of(j + 3)};
-#pragma unroll
-        for (int r = 0; r < kEach; ++r) {
-          const float4 weight = *reinterpret_cast<const float4*>(weights(r) + j);
-          add_product(sum[r], weight.x, values[0]), add_product(sum[r], weight.y, values[1]);
-          add_product(sum[r], weight.z, values[2]), add_product(sum[r], weight.w, values[3]);
-        }
-      }
-    }
-    // The warps add what they have one after another, so the order of the sums is always the same.
-    for (int turn = 0; turn < kThreads / 32; ++turn) {
-      __syncthreads();
-      if (warp != turn) continue;
-#pragma unroll
-      for (int r = 0; r < kEach; ++r) {
-        if (turn) add_product(sum[r], 1, sums[r * 32 + lane]);
-        sums[r * 32 + lane] = sum[r];
-      }
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < lists * 128; i += kThreads) {
-      const int r = i / 128, channel = start + i % 128;
-      if (channel < p.d)
-        p.out[((batch * p.queries + first + r) * p.heads + of_batch) * p.d + channel] =
-            reinterpret_cast<const float*>(sums)[i] / totals[r];
-    }
-  }
-}
+constexpr int64_t kMostScores = 32 << 20;  // of a pass: 128 MB
 
 int64_t key_blocks_of(const CoarseAttentionArgs& a) {
   return a.key_ends.defined() ? a.key_ends.dims[0] : (a.k.dims[1] + kCoarseTokens - 1) / kCoarseTokens;
 }
-size_t shared_bytes_of(int each, int64_t d, int64_t keys) {
-  const auto doubles = static_cast<size_t>(d + scores_in_row(static_cast<int>(keys)));
-  return static_cast<size_t>(each) * (doubles * sizeof(double) + 128 * sizeof(float)) +
-         static_cast<size_t>(each + 3) / 4 * 4 * sizeof(float);
-}
+// The choice may need a list's scores in float64.
+size_t exact_bytes(int64_t keys) { return static_cast<size_t>(keys) * sizeof(double); }
 
-template <int kEach>
-void launch_coarse(const Coarse& p, int64_t heads, const Stream& stream) {
-  cuda::launch("coarse_attention", coarse_kernel<kEach>,
-               {.grid = dim3(cuda::blocks_for(p.queries, kEach), static_cast<unsigned>(heads)),
-                .block = dim3(kThreads),
-                .shared_bytes = shared_bytes_of(kEach, p.d, p.keys)},
-               stream, p);
-}
-
-}  // namespace
-
-std::optional<Refusal> coarse_attention_why_not_cuda(const CoarseAttentionArgs& a, const Stream& stream) {
-  if (stream.gpu->info().capability() < 80) return Refusal::weak_gpu("it needs compute capability 8.0");
-  if (a.q.dims[0] * a.q.dims[2] > 65535) return Refusal::arguments("too many heads or batches");
-  const int64_t keys = key_blocks_of(a);
-  if (shared_bytes_of(kFew, a.q.dims[3], keys) > stream.gpu->info().shared_bytes)
-    return Refusal::arguments("too many blocks of keys, ", std::to_string(keys));
-  return std::nullopt;
-}
-
-void coarse_attention_cuda(const CoarseAttentionArgs& a, Stream& stream) {
+void launch_means(const CoarseAttentionArgs& a, int64_t queries, int64_t keys, float* q, float* k, float* v,
+                  const Stream& stream) {
   const int64_t b = a.q.dims[0], h = a.q.dims[2], d = a.q.dims[3];
-  const int64_t queries = a.counts.dims[2], keys = key_blocks_of(a);
-  ArenaScope scope(*stream.arena);
-  const auto floats = [&](int64_t blocks) {
-    return static_cast<float*>(stream.arena->bytes(static_cast<size_t>(b * h * blocks * d) * sizeof(float)));
-  };
-  float *q = floats(queries), *k = floats(keys), *v = a.out.defined() ? floats(keys) : nullptr;
-  if (stream.measuring() || b * h == 0) return;
   CoarseMeans means{.heads = static_cast<int>(h), .d = static_cast<int>(d)};
   unsigned tensors = 0;
   bool packs = true;
@@ -210,7 +43,7 @@ void coarse_attention_cuda(const CoarseAttentionArgs& a, Stream& stream) {
                                 .across = across};
     packs = packs && cuda::fits_packs(static_cast<int>(16 / dtype_size(x.dtype)), {&x});
   };
-  add(a.q, a.query_ends, q, queries, false), add(a.k, a.key_ends, k, keys, true);
+  add(a.q, a.query_ends, q, queries, true), add(a.k, a.key_ends, k, keys, true);
   if (v) add(a.v, a.key_ends, v, keys, false);
   cuda::dispatch_float("coarse_attention", a.q.dtype, [&]<class T>() {
     const auto launch = [&]<int kPack>() {
@@ -222,20 +55,101 @@ void coarse_attention_cuda(const CoarseAttentionArgs& a, Stream& stream) {
     };
     packs ? launch.template operator()<device::kPack<T>>() : launch.template operator()<1>();
   });
-  const Coarse p{.q = q,
-                 .k = k,
-                 .v = v,
-                 .out = static_cast<float*>(a.out.data),
-                 .indices = static_cast<int32_t*>(a.indices.data),
-                 .counts = static_cast<int32_t*>(a.counts.data),
-                 .queries = static_cast<int>(queries),
-                 .keys = static_cast<int>(keys),
-                 .heads = static_cast<int>(h),
-                 .d = static_cast<int>(d),
-                 .keep = static_cast<int>(a.keep),
-                 .scale = a.scale};
-  const bool many = shared_bytes_of(kMany, d, keys) <= stream.gpu->info().shared_bytes;
-  many ? launch_coarse<kMany>(p, b * h, stream) : launch_coarse<kFew>(p, b * h, stream);
+}
+
+void launch_scores(const CoarseScores& p, int64_t heads, const Stream& stream) {
+  const auto in_z = static_cast<unsigned>(heads), keys = static_cast<unsigned>(coarse_tiles(p.keys)),
+             queries = static_cast<unsigned>(coarse_tiles(p.queries));
+  cuda::launch("coarse_attention (norms)", coarse_norms_kernel,
+               {.grid = dim3(keys, in_z), .block = dim3(kScoreTile)}, stream, p);
+  const bool packs = p.queries % 4 == 0 && p.keys % 4 == 0;
+  cuda::launch("coarse_attention (scores)", packs ? coarse_scores_kernel<true> : coarse_scores_kernel<false>,
+               {.grid = dim3(keys, queries, in_z), .block = dim3(kScoreThreads)}, stream, p);
+}
+
+void launch_choice(const CoarseChoice& p, int64_t heads, const Stream& stream) {
+  const auto launch = [&](auto kernel) {
+    cuda::launch("coarse_attention (choice)", kernel,
+                 {.grid = dim3(cuda::blocks_for(p.of.queries, kChoiceLists), static_cast<unsigned>(heads)),
+                  .block = dim3(kChoiceThreads),
+                  .shared_bytes = exact_bytes(p.of.keys)},
+                 stream, p);
+  };
+  const int groups = (p.of.keys + 31) / 32;
+  if (groups <= 8) return launch(coarse_choice_kernel<8>);
+  if (groups <= 20) return launch(coarse_choice_kernel<20>);
+  if (groups <= 48) return launch(coarse_choice_kernel<48>);
+  launch(coarse_choice_kernel<0>);
+}
+
+void launch_result(const CoarseResult& p, int64_t heads, const Stream& stream) {
+  cuda::launch("coarse_attention (result)",
+               p.d % 4 == 0 ? coarse_result_kernel<true> : coarse_result_kernel<false>,
+               {.grid = dim3(cuda::blocks_for(p.queries, kResultLists),
+                             cuda::blocks_for(p.d, kResultChannels), static_cast<unsigned>(heads)),
+                .block = dim3(kResultThreads)},
+               stream, p);
+}
+
+}  // namespace
+
+std::optional<Refusal> coarse_attention_why_not_cuda(const CoarseAttentionArgs& a, const Stream& stream) {
+  if (stream.gpu->info().capability() < 80) return Refusal::weak_gpu("it needs compute capability 8.0");
+  if (a.q.dims[0] * a.q.dims[2] > 65535) return Refusal::arguments("too many heads or batches");
+  const int64_t keys = key_blocks_of(a);
+  constexpr size_t others = 4096;  // of shared memory, at most
+  if (exact_bytes(keys) + others > stream.gpu->info().shared_bytes)
+    return Refusal::arguments("too many blocks of keys, ", std::to_string(keys));
+  return std::nullopt;
+}
+
+void coarse_attention_cuda(const CoarseAttentionArgs& a, Stream& stream) {
+  const int64_t b = a.q.dims[0], h = a.q.dims[2], d = a.q.dims[3];
+  const int64_t queries = a.counts.dims[2], keys = key_blocks_of(a), row = (keys + 3) / 4 * 4, heads = b * h;
+  if (heads == 0) return;
+  ArenaScope scope(*stream.arena);
+  const auto values = [&]<class T>(int64_t count) {
+    return static_cast<T*>(stream.arena->bytes(static_cast<size_t>(count) * sizeof(T)));
+  };
+  const int64_t at_once = std::clamp<int64_t>(kMostScores / (queries * row), 1, heads);
+  float *q = values.operator()<float>(heads * queries * d), *k = values.operator()<float>(heads * keys * d),
+        *v = a.out.defined() ? values.operator()<float>(heads * keys * d) : nullptr;
+  auto* scores = values.operator()<float>(at_once * queries * row);
+  auto* totals = a.out.defined() ? values.operator()<float>(at_once * queries) : nullptr;
+  auto* norms = values.operator()<double>(at_once * coarse_tiles(static_cast<int>(keys)));
+  if (stream.measuring()) return;
+  launch_means(a, queries, keys, q, k, v, stream);
+  for (int64_t first = 0; first < heads; first += at_once) {
+    const int64_t count = std::min(at_once, heads - first);
+    const CoarseScores of{.q = q + first * queries * d,
+                          .k = k + first * keys * d,
+                          .norms = norms,
+                          .scores = scores,
+                          .queries = static_cast<int>(queries),
+                          .keys = static_cast<int>(keys),
+                          .d = static_cast<int>(d),
+                          .row = static_cast<int>(row)};
+    launch_scores(of, count, stream);
+    launch_choice({.of = of,
+                   .totals = totals,
+                   .indices = static_cast<int32_t*>(a.indices.data) + first * queries * a.keep,
+                   .counts = static_cast<int32_t*>(a.counts.data) + first * queries,
+                   .keep = static_cast<int>(a.keep),
+                   .scale = a.scale},
+                  count, stream);
+    if (!v) continue;
+    launch_result({.weights = scores,
+                   .totals = totals,
+                   .v = v + first * keys * d,
+                   .out = static_cast<float*>(a.out.data),
+                   .queries = static_cast<int>(queries),
+                   .keys = static_cast<int>(keys),
+                   .row = static_cast<int>(row),
+                   .d = static_cast<int>(d),
+                   .heads = static_cast<int>(h),
+                   .first_head = static_cast<int>(first)},
+                  count, stream);
+  }
 }
 
 }  // namespace tachy::ops
