@@ -123,7 +123,8 @@ def run_peers(out):
         note("peer", "", name, "", f"{rate:.0f}")
 
     sage = importlib.util.find_spec("sageattention") and importlib.import_module("sageattention")
-    for heads, lq, lk, d in [(12, 32760, 32760, 128), (40, 32760, 32760, 128), (12, 4680, 32760, 128), (24, 32760, 32760, 64), (40, 32760, 512, 128), (12, 32760, 512, 128)]:
+    shapes = [(12, 32760, 32760, 128), (40, 32760, 32760, 128), (12, 4680, 32760, 128), (24, 32760, 32760, 64)]
+    for heads, lq, lk, d in shapes + [(40, 32760, 512, 128), (12, 32760, 512, 128)]:
         q, k, v = (torch.randn(1, heads, rows, d, device="cuda", dtype=torch.bfloat16) for rows in (lq, lk, lk))
         flops, name = 4 * heads * lq * lk * d, f"{heads} x {lq} x {lk} x {d}"
         with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
