@@ -81,10 +81,12 @@ def group_norm(x, groups, weight, bias, eps, act):
 
 def lora(x, a, b, scale):
     """One adapter as torch's two linear layers; `scale` is a number."""
-    if (_torch is None and not _ready()) or not _grad() or _compiling() or not isinstance(x, _Tensor) or not 0 < x.numel() <= MOST // SHARE:
+    if _torch is None and not _ready():
         return None
     try:
-        if not x.dtype == a.dtype == b.dtype or x.dtype not in _dtypes or not (x.requires_grad or a.requires_grad or b.requires_grad):
+        if not (x.requires_grad or a.requires_grad or b.requires_grad) or not isinstance(x, _Tensor) or not _grad() or _compiling():
+            return None
+        if not 0 < x.numel() <= MOST // SHARE or not x.dtype == a.dtype == b.dtype or x.dtype not in _dtypes:
             return None
         y = _linear(x, a)
         return _linear(y if scale == 1 else y * scale, b)
