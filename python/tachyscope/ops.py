@@ -126,7 +126,7 @@ def _act(x, kind, out):
 
 def gelu(x, approximate="none", *, out=None):
     """GELU of each value: by the error function, or with approximate="tanh" by its usual approximation. `out` may be x."""
-    return _act(x, _choice("gelu", "approximate", approximate, _GELU), out)
+    return _act(x, _GELU[approximate] if approximate in _GELU else _choice("gelu", "approximate", approximate, _GELU), out)
 
 
 def silu(x, *, out=None):
@@ -343,7 +343,7 @@ def lora(x, a, b, scale=1.0, index=None, *, out=None):
     [n, rank, in], b [n, out, rank], scale a number for all, or a tensor [n]. index (for stacked ones) has x's dims
     without the last, int32 or int64 (used as int32), with values from −1 (none) to n − 1; on a GPU any other value
     means none. a and b have one dtype, may be 16-bit beside float32 and the reverse, and are then rounded to x's dtype
-    on a GPU. The result of x·aᵀ stays in float32."""
+    on a GPU. The result of x·aᵀ stays in float32, except in small calls of one adapter whose gradients are recorded."""
     dims = len(getattr(a, "shape", ()))
     if dims not in (2, 3) or len(getattr(b, "shape", ())) != dims:
         raise ValueError(f"lora: expected a [rank, in] and b [out, rank], or a [n, rank, in] and b [n, out, rank], got {_shape(a)} "
@@ -355,7 +355,12 @@ def lora(x, a, b, scale=1.0, index=None, *, out=None):
         index = index.int()
     elif kind == "int64":
         index = index.astype("int32")
-    scales = None if scale is None or (type(scale) in (int, float) and scale == 1) else _scales(scale, x, a.shape[0] if dims == 3 else 1)
+    number = scale is None or type(scale) in (int, float)
+    if number and index is None and dims == 2 and out is None:
+        y = _small.lora(x, a, b, 1 if scale is None else scale)
+        if y is not None:
+            return y
+    scales = None if scale is None or (number and scale == 1) else _scales(scale, x, a.shape[0] if dims == 3 else 1)
     if out is not None:
         return _op["lora"].out(out, x, a, b, scales, index)
     return _op["lora"](x, a, b, scales, index)

@@ -20,7 +20,6 @@ constexpr const char
     *kEight = "eight_bit_products.md: calls in turn, 1536 x 1536 to 13824 x 5120, 23 November 2026",
     *kHead = "attention_and_gemm.md: flash_sm90 in a forward, 23 November 2026",
     *kCodes = "docs/speed.md: forwards with attention in 8 bits less those without, 23 November 2026",
-    *kCudnn = "transformer.md: cuDNN's attention in forwards, 22 November 2026",
     *kConv = "vae.md: 3x3x3 convolutions of 96 to 384 channels, 22 November 2026",
     *kConv8 = "vae.md: scaled_conv3d of 96 to 384 channels, 23 November 2026",
     *kConvBytes = "vae.md: scaled_conv3d in int8 of 96 to 384 channels, 28 November 2026",
@@ -30,6 +29,7 @@ constexpr const char
     *kLink = "loading.md: PCI Express 5, page-locked",
     *kPeers = "several_gpus.md: pushes between two H200s with the own part, and two H100s without it";
 constexpr const char *kSheet = "NVIDIA's data sheet x the share of it that an H200 reaches here",
+                     *kLong80 = "attention_mma.md: flash_long_sm80 on an H100 as 8.0, 27 November 2026",
                      *kCodes80 = "attention_mma.md: flash8_sm80 on an H100 as 8.0, 27 November 2026";
 // Sources of rates for GPUs on which nothing was run: a data sheet's ceiling x a share, which is another one's where
 // that is said, and otherwise that of the same kernel on an H100 as 8.0.
@@ -81,7 +81,7 @@ constexpr GpuRates kMeasured[] = {
      .product_fp8 = kUnknown,
      .product_int8 = {760, 960, kInt8},
      .product_f32 = {40, 52, kSheet},
-     .attention = {530, 590, kCudnn},
+     .attention = {424, 450, kLong80},
      .attention_int8 = {530, 590, kCodes80},
      .convolution = {390, 440, kConvCudnn},
      .convolution_fp8 = kUnknown,

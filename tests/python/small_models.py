@@ -95,8 +95,8 @@ MODELS = {
 }
 
 
-def make(name, dtype=torch.float32):
-    torch.manual_seed(0)
+def make(name, dtype=torch.float32, seed=0):
+    torch.manual_seed(seed)
     model, inputs = MODELS[name]()
     for parameter in model.parameters():  # norms begin with ones or zeros, which would hide a forgotten weight
         if parameter.dim() == 1:

@@ -65,30 +65,40 @@ def broken(gradients):
     return [key for key, gradient in gradients.items() if not gradient.isfinite().all()]
 
 
+def gradients(model, inputs, region=None):
+    model.zero_grad()
+    with torch.autocast(DEVICE, torch.bfloat16, enabled=region is not None):
+        loss = model(**inputs).sample.float().square().mean()
+    loss.backward()
+    return {key: p.grad.clone() for key, p in model.named_parameters() if p.grad is not None}
+
+
+MODELS = 8  # random models of each kind
+
+
 @pytest.mark.parametrize("name", ["Wan", "LTX-Video", "FLUX", "SDXL"])
 def test_gradients(name, without_cudnns_attention):
-    """Gradients inside of the region are as near to those in float32 as the model's own, and have the parameters' dtypes."""
-    model, inputs = small_models.make(name)
-    model.train()
+    """Gradients inside of the region are as near to those in float32 as the model's own, and have the parameters' dtypes.
 
-    def gradients(model, region=None):
-        model.zero_grad()
-        with torch.autocast(DEVICE, torch.bfloat16, enabled=region is not None):
-            loss = model(**inputs).sample.float().square().mean()
-        loss.backward()
-        return {key: p.grad.clone() for key, p in model.named_parameters() if p.grad is not None}
-
-    right, theirs = gradients(model), gradients(model, torch.bfloat16)
-    tachyscope.optimize(model, "aggressive", verbose=False)
-    with CountedCalls() as calls:
-        ours = gradients(model, torch.bfloat16)
-    assert "add_norm" in calls.ops, calls.ops
-    assert ours.keys() == theirs.keys()
-    assert all(ours[key].dtype == right[key].dtype for key in right)
-    assert not broken(right) and not broken(theirs), "torch's own gradients are not finite"
-    assert not broken(ours), "our gradients are not finite"
-    mine, its = (distance(torch.cat([g[key].flatten() for key in right]), torch.cat([right[key].flatten() for key in right])) for g in (ours, theirs))
-    assert 0 < mine <= 1.3 * its
+    One model says little: up to half of the error is in a layer of the time's embedding, whose gradient follows from one row of 24 values, so how these
+    few happen to be rounded decides. Of a hundred LTX models ours and torch's errors have a ratio from 0.64 to 1.39 and 1.01 on the whole. So the
+    errors of several models count together."""
+    squares = {"ours": 0, "torch's": 0}
+    for seed in range(MODELS):
+        model, inputs = small_models.make(name, seed=seed)
+        model.train()
+        right, theirs = gradients(model, inputs), gradients(model, inputs, torch.bfloat16)
+        tachyscope.optimize(model, "aggressive", verbose=False)
+        with CountedCalls() as calls:
+            ours = gradients(model, inputs, torch.bfloat16)
+        assert "add_norm" in calls.ops, calls.ops
+        assert ours.keys() == theirs.keys()
+        assert all(ours[key].dtype == right[key].dtype for key in right)
+        assert not broken(right) and not broken(theirs), "torch's own gradients are not finite"
+        assert not broken(ours), "our gradients are not finite"
+        for whose, found in (("ours", ours), ("torch's", theirs)):
+            squares[whose] += distance(*(torch.cat([g[key].flatten() for key in right]) for g in (found, right))) ** 2
+    assert 0 < squares["ours"] <= 1.15 ** 2 * squares["torch's"], {whose: (square / MODELS) ** 0.5 for whose, square in squares.items()}
 
 
 MODULES = {

@@ -1,4 +1,4 @@
-"""Small calls whose gradients are recorded: torch's own functions compute them, with the results and gradients of ours."""
+"""Small calls, most of them with gradients recorded: torch's own functions compute them, with the results and gradients of ours."""
 
 import pytest
 import torch
@@ -21,6 +21,8 @@ CALLS = {  # ours, torch's, shapes
     "group_norm_silu": (lambda x, w, b: ops.group_norm_silu(x, GROUPS, w, b), lambda x, w, b: F.silu(F.group_norm(x, GROUPS, w, b)), [(2, C, 3, 5), (C,), (C,)]),
     "group_norm_mish": (lambda x: ops.group_norm_mish(x, GROUPS), lambda x: F.mish(F.group_norm(x, GROUPS)), [(2, C, 7)]),
     "group_norm, gelu": (lambda x: ops.group_norm(x, GROUPS, activation="gelu_tanh"), lambda x: F.gelu(F.group_norm(x, GROUPS), approximate="tanh"), [(2, C, 7)]),
+    "lora": (ops.lora, lambda x, a, b: F.linear(F.linear(x, a), b), [(2, 5, C), (4, C), (7, 4)]),
+    "lora, scaled": (lambda x, a, b: ops.lora(x, a, b, 0.5), lambda x, a, b: F.linear(F.linear(x, a) * 0.5, b), [(5, C), (4, C), (7, 4)]),
 }
 
 
@@ -78,6 +80,28 @@ def test_activations_have_a_higher_limit(monkeypatch):
         assert calls.ops == ours
 
 
+def test_activations_without_gradients(monkeypatch):
+    """A GPU gives few values to torch; on a CPU our call takes less time than torch's by the error function."""
+    x = torch.randn(4, C)
+    for most, ours in ((x.numel() * _small.FEW, DEVICE == "cpu"), (x.numel() * _small.FEW - 1, True)):
+        monkeypatch.setattr(_small, "MOST", most)
+        with CountedCalls() as calls:
+            y = ops.gelu(x)
+        assert bool(calls.ops) == ours
+        torch.testing.assert_close(y, F.gelu(x), rtol=1e-4, atol=1e-5)
+
+
+def test_adapters_that_are_ours():
+    """They are stacked ones, chosen ones, those with a tensor as their scale, mixed dtypes, too many values, and all without gradients."""
+    x, a, b = leaves([(2, 5, C), (4, C), (7, 4)])
+    index = torch.zeros(2, 5, dtype=torch.int32)
+    for given in ((x, a[None], b[None]), (x, a[None], b[None], 1.0, index), (x, a, b, torch.tensor(0.5)), (x, a.half(), b.half()),
+                  (torch.randn(1, C).expand(_small.MOST // _small.SHARE // C + 1, C), a, b), tuple(t.detach() for t in (x, a, b))):
+        with CountedCalls() as calls:
+            ops.lora(*given)
+        assert calls.ops == {"lora": 1}
+
+
 @pytest.mark.parametrize("why", ["no gradients", "too many values", "strides", "other dtypes", "channels last", "out"])
 def test_are_ours(why, monkeypatch):
     x, weight, bias = leaves([(2, C, 3, 5), (C,), (C,)])
@@ -103,7 +127,9 @@ def test_are_ours(why, monkeypatch):
 @pytest.mark.parametrize("call, text", [
     (lambda x, w: ops.layer_norm(x, w[1:]), r"layer_norm: expected weight \[24\], got \[23\]"),
     (lambda x, w: ops.group_norm(x, 5), "expected groups that divide"),
-    (lambda x, w: ops.group_norm(x, 0), "expected groups that divide")])
+    (lambda x, w: ops.group_norm(x, 0), "expected groups that divide"),
+    (lambda x, w: ops.lora(x, x.t(), x.t()), r"lora: expected a \[at least 1, rank, 24\]"),
+    (lambda x, w: ops.layer_norm(x[0, 0]), "layer_norm: expected x with 1 to")])
 def test_bad_input(call, text):
     """The errors are those of the ops."""
     with pytest.raises(ValueError, match=text):

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "inspect/op_runner.h"
 
 namespace tachy::test {
 namespace {
@@ -45,6 +46,18 @@ TEST(ReportCard, NothingIsPredictedForAGpuWithoutARow) {
       EXPECT_FALSE(row.contains("within")) << gpu;
     }
   }
+}
+
+// The lines are chosen by the beginnings of their names, so a case that got another name would leave its kind out.
+TEST(ReportCard, EveryKindHasCasesThatABenchRuns) {
+  BenchReport report;
+  report.gpu.name = "NVIDIA L40S";
+  for (const ops::OpCase& c : all_op_cases())
+    if (c.gpu && c.flops > 0 && (c.kind == ops::CaseKind::real || c.kind == ops::CaseKind::video))
+      report.lines.push_back({.id = c.op + ":" + c.name + ":sm80", .median_us = 1, .gflops = 1e3});
+  const nlohmann::json rates = reached_and_predicted(report);
+  EXPECT_EQ(rates.size(), 8u) << rates.dump(1);
+  for (const auto& row : rates) EXPECT_FALSE(row["predicted"].is_null()) << row["kind"];
 }
 
 TEST(ReportCard, ACpuHasNone) { EXPECT_THROW(report_card({.device = "cpu"}, "1"), Error); }
