@@ -13,6 +13,7 @@
 #include "base/env.h"
 #include "base/run_profiler.h"
 #include "engine/text_to_video.h"
+#include "talk_model.h"
 #include "tiny_model.h"
 
 namespace tachy {
@@ -30,22 +31,26 @@ class GpuRanks : public testing::TestWithParam<bool> {  // whether each rank has
     request.prompt = "a red circle moves right";
     request.width = request.height = 64, request.frames = 9, request.steps = 6;
   }
-  std::unique_ptr<TextToVideo> open(int ranks, TextToVideo::Options options = {}) const {
+  TextToVideo::Options options(int ranks, TextToVideo::Options options) const {
     options.device = "cuda:0";
     for (int rank = 0; rank < ranks; ++rank) options.gpus.push_back(GetParam() ? rank % cards_ : 0);
+    return options;
+  }
+  std::unique_ptr<TextToVideo> open(int ranks, const TextToVideo::Options& given = {}) const {
     const std::string folder = env_string("TACHY_MODEL_DIR", TACHY_TEST_MODELS);
     return std::make_unique<TextToVideo>(
-        ModelBundle::open((std::filesystem::path(folder) / "sprites").string()), options);
+        ModelBundle::open((std::filesystem::path(folder) / "sprites").string()), options(ranks, given));
   }
   // The ranks' products have fewer rows, for which a library may add up in another order.
-  static void expect_alike(const test::Result& one, const test::Result& divided, const std::string& what) {
+  static void expect_alike(const test::Result& one, const test::Result& divided, const std::string& what,
+                           double bound = 0.05) {
     ASSERT_EQ(divided.latents.size(), one.latents.size());
     double difference = 0, size = 0;
     for (size_t i = 0; i < one.latents.size(); ++i) {
       difference += std::pow(static_cast<double>(divided.latents[i]) - one.latents[i], 2);
       size += std::pow(static_cast<double>(one.latents[i]), 2);
     }
-    EXPECT_LT(std::sqrt(difference / size), 0.05) << what;
+    EXPECT_LT(std::sqrt(difference / size), bound) << what;
     testing::Test::RecordProperty(what, std::to_string(std::sqrt(difference / size)));
   }
   VideoRequest request;
@@ -140,8 +145,45 @@ TEST_P(GpuRanks, WhatHasNoRanksIsRefused) {
   EXPECT_THAT(refusal(*small), HasSubstr("`gpus`"));
   EXPECT_EQ(open(2)->plan(request).ranks.size(), 2u);
   EXPECT_THAT(refusal(*open(2, {.parallel = {1, 1, 2}})), HasSubstr("`parallel`: keys cannot go round"));
-  request.block = 1;
-  EXPECT_THAT(refusal(*open(2)), HasSubstr("`gpus`: a video that is made block by block"));
+}
+
+// A ring that goes round many times: its passes are queued at first, and graphs later.
+TEST_P(GpuRanks, AVideoMadeBlockByBlockIsAsOfOne) {
+  request.guidance = 1, request.frames = 49, request.block = 1, request.block_window = 3;
+  request.sampler = "self-forcing-4", request.steps.reset();
+  for (const char* dtype : {"f32", "bf16"}) {
+    request.dtype = dtype;
+    const test::Result one = test::run(*open(1), request);
+    for (const int ranks : {2, 3, 4}) {  // the model has three heads
+      const std::string what = fmt::format("blocks_{}_ranks_{}", dtype, ranks);
+      const auto divided = open(ranks, {.keep_loaded = ranks == 2}), queued = open(ranks, {.graphs = false});
+      const test::Result first = test::run(*divided, request);
+      expect_alike(one, first, what, request.dtype == "f32" ? 1e-3 : 0.05);
+      EXPECT_EQ(first.rgb.size(), one.rgb.size());
+      EXPECT_EQ(test::run(*divided, request).latents, first.latents) << what;
+      EXPECT_EQ(test::run(*queued, request).latents, first.latents) << what << ", without graphs";
+    }
+  }
+}
+
+// Its windows begin with frames of the ones before, which are made on the first card.
+TEST_P(GpuRanks, ATalkingPhotoIsAsOfOne) {
+  VideoRequest talk = test::talk_request(16), both = test::two_talk(16);
+  talk.dtype = both.dtype = "f32";
+  const auto photo = [&](int ranks, bool keep = false) {
+    return std::make_unique<TextToVideo>(test::talk_model().open(), options(ranks, {.keep_loaded = keep}));
+  };
+  const test::Result one = test::talk(*photo(1), talk), two = test::talk_of_two(*photo(1), both);
+  for (const int ranks : {2, 3}) {  // three divide guidance's branches
+    for (const bool keep : {false, true}) {
+      const auto divided = photo(ranks, keep);
+      const test::Result first = test::talk(*divided, talk);
+      expect_alike(one, first, fmt::format("talk_ranks_{}_{}", ranks, keep), 1e-3);
+      EXPECT_EQ(test::talk(*divided, talk).latents, first.latents) << ranks << keep;
+      EXPECT_EQ(first.frames, 16);
+      expect_alike(two, test::talk_of_two(*divided, both), fmt::format("two_ranks_{}_{}", ranks, keep), 1e-3);
+    }
+  }
 }
 
 TEST_P(GpuRanks, MayShareAPassAsAsked) {
