@@ -53,6 +53,10 @@ class GpuRanks : public testing::TestWithParam<bool> {  // whether each rank has
     EXPECT_LT(std::sqrt(difference / size), bound) << what;
     testing::Test::RecordProperty(what, std::to_string(std::sqrt(difference / size)));
   }
+  void as_blocks() {
+    request.guidance = 1, request.frames = 49, request.block = 1, request.block_window = 3;
+    request.sampler = "self-forcing-4", request.steps.reset();
+  }
   VideoRequest request;
   int cards_ = 0;
 };
@@ -112,21 +116,25 @@ TEST_P(GpuRanks, AProfileHasTheTimesOfEach) {
 }
 
 TEST_P(GpuRanks, AStopEndsThemAll) {
-  request.guidance = 1, request.steps = 50;
-  const auto divided = open(2, {.keep_loaded = true});
-  std::atomic<bool> cancel = false;
-  VideoCallbacks callbacks{.cancel = &cancel};
-  callbacks.progress = [&](const Progress& p) {
-    if (p.stage == std::string_view("denoise") && p.done == 5) cancel = true;
-  };
-  try {
-    test::run(*divided, request, callbacks);
-    ADD_FAILURE() << "it succeeded";
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), ErrorCode::cancelled);
+  request.guidance = 1;
+  for (const bool blocks : {false, true}) {
+    if (blocks) as_blocks();
+    VideoRequest longer = request;
+    if (!blocks) longer.steps = 50, request.steps = 2;
+    const auto divided = open(2, {.keep_loaded = true});
+    std::atomic<bool> cancel = false;
+    VideoCallbacks callbacks{.cancel = &cancel};
+    callbacks.progress = [&](const Progress& p) {
+      if (p.stage == std::string_view("denoise") && p.done == 18) cancel = true;
+    };
+    try {
+      test::run(*divided, longer, callbacks);
+      ADD_FAILURE() << "it succeeded";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::cancelled);
+    }
+    EXPECT_EQ(test::run(*divided, request).latents, test::run(*open(2), request).latents) << blocks;
   }
-  request.steps = 2;
-  EXPECT_EQ(test::run(*divided, request).latents, test::run(*open(2), request).latents);
 }
 
 TEST_P(GpuRanks, WhatHasNoRanksIsRefused) {
@@ -149,8 +157,7 @@ TEST_P(GpuRanks, WhatHasNoRanksIsRefused) {
 
 // A ring that goes round many times: its passes are queued at first, and graphs later.
 TEST_P(GpuRanks, AVideoMadeBlockByBlockIsAsOfOne) {
-  request.guidance = 1, request.frames = 49, request.block = 1, request.block_window = 3;
-  request.sampler = "self-forcing-4", request.steps.reset();
+  as_blocks();
   for (const char* dtype : {"f32", "bf16"}) {
     request.dtype = dtype;
     const test::Result one = test::run(*open(1), request);
