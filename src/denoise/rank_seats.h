@@ -33,7 +33,9 @@ class RankSeats {
   const runtime::RankLayout& layout() const { return layout_; }
   bool measuring() const { return !team_; }
   const RankSeat& seat(int rank) const { return places_[static_cast<size_t>(rank)].seat; }
-  Stream& stream(int rank) { return rank == 0 ? session_.stream() : session_.devices()->place(rank).stream; }
+  Stream& stream(int rank) {
+    return rank == 0 || measuring() ? session_.stream() : session_.devices()->place(rank).stream;
+  }
   // Of what a further rank holds on its GPU besides its denoiser.
   nn::ParamStore& store(int rank) { return *places_[static_cast<size_t>(rank)].store; }
 

@@ -3,7 +3,6 @@
 // the others. What the passes predict arrives at the first rank.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -13,9 +12,7 @@ namespace tachy {
 
 class RanksCausal final : public BlockDenoiser {
  public:
-  // Lets each rank do body(rank), and returns when all have done it. The first rank's queue is empty before.
-  using Run = std::function<void(const std::function<void(int rank)>& body)>;
-  RanksCausal(std::vector<std::unique_ptr<CausalDenoiser>> ranks, Run run)
+  RanksCausal(std::vector<std::unique_ptr<CausalDenoiser>> ranks, RunRanks run)
       : ranks_(std::move(ranks)), run_(std::move(run)) {}
 
   Tensor latents(int64_t frames) const override { return ranks_.front()->latents(frames); }
@@ -31,7 +28,7 @@ class RanksCausal final : public BlockDenoiser {
   void on_each(const Tensor& latents, const Pass& pass);
 
   const std::vector<std::unique_ptr<CausalDenoiser>> ranks_;
-  const Run run_;
+  const RunRanks run_;
 };
 
 }  // namespace tachy

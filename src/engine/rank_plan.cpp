@@ -142,15 +142,20 @@ SharedPass plan_ranks(const Model& model, const Resolved& r) {
   }
   const bool by_rows = gpus_decode_by_rows(model.bundle().vae_config, r.latent_height, r.latent_width,
                                            !crew || crew->on_one_host());
-  // Processes of a CPU leave the decoder to the first one, and so do all where only passes are shared.
-  // A block's frames are always the first one's work on GPUs.
-  const bool rows_too = on_gpus ? by_rows && r.request.block == 0 : !crew;
+  // Processes of a CPU leave the decoder to the first one, and so do all where only passes are shared. GPUs of one
+  // process decode blocks where they share passes, and those of several leave them to the first one.
+  const bool blocks = r.request.block > 0;
+  const int of_blocks = model.on_gpus() ? gpus_of_block_rows(model.bundle().vae_config, r.latent_height,
+                                                             r.latent_width, layout.count())
+                                        : 1;
+  const bool rows_too = !on_gpus ? !crew : blocks ? of_blocks > 1 : by_rows;
+  const int bands = blocks && on_gpus ? of_blocks : ranks;
   for (int rank = 0; rank < ranks; ++rank) {
     RankPlan& plan = out.ranks.emplace_back(part_of(layout, rank, d));
     // The processes of a crew are like this one.
     plan.threads = crew ? model.threads() : runtime::threads_of(model.threads(), rank, ranks);
-    if (!rows_too) continue;
-    const runtime::Share rows = runtime::share_of(r.latent_height, rank, ranks);
+    if (!rows_too || rank >= bands) continue;
+    const runtime::Share rows = runtime::share_of(r.latent_height, rank, bands);
     plan.first_row = rows.first, plan.rows = rows.count();
   }
   return out;

@@ -10,6 +10,7 @@
 #include "denoise/rollout.h"
 #include "ops/elementwise/elementwise.h"
 #include "session/session.h"
+#include "stages/by_rows.h"
 #include "stages/stages.h"
 #include "tensor/transfer.h"
 
@@ -86,27 +87,62 @@ void report_blocks(const Job& job, Session& session, int64_t finished) {
   callbacks->state({finished, all, values, {}, job.noise->save()});
 }
 
+// Lets the ranks divide the rows of each latent frame, if that is worth it.
+void divide_rows(Session& session, RankSeats& seats, BlockFrames::Input& in) {
+  const int ranks = gpus_of_block_rows(in.vae->config(), in.height, in.width, seats.layout().count());
+  if (ranks == 1) return;
+  in.seat = &seats.seat(0);
+  in.further.resize(static_cast<size_t>(ranks) - 1);
+  in.run = [&seats](const std::function<void(int)>& body) { seats.run(body); };
+  seats.run([&](int rank) {
+    if (rank == 0) return;
+    const VaeDecoder* const vae = seats.measuring() ? in.vae : session.vae_decoder_of(rank).model.get();
+    in.further.at(static_cast<size_t>(rank) - 1) = {vae, &seats.stream(rank), &seats.seat(rank)};
+  });
+}
+
+// While it exists, the streams of all ranks lack the transformer's adapters.
+class WithoutAdapters {
+ public:
+  WithoutAdapters(Session& session, RankSeats* seats) {
+    put_aside(session.stream());
+    if (!seats || seats->measuring()) return;
+    for (int rank = 1; rank < seats->layout().count(); ++rank) put_aside(seats->stream(rank));
+  }
+  ~WithoutAdapters() {
+    for (const auto& [stream, adapters] : aside_) stream->adapters = adapters;
+  }
+  WithoutAdapters(const WithoutAdapters&) = delete;
+  WithoutAdapters& operator=(const WithoutAdapters&) = delete;
+
+ private:
+  void put_aside(Stream& stream) { aside_.emplace_back(&stream, std::exchange(stream.adapters, nullptr)); }
+  std::vector<std::pair<Stream*, const Adapters*>> aside_;
+};
+
 // Turns the noise in the job's latents into the video's latents, in place. Returns the bytes of Buffers that
 // it held, including the parts', without the denoiser's.
-uint64_t denoise_blocks(const Job& job, Session& session, const Sampler& sampler, BlockDenoiser& denoiser) {
+uint64_t denoise_blocks(const Job& job, Session& session, const Sampler& sampler, Made& made) {
   const VideoRequest& r = job.request.request;
   const Tensor& x = job.shared.latents;
   Stream& stream = session.stream();
   const VideoCallbacks* callbacks = session.callbacks();
   std::optional<BlockFrames> frames;
-  if (session.makes_frames())
-    frames.emplace(BlockFrames::Input{.vae = session.vae_decoder().model.get(),
-                                      .height = x.dim(2),
-                                      .width = x.dim(3),
-                                      .frames = x.dim(1),
-                                      .steps = sampler.steps(),
-                                      .graphs = session.graph(0) != nullptr},
-                   stream);
+  RankSeats* const seats = made.seats ? &*made.seats : nullptr;
+  if (session.makes_frames()) {
+    BlockFrames::Input in{.vae = session.vae_decoder().model.get(),
+                          .height = x.dim(2),
+                          .width = x.dim(3),
+                          .frames = x.dim(1),
+                          .steps = sampler.steps(),
+                          .graphs = session.graph(0) != nullptr};
+    if (seats) divide_rows(session, *seats, in);
+    frames.emplace(in, stream);
+  }
   const auto show = [&](const Tensor& block) {
     if (!frames) return;
-    const Adapters* adapters = std::exchange(stream.adapters, nullptr);  // the transformer's adapters
+    const WithoutAdapters own(session, seats);
     frames->decode(block, callbacks ? callbacks->frame : nullptr);
-    stream.adapters = adapters;
     frames->begin_block();  // begins the next block
   };
   const auto finished = [&](const Tensor& block, int64_t first) {
@@ -128,11 +164,12 @@ uint64_t denoise_blocks(const Job& job, Session& session, const Sampler& sampler
                                  .preview_factors = &session.model().preview_factors,
                                  .marks = frames ? frames->marks() : nullptr,
                                  .finished = finished},
-                                denoiser, stream);
+                                *made.denoiser, stream);
   const uint64_t all = session.part_bytes() + held + (frames ? frames->bytes() : 0);
   if (!frames) return all;
   frames.reset();  // destroyed before the decoder
   session.give_back(Part::vae_decoder);
+  if (seats && !seats->measuring() && !session.placement().keeps) session.devices()->leave_vae();
   return all;
 }
 
@@ -151,7 +188,7 @@ class BlocksStage final : public Stage {
     make_denoiser(job, session, job.request.sampler, *made);
     const uint64_t own = made->denoiser->bytes() + session.adapter_bytes(0),
                    first = session.part_bytes() + own;
-    const uint64_t held = own + denoise_blocks(job, session, job.request.sampler, *made->denoiser);
+    const uint64_t held = own + denoise_blocks(job, session, job.request.sampler, *made);
     made.reset();
     session.drop_adapters(0);
     session.give_back(Part::transformer, "after the last step");

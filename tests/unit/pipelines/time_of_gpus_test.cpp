@@ -53,7 +53,7 @@ TEST(TimeOfGpus, TwoH200sWithinATenth) {
 }
 
 // One H200 takes 368.7 ms for a steady block of Self-Forcing, with its frames (bench/notes/worlds_gpu.md).
-TEST(TimeOfGpus, BlocksOnTwoTakeTwoThirds) {
+TEST(TimeOfGpus, BlocksOnTwoTakeThreeFifths) {
   VideoRequest r = aggressive_pass(832, 480, 1);
   r.sampler = "self-forcing-4", r.steps.reset(), r.block = 3, r.block_window = 21;
   double block[2];  // seconds, by the plans of 90 and of 30 blocks
@@ -67,8 +67,8 @@ TEST(TimeOfGpus, BlocksOnTwoTakeTwoThirds) {
     RecordProperty(fmt::format("ms_of_a_block_on_{}", gpus), fmt::format("{:.1f}", 1000 * block[gpus - 1]));
   }
   EXPECT_NEAR(block[0] / 0.3687, 1, 0.1) << block[0];
-  EXPECT_LT(block[1], 0.75 * block[0]);
-  EXPECT_GT(block[1], 0.55 * block[0]) << "the first one alone decodes";
+  EXPECT_LT(block[1], 0.65 * block[0]);
+  EXPECT_GT(block[1], 0.5 * block[0]) << "exchanges cost nothing";
 }
 
 TEST(TimeOfGpus, MoreOfThemTakeLessTimeAndExchangeMore) {
