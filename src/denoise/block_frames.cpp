@@ -55,6 +55,7 @@ void BlockFrames::decode_on(Band& band, const Tensor& latent) {
   const bool shows = &band == &bands_.front();
   const int64_t at = band.state.next_frame;
   Stream& stream = *band.of.stream;
+  const ProfileRange range(shows ? nullptr : stream.hooks.profiler, "decode", ProfileKind::group);
   const auto body = [this, shows, at_band = &band, latent] {
     const auto show = [this](const Tensor& frames, int64_t) {
       const ProfileRange part(stream_.hooks.profiler, "pixels", ProfileKind::elementwise);
