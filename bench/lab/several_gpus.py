@@ -8,7 +8,9 @@ A case is NAME=GPUS:OPTIONS, as in
     1.3B.one='1:--model m/1.3B --size 832x480 --frames 81 --steps 4 --guidance 1'  1.3B.two='2:--model m/1.3B --size 832x480 --frames 81 --steps 4 --guidance 1'
 Runs are of the same name up to its last dot. Words such as TACHY_PACE=off before the options are put into the environment. Models of true shape with random weights are made
 by serve_models.py. All runs have the level `aggressive` and the same seed. A run with the word --profile among its options is profiled: at the end, a table
-shows each rank's milliseconds in a pass beside those of the first run of the same name, divided by the number of ranks."""
+shows each rank's milliseconds in a pass beside those of the first run of the same name, divided by the number of ranks. Of a run with --block N, seconds
+of each block and frames a second are shown, too: those of the blocks after the window was full and each graph was made. An example is
+    sf.one='1:--model m/1.3B --size 832x480 --frames 477 --block 3 --block-window 21 --sampler self-forcing-4 --guidance 1'"""
 
 import argparse
 import json
@@ -76,6 +78,21 @@ def run(program, gpus, options, folder):
     return steps, stages, time.monotonic() - begin, "".join(said) if failed else latents(kept), ranks
 
 
+def option(words, name, default):
+    """Returns the number that follows an option among words."""
+    return int(words[words.index(name) + 1]) if name in words else default
+
+
+def blocks(words, steps):
+    """Returns the seconds of each steady block, and the frames of a block, of a video made block by block."""
+    frames, block = option(words, "--frames", 81), option(words, "--block", 0)
+    latents = (frames - 1) // 4 + 1
+    begins = steps[::len(steps) * block // latents]  # a block reports its beginning, and each of its steps
+    window = min(option(words, "--block-window", latents), latents)
+    slots = window // block
+    return [after - before for before, after in zip(begins, begins[1:])][2 * slots + 1:], 4 * block
+
+
 def compare(one, several, stage):
     """Prints a stage's parts in the profile of one GPU, divided by the number of the others, beside those of each of these."""
     alone = [rank for rank in one if rank["stage"] == stage]
@@ -103,10 +120,17 @@ def main():
             steps, stages, seconds, made, ranks = run(options.program, *rest.split(":", 1), pathlib.Path(folder))
             taken = [after - before for before, after in zip(steps, steps[1:])]
             parts = ", ".join(f"{stage} {begin:.2f} to {end:.2f}" for stage, (begin, end) in stages.items())
-            print(f"{name}: {seconds:.2f} s, steps {' '.join(f'{step:.4f}' for step in taken)}; {parts}", flush=True)
+            words = rest.split(":", 1)[1].split()
+            shown = [] if "--block" in words else taken
+            print(f"{name}: {seconds:.2f} s, steps {' '.join(f'{step:.4f}' for step in shown)}; {parts}", flush=True)
             if isinstance(made, str):
                 print(f"  failed: {made}")
                 continue
+            if "--block" in words and len(steps) > 1:
+                steady, frames = blocks(words, steps)
+                middle = statistics.median(steady) if steady else float("nan")
+                print(f"  {len(steady)} steady blocks of {1000 * middle:.1f} ms: {frames / middle:.1f} frames a second", flush=True)
+                taken = steady
             alone = profiles.setdefault(name.rpartition(".")[0], ranks)
             if alone is not ranks:
                 for stage in ("transformer", "decode"):

@@ -9,6 +9,7 @@ namespace tachy {
 BlockFrames::BlockFrames(const Input& in, Stream& stream)
     : stream_(stream),
       vae_(*in.vae),
+      run_(in.run),
       store_({}, stream),
       memory_(StreamingMemory::of(stream.memory)),
       late_(memory_ != nullptr),
@@ -28,8 +29,14 @@ BlockFrames::BlockFrames(const Input& in, Stream& stream)
     marks_ = FiniteMarks(Tensor(tail.data, DType::i32, {marks}, tail.device));
     latent_ = store_.allocate(DType::f32, {c.z_dim, 1, in.height, in.width});
   }
-  state_ = vae_.make_state(in.height, in.width, in.frames, stream);
-  if (late_) state_.mark = marks_.decoded();
+  std::vector<Rank> ranks = in.further;
+  ranks.insert(ranks.begin(), {.vae = in.vae, .stream = &stream, .seat = in.seat});
+  for (const Rank& rank : ranks) {
+    VaeState& state = bands_.emplace_back(rank).state;
+    state = rank.vae->make_state(in.height, in.width, in.frames, *rank.stream,
+                                 ranks.size() > 1 ? rank.seat->comm : nullptr);
+    if (late_) state.mark = marks_.decoded();
+  }
   if (!late_ || stream.measuring()) return;
   marks_.clear(stream);
   host_.make(*memory_, static_cast<size_t>(pixels_.bytes()), StreamingMemory::kFetches);
@@ -42,30 +49,49 @@ BlockFrames::~BlockFrames() {
   }
 }
 
+// Decodes a latent frame, or a rank's rows of it. The first one of a shape may load kernels, so that exchanges are
+// careful then (runtime/peer_comm.h).
+void BlockFrames::decode_on(Band& band, const Tensor& latent) {
+  const bool shows = &band == &bands_.front();
+  const int64_t at = band.state.next_frame;
+  Stream& stream = *band.of.stream;
+  const ProfileRange range(shows ? nullptr : stream.hooks.profiler, "decode", ProfileKind::group);
+  const auto body = [this, shows, at_band = &band, latent] {
+    const auto show = [this](const Tensor& frames, int64_t) {
+      const ProfileRange part(stream_.hooks.profiler, "pixels", ProfileKind::elementwise);
+      ops::to_rgb8(frames, rgb_.slice(0, 0, frames.dim(0)), stream_);
+    };
+    const Rank& of = at_band->of;
+    of.vae->decode_chunk(at_band->state, latent, shows ? VaeDecoder::Sink(show) : VaeDecoder::Sink(),
+                         *of.stream);
+  };
+  runtime::PeerComm* const peers = band.of.seat ? band.of.seat->peers : nullptr;
+  if (!graphs_ && !peers) return body();
+  runtime::StepSignature signature;
+  signature.add(stream).add(latent_).add(pixels_).add(at == 0);
+  for (const VaeState::Cache& cache : band.state.caches) signature.add(static_cast<uint64_t>(cache.history));
+  runtime::StepGraph::Agree agree;
+  if (peers) {
+    peers->set_careful(signature != band.last);
+    agree = [peers](double mine) { return peers->most(mine); };
+  }
+  band.last = signature;
+  if (!graphs_) return body();
+  band.graph.run(stream, signature, body, agree);
+  band.state.next_frame = at + 1;  // a launched graph does not update the host's state
+}
+
 // Queues the decoding of one latent frame [z, 1, h, w], and the copy of its pixels.
 void BlockFrames::queue(const Tensor& latent) {
   const VaeConfig& c = vae_.config();
-  const int64_t at = state_.next_frame, first = at == 0 ? 0 : c.pixel_frames(at),
+  const int64_t at = state().next_frame, first = at == 0 ? 0 : c.pixel_frames(at),
                 count = at == 0 ? 1 : c.temporal_stride();
   if (late_) ops::copy({.x = latent, .y = latent_}, stream_);
-  const auto body = [this, from = late_ ? latent_ : latent] {
-    vae_.decode_chunk(
-        state_, from,
-        [&](const Tensor& frames, int64_t) {
-          const ProfileRange part(stream_.hooks.profiler, "pixels", ProfileKind::elementwise);
-          ops::to_rgb8(frames, rgb_.slice(0, 0, frames.dim(0)), stream_);
-        },
-        stream_);
-  };
-  if (graphs_) {
-    runtime::StepSignature signature;
-    signature.add(stream_).add(latent_).add(pixels_).add(at == 0);
-    for (const VaeState::Cache& cache : state_.caches) signature.add(static_cast<uint64_t>(cache.history));
-    graph_.run(stream_, signature, body);
-    state_.next_frame = at + 1;  // a launched graph does not update the host's state
-  } else {
-    body();
-  }
+  const Tensor from = late_ ? latent_ : latent;
+  if (bands_.size() == 1)
+    decode_on(bands_.front(), from);
+  else
+    run_([&](int rank) { decode_on(bands_.at(static_cast<size_t>(rank)), from); });
   if (!late_ || stream_.measuring()) return;
   const ProfileRange part(stream_.hooks.profiler, "copy to host", ProfileKind::output);
   const int slot = take_slot();
@@ -118,7 +144,7 @@ void BlockFrames::decode(const Tensor& latents, const Frame& frame, const std::f
   for (int64_t t = 0; t < latents.dim(1); ++t) {
     stream_.throw_if_cancelled();
     if (fetches_.size() == StreamingMemory::kFetches) hand_out_oldest(frame);
-    const int64_t at = state_.next_frame;
+    const int64_t at = state().next_frame;
     const ProfileRange range(stream_.hooks.profiler, "decode", ProfileKind::group);
     queue(latents.slice(1, t, t + 1));
     if (late_ || stream_.measuring()) continue;

@@ -4,6 +4,9 @@
 // device continues. The pixels come with marks of values that were not finite (finite_marks.h): such a block
 // ends in an error before one of its frames is shown.
 //
+// Several GPUs may divide the rows of each latent frame. The first one has the frames, and all wait for one another
+// before their copy is queued.
+//
 // Once the decoder's caches are full, decoding a latent frame is the same work at the same addresses each
 // time, so it becomes a graph. On the CPU each latent frame is decoded, checked and handed out before the
 // next one.
@@ -15,6 +18,7 @@
 #include <utility>
 
 #include "denoise/finite_marks.h"
+#include "denoise/rank_seat.h"
 #include "models/wan_vae/wan_vae.h"
 #include "nn/params.h"
 #include "request/request.h"
@@ -26,12 +30,21 @@ namespace tachy {
 
 class BlockFrames {
  public:
+  // A GPU that decodes some rows of each latent frame.
+  struct Rank {
+    const VaeDecoder* vae = nullptr;
+    Stream* stream = nullptr;
+    const RankSeat* seat = nullptr;
+  };
   struct Input {
     const VaeDecoder* vae = nullptr;
-    int64_t height = 0, width = 0;  // of the latents
-    int64_t frames = 2;             // latent frames of the whole video; 1: a single one
-    int steps = 0;                  // per block
-    bool graphs = false;            // whether decoding may be captured
+    int64_t height = 0, width = 0;   // of the latents
+    int64_t frames = 2;              // latent frames of the whole video; 1: a single one
+    int steps = 0;                   // per block
+    bool graphs = false;             // whether decoding may be captured
+    std::vector<Rank> further = {};  // the other GPUs that divide the rows; none: this stream's decodes alone
+    const RankSeat* seat = nullptr;  // the seat of this stream's, if there are further ones
+    RunRanks run = {};               // lets all of them do something
   };
   using Frame = std::function<void(const RgbImage& image, int64_t index)>;
 
@@ -55,9 +68,9 @@ class BlockFrames {
   // host memory could not be page-locked.
   void settle();
 
-  const VaeState& state() const { return state_; }
-  uint64_t bytes() const { return store_.bytes() + align_up(state_.bytes); }
-  int captures() const { return graph_.captures(); }
+  const VaeState& state() const { return bands_.front().state; }
+  uint64_t bytes() const { return store_.bytes() + align_up(state().bytes); }
+  int captures() const { return bands_.front().graph.captures(); }
 
  private:
   // A copy of pixels on its way to the slot of that number in host memory.
@@ -65,8 +78,16 @@ class BlockFrames {
     int slot;
     int64_t first, count;
   };
+  // The rows that a rank decodes, or all of them.
+  struct Band {
+    Rank of;
+    VaeState state;
+    runtime::StepGraph graph;
+    runtime::StepSignature last;  // that of the latent frame before
+  };
   int take_slot() { return std::exchange(next_slot_, (next_slot_ + 1) % StreamingMemory::kFetches); }
   void queue(const Tensor& latent);
+  void decode_on(Band& band, const Tensor& latent);
   void wait_oldest();
   void hand_out_oldest(const Frame& frame);
   void hand_out(const uint8_t* pixels, int64_t first, int64_t count, const Frame& frame) const;
@@ -74,6 +95,7 @@ class BlockFrames {
 
   Stream& stream_;
   const VaeDecoder& vae_;
+  RunRanks run_;
   nn::ParamStore store_;
   StreamingMemory* memory_;  // for frames that are fetched later; null on the CPU
   bool late_, graphs_;
@@ -82,8 +104,7 @@ class BlockFrames {
   Tensor pixels_;  // u8: a latent frame's pixels, then the marks
   Tensor rgb_;     // [frames of a latent frame, H, W, 3]
   FiniteMarks marks_;
-  VaeState state_;
-  runtime::StepGraph graph_;
+  std::deque<Band> bands_;
   PinnedSlots host_;
   int next_slot_ = 0;
   std::deque<Fetch> fetches_;

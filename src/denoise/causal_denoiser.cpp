@@ -1,6 +1,7 @@
 #include "denoise/causal_denoiser.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <numeric>
 
@@ -28,6 +29,7 @@ CausalDenoiser::CausalDenoiser(const CausalInput& in, Stream& stream)
       weights_(*in.weights),
       z_(in.z),
       channels_(in.channels),
+      seat_(in.seat),
       // A profiler may need the work of each range to be queued inside the range, which a graph does not do.
       graphs_(in.graphs && !forbids_graphs(stream.hooks.profiler)),
       few_in_eight_bits_(in.few_in_eight_bits) {
@@ -48,12 +50,12 @@ CausalDenoiser::CausalDenoiser(const CausalInput& in, Stream& stream)
   if (in.crew)
     crew_ =
         CrewPasses(*in.crew, in.crew_layout.value_or(runtime::RankLayout::of(in.crew->size(), 1, divided)));
-  const int ranks = (crew_.several() ? crew_.layout() : ranks_.layout()).count();
+  const int ranks = (seat_ ? seat_->layout : crew_.several() ? crew_.layout() : ranks_.layout()).count();
   const auto allocate = [&](int rank) {
     return network_.allocate_causal(in.window, most, any.rows, any.columns, store_,
                                     runtime::share_of(c.num_heads, rank, ranks).count());
   };
-  causal_ = allocate(crew_.several() ? crew_.place() : 0);
+  causal_ = allocate(seat_ ? seat_->rank : crew_.several() ? crew_.place() : 0);
   for (int rank = 1; rank < ranks_.layout().count(); ++rank) of_ranks_.push_back(allocate(rank));
   std::vector<double> timesteps(in.timesteps.begin(), in.timesteps.end());
   timesteps.push_back(0);
@@ -70,6 +72,16 @@ CausalDenoiser::CausalDenoiser(const CausalInput& in, Stream& stream)
 
 Tensor CausalDenoiser::latents(int64_t frames) const {
   return {input_.data, DType::f32, {z_, frames, input_.dim(2), input_.dim(3)}, input_.device};
+}
+
+void CausalDenoiser::take_latents(const Tensor& from) {
+  const Tensor to = latents(from.dim(1));
+  expect_shape("denoise", "latents", from, {to.dim(0), to.dim(1), to.dim(2), to.dim(3)});
+  if (stream_.measuring()) return;
+  if (stream_.memory)
+    stream_.memory->copy(to.data, from.data, static_cast<size_t>(to.bytes()));
+  else
+    std::memcpy(to.data, from.data, static_cast<size_t>(to.bytes()));
 }
 
 void CausalDenoiser::begin_block(int64_t frames, const WanScript& script) {
@@ -133,10 +145,22 @@ void CausalDenoiser::pass(const WanInput& in, const Tensor& velocity) {
   else if (ranks_.several())
     on_ranks(in, velocity);
   else if (const std::optional<Phase> at = phase(in))
-    graphed(*at, in, velocity);
+    graphed(*at, in_seat(in), velocity);
   else
-    network_.forward(in, velocity, stream_);
+    network_.forward(in_seat(in), velocity, stream_);
   each_causal([](WanCausal& causal) { causal.known = !causal.memory.empty(); });
+}
+
+// The first pass of a kind at a slot may load kernels, so its exchanges are careful (runtime/peer_comm.h).
+WanInput CausalDenoiser::in_seat(const WanInput& in) {
+  WanInput mine = in;
+  if (!seat_ || seat_->layout.per_group == 1) return mine;
+  mine.comm = seat_->comm, mine.cut = WanCut::frames;
+  if (seat_->peers) {
+    const bool first = seen_.emplace(causal_.ring.slots.slot(causal_.first), kind_of(in)).second;
+    seat_->peers->set_careful(first);
+  }
+  return mine;
 }
 
 void CausalDenoiser::in_crew(const WanInput& in, const Tensor& velocity) {
@@ -148,11 +172,14 @@ void CausalDenoiser::in_crew(const WanInput& in, const Tensor& velocity) {
   });
 }
 
-// The scratch of a pass follows from its frames and from the frames that it sees.
-void CausalDenoiser::on_ranks(const WanInput& in, const Tensor& velocity) {
+// The work and the scratch of a pass follow from its frames and from the frames that it sees.
+int64_t CausalDenoiser::kind_of(const WanInput& in) const {
   const int64_t seen = std::min(causal_.end(), causal_.window.frames);
-  const int64_t kind = 2 * (seen * (causal_.most + 1) + causal_.frames) + (in.fill_only ? 1 : 0);
-  ranks_.run(kind, stream_, [&](int rank, runtime::Comm& comm, Stream& stream) {
+  return 2 * (seen * (causal_.most + 1) + causal_.frames) + (in.fill_only ? 1 : 0);
+}
+
+void CausalDenoiser::on_ranks(const WanInput& in, const Tensor& velocity) {
+  ranks_.run(kind_of(in), stream_, [&](int rank, runtime::Comm& comm, Stream& stream) {
     WanInput mine = in;
     mine.causal = rank == 0 ? &causal_ : &of_ranks_[static_cast<size_t>(rank) - 1];
     mine.comm = &comm, mine.cut = WanCut::frames;
@@ -171,9 +198,14 @@ void CausalDenoiser::graphed(const Phase& at, const WanInput& in, const Tensor& 
   kept->input.causal = &kept->causal;
   runtime::StepSignature signature;
   signature.add(stream_).add(in.latents).add(velocity);
-  phases_[at].run(stream_, signature, [kept, velocity, network = &network_, stream = &stream_] {
-    network->forward(kept->input, velocity, *stream);
-  });
+  runtime::StepGraph::Agree agree;
+  if (in.comm && seat_->peers) agree = [peers = seat_->peers](double mine) { return peers->most(mine); };
+  phases_[at].run(
+      stream_, signature,
+      [kept, velocity, network = &network_, stream = &stream_] {
+        network->forward(kept->input, velocity, *stream);
+      },
+      agree);
 }
 
 int CausalDenoiser::captures() const {

@@ -13,20 +13,19 @@
 #include <compare>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
+#include <tuple>
 
+#include "denoise/block_denoiser.h"
 #include "denoise/crew_passes.h"
-#include "denoise/denoiser.h"
 #include "denoise/rank_passes.h"
-#include "models/wan/branches/actions/script.h"
+#include "denoise/rank_seat.h"
 #include "models/wan/dit.h"
 #include "runtime/step_graph.h"
 #include "weights/tensor_source.h"
 
 namespace tachy {
-
-// The range of a profile that covers a whole block, with its first latent frame.
-inline constexpr const char* kBlockRange = "video block";
 
 struct CausalInput {
   const WanDit* network = nullptr;
@@ -46,6 +45,7 @@ struct CausalInput {
   bool few_in_eight_bits = false;         // as in WanKeys
   bool graphs = false;                    // passes of blocks that see a full window may be captured
   runtime::RankTeam* ranks = nullptr;     // these divide the passes; null: they are not divided among threads
+  const RankSeat* seat = nullptr;         // the only rank of a team that this denoiser is; must outlive it
   runtime::Crew* crew = nullptr;          // its processes divide them; null: there is one process
   std::optional<runtime::RankLayout> crew_layout = {};  // how they do; not given: as RankLayout::of says
 };
@@ -55,20 +55,18 @@ struct CausalInput {
 // are implemented.
 uint64_t causal_graph_bytes(const WanConfig& config, const WanWindow& window, int64_t block);
 
-class CausalDenoiser : public Denoiser {
+class CausalDenoiser final : public BlockDenoiser {
  public:
   CausalDenoiser(const CausalInput& in, Stream& stream);
 
-  // Returns the place for a block's latents [z, frames, h, w]: passes need not copy them if they lie there.
-  Tensor latents(int64_t frames) const;
-  // Begins the next `frames` latent frames, which follow the actions of the script.
-  void begin_block(int64_t frames, const WanScript& script);
+  Tensor latents(int64_t frames) const override;
+  void begin_block(int64_t frames, const WanScript& script) override;
   // `velocity` is [1, z, frames, h, w].
   void predict(const Tensor& latents, int step, const Tensor& velocity) override;
-  // Remembers the block's finished latents as later blocks will see them: a pass at timestep 0, without
-  // noise.
-  void remember(const Tensor& latents);
-  int64_t end() const { return causal_.end(); }  // end of the frames that have begun
+  void remember(const Tensor& latents) override;
+  int64_t end() const override { return causal_.end(); }
+  // Copies a block's latents, which another device may hold, to where passes need not copy them.
+  void take_latents(const Tensor& from);
 
   uint64_t bytes() const override { return store_.bytes(); }
   int captures() const;                       // passes captured so far
@@ -85,9 +83,11 @@ class CausalDenoiser : public Denoiser {
   WanInput input(const Tensor& latents, int64_t time) const;
   std::optional<Phase> phase(const WanInput& in) const;  // nothing: the pass runs without a graph
   void pass(const WanInput& in, const Tensor& velocity);
+  WanInput in_seat(const WanInput& in);
   void in_crew(const WanInput& in, const Tensor& velocity);
   void graphed(const Phase& at, const WanInput& in, const Tensor& velocity);
   void on_ranks(const WanInput& in, const Tensor& velocity);
+  int64_t kind_of(const WanInput& in) const;
   // Calls visit with what each rank remembers.
   template <class Visit>
   void each_causal(Visit&& visit) {
@@ -103,8 +103,10 @@ class CausalDenoiser : public Denoiser {
   Tensor channels_;
   WanContext context_;
   RankPasses ranks_;
+  const RankSeat* seat_;
+  std::set<std::tuple<int64_t, int64_t>> seen_;  // the passes that it has run in its seat: slot and kind
   CrewPasses crew_;
-  WanCausal causal_;                  // the first rank's, or this process's
+  WanCausal causal_;                  // the first rank's, or this denoiser's
   std::vector<WanCausal> of_ranks_;   // the other ranks', each with its own heads
   WanTimes times_;                    // for the block's steps, and last for timestep 0
   std::map<int64_t, WanGrid> grids_;  // grids by the length of a block

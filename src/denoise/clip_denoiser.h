@@ -12,22 +12,14 @@
 #include "denoise/crew_passes.h"
 #include "denoise/denoiser.h"
 #include "denoise/rank_passes.h"
+#include "denoise/rank_seat.h"
 #include "models/wan/branches/audio/audio.h"
 #include "models/wan/branches/vace/vace_branch.h"
 #include "models/wan/dit.h"
-#include "runtime/peer_comm.h"
 #include "runtime/step_graph.h"
 #include "weights/tensor_source.h"
 
 namespace tachy {
-
-// A denoiser's place among ranks that have a denoiser each (ranks_denoiser.h).
-struct ClipSeat {
-  runtime::RankLayout layout;
-  int rank = 0;
-  runtime::Comm* comm = nullptr;       // connects the rank's group
-  runtime::PeerComm* peers = nullptr;  // the same one; null in a measuring session
-};
 
 struct ClipInput {
   const WanDit* network = nullptr;
@@ -58,7 +50,7 @@ struct ClipInput {
   uint64_t serial = 0;                  // serial number of the network (LoadedPart)
   runtime::StepGraph* graph = nullptr;  // keeps the captured pass; null: it is not captured
   runtime::RankTeam* ranks = nullptr;   // these divide the pass; null: it is not divided among threads
-  const ClipSeat* seat = nullptr;       // the only rank of a team that this denoiser is; must outlive it
+  const RankSeat* seat = nullptr;       // the only rank of a team that this denoiser is; must outlive it
   runtime::Crew* crew = nullptr;        // its processes divide the pass; null: there is one process
   std::optional<runtime::RankLayout> crew_layout = {};  // how they do; not given: as RankLayout::of says
   // If steps reuse what the blocks added (StepCacheConfig::of_blocks): how they decide. `steps` lacks what
@@ -144,7 +136,7 @@ class ClipDenoiser : public Denoiser {
   std::shared_ptr<Pass> pass_ = std::make_shared<Pass>();
   runtime::StepGraph* graph_;
   RankPasses ranks_;
-  const ClipSeat* seat_;
+  const RankSeat* seat_;
   std::set<int> kinds_;  // the kinds of steps that it has predicted in its seat
   CrewPasses crew_;
 };

@@ -1,4 +1,4 @@
-// A clip's pass where each rank has a denoiser of its own (ranks_denoiser.h): this one computes its rank's share.
+// A clip's pass where each rank has a denoiser of its own (rank_seats.h): this one computes its rank's share.
 #include <algorithm>
 
 #include "denoise/clip_denoiser.h"

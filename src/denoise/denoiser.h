@@ -9,6 +9,7 @@
 //   causal_denoiser       a block of frames after those that it remembers, for rollout.h
 //   experts_denoiser      two networks, one for the steps of high noise and one for the others
 //   ranks_denoiser        several GPUs, with a denoiser of the others for each
+//   ranks_causal          the same for blocks of frames
 #pragma once
 
 #include <cstdint>

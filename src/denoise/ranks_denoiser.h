@@ -1,4 +1,4 @@
-// Predicts on several GPUs: each rank has a Denoiser of its own, on its device, with its own copies of the
+// Predicts a clip on several GPUs: each rank has a Denoiser of its own, on its device, with its own copies of the
 // network and of what the passes read. A step gives every rank the latents, lets all predict at once, and brings
 // the branches' velocities to the first rank.
 //
@@ -11,17 +11,14 @@
 #include <memory>
 
 #include "denoise/clip_denoiser.h"
-#include "session/session.h"
+#include "denoise/rank_seats.h"
 
 namespace tachy {
 
 class RanksDenoiser final : public Denoiser {
  public:
-  // Returns a copy on the rank's device of a tensor on the first one's. A tensor that is undefined or on the host
-  // stays as it is.
-  using Bring = std::function<Tensor(const Tensor&)>;
   // Makes a rank's denoiser, in that rank's thread.
-  using Make = std::function<std::unique_ptr<Denoiser>(const ClipSeat& seat, const Bring& bring)>;
+  using Make = std::function<std::unique_ptr<Denoiser>(const RankSeat& seat, const Bring& bring)>;
   struct Input {
     runtime::RankLayout layout;
     int expert = 0;
@@ -30,7 +27,6 @@ class RanksDenoiser final : public Denoiser {
     Make make;
   };
   RanksDenoiser(const Input& in, Session& session);
-  ~RanksDenoiser() override;
 
   void predict(const Tensor& latents, int step, const Tensor& velocity) override;
   void put_given(const Tensor& x) const override { ranks_.front().denoiser->put_given(x); }
@@ -40,20 +36,15 @@ class RanksDenoiser final : public Denoiser {
 
  private:
   struct Rank {
-    ClipSeat seat;
-    std::optional<nn::ParamStore> store;  // of what follows, on a further rank's device
-    Tensor latents, velocity;
-    std::vector<std::pair<const void*, Tensor>> copies;
+    Tensor latents, velocity;  // on a further rank's device
     std::unique_ptr<Denoiser> denoiser;
   };
   void make_rank(int rank);
-  void measure(const Tensor& latents, int step, const Tensor& velocity);
   void predict_on(int rank, const Tensor& latents, int step, const Tensor& velocity);
-  Stream& stream_of(int rank);
 
   const Input in_;
-  Session& session_;
-  runtime::PeerTeam* team_ = nullptr;  // null in a measuring session
+  RankSeats seats_;
+  RankSeat seat_;  // in a measuring session, the one that the first rank's denoiser has now
   std::deque<Rank> ranks_;
 };
 

@@ -23,7 +23,7 @@ struct Watched : Denoiser {
 
 class Rollout {
  public:
-  Rollout(const RolloutInput& in, CausalDenoiser& denoiser, Stream& stream)
+  Rollout(const RolloutInput& in, BlockDenoiser& denoiser, Stream& stream)
       : in_(in), denoiser_(denoiser), stream_(stream), store_({}, stream) {
     if (in.marks) marks_ = *in.marks;
     // On the CPU a check needs no waiting, so each step is checked.
@@ -111,7 +111,7 @@ class Rollout {
   }
 
   const RolloutInput& in_;
-  CausalDenoiser& denoiser_;
+  BlockDenoiser& denoiser_;
   Stream& stream_;
   nn::ParamStore store_;
   BufferShelf shelf_;  // provides the loops' tensors
@@ -135,7 +135,7 @@ std::vector<int64_t> block_lengths(int64_t frames, int64_t block, int64_t first_
   return out;
 }
 
-uint64_t rollout(const RolloutInput& in, CausalDenoiser& denoiser, Stream& stream) {
+uint64_t rollout(const RolloutInput& in, BlockDenoiser& denoiser, Stream& stream) {
   Rollout run(in, denoiser, stream);
   run.run();
   return run.bytes();

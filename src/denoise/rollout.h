@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "denoise/causal_denoiser.h"
+#include "denoise/block_denoiser.h"
 #include "denoise/denoise_loop.h"
 #include "denoise/noise_source.h"
 
@@ -37,6 +37,6 @@ struct RolloutInput {
 std::vector<int64_t> block_lengths(int64_t frames, int64_t block, int64_t first_block);
 
 // Returns the bytes of the Buffers that it held, without the denoiser's.
-uint64_t rollout(const RolloutInput& in, CausalDenoiser& denoiser, Stream& stream);
+uint64_t rollout(const RolloutInput& in, BlockDenoiser& denoiser, Stream& stream);
 
 }  // namespace tachy

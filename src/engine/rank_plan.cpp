@@ -16,7 +16,13 @@ struct Divided {
       heads;  // `places` of each frame; a clip that is cut anywhere is one frame
   // The most ranks that a group can have. In a video made block by block each remembers the keys of its heads.
   int64_t most_ranks;
+  int64_t seen;  // the most frames that a frame sees; a video made block by block begins with fewer
 };
+
+int64_t frames_seen(const Resolved& r) {
+  const int64_t window = r.request.block_window;
+  return window > 0 ? std::min(window, r.latent_frames) : r.latent_frames;
+}
 
 Divided divided_by(const Resolved& r, const ModelBundle& model) {
   const WanConfig& c = model.dit;
@@ -32,7 +38,10 @@ Divided divided_by(const Resolved& r, const ModelBundle& model) {
           .heads = c.num_heads,
           .most_ranks = blocks         ? std::min(places, c.num_heads)
                         : whole_frames ? places
-                                       : deep * places};
+                                       : deep * places,
+          .seen = blocks         ? frames_seen(r)
+                  : whole_frames ? deep
+                                 : 1};
 }
 
 // Throws if the request cannot be divided as `parallel` asks.
@@ -97,11 +106,14 @@ RankPlan part_of(const runtime::RankLayout& layout, int rank, const Divided& d) 
 
 // Says whether a GPU makes the same calls of attention as one that has all heads and branches (nn/attention.h).
 bool same_calls(const runtime::RankLayout& layout, const Divided& d, int64_t head_dim) {
-  const auto tokens = static_cast<double>(d.frames * d.places);
-  const double of_head = 4 * tokens * tokens * static_cast<double>(head_dim);
-  const int64_t all = runtime::heads_of_a_long_call(d.heads, of_head);
-  return d.heads % layout.ulysses() == 0 && all > 0 &&
-         runtime::heads_of_a_long_call(d.heads / layout.ulysses(), of_head) == all;
+  if (d.heads % layout.ulysses() != 0) return false;
+  for (int64_t seen = d.frames; seen <= d.seen; seen += d.frames) {
+    const double of_head = 4 * static_cast<double>(d.frames * d.places) *
+                           static_cast<double>(seen * d.places) * static_cast<double>(head_dim);
+    const int64_t all = runtime::heads_of_a_long_call(d.heads, of_head);
+    if (all == 0 || runtime::heads_of_a_long_call(d.heads / layout.ulysses(), of_head) != all) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -114,8 +126,6 @@ SharedPass plan_ranks(const Model& model, const Resolved& r) {
   const Divided d = divided_by(r, model.bundle());
   const bool on_gpus = model.on_gpus() || (crew && model.gpu());
   check_asked(asked, r, d, on_gpus);
-  check(!model.on_gpus() || !course_of(r).divides_frames(), ErrorCode::unsupported,
-        "`gpus`: {} cannot be divided among GPUs yet; leave `gpus` out, or make it 1", course_of(r).name());
   const auto layout = asked.automatic() ? runtime::RankLayout::of(ranks, d.branches, d.most_ranks)
                                         : runtime::RankLayout{.groups = asked.cfg,
                                                               .per_group = asked.ulysses * asked.ring,
@@ -132,14 +142,20 @@ SharedPass plan_ranks(const Model& model, const Resolved& r) {
   }
   const bool by_rows = gpus_decode_by_rows(model.bundle().vae_config, r.latent_height, r.latent_width,
                                            !crew || crew->on_one_host());
-  // Processes of a CPU leave the decoder to the first one, and so do all where only passes are shared.
-  const bool rows_too = on_gpus ? by_rows && !course_of(r).divides_frames() : !crew;
+  // Processes of a CPU leave the decoder to the first one, and so do all where only passes are shared. GPUs of one
+  // process decode blocks where they share passes, and those of several leave them to the first one.
+  const bool blocks = r.request.block > 0;
+  const int of_blocks = model.on_gpus() ? gpus_of_block_rows(model.bundle().vae_config, r.latent_height,
+                                                             r.latent_width, layout.count())
+                                        : 1;
+  const bool rows_too = !on_gpus ? !crew : blocks ? of_blocks > 1 : by_rows;
+  const int bands = blocks && on_gpus ? of_blocks : ranks;
   for (int rank = 0; rank < ranks; ++rank) {
     RankPlan& plan = out.ranks.emplace_back(part_of(layout, rank, d));
     // The processes of a crew are like this one.
     plan.threads = crew ? model.threads() : runtime::threads_of(model.threads(), rank, ranks);
-    if (!rows_too) continue;
-    const runtime::Share rows = runtime::share_of(r.latent_height, rank, ranks);
+    if (!rows_too || rank >= bands) continue;
+    const runtime::Share rows = runtime::share_of(r.latent_height, rank, bands);
     plan.first_row = rows.first, plan.rows = rows.count();
   }
   return out;

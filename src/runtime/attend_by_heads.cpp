@@ -32,8 +32,19 @@ Tensor heads_of(const Division& all, const Tensor& t, int64_t peer) {
   return t.slice(2, all.heads(peer).first, all.heads(peer).end);
 }
 
-// Writes each rank's part of q, k and v straight into that rank's memory, and the results back. Ranks have
-// neighbours in the sequence, and there is no ring.
+// Views t [B, tokens, heads, D], whose tokens lie frame after frame, as [B·frames, places, heads, D].
+Tensor by_frames(const Tensor& t, int64_t frames) {
+  if (frames == 1) return t;
+  const int64_t places = t.dim(1) / frames;
+  check(t.dim(0) == 1 || t.stride(0) == t.dim(1) * t.stride(1), ErrorCode::internal,
+        "attention: the samples of {} lie apart", shape_string(t));
+  Tensor out(t.data, t.dtype, {t.dim(0) * frames, places, t.dim(2), t.dim(3)}, t.device);
+  for (int i = 1; i < 4; ++i) out.strides[i] = t.stride(i);
+  out.strides[0] = places * t.stride(1);
+  return out;
+}
+
+// Writes each rank's part of q, k and v straight into that rank's memory, and the results back. There is no ring.
 void exchange_as_views(Comm& comm, const Division& all, const HeadTensors& mine, Stream& stream,
                        const std::function<void(const HeadTensors&)>& attend) {
   const int64_t b = mine.q.dim(0), own = mine.q.dim(1), d = mine.q.dim(3), some = all.my_heads();
@@ -42,14 +53,15 @@ void exchange_as_views(Comm& comm, const Division& all, const HeadTensors& mine,
     for (Tensor* t : {&whole.q, &whole.k, &whole.v, &whole.out})
       *t = stream.arena->tensor(mine.q.dtype, {b, all.tokens_of_part(0), some, d});
   const auto heads = [&](const Tensor& t, int64_t rank) {
-    return all.heads(rank).count() > 0 && own > 0 ? heads_of(all, t, rank) : Tensor();
+    const bool none = all.heads(rank).count() == 0 || own == 0;
+    return none ? Tensor() : heads_of(all, by_frames(t, all.frames()), rank);
   };
   const auto tokens = [&](const Tensor& t, int64_t rank) {
     const Share s = all.places(rank);
-    return some > 0 && s.count() > 0 ? t.slice(1, s.first, s.end) : Tensor();
+    return some > 0 && s.count() > 0 ? by_frames(t, all.frames()).slice(1, s.first, s.end) : Tensor();
   };
   const auto n = static_cast<double>(all.tokens_of_part(0));
-  const bool even = mine.q.dim(2) % all.peers() == 0;  // as all ranks find
+  const bool even = mine.q.dim(2) % all.peers() == 0 && !all.together();  // as all ranks find
   const int64_t groups = even ? groups_of_heads(stream, some, 4 * n * n * static_cast<double>(d)) : 1;
   const int64_t each = some / groups;
   const auto group_of = [&](const Tensor& t, int64_t i) {
@@ -209,8 +221,7 @@ void attend_by_heads(Comm* comm, const Spread& spread, const HeadTensors& mine, 
   const Division all(*comm, spread, mine.q.dim(2));
   const int64_t some = all.my_heads(), tokens = all.tokens_of_part(all.part());
   const ArenaScope scope(*stream.arena);
-  if (comm->moves_views() && spread.frames == 1 && spread.ring == 1)
-    return exchange_as_views(*comm, all, mine, stream, attend);
+  if (comm->moves_views() && spread.ring == 1) return exchange_as_views(*comm, all, mine, stream, attend);
   Tensor whole[3], kv, mixed;
   if (some > 0) {
     whole[0] = stream.arena->tensor(mine.q.dtype, {b, tokens, some, d});

@@ -14,6 +14,7 @@ class Division {
   int64_t ranks() const { return comm_.size(); }
   int64_t peers() const { return peers_; }
   int64_t frames() const { return spread_.frames; }
+  bool together() const { return spread_.together; }
   int64_t part() const { return comm_.rank() / peers_; }
   int64_t rank_of(int64_t peer) const { return part() * peers_ + peer; }
   int64_t rank_in(int64_t part) const { return part * peers_ + comm_.rank() % peers_; }  // has the same heads

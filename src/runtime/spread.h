@@ -12,6 +12,7 @@ struct Spread {
   int64_t tokens = 0;  // of all ranks
   int64_t frames = 1;
   int ring = 1;
+  bool together = false;  // a rank's heads are attended to in one call
 
   int64_t places() const { return tokens / frames; }
   Share places_of(int64_t rank, int64_t ranks) const { return share_of(places(), rank, ranks); }

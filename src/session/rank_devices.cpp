@@ -97,9 +97,12 @@ void RankDevices::leave_scratch() {
   for (Place& p : places_) p.arena.reset();
 }
 
-void RankDevices::leave(int expert) {
+void RankDevices::leave(int expert, bool holds) {
   const auto i = static_cast<size_t>(expert);
-  for (Place& p : places_) p.stream.adapters = nullptr, p.adapters[i].release(), p.transformers[i].reset();
+  for (Place& p : places_) {
+    p.stream.adapters = nullptr, p.adapters[i].release();
+    if (!holds) p.transformers[i].reset();
+  }
 }
 
 void RankDevices::leave_vae() {

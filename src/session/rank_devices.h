@@ -59,9 +59,10 @@ class RankDevices {
   void unwatch();
   // Gives every further rank a stream like the first one's, with so much scratch.
   void enter(const Stream& first, size_t scratch_bytes);
-  // Gives back what no later pass of this job needs: scratch, an expert's adapters and transformer, the VAE.
+  // Gives back what no later pass of this job needs: scratch, an expert's adapters and transformer (unless `holds`),
+  // the VAE.
   void leave_scratch();
-  void leave(int expert);
+  void leave(int expert, bool holds);
   void leave_vae();
   void rewind();
   void drop();

@@ -33,7 +33,7 @@ void Session::add_adapters_of(int expert, int rank) {
 void Session::drop_adapters(int expert) {
   stream_.adapters = nullptr;
   adapters_.at(static_cast<size_t>(expert)).release();
-  if (devices_) devices_->leave(expert);
+  if (devices_) devices_->leave(expert, holds_);
 }
 
 const LoadedDit& Session::transformer_of(int expert, int rank) {

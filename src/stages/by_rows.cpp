@@ -83,6 +83,10 @@ bool gpus_decode_by_rows(const VaeConfig& config, int64_t rows, int64_t columns,
   return static_cast<double>(rows * columns) * width * width >= kLeast;
 }
 
+int gpus_of_block_rows(const VaeConfig& config, int64_t rows, int64_t columns, int gpus) {
+  return gpus <= rows && gpus_decode_by_rows(config, rows, columns) ? gpus : 1;
+}
+
 void decode_by_rows(Session& session, int64_t latent_rows, int64_t latent_columns, const DecodeRows& body) {
   const VaeDecoder& vae = *session.vae_decoder().model;
   if (const int gpus = gpus_of_rows(session, vae.config(), latent_rows, latent_columns); gpus > 1)

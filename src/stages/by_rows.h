@@ -17,6 +17,9 @@ using DecodeRows = std::function<void(const VaeDecoder& vae, Stream& stream, run
 // times a latent frame, in about 60 us each, which a small picture does not earn, nor any between hosts (not `near`).
 bool gpus_decode_by_rows(const VaeConfig& config, int64_t rows, int64_t columns, bool near = true);
 
+// The same for a video made block by block, whose frames the GPUs of its passes decode. Returns how many of these do.
+int gpus_of_block_rows(const VaeConfig& config, int64_t rows, int64_t columns, int gpus);
+
 // Says whether all processes of the session's crew decode the video, and not the first one alone: those with GPUs do, if
 // all are on one host.
 bool crew_decodes_by_rows(Session& session, int64_t latent_rows, int64_t latent_columns);

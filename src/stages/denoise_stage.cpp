@@ -35,8 +35,8 @@ class Denoising {
   std::unique_ptr<Denoiser> make(int expert);
   std::unique_ptr<Denoiser> make_on_gpus(int expert);
   // `seat` is null if there is one rank.
-  std::unique_ptr<Denoiser> make_denoiser(int expert, const ClipSeat* seat = nullptr,
-                                          const RanksDenoiser::Bring& bring = {});
+  std::unique_ptr<Denoiser> make_denoiser(int expert, const RankSeat* seat = nullptr,
+                                          const Bring& bring = {});
   void give_back(int expert) {
     session_.drop_adapters(expert);
     session_.give_back(transformer_part(expert), "after the last step");
@@ -52,8 +52,7 @@ class Denoising {
   uint64_t most_ = 0;
 };
 
-std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert, const ClipSeat* seat,
-                                                   const RanksDenoiser::Bring& bring) {
+std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert, const RankSeat* seat, const Bring& bring) {
   const bool further = seat && seat->rank > 0;  // on a card of its own
   RankDevices::Place* const place = further ? &session_.devices()->place(seat->rank) : nullptr;
   const auto at = static_cast<size_t>(expert);
@@ -88,7 +87,7 @@ std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert, const ClipSeat* s
     clip.texts.push_back(here(branch.negative ? shared.negative : shared.text));
     clip.hears.push_back(!branch.silent);
   }
-  if (add_) add_(job_, clip);
+  if (add_) add_(job_, here, clip);
   clip.sinusoid = job_.request.sinusoid;
   clip.riflex = r.riflex;
   clip.few_in_eight_bits = r.int8_keys == "all";
@@ -121,17 +120,18 @@ std::unique_ptr<Denoiser> Denoising::make_on_gpus(int expert) {
   const WanConfig& c = session_.model().dit;
   const std::span<const int64_t> latents = job_.shared.latents.shape();
   const int64_t frames = r.windows.divides(latents[1]) ? r.windows.frames : latents[1];
-  const int64_t tokens = frames / c.patch_t * (latents[2] / c.patch_h) * (latents[3] / c.patch_w);
+  const int64_t places = latents[2] / c.patch_h * (latents[3] / c.patch_w);
+  // Ranks of a talking photo divide the places of each frame (Course::divides_frames).
+  const int64_t divided = r.talk.frames > 0 ? places : frames / c.patch_t * places;
   const auto branches = static_cast<int64_t>(r.guidance.at(static_cast<size_t>(expert)).size());
   return std::make_unique<RanksDenoiser>(
-      RanksDenoiser::Input{.layout = session_.layout_of_gpus(branches, tokens),
-                           .expert = expert,
-                           .branches = branches,
-                           .latent_shape = {latents.begin(), latents.end()},
-                           .make =
-                               [this, expert](const ClipSeat& seat, const RanksDenoiser::Bring& bring) {
-                                 return make_denoiser(expert, &seat, bring);
-                               }},
+      RanksDenoiser::Input{
+          .layout = session_.layout_of_gpus(branches, divided),
+          .expert = expert,
+          .branches = branches,
+          .latent_shape = {latents.begin(), latents.end()},
+          .make = [this, expert](const RankSeat& seat,
+                                 const Bring& bring) { return make_denoiser(expert, &seat, bring); }},
       session_);
 }
 

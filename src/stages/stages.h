@@ -1,6 +1,7 @@
 // All stages, with one file each. A request's course chooses and orders its stages (engine/courses/course.h).
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "session/stage.h"
@@ -10,8 +11,9 @@ namespace tachy {
 struct ClipInput;
 struct FramesOut;
 
-// Adds inputs to the denoiser of a clip that only this course has.
-using AddToClip = void (*)(const Job& job, ClipInput& clip);
+// Adds inputs to the denoiser of a clip that only this course has. They are where here() returns the job's tensors.
+using Here = std::function<Tensor(const Tensor&)>;
+using AddToClip = void (*)(const Job& job, const Here& here, ClipInput& clip);
 // Chooses the frames that a course hands out.
 using FramesOutOf = FramesOut (*)(const Job& job, Stream& stream);
 

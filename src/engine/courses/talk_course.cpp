@@ -16,19 +16,19 @@ namespace tachy {
 namespace {
 
 // Adds what is said in a window, and the frames that it takes over; in the first window this is the photo.
-void add_speech(const Job& job, ClipInput& clip) {
+void add_speech(const Job& job, const Here& here, ClipInput& clip) {
   const TalkWindows& talk = job.request.talk;
   const Shared& shared = job.shared;
   // Only the last window sees the rows after the end of speech.
   const bool last = job.window + 1 == talk.count();
-  const Tensor& all = shared.speech;
+  const Tensor all = here(shared.speech);
   for (int64_t s = 0; s < all.dim(0); ++s)
     clip.speech.push_back({.states = all.select(0, s).slice(0, 0, last ? all.dim(1) : talk.spoken),
                            .first_frame = talk.first(job.window)});
   clip.regions = job.request.speaker_regions;
   const int64_t mask = shared.condition.dim(0) - shared.latents.dim(0);
-  clip.given = job.window > 0 ? shared.motion
-                              : shared.condition.slice(0, mask, shared.condition.dim(0)).slice(1, 0, 1);
+  clip.given = job.window > 0 ? here(shared.motion)
+                              : here(shared.condition).slice(0, mask, shared.condition.dim(0)).slice(1, 0, 1);
 }
 
 ops::LabStatistics colors_of(const Picture& picture, Stream& stream) {

@@ -62,7 +62,11 @@ struct WanInput {
 
   // Says which of the grid's tokens the ranks have. Tokens in an order of their own cannot be cut by frames.
   runtime::Spread spread() const {
-    return {.tokens = grid->tokens(), .frames = cut == WanCut::frames ? grid->frames : 1, .ring = ring};
+    // A block's attention begins by remembering the keys of all of the rank's heads.
+    return {.tokens = grid->tokens(),
+            .frames = cut == WanCut::frames ? grid->frames : 1,
+            .ring = ring,
+            .together = causal != nullptr};
   }
 };
 

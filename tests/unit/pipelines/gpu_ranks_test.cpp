@@ -13,6 +13,7 @@
 #include "base/env.h"
 #include "base/run_profiler.h"
 #include "engine/text_to_video.h"
+#include "talk_model.h"
 #include "tiny_model.h"
 
 namespace tachy {
@@ -30,23 +31,49 @@ class GpuRanks : public testing::TestWithParam<bool> {  // whether each rank has
     request.prompt = "a red circle moves right";
     request.width = request.height = 64, request.frames = 9, request.steps = 6;
   }
-  std::unique_ptr<TextToVideo> open(int ranks, TextToVideo::Options options = {}) const {
+  TextToVideo::Options options(int ranks, TextToVideo::Options options) const {
     options.device = "cuda:0";
     for (int rank = 0; rank < ranks; ++rank) options.gpus.push_back(GetParam() ? rank % cards_ : 0);
+    return options;
+  }
+  std::unique_ptr<TextToVideo> open(int ranks, const TextToVideo::Options& given = {}) const {
     const std::string folder = env_string("TACHY_MODEL_DIR", TACHY_TEST_MODELS);
     return std::make_unique<TextToVideo>(
-        ModelBundle::open((std::filesystem::path(folder) / "sprites").string()), options);
+        ModelBundle::open((std::filesystem::path(folder) / "sprites").string()), options(ranks, given));
   }
   // The ranks' products have fewer rows, for which a library may add up in another order.
-  static void expect_alike(const test::Result& one, const test::Result& divided, const std::string& what) {
+  static void expect_alike(const test::Result& one, const test::Result& divided, const std::string& what,
+                           double bound = 0.05) {
     ASSERT_EQ(divided.latents.size(), one.latents.size());
     double difference = 0, size = 0;
     for (size_t i = 0; i < one.latents.size(); ++i) {
       difference += std::pow(static_cast<double>(divided.latents[i]) - one.latents[i], 2);
       size += std::pow(static_cast<double>(one.latents[i]), 2);
     }
-    EXPECT_LT(std::sqrt(difference / size), 0.05) << what;
+    EXPECT_LT(std::sqrt(difference / size), bound) << what;
     testing::Test::RecordProperty(what, std::to_string(std::sqrt(difference / size)));
+  }
+  struct ByRows {
+    ByRows() { setenv("TACHY_RANK_DECODE", "rows", 1); }
+    ~ByRows() { unsetenv("TACHY_RANK_DECODE"); }
+  };
+  // A band's frames may differ where a kernel adds up otherwise for fewer rows.
+  void expect_near(const test::Result& first, const test::Result& rows, TextToVideo& again,
+                   const std::string& what) const {
+    EXPECT_EQ(rows.latents, first.latents) << what;
+    ASSERT_EQ(rows.rgb.size(), first.rgb.size()) << what;
+    int most = 0, different = 0;
+    for (size_t i = 0; i < rows.rgb.size(); ++i) {
+      const int far = std::abs(int{rows.rgb[i]} - int{first.rgb[i]});
+      most = std::max(most, far), different += far > 0;
+    }
+    EXPECT_LE(most, 2) << what;
+    testing::Test::RecordProperty("bytes_that_differ_" + what, different);
+    EXPECT_EQ(test::run(again, request).rgb, rows.rgb) << what << ", again";
+  }
+  void as_blocks() {
+    request.guidance = 1, request.frames = 49, request.block = 1, request.block_window = 3;
+    request.sampler = "self-forcing-4", request.steps.reset();
   }
   VideoRequest request;
   int cards_ = 0;
@@ -107,21 +134,25 @@ TEST_P(GpuRanks, AProfileHasTheTimesOfEach) {
 }
 
 TEST_P(GpuRanks, AStopEndsThemAll) {
-  request.guidance = 1, request.steps = 50;
-  const auto divided = open(2, {.keep_loaded = true});
-  std::atomic<bool> cancel = false;
-  VideoCallbacks callbacks{.cancel = &cancel};
-  callbacks.progress = [&](const Progress& p) {
-    if (p.stage == std::string_view("denoise") && p.done == 5) cancel = true;
-  };
-  try {
-    test::run(*divided, request, callbacks);
-    ADD_FAILURE() << "it succeeded";
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), ErrorCode::cancelled);
+  request.guidance = 1;
+  for (const bool blocks : {false, true}) {
+    if (blocks) as_blocks();
+    VideoRequest longer = request;
+    if (!blocks) longer.steps = 50;
+    const auto divided = open(2, {.keep_loaded = true});
+    std::atomic<bool> cancel = false;
+    VideoCallbacks callbacks{.cancel = &cancel};
+    callbacks.progress = [&](const Progress& p) {
+      if (p.stage == std::string_view("denoise") && p.done == 18) cancel = true;
+    };
+    try {
+      test::run(*divided, longer, callbacks);
+      ADD_FAILURE() << "it succeeded";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::cancelled);
+    }
+    EXPECT_EQ(test::run(*divided, request).latents, test::run(*open(2), request).latents) << blocks;
   }
-  request.steps = 2;
-  EXPECT_EQ(test::run(*divided, request).latents, test::run(*open(2), request).latents);
 }
 
 TEST_P(GpuRanks, WhatHasNoRanksIsRefused) {
@@ -140,8 +171,40 @@ TEST_P(GpuRanks, WhatHasNoRanksIsRefused) {
   EXPECT_THAT(refusal(*small), HasSubstr("`gpus`"));
   EXPECT_EQ(open(2)->plan(request).ranks.size(), 2u);
   EXPECT_THAT(refusal(*open(2, {.parallel = {1, 1, 2}})), HasSubstr("`parallel`: keys cannot go round"));
-  request.block = 1;
-  EXPECT_THAT(refusal(*open(2)), HasSubstr("`gpus`: a video that is made block by block"));
+}
+
+// A ring that goes round many times: its passes are queued at first, and graphs later.
+TEST_P(GpuRanks, AVideoMadeBlockByBlockIsAsOfOne) {
+  as_blocks();
+  for (const char* dtype : {"f32", "bf16"}) {
+    request.dtype = dtype;
+    const test::Result one = test::run(*open(1), request);
+    for (const int ranks : {2, 3, 4}) {  // the model has three heads
+      const std::string what = fmt::format("blocks_{}_ranks_{}", dtype, ranks);
+      const auto divided = open(ranks, {.keep_loaded = ranks == 2}), queued = open(ranks, {.graphs = false});
+      const test::Result first = test::run(*divided, request);
+      expect_alike(one, first, what, request.dtype == "f32" ? 1e-3 : 0.05);
+      EXPECT_EQ(test::run(*divided, request).latents, first.latents) << what;
+      EXPECT_EQ(test::run(*queued, request).latents, first.latents) << what << ", without graphs";
+    }
+  }
+}
+
+// Its windows begin with frames of the ones before, which are made on the first card.
+TEST_P(GpuRanks, ATalkingPhotoIsAsOfOne) {
+  VideoRequest talk = test::talk_request(16), both = test::two_talk(16);
+  talk.dtype = both.dtype = "f32";
+  const auto photo = [&](int ranks, bool keep = false) {
+    return std::make_unique<TextToVideo>(test::talk_model().open(), options(ranks, {.keep_loaded = keep}));
+  };
+  const test::Result one = test::talk(*photo(1), talk), two = test::talk_of_two(*photo(1), both);
+  for (const int ranks : {2, 3}) {  // three divide guidance's branches
+    const auto divided = photo(ranks);
+    const test::Result first = test::talk(*divided, talk);
+    expect_alike(one, first, fmt::format("talk_ranks_{}", ranks), 1e-3);
+    expect_alike(two, test::talk_of_two(*divided, both), fmt::format("two_ranks_{}", ranks), 1e-3);
+    EXPECT_EQ(test::talk(*photo(ranks, true), talk).latents, first.latents) << ranks;
+  }
 }
 
 TEST_P(GpuRanks, MayShareAPassAsAsked) {
@@ -155,30 +218,28 @@ TEST_P(GpuRanks, MayShareAPassAsAsked) {
   EXPECT_EQ(test::run(*asked, request).latents, first.latents);
 }
 
-// The latents are the same, and a band's frames may differ where a kernel adds up otherwise for fewer rows.
 TEST_P(GpuRanks, MayShareTheDecoderByRows) {
   request.guidance = 1;
-  struct ByRows {
-    ByRows() { setenv("TACHY_RANK_DECODE", "rows", 1); }
-    ~ByRows() { unsetenv("TACHY_RANK_DECODE"); }
-  };
   for (const int ranks : {2, 3, 4, 8}) {
     const test::Result first = test::run(*open(ranks), request);
     const ByRows by_rows;
     const auto divided = open(ranks, {.keep_loaded = true});
-    const VideoPlan plan = divided->plan(request);
-    EXPECT_EQ(plan.ranks.at(1).rows, 8 / ranks + (8 % ranks > 1 ? 1 : 0)) << ranks;
-    const test::Result rows = test::run(*divided, request);
-    EXPECT_EQ(rows.latents, first.latents) << ranks;
-    ASSERT_EQ(rows.rgb.size(), first.rgb.size());
-    int most = 0, different = 0;
-    for (size_t i = 0; i < rows.rgb.size(); ++i) {
-      const int far = std::abs(int{rows.rgb[i]} - int{first.rgb[i]});
-      most = std::max(most, far), different += far > 0;
+    EXPECT_EQ(divided->plan(request).ranks.at(1).rows, 8 / ranks + (8 % ranks > 1 ? 1 : 0)) << ranks;
+    expect_near(first, test::run(*divided, request), *divided, fmt::format("rows_{}", ranks));
+  }
+}
+
+TEST_P(GpuRanks, MayShareTheFramesOfBlocksByRows) {
+  as_blocks();
+  for (const int ranks : {2, 3}) {
+    const test::Result first = test::run(*open(ranks), request);
+    const ByRows by_rows;
+    for (const bool graphs : {true, false}) {
+      const auto divided = open(ranks, {.keep_loaded = graphs, .graphs = graphs});
+      EXPECT_GT(divided->plan(request).ranks.at(1).rows, 0);
+      expect_near(first, test::run(*divided, request), *divided,
+                  fmt::format("rows_of_blocks_{}_{}", ranks, graphs));
     }
-    EXPECT_LE(most, 2) << ranks;
-    testing::Test::RecordProperty(fmt::format("bytes_that_differ_by_rows_{}", ranks), different);
-    EXPECT_EQ(test::run(*divided, request).rgb, rows.rgb) << ranks << ", again";
   }
 }
 

@@ -4,8 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <memory>
+
 #include "../models/wan_causal_case.h"
 #include "cuda/gpu.h"
+#include "denoise/causal_denoiser.h"
 #include "denoise/noise_source.h"
 #include "denoise/rollout.h"
 #include "ops/elementwise/elementwise.h"
@@ -19,6 +23,8 @@ struct RolloutPlace {
   Precision precision = {};
   bool graphs = false;
   int64_t drawn_blocks = 0;  // 0: the golden case's own blocks and noise
+  // Makes the denoiser; empty: a CausalDenoiser.
+  std::function<std::unique_ptr<BlockDenoiser>(const CausalInput& in, Stream& stream)> make = {};
 };
 
 struct LongRollout {
@@ -88,20 +94,21 @@ inline LongRollout roll_long(const WanCausalCase& c, const RolloutPlace& place) 
     const auto model = c.load(store);
     const bool text = c.config.text_dim > 0;
     const Tensor context = placed(c.golden["context"]);
-    CausalDenoiser denoiser({.network = model.get(),
-                             .weights = c.weights.get(),
-                             .timesteps = c.timesteps,
-                             .text = text ? context : Tensor(),
-                             .text_rows = std::stoll(c.text("context_rows")),
-                             .image_embeds = text ? Tensor() : context,
-                             .channels = c.golden.has("condition") ? placed(c.golden["condition"]) : Tensor(),
-                             .window = c.window,
-                             .z = noise.dim(0),
-                             .height = noise.dim(2),
-                             .width = noise.dim(3),
-                             .block_lengths = blocks,
-                             .graphs = place.graphs},
-                            stream);
+    const CausalInput in{.network = model.get(),
+                         .weights = c.weights.get(),
+                         .timesteps = c.timesteps,
+                         .text = text ? context : Tensor(),
+                         .text_rows = std::stoll(c.text("context_rows")),
+                         .image_embeds = text ? Tensor() : context,
+                         .channels = c.golden.has("condition") ? placed(c.golden["condition"]) : Tensor(),
+                         .window = c.window,
+                         .z = noise.dim(0),
+                         .height = noise.dim(2),
+                         .width = noise.dim(3),
+                         .block_lengths = blocks,
+                         .graphs = place.graphs};
+    const std::unique_ptr<BlockDenoiser> denoiser =
+        place.make ? place.make(in, stream) : std::make_unique<CausalDenoiser>(in, stream);
     VideoRequest seeded;
     seeded.seed = 11;
     std::optional<NoiseSource> source;
@@ -134,8 +141,9 @@ inline LongRollout roll_long(const WanCausalCase& c, const RolloutPlace& place) 
                                  out.latents.begin() + (z * frames + first) * plane);
                    return true;
                  }},
-            denoiser, stream);
-    out.captures = denoiser.captures(), out.captured = denoiser.captured();
+            *denoiser, stream);
+    const auto* alone = dynamic_cast<const CausalDenoiser*>(denoiser.get());
+    if (alone) out.captures = alone->captures(), out.captured = alone->captured();
   };
   ThreadPool pool(2);
   Arena measure;

@@ -52,6 +52,25 @@ TEST(TimeOfGpus, TwoH200sWithinATenth) {
   }
 }
 
+// One H200 takes 368.7 ms for a steady block of Self-Forcing, with its frames (bench/notes/worlds_gpu.md).
+TEST(TimeOfGpus, BlocksOnTwoTakeThreeFifths) {
+  VideoRequest r = aggressive_pass(832, 480, 1);
+  r.sampler = "self-forcing-4", r.steps.reset(), r.block = 3, r.block_window = 21;
+  double block[2];  // seconds, by the plans of 90 and of 30 blocks
+  for (const int gpus : {1, 2}) {
+    double seconds[2];
+    for (const int blocks : {30, 90}) {
+      r.frames = 12 * blocks - 3;
+      seconds[blocks == 90] = stage(plan_of_gpus("1.3B", r, gpus), "denoise").middle();
+    }
+    block[gpus - 1] = (seconds[1] - seconds[0]) / 60;
+    RecordProperty(fmt::format("ms_of_a_block_on_{}", gpus), fmt::format("{:.1f}", 1000 * block[gpus - 1]));
+  }
+  EXPECT_NEAR(block[0] / 0.3687, 1, 0.1) << block[0];
+  EXPECT_LT(block[1], 0.65 * block[0]);
+  EXPECT_GT(block[1], 0.5 * block[0]) << "exchanges cost nothing";
+}
+
 TEST(TimeOfGpus, MoreOfThemTakeLessTimeAndExchangeMore) {
   const VideoRequest r = aggressive_pass(1280, 720, 5);
   double before = 2 * stage(plan_of_gpus("14B", r, 1), "denoise").middle();

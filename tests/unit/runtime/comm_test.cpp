@@ -317,5 +317,44 @@ TEST(AttendByHeads, GivesEachRankTheAttentionOfItsTokens) {
   }
 }
 
+// Ranks have some places of every frame, and give them packed or as views.
+TEST(AttendByHeads, GivesEachRankTheAttentionOfItsPlaces) {
+  constexpr int64_t kFrames = 3, kPlaces = 5, kHeads = 4, kDim = 8, kTokens = kFrames * kPlaces;
+  const auto attention = [](const runtime::HeadTensors& t, Stream& stream) {
+    ops::attention({.q = t.q, .k = t.k, .v = t.v, .scale = 0.3f, .out = t.out}, stream);
+  };
+  for (const int64_t batch : {1, 2}) {
+    std::vector<float> qkv(static_cast<size_t>(batch * kTokens * 3 * kHeads * kDim));
+    for (size_t i = 0; i < qkv.size(); ++i) qkv[i] = std::sin(static_cast<float>(i) * 0.7f);
+    std::vector<float> whole(static_cast<size_t>(batch * kTokens * kHeads * kDim));
+    Alone a;
+    runtime::attend_by_heads(nullptr, {.tokens = kTokens},
+                             parts_of(tensor_of(qkv, {batch, kTokens, 3, kHeads, kDim}),
+                                      tensor_of(whole, {batch, kTokens, kHeads, kDim})),
+                             a.stream, [&](const runtime::HeadTensors& t) { attention(t, a.stream); });
+    for (const int ranks : {2, 3, 5}) {
+      runtime::MeetingPlace place(ranks);
+      const auto work = [&](Comm& comm) {
+        Alone mine;
+        const runtime::Share own = share_of(kPlaces, comm.rank(), ranks);
+        std::vector<float> part = tokens_of(qkv, batch * kFrames, kPlaces, own);
+        std::vector<float> out(static_cast<size_t>(batch * kFrames * own.count() * kHeads * kDim), NAN);
+        const int64_t tokens = kFrames * own.count();
+        runtime::attend_by_heads(&comm, {.tokens = kTokens, .frames = kFrames, .together = true},
+                                 parts_of(tensor_of(part, {batch, tokens, 3, kHeads, kDim}),
+                                          tensor_of(out, {batch, tokens, kHeads, kDim})),
+                                 mine.stream,
+                                 [&](const runtime::HeadTensors& t) { attention(t, mine.stream); });
+        EXPECT_EQ(out, tokens_of(whole, batch * kFrames, kPlaces, own)) << comm.rank() << " of " << ranks;
+      };
+      on_ranks(ranks, work);
+      on_ranks(ranks, [&](Comm& comm) {
+        ViewsComm views(place, comm.rank());
+        work(views);
+      });
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tachy
