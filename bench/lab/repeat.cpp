@@ -130,13 +130,16 @@ Outcome run_once(const Setup& s, double share, bool verify, bool traced, TextToV
   // No frames are needed.
   double decode_began = 0;
   uint64_t frames = 0;
+  std::vector<std::vector<uint8_t>>
+      images;  // their hash is taken afterwards, since the decoder would wait for it
   callbacks.latents = [&](std::span<const float>, std::span<const int64_t>) {
     cancel = s.decode == 0;
     decode_began = monotonic_seconds();
   };
   if (s.decode > 0)
     callbacks.frame = [&](const RgbImage& image, int64_t i) {
-      frames += mixed_word(static_cast<uint32_t>(i), checksum_of(image.rgb.data(), image.rgb.size()));
+      images.resize(std::max(images.size(), static_cast<size_t>(i) + 1));
+      images[static_cast<size_t>(i)].assign(image.rgb.begin(), image.rgb.end());
       out.decode = monotonic_seconds() - decode_began;
     };
   if (trace) callbacks.profiler = &*trace;
@@ -145,6 +148,8 @@ Outcome run_once(const Setup& s, double share, bool verify, bool traced, TextToV
   } catch (const Error& e) {
     if (e.code() != ErrorCode::cancelled || out.steps.empty()) throw;
   }
+  for (size_t i = 0; i < images.size(); ++i)
+    frames += mixed_word(static_cast<uint32_t>(i), checksum_of(images[i].data(), images[i].size()));
   if (s.decode > 0) out.steps.push_back(frames);
   if (trace) out.events = std::move(trace->events);
   out.seconds = monotonic_seconds() - start;

@@ -3,6 +3,7 @@
 #include "api/fields.h"
 #include "base/isa.h"
 #include "cuda/open_device.h"
+#include "cuda/peers.h"
 
 namespace tachy {
 namespace {
@@ -24,6 +25,7 @@ ModelOptions model_options(const EngineOptions& o) {
           .ranks = o.ranks,
           .gpus = gpus,
           .parallel = parallel_of(o, static_cast<int>(gpus.size())),
+          .waking = gpus.size() > 1 ? cuda::wake_peers(gpus) : nullptr,
           .weights = weight_mode(o.weights),
           .keep_loaded = o.keep_loaded,
           .device = device_of(o),
@@ -44,8 +46,9 @@ std::shared_ptr<Model> open_model(const std::filesystem::path& model, const Engi
   isa_asked();
   check_fields(options), check_ranks(options);
   const FileAccess access = options.weights == "read" ? FileAccess::read : FileAccess::map;
+  ModelOptions how = model_options(options);  // several GPUs wake while the files are opened
   auto opened =
-      std::make_shared<Model>(ModelBundle::open(model, access, part_paths(options)), model_options(options));
+      std::make_shared<Model>(ModelBundle::open(model, access, part_paths(options)), std::move(how));
   // A process of several has found its device only now.
   require(options.max_vram == 0 || opened->options().device != "cpu",
           "`max_vram`: it limits a GPU's memory, and this run is on the CPU; leave it out, or choose "

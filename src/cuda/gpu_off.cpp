@@ -25,6 +25,7 @@ int gpu_count(std::string* why) {
 std::unique_ptr<Gpu> open_gpu(int, std::optional<OutsideQueue>) { fail(ErrorCode::unsupported, "{}", kWhy); }
 
 void prepare_peers(std::span<Gpu* const>) noexcept {}
+std::shared_ptr<void> wake_peers(const std::vector<int>&) noexcept { return nullptr; }
 std::unique_ptr<PeerGroup> join_peers(std::span<Gpu* const>) { fail(ErrorCode::unsupported, "{}", kWhy); }
 
 int CurrentDevice::enter(int) noexcept { return kSame; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <future>
 #include <optional>
 #include <vector>
 
@@ -33,6 +34,16 @@ void open_way(const GpuInfo& from, const GpuInfo& to) {
     cudaGetLastError();  // clears the status, which is not an error
   else
     check_cuda(status, "cudaDeviceEnablePeerAccess");
+}
+
+// Does so for all pairs. What cannot be reached is told by join_peers(), if the two are to exchange.
+void open_ways(std::span<const GpuInfo> gpus) noexcept {
+  for (const GpuInfo& a : gpus)
+    for (const GpuInfo& b : gpus) try {
+        if (a.index != b.index) open_way(a, b);
+      } catch (const Error&) {
+        cudaGetLastError();  // clears the status
+      }
 }
 
 // A queue beside a rank's own. Its kernels, which are barriers, go before those of the rank's own queue.
@@ -193,11 +204,25 @@ class CudaPeers final : public PeerGroup {
 }  // namespace
 
 void prepare_peers(std::span<Gpu* const> gpus) noexcept {
-  for (const Gpu* a : gpus)
-    for (const Gpu* b : gpus) try {
-        if (a->info().index != b->info().index) open_way(a->info(), b->info());
-      } catch (const Error&) {  // join_peers() says it if these two are to exchange
-      }
+  std::vector<GpuInfo> infos;
+  for (const Gpu* gpu : gpus) infos.push_back(gpu->info());
+  open_ways(infos);
+}
+
+std::shared_ptr<void> wake_peers(const std::vector<int>& gpus) noexcept try {
+  const auto wake = [](int index) {
+    if (cudaSetDevice(index) != cudaSuccess || cudaFree(nullptr) != cudaSuccess) cudaGetLastError();
+  };
+  return std::make_shared<std::future<void>>(std::async(std::launch::async, [gpus, wake] {
+    std::vector<std::future<void>> awake;
+    std::vector<GpuInfo> infos;
+    for (const int index : gpus) awake.push_back(std::async(std::launch::async, wake, index));
+    for (const int index : gpus) infos.emplace_back().index = index;
+    for (std::future<void>& each : awake) each.get();
+    open_ways(infos);
+  }));
+} catch (const std::exception&) {
+  return nullptr;  // without threads, each is opened when it is needed
 }
 
 std::unique_ptr<PeerGroup> join_peers(std::span<Gpu* const> ranks) {

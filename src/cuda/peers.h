@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "cuda/gpu.h"
 
@@ -66,6 +67,9 @@ class PeerGroup {
 // Lets the GPUs reach each other's memory where they can. Afterwards join_peers() is quick, while it takes longer the more
 // memory is held.
 void prepare_peers(std::span<Gpu* const> gpus) noexcept;
+// Begins to do the same for GPUs that nobody has opened yet, as CUDA counts them, and to make their contexts, in threads
+// for which the end of what is returned waits. It can be null. Where that fails, open_gpu() says why.
+std::shared_ptr<void> wake_peers(const std::vector<int>& gpus) noexcept;
 
 // Each rank's GPU must outlive the group. Throws `unsupported` if a card cannot reach another one's memory.
 std::unique_ptr<PeerGroup> join_peers(std::span<Gpu* const> ranks);

@@ -27,7 +27,7 @@ RankSeats::RankSeats(const runtime::RankLayout& layout, int expert, Session& ses
 
 RankSeats::~RankSeats() {
   places_.clear();
-  if (team_) session_.devices()->leave_scratch();
+  if (team_ && session_.placement().keeps) session_.devices()->leave_scratch();  // else the decoder takes it
 }
 
 void RankSeats::run(const std::function<void(int)>& body) {

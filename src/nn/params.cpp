@@ -1,7 +1,6 @@
 #include "nn/params.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "nn/linear_registry.h"
@@ -37,7 +36,9 @@ Tensor ParamStore::allocate(DType dtype, std::span<const int64_t> dims) {
   bytes_ += taken;
   if (plan_only_) return planned;
   if (options_.shelf) return options_.shelf->take(size, stream_.memory).tensor(dtype, dims);
-  return buffers_.emplace_back(size, stream_.memory).tensor(dtype, dims);
+  void* const at = options_.twin ? place_of_copy(size) : buffers_.emplace_back(size, stream_.memory).data();
+  tensors_.emplace_back(static_cast<char*>(at), size);
+  return Tensor(at, dtype, dims, stream_.memory ? stream_.memory->device() : Device::cpu);
 }
 
 bool ParamStore::holds(std::initializer_list<Tensor> tensors, const std::string& name) {
@@ -214,24 +215,10 @@ std::shared_ptr<const LinearRegistry> ParamStore::take_linears() {
   return taken;
 }
 
-void ParamStore::copy_twin() {
-  const std::vector<Buffer>& from = options_.twin->buffers;
-  check(from.size() == buffers_.size() && options_.streamed == 0 && !options_.shelf, ErrorCode::internal,
-        "params: {} buffers are copies of {}", buffers_.size(), from.size());
-  for (size_t i = 0; i < from.size(); ++i) {
-    check(from[i].size() == buffers_[i].size(), ErrorCode::internal, "params: {} bytes are a copy of {}",
-          buffers_[i].size(), from[i].size());
-    if (stream_.memory)
-      stream_.memory->copy(buffers_[i].data(), from[i].data(), from[i].size());
-    else
-      std::memcpy(buffers_[i].data(), from[i].data(), from[i].size());
-  }
-}
-
 std::shared_ptr<const KeptParams> ParamStore::keep() {
-  if (options_.twin && !plan_only_) copy_twin();
+  if (copies()) copy_twin();
   auto all = std::make_shared<KeptParams>();
-  all->buffers = std::move(buffers_);
+  all->buffers = std::move(buffers_), all->tensors = std::move(tensors_);
   if (beside_) all->beside = std::move(beside_->store.buffers_);
   return all;
 }

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -37,8 +38,9 @@ class LinearRegistry;  // nn/linear_registry.h
 
 // The Buffers of a store, which the component that uses its tensors keeps.
 struct KeptParams {
-  std::vector<Buffer> buffers;  // in the order in which they were allocated
-  std::vector<Buffer> beside;   // those of layers that the host computes beside a GPU
+  std::vector<Buffer> buffers;           // one for each tensor, or one for all of a copy
+  std::vector<std::span<char>> tensors;  // the memory of each, in the order in which they were allocated
+  std::vector<Buffer> beside;            // those of layers that the host computes beside a GPU
 };
 
 class ParamStore {
@@ -53,14 +55,16 @@ class ParamStore {
     // Called with the number of blocks loaded.
     std::function<void(int64_t done, int64_t total)> progress = {};
     BufferShelf* shelf = nullptr;  // owns the Buffers; if null, the store does
-    // The tensors of a complete store that was built alike on another device: keep() copies them, and nothing is
-    // read from the file. It cannot be used with a shelf or streamed blocks.
+    // The tensors of a complete store that was built alike on another device: keep() copies them into one Buffer, and
+    // nothing is read from the file. It cannot be used with a shelf or streamed blocks.
     std::shared_ptr<const KeptParams> twin = nullptr;
   };
 
   ParamStore(Options options, Stream& stream);
 
   bool plan_only() const { return plan_only_; }
+  // Says whether keep() fills all tensors with another store's, so that nothing else need fill them.
+  bool copies() const { return options_.twin && !plan_only_; }
   bool pack_weights() const { return options_.pack_weights; }
   bool on_gpu() const { return stream_.gpu != nullptr; }
   Stream& stream() const { return stream_; }
@@ -151,6 +155,7 @@ class ParamStore {
   void send_deferred();
   void send_rounded();
   void make_room_for_rounding(size_t free);
+  void* place_of_copy(size_t bytes);
   void copy_twin();
   void* host_of(const Tensor& t) const;  // where the host writes a tensor of the open block, or null
 
@@ -159,6 +164,8 @@ class ParamStore {
   Stream& stream_;
   size_t bytes_ = 0, host_bytes_ = 0, block_bytes_ = 0;
   std::vector<Buffer> buffers_;
+  std::vector<std::span<char>> tensors_;  // of the Buffers, in this order
+  size_t copied_ = 0;                     // bytes of a copy's Buffer that its tensors take
   int64_t blocks_ = 0;
   std::shared_ptr<runtime::BlockStream> block_stream_;
   bool in_streamed_ = false;                 // says whether a streamed block is being built

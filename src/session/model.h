@@ -28,6 +28,8 @@ struct ModelOptions {
   // does all else. Empty: that of `device` alone.
   std::vector<int> gpus;
   Parallel parallel = {};  // how the ranks share a pass
+  // What has begun to make them ready (cuda::wake_peers); null: nothing has.
+  std::shared_ptr<void> waking = nullptr;
   WeightMode weights = WeightMode::automatic;
   bool keep_loaded = false;    // whether parts stay loaded, for several requests in a row
   std::string device = "cpu";  // "cpu", "cuda", "cuda:N", or "auto": a GPU if there is one

@@ -181,17 +181,18 @@ LoadedDit load_dit(const ModelBundle& model, int expert, const LoadHow& how, Str
   return out;
 }
 
-LoadedVae load_vae(const ModelBundle& model, Stream& given, Products products) {
+LoadedVae load_vae(const ModelBundle& model, Stream& given, Products products,
+                   std::shared_ptr<const nn::KeptParams> twin) {
   Stream stream = given;
   stream.precision.products = products;
   model.vae->check_files();
   LoadedVae out;
   const uint64_t copied =
       load_network(out, model.vae, "vae", {"encoder.", "quant_conv."}, stream, [&](const Scope& scope) {
-        return std::make_unique<VaeDecoder>(scope, model.vae_config, VaeDecoderOptions{.normalised = true},
-                                            stream);
+        return std::make_unique<VaeDecoder>(scope, model.vae_config,
+                                            VaeDecoderOptions{.normalised = true, .twin = twin}, stream);
       });
-  out.bytes = out.model->buffer_bytes() + copied;
+  out.bytes = out.model->buffer_bytes() + copied, out.memory = out.model->memory();
   return out;
 }
 
@@ -212,7 +213,7 @@ std::shared_ptr<LoadedPart> load_part(const ModelBundle& model, Part part, const
     case Part::transformer_2:
       return transformer(1);
     case Part::vae_decoder:
-      return shared(load_vae(model, stream, how.vae));
+      return shared(load_vae(model, stream, how.vae, how.twin));
   }
   fail(ErrorCode::internal, "parts: no way to load part {}", static_cast<int>(part));
 }

@@ -71,7 +71,7 @@ struct LoadHow {
   bool keys_stay = false;  // as Placement::keys_stay
   LoadProgress progress;
   Products vae = Products::as_activations;
-  // The weights of the same transformer on another GPU of the same kind, from where they are copied.
+  // The weights of the same transformer or VAE's decoder on another GPU of the same kind, from where they are copied.
   std::shared_ptr<const nn::KeptParams> twin = nullptr;
 };
 
@@ -83,7 +83,8 @@ LoadedAudioEncoder load_audio_encoder(const ModelBundle& model, Stream& stream);
 LoadedVaeEncoder load_vae_encoder(const ModelBundle& model, Stream& stream,
                                   Products products = Products::as_activations);
 LoadedDit load_dit(const ModelBundle& model, int expert, const LoadHow& how, Stream& stream);
-LoadedVae load_vae(const ModelBundle& model, Stream& stream, Products products = Products::as_activations);
+LoadedVae load_vae(const ModelBundle& model, Stream& stream, Products products = Products::as_activations,
+                   std::shared_ptr<const nn::KeptParams> twin = nullptr);
 
 // Loads any of them.
 std::shared_ptr<LoadedPart> load_part(const ModelBundle& model, Part part, const LoadHow& how,

@@ -56,6 +56,7 @@ runtime::PeerTeam& RankDevices::team(const runtime::RankLayout& layout) {
 
 runtime::PeerTeam& RankDevices::team_of_rows(int ranks) {
   const runtime::RankLayout layout{.groups = 1, .per_group = ranks};
+  if (team_ && team_->layout() == layout) return *team_;
   if (rows_ && rows_->layout() == layout) return *rows_;
   std::vector<std::shared_ptr<cuda::Gpu>> gpus;
   for (int rank = 0; rank < ranks; ++rank) gpus.push_back(place(rank).gpu);
@@ -95,6 +96,12 @@ void RankDevices::unwatch() {
 
 void RankDevices::leave_scratch() {
   for (Place& p : places_) p.arena.reset();
+}
+
+bool RankDevices::has_room(uint64_t bytes) {
+  for (int rank = 1; rank < size(); ++rank)
+    if (StreamingMemory::of(place(rank).gpu.get())->free_bytes() < bytes) return false;
+  return true;
 }
 
 void RankDevices::leave(int expert, bool holds) {

@@ -50,7 +50,7 @@ class RankDevices {
 
   // Returns the team of the layout's ranks, which are the first ones.
   runtime::PeerTeam& team(const runtime::RankLayout& layout);
-  // Returns the team of the first ranks, which divide the rows of a picture.
+  // Returns the team of the first ranks, which divide the rows of a picture. It can be that of the passes.
   runtime::PeerTeam& team_of_rows(int ranks);
 
   // From the next enter() on, `host` is told of the ranges of every rank, and each card's own clock times those of its
@@ -62,6 +62,7 @@ class RankDevices {
   // Gives back what no later pass of this job needs: scratch, an expert's adapters and transformer (unless `holds`),
   // the VAE.
   void leave_scratch();
+  bool has_room(uint64_t bytes);  // whether so much is free on each of the further GPUs
   void leave(int expert, bool holds);
   void leave_vae();
   void rewind();

@@ -112,7 +112,9 @@ class Session {
   BufferShelf* loop_shelf() { return keeps() ? &loop_ : nullptr; }
   // From here on the stream carries what the job adds to this expert's products.
   void add_adapters(int expert);
-  void drop_adapters(int expert);
+  // Ends an expert's work, also on further GPUs. Their transformers stay until the job ends if no other expert comes
+  // and the decoder has room beside them, since nobody should wait until so much memory is given back.
+  void drop_adapters(int expert, bool another_comes = false);
   void add_adapters_of(int expert, int rank);  // to a further rank's stream
   // Returns the ranks on the CPU that divide a denoising pass; null: there is one.
   runtime::RankTeam* ranks() { return ranks_ ? &*ranks_ : nullptr; }
@@ -145,6 +147,7 @@ class Session {
   const LoadedPart& use(Part part);
   PartCache::Handle load(Part part);
   const LoadedPart& part_of(Part part, int rank, std::shared_ptr<const LoadedPart>& held);
+  bool decoder_fits_beside();
   const nn::AdapterSet* adapter_set(int expert, const LoadedDit& network, AdapterShelf& shelf,
                                     Stream& stream);
   int64_t streamed(Part part) const;

@@ -30,10 +30,20 @@ void Session::add_adapters_of(int expert, int rank) {
                                       place.adapters.at(static_cast<size_t>(expert)), place.stream);
 }
 
-void Session::drop_adapters(int expert) {
+// The further GPUs hold no more than the first one does, for which the plan is.
+bool Session::decoder_fits_beside() {
+  constexpr uint64_t kSpare = uint64_t{2} << 30;
+  for (const StagePlan& stage : setup_.plan->stages)
+    if (stage.name == "decode") return devices_->has_room(stage.weight_bytes + stage.arena_bytes + kSpare);
+  return false;
+}
+
+void Session::drop_adapters(int expert, bool another_comes) {
   stream_.adapters = nullptr;
   adapters_.at(static_cast<size_t>(expert)).release();
-  if (devices_) devices_->leave(expert, holds_);
+  if (!devices_) return;
+  const bool until_the_end = !another_comes && !keeps() && decoder_fits_beside();
+  devices_->leave(expert, holds_ || until_the_end);
 }
 
 const LoadedDit& Session::transformer_of(int expert, int rank) {

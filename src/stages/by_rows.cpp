@@ -50,6 +50,7 @@ void run_on_gpus(Session& session, int ranks, const DecodeRows& body) {
   devices.enter(session.stream(), session.planned_scratch("decode"));
   runtime::PeerTeam& team = devices.team_of_rows(ranks);
   team.run([&](int rank) {
+    team.comm(rank).set_careful(false);  // whatever a pass of the transformer has left
     if (rank == 0) return body(first, session.stream(), &team.comm(0));
     const VaeDecoder& vae = *session.vae_decoder_of(rank).model;
     Stream& stream = devices.place(rank).stream;

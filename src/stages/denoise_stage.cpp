@@ -37,8 +37,8 @@ class Denoising {
   // `seat` is null if there is one rank.
   std::unique_ptr<Denoiser> make_denoiser(int expert, const RankSeat* seat = nullptr,
                                           const Bring& bring = {});
-  void give_back(int expert) {
-    session_.drop_adapters(expert);
+  void give_back(int expert, bool another_comes) {
+    session_.drop_adapters(expert, another_comes);
     session_.give_back(transformer_part(expert), "after the last step");
   }
 
@@ -187,7 +187,7 @@ uint64_t Denoising::run() {
   if (model.experts() == 2)
     denoiser = std::make_unique<ExpertsDenoiser>(
         part_of_step_, first, [this](int expert) { return make(expert); },
-        [this](int expert) { give_back(expert); });
+        [this](int expert) { give_back(expert, true); });
   else
     denoiser = make(0);
   const std::optional<KeptPart> kept = kept_part();
@@ -216,7 +216,7 @@ uint64_t Denoising::run() {
   loop.run();
   if (counts) report_attention(session_.stream(), before);
   denoiser.reset();
-  give_back(part_of_step_.back());
+  give_back(part_of_step_.back(), false);
   return most_ + loop.bytes() + (kept ? kept->bytes() : 0);
 }
 

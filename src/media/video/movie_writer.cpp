@@ -19,7 +19,7 @@ std::string speed_of(const VideoOptions& options) {
 // The number of x264's frame threads. The file depends on it, so it follows from the picture alone. Each
 // thread gets two and a half rows of macroblocks; with more threads, each would search fewer rows of the previous
 // frame for moved blocks.
-int frame_threads(int height) { return std::clamp((height + 15) / 16 * 2 / 5, 1, 12); }
+int frame_threads(int height) { return std::clamp((height + 15) / 16 * 2 / 5, 1, 18); }
 
 // x264 looks ahead in one thread, which shares each frame among these. By itself it takes few, and then they, and not the
 // frame threads, decide how fast it is. Each gets four rows of macroblocks, the least that x264 allows.

@@ -81,7 +81,7 @@ CodesConv::CodesConv(const Loader& at, int64_t ci, int64_t co, float x_scale)
   bias_ = at.vector("bias", {co});
   packed_ = at.store.allocate(DType::u8, {ops::packed_scaled_conv3d_bytes(co, ci, stream)});
   at.packing("weight", {co, ci, 3, 3, 3}, [&](const Tensor& weight) {
-    ops::pack_scaled_conv3d_weight(weight, scale, packed_, stream, codes);
+    if (at.packs()) ops::pack_scaled_conv3d_weight(weight, scale, packed_, stream, codes);
   });
   slot_ = at.add_slot(ci, 2, true);
 }

@@ -120,7 +120,7 @@ void Loader::packing(std::string_view name, std::initializer_list<int64_t> dims,
   if (!derived) return pack(scope.tensor(name, dims));
   Tensor weight(nullptr, DType::f32, dims);
   std::unique_ptr<float[]> values;
-  if (!store.plan_only()) {
+  if (!store.plan_only() && packs()) {
     values = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(weight.numel()));
     weight.data = values.get();
     nn::decode_weight({weight.view({weight.dim(0), -1}), derived}, 0, weight, *store.stream().pool);
@@ -130,7 +130,9 @@ void Loader::packing(std::string_view name, std::initializer_list<int64_t> dims,
 
 CausalConv::CausalConv(const Loader& at, int64_t ci, int64_t co)
     : CausalConv(at, ci, co, at.vector("bias", {co})) {
-  at.packing("weight", {co, ci, 3, 3, 3}, [&](const Tensor& weight) { pack(weight, at.store.stream()); });
+  at.packing("weight", {co, ci, 3, 3, 3}, [&](const Tensor& weight) {
+    if (at.packs()) pack(weight, at.store.stream());
+  });
 }
 
 CausalConv::CausalConv(const Loader& at, int64_t ci, int64_t co, const Tensor& bias_) : bias(bias_) {

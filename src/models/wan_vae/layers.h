@@ -45,9 +45,11 @@ struct Loader {
   float norm_scale(std::string_view gamma, std::initializer_list<int64_t> dims) const;
   Tensor vector(std::string_view name, std::initializer_list<int64_t> dims) const;  // f32 [dims[0]]
   // Calls `pack` with a convolution's weight, from which it makes its own form. A derived weight exists, in
-  // float32, only during this call. When planning, it has no values.
+  // float32, only during this call. It has no values when planning, or in a copy of another device's network, whose
+  // forms are not made but copied (packs()).
   void packing(std::string_view name, std::initializer_list<int64_t> dims,
                const std::function<void(const Tensor& weight)>& pack) const;
+  bool packs() const { return !store.copies(); }
 };
 
 // One pass of a chunk through a network.

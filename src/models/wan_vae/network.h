@@ -28,6 +28,7 @@ class Network {
   void finish(const Scope& scope, int64_t input_frames_multiple);
 
   size_t buffer_bytes() const { return buffer_bytes_; }
+  const std::shared_ptr<const nn::KeptParams>& memory() const { return memory_; }
 
   // With `single`, the clip is one chunk of one frame, and nothing is remembered.
   VaeState make_state(int64_t height, int64_t width, bool single, const Stream& stream,
@@ -64,7 +65,8 @@ class Network {
 
   Direction direction_;
   nn::ParamStore* store_;
-  std::shared_ptr<const void> mapping_, memory_;
+  std::shared_ptr<const void> mapping_;
+  std::shared_ptr<const nn::KeptParams> memory_;
   size_t buffer_bytes_ = 0;
   bool planned_ = false;
   Precision precision_;  // the precision that the weights were made for

@@ -17,7 +17,7 @@ namespace {
 Tensor pack_time_conv(const Loader& at, const Tensor& weight) {
   const Tensor packed = at.store.allocate(
       DType::u8, {ops::packed_conv3d_bytes(weight.dim(0), weight.dim(1), 3, 1, 1, at.store.stream())});
-  ops::pack_conv3d_weight(weight, packed, at.store.stream());
+  if (at.packs()) ops::pack_conv3d_weight(weight, packed, at.store.stream());
   return packed;
 }
 
@@ -26,7 +26,7 @@ class Upsample : public Layer {
   Upsample(const Loader& at, int64_t ci, int64_t co, bool in_time) : in_time_(in_time) {
     packed_ = at.store.allocate(DType::u8, {ops::packed_upsample_conv2d_bytes(co, ci, at.store.stream())});
     at.packing("resample.1.weight", {co, ci, 3, 3}, [&](const Tensor& weight) {
-      ops::pack_upsample_conv2d_weight(weight, packed_, at.store.stream());
+      if (at.packs()) ops::pack_upsample_conv2d_weight(weight, packed_, at.store.stream());
     });
     bias_ = at.vector("resample.1.bias", {co});
     if (!in_time) return;

@@ -62,7 +62,7 @@ void add_blocks(Network& net, const Scope& blocks, const VaeConfig& c, int64_t c
 std::unique_ptr<Network> build(const Scope& root, const VaeConfig& c, const VaeDecoderOptions& options,
                                Stream& stream) {
   c.validate();
-  nn::ParamStore store({}, stream);
+  nn::ParamStore store({.twin = options.twin}, stream);
   auto net = std::make_unique<Network>(Network::Direction::up, store);
   const Scope scope = root.sub("decoder"), middle = scope.sub("mid_block");
   const int64_t widest = c.decoder_base_dim * c.dim_mult.back();
@@ -105,6 +105,7 @@ std::string VaeDecoder::not_finite(int64_t first) {
 }
 
 size_t VaeDecoder::buffer_bytes() const { return network_->buffer_bytes(); }
+const std::shared_ptr<const nn::KeptParams>& VaeDecoder::memory() const { return network_->memory(); }
 
 size_t VaeDecoder::state_bytes(int64_t h, int64_t w, int64_t latent_frames, int ranks) const {
   return network_->state_bytes(h, w, latent_frames == 1, ranks);

@@ -26,6 +26,9 @@
 
 namespace tachy {
 
+namespace nn {
+struct KeptParams;
+}
 namespace wan_vae {
 class Network;
 }
@@ -52,6 +55,8 @@ struct VaeDecoderOptions {
   // If true, latents are the DiT's (z·std + mean is folded into the first layer); otherwise they are as
   // diffusers' decode takes them.
   bool normalised = true;
+  // The weights of the same decoder on another device, from where they are copied (nn::ParamStore::Options::twin).
+  std::shared_ptr<const nn::KeptParams> twin = nullptr;
 };
 
 class VaeDecoder {
@@ -67,6 +72,7 @@ class VaeDecoder {
   // Returns the error's text for frames from `first` on that are not finite.
   static std::string not_finite(int64_t first);
   size_t buffer_bytes() const;  // size of the weights; exact for loaded and for planned objects
+  const std::shared_ptr<const nn::KeptParams>& memory() const;  // which keeps them
   // The bytes of all ranks' states, each rounded up as a Buffer is if there are several.
   size_t state_bytes(int64_t h, int64_t w, int64_t latent_frames, int ranks = 1) const;
 

@@ -1,4 +1,4 @@
-// Tests that a further GPU's transformer, which is copied from the first one's, has its bits and reads no file.
+// Tests that a further GPU's transformer and decoder, which are copied from the first one's, have its bits and read no file.
 #include <gtest/gtest.h>
 
 #include "deep_model.h"
@@ -10,33 +10,40 @@ namespace {
 
 using test::HostDevice;
 
-// A transformer on a device of its own, which must be released before the device.
+// A part on a device of its own, which must be released before the device.
 struct Loading {
   std::shared_ptr<HostDevice> device = std::make_shared<HostDevice>(test::kPlenty);
   ThreadPool pool{2};
   Arena arena;
   Stream stream;
   std::shared_ptr<LoadedPart> part;
-  Loading(const ModelBundle& model, Precision precision, std::shared_ptr<const nn::KeptParams> twin)
+  Loading(const ModelBundle& model, Precision precision, std::shared_ptr<const nn::KeptParams> twin,
+          Part which = Part::transformer)
       : arena(size_t{64} << 20, device.get()) {
     stream = {.arena = &arena, .pool = &pool, .memory = device.get(), .precision = precision};
     LoadHow how{.weights = WeightMode::packed};
     how.twin = std::move(twin);
-    part = load_part(model, Part::transformer, how, stream);
+    part = load_part(model, which, how, stream);
   }
   ~Loading() { part.reset(); }
 };
 
 TEST(TwinParts, HaveTheBitsOfTheFirstAndReadNoFile) {
   const ModelBundle model = ModelBundle::open(test::deep_model());
-  for (const Precision& precision :
-       {Precision{}, Precision{.compute = Compute::bf16}, Precision{.products = Products::int8}}) {
-    const Loading first(model, precision, nullptr), second(model, precision, first.part->memory);
-    EXPECT_GT(first.device->pieces, 0u);
+  const Precision plain, rounded{.compute = Compute::bf16}, eight_bits{.products = Products::int8};
+  for (const auto& [part, precision] : {std::pair(Part::transformer, plain),
+                                        {Part::transformer, rounded},
+                                        {Part::transformer, eight_bits},
+                                        {Part::vae_decoder, plain},
+                                        {Part::vae_decoder, rounded}}) {
+    const Loading first(model, precision, nullptr, part), second(model, precision, first.part->memory, part);
+    EXPECT_GT(first.device->pieces + static_cast<uint64_t>(first.device->uploads), 0u);
     EXPECT_EQ(second.device->pieces, 0u);
     EXPECT_EQ(second.device->uploads, 0);
     EXPECT_EQ(second.part->bytes, first.part->bytes);
-    const std::vector<Buffer>&a = first.part->memory->buffers, &b = second.part->memory->buffers;
+    EXPECT_GT(first.part->memory->buffers.size(), 1u);
+    EXPECT_EQ(second.part->memory->buffers.size(), 1u);
+    const auto &a = first.part->memory->tensors, &b = second.part->memory->tensors;
     ASSERT_EQ(b.size(), a.size());
     ASSERT_FALSE(a.empty());
     for (size_t i = 0; i < a.size(); ++i) {
