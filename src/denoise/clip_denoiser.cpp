@@ -76,6 +76,8 @@ void ClipDenoiser::put_channels(const Tensor& channels) {
 
 void ClipDenoiser::make_contexts(const ClipInput& in) {
   std::vector<WanContext>& contexts = pass_->contexts;
+  std::vector<WanContext>* const of_first = seat_ ? seat_->contexts : nullptr;
+  if (of_first && seat_->rank > 0 && copy_contexts(*of_first)) return;
   for (size_t i = 0; i < in.texts.size(); ++i) {
     if (i > 0 && in.texts[i].data == in.texts[i - 1].data) {
       contexts.push_back(contexts.back());
@@ -85,6 +87,7 @@ void ClipDenoiser::make_contexts(const ClipInput& in) {
     contexts.push_back(in.network->make_context(in.texts[i], in.text_rows, image, store_));
     contexts.back().more.add_missing(contexts.front().more);  // all branches see the same picture
   }
+  if (of_first && seat_->rank == 0) *of_first = contexts;
 }
 
 void ClipDenoiser::make_speech(const ClipInput& in) {

@@ -89,6 +89,7 @@ class ClipDenoiser : public Denoiser {
 
  private:
   void make_contexts(const ClipInput& in);
+  bool copy_contexts(const std::vector<WanContext>& from);
   void make_speech(const ClipInput& in);
   void make_control_of(const ClipInput& in);
   void make_schedule(const ClipInput& in);

@@ -5,6 +5,27 @@
 
 namespace tachy {
 
+// Returns whether it could: what branches of the network have added is known to them alone.
+bool ClipDenoiser::copy_contexts(const std::vector<WanContext>& from) {
+  if (from.empty() || !std::ranges::all_of(from, [](const WanContext& c) { return c.more.empty(); }))
+    return false;
+  const auto copy = [&](const Tensor& t) {
+    if (!t.defined()) return t;
+    const Tensor out = store_.allocate(t.dtype, t.shape());
+    stream_.memory->copy(out.data, t.data, static_cast<size_t>(t.bytes()));  // from another GPU
+    return out;
+  };
+  std::vector<WanContext>& contexts = pass_->contexts;
+  for (size_t i = 0; i < from.size(); ++i)
+    if (i > 0 && from[i].k.data == from[i - 1].k.data) {
+      contexts.push_back(contexts.back());
+    } else {
+      WanContext& mine = contexts.emplace_back();
+      mine.k = copy(from[i].k), mine.v = copy(from[i].v), mine.key_bias = copy(from[i].key_bias);
+    }
+  return true;
+}
+
 // Ranks that exchange do the same things in the same order: each runs its pass, captures it or launches it when
 // the others do. The first pass of a kind may load kernels, so its exchanges are careful (peer_comm.h).
 // A pass that reuses what blocks added is never captured, as without ranks.

@@ -19,6 +19,7 @@ RankSeats::RankSeats(const runtime::RankLayout& layout, int expert, Session& ses
       seat.comm = &alone_.emplace_back(layout.place_of(rank), layout.per_group);
     else
       seat.comm = seat.peers = &team_->comm(rank);
+    if (!measuring && !session.placement().keys_stay) seat.contexts = &contexts_;
     if (measuring || rank == 0) continue;
     places_.back().store.emplace(nn::ParamStore::Options{.shelf = session.rank_shelf(expert, rank)},
                                  stream(rank));

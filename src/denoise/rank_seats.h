@@ -57,6 +57,7 @@ class RankSeats {
   runtime::PeerTeam* team_ = nullptr;      // null in a measuring session
   std::deque<runtime::NobodyElse> alone_;  // the ranks' communicators in a measuring session
   std::deque<Place> places_;
+  std::vector<WanContext> contexts_;  // the first rank's, if layers that make them lie on no GPU
 };
 
 }  // namespace tachy

@@ -11,7 +11,15 @@ RanksDenoiser::RanksDenoiser(const Input& in, Session& session)
     return;
   }
   for (int rank = 0; rank < in.layout.count(); ++rank) ranks_.emplace_back();
-  seats_.run([&](int rank) { make_rank(rank); });
+  // The further ones copy what the first one makes of the prompts. For that the host sends it matrices that a run uses
+  // once, 4.2 GB of the 14B, which would take as many times as long if it sent them to all.
+  seats_.run([&](int rank) {
+    if (rank == 0) return make_rank(rank);
+    ranks_[static_cast<size_t>(rank)].bring = seats_.settle(rank);
+  });
+  seats_.run([&](int rank) {
+    if (rank > 0) make_rank(rank);
+  });
 }
 
 void RanksDenoiser::make_rank(int rank) {
@@ -24,7 +32,7 @@ void RanksDenoiser::make_rank(int rank) {
   const std::vector<int64_t>& s = in_.latent_shape;
   mine.latents = seats_.store(rank).allocate(DType::f32, s);
   mine.velocity = seats_.store(rank).allocate(DType::f32, {in_.branches, s.at(0), s.at(1), s.at(2), s.at(3)});
-  mine.denoiser = in_.make(seats_.seat(rank), seats_.settle(rank));
+  mine.denoiser = in_.make(seats_.seat(rank), mine.bring);
 }
 
 void RanksDenoiser::predict(const Tensor& latents, int step, const Tensor& velocity) {

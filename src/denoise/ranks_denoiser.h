@@ -37,6 +37,7 @@ class RanksDenoiser final : public Denoiser {
  private:
   struct Rank {
     Tensor latents, velocity;  // on a further rank's device
+    Bring bring;
     std::unique_ptr<Denoiser> denoiser;
   };
   void make_rank(int rank);

@@ -1,7 +1,10 @@
 // Tests that a further GPU's transformer and decoder, which are copied from the first one's, have its bits and read no file.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "deep_model.h"
+#include "denoise/clip_denoiser.h"
 #include "host_device.h"
 #include "session/rank_devices.h"
 
@@ -64,6 +67,47 @@ TEST(TwinParts, OfAnotherFormAreRefused) {
     EXPECT_EQ(e.code(), ErrorCode::internal);
     EXPECT_NE(e.message().find("a copy of"), std::string::npos) << e.message();
   }
+}
+
+Tensor filled(Loading& on, const std::vector<int64_t>& dims, float scale) {
+  const Tensor out = on.arena.tensor(DType::f32, dims);
+  for (int64_t i = 0; i < out.numel(); ++i) out.as<float>()[i] = scale * static_cast<float>(i % 7 - 3);
+  return out;
+}
+
+// The second of two ranks has the second branch of guidance, and is given texts that nobody can use.
+TEST(TwinParts, FurtherRanksCopyWhatTheFirstMakesOfThePrompts) {
+  const ModelBundle model = ModelBundle::open(test::deep_model());
+  const WanConfig& c = model.dit;
+  const std::vector<int64_t> shape = {c.out_channels, 1, 4, 4}, both = {2, c.out_channels, 1, 4, 4};
+  Loading first(model, {}, nullptr), second(model, {}, first.part->memory);
+  const auto made = [&](Loading& on, const RankSeat* seat, float text) {
+    const std::vector<double> timesteps = {500};
+    const ClipInput in{.network = static_cast<const LoadedDit&>(*on.part).model.get(),
+                       .weights = model.transformer.get(),
+                       .timesteps = timesteps,
+                       .texts = {filled(on, {3, c.text_dim}, text), filled(on, {5, c.text_dim}, 2 * text)},
+                       .text_rows = 16,
+                       .hears = {true, true},
+                       .latent_shape = shape,
+                       .seat = seat};
+    return ClipDenoiser(in, on.stream);
+  };
+  const auto second_branch = [&](Loading& on, ClipDenoiser& denoiser) {
+    const Tensor velocity = filled(on, both, 0);
+    denoiser.predict(filled(on, shape, 0.2f), 0, velocity);
+    const float* const values = velocity.as<float>();
+    return std::vector<float>(values + velocity.numel() / 2, values + velocity.numel());
+  };
+  std::vector<WanContext> contexts;
+  const RankSeat seats[] = {{.layout = {.groups = 2}, .rank = 0, .contexts = &contexts},
+                            {.layout = {.groups = 2}, .rank = 1, .contexts = &contexts}};
+  ClipDenoiser alone = made(first, nullptr, 0.1f), of_first = made(first, &seats[0], 0.1f),
+               of_second = made(second, &seats[1], std::numeric_limits<float>::quiet_NaN());
+  ASSERT_EQ(contexts.size(), 2u);
+  const std::vector<float> expected = second_branch(first, alone);
+  EXPECT_NE(expected, std::vector<float>(expected.size(), 0.0f));
+  EXPECT_EQ(second_branch(second, of_second), expected);
 }
 
 TEST(RankDevices, GpusOfSeveralKindsAreTold) {
