@@ -216,7 +216,12 @@ std::shared_ptr<void> wake_peers(const std::vector<int>& gpus) noexcept try {
   return std::make_shared<std::future<void>>(std::async(std::launch::async, [gpus, wake] {
     std::vector<std::future<void>> awake;
     std::vector<GpuInfo> infos;
-    for (const int index : gpus) awake.push_back(std::async(std::launch::async, wake, index));
+    // The driver makes contexts one after the other, and the first GPU is the first that somebody waits for.
+    for (const int index : gpus)
+      if (index == gpus.front())
+        wake(index);
+      else
+        awake.push_back(std::async(std::launch::async, wake, index));
     for (const int index : gpus) infos.emplace_back().index = index;
     for (std::future<void>& each : awake) each.get();
     open_ways(infos);
