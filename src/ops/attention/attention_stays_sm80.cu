@@ -48,6 +48,9 @@ std::optional<Refusal> attention_why_not_stays_sm80(const AttentionArgs& a, cons
 }
 
 std::optional<Refusal> attention_why_not_stays_sm80_many_tiles(const AttentionArgs& a, const Stream& stream) {
+  // No user needs to hear of this: flash_long_sm80 and flash_sm80 are the kernels for such GPUs.
+  if (stream.gpu->info().shared_bytes < Tile::kSharedBytes)
+    return Refusal::slower("a block of 154 KiB does not fit this GPU");
   if (auto why = attention_why_not_stays_sm80(a, stream)) return why;
   if (auto why = flash::why_library_first(a, stream)) return why;
   if (a.k.dims[1] < kLeastKeys)

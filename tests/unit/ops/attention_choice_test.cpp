@@ -90,6 +90,9 @@ TEST_F(AttentionChoice, ALibraryComesFirstElsewhere) {
     EXPECT_THAT(refusal(kernel, b200, {32760, 32760, 12}), HasSubstr("own instructions"));
   }
   EXPECT_THAT(refusal("flash_sm80_whole", a100, {32760, 77, 12}), HasSubstr("fewer keys than 128"));
+  EXPECT_THAT(refusal("flash_stays_sm80", a100, {32760, 128, 12}), HasSubstr("fewer keys than 256"));
+  EXPECT_THAT(refusal("flash_stays_sm80", a100, {4000, 512, 12}), HasSubstr("two for each multiprocessor"));
+  EXPECT_THAT(refusal("flash_stays_sm80", t4, {32760, 512, 12}), HasSubstr("does not fit"));
   EXPECT_THAT(refusal("flash_sm80_whole", t4, {32760, 512, 12, 64}, DType::f16), HasSubstr("before 8.0"));
 }
 
