@@ -86,7 +86,7 @@ class StateFile {
   std::function<std::string()> ask_model_;
   std::shared_future<std::string> coming_model_;
   WindowFiles windows_;
-  // What a thread writes while the next window is made. It alone uses these and `windows_` until `leaving_` is ready.
+  // A thread writes this while the next window is made. It alone uses it and `windows_` until `leaving_` is ready.
   RunState left_;
   std::future<double>
       leaving_;  // the seconds that it took; last, so that it is destroyed before what it uses

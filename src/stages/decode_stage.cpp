@@ -191,8 +191,9 @@ void decode_clip(const VaeConfig& config, const Tensor& latents, const VideoCall
     const Tensor mark = may_be_late ? LateFrames::mark_of(pixels.all()) : Tensor();
     if (mark.defined() && !own.measuring() && (!comm || comm->rank() == 0))
       late.emplace(pixels.all(), *slots, own, [&](uint8_t* there, int64_t first, int64_t count) {
-        const uint8_t* bytes = colored_late ? colors.bytes_of(pixels.there(there, count), first, own) : there;
-        pixels.images(bytes, count, show(first));
+        const Tensor frames = pixels.there(there, count);
+        pixels.images(colored_late ? colors.bytes_of(frames, own) : there, count, show(first));
+        if (colored_late) colors.keep_tail_of(frames, first, own);
         done(first, count);
       });
     vae.decode(

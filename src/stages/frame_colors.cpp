@@ -48,7 +48,7 @@ Tensor correct_colors(const Tensor& frames, const FramesOut& out, Stream& stream
   return own;
 }
 
-const uint8_t* LateColors::bytes_of(const Tensor& fetched, int64_t first, Stream& stream) {
+const uint8_t* LateColors::bytes_of(const Tensor& fetched, Stream& stream) {
   const ProfileRange range(stream.hooks.profiler, "colours", ProfileKind::output);
   bytes_.resize(static_cast<size_t>(fetched.numel()));
   run_on_host(stream, [&](Stream& host) {
@@ -56,9 +56,12 @@ const uint8_t* LateColors::bytes_of(const Tensor& fetched, int64_t first, Stream
         {.x = fetched, .picture = out_.picture, .strength = out_.color_correction, .y = fetched}, host);
     ops::to_rgb8(fetched, Tensor(bytes_.data(), DType::u8, fetched.shape()), host);
   });
+  return bytes_.data();
+}
+
+void LateColors::keep_tail_of(const Tensor& fetched, int64_t first, Stream& stream) const {
   for_tail(fetched, first, frames_, out_.tail,
            [&](const Tensor& from, const Tensor& to) { upload(from.data, to, stream); });
-  return bytes_.data();
 }
 
 }  // namespace tachy

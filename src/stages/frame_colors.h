@@ -15,15 +15,17 @@ void keep_tail(const Tensor& frames, int64_t first, int64_t total, const Tensor&
 // which would round the correction.
 Tensor correct_colors(const Tensor& frames, const FramesOut& out, Stream& stream);
 
-// Corrects frames that were fetched while a device decodes the next ones (late_frames.h), keeps the clip's tail, and
-// makes bytes of them. The bits are those of correct_colors().
+// Corrects frames that were fetched while a device decodes the next ones (late_frames.h), and makes bytes of them. The bits
+// are those of correct_colors(). `fetched` is [n, H, W, 3] f32 on the host; `stream` is the device's.
 class LateColors {
  public:
   // `frames` says how many the clip has.
   LateColors(const FramesOut& out, int64_t frames) : out_(out), frames_(frames) {}
-  // `fetched` is [n, H, W, 3] f32 on the host, which is changed; its first frame is the clip's frame number `first`.
-  // Returns [n, H, W, 3] bytes, which are valid until the next call. `stream` is the device's.
-  const uint8_t* bytes_of(const Tensor& fetched, int64_t first, Stream& stream);
+  // Corrects the frames where they lie. Returns [n, H, W, 3] bytes, which are valid until the next call.
+  const uint8_t* bytes_of(const Tensor& fetched, Stream& stream);
+  // Keeps those of the corrected frames that belong to the tail; the first one is the clip's frame number `first`. The device
+  // may have to be waited for.
+  void keep_tail_of(const Tensor& fetched, int64_t first, Stream& stream) const;
 
  private:
   const FramesOut& out_;

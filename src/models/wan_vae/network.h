@@ -42,7 +42,7 @@ class Network {
   // If `steady` is taken, only the shape of x is read.
   void run(const Tensor& x, const Tensor& y, VaeState& state, Stream& stream,
            const SteadyPart& steady = {}) const;
-  // The shape of SteadyPart::output for chunks of so many frames; empty if there is no such part.
+  // The shape of SteadyPart::output for chunks of `frames` frames; empty if there is no such part.
   std::vector<int64_t> steady_dims(const VaeState& state, int64_t frames) const;
   std::vector<int64_t> output_dims(const VaeState& state, int64_t frames) const;
 
