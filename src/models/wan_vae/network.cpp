@@ -143,7 +143,6 @@ DType Network::room_dtype(const Group& group) const {
 void Network::run_group(size_t index, const Tensor& x, const Tensor& y, Pass& pass, int64_t frames) const {
   const Group& group = groups_[index];
   const bool steady = index == steady_ && index > 0;
-  if (steady && pass.steady.taken) return copy_bytes(pass.steady.output, y, pass.stream);
   Arena& arena = *pass.stream.arena;
   ArenaScope scope(arena);
   for (int id : group.saves) {
@@ -152,7 +151,9 @@ void Network::run_group(size_t index, const Tensor& x, const Tensor& y, Pass& pa
     saved[1] = pass.state.bands.rows(scaled(pass.state.height, save.level)).count();
     pass.saved[static_cast<size_t>(id)] = arena.tensor(precision_.activation, saved);
   }
-  {
+  if (steady && pass.steady.taken) {
+    copy_bytes(pass.steady.output, y, pass.stream);
+  } else {
     ArenaScope input_scope(arena);
     Tensor input = x;
     if (index > 0) {
@@ -167,6 +168,7 @@ void Network::run_group(size_t index, const Tensor& x, const Tensor& y, Pass& pa
     pass.next_gamma = nullptr;
     group.layers.front()->run(input, y, pass);
   }
+  if (steady && pass.steady.keeps) copy_bytes(y, pass.steady.output, pass.stream);
   const auto normalising = [](const LayerPtr& layer) { return layer->input_gamma() != nullptr; };
   if (std::any_of(group.layers.begin() + 1, group.layers.end(), normalising))
     pass.room = arena.tensor(room_dtype(group), y.shape());
@@ -182,7 +184,6 @@ void Network::run_group(size_t index, const Tensor& x, const Tensor& y, Pass& pa
                              static_cast<int64_t>(index));
     group.layers[i]->run(y, y, pass);
   }
-  if (steady && pass.steady.keeps) copy_bytes(y, pass.steady.output, pass.stream);
 }
 
 }  // namespace tachy::wan_vae
