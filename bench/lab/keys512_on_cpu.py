@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs bench/lab/keys512.cuh on the CPU (warps_on_cpu.h), and then again with faults that it has to find. Needs g++ and the headers of CUDA.
+"""Runs flash_stays_sm80.cuh on the CPU (warps_on_cpu.h), and then again with faults that it has to find. Needs g++ and the headers of CUDA.
 
     python3 bench/lab/keys512_on_cpu.py [--cuda /usr/local/cuda] [--faults]"""
 import argparse
@@ -10,18 +10,21 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-KERNEL = "bench/lab/keys512.cuh"
+KERNEL = "src/ops/attention/flash_stays_sm80.cuh"
 HEADERS = [KERNEL] + [f"src/ops/attention/{name}_sm80.cuh" for name in ("flash_long", "flash8_rows", "flash8", "flash_stages", "flash")] + [
     f"src/device/{name}.cuh" for name in ("mma_sm80", "shared_memory", "tile_sm80")]
 IMITATED = ["shared_address", "load_tiles", "load_tiles_transposed", "copy_async", "commit_copies", "wait_copies", "add_bf16", "power_of_two", "pack_weights",
-            "part", "load_word", "ask_cache"]
+            "part", "load_chunk", "ask_cache"]
 FAULTS = [
     ("no barrier", r"^      __syncthreads\(\);", ""),
     ("no wait", r"^      device::wait_copies<0>\(\);", ""),
     ("always the same stage", r"^      copies\.to \+= turn;", ""),
-    ("a stage too far", r": -\(stage \* stage_bytes\)", ": stage_bytes"),
-    ("exchanged chunks", r"\[2 \* n \+ j\]", "[2 * n + 1 - j]"),
-    ("a tile's old queries", r"row \+ C::kRows\)", "row)"),
+    ("a stage too far", r"copies\.begin\(following\(\)\.offset\(op\.ks\), row_bytes\);", "copies.from += C::kKeys * row_bytes;"),
+    ("exchanged chunks", r"o\[m\]\[half \* 8 \+ n\]", "o[m][(1 - half) * 8 + n]"),
+    ("a tile's old queries", r"work\.load\(rows, op, next\.in\(op\.q, op\.qs\), next\.row", "work.load(rows, op, place.in(op.q, op.qs), place.row"),
+    ("patches without meetings", r"^      __syncwarp\(\);", ""),
+    ("keys that count twice", r" < absent\)", " < 0)"),
+    ("a last stage that is the one before it", r"min\(C::kKeys, op\.lk - \(stage \+ 1\) \* C::kKeys\)", "0"),
 ]
 
 
@@ -30,7 +33,7 @@ def headers(folder, fault=None):
     for name in HEADERS:
         text = (ROOT / name).read_text(encoding="utf-8")
         for function in IMITATED:
-            text = re.sub(r"((?:inline__|__forceinline__|__device__|inline)\s+(?:inline\s+)?(?:void|float|uint32_t)\s+)" + function + r"\(",
+            text = re.sub(r"((?:inline__|__forceinline__|__device__|inline)\s+(?:inline\s+)?(?:void|float|uint32_t|uint4)\s+)" + function + r"\(",
                           r"\1" + function + "_of_a_gpu(", text)
         text = text.replace("extern __shared__ __align__(1024) char shared[];", "char* shared = shared_memory;")
         if fault and name == KERNEL:

@@ -2,9 +2,10 @@
 serve_models.py beside it.
 
     bench/lab/serve_on_gpu.py PROGRAM --small FOLDER --large FOLDER [--device cuda] [--quick] [--parts first large] [--given-back-only]
-                              [--out FILE.json]
+                              [--gpus 0,1] [--out FILE.json]
 
 PROGRAM is tachyscope-serve. --quick takes tiny videos, to try the script with the model that ships as both. The figures are one JSON object.
+With --parts several a server with one GPU and one with those of --gpus make the same videos, four for each GPU.
 """
 
 import argparse
@@ -307,6 +308,26 @@ def interrupted(server, memory, long, short, short_warm, large_short, given_back
     return out
 
 
+@part("several")
+def several(args):
+    """The same videos by one GPU and by several: seconds from the first post to the last end, once each GPU has made two."""
+    count = len(args.gpus.split(","))
+    base = {"size": "832x480", "num_frames": 81, "num_inference_steps": 4, "guidance_scale": 1}
+    out, sums = {"gpus": args.gpus, "videos": 4 * count}, []
+    for name, options in (("one", ["--device", "cuda"]), ("several", ["--gpus", args.gpus])):
+        server = Server(args.program, "--model", f"wan={args.small}", *options)
+        for job in [server.post(**base, prompt="a dog", seed=100 + i) for i in range(2 * count if name == "several" else 2)]:
+            job.end()
+        begin = time.monotonic()
+        jobs = [server.post(**base, prompt="a cat", seed=i) for i in range(4 * count)]
+        ends = [job.end() for job in jobs]
+        sums.append([job.sha() for job in jobs])
+        rows = [server.row(job) for job in jobs]
+        out[name] = {"seconds": round(max(ends) - begin, 2), "at_the_same_time": max(sum(a["started_ms"] <= b["started_ms"] < a["ended_ms"] for a in rows) for b in rows),
+                     "ready_seconds": round(server.ready_seconds, 2), "stop": server.stop()["exit_code"]}
+    return {**out, "times_as_fast": round(out["one"]["seconds"] / out["several"]["seconds"], 2), "files_equal": sums[0] == sums[1]}
+
+
 def run_first(args, memory, idle):
     quick = args.quick
     size, frames = ("64x64", 9) if quick else ("832x480", 81)
@@ -349,11 +370,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("--small", required=True)
-    parser.add_argument("--large", required=True)
+    parser.add_argument("--large", default="")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--frames", type=int, default=81, help="of the long job at 1280x720")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--parts", nargs="+", choices=("first", "large"), default=("first", "large"))
+    parser.add_argument("--parts", nargs="+", choices=("first", "large", "several"), default=("first", "large"))
+    parser.add_argument("--gpus", default="0,1", help="the GPUs of `several`")
     parser.add_argument("--given-back-only", action="store_true", help="of the large part only how long it takes until a job has given its memory back")
     parser.add_argument("--out", type=pathlib.Path)
     args = parser.parse_args()
@@ -364,6 +386,8 @@ def main():
             run_first(args, memory, idle)
         if "large" in args.parts:
             run_large(args, memory)
+        if "several" in args.parts:
+            several(args)
     finally:
         if args.out:
             args.out.write_text(json.dumps(OUT, indent=1))

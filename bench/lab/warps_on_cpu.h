@@ -238,7 +238,7 @@ uint32_t pack_weights(float low, float high) {
   return same_bits<uint32_t>(__floats2bfloat162_rn(low, high));
 }
 inline void part(bool) {}
-inline uint32_t load_word(const void* from) { return *static_cast<const uint32_t*>(from); }
+inline uint4 load_chunk(const void* from) { return *static_cast<const uint4*>(from); }
 inline void ask_cache(const void* from) {
   volatile char touched = *static_cast<const volatile char*>(from);
   (void)touched;

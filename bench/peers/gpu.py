@@ -312,6 +312,32 @@ def compiled_vae(model, x, decode, name, repeats):
     print(f"{name} {ms:.1f} ms, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB", flush=True)
 
 
+def peers_vae(args, folder, model, x, shape):
+    """Times diffusers' VAE. Returns what it gives in bf16, and with --reference in float32 or else None."""
+    decode = args.what == "decode"
+    torch.backends.cudnn.benchmark = True
+    with torch.no_grad():
+        call = (lambda: model.decode(x, return_dict=False)[0]) if decode else (lambda: model.encode(x).latent_dist.mean)
+        call()
+        torch.cuda.reset_peak_memory_stats()
+        eager, low = timed(call, 2)
+        note_peer("eager", eager)
+        print(f"Wan{args.vae} {args.what} {shape}: diffusers eager bf16 {eager:.1f} ms, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB", flush=True)
+        low = low.float().cpu()
+        if args.compile:
+            compiled_vae(model, x, decode, "  diffusers compiled, channels-last weights, bf16", args.repeats)
+        reference = None
+        if args.reference:
+            if args.compile:  # this undoes the compilation of the layers
+                model = AutoencoderKLWan.from_pretrained(folder / "model").to("cuda")
+            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+            torch.backends.cudnn.benchmark = False
+            model.float()
+            x = x.float()
+            reference = call().cpu()
+    return low, reference
+
+
 def run_vae(args, folder):
     from diffusers import AutoencoderKLWan
     torch.manual_seed(2)
@@ -329,26 +355,7 @@ def run_vae(args, folder):
     else:
         x = (torch.rand(1, 3, 4 * t - 3, h * stride, w * stride, device="cuda") * 2 - 1).bfloat16()
         (folder / "x.bin").write_bytes(x[0].float().permute(1, 2, 3, 0).contiguous().cpu().numpy().tobytes())
-    torch.backends.cudnn.benchmark = True
-    with torch.no_grad():
-        call = (lambda: model.decode(x, return_dict=False)[0]) if decode else (lambda: model.encode(x).latent_dist.mean)
-        call()
-        torch.cuda.reset_peak_memory_stats()
-        eager, low = timed(call, 2)
-        note_peer("eager", eager)
-        print(f"Wan{args.vae} {args.what} {4 * t - 3}x{h * stride}x{w * stride}: diffusers eager bf16 {eager:.1f} ms, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB", flush=True)
-        low = low.float().cpu()
-        if args.compile:
-            compiled_vae(model, x, decode, "  diffusers compiled, channels-last weights, bf16", args.repeats)
-        reference = None
-        if args.reference:
-            if args.compile:  # this undoes the compilation of the layers
-                model = AutoencoderKLWan.from_pretrained(folder / "model").to("cuda")
-            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-            torch.backends.cudnn.benchmark = False
-            model.float()
-            x = x.float()
-            reference = call().cpu()
+    low, reference = (None, None) if args.ours_only else peers_vae(args, folder, model, x, f"{4 * t - 3}x{h * stride}x{w * stride}")
     del model
     torch.cuda.empty_cache()
     size = [t, h, w] if decode else [4 * t - 3, h * stride, w * stride]
@@ -357,6 +364,8 @@ def run_vae(args, folder):
     print("  ours:", done.stdout.strip(), done.stderr.strip()[-2000:], flush=True)
     if done.returncode == 0:
         note_ours(done.stdout)
+        if low is None:
+            return
         if decode:
             ours = floats(folder / "out.bin", (4 * t - 3, h * stride, w * stride, 3)).permute(3, 0, 1, 2)[None]
         else:
@@ -381,7 +390,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--fp8", action="store_true", help="with --compile: also with linear layers in fp8")
-    parser.add_argument("--ours-only", action="store_true", help="diffusers only makes the transformer; nothing is compared")
+    parser.add_argument("--ours-only", action="store_true", help="diffusers only makes the model; nothing is compared")
     parser.add_argument("--no-eager", action="store_true", help="with --compile: only the compiled transformer is timed")
     parser.add_argument("--layers", type=int, default=0, help="only so many blocks (0: the model's)")
     parser.add_argument("--stored", default="", help="forms of `tachyscope convert`: also the transformer from such a file (gguf:Q4_0,fp8)")

@@ -144,7 +144,7 @@ def run_decode(ours_gpu, row):
         raise RuntimeError("left out: it needs --ours-gpu and diffusers")
     out = {}
     for dtype in ("bf16", "fp8"):
-        said = script(HERE / "gpu.py", ours_gpu, "--what", "decode", "--size", size, "--vae", vae, "--dtype", dtype, "--repeats", "3")
+        said = script(HERE / "gpu.py", ours_gpu, "--what", "decode", "--size", size, "--vae", vae, "--dtype", dtype, "--repeats", "3", "--ours-only")
         out[dtype] = float(re.search(r"median ([\d.]+) ms", said).group(1))
     return out
 

@@ -34,7 +34,8 @@ std::vector<float> first_latents(const Resolved& resolved, const RunState* resum
 bool draws_as_it_is(const Resolved& resolved, const RunState* resume) {
   const VideoRequest& r = resolved.request;
   const bool shuffled = resolved.windows.divides(resolved.latent_frames) && r.free_noise == "on";
-  return !resume && r.init_latents.empty() && !r.speech && !shuffled &&
+  const bool drawn_twice = r.speech && r.recipe == "wrapper";  // TalkCourse::draw
+  return !resume && r.init_latents.empty() && !drawn_twice && !shuffled &&
          (resolved.sampler.noise_scale() == 1 || r.video);
 }
 

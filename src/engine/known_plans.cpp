@@ -16,14 +16,13 @@ bool as_wished(const VideoPlan& plan, const PlanInput& in) {
 
 }  // namespace
 
-// Files may change between two requests, so those with adapters are planned each time; and those with pictures,
-// videos or speech, which are made anew for each request, by what they are.
+// Files may change between two requests, so those with adapters are planned each time; and those with videos or with two
+// speakers, of which more than a size matters. A picture has the video's size by now, and of speech the length matters.
 std::optional<KnownPlans::Shape> KnownPlans::shape_of(const PlanInput& in) {
   const Resolved& r = *in.request;
   const VideoRequest& q = r.request;
-  if (!in.prompts || in.adapters || in.room > 0 || WorkTally::current() || q.image || q.last_image ||
-      q.image_embeds || q.video || q.control_video || q.mask_video || q.reference || q.speech || q.speech_2 ||
-      !q.loras.empty())
+  if (!in.prompts || in.adapters || in.room > 0 || WorkTally::current() || q.video || q.control_video ||
+      q.mask_video || q.reference || q.speech_2 || !q.loras.empty())
     return std::nullopt;
   Shape shape{.request = q,
               .precision = r.precision,
@@ -32,7 +31,14 @@ std::optional<KnownPlans::Shape> KnownPlans::shape_of(const PlanInput& in) {
               .positive = in.prompts->positive.size(),
               .negative = in.prompts->negative.size(),
               .encodes_positive = in.prompts->positive_text.empty(),
-              .encodes_negative = in.prompts->negative_text.empty()};
+              .encodes_negative = in.prompts->negative_text.empty(),
+              .image = q.image != nullptr,
+              .last_image = q.last_image != nullptr,
+              .embeds = q.image_embeds ? q.image_embeds->values.size() : 0,
+              .samples = r.speech.size(),
+              .spoken = r.talk.spoken};
+  VideoRequest& own = shape.request;
+  own.image.reset(), own.last_image.reset(), own.image_embeds.reset(), own.speech.reset();
   shape.request.prompt.clear(), shape.request.negative_prompt.reset();
   shape.request.seed = 0, shape.request.init_latents.clear();
   return shape;

@@ -1,6 +1,6 @@
-// The last plans of a pipeline. A request that differs from an earlier one only in its prompts' words, its seed and its
-// starting noise would be planned alike, and the walk takes 20 to 40 ms for a clip of 81 frames, so such a request gets
-// the earlier plan. The memory that is free is asked for again.
+// The last plans of a pipeline. A request that differs from an earlier one only in its prompts' words, its seed, its
+// starting noise, and what is to be seen and heard in its picture and speech would be planned alike, and the walk takes 20
+// to 40 ms for a clip of 81 frames, so such a request gets the earlier plan. The memory that is free is asked for again.
 #pragma once
 
 #include <list>
@@ -19,12 +19,16 @@ class KnownPlans {
  private:
   // Everything on which a plan depends, for a model, its options and its device that stay the same.
   struct Shape {
-    VideoRequest request;  // without its words, its seed and its noise
+    VideoRequest request;  // without its words, its seed, its noise, its pictures and its speech
     Precision precision;
     Products vae = Products::as_activations;
     bool graphs = false;
     size_t positive = 0, negative = 0;  // numbers of tokens
     bool encodes_positive = false, encodes_negative = false;
+    bool image = false, last_image = false;
+    size_t embeds = 0,
+           samples = 0;  // values of given embeddings of the picture, and the audio encoder's input
+    int64_t spoken = 0;
     bool operator==(const Shape&) const = default;
   };
   struct Known {

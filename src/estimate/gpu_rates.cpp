@@ -29,7 +29,8 @@ constexpr const char
     *kLink = "loading.md: PCI Express 5, page-locked",
     *kPeers = "several_gpus.md: pushes between two H200s with the own part, and two H100s without it";
 constexpr const char *kSheet = "NVIDIA's data sheet x the share of it that an H200 reaches here",
-                     *kLong80 = "attention_mma.md: flash_long_sm80 on an H100 as 8.0, 27 November 2026",
+                     *kLong80 =
+                         "mma_table.md: flash_long_sm80 by itself and in forwards as 8.0, 29 November 2026",
                      *kCodes80 = "attention_mma.md: flash8_sm80 on an H100 as 8.0, 27 November 2026";
 // Sources of rates for GPUs on which nothing was run: a data sheet's ceiling x a share, which is another one's where
 // that is said, and otherwise that of the same kernel on an H100 as 8.0.
@@ -81,7 +82,7 @@ constexpr GpuRates kMeasured[] = {
      .product_fp8 = kUnknown,
      .product_int8 = {760, 960, kInt8},
      .product_f32 = {40, 52, kSheet},
-     .attention = {424, 450, kLong80},
+     .attention = {380, 450, kLong80},
      .attention_int8 = {530, 590, kCodes80},
      .convolution = {390, 440, kConvCudnn},
      .convolution_fp8 = kUnknown,

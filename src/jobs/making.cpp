@@ -120,6 +120,7 @@ void Making::finish_early(nlohmann::json& settings) {
 
 // Returns if the message needs no words about the state.
 void Making::save_state_and_fail(const Error& e) {
+  state_.settle();
   const bool stopped = e.code() == ErrorCode::cancelled || e.code() == ErrorCode::device;
   if (stopped) state_.interrupted();
   if (!(stopped || e.code() == ErrorCode::io) || state_.saved().empty() || !state_.exists()) return;
@@ -146,10 +147,17 @@ VideoCallbacks Making::callbacks() {
       write_latents(job_.save_latents, values, shape);
     };
   if (job_.streamed || piped()) return callbacks;
-  callbacks.wants_state = [this](const RunPlace& place) { return state_.wants(place); };
-  callbacks.state = [this](const RunStateView& view) {
-    state_.step(view);
+  const auto tell = [this] {
     if (!state_.saved().empty()) sink_.can_go_on(state_.going_on());
+  };
+  callbacks.wants_state = [this, tell](const RunPlace& place) {
+    const bool wanted = state_.wants(place);
+    tell();
+    return wanted;
+  };
+  callbacks.state = [this, tell](const RunStateView& view) {
+    state_.step(view);
+    tell();
   };
   return callbacks;
 }

@@ -18,8 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr double kShare = 20;  // the next write waits at least this many times as long as the last one took
-
 // A header cannot hold a name that is not UTF-8: this stands for the state file's own name.
 constexpr const char* kSameName = ".";
 std::string name_in_state(const fs::path& output) {
@@ -80,10 +78,8 @@ void StateFile::refuse_others() const {
 }
 
 const std::string& StateFile::model() {
-  if (coming_model_.valid())
-    model_ = coming_model_.get();
-  else if (model_.empty())
-    model_ = ask_model_();
+  if (coming_model_.valid()) return coming_model_.get();
+  if (model_.empty()) model_ = ask_model_();
   return model_;
 }
 
@@ -119,110 +115,8 @@ std::optional<RunState> StateFile::load() {
   return std::move(saved.state);
 }
 
-// The last step of a clip or window is saved unless the run was short, because decoding may take long, too.
-// Step 0 lies between two windows. With 0 seconds every step is saved, whatever the cost.
-bool StateFile::due(const RunPlace& place) const {
-  if (place.step == 0) return true;
-  const bool final = place.step == place.steps;
-  const double wait =
-      final || every_seconds_ == 0 ? every_seconds_ : std::max(every_seconds_, cost_ * kShare);
-  return monotonic_seconds() - (final ? start_ : last_) >= wait;
-}
-
-void StateFile::save(const RunStateView& state) {
-  std::map<std::string, std::string> about{
-      {"settings", json_line(settings_)}, {"model", model()}, {"output", output_name_}};
-  if (state.window > 0) about["window_files"] = windows_.list().dump();
-  write_run_state(path_, state, about);
-  saved_ = {state.step, state.window, state.windows};
-}
-
-void StateFile::give_up(const Error& e) {
-  if (e.code() != ErrorCode::io) throw;
-  broken_ = true;
-  windows_.give_up();
-  warn("the state for `resume` cannot be saved{}; the run goes on without it: {}",
-       saved_ ? fmt::format(" ({} stays saved)", saved()) : "", e.message());
-}
-
-// The fingerprint takes a fifth of a second of a large model, for which the GPU should not wait.
-bool StateFile::wants(const RunPlace& place) {
-  window_ = place.window, count_ = place.windows;
-  if (broken_) return false;
-  const bool soon = monotonic_seconds() - start_ >= every_seconds_ / 4;
-  if (soon && model_.empty() && !coming_model_.valid())
-    coming_model_ = std::async(std::launch::async, ask_model_);
-  return keeps_last_ || due(place);
-}
-
-void StateFile::step(const RunStateView& state) {
-  const RunPlace place{state.step, state.steps, state.window, state.windows};
-  if (!wants(place)) return;
-  if (!due(place)) return remember(state);
-  unsaved_ = false;
-  try {
-    if (state.step == 0) {
-      std::error_code ec;
-      if (!saved_) fs::remove(path_, ec);  // the files that it mentions are about to change
-      windows_.complete();
-    }
-    const double time = monotonic_seconds();
-    save(state);
-    last_ = monotonic_seconds(), cost_ = last_ - time;
-  } catch (const Error& e) {
-    give_up(e);
-  }
-}
-
-// A copy of a step takes milliseconds, and writing it may take seconds. So each step that is not written is copied, for
-// the case that the run is stopped before another one is written. Without memory for that, it is not.
-void StateFile::remember(const RunStateView& state) {
-  const auto copy = [](std::span<const float> from, std::vector<float>& to) {
-    to.assign(from.begin(), from.end());
-  };
-  unsaved_ = false;
-  try {
-    copy(state.latents, last_step_.latents), copy(state.motion, last_step_.motion);
-    last_step_.solver.resize(state.solver.size());
-    for (size_t i = 0; i < state.solver.size(); ++i) copy(state.solver[i], last_step_.solver[i]);
-    last_step_.generator.assign(state.generator.begin(), state.generator.end());
-  } catch (const std::bad_alloc&) {
-    last_step_ = {};
-    return;
-  }
-  last_step_.step = state.step, last_step_.frames = state.frames, steps_ = state.steps;
-  last_step_.window = state.window, last_step_.windows = state.windows;
-  unsaved_ = true;
-}
-
-void StateFile::interrupted() {
-  if (broken_ || !unsaved_) return;
-  unsaved_ = false;
-  RunStateView view{last_step_.step,      steps_,
-                    last_step_.latents,   {},
-                    last_step_.generator, last_step_.window,
-                    last_step_.windows,   last_step_.frames,
-                    last_step_.motion};
-  view.solver.assign(last_step_.solver.begin(), last_step_.solver.end());
-  try {
-    save(view);
-  } catch (const Error& e) {
-    if (e.code() != ErrorCode::io) throw;
-    warn("the last step cannot be saved: {}", e.message());
-  }
-}
-
-// The last window need not be kept: nothing comes after it.
-void StateFile::frame(RgbView frame) {
-  if (broken_ || window_ + 1 >= count_) return;
-  try {
-    windows_.frame(frame);
-  } catch (const Error& e) {
-    give_up(e);
-  }
-}
-
 void StateFile::remove() {
+  settle();
   std::error_code ec;
   fs::remove(path_, ec);
   remove_left_parts(path_);

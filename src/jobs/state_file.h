@@ -1,7 +1,7 @@
 // The state of a run in OUTPUT.resume, for a run that resumes it. It is written beside the output after
 // finished steps, at most every few seconds and never for more than a twentieth of the time, and after each
-// window of a talking photo, whose frames are kept beside it (window_files.h). It is removed when the output
-// is complete.
+// window of a talking photo, whose frames are kept beside it (window_files.h). A thread of its own completes a window
+// and writes that state, since the frames of 1024x1024 take half a second. It is removed when the output is complete.
 #pragma once
 
 #include <atomic>
@@ -52,6 +52,8 @@ class StateFile {
   // saves the last one. Call that when the run has been stopped.
   void keep_last_step() { keeps_last_ = true; }
   void interrupted();
+  // Waits until a window that has been left is complete, and its state is saved or given up.
+  void settle();
   void remove();
 
   // Says where the run could resume: "step 3", "block 3", "step 3 of window 2 of 5", "window 2 of 5". Empty:
@@ -64,6 +66,7 @@ class StateFile {
   const std::string& model();
   bool due(const RunPlace& place) const;
   void save(const RunStateView& state);
+  void leave_window(const RunStateView& state);
   void give_up(const Error& e);
   void remember(const RunStateView& state);
 
@@ -81,8 +84,12 @@ class StateFile {
   bool unsaved_ = false, keeps_last_ = false;
   bool broken_ = false;
   std::function<std::string()> ask_model_;
-  std::future<std::string> coming_model_;
+  std::shared_future<std::string> coming_model_;
   WindowFiles windows_;
+  // A thread writes this while the next window is made. It alone uses it and `windows_` until `leaving_` is ready.
+  RunState left_;
+  std::future<double>
+      leaving_;  // the seconds that it took; last, so that it is destroyed before what it uses
 };
 
 }  // namespace tachy::jobs

@@ -67,7 +67,7 @@ void WindowFiles::frame(RgbView frame) {
 
 void WindowFiles::complete() {
   check(writer_ != nullptr, ErrorCode::internal, "{}: a window without frames", folder_.string());
-  writer_->finish();
+  writer_->finish_whatever_happens();
   finished_.push_back(made_->made());
   give_up();
 }

@@ -33,9 +33,10 @@ class WindowFiles {
   std::filesystem::path others() const;
 
   void frame(RgbView frame);  // a frame of the current window
-  void complete();            // the current window has no more frames
-  void give_up();             // drops the current window
-  void remove();              // removes all windows, also those that no state mentions
+  // The current window has no more frames. This may run in another thread, and goes on even if the run is stopped.
+  void complete();
+  void give_up();  // drops the current window
+  void remove();   // removes all windows, also those that no state mentions
 
  private:
   std::filesystem::path file(size_t window) const;

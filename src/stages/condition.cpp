@@ -65,7 +65,8 @@ uint64_t encode_condition(const ModelBundle& model, const VaeEncoder& vae, const
   const int64_t mask = whole ? vae.config().temporal_stride() : 0;
   const Tensor latents = condition.slice(0, mask, condition.dim(0));
   runtime::run_on_rows(ranks, r.latent_height, stream, [&](Stream& own, runtime::Comm* comm) {
-    vae.encode({frames, height, width}, source, latents, Tensor(), own, comm);
+    vae.encode({frames, height, width}, source, latents, Tensor(), own, comm,
+               {.begin = 1, .end = r.request.last_image ? frames - 1 : frames});
   });
   if (whole) {
     const Tensor known = condition.slice(0, 0, mask);

@@ -7,6 +7,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "session/stage_clock.h"
 #include "stages/by_rows.h"
+#include "stages/frame_colors.h"
 #include "stages/late_frames.h"
 #include "stages/stages.h"
 #include "tensor/transfer.h"
@@ -31,58 +32,32 @@ Tensor without_references(const Job& job, Stream& stream) {
   return out;
 }
 
-// Gives frames the picture's colours: in place if they are float32, in the arena if a GPU made them in 16
-// bits, which would round the correction. For a GPU the host does this, at about 20 ns per pixel and core: a
-// window of 81 frames of 1024x1024 takes 1.7 s of one core, while its attention takes a GPU half a minute.
-Tensor correct_colors(const Tensor& frames, const FramesOut& out, Stream& stream) {
-  if (out.color_correction == 0) return frames;
-  const ProfileRange range(stream.hooks.profiler, "colours", ProfileKind::elementwise);
-  Tensor own = frames;
-  if (frames.dtype != DType::f32) {
-    own = stream.arena->tensor(DType::f32, frames.shape());
-    ops::copy({.x = frames, .y = own}, stream);
-  }
-  ops::MatchColorsArgs args{.x = own, .picture = out.picture, .strength = out.color_correction, .y = own};
-  if (!stream.gpu) {
-    ops::match_colors(args, stream);
-  } else if (!stream.measuring()) {
-    std::vector<float> values(static_cast<size_t>(own.numel()));
-    download(own, values.data(), stream);
-    args.x = args.y = Tensor(values.data(), DType::f32, own.shape());
-    run_on_host(stream, [&](Stream& host) { ops::match_colors(args, host); });
-    upload(values.data(), own, stream);
-  }
-  return own;
-}
-
-// Copies the frames that belong to `tail`; the first of `frames` is the clip's frame number `first`.
-void keep_tail(const Tensor& frames, int64_t first, int64_t total, const Tensor& tail, Stream& stream) {
-  if (!tail.defined()) return;
-  const int64_t begin = std::max(first, total - tail.dim(0)), end = first + frames.dim(0);
-  if (begin >= end) return;
-  const int64_t to = begin - (total - tail.dim(0));
-  ops::copy({.x = frames.slice(0, begin - first, end - first), .y = tail.slice(0, to, to + end - begin)},
-            stream);
-}
-
-// Frames as bytes, in the arena: at most as many at a time as one latent frame gives.
+// Frames as bytes, in the arena: at most as many at a time as one latent frame gives. They are float32 there if the host
+// makes their bytes.
 class Pixels {
  public:
-  Pixels(const VaeConfig& c, const Tensor& latents, int64_t frames, bool to_host, Stream& stream)
+  Pixels(const VaeConfig& c, const Tensor& latents, int64_t frames, bool to_host, DType dtype, Stream& stream)
       : height_(latents.dim(2) * c.spatial_stride()),
         width_(latents.dim(3) * c.spatial_stride()),
         count_(std::min(frames, c.temporal_stride())),
-        all_(stream.arena->tensor(DType::u8, {(count_ * height_ * width_ * 3 + 3) / 4 * 4 + 4})),
-        bytes_(all_.slice(0, 0, count_ * height_ * width_ * 3).view({count_, height_, width_, 3})),
+        dtype_(dtype),
+        all_(stream.arena->tensor(DType::u8,
+                                  {(count_ * height_ * width_ * 3 * dtype_size(dtype) + 3) / 4 * 4 + 4})),
+        bytes_(all_.data, dtype, {count_, height_, width_, 3}, all_.device),
         host_(to_host && stream.gpu && !stream.measuring() ? static_cast<size_t>(bytes_.bytes()) : 0) {}
 
   const Tensor& all() const { return all_; }  // as LateFrames takes it
   Tensor made(const Tensor& frames, Stream& stream) const {
     const Tensor rgb = bytes_.slice(0, 0, frames.dim(0));
     const ProfileRange part(stream.hooks.profiler, "pixels", ProfileKind::elementwise);
-    ops::to_rgb8(frames, rgb, stream);
+    if (dtype_ == DType::u8)
+      ops::to_rgb8(frames, rgb, stream);
+    else
+      ops::copy({.x = frames, .y = rgb}, stream);
     return rgb;
   }
+  // Views what made() returned for `count` frames, where it has been copied to.
+  Tensor there(void* data, int64_t count) const { return Tensor(data, dtype_, {count, height_, width_, 3}); }
 
   // Calls take(image, i) for the i-th of `frames` [n, H, W, 3] f32.
   template <class Take>
@@ -120,6 +95,7 @@ class Pixels {
 
  private:
   int64_t height_, width_, count_;
+  DType dtype_;
   Tensor all_, bytes_;
   mutable std::vector<uint8_t> host_;
 };
@@ -169,8 +145,11 @@ void decode_clip(const VaeConfig& config, const Tensor& latents, const VideoCall
   const int64_t clip = config.pixel_frames(latents.dim(1)), total = out.total > 0 ? out.total : clip;
   const ArenaScope scope(*stream.arena);
   const bool left = callbacks && callbacks->device_frames;
-  const bool may_be_late = slots && !left && StreamingMemory::of(stream.memory) && out.color_correction == 0;
-  const Pixels pixels(config, latents, clip, !left, stream);
+  const bool may_be_late = slots && !left && StreamingMemory::of(stream.memory);
+  const bool colored_late = may_be_late && out.color_correction != 0;
+  const Pixels pixels(config, latents, clip, !may_be_late && !left, colored_late ? DType::f32 : DType::u8,
+                      stream);
+  LateColors colors(out, clip);
   std::optional<StageClock> clock;
   if (!stream.measuring()) clock.emplace(callbacks, "decode", total, out.first);
   const auto done = [&](int64_t first, int64_t count) {
@@ -185,6 +164,11 @@ void decode_clip(const VaeConfig& config, const Tensor& latents, const VideoCall
   };
   const auto hand_out = [&](const Tensor& decoded, int64_t first, Stream& own, LateFrames* late) {
     const ArenaScope of_frames(*own.arena);
+    if (colored_late) {
+      pixels.made(decoded, own);
+      if (late) late->fetch(first, decoded.dim(0));
+      return;
+    }
     const Tensor frames = correct_colors(decoded, out, own);
     keep_tail(frames, first, clip, out.tail, own);
     const int64_t index_of_first = first - out.skip + out.first, count = frames.dim(0);
@@ -206,8 +190,10 @@ void decode_clip(const VaeConfig& config, const Tensor& latents, const VideoCall
     std::optional<LateFrames> late;
     const Tensor mark = may_be_late ? LateFrames::mark_of(pixels.all()) : Tensor();
     if (mark.defined() && !own.measuring() && (!comm || comm->rank() == 0))
-      late.emplace(pixels.all(), *slots, own, [&](const uint8_t* there, int64_t first, int64_t count) {
-        pixels.images(there, count, show(first));
+      late.emplace(pixels.all(), *slots, own, [&](uint8_t* there, int64_t first, int64_t count) {
+        const Tensor frames = pixels.there(there, count);
+        pixels.images(colored_late ? colors.bytes_of(frames, own) : there, count, show(first));
+        if (colored_late) colors.keep_tail_of(frames, first, own);
         done(first, count);
       });
     vae.decode(

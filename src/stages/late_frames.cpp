@@ -42,7 +42,7 @@ void LateFrames::hand_out_oldest() {
         since_);
   }
   fetches_.pop_front();
-  const uint8_t* const there = slots_.slot(next.slot);
+  uint8_t* const there = slots_.slot(next.slot);
   int32_t mark = 0;
   std::memcpy(&mark, there + pixels_.numel() - 4, sizeof mark);
   check(mark == 0, ErrorCode::numerical, "{}", VaeDecoder::not_finite(next.first));

@@ -14,10 +14,10 @@ namespace tachy {
 
 class LateFrames {
  public:
-  // Gets the pixels [n, H, W, 3] of frames `first` on.
-  using Take = std::function<void(const uint8_t* pixels, int64_t first, int64_t count)>;
+  // Gets the pixels [n, H, W, 3] of frames `first` on, which it may change.
+  using Take = std::function<void(uint8_t* pixels, int64_t first, int64_t count)>;
 
-  // `pixels` is where all of them are made, u8 [bytes], with the decoder's mark (VaeState::mark) in the last four.
+  // `pixels` is where all of them are made, in any dtype, u8 [bytes], with the decoder's mark (VaeState::mark) in the last four.
   LateFrames(const Tensor& pixels, PinnedSlots& slots, Stream& stream, Take take);
   ~LateFrames();
   LateFrames(const LateFrames&) = delete;

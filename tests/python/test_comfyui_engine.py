@@ -108,7 +108,7 @@ def test_memory_is_given_back_when_somebody_needs_it(pack, load, host):
 
 def drawn(seed, height=40, width=56):
     """A picture whose values ComfyUI's 255ths hold exactly."""
-    whole = torch.randint(0, 256, (1, height, width, 3), generator=torch.Generator().manual_seed(seed), dtype=torch.uint8)
+    whole = torch.randint(0, 256, (1, height, width, 3), generator=torch.Generator().manual_seed(seed), dtype=torch.uint8, device="cpu")
     return (whole.float() / 255 + 1e-6).clamp(max=1), whole[0].numpy()
 
 

@@ -71,15 +71,14 @@ void add(std::vector<StagePlan>& plans, StagePlan plan, int64_t times) {
 }
 
 // Draws the noise of a window after the first. InfiniteTalk draws more than it uses: noise for the frames
-// that are taken over, before the first step and after each, which it then overwrites.
+// that are taken over, before the first step and after each, which it then overwrites. That goes where the window's last
+// frames will be.
 void draw_noise(Job& job, Session& session) {
-  const Tensor& latents = job.shared.latents;
-  std::vector<float> values(static_cast<size_t>(latents.numel()));
-  job.noise->draw(values);
-  upload(values.data(), latents, session.stream());
+  const Shared& shared = job.shared;
+  job.noise->fill(shared.latents, session.stream());
   if (job.request.request.recipe != "infinitetalk") return;
-  values.resize(static_cast<size_t>(job.shared.motion.numel()));
-  for (int i = 0; i <= *job.request.request.steps; ++i) job.noise->draw(values);
+  const Tensor unused = shared.tail.flat(0, shared.motion.numel());
+  for (int i = 0; i <= *job.request.request.steps; ++i) job.noise->fill(unused, session.stream());
 }
 
 // The first process of a crew makes the frames of a window and the latents with which the next one begins.

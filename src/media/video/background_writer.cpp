@@ -57,8 +57,13 @@ void BackgroundWriter::write(RgbView frame) {
   }
   const auto row_bytes = static_cast<size_t>(frame.width) * 3;
   copy.width = frame.width, copy.height = frame.height;
-  copy.rgb.resize(row_bytes * static_cast<size_t>(frame.height));
-  for (int y = 0; y < frame.height; ++y) std::memcpy(copy.row(y), frame.row(y), row_bytes);
+  const size_t all = row_bytes * static_cast<size_t>(frame.height);
+  if (frame.stride_bytes == static_cast<int64_t>(row_bytes)) {  // new memory is then written once
+    copy.rgb.assign(frame.row(0), frame.row(0) + all);
+  } else {
+    copy.rgb.resize(all);
+    for (int y = 0; y < frame.height; ++y) std::memcpy(copy.row(y), frame.row(y), row_bytes);
+  }
   std::lock_guard lock(mutex_);
   const size_t bytes = copy.rgb.size();
   queue_.push_back({std::move(copy), nullptr, bytes});

@@ -35,6 +35,7 @@ class BackgroundWriter {
 
   void write(RgbView frame);
   void finish();  // call this once; it waits until every frame is encoded, and then finishes the file
+  void finish_whatever_happens() { cancel_ = {}, finish(); }  // the same, but nobody can cancel it
   // After finish(): how long the thread that passes frames to the encoder has worked, and finish() after it.
   double encoding_seconds() const { return encoding_seconds_; }
 

@@ -52,6 +52,14 @@ struct Loader {
   bool packs() const { return !store.copies(); }
 };
 
+// For a clip of which a chunk's frames, and all before them that matter, are equal: the layers that work at the full
+// rate in time then give the same for chunk after chunk.
+struct SteadyPart {
+  Tensor output;       // of the first layer that halves time
+  bool keeps = false;  // a later chunk takes the output
+  bool taken = false;  // this chunk takes it, and the layers before it do not run
+};
+
 // One pass of a chunk through a network.
 struct Pass {
   Stream& stream;
@@ -65,6 +73,7 @@ struct Pass {
   float next_scale = 0;        // scale of the codes that it reads; 0 if it reads numbers
   bool next_in_place = false;  // it reads only the norm
   bool normed = false;         // whether the previous layer has normed its result
+  SteadyPart steady;
   bool first() const { return state.next_frame == 0; }
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/pace.h"
+#include "tensor/transfer.h"
 
 namespace tachy::wan_vae {
 
@@ -36,6 +37,9 @@ void Network::add_saved(int id, LayerPtr layer) {
 
 void Network::finish(const Scope& scope, int64_t input_frames_multiple) {
   frames_multiple_ = input_frames_multiple;
+  // Shortcuts around blocks would reach past it.
+  for (size_t i = 0; i < groups_.size() && steady_ == 0 && saves_.empty(); ++i)
+    if (direction_ == Direction::down && groups_[i].time_level > 0) steady_ = i;
   mapping_ = scope.keep();  // 1x1 convolutions may read their weight directly from the file
   buffer_bytes_ = store_->bytes();
   planned_ = store_->plan_only();
@@ -104,7 +108,15 @@ std::vector<int64_t> Network::output_dims(const VaeState& state, int64_t frames)
   return dims(state, frames, last.channels, last.level, last.time_level);
 }
 
-void Network::run(const Tensor& x, const Tensor& y, VaeState& state, Stream& stream) const {
+std::vector<int64_t> Network::steady_dims(const VaeState& state, int64_t frames) const {
+  if (steady_ == 0) return {};
+  const Group& g = groups_[steady_];
+  return {scaled(frames, g.time_level), state.bands.held(scaled(state.height, g.level)),
+          scaled(state.width, g.level), g.channels};
+}
+
+void Network::run(const Tensor& x, const Tensor& y, VaeState& state, Stream& stream,
+                  const SteadyPart& steady) const {
   const int64_t frames = x.dim(0);
   check(!planned_ || stream.measuring(), ErrorCode::internal,
         "vae: made on a measuring stream, it cannot compute");
@@ -116,7 +128,7 @@ void Network::run(const Tensor& x, const Tensor& y, VaeState& state, Stream& str
           frames);
   require(state.next_frame == 0 || state.caches[0].frames.defined(),
           "vae: the state was made for a single frame, got a second chunk");
-  Pass pass{stream, state, std::vector<Tensor>(saves_.size())};
+  Pass pass{.stream = stream, .state = state, .saved = std::vector<Tensor>(saves_.size()), .steady = steady};
   run_group(groups_.size() - 1, x, y, pass, frames);
   state.next_frame += frames;
 }
@@ -130,6 +142,7 @@ DType Network::room_dtype(const Group& group) const {
 
 void Network::run_group(size_t index, const Tensor& x, const Tensor& y, Pass& pass, int64_t frames) const {
   const Group& group = groups_[index];
+  const bool steady = index == steady_ && index > 0;
   Arena& arena = *pass.stream.arena;
   ArenaScope scope(arena);
   for (int id : group.saves) {
@@ -138,7 +151,9 @@ void Network::run_group(size_t index, const Tensor& x, const Tensor& y, Pass& pa
     saved[1] = pass.state.bands.rows(scaled(pass.state.height, save.level)).count();
     pass.saved[static_cast<size_t>(id)] = arena.tensor(precision_.activation, saved);
   }
-  {
+  if (steady && pass.steady.taken) {
+    copy_bytes(pass.steady.output, y, pass.stream);
+  } else {
     ArenaScope input_scope(arena);
     Tensor input = x;
     if (index > 0) {
@@ -153,6 +168,7 @@ void Network::run_group(size_t index, const Tensor& x, const Tensor& y, Pass& pa
     pass.next_gamma = nullptr;
     group.layers.front()->run(input, y, pass);
   }
+  if (steady && pass.steady.keeps) copy_bytes(y, pass.steady.output, pass.stream);
   const auto normalising = [](const LayerPtr& layer) { return layer->input_gamma() != nullptr; };
   if (std::any_of(group.layers.begin() + 1, group.layers.end(), normalising))
     pass.room = arena.tensor(room_dtype(group), y.shape());

@@ -40,7 +40,11 @@ class Network {
   int64_t units(int64_t height) const { return direction_ == Direction::up ? height : height >> level_; }
 
   // Runs the next chunk, x [n, H, W, C] → y, whose shape is output_dims(), and advances the state.
-  void run(const Tensor& x, const Tensor& y, VaeState& state, Stream& stream) const;
+  // If `steady` is taken, only the shape of x is read.
+  void run(const Tensor& x, const Tensor& y, VaeState& state, Stream& stream,
+           const SteadyPart& steady = {}) const;
+  // The shape of SteadyPart::output for chunks of `frames` frames; empty if there is no such part.
+  std::vector<int64_t> steady_dims(const VaeState& state, int64_t frames) const;
   std::vector<int64_t> output_dims(const VaeState& state, int64_t frames) const;
 
  private:
@@ -75,6 +79,7 @@ class Network {
   std::vector<Save> saves_;
   int level_ = 0, time_level_ = 0;
   int64_t frames_multiple_ = 1;
+  size_t steady_ = 0;  // the group of the first layer that halves time; 0: none
 };
 
 }  // namespace tachy::wan_vae

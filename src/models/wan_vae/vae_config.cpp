@@ -163,6 +163,15 @@ int64_t VaeConfig::encoder_past() const {
   return past + (2 * 2 * 2 + 2) * rate;  // the two middle blocks, and conv_out
 }
 
+int64_t VaeConfig::full_rate_past() const {
+  int64_t past = 2;  // as in encoder_past
+  for (int64_t level = 0; level + 1 < levels(); ++level) {
+    past += num_res_blocks * 2 * 2;
+    if (temporal_downsample[static_cast<size_t>(level)]) return past + 2;
+  }
+  return 0;
+}
+
 int64_t VaeConfig::pixel_frames(int64_t latents) const {
   return latents < 1 ? 0 : 1 + (latents - 1) * temporal_stride();
 }

@@ -44,6 +44,8 @@ struct VaeConfig {
   // Returns on how many earlier frames an encoded latent frame depends (112 for Wan 2.1's shape). After so
   // many equal frames, all latent frames are equal.
   int64_t encoder_past() const;
+  // The same for the output of the first layer that halves time; 0 if there is none.
+  int64_t full_rate_past() const;
   int64_t pixel_frames(int64_t latents) const;  // 1 + 4(latents − 1)
 };
 

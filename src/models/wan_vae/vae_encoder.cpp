@@ -198,7 +198,7 @@ void VaeEncoder::write(const VaeState& state, const Tensor& out, int64_t from, c
 }
 
 void VaeEncoder::encode(std::array<int64_t, 3> size, const Source& source, const Tensor& mean,
-                        const Tensor& logvar, Stream& stream, runtime::Comm* comm) const {
+                        const Tensor& logvar, Stream& stream, runtime::Comm* comm, EqualFrames equal) const {
   const int64_t p = config_.patch_size, stride = config_.spatial_stride();
   const auto [frames, height, width] = size;
   const int64_t total = config_.latent_frames(frames);
@@ -209,17 +209,30 @@ void VaeEncoder::encode(std::array<int64_t, 3> size, const Source& source, const
   if (first) check_moments(size, mean, logvar);
   VaeState state =
       network_->make_state(height / p, width / p, total == 1, stream, {comm, network_->units(height / p)});
+  // Says whether a chunk, and the one before it, depend on equal frames alone up to the steady part's output.
+  const auto repeats = [&](int64_t from) {
+    return from - kChunkFrames - config_.full_rate_past() >= equal.begin && from + kChunkFrames <= equal.end;
+  };
+  const ArenaScope of_all(*stream.arena);
+  SteadyPart steady;
+  const std::vector<int64_t> steady_dims = network_->steady_dims(state, kChunkFrames);
+  bool any = false;
+  for (int64_t from = 1; from < frames && !steady_dims.empty(); from += kChunkFrames)
+    any = any || repeats(from);
+  if (any) steady.output = stream.arena->tensor(stream.precision.activation, steady_dims);
   for (int64_t t = 0, from = 0; t < total;) {
     stream.throw_if_cancelled();
     const int64_t n = from == 0 ? 1 : kChunkFrames;
+    steady.taken = any && repeats(from), steady.keeps = any && !steady.taken && repeats(from + kChunkFrames);
     ArenaScope scope(*stream.arena);
     const Tensor out = stream.arena->tensor(stream.precision.activation, network_->output_dims(state, n));
     {
       ArenaScope input_scope(*stream.arena);
-      const Tensor input = stream.arena->tensor(
-          stream.precision.activation, {n, state.bands.held(height / p), width / p, config_.in_channels});
-      read(size, source, from, state, input, stream);
-      network_->run(input, out, state, stream);
+      const int64_t dims[] = {n, state.bands.held(height / p), width / p, config_.in_channels};
+      const DType dtype = stream.precision.activation;
+      const Tensor input = steady.taken ? Tensor(nullptr, dtype, dims) : stream.arena->tensor(dtype, dims);
+      if (!steady.taken) read(size, source, from, state, input, stream);
+      network_->run(input, out, state, stream, steady);
     }
     const int64_t made = out.dim(0);
     const auto part = [&](const Tensor& moment) {

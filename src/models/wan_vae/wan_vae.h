@@ -105,6 +105,12 @@ class VaeDecoder {
   std::unique_ptr<wan_vae::Network> network_;
 };
 
+// Frames of a clip, the first one and the one after the last, that are all equal. After some of them most of the work on
+// the next ones is the same again, and an encoder leaves it out: the bits do not change.
+struct EqualFrames {
+  int64_t begin = 0, end = 0;
+};
+
 struct VaeEncoderOptions {
   bool normalised = false;  // mean becomes (mean − latents_mean)/latents_std; logvar does not change
   bool logvar = true;       // if false, only the mean is computed
@@ -132,8 +138,10 @@ class VaeEncoder {
   // count) returns [count, H, W, 3], valid until its next call. Measure runs call it, too.
   static constexpr int64_t kChunkFrames = 4;  // at most this many at a time; the first one is alone
   using Source = std::function<Tensor(int64_t first, int64_t count)>;
+  // Not all frames that are said to be equal are asked for.
   void encode(std::array<int64_t, 3> frames_height_width, const Source& source, const Tensor& mean,
-              const Tensor& logvar, Stream& stream, runtime::Comm* comm = nullptr) const;
+              const Tensor& logvar, Stream& stream, runtime::Comm* comm = nullptr,
+              EqualFrames equal = {}) const;
 
  private:
   using Size = std::array<int64_t, 3>;

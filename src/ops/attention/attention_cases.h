@@ -73,6 +73,11 @@ inline void add_attention_hard_cases(std::vector<OpCase>& cases) {
   add_case(CaseKind::tiny, {.b = 2, .lq = 400, .lk = 300, .h = 2, .d = 64});
   add_case(CaseKind::tiny, {.b = 1, .lq = 385, .lk = 129, .h = 2, .d = 40});
   add_case(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 700, .h = 2, .d = 64, .sharp = 100});
+  // flash_stays_sm80 meets whole stages of keys here, a last one that begins within the one before it, and more tiles than
+  // a GPU has multiprocessors, so that blocks take several.
+  add_case(CaseKind::tiny, {.b = 2, .lq = 530, .lk = 384, .h = 2, .d = 128});
+  add_case(CaseKind::tiny, {.b = 2, .lq = 2, .lk = 257, .h = 150, .d = 128});
+  add_case(CaseKind::odd, {.b = 1, .lq = 257, .lk = 130, .h = 80, .d = 128});
   for (const int64_t dim : {64, 128})
     add_case(CaseKind::tiny,
              {.b = 1, .lq = 300, .lk = 450, .h = 1, .d = dim, .powers = true, .offset_q = 1.5f});

@@ -63,6 +63,10 @@ void attention_few_keys(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_long_sm80(const AttentionArgs& args, const Stream& stream);
 std::optional<Refusal> attention_why_not_long_sm80_many_keys(const AttentionArgs& args, const Stream& stream);
 void attention_long_sm80(const AttentionArgs& args, Stream& stream);
+std::optional<Refusal> attention_why_not_stays_sm80(const AttentionArgs& args, const Stream& stream);
+std::optional<Refusal> attention_why_not_stays_sm80_many_tiles(const AttentionArgs& args,
+                                                               const Stream& stream);
+void attention_stays_sm80(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_sm80(const AttentionArgs& args, const Stream& stream);
 std::optional<Refusal> attention_why_not_sm80_before_library(const AttentionArgs& args, const Stream& stream);
 void attention_sm80(const AttentionArgs& args, Stream& stream);

@@ -2,9 +2,9 @@
 // flash8_ranges_sm80.cuh.
 //
 // A block walks over the stages that one of its rows sees, from the last to the first. A stage of which a warp's rows
-// see everything, without biases, takes the loop of whole ranges. Another one takes a loop of its own, in which scores
-// are changed before they become weights, and one of which a warp's rows see nothing is passed over. So the masks cost
-// registers and instructions only where they matter.
+// see everything takes the loop of whole ranges; biases are added to what a row subtracts, an addition for each score.
+// Another one takes a loop of its own, in which scores are changed before they become weights, and one of which a warp's
+// rows see nothing is passed over. So the masks cost registers and instructions only where they matter.
 //
 // A row subtracts the largest of the first 16 scores of which it sees one; until then it adds nothing. The rows of a
 // block that sees no key are noted, and the launch that repairs writes their zeros.
@@ -61,7 +61,8 @@ struct SeenKeys {
   static_assert(C::kKeys == 64 && C::kRows == C::kThreads);
   static constexpr uint32_t kSpansAt = C::kSharedBytes, kMarksAt = kSpansAt + kMost * C::kRows * sizeof(int2),
                             kStagesAt = kMarksAt + C::kRows * sizeof(uint64_t);
-  static constexpr size_t kSharedBytes = kStagesAt + kMost * sizeof(int2);
+  static constexpr uint32_t kBiasesAt = (kStagesAt + kMost * sizeof(int2) + 15) / 16 * 16;  // of two stages
+  static constexpr size_t kSharedBytes = kBiasesAt + 2 * C::kKeys * sizeof(float);
   enum Part { nothing, some, all };
 
   int2* spans;      // [range, row] the keys that a row sees, from the first to behind the last
@@ -205,6 +206,40 @@ __device__ __forceinline__ bool take_some(ByteWarp<C>& work, uint32_t k_at, uint
   return begun;
 }
 
+// ByteWarp::step with biases, of keys that all rows see. `biases` is where the lane's lie in shared memory.
+template <class C>
+__device__ __forceinline__ void step_biased(ByteWarp<C>& work, const ByteScores& now, ByteScores& next,
+                                            uint32_t biases, uint32_t k_address, uint32_t v_address,
+                                            bool never, auto&& copy) {
+  constexpr int kWeighed = 128 / C::kDim;
+  Weights w;
+  float2 add;
+#pragma unroll
+  for (int c = 0; c < C::kDim / 32; ++c) {
+    uint32_t b[4];
+    device::load_tiles(b, k_address + c * 32);
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+      work.multiply(next, m, c, b);
+#pragma unroll
+      for (int i = (2 * c + m) * kWeighed; i < (2 * c + m + 1) * kWeighed; ++i) {
+        const int r = i % 4, n = i / 4;
+        if (r == 0)
+          asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(add.x), "=f"(add.y) : "r"(biases + n * 32));
+        const auto weight = [&](int j, float bias) {
+          const float score = __int_as_float(now[r >> 1][n][(r & 1) * 2 + j]);
+          return power_of_two(fmaf(score, work.factor[r], work.minus[r] + bias));
+        };
+        const float first = weight(0, add.x), second = weight(1, add.y);
+        w[r >> 1][n * 2 + (r & 1)] = pack_weights<C::kHalf>(first, second);
+      }
+    }
+  }
+  part(never);
+  add_weighted<C>(work.o, work.ones, w, v_address, never, copy);
+  part(never);
+}
+
 // With kBiased, `biases` is [B, pitch]. Grid [query tiles, B·H]; the last queries, which have the most keys, go first.
 template <class C, bool kBiased>
 __global__ void __launch_bounds__(C::kThreads, C::kBlocks)
@@ -243,18 +278,26 @@ __global__ void __launch_bounds__(C::kThreads, C::kBlocks)
   device::commit_copies();
   device::wait_copies<0>();
   __syncthreads();
+  const auto biases_of = [&](int i) {
+    return kBiased ? biases + (int64_t{bh / p.heads} * pitch + max(i, 0) * C::kKeys) : nullptr;
+  };
+  const auto copy_biases = [&](int i, int slot) {
+    if (kBiased && threadIdx.x < C::kKeys / 4)
+      device::copy_async(at.base + Seen::kBiasesAt + slot * C::kKeys * 4 + threadIdx.x * 16,
+                         biases_of(i) + threadIdx.x * 4, true);
+  };
+  copy_biases(next_stage, 1);
   if (next_stage >= 0)
     copies.values(next_stage, C::kVBytes, 0, 1), copies.keys(max(third, 0), 2 * C::kKBytes, 0, 1);
   device::commit_copies();
 
   const float* k_scales = p.k_scales + int64_t{bh} * ((p.to.lk + 127) / 128);
   const auto scale_of = [&](int i) { return k_scales[max(i, 0) * C::kKeys / 128]; };
-  const float* bias = kBiased ? biases + int64_t{bh / p.heads} * pitch : nullptr;
   work.clear();
   bool begun = false;
   if (seen.look(stage, true) == Seen::some)
-    begun = take_some<C, kBiased>(work, at.k, at.v, marks, bias + (kBiased ? stage * C::kKeys : 0),
-                                  scale_of(stage), begun, rows, p.never);
+    begun = take_some<C, kBiased>(work, at.k, at.v, marks, biases_of(stage), scale_of(stage), begun, rows,
+                                  p.never);
   // Where the other stages lie in shared memory:
   uint32_t last = 0, now = C::kKBytes, next = 2 * C::kKBytes, v_now = C::kVBytes;
   ByteScores s[2];
@@ -263,30 +306,36 @@ __global__ void __launch_bounds__(C::kThreads, C::kBlocks)
 #pragma unroll 1
   while (next_stage >= 0) {
     stage = next_stage, next_stage = third, third = seen.before(third);
-    // Whether a key of the stage has a bias. It is read while the copies arrive.
-    float2 pair = {};
-    const float* here = bias + (kBiased ? stage * C::kKeys : 0);
-    if (kBiased) pair = __ldg(reinterpret_cast<const float2*>(here) + threadIdx.x % 32);
     device::wait_copies<0>();
     __syncthreads();
     work.use_scale(rows, k_scale);
     k_scale = scale_of(next_stage);
-    const bool biased = kBiased && __any_sync(~0u, pair.x != 0 || pair.y != 0);
     const uint32_t k_at = at.k + now, v_at = at.v + v_now;
-    const auto part = seen.look(stage, biased || !begun);
+    const uint32_t bias_at =
+        at.base + Seen::kBiasesAt + (v_now > 0 ? C::kKeys * 4 : 0) + (threadIdx.x & 3) * 8;
+    copy_biases(next_stage, v_now == 0);
+    const auto part = seen.look(stage, !begun);
     if (part == Seen::all) {
 #pragma unroll
-      for (int t = 0; t < 4; ++t)
-        work.step(s[t % 2], s[1 - t % 2], t < 3 ? k_at + (t + 1) * 16 * C::kKPitch : at.k + next,
-                  v_at + t * 16 * C::kVPitch, p.never, [&] {
-                    if (t >= C::kCopies) return;
-                    copies.values(max(next_stage, 0), C::kVBytes - v_now, t, C::kCopies);
-                    copies.keys(max(third, 0), last, t, C::kCopies);
-                  });
+      for (int t = 0; t < 4; ++t) {
+        const uint32_t k_next = t < 3 ? k_at + (t + 1) * 16 * C::kKPitch : at.k + next;
+        const auto copy = [&] {
+          if (t >= C::kCopies) return;
+          copies.values(max(next_stage, 0), C::kVBytes - v_now, t, C::kCopies);
+          copies.keys(max(third, 0), last, t, C::kCopies);
+        };
+        if constexpr (kBiased) {
+          step_biased<C>(work, s[t % 2], s[1 - t % 2], bias_at + t * 64, k_next, v_at + t * 16 * C::kVPitch,
+                         p.never, copy);
+        } else {
+          work.step(s[t % 2], s[1 - t % 2], k_next, v_at + t * 16 * C::kVPitch, p.never, copy);
+        }
+      }
     } else {
       copies.values(max(next_stage, 0), C::kVBytes - v_now, 0, 1), copies.keys(max(third, 0), last, 0, 1);
       if (part == Seen::some)
-        begun = take_some<C, kBiased>(work, k_at, v_at, marks, here, scale_of(stage), begun, rows, p.never);
+        begun = take_some<C, kBiased>(work, k_at, v_at, marks, biases_of(stage), scale_of(stage), begun, rows,
+                                      p.never);
       work.scores(s[0], at.k + next);
     }
     device::commit_copies();

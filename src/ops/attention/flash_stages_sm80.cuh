@@ -1,4 +1,4 @@
-// How queries, K and V reach shared memory in flash8_sm80.cuh and flash_long_sm80.cuh. A tile C says how long rows
+// How queries, K and V reach shared memory in flash8_sm80.cuh, flash_long_sm80.cuh and flash_stays_sm80.cuh. A tile C says how long rows
 // are (kKRow bytes in kKPitch, V's kVRow in kVPitch), how many keys a stage has, where the stages of V begin, and how
 // many of its threads copy.
 #pragma once
@@ -96,6 +96,33 @@ struct StageCopies {
                                        int parts) const {
     values(max(stage - 1, 0), slot_v, part, parts);
     keys(max(stage - C::kAhead, 0), slot_k, part, parts);
+  }
+};
+
+// The same where K and V have equal strides, channels are C::kDim, and offsets fit 32 bits. A thread keeps its own offset
+// from either tensor and its own place, and nothing else.
+template <class C>
+struct TwinCopies {
+  static constexpr int kChunks = C::kKRow / 16, kStep = C::kThreads / kChunks, kPasses = C::kKeys / kStep;
+  uint32_t from, to;
+
+  // Where K's first stage begins in shared memory.
+  __device__ __forceinline__ explicit TwinCopies(uint32_t base)
+      : to(base + threadIdx.x / kChunks * C::kKPitch + threadIdx.x % kChunks * 16) {}
+  // How far from the tensors' beginning the stage begins that is copied next, and the length of a row, in bytes.
+  __device__ __forceinline__ void begin(uint32_t at, uint32_t row) {
+    from = at + threadIdx.x / kChunks * row + threadIdx.x % kChunks * 16;
+  }
+  __device__ __forceinline__ void copy(const void* k, const void* v, uint32_t row, int part,
+                                       int parts) const {
+    static_assert(C::kCopiers == C::kThreads && C::kKRow == C::kVRow && kPasses * kStep == C::kKeys);
+#pragma unroll
+    for (int j = 0; j < kPasses / parts; ++j) {
+      const int i = part * (kPasses / parts) + j;
+      const uint32_t at = from + i * (kStep * row);
+      device::copy_async(to + i * kStep * C::kKPitch, static_cast<const char*>(k) + at, true);
+      device::copy_async(to + C::kVAt + i * kStep * C::kVPitch, static_cast<const char*>(v) + at, true);
+    }
   }
 };
 

@@ -94,6 +94,64 @@ TEST(WanVaeEncoder, ChannelsLastVideoGivesTheSameBits) {
   EXPECT_EQ(a.logvar.values, b.logvar.values);
 }
 
+// A picture, then grey frames, and perhaps another picture: most of the grey frames need not be computed.
+class RepeatedFrames : public testing::TestWithParam<const char*> {
+ protected:
+  static constexpr int64_t kFrames = 61, kSide = 16;
+  // Returns the mean, and adds how many frames were asked for.
+  std::vector<float> mean(EqualFrames equal, bool last, int64_t& asked) {
+    const int64_t stride = c_.config.spatial_stride(), side = kSide / 8 * stride,
+                  channels = c_.config.in_channels / (c_.config.patch_size * c_.config.patch_size);
+    std::vector<float> chunk(static_cast<size_t>(VaeEncoder::kChunkFrames * side * side * channels));
+    std::vector<int64_t> dims{c_.config.z_dim, c_.config.latent_frames(kFrames), side / stride,
+                              side / stride};
+    Named out{std::vector<float>(static_cast<size_t>(dims[0] * dims[1] * dims[2] * dims[3]), NAN), dims};
+    const auto source = [&](int64_t first, int64_t count) {
+      asked += count;
+      const Tensor frames(chunk.data(), DType::f32, {count, side, side, channels});
+      std::ranges::fill(chunk, 0.0f);
+      for (int64_t t = 0; t < count; ++t)
+        for (int64_t i = 0; i < frames.select(0, 0).numel(); ++i)
+          if (first + t == 0 || (last && first + t == kFrames - 1))
+            frames.select(0, t).as<float>()[i] = std::sin(0.37f * static_cast<float>(i * (first + t + 1)));
+      return frames;
+    };
+    Runner runner(2);
+    size_t peak = 0;
+    for (const bool plan : {true, false}) {
+      Stream stream = plan ? runner.measuring() : runner.sized(peak);
+      const VaeEncoder encoder(Scope(c_.source()), c_.config, {.logvar = false}, stream);
+      encoder.encode({kFrames, side, side}, source, out.tensor(), Tensor(), stream, nullptr, equal);
+      if (!plan) {
+        EXPECT_EQ(runner.arena.peak(), peak);
+      }
+      peak = runner.arena.peak();
+    }
+    return out.values;
+  }
+
+  VaeCase c_{GetParam()};
+};
+
+TEST_P(RepeatedFrames, ThatAreLeftOutChangeNoBit) {
+  for (const bool last : {false, true}) {
+    int64_t all = 0, some = 0;
+    const int64_t past = c_.config.full_rate_past(), end = last ? kFrames - 1 : kFrames;
+    const std::vector<float> want = mean({}, last, all);
+    EXPECT_EQ(mean({.begin = 1, .end = end}, last, some), want) << last;
+    EXPECT_EQ(all, 2 * kFrames) << "once when planning";
+    if (c_.config.is_residual) {
+      EXPECT_EQ(some, all);
+    } else {
+      EXPECT_NE(mean({.begin = -7, .end = end}, last, all), want) << "two chunks earlier would be too early";
+      EXPECT_LE(some / 2, 1 + (past + 3) / 4 * 4 + 4 + (last ? 4 : 0));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RepeatedFrames, testing::Values("wan21", "shallow", "wan22"),
+                         [](const auto& info) { return std::string(info.param); });
+
 TEST(WanVaeEncoder, ClampsLogvar) {
   VaeCase c("shallow");
   auto& bias = c.weights.at("quant_conv.bias").values;  // z = 4: channels 4 and 5 are the first two of logvar

@@ -111,6 +111,45 @@ TEST_P(OnGpu, Encodes) {
   }
 }
 
+// A picture, grey frames and another picture: what is left out of the grey frames changes no bit.
+TEST_P(OnGpu, EncodesEqualFramesOnce) {
+  VaeCase c = vae();
+  const Tensor video = channels_last_view(c.input("video"));
+  const int64_t stride = c.config.spatial_stride(), height = video.dim(1), width = video.dim(2), frames = 61;
+  const std::vector<int64_t> dims{c.config.z_dim, c.config.latent_frames(frames), height / stride,
+                                  width / stride};
+  const auto mean_of = [&](EqualFrames equal) {
+    std::vector<float> values;
+    planned(*gpu_, dtype(), [&](bool plan, Stream& stream) {
+      const VaeEncoder encoder(Scope(c.source()), c.config, {.logvar = false}, stream);
+      Buffer buffer, picture, out;
+      const std::vector<int64_t> chunk{VaeEncoder::kChunkFrames, height, width, video.dim(3)};
+      Tensor x(nullptr, DType::f32, chunk, Device::null), mean(nullptr, DType::f32, dims, Device::null),
+          given;
+      if (!plan) {
+        buffer = Buffer(static_cast<size_t>(x.bytes()), stream.memory);
+        out = Buffer(static_cast<size_t>(mean.bytes()), stream.memory);
+        x = Tensor(buffer.data(), DType::f32, chunk, stream.device());
+        mean = Tensor(out.data(), DType::f32, dims, stream.device());
+        given = channels_last_view(uploaded(c.input("video"), picture, stream)).slice(0, 0, 1);
+      }
+      const auto source = [&](int64_t first, int64_t count) {
+        if (plan) return x.slice(0, 0, count);
+        zero(x, stream);
+        if (first == 0) ops::copy({.x = given, .y = x.slice(0, 0, 1)}, stream);
+        if (first + count == frames) ops::copy({.x = given, .y = x.slice(0, count - 1, count)}, stream);
+        return x.slice(0, 0, count);
+      };
+      encoder.encode({frames, height, width}, source, mean, Tensor(), stream, nullptr, equal);
+      if (plan) return;
+      values.resize(static_cast<size_t>(mean.numel()));
+      download(mean, values.data(), stream);
+    });
+    return values;
+  };
+  EXPECT_EQ(mean_of({.begin = 1, .end = frames - 1}), mean_of({}));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, OnGpu,
                          testing::Combine(testing::Values("wan21", "shallow", "wide_decoder", "wan22",
                                                           "residual"),

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "host_device.h"
+#include "talk_model.h"
 #include "tiny_model.h"
 
 namespace tachy {
@@ -88,6 +89,37 @@ TEST(LateFrames, OnesThatAreNotFiniteAreNotShown) {
     EXPECT_THAT(e.message(), HasSubstr("vae decode: frames from 0 on hold NaN or Inf"));
   }
   EXPECT_EQ(seen.frames, 0);
+}
+
+// The host gives frames that have left the device the photo's colours, and the next window begins with them.
+TEST(LateFrames, ColoursAreThoseOfARunThatWaits) {
+  const test::TalkModel model;
+  for (const double strength : {0.0, 0.75, 1.0}) {
+    VideoRequest request = test::talk_request(16);  // windows begin at 0, 4 and 8
+    request.color_correction = strength;
+    TextToVideo on_cpu(model.open(), {.threads = 2});
+    const test::Result plain = test::talk(on_cpu, request);
+    ASSERT_EQ(plain.frames, 16);
+    for (const bool kept : {false, true}) {
+      const auto device = std::make_shared<HostDevice>(test::kPlenty);
+      device->looks_in_vain = 1;
+      TextToVideo pipeline(model.open(), {.threads = 2, .keep_loaded = kept, .memory = device});
+      Resolved r = pipeline.resolved(request);
+      r.speech = request.speech->samples;
+      const VideoPlan plan = pipeline.prepare(r).plan;
+      for (int64_t video = 1; video <= (kept ? 2 : 1); ++video) {
+        const test::Result late = test::talk(pipeline, request);
+        EXPECT_EQ(late.rgb, plain.rgb) << strength;
+        EXPECT_EQ(late.latents, plain.latents)
+            << strength << ": those of the last window follow from its tail";
+        EXPECT_EQ(device->fetches, 9 * video) << "three windows of three latent frames";
+      }
+      EXPECT_LE(device->peak_bytes(), plan.peak_bytes) << strength;
+      if (!kept) {
+        EXPECT_EQ(device->peak_bytes(), plan.peak_bytes) << strength;
+      }
+    }
+  }
 }
 
 }  // namespace

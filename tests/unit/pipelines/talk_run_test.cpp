@@ -60,6 +60,31 @@ TEST(Talk, BitsDoNotDependOnThreadsWeightsOrRepetition) {
   }
 }
 
+// Another photo and other words of the same length are planned alike; a longer speech is not.
+TEST(Talk, PlanIsReusedForWhatHasTheSameSize) {
+  TextToVideo kept(test::talk_model().open(), {.threads = 2, .keep_loaded = true});
+  const auto alone = [](const VideoRequest& request) {
+    TextToVideo fresh(test::talk_model().open(), {.threads = 2, .keep_loaded = true});
+    return talk(fresh, request).rgb;
+  };
+  VideoRequest request = talk_request(13);
+  talk(kept, request);
+  EXPECT_EQ(kept.counters().reused, 0);
+  auto words = std::make_shared<Speech>(*request.speech);
+  std::ranges::reverse(words->samples);
+  auto photo = std::make_shared<Picture>(*request.image);
+  std::ranges::reverse(photo->rgb);
+  request.speech = words, request.image = photo;
+  EXPECT_EQ(talk(kept, request).rgb, alone(request));
+  EXPECT_EQ(kept.counters().reused, 1);
+  const VideoRequest longer = talk_request(16);
+  EXPECT_EQ(talk(kept, longer).rgb, alone(longer));
+  EXPECT_EQ(kept.counters().reused, 1);
+  request.color_correction = 0.5;
+  EXPECT_EQ(talk(kept, request).rgb, alone(request));
+  EXPECT_EQ(kept.counters().reused, 1);
+}
+
 // The first frames of a longer video are those of a shorter one with the same speech.
 TEST(Talk, FramesAreCutFromTheSameVideo) {
   TextToVideo pipeline(test::talk_model().open(), {.threads = 2});
