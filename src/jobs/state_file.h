@@ -1,7 +1,8 @@
 // The state of a run in OUTPUT.resume, for a run that resumes it. It is written beside the output after
 // finished steps, at most every few seconds and never for more than a twentieth of the time, and after each
-// window of a talking photo, whose frames are kept beside it (window_files.h). A thread of its own completes a window
-// and writes that state, since the frames of 1024x1024 take half a second. It is removed when the output is complete.
+// window of a talking photo, whose frames are kept beside it (window_files.h). A thread of its own writes it, since the
+// frames of 1024x1024 take half a second, and waiting for a disk tens of milliseconds. It is removed when the output is
+// complete.
 #pragma once
 
 #include <atomic>
@@ -52,7 +53,7 @@ class StateFile {
   // saves the last one. Call that when the run has been stopped.
   void keep_last_step() { keeps_last_ = true; }
   void interrupted();
-  // Waits until a window that has been left is complete, and its state is saved or given up.
+  // Waits until the last state that was to be saved, and the window before it, are on the disk or given up.
   void settle();
   void remove();
 
@@ -66,7 +67,7 @@ class StateFile {
   const std::string& model();
   bool due(const RunPlace& place) const;
   void save(const RunStateView& state);
-  void leave_window(const RunStateView& state);
+  void save_aside(const RunStateView& state);
   void give_up(const Error& e);
   void remember(const RunStateView& state);
 
@@ -86,10 +87,9 @@ class StateFile {
   std::function<std::string()> ask_model_;
   std::shared_future<std::string> coming_model_;
   WindowFiles windows_;
-  // A thread writes this while the next window is made. It alone uses it and `windows_` until `leaving_` is ready.
-  RunState left_;
-  std::future<double>
-      leaving_;  // the seconds that it took; last, so that it is destroyed before what it uses
+  // A thread writes this while the run goes on. It alone uses it and `windows_` until `saving_` is ready.
+  RunState aside_;
+  std::future<double> saving_;  // seconds that it took; last, so that it is destroyed before what it uses
 };
 
 }  // namespace tachy::jobs

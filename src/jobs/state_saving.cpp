@@ -51,33 +51,32 @@ void StateFile::save(const RunStateView& state) {
   write_run_state(path_, state, about);
 }
 
-// The state mentions the window's file, so it is written after that.
-void StateFile::leave_window(const RunStateView& given) {
+// Between two windows the state mentions the last one's file, so it is written after that.
+void StateFile::save_aside(const RunStateView& given) {
   std::error_code ec;
-  if (!saved_) fs::remove(path_, ec);  // the files that it mentions are about to change
+  if (given.step == 0 && !saved_) fs::remove(path_, ec);  // the files that it mentions are about to change
   if (model_.empty() && !coming_model_.valid())
     coming_model_ = std::async(std::launch::async | std::launch::deferred, ask_model_).share();
   try {
-    keep(given, left_);
+    keep(given, aside_);
   } catch (const std::bad_alloc&) {
     return give_up(Error(ErrorCode::io, "there is no memory for a copy of it"));
   }
   // Without another thread, settle() does it.
-  leaving_ = std::async(std::launch::async | std::launch::deferred, [this, steps = given.steps] {
-    windows_.complete();
+  saving_ = std::async(std::launch::async | std::launch::deferred, [this, steps = given.steps] {
+    if (aside_.step == 0) windows_.complete();
     const double begin = monotonic_seconds();
-    save(view_of(left_, steps));
+    save(view_of(aside_, steps));
     return monotonic_seconds() - begin;
   });
   last_ = monotonic_seconds();
 }
 
 void StateFile::settle() {
-  if (!leaving_.valid()) return;
+  if (!saving_.valid()) return;
   try {
-    cost_ = leaving_.get();
-    saved_ = {left_.step, left_.window, left_.windows};
-    left_ = {};
+    cost_ = saving_.get();
+    saved_ = {aside_.step, aside_.window, aside_.windows};
   } catch (const Error& e) {
     give_up(e);
   }
@@ -94,7 +93,7 @@ void StateFile::give_up(const Error& e) {
 // The fingerprint takes a fifth of a second of a large model, for which the GPU should not wait.
 bool StateFile::wants(const RunPlace& place) {
   window_ = place.window, count_ = place.windows;
-  if (leaving_.valid() && leaving_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) settle();
+  if (saving_.valid() && saving_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) settle();
   if (broken_) return false;
   const bool soon = monotonic_seconds() - start_ >= every_seconds_ / 4;
   if (soon && model_.empty() && !coming_model_.valid())
@@ -109,15 +108,8 @@ void StateFile::step(const RunStateView& state) {
   unsaved_ = false;
   settle();
   if (broken_) return;
-  if (state.step == 0) return leave_window(state);
-  try {
-    const double time = monotonic_seconds();
-    save(state);
-    saved_ = {state.step, state.window, state.windows};
-    last_ = monotonic_seconds(), cost_ = last_ - time;
-  } catch (const Error& e) {
-    give_up(e);
-  }
+  save_aside(state);
+  if (every_seconds_ == 0) settle();  // a state that has been reported is on the disk then
 }
 
 // A copy of a step takes milliseconds, and writing it may take seconds. So each step that is not written is copied, for

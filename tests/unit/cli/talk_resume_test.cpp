@@ -55,7 +55,7 @@ class TalkResume : public CliTest {
                                    "crop",
                                    "--json",
                                    "--state-every",
-                                   "0",
+                                   every_,
                                    "-t",
                                    "2",
                                    "-o",
@@ -126,6 +126,7 @@ class TalkResume : public CliTest {
   }
 
   std::vector<std::string> parts_;
+  std::string every_ = "0";  // seconds between two states; with 0 a run waits until each one is written
 };
 
 TEST_F(TalkResume, KilledInEachWindowItGoesOnBitForBit) {
@@ -204,6 +205,30 @@ TEST_F(TalkResume, InterruptedItSaysHowToGoOn) {
   expect_nothing_kept("cut.mp4");
 }
 
+// Usually a thread writes the states and completes the windows while the run goes on.
+TEST_F(TalkResume, StatesThatAreWrittenAsideAreWhole) {
+  every_ = "0.0001";
+  ASSERT_EQ(run(job("whole.mp4")).code, 0);
+  expect_nothing_kept("whole.mp4");
+  int killed = 0;
+  for (const auto& [signal, window, done] :
+       std::vector<std::tuple<int, int, int>>{{SIGKILL, 2, 5}, {SIGINT, 3, 8}, {SIGKILL, 5, 13}}) {
+    Done ended;
+    killed += signal_at(job("cut.mp4", {"--resume"}), signal, "denoise", window, done, &ended);
+    if (fs::exists(path("cut.mp4"))) break;
+    EXPECT_TRUE(fs::exists(path("cut.mp4.resume")));
+    EXPECT_GE(inside("cut.mp4.windows").size(), static_cast<size_t>(window - 1));
+    if (signal != SIGINT) continue;
+    EXPECT_EQ(ended.code, 130);
+    EXPECT_THAT(ended.err, AllOf(HasSubstr("of 6"), HasSubstr("--resume")));
+  }
+  EXPECT_GE(killed, 2) << "the signals came too late to say anything";
+  const Done rest = run(job("cut.mp4", {"--resume"}));
+  ASSERT_EQ(rest.code, 0) << rest.err;
+  expect_same("cut.mp4", "whole.mp4");
+  expect_nothing_kept("cut.mp4");
+}
+
 TEST_F(TalkResume, KilledAtRandomMoments) {
   const auto begin = std::chrono::steady_clock::now();
   ASSERT_EQ(run(job("whole.mp4")).code, 0);
@@ -214,6 +239,7 @@ TEST_F(TalkResume, KilledAtRandomMoments) {
   std::mt19937 random(seed);
   int killed = 0;
   for (int i = 0; i < 12; ++i) {
+    every_ = i % 2 == 0 ? "0" : "0.0001";
     // Some of the runs begin anew over what others left.
     const pid_t child =
         start(job("new.mp4", i % 4 == 3 ? std::vector<std::string>{} : std::vector<std::string>{"--resume"}));
