@@ -27,21 +27,28 @@ bool ClipDenoiser::copy_contexts(const std::vector<WanContext>& from) {
 }
 
 // Ranks that exchange do the same things in the same order: each runs its pass, captures it or launches it when
-// the others do. The first pass of a kind may load kernels, so its exchanges are careful (peer_comm.h).
+// the others do. The first pass of a kind may load kernels, so its exchanges are careful (peer_comm.h), unless a job
+// before this one has run it: then it may be captured now, which a careful exchange cannot be.
 // A pass that reuses what blocks added is never captured, as without ranks.
 void ClipDenoiser::forward_in_seat(int kind, const Tensor& velocity) {
   const int group = seat_->layout.group_of(seat_->rank), ring = seat_->layout.ring;
   runtime::Comm* const comm = seat_->layout.per_group > 1 ? seat_->comm : nullptr;
   runtime::PeerComm* const peers = comm ? seat_->peers : nullptr;
-  if (peers) peers->set_careful(kinds_.insert(kind).second);
+  const runtime::StepSignature now = signature(velocity);
+  const bool may_graph =
+      graph_ && std::ranges::none_of(pass_->inputs, [](const auto& i) { return i.wan.reuses; });
+  if (peers) {
+    bool first = kinds_.insert(kind).second;
+    if (first && may_graph) first = peers->most(graph_->knows(now) ? 0 : 1) > 0;
+    peers->set_careful(first);
+  }
   const auto body = [pass = pass_, velocity, stream = &stream_, group, ring, comm] {
     pass->forward(group, comm, ring, velocity, *stream);
   };
-  if (!graph_ || std::ranges::any_of(pass_->inputs, [](const auto& i) { return i.wan.reuses; }))
-    return body();
+  if (!may_graph) return body();
   runtime::StepGraph::Agree agree;
   if (peers) agree = [peers](double mine) { return peers->most(mine); };
-  graph_->run(stream_, signature(velocity), body, agree);
+  graph_->run(stream_, now, body, agree);
 }
 
 }  // namespace tachy

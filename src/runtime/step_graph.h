@@ -52,6 +52,10 @@ class StepGraph {
   void run(Stream& stream, const StepSignature& signature, const std::function<void()>& body,
            const Agree& agree = {});
   void forget();
+  // Says whether the last call had this signature, so that all its kernels are loaded and the next call may capture it.
+  bool knows(const StepSignature& signature) const {
+    return signature == signature_ && (graph_ || last_us_ >= 0);
+  }
 
   int captures() const { return captures_; }  // how many so far
   // Returns the number of the graph's nodes, or 0 before the capture.

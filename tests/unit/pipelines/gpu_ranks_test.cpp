@@ -108,6 +108,15 @@ TEST_P(GpuRanks, AModelThatStaysLoadedKeepsTheirGraphs) {
   EXPECT_EQ(test::run(*kept, request).latents, first.latents);
 }
 
+// The first job times its only step, and so the second one captures its first.
+TEST_P(GpuRanks, AModelThatStaysLoadedCapturesAFirstStep) {
+  request.guidance = 1, request.steps = 1;
+  const auto kept = open(2, {.keep_loaded = true});
+  const test::Result first = test::run(*kept, request);
+  for (int job = 0; job < 3; ++job) EXPECT_EQ(test::run(*kept, request).latents, first.latents) << job;
+  EXPECT_EQ(kept->counters().captured, 1);
+}
+
 // Each card's own clock times its rank, and a profiled run has the latents of another one.
 TEST_P(GpuRanks, AProfileHasTheTimesOfEach) {
   request.guidance = 1;
