@@ -1,4 +1,4 @@
-// What a run does with its state while it goes on.
+// A run saves its state by these functions while it goes on.
 #include <algorithm>
 #include <new>
 

@@ -28,7 +28,7 @@ struct ModelOptions {
   // does all else. Empty: that of `device` alone.
   std::vector<int> gpus;
   Parallel parallel = {};  // how the ranks share a pass
-  // What has begun to make them ready (cuda::wake_peers); null: nothing has.
+  // The threads that make them ready (cuda::wake_peers); null if none do.
   std::shared_ptr<void> waking = nullptr;
   WeightMode weights = WeightMode::automatic;
   bool keep_loaded = false;    // whether parts stay loaded, for several requests in a row
