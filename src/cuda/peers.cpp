@@ -36,7 +36,7 @@ void open_way(const GpuInfo& from, const GpuInfo& to) {
     check_cuda(status, "cudaDeviceEnablePeerAccess");
 }
 
-// Does so for all pairs. What cannot be reached is told by join_peers(), if the two are to exchange.
+// Does so for all pairs. If two that cannot reach each other are to exchange, join_peers() says so.
 void open_ways(std::span<const GpuInfo> gpus) noexcept {
   for (const GpuInfo& a : gpus)
     for (const GpuInfo& b : gpus) try {
