@@ -168,7 +168,7 @@ __device__ inline void conv8_finish(const Conv8Params& params, const Conv90Work&
         x = fmaf(x, scale.x, add.x), y = fmaf(y, scale.y, add.y);
       }
   }
-  if (s.residual) conv90_add_residual<C, C::kWide / 2>(acc, group, a, full_a, empty_a, place);
+  if (s.residual) conv90_add_residual<C, C::kWide / 2>(p, acc, group, a, full_a, empty_a, place);
   if (s.y) conv90_write<C>(p, w, acc, group, s.y);
   if (!p.normed && !params.codes) return;
   conv90_normalise<C>(p, acc);

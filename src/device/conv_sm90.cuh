@@ -116,6 +116,22 @@ __device__ inline void conv90_load_b(const Conv90Params& p, const CUtensorMap& w
   }
 }
 
+// Where one of a thread's rows of sums belongs: row and column in the tile, and row of the residual's box.
+struct ConvPlace {
+  int row, column, box_row;
+};
+
+template <class C>
+__device__ inline ConvPlace conv90_place(const Conv90Params& p, int group, int mi, int half) {
+  if constexpr (requires { &C::place; }) {
+    return C::place(p, group, mi, half);
+  } else {
+    const int position =
+        (group * C::kMi + mi) * 64 + (threadIdx.x / 32 & 3) * 16 + half * 8 + (threadIdx.x & 31) / 4;
+    return {position >> p.columns_log2, position & ((1 << p.columns_log2) - 1), position};
+  }
+}
+
 // Called by each warp of both warpgroups when it has read a step.
 __device__ inline void conv90_release(uint64_t* empty) {
   if ((threadIdx.x & 31) == 0) barrier_arrive(empty);
@@ -135,19 +151,18 @@ __device__ inline void conv90_write(const Conv90Params& p, const Conv90Work& w,
                                     const float (&acc)[C::kMi][C::kN / 2], int group, void* to) {
   using T = typename C::T;
   const ConvShape& s = p.s;
-  const int warp = threadIdx.x / 32 & 3, lane = threadIdx.x & 31, quad = lane & 3;
+  const int quad = threadIdx.x & 3;
   T* y = static_cast<T*>(to) + w.t * s.y_frame + (w.phase / 2) * s.y_phase_row +
          (w.phase % 2) * s.y_phase_column;
 #pragma unroll
   for (int mi = 0; mi < C::kMi; ++mi)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int position = (group * C::kMi + mi) * 64 + warp * 16 + half * 8 + lane / 4;
-      const int i = w.row + (position >> p.columns_log2);
-      const int j = w.column + (position & ((1 << p.columns_log2) - 1));
+      const ConvPlace place = conv90_place<C>(p, group, mi, half);
+      const int i = w.row + place.row, j = w.column + place.column;
       const bool inside = i < s.height && j < s.width;
       T* at = y + i * s.y_row + j * s.y_column;
-      if constexpr (C::kN % 32 != 0) {
+      if constexpr (C::kN < 32) {
 #pragma unroll
         for (int c = 0; c < C::kN; c += 8)
 #pragma unroll
@@ -160,11 +175,14 @@ __device__ inline void conv90_write(const Conv90Params& p, const Conv90Work& w,
         for (int b0 = 0; b0 < C::kN / 8; b0 += 4) {
           uint32_t v[4];
 #pragma unroll
-          for (int b = 0; b < 4; ++b)
-            v[b] = pack2(acc[mi][(b0 + b) * 4 + half * 2], acc[mi][(b0 + b) * 4 + half * 2 + 1], T{});
+          for (int b = 0; b < 4; ++b) {
+            const int block = b0 + b < C::kN / 8 ? b0 + b : b0;  // 88 channels end within four blocks
+            v[b] = pack2(acc[mi][block * 4 + half * 2], acc[mi][block * 4 + half * 2 + 1], T{});
+          }
           transpose_quad(v);
           const int o = w.n + (b0 + quad) * 8;
-          if (inside && o < s.co) *reinterpret_cast<uint4*>(at + o) = make_uint4(v[0], v[1], v[2], v[3]);
+          if (inside && b0 + quad < C::kN / 8 && o < s.co)
+            *reinterpret_cast<uint4*>(at + o) = make_uint4(v[0], v[1], v[2], v[3]);
         }
       }
     }
@@ -218,11 +236,11 @@ __device__ inline void conv90_normalise(const Conv90Params& p, float (&acc)[C::k
 
 // Adds the residual to acc: 16-bit numbers, which come through A steps of kChannels channels each.
 template <class C, int kChannels>
-__device__ inline void conv90_add_residual(float (&acc)[C::kMi][C::kN / 2], int group, const char* a,
-                                           uint64_t* full_a, uint64_t* empty_a,
+__device__ inline void conv90_add_residual(const Conv90Params& p, float (&acc)[C::kMi][C::kN / 2], int group,
+                                           const char* a, uint64_t* full_a, uint64_t* empty_a,
                                            RingPlace<C::kASteps>& place) {
   using T = typename C::T;
-  const int warp = threadIdx.x / 32 & 3, lane = threadIdx.x & 31, quad = lane & 3;
+  const int quad = threadIdx.x & 3;
 #pragma unroll
   for (int c0 = 0; c0 < C::kN; c0 += kChannels) {
     barrier_wait(full_a + place.index, place.parity);
@@ -231,10 +249,10 @@ __device__ inline void conv90_add_residual(float (&acc)[C::kMi][C::kN / 2], int 
     for (int mi = 0; mi < C::kMi; ++mi)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const int position = (group * C::kMi + mi) * 64 + warp * 16 + half * 8 + lane / 4;
+        const int row = conv90_place<C>(p, group, mi, half).box_row;
 #pragma unroll
         for (int c = 0; c < kChannels && c0 + c < C::kN; c += 8) {
-          const float2 add = unpack2(conv90_pair<kChannels * 2>(step, position, c + quad * 2), T{});
+          const float2 add = unpack2(conv90_pair<kChannels * 2>(step, row, c + quad * 2), T{});
           const int at = (c0 + c) / 2 + half * 2;
           acc[mi][at] += add.x, acc[mi][at + 1] += add.y;
         }
@@ -266,7 +284,7 @@ __device__ inline void conv90_finish(const Conv90Params& p, const Conv90Work& w,
       }
     }
   }
-  if (s.residual) conv90_add_residual<C, C::kChunk>(acc, group, a, full_a, empty_a, place);
+  if (s.residual) conv90_add_residual<C, C::kChunk>(p, acc, group, a, full_a, empty_a, place);
   if (s.y) conv90_write<C>(p, w, acc, group, s.y);
   if constexpr (C::kN % 32 == 0)
     if (p.normed) {

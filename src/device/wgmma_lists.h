@@ -6,6 +6,7 @@
   "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27," \
   "%28,%29,%30,%31"
 #define TACHY_WGMMA_S48 TACHY_WGMMA_S32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
+#define TACHY_WGMMA_S44 TACHY_WGMMA_S32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43"
 #define TACHY_WGMMA_S64                                                                               \
   TACHY_WGMMA_S32                                                                                     \
   ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55," \
@@ -24,6 +25,8 @@
   TACHY_WGMMA_F32(d), TACHY_WGMMA_F8(d, 32), TACHY_WGMMA_F8(d, 40), TACHY_WGMMA_F8(d, 48), \
       TACHY_WGMMA_F8(d, 56)
 #define TACHY_WGMMA_F48(d) TACHY_WGMMA_F32(d), TACHY_WGMMA_F8(d, 32), TACHY_WGMMA_F8(d, 40)
+#define TACHY_WGMMA_F44(d)                                                                        \
+  TACHY_WGMMA_F32(d), TACHY_WGMMA_F8(d, 32), "+f"((d)[40]), "+f"((d)[41]), "+f"((d)[42]), "+f"((d)[43])
 #define TACHY_WGMMA_F96(d)                                                                 \
   TACHY_WGMMA_F64(d), TACHY_WGMMA_F8(d, 64), TACHY_WGMMA_F8(d, 72), TACHY_WGMMA_F8(d, 80), \
       TACHY_WGMMA_F8(d, 88)

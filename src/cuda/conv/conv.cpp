@@ -7,6 +7,12 @@
 #include "cuda/gpu.h"
 
 namespace tachy::cuda {
+namespace {
+
+// A tile has 512 positions, with which a small picture does not fill a GPU.
+constexpr int64_t kWinogradWidth = 96;
+
+}  // namespace
 
 int64_t conv_padded_ci(int64_t ci) { return ci % 8 == 0 ? (ci + 31) / 32 * 32 : 0; }
 
@@ -18,6 +24,16 @@ int64_t conv_packed_k(int64_t ci, int64_t taps) {
 int64_t conv_packed_bytes(DType dtype, int64_t phases, int64_t co, int64_t ci, int64_t taps) {
   return phases * co * conv_packed_k(ci, taps) * dtype_size(dtype);
 }
+
+bool conv_winograd_packs(const Gpu& gpu, DType dtype, int64_t co, int64_t ci) {
+  return gpu.info().major == 9 && dtype == DType::bf16 && ci % 32 == 0 && co % 8 == 0 && co >= 64;
+}
+
+bool conv_winograd_is_first(const Gpu& gpu, DType dtype, int64_t co, int64_t ci, int64_t width) {
+  return conv_winograd_packs(gpu, dtype, co, ci) && width >= kWinogradWidth;
+}
+
+bool conv_winograd_normalises(int64_t co) { return co <= 96; }
 
 ConvProblem conv_problem(const Tensor& x, const Tensor& y, int64_t phases) {
   ConvProblem problem{.x = x, .y = y};

@@ -4,6 +4,7 @@
 // The weight is packed as [phases, Co, K] in the activations' dtype. If Ci is a multiple of 8,
 // K = taps x padded Ci (a multiple of 32, with zeros after Ci), otherwise taps x Ci, padded as a whole.
 //   sm90    bf16, f16, Ci a multiple of 8: wgmma and bulk copies (device/conv_sm90.cuh)
+//   winograd  bf16 on Hopper, 3x3x3, Ci a multiple of 32: two thirds of the products (device/conv_winograd_sm90.cuh)
 //   cudnn   bf16, f16, whole multiples of 32 channels: cuDNN's graphs, where neither sm90 nor the first kernel of
 //           sm80 takes it
 //   sm80    bf16, f16: mma.sync and cp.async (device/conv_halo_sm80.cuh for 3x3 kernels without strides,
@@ -49,6 +50,12 @@ int64_t conv_padded_ci(int64_t ci);  // 0 if K is flat
 int64_t conv_packed_k(int64_t ci, int64_t taps);
 int64_t conv_packed_bytes(DType dtype, int64_t phases, int64_t co, int64_t ci, int64_t taps);
 
+// Whether a 3x3x3 weight is also packed for "winograd": [Co, 18 · Ci], which follow the others.
+bool conv_winograd_packs(const Gpu& gpu, DType dtype, int64_t co, int64_t ci);
+// Whether that kernel takes such a convolution first, for frames of this width, and whether it can normalise as well.
+bool conv_winograd_is_first(const Gpu& gpu, DType dtype, int64_t co, int64_t ci, int64_t width);
+bool conv_winograd_normalises(int64_t co);
+
 // Packs a weight on the stream's GPU, in `dtype`: weight(row, out) writes row = phase·Co + o as floats [Ci,
 // taps].
 void conv_pack(DType dtype, int64_t phases, int64_t co, int64_t ci, int64_t taps,
@@ -56,6 +63,8 @@ void conv_pack(DType dtype, int64_t phases, int64_t co, int64_t ci, int64_t taps
 
 std::optional<Refusal> conv_sm90_why_not(const ConvProblem& problem, const Stream& stream);
 void conv_sm90(const ConvProblem& problem, Stream& stream);
+std::optional<Refusal> conv_winograd_why_not(const ConvProblem& problem, const Stream& stream);
+void conv_winograd(const ConvProblem& problem, Stream& stream);
 std::optional<Refusal> conv_cudnn_why_not(const ConvProblem& problem, const Stream& stream);
 void conv_cudnn(const ConvProblem& problem, Stream& stream);
 std::optional<Refusal> conv_sm80_why_not(const ConvProblem& problem, const Stream& stream);

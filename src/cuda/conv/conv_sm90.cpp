@@ -83,12 +83,8 @@ std::optional<Refusal> conv_sm90_why_not(const ConvProblem& problem, const Strea
   return std::nullopt;
 }
 
-void conv_sm90(const ConvProblem& problem, Stream& stream) {
-  const int multiprocessors = stream.gpu->info().multiprocessors;
-  const Choice choice = choose(problem, multiprocessors);
-  check(choice.entry, ErrorCode::unsupported, "convolution: no tile for this shape");
-  if (stream.measuring()) return;
-  const Conv90Entry& e = *choice.entry;
+device::Conv90Params conv90_params(const ConvProblem& problem, int positions, int n, int chunk,
+                                   int columns_log2) {
   device::Conv90Params p{};
   p.s = problem.shape;
   p.s.y = problem.y.data;
@@ -100,16 +96,27 @@ void conv_sm90(const ConvProblem& problem, Stream& stream) {
   }
   p.s.bias = problem.bias.defined() ? problem.bias.data : nullptr;
   p.s.residual = problem.residual.defined() ? problem.residual.data : nullptr;
-  p.columns_log2 = choice.columns_log2;
-  const int columns = 1 << p.columns_log2, rows = e.positions() / columns;
+  p.columns_log2 = columns_log2;
+  const int columns = 1 << p.columns_log2, rows = positions / columns;
   p.tiles_h = static_cast<int>(ceil_div(p.s.height, rows));
   p.tiles_w = static_cast<int>(ceil_div(p.s.width, columns));
-  p.tiles_n = static_cast<int>(ceil_div(p.s.co, e.n));
+  p.tiles_n = static_cast<int>(ceil_div(p.s.co, n));
   const int64_t work = int64_t{p.tiles_h} * p.tiles_w * p.tiles_n * p.s.phases * p.s.frames;
   check(work <= 0x7fffffff, ErrorCode::unsupported, "convolution: too large");
   p.work = static_cast<int>(work);
   p.padded_ci = static_cast<int>(conv_padded_ci(p.s.ci));
-  p.chunks = p.padded_ci / e.chunk;
+  p.chunks = p.padded_ci / chunk;
+  return p;
+}
+
+void conv_sm90(const ConvProblem& problem, Stream& stream) {
+  const int multiprocessors = stream.gpu->info().multiprocessors;
+  const Choice choice = choose(problem, multiprocessors);
+  check(choice.entry, ErrorCode::unsupported, "convolution: no tile for this shape");
+  if (stream.measuring()) return;
+  const Conv90Entry& e = *choice.entry;
+  const device::Conv90Params p = conv90_params(problem, e.positions(), e.n, e.chunk, choice.columns_log2);
+  const int columns = 1 << p.columns_log2, rows = e.positions() / columns;
 
   const auto frames_map = [&](const Tensor& t, int64_t box_rows, int64_t stride) {
     TensorMapShape m = dense_map(4, {t.dim(3), t.dim(2), t.dim(1), t.dim(0)},
@@ -126,8 +133,8 @@ void conv_sm90(const ConvProblem& problem, Stream& stream) {
   maps.weights =
       make_tensor_map("convolution", problem.x.dtype, problem.packed.data,
                       dense_map(3, {taps * p.padded_ci, p.s.co, p.s.phases, 1}, {e.chunk, e.n, 1, 1}));
-  const int64_t blocks = std::min<int64_t>(work, multiprocessors);
-  e.launch(maps, p, static_cast<int>(blocks), stream);
+  const int blocks = std::min(p.work, multiprocessors);
+  e.launch(maps, p, blocks, stream);
 }
 
 }  // namespace tachy::cuda

@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "cuda/conv/conv.h"
 #include "cuda/runtime.h"
 #include "device/conv_sm90_params.h"
 
@@ -21,5 +22,10 @@ struct Conv90Entry {
 
 std::span<const Conv90Entry> conv90_entries_bf16();
 std::span<const Conv90Entry> conv90_entries_f16();
+
+// The parameters for tiles of `positions` outputs, 2^columns_log2 of them in a row, by `n` channels, with steps of
+// `chunk` input channels.
+device::Conv90Params conv90_params(const ConvProblem& problem, int positions, int n, int chunk,
+                                   int columns_log2);
 
 }  // namespace tachy::cuda

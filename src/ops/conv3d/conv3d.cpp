@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "base/env.h"
 #include "cpu/conv_weights.h"
 #include "cpu/widen.h"
 #include "cuda/absent_gpu.h"
 #include "cuda/conv/conv.h"
+#include "cuda/gpu.h"
 #include "cuda/gpu_family.h"
 #include "ops/codes.h"
 #include "ops/conv3d/conv3d_impl.h"
@@ -21,6 +23,7 @@ namespace {
 constexpr Impl<CausalConv3dArgs> kTable[] = {
     gpu_impl<causal_conv3d_head, causal_conv3d_why_not_head>("head"),
     gpu_impl<causal_conv3d_stem, causal_conv3d_why_not_stem>("stem"),
+    gpu_impl<causal_conv3d_winograd, causal_conv3d_why_slower_winograd>("winograd"),
     gpu_impl<causal_conv3d_sm90, causal_conv3d_why_not_sm90>("sm90"),
     gpu_impl<causal_conv3d_cudnn, causal_conv3d_why_slower_cudnn>("cudnn"),
     gpu_impl<causal_conv3d_sm80, causal_conv3d_why_not_sm80>("sm80"),
@@ -28,6 +31,7 @@ constexpr Impl<CausalConv3dArgs> kTable[] = {
     gpu_impl<causal_conv3d_tf32, causal_conv3d_why_not_tf32>(
         "tf32"),  // not compared with the definition on a GPU yet
     gpu_impl<causal_conv3d_cudnn, causal_conv3d_why_not_cudnn>("cudnn_any"),  // for the op runner
+    gpu_impl<causal_conv3d_winograd, causal_conv3d_why_not_winograd>("winograd_any"),
     {"bf16", causal_conv3d_why_not_bf16, causal_conv3d_bf16},
     {"f32", causal_conv3d_why_not_f32, causal_conv3d_f32},
     {"onednn", causal_conv3d_why_not_onednn, causal_conv3d_onednn},
@@ -41,11 +45,24 @@ void expect_dense(const char* op, const char* name, const Tensor& t, std::initia
   require(t.contiguous(), "{}: expected a contiguous {}", op, name);
 }
 
+// For each tap in time and row, half the sum and half the alternating sum of the row's three weights.
+constexpr int64_t kWinogradTaps = 18;
+
+bool packs_winograd(const Stream& stream, DType dtype, int64_t co, int64_t ci, int64_t kernel_t,
+                    int64_t kernel_h, int64_t kernel_w) {
+  return kernel_t == 3 && kernel_h == 3 && kernel_w == 3 &&
+         cuda::conv_winograd_packs(*stream.gpu, dtype, co, ci);
+}
+
 int64_t packed_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t kernel_h, int64_t kernel_w,
                      DType dtype, const Stream& stream) {
-  return stream.gpu
-             ? cuda::conv_packed_bytes(dtype, 1, co, ci, kernel_t * kernel_h * kernel_w)
-             : ops::packed_conv3d_bytes(co, ci, kernel_t, kernel_h, kernel_w, stream.precision.compute);
+  if (!stream.gpu)
+    return ops::packed_conv3d_bytes(co, ci, kernel_t, kernel_h, kernel_w, stream.precision.compute);
+  const int64_t taps = kernel_t * kernel_h * kernel_w;
+  return cuda::conv_packed_bytes(dtype, 1, co, ci, taps) +
+         (packs_winograd(stream, dtype, co, ci, kernel_t, kernel_h, kernel_w)
+              ? cuda::conv_packed_bytes(dtype, 1, co, ci, kWinogradTaps)
+              : 0);
 }
 
 void check_args(const CausalConv3dArgs& a, const Stream& stream) {
@@ -82,6 +99,11 @@ void check_args(const CausalConv3dArgs& a, const Stream& stream) {
                {packed_bytes(co, ci, a.kernel_t, a.kernel_h, a.kernel_w, dtype, stream)});
 }
 
+bool winograd_is_first(const CausalConv3dArgs& a, const Stream& stream) {
+  return a.kernel_t == 3 && a.kernel_h == 3 && a.kernel_w == 3 && a.time_stride == 1 &&
+         cuda::conv_winograd_is_first(*stream.gpu, a.x.dtype, a.y.dim(3), a.x.dim(3), a.x.dim(2));
+}
+
 void move(char* to, const char* from, int64_t bytes, Stream& stream) {
   if (stream.gpu) return stream.gpu->copy(to, from, static_cast<size_t>(bytes));
   // Bytes of a piece, which take long to copy compared with the cost of handing it out.
@@ -109,8 +131,9 @@ bool causal_conv3d_normalises(const CausalConv3dArgs& args, const Stream& stream
   static const bool off = env_string("TACHY_CONV_NORM", "") == "0";
   if (off || stream.without.has(Optimisation::conv_norms)) return false;
   if (stream.gpu && !cuda::family_of(stream.gpu->info()).conv_norms) return false;
+  const int64_t co = args.gamma.dim(0);
+  if (stream.gpu && winograd_is_first(args, stream) && !cuda::conv_winograd_normalises(co)) return false;
   if (cuda::is_absent(stream.gpu)) {
-    const int64_t co = args.gamma.dim(0);
     if (stream.gpu->info().major == 9) return co <= cuda::kConvMostNormed;
     return stream.gpu->info().capability() >= 80 && cuda::conv_sm80_normalises(args.x.dim(3), co);
   }
@@ -143,7 +166,20 @@ void pack_conv3d_weight(const Tensor& weight, const Tensor& packed, Stream& stre
       cpu::widen(static_cast<const char*>(weight.data) + o * ci * taps * dtype_size(weight.dtype),
                  weight.dtype, ci * taps, out);
     };
-    return cuda::conv_pack(stream.precision.activation, 1, co, ci, taps, row, packed, stream);
+    const DType dtype = stream.precision.activation;
+    cuda::conv_pack(dtype, 1, co, ci, taps, row, packed, stream);
+    if (!packs_winograd(stream, dtype, co, ci, weight.dim(2), weight.dim(3), weight.dim(4))) return;
+    const auto sums = [&](int64_t o, float* out) {
+      std::vector<float> plain(static_cast<size_t>(ci * taps));
+      row(o, plain.data());
+      for (int64_t i = 0; i < ci * 9; ++i) {
+        const float* g = plain.data() + i * 3;
+        out[2 * i] = 0.5f * (g[0] + g[1] + g[2]), out[2 * i + 1] = 0.5f * (g[0] - g[1] + g[2]);
+      }
+    };
+    const int64_t before = cuda::conv_packed_bytes(dtype, 1, co, ci, taps);
+    return cuda::conv_pack(dtype, 1, co, ci, kWinogradTaps, sums, packed.slice(0, before, packed.dim(0)),
+                           stream);
   }
   cpu::pack_conv_weight(weight, packed.data, stream.precision.compute, *stream.pool);
 }

@@ -35,6 +35,17 @@ std::optional<Refusal> causal_conv3d_why_not_sm90(const CausalConv3dArgs& a, con
   return cuda::conv_sm90_why_not(problem_of(a), stream);
 }
 void causal_conv3d_sm90(const CausalConv3dArgs& a, Stream& stream) { cuda::conv_sm90(problem_of(a), stream); }
+std::optional<Refusal> causal_conv3d_why_not_winograd(const CausalConv3dArgs& a, const Stream& stream) {
+  return cuda::conv_winograd_why_not(problem_of(a), stream);
+}
+std::optional<Refusal> causal_conv3d_why_slower_winograd(const CausalConv3dArgs& a, const Stream& stream) {
+  if (!cuda::conv_winograd_is_first(*stream.gpu, a.x.dtype, a.y.dim(3), a.x.dim(3), a.x.dim(2)))
+    return Refusal::arguments("it is for wider frames of bf16 on Hopper");
+  return causal_conv3d_why_not_winograd(a, stream);
+}
+void causal_conv3d_winograd(const CausalConv3dArgs& a, Stream& stream) {
+  cuda::conv_winograd(problem_of(a), stream);
+}
 std::optional<Refusal> causal_conv3d_why_not_cudnn(const CausalConv3dArgs& a, const Stream& stream) {
   if (const auto no = causal_conv3d_plain(a)) return no;
   return cuda::conv_cudnn_why_not(problem_of(a), stream);

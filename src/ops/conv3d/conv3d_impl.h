@@ -39,6 +39,9 @@ std::optional<Refusal> causal_conv3d_why_not_stem(const CausalConv3dArgs& args, 
 void causal_conv3d_stem(const CausalConv3dArgs& args, Stream& stream);
 std::optional<Refusal> causal_conv3d_why_not_sm90(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_sm90(const CausalConv3dArgs& args, Stream& stream);
+std::optional<Refusal> causal_conv3d_why_not_winograd(const CausalConv3dArgs& args, const Stream& stream);
+std::optional<Refusal> causal_conv3d_why_slower_winograd(const CausalConv3dArgs& args, const Stream& stream);
+void causal_conv3d_winograd(const CausalConv3dArgs& args, Stream& stream);
 std::optional<Refusal> causal_conv3d_why_not_cudnn(const CausalConv3dArgs& args, const Stream& stream);
 std::optional<Refusal> causal_conv3d_why_slower_cudnn(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_cudnn(const CausalConv3dArgs& args, Stream& stream);
