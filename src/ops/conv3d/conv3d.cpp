@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "base/env.h"
@@ -104,6 +105,12 @@ bool winograd_is_first(const CausalConv3dArgs& a, const Stream& stream) {
          cuda::conv_winograd_is_first(*stream.gpu, a.x.dtype, a.y.dim(3), a.x.dim(3), a.x.dim(2));
 }
 
+// The multiply-adds that are done.
+int64_t multiply_adds(const CausalConv3dArgs& a, const Stream& stream) {
+  const int64_t all = a.y.numel() * a.kernel_t * a.kernel_h * a.kernel_w * a.x.dim(3);
+  return stream.gpu && winograd_is_first(a, stream) ? all / 3 * 2 : all;
+}
+
 void move(char* to, const char* from, int64_t bytes, Stream& stream) {
   if (stream.gpu) return stream.gpu->copy(to, from, static_cast<size_t>(bytes));
   // Bytes of a piece, which take long to copy compared with the cost of handing it out.
@@ -120,8 +127,7 @@ std::span<const Impl<CausalConv3dArgs>> causal_conv3d_table() { return kTable; }
 void causal_conv3d(const CausalConv3dArgs& args, Stream& stream) {
   check_args(args, stream);
   if (args.y.numel() == 0) return;
-  if (count_convolution("causal_conv3d", args.x.dtype,
-                        args.y.numel() * args.kernel_t * args.kernel_h * args.kernel_w * args.x.dim(3),
+  if (count_convolution("causal_conv3d", args.x.dtype, multiply_adds(args, stream),
                         {args.x, args.packed, args.residual, args.y, args.normed}, stream))
     return;
   pick<CausalConv3dArgs>("causal_conv3d", kTable, args, stream).run(args, stream);
@@ -132,11 +138,18 @@ bool causal_conv3d_normalises(const CausalConv3dArgs& args, const Stream& stream
   if (off || stream.without.has(Optimisation::conv_norms)) return false;
   if (stream.gpu && !cuda::family_of(stream.gpu->info()).conv_norms) return false;
   const int64_t co = args.gamma.dim(0);
-  if (stream.gpu && winograd_is_first(args, stream) && !cuda::conv_winograd_normalises(co)) return false;
   if (cuda::is_absent(stream.gpu)) {
-    if (stream.gpu->info().major == 9) return co <= cuda::kConvMostNormed;
+    if (stream.gpu->info().major == 9)
+      return co <= cuda::kConvMostNormed &&
+             (!winograd_is_first(args, stream) || cuda::conv_winograd_normalises(co));
     return stream.gpu->info().capability() >= 80 && cuda::conv_sm80_normalises(args.x.dim(3), co);
   }
+  // A kernel that cannot normalise may still be the faster one, with a pass over y.
+  CausalConv3dArgs plain = args;
+  plain.gamma = plain.normed = Tensor();
+  const auto* fastest = choose<CausalConv3dArgs>("causal_conv3d", kTable, plain, stream);
+  if (fastest && fastest->name == std::string_view("winograd") && !cuda::conv_winograd_normalises(co))
+    return false;
   const auto* impl = choose<CausalConv3dArgs>("causal_conv3d", kTable, args, stream);
   return impl && !is_definition(*impl);
 }

@@ -103,6 +103,12 @@ inline std::vector<OpCase> conv3d_cases() {
   add(Conv3dCase{tiny, 2, 49, 33, 192, 192, 2, {.residual = true, .alias = true}});
   add(Conv3dCase{tiny, 4, 9, 17, 96, 3, 1});
   for (const int64_t history : {0, 1, 2}) add(Conv3dCase{tiny, 3, 27, 19, 64, 12, history});
+  // Pairs of columns: even widths, and frames that are wide enough for "winograd".
+  add(Conv3dCase{tiny, 2, 18, 20, 64, 96, 2, {.residual = true}});
+  add(Conv3dCase{tiny, 2, 35, 38, 32, 176, 1, {.residual = true, .alias = true}});
+  add(Conv3dCase{tiny, 1, 17, 112, 32, 64, 0});
+  add(Conv3dCase{tiny, 3, 5, 113, 32, 88, 2, {.residual = true}});
+  add(Conv3dCase{tiny, 1, 5, 114, 64, 96, 1, {.residual = true, .norm = 2}});
   add(Conv3dCase{tiny, 4, 9, 17, 3, 104, 1});
   add(Conv3dCase{tiny, 4, 9, 7, 64, 72, 1, {.kernel = 1, .time_stride = 2, .front = 1}});
   add(Conv3dCase{tiny, 3, 5, 19, 96, 192, 1, {.kernel = 1}});

@@ -40,7 +40,7 @@ std::optional<Refusal> causal_conv3d_why_not_winograd(const CausalConv3dArgs& a,
 }
 std::optional<Refusal> causal_conv3d_why_slower_winograd(const CausalConv3dArgs& a, const Stream& stream) {
   if (!cuda::conv_winograd_is_first(*stream.gpu, a.x.dtype, a.y.dim(3), a.x.dim(3), a.x.dim(2)))
-    return Refusal::arguments("it is for wider frames of bf16 on Hopper");
+    return Refusal::slower("it is for wide frames of bf16 and many channels on Hopper");
   return causal_conv3d_why_not_winograd(a, stream);
 }
 void causal_conv3d_winograd(const CausalConv3dArgs& a, Stream& stream) {
