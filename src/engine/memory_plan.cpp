@@ -51,6 +51,7 @@ VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
   Job job{.request = *in.request, .prompts = *in.prompts, .shared = shared};
   plan.stages = course_of(*in.request).walk(job, session);
   plan.keeps = placement.keeps, plan.keys_stay = placement.keys_stay;
+  plan.decode_latents = placement.decode_latents;
   uint64_t kept = 0, arena = 0;
   for (const StagePlan& s : plan.stages) {
     plan.peak_bytes = std::max(plan.peak_bytes, bytes_of(plan, s));
@@ -74,13 +75,19 @@ Budget budget_of(const PlanInput& in, uint64_t graphs) {
 }
 
 VideoPlan plan_within(const PlanInput& in) {
-  Placement placement{
-      .keeps = in.model->options().keep_loaded, .keys_stay = keys_may_stay(in), .ranks = in.model->ranks()};
+  Placement placement{.keeps = in.model->options().keep_loaded,
+                      .keys_stay = keys_may_stay(in),
+                      .decode_latents = decode_latents_at_best(in),
+                      .ranks = in.model->ranks()};
   VideoPlan plan = plan_with(in, placement);
   if (!on_device(in)) return plan;
   const uint64_t graphs = graph_bytes(in);
   const Budget may = budget_of(in, graphs);
   const uint64_t budget = may.bytes;
+  if (plan.peak_bytes > budget && placement.decode_latents > 1) {
+    placement.decode_latents = 1;
+    plan = plan_with(in, placement);
+  }
   // A request needs these layers once, so they are the first that make room: each request then sends them.
   if (plan.peak_bytes > budget && placement.keys_stay) {
     placement.keys_stay = false;
@@ -149,6 +156,10 @@ std::string what_would_fit(const PlanInput& in) {
 }
 
 }  // namespace
+
+int64_t decode_latents_at_best(const PlanInput& in) {
+  return (in.gpu || on_device(in)) && in.model->ranks() == 1 ? 2 : 1;
+}
 
 bool keys_may_stay(const PlanInput& in) { return in.model->options().keep_loaded && in.gpu; }
 

@@ -14,6 +14,7 @@ struct Placement {
   int64_t text = 0, denoise = 0;
   bool keeps = false;
   bool keys_stay = false;
+  int64_t decode_latents = 1;  // latent frames that a clip's decode takes at a time
   int ranks = 1;
 };
 

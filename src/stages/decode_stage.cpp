@@ -32,14 +32,15 @@ Tensor without_references(const Job& job, Stream& stream) {
   return out;
 }
 
-// Frames as bytes, in the arena: at most as many at a time as one latent frame gives. They are float32 there if the host
+// Frames as bytes, in the arena: at most as many at a time as `chunk` latent frames give. They are float32 there if the host
 // makes their bytes.
 class Pixels {
  public:
-  Pixels(const VaeConfig& c, const Tensor& latents, int64_t frames, bool to_host, DType dtype, Stream& stream)
+  Pixels(const VaeConfig& c, const Tensor& latents, int64_t frames, int64_t chunk, bool to_host, DType dtype,
+         Stream& stream)
       : height_(latents.dim(2) * c.spatial_stride()),
         width_(latents.dim(3) * c.spatial_stride()),
-        count_(std::min(frames, c.temporal_stride())),
+        count_(std::min(frames, chunk * c.temporal_stride())),
         dtype_(dtype),
         all_(stream.arena->tensor(DType::u8,
                                   {(count_ * height_ * width_ * 3 * dtype_size(dtype) + 3) / 4 * 4 + 4})),
@@ -137,18 +138,18 @@ class LatentsStage final : public Stage {
   }
 };
 
-// Calls run(body), where body(vae, stream, comm) decodes on a stream; `stream` is the first rank's. If there are `slots`,
+// Decodes `chunk` latent frames at a time. Calls run(body), where body(vae, stream, comm) decodes on a stream; `stream` is the first rank's. If there are `slots`,
 // a device, or the first of several, queues the whole clip, and frames leave the device meanwhile.
 template <class Run>
 void decode_clip(const VaeConfig& config, const Tensor& latents, const VideoCallbacks* callbacks,
-                 Stream& stream, const FramesOut& out, PinnedSlots* slots, const Run& run) {
+                 Stream& stream, const FramesOut& out, int64_t chunk, PinnedSlots* slots, const Run& run) {
   const int64_t clip = config.pixel_frames(latents.dim(1)), total = out.total > 0 ? out.total : clip;
   const ArenaScope scope(*stream.arena);
   const bool left = callbacks && callbacks->device_frames;
   const bool may_be_late = slots && !left && StreamingMemory::of(stream.memory);
   const bool colored_late = may_be_late && out.color_correction != 0;
-  const Pixels pixels(config, latents, clip, !may_be_late && !left, colored_late ? DType::f32 : DType::u8,
-                      stream);
+  const Pixels pixels(config, latents, clip, chunk, !may_be_late && !left,
+                      colored_late ? DType::f32 : DType::u8, stream);
   LateColors colors(out, clip);
   std::optional<StageClock> clock;
   if (!stream.measuring()) clock.emplace(callbacks, "decode", total, out.first);
@@ -199,7 +200,7 @@ void decode_clip(const VaeConfig& config, const Tensor& latents, const VideoCall
     vae.decode(
         latents,
         [&](const Tensor& decoded, int64_t first) { hand_out(decoded, first, own, late ? &*late : nullptr); },
-        own, 1, comm, mark);
+        own, chunk, comm, mark);
     if (late) late->hand_out_all();
   });
 }
@@ -208,13 +209,13 @@ void decode_clip(const VaeConfig& config, const Tensor& latents, const VideoCall
 
 void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* callbacks,
                    Stream& stream, const FramesOut& out) {
-  decode_clip(vae.config(), latents, callbacks, stream, out, nullptr,
+  decode_clip(vae.config(), latents, callbacks, stream, out, 1, nullptr,
               [&](const DecodeRows& body) { body(vae, stream, nullptr); });
 }
 
 void decode_frames(Session& session, const Tensor& latents, const FramesOut& out) {
   decode_clip(session.vae_decoder().model->config(), latents, session.callbacks(), session.stream(), out,
-              &session.frame_slots(),
+              session.placement().decode_latents, &session.frame_slots(),
               [&](const DecodeRows& body) { decode_by_rows(session, latents.dim(2), latents.dim(3), body); });
 }
 
