@@ -189,8 +189,7 @@ struct StagePlan {
   std::string adapters, adapters_2;  // adapters that are merged into the stage's part or parts; empty: none
 };
 
-// The part of a prompt that the model does not read, because the prompt has more tokens than there is room
-// for.
+// The part of a prompt that the model does not read, because the prompt has more tokens than there is room for.
 struct DroppedTokens {
   std::string field;  // "prompt", "negative_prompt"
   int64_t tokens = 0, dropped = 0;
@@ -222,8 +221,7 @@ struct VideoPlan {
   std::string would_fit;   // if the plan does not fit: something that would
   bool keeps = false;      // whether models, and the memory that steps need, stay for the next request
   bool keys_stay = false;  // on a GPU: whether the layers that make keys of the prompt stay there as well
-  int64_t decode_latents =
-      1;  // latent frames that a clip's decode takes at a time; the bits do not depend on it
+  int64_t decode_latents = 1;  // latent frames that a decode takes at a time; all have the same bits
   double seconds = 0;
   std::vector<DroppedTokens> dropped_tokens;
   std::vector<OptimisationState> optimisations;  // all optimisations, whether on or off
