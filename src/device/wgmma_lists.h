@@ -25,7 +25,7 @@
   TACHY_WGMMA_F32(d), TACHY_WGMMA_F8(d, 32), TACHY_WGMMA_F8(d, 40), TACHY_WGMMA_F8(d, 48), \
       TACHY_WGMMA_F8(d, 56)
 #define TACHY_WGMMA_F48(d) TACHY_WGMMA_F32(d), TACHY_WGMMA_F8(d, 32), TACHY_WGMMA_F8(d, 40)
-#define TACHY_WGMMA_F44(d)                                                                        \
+#define TACHY_WGMMA_F44(d) \
   TACHY_WGMMA_F32(d), TACHY_WGMMA_F8(d, 32), "+f"((d)[40]), "+f"((d)[41]), "+f"((d)[42]), "+f"((d)[43])
 #define TACHY_WGMMA_F96(d)                                                                 \
   TACHY_WGMMA_F64(d), TACHY_WGMMA_F8(d, 64), TACHY_WGMMA_F8(d, 72), TACHY_WGMMA_F8(d, 80), \
