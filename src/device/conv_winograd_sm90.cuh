@@ -39,11 +39,14 @@ struct ConvPairTile90 {
   static constexpr int kSharedBytes = 512 + kASteps * kABytes;
   static_assert(kBoxBytes % 512 == 0 && kSharedBytes <= 227 * 1024 - 64);
 
+  // The row in the tile of a warp's row r of pairs, 0 to 15, in the first of its two blocks; the second's is the next one.
+  __device__ static int row_of(const Conv90Params& p, int group, int r) {
+    const int pairs_log2 = p.columns_log2 - 1, warp = threadIdx.x / 32 & 3;
+    return ((group * 4 + warp) * (16 >> pairs_log2) + (r >> pairs_log2)) * 2;
+  }
   __device__ static ConvPlace place(const Conv90Params& p, int group, int mi, int half) {
-    const int warp = threadIdx.x / 32 & 3, lane = threadIdx.x & 31, r = half * 8 + lane / 4;
-    const int pairs_log2 = p.columns_log2 - 1, pairs = 1 << pairs_log2;
-    const int row = ((group * 4 + warp) * (16 >> pairs_log2) + (r >> pairs_log2)) * 2 + mi / 2;
-    const int pair = r & (pairs - 1);
+    const int pairs_log2 = p.columns_log2 - 1, r = half * 8 + (threadIdx.x & 31) / 4;
+    const int row = row_of(p, group, r) + mi / 2, pair = r & ((1 << pairs_log2) - 1);
     return {row, 2 * pair + mi % 2, mi % 2 * kBoxRows + (row << pairs_log2) + pair};
   }
 };
@@ -117,10 +120,9 @@ __device__ inline void conv_winograd_pass(const Conv90Params& p, int steps, floa
                                           uint32_t base, uint64_t* full, uint64_t* empty,
                                           RingPlace<C::kASteps>& place) {
   using T = typename C::T;
-  const int group = threadIdx.x / 128 - 1, warp = threadIdx.x / 32 & 3, lane = threadIdx.x & 31;
-  const int pairs_log2 = p.columns_log2 - 1, pairs = 1 << pairs_log2, r = lane & 15;
-  const int row = ((group * 4 + warp) * (16 >> pairs_log2) + (r >> pairs_log2)) * 2;
-  const int pitch = pairs + 1, first = row * pitch + (r & (pairs - 1));
+  const int group = threadIdx.x / 128 - 1, lane = threadIdx.x & 31, r = lane & 15;
+  const int pairs = 1 << (p.columns_log2 - 1), pitch = pairs + 1;
+  const int first = C::row_of(p, group, r) * pitch + (r & (pairs - 1));
   // Bytes in a box of 16 channels of the pair `shift` columns on, `down` rows below.
   const auto at = [&](int down, int shift, int k) {
     const uint32_t bytes = (first + down * pitch + shift) * C::kRowBytes + (lane >> 4) * 16;
@@ -169,6 +171,8 @@ __device__ inline void conv_winograd_pass(const Conv90Params& p, int steps, floa
     place.next();
   }
   wgmma_wait<0>();
+  wgmma_touch(fragments[0][0]), wgmma_touch(fragments[0][1]);
+  wgmma_touch(fragments[1][0]), wgmma_touch(fragments[1][1]);
   if (last >= 0) conv90_release(empty + last);
 }
 

@@ -13,19 +13,12 @@ namespace tachy::device {
 template <int N, class T>
 __device__ inline void wgmma_weights(float (&d)[N / 2], const uint32_t* p, uint64_t v);
 
-#define TACHY_WGMMA_WEIGHTS(N, REGISTERS, P0, P1, P2, P3, V, TYPE, NAME)                                \
-  template <>                                                                                           \
-  __device__ inline void wgmma_weights<N, TYPE>(float(&d)[REGISTERS], const uint32_t* p, uint64_t v) {  \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." NAME "." NAME                        \
-                 " {" TACHY_WGMMA_S##REGISTERS "}, {" P0 "," P1 "," P2 "," P3 "}, " V ", 1, 1, 1, 1;\n" \
-                 : TACHY_WGMMA_F##REGISTERS(d)                                                          \
-                 : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v));                                 \
-  }
-TACHY_WGMMA_WEIGHTS(64, 32, "%32", "%33", "%34", "%35", "%36", __nv_bfloat16, "bf16")
-TACHY_WGMMA_WEIGHTS(64, 32, "%32", "%33", "%34", "%35", "%36", __half, "f16")
-TACHY_WGMMA_WEIGHTS(128, 64, "%64", "%65", "%66", "%67", "%68", __nv_bfloat16, "bf16")
-TACHY_WGMMA_WEIGHTS(128, 64, "%64", "%65", "%66", "%67", "%68", __half, "f16")
-#undef TACHY_WGMMA_WEIGHTS
+TACHY_WGMMA_A_IN_REGISTERS(wgmma_weights, 64, 32, "%32", "%33", "%34", "%35", "%36", __nv_bfloat16, "bf16",
+                           "1")
+TACHY_WGMMA_A_IN_REGISTERS(wgmma_weights, 64, 32, "%32", "%33", "%34", "%35", "%36", __half, "f16", "1")
+TACHY_WGMMA_A_IN_REGISTERS(wgmma_weights, 128, 64, "%64", "%65", "%66", "%67", "%68", __nv_bfloat16, "bf16",
+                           "1")
+TACHY_WGMMA_A_IN_REGISTERS(wgmma_weights, 128, 64, "%64", "%65", "%66", "%67", "%68", __half, "f16", "1")
 
 // Descriptors of operands that lie as boxes of 64 columns (128 bytes per row, swizzled) with `rows` rows
 // each, one after the other. A descriptor's upper half is constant; its lower half names the address and

@@ -1,5 +1,6 @@
 // The wgmma instruction names its registers one by one. These are its lists: TACHY_WGMMA_Sn names operands 0
-// to n − 1 of an asm statement in its text, TACHY_WGMMA_Fn(d) binds them to the array d.
+// to n − 1 of an asm statement in its text, TACHY_WGMMA_Fn(d) binds them to the array d. The form with one operand in
+// registers is written once for all its sizes.
 #pragma once
 
 #define TACHY_WGMMA_S32                                                                                    \
@@ -30,3 +31,15 @@
 #define TACHY_WGMMA_F96(d)                                                                 \
   TACHY_WGMMA_F64(d), TACHY_WGMMA_F8(d, 64), TACHY_WGMMA_F8(d, 72), TACHY_WGMMA_F8(d, 80), \
       TACHY_WGMMA_F8(d, 88)
+
+// Defines FUNCTION<N, TYPE>(d, a, b), d [64, N] += a [64, 16] · b [16, N], with the four registers of a named A0 to A3 and
+// b's descriptor B. `K_DOWN` is "1" if N runs along b's rows in shared memory, and "0" if K does.
+#define TACHY_WGMMA_A_IN_REGISTERS(FUNCTION, N, REGISTERS, A0, A1, A2, A3, B, TYPE, NAME, K_DOWN)          \
+  template <>                                                                                              \
+  __device__ inline void FUNCTION<N, TYPE>(float(&d)[REGISTERS], const uint32_t* a, uint64_t b) {          \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." NAME "." NAME                           \
+                 " {" TACHY_WGMMA_S##REGISTERS "}, {" A0 "," A1 "," A2 "," A3 "}, " B ", 1, 1, 1, " K_DOWN \
+                                               ";\n"                                                       \
+                 : TACHY_WGMMA_F##REGISTERS(d)                                                             \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                    \
+  }

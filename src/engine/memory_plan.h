@@ -21,9 +21,6 @@ VideoPlan make_plan(const PlanInput& in);
 
 // Says whether layers that a request needs once may stay on the GPU, provided there is room (Placement::keys_stay).
 bool keys_may_stay(const PlanInput& in);
-// Latent frames that a decode takes at a time where there is room: with two, a GPU has fewer and fuller launches and copies
-// half as many frames into caches. Ranks exchange rows of one.
-int64_t decode_latents_at_best(const PlanInput& in);
 // Sets the limit of a plan that was made earlier to today's. Returns whether the plan is within it.
 bool set_budget(const PlanInput& in, VideoPlan& plan);
 

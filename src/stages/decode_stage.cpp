@@ -32,8 +32,8 @@ Tensor without_references(const Job& job, Stream& stream) {
   return out;
 }
 
-// Frames as bytes, in the arena: at most as many at a time as `chunk` latent frames give. They are float32 there if the host
-// makes their bytes.
+// Frames as bytes, in the arena: at most as many at a time as `chunk` latent frames give. They are float32 there if the
+// host makes their bytes.
 class Pixels {
  public:
   Pixels(const VaeConfig& c, const Tensor& latents, int64_t frames, int64_t chunk, bool to_host, DType dtype,
@@ -138,8 +138,9 @@ class LatentsStage final : public Stage {
   }
 };
 
-// Decodes `chunk` latent frames at a time. Calls run(body), where body(vae, stream, comm) decodes on a stream; `stream` is the first rank's. If there are `slots`,
-// a device, or the first of several, queues the whole clip, and frames leave the device meanwhile.
+// Decodes `chunk` latent frames at a time. Calls run(body), where body(vae, stream, comm) decodes on a stream; `stream`
+// is the first rank's. If there are `slots`, a device, or the first of several, queues the whole clip, and frames leave
+// the device meanwhile.
 template <class Run>
 void decode_clip(const VaeConfig& config, const Tensor& latents, const VideoCallbacks* callbacks,
                  Stream& stream, const FramesOut& out, int64_t chunk, PinnedSlots* slots, const Run& run) {

@@ -50,13 +50,9 @@ std::optional<Refusal> conv_winograd_why_not(const ConvProblem& problem, const S
     return Refusal::arguments("it takes 3x3x3 kernels without strides");
   if (!conv_winograd_packs(*stream.gpu, problem.x.dtype, s.co, s.ci))
     return Refusal::arguments(
-        "it takes bf16 on Hopper, input channels in multiples of 32 and from 64 output channels on in "
-        "multiples "
-        "of 8");
+        "it takes bf16 on Hopper, Ci in multiples of 32, and Co from 64 on in multiples of 8");
   if (problem.gamma.defined() && !conv_winograd_normalises(s.co))
     return Refusal::arguments("it normalises up to 96 channels");
-  if (!problem.y.contiguous() && problem.residual.defined())
-    return Refusal::arguments("it takes a residual of whole frames");
   return conv_sm90_why_not(problem, stream);
 }
 
