@@ -128,15 +128,14 @@ def compare_transformer(ctx, rng, label, folder):
     yield "sample", y, r64, r32, STAGE_BOUND
 
 
-def farthest_decode(model, latents, exact):
-    """Returns the float32 decode that lies farthest from `exact`, among those of the latents and of their neighbours.
+def farthest(run, values, exact):
+    """Returns the float32 result that lies farthest from `exact`, among those of `values` and of their neighbours.
 
-    A norm over two or three channels divides by next to nothing now and then. A decoded value then depends on how its input was
-    rounded, and the error of one float32 decode says little about what float32 can do.
+    A norm over two or three channels divides by next to nothing now and then. A result then depends on how its input was
+    rounded, and the error of one float32 run says little about what float32 can do.
     """
-    moved = [latents] + [torch.nextafter(latents, torch.full_like(latents, to)) for to in (-10.0, 0.0, 10.0)]
-    decoded = [model.decode(x).sample for x in moved]
-    return max(decoded, key=lambda d: (d.double() - exact).abs().max())
+    moved = [values] + [torch.nextafter(values, torch.full_like(values, to)) for to in (-10.0, 0.0, 10.0)]
+    return max(map(run, moved), key=lambda result: (result.double() - exact).abs().max())
 
 
 def compare_vae(ctx, rng, label, folder):
@@ -159,7 +158,8 @@ def compare_vae(ctx, rng, label, folder):
         with float64():
             model.double()
             d64, e64 = model.decode(latents.double()).sample, model.encode(video.double()).latent_dist
-        d32 = farthest_decode(model.float(), latents, d64)
+        model.float()
+        d32 = farthest(lambda x: model.decode(x).sample, latents, d64)
     yield "decoded", y, d64, d32, VAE_BOUND
     yield "mean", moments["mean"], e64.mean, e32.mean, VAE_BOUND
     yield "logvar", moments["logvar"], e64.logvar, e32.logvar, VAE_BOUND
@@ -186,9 +186,10 @@ def compare_text_encoder(ctx, rng, label, folder):
     label["inputs"] = {"input_ids": [batch, length]}
     y = ctx.stage("text-encoder", folder, {"input_ids": ids, "attention_mask": mask}, "-t", rng.randint(1, 3))["last_hidden_state"]
     with torch.no_grad():
-        r32 = model(ids, mask).last_hidden_state
         with float64():
             r64 = model.double()(ids, mask).last_hidden_state
+        model.float()
+        r32 = farthest(lambda rows: model(inputs_embeds=rows, attention_mask=mask).last_hidden_state, model.get_input_embeddings()(ids), r64)
     yield "last_hidden_state", y, r64, r32, STAGE_BOUND
 
 
