@@ -9,6 +9,7 @@ export "warm". Attention is cuDNN's on both sides; 1.3b is compiled (compile_rep
 is the worst case for an encoder. The folders take 11.4 GB (umT5, shared) + 3.3 and 11.5 GB; with --models they are kept for later runs. Needs torch
 with CUDA, diffusers, transformers and OpenCV (its export)."""
 import argparse
+import fcntl
 import json
 import os
 import pathlib
@@ -45,10 +46,15 @@ def make_model(folder, row, t5_folder, device):
     with torch.device(device):
         model = WanTransformer3DModel(**DITS[row])
     model.save_pretrained(folder / "transformer", max_shard_size="100GB")
-    if not t5_folder.exists():
-        with torch.device(device):
-            model = UMT5EncoderModel(UMT5Config(**(TINY_UMT5 if row == "tiny" else UMT5)))
-        model.save_pretrained(t5_folder, max_shard_size="100GB")
+    with open(f"{t5_folder}.lock", "w") as lock:  # another row may be making its model at the same time
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not t5_folder.exists():
+            part = t5_folder.with_name(t5_folder.name + ".part")
+            shutil.rmtree(part, ignore_errors=True)
+            with torch.device(device):
+                model = UMT5EncoderModel(UMT5Config(**(TINY_UMT5 if row == "tiny" else UMT5)))
+            model.save_pretrained(part, max_shard_size="100GB")
+            part.rename(t5_folder)
     torch.set_default_dtype(torch.float32)
     (folder / "text_encoder").symlink_to(t5_folder)
     with torch.device(device):

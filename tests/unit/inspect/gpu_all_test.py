@@ -42,6 +42,8 @@ def main():
         command = [sys.executable, str(GPU_ALL), str(build), "--out", str(out), "--budget", "6", "--commit", "abc", "--skip", *skip]
         plan = subprocess.run([*command, "--plan"], capture_output=True, text=True)
         assert plan.returncode == 1 and "ours_gpu" in plan.stdout and not out.exists(), plan.stdout
+        programs = subprocess.run([*command, "--programs"], capture_output=True, text=True).stdout.split()
+        assert programs == sorted(map(str, (ops, build / "tests/unit/inspect/inspect_gpu_test", build / "tachyscope"))), programs
         done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"})
         assert done.returncode == 1, done.stdout + done.stderr
         baseline = json.loads(out.read_text())
@@ -59,6 +61,18 @@ def main():
         parts = {part["name"]: part for part in json.loads(out.read_text())["parts"]}
         assert parts["bench"]["result"] == "ok" and parts["bench"]["figures"] == report, done.stdout
         assert parts["peers dit-1.3b 480p"]["result"] == "failed" and "ours_gpu" in parts["peers dit-1.3b 480p"]["text"], parts
+        # With several cards the checks have the last one, and each part says where it ran.
+        (folder / "cards").mkdir()
+        noted = f"echo $CUDA_VISIBLE_DEVICES > {folder}/cards/$1\n"
+        program(build / "tachyscope", noted + (build / "tachyscope").read_text().split("\n", 1)[1])
+        done = subprocess.run([*command[:-1 - len(skip)], "--budget", "200", "--cards", "3", "--only", "bench", "doctor", "validate", "peers dit-1.3b"], capture_output=True, text=True,
+                              env={key: value for key, value in os.environ.items() if key != "CUDA_VISIBLE_DEVICES"})
+        parts = {part["name"]: part for part in json.loads(out.read_text())["parts"]}
+        assert {name: part["result"] for name, part in parts.items()} == {"doctor": "ok", "validate bf16": "ok", "validate f32": "ok", "bench": "ok", "peers dit-1.3b 480p": "failed"}, done.stdout
+        assert parts["doctor"]["card"] == parts["validate bf16"]["card"] == "2" and {parts["bench"]["card"], parts["peers dit-1.3b 480p"]["card"]} <= {"0", "1", "2"}, parts
+        assert (folder / "cards/doctor").read_text() == "2\n" and (folder / "cards/bench").read_text().strip() == parts["bench"]["card"]
+        refused = subprocess.run([*command[:-1 - len(skip)], "--cards", "3"], capture_output=True, text=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": "4,6"})
+        assert refused.returncode == 2 and "2 can be used here (got 3)" in refused.stderr, refused.stderr
         stored = folder / "out/stored.json"
         stored.write_text(out.read_text())
         program(folder / "bin/compute-sanitizer", race)
