@@ -52,7 +52,7 @@ class CaseMemory {
   Tensor host_output(DType dtype, Dims dims);                   // on the host even if the case runs on a GPU
   // A convolution's weight before packing: f32 with values that `dtype` can hold, always on the host.
   Tensor host_weight(Dims dims, float scale = 1);
-  // u8; the case itself fills the bytes, on the device, by the op's pack function.
+  // u8; unless the case is blank, it fills the bytes itself, on the device, by the op's pack function.
   Tensor packed(int64_t bytes);
   Tensor inout(const Tensor& t);  // marks and returns an input that the op also writes
   float random() { return std::normal_distribution<float>()(engine_); }
@@ -60,6 +60,7 @@ class CaseMemory {
   // t's values on the host, with t's shape and strides; float activations are f32 there.
   Tensor host(const Tensor& t);
   DType dtype() const { return target_.dtype; }
+  bool blank() const { return target_.blank; }
   cuda::Gpu* gpu() const { return target_.gpu; }
   DeviceMemory* device() const { return target_.device; }
   // A stream on the case's device, for an op's own pack function.

@@ -34,7 +34,7 @@ inline BoundOp make_conv2d_case(CaseMemory& memory, const Conv2dCase& c) {
   Arena arena(0);
   Stream stream = memory.stream(arena, pool, c.with.compute);
   args.packed = memory.packed(packed_conv2d_bytes(c.co, c.ci, c.with.kernel, c.with.kernel, stream));
-  pack_conv2d_weight(weight, args.packed, stream);
+  if (!memory.blank()) pack_conv2d_weight(weight, args.packed, stream);
   if (c.with.bias) args.bias = memory.param({c.co});
   if (c.with.residual) args.residual = memory.normal({c.frames, ho, wo, c.co});
   args.y = c.with.alias ? memory.inout(args.residual) : memory.output({c.frames, ho, wo, c.co});

@@ -34,7 +34,7 @@ inline BoundOp make_conv3d_case(CaseMemory& memory, const Conv3dCase& c) {
   Stream stream = memory.stream(arena, pool, c.with.compute);
   args.packed =
       memory.packed(packed_conv3d_bytes(c.co, c.ci, c.with.kernel_t, c.with.kernel, c.with.kernel, stream));
-  pack_conv3d_weight(weight, args.packed, stream);
+  if (!memory.blank()) pack_conv3d_weight(weight, args.packed, stream);
   args.bias = memory.param({c.co});
   if (c.with.residual) args.residual = memory.normal({to, c.h, c.w, c.co});
   args.y = c.with.alias ? memory.inout(args.residual)

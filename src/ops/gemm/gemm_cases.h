@@ -35,7 +35,7 @@ inline Tensor pack_gemm_case(CaseMemory& memory, const Tensor& weight, Compute c
   ThreadPool pool(1);
   Arena arena(0);
   Stream stream{.arena = &arena, .pool = &pool, .precision = {.compute = compute}};
-  pack_gemm_weight(weight, packed, stream);
+  if (!memory.blank()) pack_gemm_weight(weight, packed, stream);
   return packed;
 }
 

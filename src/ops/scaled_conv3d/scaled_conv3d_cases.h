@@ -42,7 +42,8 @@ inline BoundOp make_scaled_conv3d_case(CaseMemory& memory, const ScaledConv3dCas
   Stream stream = memory.stream(arena, pool, Compute::f32);
   args.packed = memory.packed(packed_scaled_conv3d_bytes(c.co, c.ci, stream));
   // Makes sums of about 1, so that the residual and the bias matter.
-  pack_scaled_conv3d_weight(weight, 1 / (16 * std::sqrt(27.0f * static_cast<float>(c.ci))), args.packed,
+  if (!memory.blank())
+    pack_scaled_conv3d_weight(weight, 1 / (16 * std::sqrt(27.0f * static_cast<float>(c.ci))), args.packed,
                             stream, c.codes);
   args.bias = memory.param({c.co});
   const auto numbers = [&] { return memory.output({c.frames, c.h, c.w, c.co}); };

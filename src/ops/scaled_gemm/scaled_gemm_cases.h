@@ -29,7 +29,7 @@ inline Tensor pack_scaled_gemm_case(CaseMemory& memory, Tensor& weight) {
   ThreadPool pool(1);
   Arena arena(0);
   Stream stream{.arena = &arena, .pool = &pool};
-  pack_scaled_gemm_weight(weight, packed, stream);
+  if (!memory.blank()) pack_scaled_gemm_weight(weight, packed, stream);
   weight.data = nullptr;
   return packed;
 }

@@ -22,7 +22,7 @@ inline std::vector<OpCase> upsample_conv2d_cases() {
                        Arena arena(0);
                        Stream stream = memory.stream(arena, pool, compute);
                        args.packed = memory.packed(packed_upsample_conv2d_bytes(co, ci, stream));
-                       pack_upsample_conv2d_weight(weight, args.packed, stream);
+                       if (!memory.blank()) pack_upsample_conv2d_weight(weight, args.packed, stream);
                        if (bias) args.bias = memory.param({co});
                        args.y = memory.output({f, 2 * h, 2 * w, co});
                        return bind_op("upsample_conv2d", upsample_conv2d, upsample_conv2d_table(),
