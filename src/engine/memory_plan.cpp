@@ -8,7 +8,9 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "engine/courses/course.h"
+#include "runtime/crew.h"
 #include "session/admission.h"
+#include "stages/by_rows.h"
 #include "tensor/work_tally.h"
 
 namespace tachy {
@@ -75,9 +77,17 @@ Budget budget_of(const PlanInput& in, uint64_t graphs) {
 }
 
 // Latent frames that a decode takes at a time where there is room: with two, a GPU has fewer and fuller launches and
-// copies half as many frames into caches. Ranks exchange rows of one.
+// copies half as many frames into caches. GPUs that share the rows of the picture take four: each has a part of every
+// frame, and they wait for one another a quarter as often. Processes that share them have memory of their own and must do
+// the same, so they take one.
 int64_t decode_latents_at_best(const PlanInput& in) {
-  return on_device(in) && in.model->ranks() == 1 ? 2 : 1;
+  const runtime::Crew* const crew = in.model->options().crew.get();
+  const bool shared = crew && crew->size() > 1, gpus = in.model->ranks() > 1;
+  if (!on_device(in) || (gpus && !in.model->on_gpus())) return 1;
+  const bool by_rows =
+      (shared || gpus) && gpus_decode_by_rows(in.model->bundle().vae_config, in.request->latent_height,
+                                              in.request->latent_width, !shared || crew->on_one_host());
+  return by_rows ? (shared ? 1 : 4) : 2;
 }
 
 VideoPlan plan_within(const PlanInput& in) {
@@ -90,8 +100,8 @@ VideoPlan plan_within(const PlanInput& in) {
   const uint64_t graphs = graph_bytes(in);
   const Budget may = budget_of(in, graphs);
   const uint64_t budget = may.bytes;
-  if (plan.peak_bytes > budget && placement.decode_latents > 1) {
-    placement.decode_latents = 1;
+  while (plan.peak_bytes > budget && placement.decode_latents > 1) {
+    placement.decode_latents /= 2;
     plan = plan_with(in, placement);
   }
   // A request needs these layers once, so they are the first that make room: each request then sends them.

@@ -221,7 +221,7 @@ struct VideoPlan {
   std::string would_fit;       // if the plan does not fit: something that would
   bool keeps = false;          // whether models, and the memory that steps need, stay for the next request
   bool keys_stay = false;      // on a GPU: whether the layers that make keys of the prompt stay there as well
-  int64_t decode_latents = 1;  // latent frames that a decode takes at a time; all have the same bits
+  int64_t decode_latents = 1;  // latent frames that a decode takes at a time
   double seconds = 0;
   std::vector<DroppedTokens> dropped_tokens;
   std::vector<OptimisationState> optimisations;  // all optimisations, whether on or off

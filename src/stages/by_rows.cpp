@@ -106,20 +106,21 @@ void decode_by_rows(Session& session, int64_t latent_rows, int64_t latent_column
 }
 
 uint64_t decoder_state_bytes(Session& session, const VaeDecoder& vae, std::span<const int64_t> latent_shape) {
-  const int64_t frames = latent_shape[1], rows = latent_shape[2], columns = latent_shape[3];
+  const int64_t frames = latent_shape[1], rows = latent_shape[2], columns = latent_shape[3],
+                chunk = session.placement().decode_latents;
   const int gpus = gpus_of_rows(session, vae.config(), rows, columns);
   if (crew_decodes_by_rows(session, rows, columns)) {
     Arena none;
     const Stream counting{.arena = &none, .pool = nullptr};
     const auto comm = processes_with_rows(session, rows);
-    return comm ? align_up(vae.make_state(rows, columns, frames, counting, comm.get()).bytes) : 0;
+    return comm ? align_up(vae.make_state(rows, columns, frames, counting, comm.get(), chunk).bytes) : 0;
   }
   if (gpus <= 1)
     return align_up(vae.state_bytes(rows, columns, frames, runtime::ranks_of_rows(session.ranks(), rows)));
   Arena none;
   const Stream counting{.arena = &none, .pool = nullptr};
   runtime::NobodyElse comm(0, gpus);
-  return align_up(vae.make_state(rows, columns, frames, counting, &comm).bytes);
+  return align_up(vae.make_state(rows, columns, frames, counting, &comm, chunk).bytes);
 }
 
 }  // namespace tachy

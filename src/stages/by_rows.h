@@ -14,7 +14,7 @@ using DecodeRows = std::function<void(const VaeDecoder& vae, Stream& stream, run
 
 // Whether several GPUs share the decoder's work, too. TACHY_RANK_DECODE says `rows` or `first`; otherwise they do where
 // a frame's work is as much as that of 3,000 latents or more by the published decoders. Neighbours exchange rows some 40
-// times a latent frame, in about 60 us each, which a small picture does not earn, nor any between hosts (not `near`).
+// times for each piece of a decode, in about 60 us each, which a small picture does not earn, nor any between hosts (not `near`).
 bool gpus_decode_by_rows(const VaeConfig& config, int64_t rows, int64_t columns, bool near = true);
 
 // The same for a video made block by block, whose frames the GPUs of its passes decode. Returns how many of these do.

@@ -58,7 +58,7 @@ size_t Network::state_bytes(int64_t height, int64_t width, bool single, int rank
 }
 
 VaeState Network::make_state(int64_t height, int64_t width, bool single, const Stream& stream,
-                             const runtime::Bands& bands) const {
+                             const runtime::Bands& bands, int64_t chunk) const {
   VaeState state;
   state.height = height, state.width = width, state.bands = bands;
   state.caches.resize(slots_.size());
@@ -71,16 +71,17 @@ VaeState Network::make_state(int64_t height, int64_t width, bool single, const S
   };
   for (const Slot& slot : slots_)
     state.bytes += align_up(static_cast<size_t>(shape(slot, nullptr, Device::null).bytes()));
-  const size_t caches = state.bytes, row = row_bytes(width);
+  const size_t caches = state.bytes, row = static_cast<size_t>(chunk) * row_bytes(width);
   state.bytes += bands.mail_bytes(row);
   const bool measuring = stream.measuring();
   if (!measuring) state.buffer = Buffer(state.bytes, stream.memory);
-  if (!measuring && state.bytes > caches)
-    state.bands.set_mail(static_cast<char*>(state.buffer.data()) + caches, row);
+  const auto at = [&](size_t offset) {
+    return measuring ? planned_address(offset) : static_cast<char*>(state.buffer.data()) + offset;
+  };
+  if (state.bytes > caches) state.bands.set_mail(at(caches), row);
   size_t offset = 0;
   for (size_t i = 0; i < slots_.size(); ++i) {
-    void* data = measuring ? planned_address(offset) : static_cast<char*>(state.buffer.data()) + offset;
-    state.caches[i].frames = shape(slots_[i], data, measuring ? Device::null : stream.device());
+    state.caches[i].frames = shape(slots_[i], at(offset), measuring ? Device::null : stream.device());
     offset += align_up(static_cast<size_t>(state.caches[i].frames.bytes()));
   }
   return state;

@@ -30,9 +30,10 @@ class Network {
   size_t buffer_bytes() const { return buffer_bytes_; }
   const std::shared_ptr<const nn::KeptParams>& memory() const { return memory_; }
 
-  // With `single`, the clip is one chunk of one frame, and nothing is remembered.
+  // With `single`, the clip is one chunk of one frame, and nothing is remembered. Ranks that exchange views have room for
+  // the rows of `chunk` latent frames at a time.
   VaeState make_state(int64_t height, int64_t width, bool single, const Stream& stream,
-                      const runtime::Bands& bands = {}) const;
+                      const runtime::Bands& bands = {}, int64_t chunk = 1) const;
   size_t state_bytes(int64_t height, int64_t width, bool single, int ranks = 1) const;
   // The most bytes of a row of all frames of a chunk of one latent frame, before any layer.
   size_t row_bytes(int64_t width) const;

@@ -112,8 +112,8 @@ size_t VaeDecoder::state_bytes(int64_t h, int64_t w, int64_t latent_frames, int 
 }
 
 VaeState VaeDecoder::make_state(int64_t h, int64_t w, int64_t latent_frames, const Stream& stream,
-                                runtime::Comm* comm) const {
-  return network_->make_state(h, w, latent_frames == 1, stream, {comm, network_->units(h)});
+                                runtime::Comm* comm, int64_t chunk) const {
+  return network_->make_state(h, w, latent_frames == 1, stream, {comm, network_->units(h)}, chunk);
 }
 
 // Checks what the network has made, and makes frames of it; on rank 0 whole ones. The others get nothing.
@@ -188,7 +188,7 @@ void VaeDecoder::decode(const Tensor& latents, const Sink& sink, Stream& stream,
   require(total >= 1 && latents.dim(2) >= 1 && latents.dim(3) >= 1, "vae decode: empty latents {}",
           shape_string(latents));
   require(chunk >= 1, "vae decode: expected chunks of at least 1 latent frame, got {}", chunk);
-  VaeState state = make_state(latents.dim(2), latents.dim(3), total, stream, comm);
+  VaeState state = make_state(latents.dim(2), latents.dim(3), total, stream, comm, chunk);
   state.mark = mark;
   decode_block(state, latents, sink, stream, chunk);
   // Neighbours write rows into a state's memory, so it must be there until the last of them have come.

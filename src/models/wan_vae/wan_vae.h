@@ -88,9 +88,10 @@ class VaeDecoder {
               runtime::Comm* comm = nullptr, const Tensor& mark = {}) const;
 
   // Decodes in steps, for callers that make latents one by one: make_state once (latent_frames 1 means a
-  // still image, without caches), then decode_chunk for each chunk [z, n, h, w], where n = 1 for the first.
+  // still image, without caches), then decode_chunk for each chunk [z, n, h, w], where n = 1 for the first. Ranks on
+  // GPUs exchange rows sooner where n is at most `chunk`.
   VaeState make_state(int64_t h, int64_t w, int64_t latent_frames, const Stream& stream,
-                      runtime::Comm* comm = nullptr) const;
+                      runtime::Comm* comm = nullptr, int64_t chunk = 1) const;
   void decode_chunk(VaeState& state, const Tensor& latents, const Sink& sink, Stream& stream) const;
   // Decodes blocks of latents [z, n, h, w] of a video that may have no end: the very first latent frame gives
   // one frame, and each later one gives four. (Self-Forcing's own page begins with zeros in its caches, which

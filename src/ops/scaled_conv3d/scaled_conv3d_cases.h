@@ -44,7 +44,7 @@ inline BoundOp make_scaled_conv3d_case(CaseMemory& memory, const ScaledConv3dCas
   // Makes sums of about 1, so that the residual and the bias matter.
   if (!memory.blank())
     pack_scaled_conv3d_weight(weight, 1 / (16 * std::sqrt(27.0f * static_cast<float>(c.ci))), args.packed,
-                            stream, c.codes);
+                              stream, c.codes);
   args.bias = memory.param({c.co});
   const auto numbers = [&] { return memory.output({c.frames, c.h, c.w, c.co}); };
   if (c.residual) args.residual = memory.normal({c.frames, c.h, c.w, c.co});

@@ -12,7 +12,8 @@ namespace {
 // A rank that exchanges views, as those on GPUs do: rows of frames arrive in memory of their own.
 class ViewComm final : public Comm {
  public:
-  explicit ViewComm(Comm& inner, std::atomic<int>& free) : inner_(inner), free_(free) {}
+  ViewComm(Comm& inner, std::atomic<int>& free, std::atomic<int>& exchanges)
+      : inner_(inner), free_(free), exchanges_(exchanges) {}
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
   bool moves_views() const override { return true; }
@@ -26,7 +27,7 @@ class ViewComm final : public Comm {
   }
   void exchange_views(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream,
                       bool free) override {
-    free_ += free;
+    free_ += free, ++exchanges_;
     std::vector<std::vector<char>> rows(2 * from.size());
     std::vector<Tensor> sent(from.size()), got(from.size());
     const auto whole = [&](const Tensor& t, std::vector<char>& bytes) {
@@ -52,30 +53,34 @@ class ViewComm final : public Comm {
   }
 
   Comm& inner_;
-  std::atomic<int>& free_;
+  std::atomic<int>&free_, &exchanges_;
 };
 
 class RanksByViews : public testing::TestWithParam<const char*> {};
 
 TEST_P(RanksByViews, DecodeTheBitsOfOne) {
   VaeCase c(GetParam());
-  for (const int64_t chunk : {1, 2}) {
-    std::vector<float> values = wave(c.config.z_dim * 3 * 5 * 2), out;
-    const Tensor latents(values.data(), DType::f32, {c.config.z_dim, 3, 5, 2});
+  constexpr int64_t kFrames = 6;  // in chunks of four: one alone, four, one
+  const std::vector<float> of_one = decoded(c, {kFrames, 5, 2}, 1);
+  for (const int64_t chunk : {1, 2, 4}) {
+    std::vector<float> values = wave(c.config.z_dim * kFrames * 5 * 2), out;
+    const Tensor latents(values.data(), DType::f32, {c.config.z_dim, kFrames, 5, 2});
     Runner loader;
     Stream loading = loader.sized(size_t{64} << 20);
     const VaeDecoder decoder(Scope(c.source()), c.config, {}, loading);
-    std::atomic<int> free{0};
+    std::atomic<int> free{0}, exchanges{0};
     on_ranks(3, [&](Stream& stream, Comm* comm) {
-      ViewComm views(*comm, free);
+      ViewComm views(*comm, free, exchanges);
       const auto sink = [&](const Tensor& frames, int64_t) {
         if (!stream.measuring())
           out.insert(out.end(), frames.as<float>(), frames.as<float>() + frames.numel());
       };
       decoder.decode(latents, sink, stream, chunk, &views);
     });
-    EXPECT_TRUE(out == decoded(c, {3, 5, 2}, 1)) << chunk;
+    EXPECT_TRUE(out == of_one) << chunk;
     EXPECT_GT(free, 3 * 10) << "rows without mail";
+    EXPECT_EQ(exchanges - free, 3 * 2)
+        << "of all ranks' exchanges only the first two wait for the mail's places";
   }
 }
 
