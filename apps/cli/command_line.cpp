@@ -45,6 +45,22 @@ void set_rules(CLI::Option* option) {
     option->check([](const std::string& text) { return check_number<double>(text, "a number"); });
 }
 
+// Returns what is wrong with the first word that no command takes, and what to do; "" if there is none. The
+// parser's own message lists such words in reverse order.
+std::string unexpected_word(const CLI::App& app) {
+  const std::vector<std::string> left = app.remaining(true);
+  if (left.empty()) return "";
+  const std::string& word = left.front();
+  const auto commands = app.get_subcommands();
+  const std::string command = commands.empty() ? "" : commands.front()->get_name() + " ";
+  if (word.starts_with("-"))
+    return fmt::format("{}: there is no such option; tachyscope {}--help-all lists the options", word,
+                       command);
+  if (commands.empty())
+    return fmt::format("there is no command '{}'; tachyscope --help lists the commands", word);
+  return fmt::format("'{}' was not expected; a prompt or a path with spaces has to be in quotes", word);
+}
+
 // Returns the arguments in reverse order, as the parser wants them. "--option=" becomes "--option" and an
 // empty value (otherwise it would take the next argument).
 std::vector<std::string> words_of(int argc, char** argv) {
@@ -201,6 +217,13 @@ std::string CommandLine::parse(int argc, char** argv, int& code) {
   try {
     app_->parse(words_of(argc, argv));
   } catch (const CLI::ParseError& e) {
+    const bool words_left = dynamic_cast<const CLI::ExtrasError*>(&e) || app_->get_subcommands().empty();
+    const std::string said = words_left && e.get_exit_code() != 0 ? unexpected_word(*app_) : "";
+    if (!said.empty()) {
+      fmt::print(stderr, "tachyscope: {}\n", said);
+      code = exit_code(ErrorCode::invalid_argument);
+      return "";
+    }
     code = app_->exit(e) == 0 ? 0 : exit_code(ErrorCode::invalid_argument);
     return "";
   }

@@ -29,8 +29,11 @@ TEST_F(Options, HelpAndVersion) {
   }
   EXPECT_THAT(run({"--help"}).out, AllOf(HasSubstr("Exit codes"), HasSubstr("130")));
   EXPECT_EQ(run({}).code, 2);
-  EXPECT_EQ(run({"frobnicate"}).code, 2);
-  EXPECT_THAT(run({"generate", "x", "--nope"}).err, HasSubstr("--nope"));
+  const Done unknown = run({"frobnicate"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("there is no command 'frobnicate'"));
+  EXPECT_THAT(run({"generate", "x", "--nope"}).err, HasSubstr("--nope: there is no such option"));
+  EXPECT_THAT(run({"generate", "a", "red", "cat"}).err, AllOf(HasSubstr("'red'"), HasSubstr("in quotes")));
 }
 
 TEST_F(Options, WrongValuesExitWith2) {
