@@ -58,8 +58,9 @@ struct Server::State {
     if (!error) acceptor.set_option(Acceptor::reuse_address(true), error);
     if (!error) acceptor.bind(at, error);
     if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-    check(!error, ErrorCode::io, "cannot listen on {}, `port` {}: {}", core.options.host, core.options.port,
-          error.message());
+    check(!error, ErrorCode::io, "cannot listen on {}, `port` {}: {}{}", core.options.host, core.options.port,
+          error.message(),
+          error == asio::error::address_in_use ? "; choose another port, or 0 for any that is free" : "");
   }
 
   void accept() {

@@ -94,7 +94,7 @@ void resolve_level(VideoRequest& r, const GpuMode* gpu) {
   check_definitions({.compute = wanted, .definitions = mode.reference});
   r.dtype = wanted == Compute::bf16 ? "bf16" : "f32";
   require(r.attention == "auto", "`attention`: {} needs `device` cuda{}", r.attention,
-          r.attention == "int8" ? ", and a Hopper GPU there" : "");
+          r.attention == "int8" ? ", and compute capability 8.0 or later there" : "");
   require(r.math != "fp8", "`math`: fp8 needs `device` cuda; int8 works here");
   require(r.math != "tf32", "`math`: tf32 needs `device` cuda, and `dtype` f32 there");
   require(r.math != "int8" || !mode.reference,

@@ -59,8 +59,9 @@ struct PageServer::State {
     if (!error) acceptor.set_option(Acceptor::reuse_address(true), error);
     if (!error) acceptor.bind(at, error);
     if (!error) acceptor.listen(16, error);
-    check(!error, ErrorCode::io, "cannot listen on {}, `port` {}: {}", options.host, options.port,
-          error.message());
+    check(!error, ErrorCode::io, "cannot listen on {}, `port` {}: {}{}", options.host, options.port,
+          error.message(),
+          error == asio::error::address_in_use ? "; choose another port, or 0 for any that is free" : "");
   }
 
   void accept() {

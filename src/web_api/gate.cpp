@@ -78,9 +78,10 @@ class Guard {
     const bool named = std::any_of(options_.names.begin(), options_.names.end(),
                                    [&](const std::string& name) { return is_host(host, name); });
     if (count_of(request, "Host") != 1 || !(named || access_.host_allowed(host)))
-      return error_reply(ApiError("forbidden_host",
-                                  "the Host header is not a name of this server; the option for the public "
-                                  "name at its start allows another one"));
+      return error_reply(
+          ApiError("forbidden_host",
+                   "the Host header is not a name of this server; whoever starts the server can "
+                   "give it more public names"));
     const int64_t origins = count_of(request, "Origin");
     if (origins == 0 || (origins == 1 && http::Access::origin_allowed(request.header("Origin"), host)))
       return std::nullopt;

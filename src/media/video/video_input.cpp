@@ -46,7 +46,8 @@ InputPtr open_input(const std::filesystem::path& path, const Allowed& allowed, A
     check(!unfinished, ErrorCode::corrupt,
           "{}: cut short: it ends before its index (moov), without which nothing of it can be read",
           path.string());
-    fail(ErrorCode::corrupt, "{}: expected {}, or it is damaged: {}", path.string(), allowed.what, why);
+    fail(ErrorCode::corrupt, "{}: expected {}; this file is of another kind, or it is damaged: {}",
+         path.string(), allowed.what, why);
   }
   return InputPtr(context);
 }

@@ -32,8 +32,8 @@ void refuse_other_formats(const MappedFile& file) {
         "{}: a pickle in torch's old format (before 1.6), which is not read; convert it once in Python: f = "
         "'{}'; torch.save(torch.load(f, weights_only=True), f)",
         path, path);
-  fail(ErrorCode::corrupt, "{}: expected a safetensors file or a torch zip, got a file that begins with {}",
-       path,
+  fail(ErrorCode::corrupt,
+       "{}: expected tensors in a safetensors, GGUF or PyTorch file, got a file that begins with {}", path,
        in_quotes({reinterpret_cast<const char*>(file.data()),
                   static_cast<size_t>(std::min<uint64_t>(file.size(), 8))}));
 }
