@@ -207,8 +207,8 @@ Command add_compare(CommandLine& line) {
     bool json = false, strict = false;
     double relative = 0;
   };
-  CommandOptions sub = line.add_command(
-      "compare", "compare two reports of `bench --output`, or one of blocks with the times of now");
+  CommandOptions sub =
+      line.add_command("compare", "compare two reports of `bench --output`, or time the blocks of one again");
   auto o = std::make_shared<Options>();
   sub.add_option("before", o->before, "earlier report")->required();
   sub.add_option("after", o->after, "later report (default: the blocks of --model are timed now)");

@@ -70,7 +70,7 @@ Command add_convert(CommandLine& line) {
   sub.add_option("input", o->input, "model's folder, or the file of one part")->required();
   sub.add_option("output", o->output,
                  "folder to write (diffusers) or file to write (.safetensors; .gguf for gguf), which must "
-                 "not exist yet")
+                 "not exist yet unless --overwrite is given")
       ->required();
   sub.add_option("--to", o->convert.to,
                  "what to write: diffusers (a folder), single (one file, as ComfyUI has it), fp8 (ComfyUI's "

@@ -38,7 +38,7 @@ std::string picks_text(const StagePlan& stage) {
 
 void print_picks(const std::vector<StagePlan>& stages) {
   for (const StagePlan& s : stages)
-    if (!s.picks.empty()) fmt::print("ops of {:<9}{}\n", s.name + ":", picks_text(s));
+    if (!s.picks.empty()) fmt::print("ops of {:<14}{}\n", s.name + ":", picks_text(s));
 }
 
 json optimisations_json(const std::vector<OptimisationState>& states) {

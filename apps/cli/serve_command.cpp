@@ -44,8 +44,7 @@ int run_serve(const ServeOptions& options, const std::vector<std::string>& words
 }  // namespace
 
 Command add_serve(CommandLine& line, std::vector<std::string> words) {
-  CommandOptions sub =
-      line.add_command("serve", "serve videos over HTTP: /v1/videos for every client there is");
+  CommandOptions sub = line.add_command("serve", "make videos for clients over HTTP, under /v1/videos");
   auto options = std::make_shared<ServeOptions>();
   register_serve_options(sub, *options);
   sub.footer(

@@ -140,7 +140,11 @@ void register_serve_options(CommandOptions& app, ServeOptions& o) {
       "--gpus", o.engine.gpus,
       "use several GPUs of this machine: all, how many, or which (0,2); each makes videos of its own, "
       "--at-once and --max-vram hold for each of them, and worlds use the first");
-  app.add_option("--max-vram,--max_vram", o.max_vram, find_field(engine_fields(), "max_vram")->help);
+  app.add_option(
+      "--max-vram,--max_vram", o.max_vram,
+      "most GPU memory that all jobs of a GPU together may take, such as 8GiB; parts of the transformer "
+      "and the text encoder that do not fit stay in host memory and are copied over when they are "
+      "needed; the frames are the same (default: what is free)");
   app.add_option("-t,--threads", o.engine.threads, spelled(find_field(engine_fields(), "threads")->help));
   app.add_option("--weights", o.engine.weights, spelled(find_field(engine_fields(), "weights")->help));
   app.add_flag("--json", o.json, "print a JSON line once the server listens");
