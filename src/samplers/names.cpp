@@ -58,7 +58,10 @@ SamplerKind parse_sampler(std::string_view name) {
   const std::string key = squeeze(name);
   for (const Alias& alias : kAliases)
     if (alias.name == key) return alias.kind;
-  fail(ErrorCode::invalid_argument, "expected unipc, euler, dpm++, dpm++_sde or lcm, got '{}'", name);
+  fail(ErrorCode::invalid_argument,
+       "expected unipc, euler, dpm++, dpm++_sde, lcm or the list of a distilled model, such as lightx2v-4, "
+       "got '{}'",
+       name);
 }
 
 Grid parse_grid(std::string_view name) {
