@@ -10,7 +10,7 @@ const std::vector<GpuLevel>& gpu_levels() {
   static const std::vector<GpuLevel> list = {
       {"none",
        {.activation = DType::f32, .graphs = false},
-       "float32 activations and products, no CUDA graphs: the yardstick"},
+       "float32 activations and products, no CUDA graphs: for comparison"},
       {"safe", {}, "bf16 activations and products, the rest float32; CUDA graphs; repeats itself to the bit"},
       {"aggressive", {.residual = DType::bf16}, "safe, and the residual stream in the activations' dtype"},
       {"extreme",

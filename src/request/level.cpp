@@ -9,8 +9,8 @@ namespace tachy {
 
 const std::vector<Level>& levels() {
   static const std::vector<Level> list = {
-      {"none", {.reference = true}, "every op runs its definition in plain loops: the yardstick, slow"},
-      {"safe", {}, "fast float32 implementations: the default and the proof"},
+      {"none", {.reference = true}, "every op runs its definition in plain loops: slow, for comparison"},
+      {"safe", {}, "fast implementations in float32: the default"},
       {"aggressive",
        {.compute = Compute::bf16},
        "safe, and products in bf16 (sums in float32) where the CPU has them"},
