@@ -199,7 +199,7 @@ void VaeDecoder::decode_block(VaeState& state, const Tensor& latents, const Sink
                               int64_t chunk) const {
   const int64_t total = latents.dim(1);
   for (int64_t t = 0; t < total;) {
-    const int64_t end = state.next_frame == 0 ? 1 : std::min(total, t + chunk);
+    const int64_t end = std::min(total, t + std::min(chunk, state.next_frame + 1));
     decode_chunk(state, latents.slice(1, t, end), sink, stream);
     t = end;
   }
