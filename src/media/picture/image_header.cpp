@@ -109,7 +109,7 @@ ImageHeader read_image_header(std::span<const uint8_t> file, std::string_view na
   } else if (starts_with(file, 0, "GIF87a") || starts_with(file, 0, "GIF89a")) {
     out = gif_header(file, name);
   } else {
-    fail(ErrorCode::unsupported, "{}: expected a PNG, JPEG, WebP or GIF picture, got {}", name,
+    fail(ErrorCode::corrupt, "{}: expected a PNG, JPEG, WebP or GIF picture, got {}", name,
          file_kind(file, Wanted::picture));
   }
   check(out.width >= 1 && out.height >= 1, ErrorCode::corrupt, "{}: picture claims {}x{} pixels", name,

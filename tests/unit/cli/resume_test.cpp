@@ -304,7 +304,7 @@ TEST_F(ImageOption, BadInputsNameOptionValueAndRemedy) {
   EXPECT_THAT(done.err, AllOf(HasSubstr("--image"), HasSubstr("broken.png")));
   write("text.png", "this is no picture");
   done = run(ti2v({"--image", "text.png", "-o", "x.mp4"}));
-  EXPECT_EQ(done.code, 5);
+  EXPECT_EQ(done.code, 4);
   EXPECT_THAT(done.err, AllOf(HasSubstr("--image"), HasSubstr("text.png"), HasSubstr("PNG")));
   done = run(ti2v({"--image", ".", "-o", "x.mp4"}));
   EXPECT_EQ(done.code, 3);

@@ -80,6 +80,22 @@ TEST_F(FileKindTest, Pictures) {
   }
 }
 
+// The same fault has the same code, whatever the file was given as.
+TEST_F(FileKindTest, AFileOfAnotherKindIsCorrupt) {
+  std::ofstream(folder_ / "a.mid") << "MThd and no picture, sound or film";
+  const auto code = [&](auto read) {
+    try {
+      read(folder_ / "a.mid");
+    } catch (const Error& e) {
+      return e.code();
+    }
+    return ErrorCode::internal;
+  };
+  EXPECT_EQ(code([](const fs::path& path) { read_image(path); }), ErrorCode::corrupt);
+  EXPECT_EQ(code([](const fs::path& path) { read_video(path); }), ErrorCode::corrupt);
+  EXPECT_EQ(code([](const fs::path& path) { read_sound(path); }), ErrorCode::corrupt);
+}
+
 TEST_F(FileKindTest, SoundsAndVideos) {
   const auto sound = [](const fs::path& path) { read_sound(path); };
   const auto video = [](const fs::path& path) { read_video(path); };

@@ -169,9 +169,9 @@ TEST_F(ImageTest, OtherFiles) {
   expect_error(ErrorCode::not_found, {"none.png"}, [&] { read_image(folder_ / "none.png"); });
   expect_error(ErrorCode::io, {}, [&] { read_image(folder_); });
   write_bytes(folder_ / "text.png", {'h', 'e', 'l', 'l', 'o'});
-  expect_error(ErrorCode::unsupported, {"PNG, JPEG, WebP or GIF"}, [&] { read_image(folder_ / "text.png"); });
+  expect_error(ErrorCode::corrupt, {"PNG, JPEG, WebP or GIF"}, [&] { read_image(folder_ / "text.png"); });
   write_bytes(folder_ / "empty.jpg", {});
-  expect_error(ErrorCode::unsupported, {"empty"}, [&] { read_image(folder_ / "empty.jpg"); });
+  expect_error(ErrorCode::corrupt, {"empty"}, [&] { read_image(folder_ / "empty.jpg"); });
 }
 
 }  // namespace
