@@ -89,8 +89,13 @@ class House {
   explicit House(const cli::ServeOptions& o)
       : options_(o),
         webhook_(webhook_of(o)),
-        keys_(o.keys.empty() ? std::nullopt : std::optional(web_api::Keys::read(o.keys))),
-        lock_(o.files.empty() ? queue::default_files() : o.files, host_name(o)),
+        keys_(o.keys.empty() ? std::nullopt
+                             : std::optional(naming("--keys", [&] { return web_api::Keys::read(o.keys); }))),
+        lock_(naming("--files",
+                     [&] {
+                       return queue::FilesLock(o.files.empty() ? queue::default_files() : o.files,
+                                               host_name(o));
+                     })),
         opened_(open_table()),
         table_(*opened_),
         hosts_(o.database.empty() ? nullptr : std::make_unique<Hosts>(o, lock_, table_)),

@@ -27,14 +27,17 @@ RgbFrame fitted(const RgbFrame& frame, const std::string& fit, int width, int he
 class Frames {
  public:
   Frames(const char* field, const Footage& footage, const StopFlags& stop)
-      : field_(field), footage_(footage), stop_(stop), reader_(VideoReader::open(footage.path)) {}
+      : field_(field),
+        footage_(footage),
+        stop_(stop),
+        reader_(naming(fmt::format("`{}`", field), [&] { return VideoReader::open(footage.path); })) {}
 
   // Returns frame `index`. If the file ends before the number of frames that it stated, the last one is repeated.
   const RgbFrame& at(int64_t index) {
     while (next_ <= index) {
       stop_.throw_if_cancelled();
       RgbFrame frame;
-      if (!reader_->read(frame)) {
+      if (!naming(fmt::format("`{}`", field_), [&] { return reader_->read(frame); })) {
         check(next_ > 0, ErrorCode::corrupt, "`{}`: {}: it has no frames", field_, called(footage_));
         warn("`{}`: {} ends after {} of the {} frames that it states; the last one is repeated", field_,
              called(footage_), next_, footage_.frames);

@@ -11,6 +11,7 @@
 #include "base/sha256.h"
 #include "base/text_file.h"
 #include "jobs/settings_environment.h"
+#include "jobs/settings_keys.h"
 #include "media/metadata.h"
 
 namespace tachy::jobs {
@@ -159,11 +160,16 @@ RunSettings read_settings(const std::string& path) {
   else
     text = file.extension() == ".json"
                ? naming("`from`", [&] { return read_text_file(file, kMostSettingsBytes); })
-               : read_comment(file);
+               : naming("`from`", [&] { return read_comment(file); });
   // The comment in another program's video does not hold settings of ours.
   check(!text.empty() && (file.extension() == ".json" || text[0] == '{'), ErrorCode::invalid_argument,
         "`from`: {} has no settings of a run in it", path);
-  RunSettings s = naming("`from`", [&] { return settings_of_json(parse_json_text(text, path), path); });
+  RunSettings s = naming("`from`", [&] {
+    const json j = parse_json_text(text, path);
+    RunSettings read = settings_of_json(j, path);
+    expect_known_keys(j, path);
+    return read;
+  });
   // A path is relative to where the run was made; the settings may have moved along with the picture.
   for (auto& [name, in] : s.inputs) {
     const auto beside = file.parent_path() / in.path;
@@ -175,8 +181,7 @@ RunSettings read_settings(const std::string& path) {
 }
 
 RunSettings settings_of_json(const json& j, const std::string& from) try {
-  check(j.is_object() && j.contains("prompt") && j.contains("tachyscope"), ErrorCode::invalid_argument,
-        "{} does not hold the settings of a run", from);
+  expect_settings(j, from);
   RunSettings s;
   for (const RequestField& field : request_fields())
     std::visit([&](auto member) { take(j, field.key, s.request.*member); }, field.member);

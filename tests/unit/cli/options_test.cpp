@@ -110,6 +110,8 @@ TEST_F(Options, DamagedSettingsNameTheKey) {
       {R"({"tachyscope":"0","prompt":"a","width":4294967328})", "width"},
       {R"({"tachyscope":"0","prompt":"a","guidance_scale":[]})", "guidance_scale"},
       {R"({"tachyscope":"0","prompt":"a","guidance_scale_2":"3"})", "guidance_scale_2"},
+      {R"({"tachyscope":"0","prompt":"a","stepz":3})", "'stepz' (the file is of version 0"},
+      {R"({"tachyscope":"0","prompt":"a","steps":3})", "near: num_inference_steps"},
       {R"({"tachyscope":"0","prompt":"a",)", "bad.json"}};
   for (const auto& [text, key] : cases) {
     write("bad.json", text);
@@ -119,6 +121,45 @@ TEST_F(Options, DamagedSettingsNameTheKey) {
   }
   write("other.json", R"({"name":"not settings"})");
   EXPECT_EQ(run(generate({"--from", "other.json"})).code, 2);
+  const std::pair<const char*, const char*> others[] = {
+      {R"({"prompt":"a"})", "--from: other.json does not hold the settings of a run: it has no 'tachyscope'"},
+      {R"({"tachyscope":"0"})", "it has no 'prompt'"},
+      {R"(["a"])", "names and values in braces"},
+      {R"({"world":"universal","prompt":""})", "holds the settings of a world"}};
+  for (const auto& [text, reason] : others) {
+    write("other.json", text);
+    const Done done = run(generate({"--from", "other.json"}));
+    EXPECT_EQ(done.code, 2) << done.err;
+    EXPECT_THAT(done.err, HasSubstr(reason));
+  }
+}
+
+TEST_F(Options, FilesOfAnotherKindNameTheOption) {
+  write("words.txt", "a cat\nanother cat, with more words than a picture has\n");
+  for (const std::string option : {"--from", "--image", "--video"}) {
+    const Done done = run(generate({"x", option, "words.txt"}));
+    EXPECT_EQ(done.code, 4) << done.err;
+    EXPECT_THAT(done.err, AllOf(HasSubstr(option + ": words.txt"), HasSubstr("expected a")));
+  }
+  ASSERT_EQ(run(generate({"x", "--size", "32x32", "--frames", "9", "--steps", "1", "-o", "cut.mp4"})).code,
+            0);
+  fs::resize_file(path("cut.mp4"), fs::file_size(path("cut.mp4")) * 2 / 3);
+  const Done cut = run(generate({"x", "--frames", "9", "--steps", "2", "--video", "cut.mp4"}));
+  EXPECT_EQ(cut.code, 4) << cut.err;
+  EXPECT_THAT(cut.err, HasSubstr("--video: cut.mp4: "));
+}
+
+TEST_F(Options, FilesOfAServerNameTheOption) {
+  write("keys", "hello\n");
+  fs::permissions(path("keys"), fs::perms::owner_read | fs::perms::owner_write);
+  const Done keys = run({"serve", "--keys", "keys", "--files", "mine"});
+  EXPECT_EQ(keys.code, 2);
+  EXPECT_THAT(keys.err, HasSubstr("--keys: keys: line 1: expected NAME"));
+  fs::create_directory(path("shared"));
+  write("shared/files-id", "");
+  const Done files = run({"serve", "--files", "shared"});
+  EXPECT_EQ(files.code, 6);
+  EXPECT_THAT(files.err, HasSubstr("--files: shared: servers with a database share this folder"));
 }
 
 TEST_F(Options, TruncatedWeightsNameFileAndOffset) {
