@@ -13,6 +13,7 @@
 #include "api/tachyscope.h"
 #include "base/field.h"
 #include "base/isa.h"
+#include "base/log.h"
 #include "base/os/signals.h"
 #include "base/os/terminal.h"
 #include "commands.h"
@@ -63,7 +64,8 @@ int run(int argc, char** argv) {
       {"doctor", add_doctor(line)},     {"serve", add_serve(line, {argv + 1, argv + argc})}};
   int code = exit_code(ErrorCode::internal);
   const std::string chosen = line.parse(argc, argv, code);
-  if (!chosen.empty()) isa_asked();  // reports a wrong TACHY_ISA before anything is opened
+  // A wrong TACHY_ISA or TACHY_LOG is reported before anything is opened.
+  if (!chosen.empty()) isa_asked(), check_log_topics();
   for (const auto& [name, command] : commands)
     if (name == chosen) return command();
   return code;

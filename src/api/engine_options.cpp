@@ -2,6 +2,7 @@
 
 #include "api/fields.h"
 #include "base/isa.h"
+#include "base/log.h"
 #include "cuda/open_device.h"
 #include "cuda/peers.h"
 
@@ -43,7 +44,7 @@ ModelOptions model_options(const EngineOptions& o) {
 }  // namespace
 
 std::shared_ptr<Model> open_model(const std::filesystem::path& model, const EngineOptions& options) {
-  isa_asked();
+  isa_asked(), check_log_topics();
   check_fields(options), check_ranks(options);
   const FileAccess access = options.weights == "read" ? FileAccess::read : FileAccess::map;
   ModelOptions how = model_options(options);  // several GPUs wake while the files are opened

@@ -3,6 +3,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <mutex>
 #include <set>
 #include <string>
@@ -23,18 +24,31 @@ spdlog::logger& logger() {
   return *instance;
 }
 
+using Topics = std::set<std::string, std::less<>>;
+
+const Topics& topics() {
+  static const Topics topics = [] {
+    Topics out;
+    for (auto& part : split(env_string("TACHY_LOG", ""), ',')) out.insert(part);
+    return out;
+  }();
+  return topics;
+}
+
 bool g_quiet = false;
 thread_local LineScope* t_scope = nullptr;
 
 }  // namespace
 
 bool log_enabled(std::string_view topic) {
-  static const std::set<std::string, std::less<>> topics = [] {
-    std::set<std::string, std::less<>> out;
-    for (auto& part : split(env_string("TACHY_LOG", ""), ',')) out.insert(part);
-    return out;
-  }();
-  return !topics.empty() && (topics.count(topic) || topics.count("debug"));
+  return !topics().empty() && (topics().count(topic) || topics().count("debug"));
+}
+
+void check_log_topics() {
+  static const Choices known = {"dispatch", "plan", "load", "debug", "frames", "graph", "media", "ranks"};
+  for (const std::string& topic : topics())
+    require(std::ranges::find(known, topic) != known.end(), "TACHY_LOG: expected {}, got '{}'",
+            text_of(known), topic);
 }
 
 void log_line(std::string_view topic, std::string_view text) {

@@ -1,6 +1,7 @@
 #include "catalog/places.h"
 
 #include "base/env.h"
+#include "base/error.h"
 #include "base/os/library.h"
 #include "base/os/process.h"
 
@@ -8,7 +9,13 @@ namespace tachy {
 
 std::vector<std::filesystem::path> model_places() {
   std::vector<std::filesystem::path> places;
-  if (const std::string dir = env_string("TACHY_MODEL_DIR", ""); !dir.empty()) places.emplace_back(dir);
+  if (const std::string dir = env_string("TACHY_MODEL_DIR", ""); !dir.empty()) {
+    std::error_code ignored;
+    check(std::filesystem::is_directory(dir, ignored), ErrorCode::not_found,
+          "TACHY_MODEL_DIR: {} is not a folder; name the folder in which the models lie, or give `model`",
+          dir);
+    places.emplace_back(dir);
+  }
   // Packages of Python: tachyscope/bin/tachyscope and tachyscope/libtachyscope_engine.so, which tachyscope-models lies beside.
   const auto here = os::Library::file_of(reinterpret_cast<const void*>(&model_places)).parent_path();
   for (const auto& package : {here, here.parent_path()})

@@ -54,6 +54,13 @@ std::string describe(std::span<const PassedOver> passed) {
 
 void fail_without_pick(const char* op, std::span<const PassedOver> passed) {
   const auto forced = forced_impl(op);
+  const auto named = [&](const PassedOver& p) { return p.impl == forced.value_or(p.impl); };
+  if (!passed.empty() && std::ranges::none_of(passed, named)) {
+    std::string names;
+    for (const PassedOver& p : passed) names += (names.empty() ? "" : ", ") + std::string(p.impl);
+    fail(ErrorCode::invalid_argument,
+         "TACHY_FORCE: {} has no implementation '{}' for this device; there are {}", op, *forced, names);
+  }
   fail(ErrorCode::unsupported, "{}: no implementation{}: {}", op,
        forced ? fmt::format(" named '{}' (TACHY_FORCE)", *forced) : "",
        passed.empty() ? "none known" : describe(passed));

@@ -134,6 +134,28 @@ TEST_F(SettingsOfRuns, VariablesOfSameBitsChangeNone) {
   EXPECT_EQ(read_text(path("b.mp4")), read_text(path("a.mp4")));
 }
 
+TEST_F(SettingsOfRuns, AVariableOfAWrongValueIsRefused) {
+  {
+    const Setting log("TACHY_LOG", "plan,foo");
+    const Done done = run({"info", kSprites});
+    EXPECT_EQ(done.code, 2);
+    EXPECT_THAT(done.err,
+                AllOf(HasSubstr("TACHY_LOG: expected dispatch, plan, load"), HasSubstr("got 'foo'")));
+  }
+  {
+    const Setting folder("TACHY_MODEL_DIR", "gone");
+    const Done done = run({"generate", "x", "--plan"});
+    EXPECT_EQ(done.code, 3);
+    EXPECT_THAT(done.err, HasSubstr("TACHY_MODEL_DIR: gone is not a folder"));
+    EXPECT_EQ(run({"info", kSprites}).code, 0) << "a run that names its model does not look there";
+  }
+  const Setting force("TACHY_FORCE", "attention:foo");
+  const Done done = run(short_run("a.png"));
+  EXPECT_EQ(done.code, 2);
+  EXPECT_THAT(done.err,
+              AllOf(HasSubstr("TACHY_FORCE: attention has no implementation 'foo'"), HasSubstr("ref")));
+}
+
 TEST_F(SettingsOfRuns, AValueThatIsNoTextIsNoObstacle) {
   const Setting bytes("ONEDNN_DEFAULT_FPMATH_MODE", "a\xff");
   ASSERT_EQ(run(short_run("a.png")).code, 0);

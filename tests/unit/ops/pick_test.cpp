@@ -73,6 +73,18 @@ TEST_F(Picking, LevelNoneAndForce) {
   }
 }
 
+TEST_F(Picking, AForcedNameThatThereIsNotIsRefusedWithThoseThereAre) {
+  set_forced_impl("op", "fat");
+  try {
+    pick<Args>("op", kTable, {100}, stream_);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(e.message(),
+                testing::AllOf(HasSubstr("op has no implementation 'fat'"), HasSubstr("fast, ")));
+  }
+}
+
 TEST_F(Picking, AMeasureRunWritesPicksDown) {
   PickRecord record;
   stream_.hooks.picks = &record;
