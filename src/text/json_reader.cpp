@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/json_mistake.h"
 
 namespace tachy::text {
 namespace {
@@ -79,10 +80,8 @@ class Handler {
     return true;
   }
   bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& error) {
-    const std::string_view text = error.what();
-    const size_t colon = text.rfind("; ");
-    fail(ErrorCode::corrupt, "{}: malformed JSON at byte {}: {}", file_, position,
-         text.substr(colon == text.npos ? 0 : colon + 2));
+    fail(ErrorCode::corrupt, "{}: the file is damaged: no JSON at byte {}: {}; fetch it again", file_,
+         position, json_words(error.what()));
   }
 
  private:
@@ -205,7 +204,7 @@ TokenizerFile read_tokenizer_json(std::string_view bytes, std::string_view file)
   TokenizerFile out;
   Handler handler(out, file);
   const bool ok = json::sax_parse(bytes.begin(), bytes.end(), &handler);
-  check(ok, ErrorCode::corrupt, "{}: malformed JSON", file);
+  check(ok, ErrorCode::corrupt, "{}: the file is damaged; fetch it again", file);
   check(out.rest.is_object(), ErrorCode::corrupt, "{}: expected a JSON object", file);
   return out;
 }

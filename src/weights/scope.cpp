@@ -59,8 +59,11 @@ struct Scope::Tracker {
   uint64_t copied = 0;
 
   [[noreturn]] void throw_missing(std::string_view component) const {
-    fail(ErrorCode::not_found, "{}: {} tensor{} missing from {}: {}", component, missing.size(),
-         missing.size() == 1 ? "" : "s", source->files_text(), listed(missing, kMissingShown));
+    fail(ErrorCode::not_found,
+         "{}: {} tensor{} missing from {}: {}; the file is not complete, or the config beside it belongs to "
+         "another model",
+         component, missing.size(), missing.size() == 1 ? "" : "s", source->files_text(),
+         listed(missing, kMissingShown));
   }
 
   Tensor absent(const std::string& name, std::span<const int64_t> dims) {

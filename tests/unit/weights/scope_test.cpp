@@ -62,7 +62,8 @@ TEST(Scope, LoadComponentListsAllMissing) {
   expect_error(ErrorCode::not_found, "transformer: 3 tensors missing from", [&] { load(3); });
   expect_error(ErrorCode::not_found, "gone.100, gone.101, gone.102", [&] { load(3); });
   expect_error(ErrorCode::not_found, "dtypes.safetensors", [&] { load(3); });
-  expect_error(ErrorCode::not_found, "gone.119 +5 more", [&] { load(25); });
+  expect_error(ErrorCode::not_found, "gone.119 +5 more; the file is not complete, or the config",
+               [&] { load(25); });
   expect_error(ErrorCode::not_found, "256 tensors missing", [&] { load(100000); });
 }
 
