@@ -65,7 +65,8 @@ http::Reply list_usage(Service& service, http::Request& request) {
 
 // The addresses of hosts are nobody's business.
 http::Reply list_hosts(Service& service, http::Request& request) {
-  if (!sees_all(service, request.caller)) throw ApiError("not_found", "only an administrator sees the hosts");
+  if (!sees_all(service, request.caller))
+    throw ApiError("forbidden", "only a key with the right `admin` may see the hosts");
   json data = json::array();
   for (const queue::HostRow& host : service.table.hosts())
     data.push_back({{"id", host.name},
@@ -122,8 +123,7 @@ void add_host_endpoints(Endpoints& to) {
                 .id = "listHosts",
                 .means = "Lists the servers that share the queue, for administrators.",
                 .answer = list_hosts,
-                .reply = "HostList",
-                .errors = {404}});
+                .reply = "HostList"});
   to.push_back({.method = "GET",
                 .pattern = "/v1/hosts/jobs/{id}/inputs/{name}",
                 .id = "passInputOn",

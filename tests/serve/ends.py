@@ -125,7 +125,7 @@ def keys_are_made_and_needed(build, folder):
         assert [video["id"] for video in ask("GET", "/v1/videos", "bob").json["data"]] == [mine]
         assert ask("GET", f"/v1/videos/{mine}", "alice").status == 200
         refused = ask("POST", "/v1/videos", "bob", job | {"priority": 5})
-        assert refused.status in (400, 403), refused.body
+        assert refused.status == 403 and refused.code == "forbidden", refused.body
         until = time.monotonic() + 60
         while ask("GET", f"/v1/videos/{mine}", "bob").json["status"] != "completed":
             assert time.monotonic() < until

@@ -188,7 +188,8 @@ void RequestReader::take_priority() {
   if (!value) return;
   out_.priority = static_cast<int>(whole_number_in(*value, kPriorities));
   if (out_.priority != 0 && !caller_.priority)
-    throw ApiError("invalid_value", fmt::format("`{}`: this caller may not give a priority", value->param),
+    throw ApiError("forbidden",
+                   fmt::format("`{}`: only callers with the right `priority` may give one", value->param),
                    value->param);
   out_.given[value->param] = out_.priority;
 }

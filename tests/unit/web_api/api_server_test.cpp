@@ -84,6 +84,8 @@ TEST_F(ApiTest, OnlyAdministratorsSeeWhoHasKeys) {
   service->holders = {{.key = "alice"}, {.key = "root", .priority = true, .admin = true}};
   EXPECT_EQ(call("GET", "/v1/keys", nullptr, {}, {.key = "alice"}).code(), "forbidden");
   EXPECT_EQ(call("GET", "/v1/keys", nullptr, {}, {.key = "alice"}).status, 403);
+  EXPECT_EQ(call("GET", "/v1/hosts", nullptr, {}, {.key = "alice"}).code(), "forbidden");
+  EXPECT_EQ(call("GET", "/v1/hosts", nullptr, {}, {.key = "alice"}).status, 403);
   const json list = call("GET", "/v1/keys", nullptr, {}, {.key = "root", .admin = true}).body.at("data");
   ASSERT_EQ(list.size(), 2u);
   EXPECT_EQ(list[0].at("name"), "alice");

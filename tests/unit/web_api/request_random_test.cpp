@@ -100,7 +100,8 @@ class RandomRequests : public FieldCase {
       EXPECT_FALSE(job.fingerprint.empty());
       return true;
     } catch (const ApiError& e) {
-      EXPECT_TRUE(e.status() == 400 || e.status() == 404 || e.status() == 415 || e.status() == 422)
+      EXPECT_TRUE(e.status() == 400 || e.status() == 403 || e.status() == 404 || e.status() == 415 ||
+                  e.status() == 422)
           << e.message;
       EXPECT_FALSE(e.message.empty());
       EXPECT_LT(e.message.size(), 1000U);

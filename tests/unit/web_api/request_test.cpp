@@ -273,6 +273,7 @@ TEST_F(Requests, SwitchesTakeBooleans) {
 
 TEST_F(Requests, PrioritiesAreForSome) {
   EXPECT_EQ(refusal_of("priority", 1).param, "priority");
+  EXPECT_EQ(refusal_of("priority", 1).code, "forbidden");
   EXPECT_EQ(parse(json_request({{"prompt", "a cat"}, {"priority", 0}})).priority, 0);
   caller_.priority = true;
   EXPECT_EQ(parse(json_request({{"prompt", "a cat"}, {"priority", -10}})).priority, -10);
