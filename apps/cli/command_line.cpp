@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "api/exit_code.h"
+#include "say.h"
 
 namespace tachy::cli {
 namespace {
@@ -59,6 +60,16 @@ std::string unexpected_word(const CLI::App& app) {
   if (commands.empty())
     return fmt::format("there is no command '{}'; tachyscope --help lists the commands", word);
   return fmt::format("'{}' was not expected; a prompt or a path with spaces has to be in quotes", word);
+}
+
+// Returns what the arguments lack or have too much, and which help says more.
+std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
+  const auto commands = app.get_subcommands();
+  if (commands.empty() || dynamic_cast<const CLI::ExtrasError*>(&error))
+    if (std::string word = unexpected_word(app); !word.empty()) return word;
+  if (commands.empty()) return "a command is missing; tachyscope --help lists the commands";
+  if (dynamic_cast<const CLI::ValidationError*>(&error)) return error.what();  // it says what would work
+  return fmt::format("{}; tachyscope {} --help-all says more", error.what(), commands.front()->get_name());
 }
 
 // Returns the arguments in reverse order, as the parser wants them. "--option=" becomes "--option" and an
@@ -217,14 +228,12 @@ std::string CommandLine::parse(int argc, char** argv, int& code) {
   try {
     app_->parse(words_of(argc, argv));
   } catch (const CLI::ParseError& e) {
-    const bool words_left = dynamic_cast<const CLI::ExtrasError*>(&e) || app_->get_subcommands().empty();
-    const std::string said = words_left && e.get_exit_code() != 0 ? unexpected_word(*app_) : "";
-    if (!said.empty()) {
-      fmt::print(stderr, "tachyscope: {}\n", said);
-      code = exit_code(ErrorCode::invalid_argument);
+    if (e.get_exit_code() == 0) {  // --help or --version
+      code = app_->exit(e);
       return "";
     }
-    code = app_->exit(e) == 0 ? 0 : exit_code(ErrorCode::invalid_argument);
+    say(stderr, fmt::format("tachyscope: {}\n", what_is_wrong(*app_, e)));
+    code = exit_code(ErrorCode::invalid_argument);
     return "";
   }
   return app_->get_subcommands().front()->get_name();

@@ -155,6 +155,9 @@ int run(GenerateOptions& o) {
 
 // `talk` is `generate` with a photo and speech, and needs nothing else.
 int run_talk(GenerateOptions& o) {
+  set_spelling([](std::string_view field) -> std::string_view {
+    return field == "image" ? "--photo" : option_of(field);  // as its help has it
+  });
   o.settle_pairs();
   if (o.from.empty())
     for (const char* needed : {"image", "speech"})

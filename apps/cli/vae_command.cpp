@@ -233,7 +233,7 @@ Command add_vae(CommandLine& line) {
       "  tachyscope vae encode clip.mp4 -o clip.safetensors --size 832x480 --model "
       "Wan2.1-T2V-1.3B-Diffusers\n"
       "  tachyscope vae decode clip.safetensors -o again.mp4 --model Wan2.1-T2V-1.3B-Diffusers\n"
-      "  tachyscope vae decode clip.safetensors -o frames/%04d.png");
+      "  tachyscope vae decode clip.safetensors -o frames/");
   return [o] { return run_vae(*o); };
 }
 

@@ -29,6 +29,12 @@ TEST_F(Options, HelpAndVersion) {
   }
   EXPECT_THAT(run({"--help"}).out, AllOf(HasSubstr("Exit codes"), HasSubstr("130")));
   EXPECT_EQ(run({}).code, 2);
+  EXPECT_EQ(run({}).err, "tachyscope: a command is missing; tachyscope --help lists the commands\n");
+  EXPECT_EQ(run({"convert", "a"}).err,
+            "tachyscope: output is required; tachyscope convert --help-all says more\n");
+  EXPECT_EQ(run({"generate", "x", "--steps", "many"}).err,
+            "tachyscope: --steps: expected a whole number, got 'many'\n");
+  EXPECT_THAT(run({"talk", "--audio", "a.wav"}).err, HasSubstr("tachyscope: --photo: a talking photo needs"));
   const Done unknown = run({"frobnicate"});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("there is no command 'frobnicate'"));

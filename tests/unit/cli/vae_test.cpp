@@ -83,6 +83,8 @@ TEST_F(Vae, RoundTripOfTheModelThatShips) {
   EXPECT_EQ(file.about.at("fps"), "12");
   EXPECT_EQ(file.about.at("width"), "128");
   EXPECT_EQ(file.about.at("frames"), "33");
+  // The help's example makes its folder.
+  EXPECT_THAT(run({"vae", "--help"}).out, HasSubstr("vae decode clip.safetensors -o frames/\n"));
   ASSERT_EQ(vae({"decode", "clip.safetensors", "-o", "out/"}).code, 0);
   const auto in = read_video(path("in")), out = read_video(path("out"));
   ASSERT_EQ(out.size(), 33u);
