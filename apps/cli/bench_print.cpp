@@ -69,9 +69,9 @@ void print_gpu_report(const BenchReport& report) {
 
 void print_report(const BenchReport& report) {
   if (!report.gpu.name.empty()) return print_gpu_report(report);
-  fmt::print("{}, {} threads, level {}\n", report.machine.cpu, report.threads, report.level);
+  fmt::print("{}, {}, level {}\n", report.machine.cpu, count_of(report.threads, "thread"), report.level);
   print_roofline("1 thread", report.one);
-  print_roofline(fmt::format("{} threads", report.threads).c_str(), report.all);
+  print_roofline(count_of(report.threads, "thread").c_str(), report.all);
   print_blocks(report);
   if (!has_ops(report)) return;
   fmt::print("{:<62}{:>12}{:>8}{:>9}{:>10}{:>10}\n", "what", "median us", "spread", "GB/s", "GFLOP/s",
@@ -141,8 +141,9 @@ bool print_comparison(const BenchReport& before, const BenchReport& after, bool 
   fmt::print("{} faster, {} the same, {} slower, {} new, {} gone\n", counts[Verdict::faster],
              counts[Verdict::same], counts[Verdict::slower], counts[Verdict::added], counts[Verdict::gone]);
   const auto machine = [](const BenchReport& r) {
-    return r.gpu.name.empty() ? fmt::format("{}, {} threads, level {}", r.machine.cpu, r.threads, r.level)
-                              : fmt::format("{}, {}, level {}", r.gpu.name, r.gpu.dtype, r.level);
+    return r.gpu.name.empty()
+               ? fmt::format("{}, {}, level {}", r.machine.cpu, count_of(r.threads, "thread"), r.level)
+               : fmt::format("{}, {}, level {}", r.gpu.name, r.gpu.dtype, r.level);
   };
   const bool on_gpu = !after.gpu.name.empty();
   const auto drift_of = [](double was, double is) { return was > 0 ? is / was - 1 : 0.0; };

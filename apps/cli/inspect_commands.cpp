@@ -82,8 +82,8 @@ int run_info(const InfoOptions& o) {
   if (!info.defaults.empty()) fmt::print("\ndefaults\n");
   for (const auto& [key, value] : info.defaults) fmt::print("  {:<16}{}\n", key, value);
   if (plan)
-    fmt::print("\nat {}x{}, {} frames: peak {} {}, about {} on this machine\n", *request.width,
-               *request.height, *request.frames, human_bytes(plan->peak_bytes),
+    fmt::print("\nat {}x{}, {}: peak {} {}, about {} on this machine\n", *request.width, *request.height,
+               count_of(*request.frames, "frame"), human_bytes(plan->peak_bytes),
                plan->budget_bytes > 0 ? "of the GPU's memory" : "beside the mapped files",
                human_seconds(plan->seconds));
   return 0;

@@ -85,8 +85,8 @@ int encode(const VaeCommand& o) {
   int64_t read = 0;
   const Vae::Latents latents = vae.encode(clip, [&](std::span<uint8_t> rgb) {
     check(reader->read(frame), ErrorCode::corrupt,
-          "{}: it ends after {} frames, but {} were asked for; --frames {} uses those", o.input, read,
-          clip.frames, std::max<int64_t>(read, 1));
+          "{}: it ends after {}, but {} were asked for; --frames {} uses those", o.input,
+          count_of(read, "frame"), clip.frames, std::max<int64_t>(read, 1));
     ++read;
     const int width = static_cast<int>(clip.width), height = static_cast<int>(clip.height);
     if (frame.width != width || frame.height != height)
@@ -106,7 +106,7 @@ int encode(const VaeCommand& o) {
                  {"frames", fmt::format("{}", clip.frames)}});
   progress.clear();
   report(o, {{"event", "done"}, {"output", o.output}, {"shape", latents.shape}, {"fps", fps}},
-         fmt::format("{} ({} frames of {}x{} as latents [{}])", o.output, clip.frames, clip.width,
+         fmt::format("{} ({} of {}x{} as latents [{}])", o.output, count_of(clip.frames, "frame"), clip.width,
                      clip.height, fmt::join(latents.shape, ", ")));
   return 0;
 }
@@ -171,7 +171,7 @@ int decode(const VaeCommand& o) {
   progress.clear();
   report(o,
          {{"event", "done"}, {"output", o.output}, {"frames", frames}, {"width", width}, {"height", height}},
-         fmt::format("{} ({} frames of {}x{})", o.output, frames, width, height));
+         fmt::format("{} ({} of {}x{})", o.output, count_of(frames, "frame"), width, height));
   return 0;
 }
 

@@ -138,8 +138,8 @@ int run_script(const WorldCommandOptions& o) {
   report_world(
       o,
       {{"event", "done"}, {"output", o.output}, {"frames", frames}, {"seconds", seconds}, {"seed", o.seed}},
-      fmt::format("{} ({} frames of {}x{}, seed {}, {})", o.output, frames, info.width, info.height, o.seed,
-                  human_seconds(seconds)));
+      fmt::format("{} ({} of {}x{}, seed {}, {})", o.output, count_of(frames, "frame"), info.width,
+                  info.height, o.seed, human_seconds(seconds)));
   if (watchers.all()) world.watch(nullptr);
   if (!watchers.profile()) return 0;
   const ProfileWords words = write_profile(o.profile, *watchers.profile());

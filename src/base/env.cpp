@@ -42,4 +42,8 @@ std::string human_seconds(double seconds) {
   return fmt::format("{} h {:02} min", total / 3600, total / 60 % 60);
 }
 
+std::string count_of(int64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 }  // namespace tachy

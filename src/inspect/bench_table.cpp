@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/env.h"
 #include "base/json_mistake.h"
 #include "base/json_text.h"
 #include "base/text_file.h"
@@ -28,9 +29,9 @@ constexpr const char* kReport = "# report ";
 std::string describe_blocks(const BenchReport& report) {
   const BenchBlocks& b = report.blocks;
   if (b.kind.empty()) return "";
-  std::string out = fmt::format(
-      "{} ({}), {}x{}, blocks of {} latent frame{} ({} frames), window {}, {} steps, {}", b.model, b.kind,
-      b.width, b.height, b.block, b.block == 1 ? "" : "s", b.frames, b.window, b.steps, b.dtype);
+  std::string out = fmt::format("{} ({}), {}x{}, blocks of {} latent frame{} ({}), window {}, {} steps, {}",
+                                b.model, b.kind, b.width, b.height, b.block, b.block == 1 ? "" : "s",
+                                count_of(b.frames, "frame"), b.window, b.steps, b.dtype);
   if (report.vae_math == "fp8" || report.vae_math == "int8") out += ", the VAE in " + report.vae_math;
   if (!report.gpu.name.empty())
     out += b.graphs ? "; whole blocks as CUDA graphs, components launch by launch" : "; without CUDA graphs";

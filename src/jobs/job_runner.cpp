@@ -80,7 +80,7 @@ void tell_done(JobSink& sink, const std::string& output, const VideoRequest& fil
               {"seconds", seconds},
               {"steps_reused", steps_reused},
               {"settings", settings}},
-             fmt::format("{} ({} frames of {}x{}, seed {}, {}{})", output, frames, *filled.width,
+             fmt::format("{} ({} of {}x{}, seed {}, {}{})", output, count_of(frames, "frame"), *filled.width,
                          *filled.height, filled.seed, human_seconds(seconds), reused));
 }
 

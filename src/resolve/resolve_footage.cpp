@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/env.h"
 #include "base/error.h"
 #include "base/notice.h"
 #include "request/footage.h"
@@ -24,8 +25,9 @@ struct Named {
 
 std::string length_text(const Footage& f, double fps) {
   const int64_t there = frames_at(f, fps);
-  if (there == f.frames) return fmt::format("{} frames", f.frames);
-  return fmt::format("{} frames at {:.4g} a second, which are {} at {:.4g}", f.frames, f.fps, there, fps);
+  if (there == f.frames) return count_of(f.frames, "frame");
+  return fmt::format("{} at {:.4g} a second, which are {} at {:.4g}", count_of(f.frames, "frame"), f.fps,
+                     there, fps);
 }
 
 void check_footage(const char* field, const Footage* f) {

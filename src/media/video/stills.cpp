@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/env.h"
 #include "base/error.h"
 #include "media/picture/image_reader.h"
 #include "media/picture/jpeg.h"
@@ -61,8 +62,8 @@ RgbFrame frame_of_video(const fs::path& video, int64_t number, CancelFlag cancel
           video.string(), number);
   int64_t at = 0;
   RgbFrame frame = frame_near(video, number == -1 ? INT64_MAX : number, cancel, &at);
-  require(number == -1 || at == number, "{}: it has {} frames, so none has the number {}", video.string(),
-          at + 1, number);
+  require(number == -1 || at == number, "{}: it has {}, so none has the number {}", video.string(),
+          count_of(at + 1, "frame"), number);
   return frame;
 }
 

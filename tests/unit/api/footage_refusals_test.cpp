@@ -42,7 +42,7 @@ TEST(FootageRefusals, NameTheFieldAndWhatWouldWork) {
               AllOf(HasSubstr("`control_video`"), HasSubstr("9 frames"), HasSubstr("13 are needed"),
                     HasSubstr("`keep`")));
   EXPECT_THAT(refusal("follow", [](auto& r) { r.control_video = of_frames(*r.control_video, 1); }),
-              AllOf(HasSubstr("1 frames"), HasSubstr("`frames` 1 would work")));
+              AllOf(HasSubstr("1 frame,"), HasSubstr("`frames` 1 would work")));
   EXPECT_THAT(refusal("follow", [](auto& r) { r.control_video = of_frames(*r.control_video, 0); }),
               AllOf(HasSubstr("`control_video`"), HasSubstr("0 frames")));
   EXPECT_THAT(refusal("inpaint", [](auto& r) { r.mask_video = of_frames(*r.mask_video, 5); }),
@@ -114,7 +114,7 @@ TEST(FootageRefusals, OfAFilmThatIsVeryLong) {
 // One frame is a clip of one frame, or the mask of all of them.
 TEST(FootageRefusals, OfOneFrame) {
   EXPECT_THAT(refusal("v2v_unipc", [](auto& r) { r.video = of_frames(*r.video, 1); }),
-              AllOf(HasSubstr("`video`"), HasSubstr("1 frames, but 9 are needed"),
+              AllOf(HasSubstr("`video`"), HasSubstr("1 frame, but 9 are needed"),
                     HasSubstr("`frames` 1 would work")));
   test::VaceRun run = vace_run("v2v_unipc");
   run.request.video = of_frames(*run.request.video, 1);

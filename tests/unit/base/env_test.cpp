@@ -9,6 +9,12 @@
 namespace tachy {
 namespace {
 
+TEST(CountOf, OneIsSingular) {
+  EXPECT_EQ(count_of(1, "frame"), "1 frame");
+  EXPECT_EQ(count_of(0, "frame"), "0 frames");
+  EXPECT_EQ(count_of(5, "thread"), "5 threads");
+}
+
 TEST(Env, StringWithFallback) {
   unsetenv("TACHY_TEST_VALUE");
   EXPECT_EQ(env_string("TACHY_TEST_VALUE", "none"), "none");

@@ -199,6 +199,10 @@ TEST_F(Options, UnwritablePlacesAreFoundBeforeDenoising) {
   EXPECT_THAT(files(), testing::ElementsAre("beside.json", "taken.mp4"));
 }
 
+TEST_F(Options, InfoSaysOneFrameInTheSingular) {
+  EXPECT_THAT(run({"info", model_path(), "--frames", "1"}).out, HasSubstr(", 1 frame: peak "));
+}
+
 TEST_F(Options, InfoKnowsBothLayouts) {
   for (const bool original : {false, true}) {
     const Done done = run({"info", model_path(original)});

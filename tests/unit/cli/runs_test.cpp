@@ -208,6 +208,12 @@ TEST_F(Runs, Bf16BitsDoNotDependOnThreadsOrRepetition) {
   }
 }
 
+TEST_F(Runs, OneFrameIsSaidInTheSingular) {
+  const Done done = run(generate({"x", "--size", "32x16", "--frames", "1", "--steps", "1", "-o", "a.png"}));
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("a.png (1 frame of 32x16, "));
+}
+
 TEST_F(Runs, EmptyPromptWorks) {
   for (const auto& args :
        std::vector<std::vector<std::string>>{{"-p", ""}, {""}, {"--prompt", "", "-n", ""}}) {
