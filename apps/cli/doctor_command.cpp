@@ -21,7 +21,7 @@ namespace {
 void print_machine(const cpu::Machine& m) {
   fmt::print("CPU        {}\n", m.cpu);
   fmt::print(
-      "           {} of {} processors usable; vector code: {}{}\n", m.usable, m.processors, m.simd_target,
+      "           {} of {} processors usable; vector code: {}{}\n", m.usable, m.processors, m.vector_code,
       m.compiled_for.empty() ? "" : " alone: built for this kind of CPU (make build makes one for all)");
   fmt::print("           {}\n", fmt::join(m.isa, " "));
   std::string caches;

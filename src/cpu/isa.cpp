@@ -87,8 +87,9 @@ void limit_isa(Isa wanted) {
 
 std::string compiled_for() {
   if constexpr ((HWY_TARGETS & (HWY_TARGETS - 1)) != 0) return "";
-  const std::string name = hwy::TargetName(HWY_STATIC_TARGET);
-  return name.starts_with("AVX3") ? "AVX-512" : name;
+  return common_name(hwy::TargetName(HWY_STATIC_TARGET));
 }
+
+std::string common_name(const std::string& target) { return target.starts_with("AVX3") ? "AVX-512" : target; }
 
 }  // namespace tachy::cpu

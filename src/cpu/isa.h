@@ -20,4 +20,7 @@ void limit_isa(Isa limit);
 // CPU (TACHY_CPU_TARGETS=native); "" if they are compiled for all.
 std::string compiled_for();
 
+// Returns "AVX-512" for Highway's AVX3 and its relatives, and other targets' names as they are.
+std::string common_name(const std::string& target);
+
 }  // namespace tachy::cpu

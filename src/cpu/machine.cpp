@@ -28,6 +28,7 @@ Machine describe_machine() {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets())  // the best one is the lowest bit
     if (best == 0 || target < best) best = target;
   m.simd_target = best ? hwy::TargetName(best) : "none";
+  m.vector_code = common_name(m.simd_target);
   m.compiled_for = compiled_for();
   for (const auto& cache : facts.caches) m.caches.emplace_back("L" + cache.level, cache.size);
   m.processors = os::online_processors();

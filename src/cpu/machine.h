@@ -12,6 +12,7 @@ struct Machine {
   std::string cpu;               // "Intel(R) Xeon(R) Processor"
   std::vector<std::string> isa;  // the instruction sets that matter here: "avx2", "amx_bf16", …
   std::string simd_target;       // Highway's choice: "AVX3"
+  std::string vector_code;       // the same as its makers call it: "AVX-512"
   std::string compiled_for;      // the only instruction set (TACHY_CPU_TARGETS=native); "" if there are all
   std::vector<std::pair<std::string, std::string>> caches;  // "L2" and "2048K"
   // The processors that are online, and those that affinity mask and CPU quota leave.

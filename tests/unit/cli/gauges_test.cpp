@@ -239,6 +239,7 @@ TEST_F(Gauges, Doctor) {
   EXPECT_EQ(text.code, 0) << text.out;
   EXPECT_THAT(text.out, AllOf(HasSubstr("CPU"), HasSubstr("oneDNN"), HasSubstr("extreme"), HasSubstr("gemm"),
                               HasSubstr("all work")));
+  EXPECT_EQ(text.out.find("AVX3"), std::string::npos) << "only Highway calls AVX-512 so";
   const json& j = doctor();
   EXPECT_TRUE(j["ok"].get<bool>());
   EXPECT_EQ(j["model"].size(), 3u);
