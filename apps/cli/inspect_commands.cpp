@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/tachyscope.h"
+#include "api/world.h"
 #include "base/env.h"
 #include "base/field.h"
 #include "base/json_text.h"
@@ -34,9 +35,20 @@ json options_json(const std::vector<std::pair<std::string, std::string>>& option
   return out;
 }
 
+// A model that takes no requests has a world's defaults, or none that this program knows.
+ModelInfo described(const std::filesystem::path& model, const EngineOptions& engine) {
+  ModelInfo info = describe_model(model, part_paths(engine));
+  if (info.missing.empty() && info.defaults.empty()) try {
+      info.defaults = world_defaults(model, engine);
+    } catch (const Error& e) {
+      if (e.code() != ErrorCode::unsupported) throw;
+    }
+  return info;
+}
+
 int run_info(const InfoOptions& o) {
   const std::filesystem::path model = o.model.empty() ? shipped_model() : std::filesystem::path(o.model);
-  const ModelInfo info = naming("`model`", [&] { return describe_model(model, part_paths(o.engine)); });
+  const ModelInfo info = naming("`model`", [&] { return described(model, o.engine); });
   std::optional<VideoPlan> plan;
   VideoRequest request;
   if (info.missing.empty()) try {

@@ -222,4 +222,13 @@ WorldBlock World::next_block(const std::function<void(const RgbImage& image, int
   return out;
 }
 
+std::vector<std::pair<std::string, std::string>> world_defaults(const std::filesystem::path& model,
+                                                                const EngineOptions& engine) {
+  const WorldConfig c = world_config(ModelBundle::open(model, FileAccess::map, part_paths(engine)), {});
+  return {{"size", fmt::format("{}x{}", c.width, c.height)},
+          {"fps", fmt::format("{:g}", c.fps)},
+          {"steps", fmt::format("{}", world_sampler(c, {}).steps)},
+          {"window", fmt::format("{}", c.window)}};
+}
+
 }  // namespace tachy

@@ -27,6 +27,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/tachyscope.h"
@@ -84,6 +85,11 @@ struct WorldBlock {
                                         // there
   double seconds = 0;                   // time of the whole next_block
 };
+
+// Returns the values that a world has where WorldOptions leave them out, by name, for people to read. Only the
+// model's configs are read. Throws unsupported for a model that makes no worlds.
+std::vector<std::pair<std::string, std::string>> world_defaults(const std::filesystem::path& model,
+                                                                const EngineOptions& engine = {});
 
 class World {
  public:

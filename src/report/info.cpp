@@ -145,6 +145,8 @@ ModelInfo describe_model(const std::filesystem::path& path, const PartPaths& par
     info.components.insert(info.components.begin() + (m.text_encoder ? 1 : 0),
                            describe_image_encoder(*m.image_encoder, m.clip));
 
+  if (m.family->actions)
+    return info;  // it takes no request (world_defaults in api/world.h has a world's own)
   const VideoRequest& d = m.defaults;
   info.defaults = {{"size", fmt::format("{}x{}", *d.width, *d.height)},
                    {"frames", fmt::format("{}", *d.frames)},

@@ -25,7 +25,7 @@ struct ComponentInfo {
 struct ModelInfo {
   std::string path, kind, layout;
   std::vector<ComponentInfo> components;
-  std::vector<std::pair<std::string, std::string>> defaults;  // defaults of generate's options
+  std::vector<std::pair<std::string, std::string>> defaults;  // of generate's options
   // Each part that a single file lacks to make a video, and why the part was not found.
   std::vector<std::string> missing;
 };

@@ -49,6 +49,13 @@ class WorldCommand : public CliTest {
   WorldModel model_{{.world = WorldModel::world()}};
 };
 
+TEST_F(WorldCommand, InfoHasTheWorldsOwnDefaults) {
+  const Done done = run({"info", TACHY_SOURCE_DIR "/models/world", "--json"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(json::parse(done.out).at("defaults"),
+            json({{"size", "160x96"}, {"fps", "12"}, {"steps", "8"}, {"window", "12"}}));
+}
+
 TEST_F(WorldCommand, TheSameScriptAndSeedGiveTheSameFrames) {
   write("walk.json",
         R"({"fps": 10, "actions": [{"frames": 9, "keys": ["W", "D"], "mouse": [0, 0.5]}, {"frames": 12},
