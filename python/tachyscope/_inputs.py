@@ -44,21 +44,21 @@ def text(name: str, value: Any) -> bytes:
     return out
 
 
-def _whole(name: str, value: Any) -> bytes:
+def whole(name: str, value: Any) -> bytes:
     if isinstance(value, bool):
         raise wrong_type(name, "a whole number", value)
     try:
-        number = operator.index(value)
+        out = operator.index(value)
     except TypeError:
         raise wrong_type(name, "a whole number", value) from None
     except Exception as error:
         raise wrong(name, f"expected a whole number: {error}") from None
-    if abs(number) >= 1 << 64:
+    if abs(out) >= 1 << 64:
         raise wrong(name, "expected a whole number of at most 64 bits")
-    return str(number).encode()
+    return str(out).encode()
 
 
-def _number(name: str, value: Any) -> bytes:
+def number(name: str, value: Any) -> bytes:
     if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__") and not hasattr(value, "__index__"):
         raise wrong_type(name, "a number", value)
     try:
@@ -75,7 +75,7 @@ def _list(name: str, value: Any) -> list[bytes]:
     if len(value) > MOST_ENTRIES:
         raise wrong(name, f"expected at most {MOST_ENTRIES} texts, got {len(value)}")
     if name == "speaker_boxes":  # a box is a text, or four numbers
-        value = [",".join(_whole(name, v).decode() for v in box) if isinstance(box, (list, tuple)) else box for box in value]
+        value = [",".join(whole(name, v).decode() for v in box) if isinstance(box, (list, tuple)) else box for box in value]
     return [text(name, entry) for entry in value]
 
 
@@ -90,7 +90,7 @@ def setting(name: str, kind: str, value: Any) -> list[tuple[bytes, bytes]]:
         return [(key, b"true" if value else b"false")]
     if name == "max_vram" and isinstance(value, str):
         kind = "text"
-    return [(key, {"text": text, "int": _whole, "number": _number}[kind](name, value))]
+    return [(key, {"text": text, "int": whole, "number": number}[kind](name, value))]
 
 
 def settings(pairs: list[tuple[bytes, bytes]]) -> Any:
@@ -128,10 +128,9 @@ def _check_sides(name: str, width: int, height: int) -> None:
         raise wrong(name, f"expected sides of 1 to {MOST_PIXELS} pixels, got {width}x{height}")
 
 
-def picture(name: str, value: Any, keep: list[Any]) -> c.Picture:
+def pixels(name: str, value: Any, expected: str) -> Any:
+    """Returns a picture's pixels one after another, as an array of NumPy."""
     import numpy as np
-    if isinstance(value, (str, os.PathLike)):
-        return c.Picture(path=text(name, value))
     if hasattr(value, "convert") and hasattr(value, "mode"):  # Pillow's
         try:
             _check_sides(name, *value.size)  # first, since a conversion takes memory
@@ -140,14 +139,19 @@ def picture(name: str, value: Any, keep: list[Any]) -> c.Picture:
             raise
         except Exception as error:
             raise wrong(name, f"cannot read the picture: {error}") from None
-    expected = "a file, a Pillow picture or an array [height, width, 3] of uint8"
-    pixels = _array(name, value, expected)
-    if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
-        raise wrong(name, f"expected {expected}, got {list(pixels.shape)} of {pixels.dtype}")
-    _check_sides(name, pixels.shape[1], pixels.shape[0])
-    pixels = _contiguous(name, pixels, np.uint8)
-    keep.append(pixels)
-    return c.Picture(None, pixels.ctypes.data, pixels.shape[1], pixels.shape[0])
+    values = _array(name, value, expected)
+    if values.dtype != np.uint8 or values.ndim != 3 or values.shape[2] != 3:
+        raise wrong(name, f"expected {expected}, got {list(values.shape)} of {values.dtype}")
+    _check_sides(name, values.shape[1], values.shape[0])
+    return _contiguous(name, values, np.uint8)
+
+
+def picture(name: str, value: Any, keep: list[Any]) -> c.Picture:
+    if isinstance(value, (str, os.PathLike)):
+        return c.Picture(path=text(name, value))
+    values = pixels(name, value, "a file, a Pillow picture or an array [height, width, 3] of uint8")
+    keep.append(values)
+    return c.Picture(None, values.ctypes.data, values.shape[1], values.shape[0])
 
 
 def frames(name: str, value: Any) -> Any:
@@ -170,7 +174,7 @@ def sound(name: str, value: Any, keep: list[Any]) -> c.Sound:
         value = (value.get("waveform"), value.get("sample_rate"))
     if not isinstance(value, tuple) or len(value) != 2:
         raise wrong_type(name, expected, value)
-    samples, rate = _array(name, value[0], expected), int(_whole(name, value[1]))
+    samples, rate = _array(name, value[0], expected), int(whole(name, value[1]))
     while samples.ndim > 1 and samples.shape[0] == 1:
         samples = samples[0]
     if samples.dtype.kind != "f" or samples.ndim not in (1, 2) or samples.size == 0:

@@ -6,7 +6,33 @@ import dataclasses
 import os
 import threading
 
-from . import _engine
+from . import _engine, _inputs
+
+_MOST, _MOST_64 = (1 << 31) - 1, (1 << 64) - 1  # of numbers as C takes them
+_PICTURE = "an array [height, width, 3] of uint8 or a Pillow picture"
+
+
+def _whole(name, value, least, most):
+    number = int(_inputs.whole(name, value))
+    if not least <= number <= most:
+        raise _inputs.wrong(name, f"expected {least} to {most}, got {number}")
+    return number
+
+
+def _above_zero(name, value):
+    number = float(_inputs.number(name, value))
+    if not 0 < number < float("inf"):
+        raise _inputs.wrong(name, f"expected a number above 0, got {number}")
+    return number
+
+
+def _held(name, values):
+    """Returns numbers from -1 to 1 as C's array."""
+    numbers = [float(_inputs.number(name, value)) for value in values]
+    for number in numbers:
+        if not -1 <= number <= 1:
+            raise _inputs.wrong(name, f"expected numbers from -1 to 1, got {number}")
+    return (ctypes.c_float * len(numbers))(*numbers)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,18 +76,23 @@ class World:
             frames = world.next_block().frames
 
     start, next_block, reset and close belong to one thread; any thread may call act and stop. A function that
-    next_block calls may only call act and stop. A value that does not fit raises ValueError and changes nothing; after
-    an error of next_block only start and reset work."""
+    next_block calls may only call act and stop. A value that does not fit raises ArgumentError, a ValueError (and a
+    TypeError where its type is wrong), and changes nothing; after an error of next_block only start and reset work. A
+    world belongs to the process that opened it: after a fork, in the child, every call raises RuntimeError."""
+
+    _world, _making = None, False
 
     def __init__(self, model, device="auto", *, width=0, height=0, steps=None, window=None, shift=None, threads=0, max_vram=0):
         """model: as for `tachyscope world`. device: "cpu", "cuda", "cuda:1" or "auto". width, height, steps, window and
         shift are the model's if they are left out; max_vram: bytes of a GPU's memory, 0: all that is free."""
-        self._world, self._making = None, False
-        if steps is not None and steps < 1 or window is not None and window < 1 or shift is not None and shift <= 0:
-            raise ValueError(f"expected steps and window of at least 1 and a shift above 0, got {steps}, {window} and {shift}")
-        options = _engine.WorldOptions(width, height, steps or 0, window or 0, shift or 0.0, max_vram, threads)
-        self._library, made = _engine.library(), ctypes.c_void_p()
-        _engine.check(self._library.tachyscope_world_open(os.fsencode(model), device.encode(), ctypes.byref(options), ctypes.byref(made)))
+        options = _engine.WorldOptions(
+            *(_whole(name, value, 0, _MOST) for name, value in (("width", width), ("height", height))),
+            *(0 if value is None else _whole(name, value, 1, _MOST) for name, value in (("steps", steps), ("window", window))),
+            0.0 if shift is None else _above_zero("shift", shift), _whole("max_vram", max_vram, 0, _MOST_64),
+            _whole("threads", threads, 0, _MOST))
+        path, where = _inputs.text("model", model), _inputs.text("device", device)
+        self._library, self._pid, made = _engine.library(), os.getpid(), ctypes.c_void_p()
+        _engine.check(self._library.tachyscope_world_open(path, where, ctypes.byref(options), ctypes.byref(made)))
         self._world = made
         self._acting = threading.Lock()  # close must not run while another thread acts
         about = _engine.WorldAbout()
@@ -72,34 +103,38 @@ class World:
                               about.peak_bytes)
 
     def _open(self):
+        if os.getpid() != self._pid:
+            raise RuntimeError("the world was opened before a fork, and its threads are in the other process: open one in this process")
         if self._world is None:
             raise ValueError("the world was closed")
         return self._world
 
     def start(self, image=None, prompt="", seed=0):
         """Begins a new session from its first block: from `image` [height, width, 3] of uint8 and of any size (an
-        array, or something that NumPy can turn into one, such as a Pillow picture), or from `prompt`, depending on
-        info."""
-        import numpy as np
-        with_ = _engine.WorldStart(None, 0, 0, prompt.encode(), seed)
+        array, a tensor or a Pillow picture), or from `prompt`, depending on info. The same seed gives the same video."""
+        with_ = _engine.WorldStart(None, 0, 0, _inputs.text("prompt", prompt), _whole("seed", seed, 0, _MOST_64))
         if image is not None:
-            pixels = np.ascontiguousarray(image)
-            if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8:
-                raise ValueError(f"expected an image [height, width, 3] of uint8, got {list(pixels.shape)} of {pixels.dtype}")
+            pixels = _inputs.pixels("image", image, _PICTURE)
             with_.rgb, with_.height, with_.width = pixels.ctypes.data, pixels.shape[0], pixels.shape[1]
         _engine.check(self._library.tachyscope_world_start(self._open(), ctypes.byref(with_)))
 
     def act(self, keys=(), mouse=None, stamp=0):
         """Sets what is held from the next block on. keys: names from info.keys, or a mapping of names to values from -1
         to 1. mouse: (pitch, yaw) from -1 to 1. May be called from any thread."""
-        held = dict(keys) if hasattr(keys, "keys") else dict.fromkeys(keys, 1.0)
+        try:
+            held = dict(keys) if hasattr(keys, "keys") else dict.fromkeys(keys, 1.0)
+        except TypeError:
+            raise _inputs.wrong_type("keys", "names of keys, or a mapping of them to values", keys) from None
         unknown = [k for k in held if k not in self.info.keys]
         if unknown:
-            raise ValueError(f"no key {unknown[0]!r}; this world has {' '.join(self.info.keys) or 'none'}")
-        if mouse is not None and (not self.info.mouse or len(mouse) != 2):
-            raise ValueError("expected a mouse of (pitch, yaw)" if self.info.mouse else "this world has no mouse")
-        keyboard = (ctypes.c_float * len(self.info.keys))(*(held.get(k, 0.0) for k in self.info.keys))
-        moved = (ctypes.c_float * 2)(*mouse) if mouse is not None else None
+            raise _inputs.wrong("keys", f"no key {unknown[0]!r}; this world has {' '.join(self.info.keys) or 'none'}")
+        if mouse is not None and not self.info.mouse:
+            raise _inputs.wrong("mouse", "this world has no mouse")
+        if mouse is not None and (not hasattr(mouse, "__len__") or len(mouse) != 2):
+            raise _inputs.wrong("mouse", f"expected (pitch, yaw), got {mouse!r}")
+        keyboard = _held("keys", [held.get(k, 0.0) for k in self.info.keys])
+        moved = None if mouse is None else _held("mouse", mouse)
+        stamp = _whole("stamp", stamp, 0, _MOST_64)
         with self._acting:
             _engine.check(self._library.tachyscope_world_act(self._open(), keyboard, len(keyboard), moved, stamp))
 
@@ -107,6 +142,8 @@ class World:
         """Makes the next block. With `frame`, frame(array, index) is called for each frame [height, width, 3] as soon
         as it is there, with memory of its own; without it, the returned block has all frames."""
         import numpy as np
+        if frame is not None and not callable(frame):
+            raise _inputs.wrong_type("frame", "a function", frame)
         info, made, failed = self.info, _engine.WorldBlock(), []
         most = max(info.first_block_frames, info.block_frames)
         all_ = None if frame else np.empty((most, info.height, info.width, 3), np.uint8)
@@ -140,6 +177,8 @@ class World:
 
     def stop(self):
         """Makes next_block end soon with Cancelled, in whatever thread it runs; start and reset still work."""
+        if self._world is not None:
+            self._open()
         with self._acting:
             if self._world is not None:
                 self._library.tachyscope_world_stop(self._world)
@@ -150,7 +189,7 @@ class World:
 
     def close(self):
         """Frees the world; a second call does nothing."""
-        if self._world is None:
+        if self._world is None or os.getpid() != self._pid:
             return
         if self._making:
             raise ValueError("a block is being made: stop it, and close the world when next_block has returned")
@@ -166,3 +205,6 @@ class World:
 
     def __del__(self):
         self.close()
+
+    def __reduce__(self):
+        raise TypeError("a World cannot be copied or pickled: open one in each process")

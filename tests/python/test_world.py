@@ -1,14 +1,18 @@
 """Tests tachyscope.World with a tiny Matrix-Game 2 of random weights, in the published layout, which responds to keys and mouse."""
+import copy
 import json
 import math
 import os
+import pickle
 import shutil
+import signal
 import threading
 
 import numpy as np
 import pytest
 import tachyscope
 import torch
+from PIL import Image
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden")
 load_file = pytest.importorskip("safetensors.torch").load_file
@@ -168,6 +172,64 @@ def test_wrong_values_are_refused_and_change_nothing(world, image):
     with pytest.raises(ValueError, match="prompt"):
         world.start(image, prompt="a cat")
     assert world.next_block().index == 1, "what was refused left the session as it was"
+
+
+def refused(call, name):
+    with pytest.raises(tachyscope.ArgumentError) as caught:
+        call()
+    assert caught.value.field == name, caught.value
+
+
+def test_each_argument(world, image, model):
+    """Values of a wrong type or range are refused by name, and none is cut to what C holds."""
+    for name, values in {"width": [1 << 40, "a", 1.5, -16], "height": [None], "steps": [(1 << 32) + 1, 0, "x", True], "window": [0, 2.5],
+                         "shift": [0, "a", float("nan")], "threads": [-1, 1 << 33, None], "max_vram": ["8GiB", -1, 1 << 64],
+                         "device": [None, 7, torch.device("cpu")]}.items():
+        for value in values:
+            refused(lambda: tachyscope.World(model, **{"device": "cpu", name: value}), name)
+    for value in (None, 7, b"x", "a\0b"):
+        refused(lambda: tachyscope.World(value, "cpu"), "model")
+    world.start(image, seed=7)
+    for name, values in {"seed": [-1, 1 << 64, "a", 1.5], "prompt": [None, 3], "image": ["a.png", b"x", 3, image[:0], torch.zeros(4, 4, 3)]}.items():
+        for value in values:
+            refused(lambda: world.start(**{"image": image, name: value}), name)
+    for name, values in {"keys": [3, None, [["W"]], {"W": "x"}, {"W": 2}], "mouse": [3, "ab", (0, 5)], "stamp": [-1, 1.5, 1 << 64]}.items():
+        for value in values:
+            refused(lambda: world.act(**{name: value}), name)
+    refused(lambda: world.next_block(3), "frame")
+    assert world.next_block().index == 0
+
+
+def test_pictures_of_any_kind(world, image):
+    world.start(image, seed=7)
+    want = world.next_block().frames
+    for same in (Image.fromarray(image), Image.fromarray(image).convert("RGBA"), torch.from_numpy(image)):
+        world.start(same, seed=7)
+        assert np.array_equal(world.next_block().frames, want)
+
+
+def test_no_copies_and_no_use_after_a_fork(world, image):
+    for make in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="a World cannot be copied or pickled"):
+            make(world)
+    world.start(image, seed=7)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        said = []
+        for call in (lambda: world.start(image), world.act, world.next_block, world.reset, world.stop):
+            try:
+                call()
+                said.append("nothing")
+            except BaseException as error:
+                said.append(type(error).__name__ + (" fork" if "fork" in str(error) else ""))
+        world.close()
+        os.write(write, ",".join(said).encode())
+        os.kill(os.getpid(), signal.SIGKILL)  # no clean-up of the parent's tests
+    os.waitpid(child, 0)
+    assert os.read(read, 1000).decode() == ",".join(["RuntimeError fork"] * 5)
+    os.close(read), os.close(write)
+    assert world.next_block().index == 0
 
 
 def test_what_cannot_be_opened(model, tmp_path):
