@@ -61,9 +61,10 @@ class Engine:
     has none of its own. workers: how many jobs of submit are made at the same time. All else are fields:
     """
 
+    _engine: Any = None
+
     def __init__(self, model: str | os.PathLike[str] | None = None, *, loras: Any = (), workers: int = 1,
                  **fields: Unpack[EngineFields]):
-        self._engine: Any = None
         if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= 64:
             raise _inputs.wrong("workers", f"expected 1 to 64, got {workers!r}")
         self._loras = _inputs.setting("loras", "list", loras)
@@ -160,6 +161,9 @@ class Engine:
     def __del__(self) -> None:
         self.close()
 
+    def __reduce__(self) -> Any:
+        raise TypeError("an Engine cannot be copied or pickled: open one in each process")
+
     def _open(self) -> Any:
         if os.getpid() != self._pid:
             raise RuntimeError("the engine was opened before a fork, and its threads are in the other process: open one in this process")
@@ -188,7 +192,7 @@ class Engine:
         return made.requests
 
     def _maker(self, prompt: Any, output: str, fields: dict[str, Any], watch: _run.Tell | None = None) -> Callable[[_run.Handle], Any]:
-        if output not in OUTPUTS:
+        if not isinstance(output, str) or output not in OUTPUTS:
             raise _inputs.wrong("output", f"expected {', '.join(OUTPUTS[:-1])} or {OUTPUTS[-1]}, got {output!r}")
         self._open()
         made = _requests.requests(prompt, fields, self._loras)

@@ -58,7 +58,7 @@ class TachyscopeWanPipeline:
     def __call__(self, prompt: Any = None, negative_prompt: str | None = None, *, output_type: str = "np", num_videos_per_prompt: int = 1,
                  generator: Any = None, latents: Any = None, return_dict: bool = True, callback_on_step_end: Any = None,
                  callback_on_step_end_tensor_inputs: Any = ("latents",), **fields: Any) -> Any:
-        if output_type not in _OUTPUTS:
+        if not isinstance(output_type, str) or output_type not in _OUTPUTS:
             raise _inputs.wrong("output_type", f"expected np, pil, pt or latent, got {output_type!r}")
         if prompt is None:
             raise _inputs.wrong("prompt", "it is needed")
@@ -77,11 +77,12 @@ class TachyscopeWanPipeline:
             if not hasattr(generator, "initial_seed") or not hasattr(generator, "device"):
                 raise _inputs.wrong_type("generator", "one torch.Generator", generator)
             fields |= {"seed": generator.initial_seed(), "rng": generator.device.type}
-        first = fields.pop("seed", 0)
+        first = fields.pop("seed", None)
         count = int(_inputs.setting("num_videos_per_prompt", "int", num_videos_per_prompt)[0][1])
         if count < 1:
             raise _inputs.wrong("num_videos_per_prompt", f"expected 1 or more, got {count}")
-        seeds = list(first) if isinstance(first, (list, tuple)) else [first + i for i in range(count)]
+        start = 0 if first is None or isinstance(first, (list, tuple, range)) else int(_inputs.setting("seed", "int", first)[0][1])
+        seeds = first if isinstance(first, (list, tuple, range)) else range(start, start + count)
         watch = self._steps(callback_on_step_end, callback_on_step_end_tensor_inputs)
         results = self.engine._generate(list(prompt) if isinstance(prompt, (list, tuple)) else prompt, _OUTPUTS[output_type],
                                         {**fields, "seed": seeds}, watch)
@@ -94,7 +95,7 @@ class TachyscopeWanPipeline:
             return None
         if not callable(callback):
             raise _inputs.wrong_type("callback_on_step_end", "a function", callback)
-        if tensors is not None and tuple(tensors) not in ((), ("latents",)):  # diffusers' default counts as none
+        if tensors is not None and tensors not in ((), [], ("latents",), ["latents"]):  # diffusers' default counts as none
             raise _inputs.wrong("callback_on_step_end_tensor_inputs", f"the engine hands out no tensors between steps, got {tensors}")
 
         def watch(progress: Progress) -> None:

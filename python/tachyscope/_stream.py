@@ -33,6 +33,7 @@ class Stream:
         event = self._events.get()
         if isinstance(event, _End):
             self._over = True
+            self._events.put(_End(None))  # for another thread that waits here
             if event.error is not None:
                 raise event.error
             raise StopIteration

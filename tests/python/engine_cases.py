@@ -12,6 +12,8 @@ TINY = os.path.join(ROOT, "tests", "golden", "pipeline", "model")
 TINY_IMAGE = os.path.join(ROOT, "tests", "golden", "image_pipeline", "i2v22")
 SPRITES, TALKER = (os.path.join(ROOT, "models", name) for name in ("sprites", "talker"))
 
+LONG = dict(frames=1601, steps=1000)  # more than a minute of the tiny model: a test ends it
+
 
 def tiny(**options):
     return tachyscope.Engine(TINY, device="cpu", **{"threads": 2, **options})

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tachyscope
 import torch
-from engine_cases import SPRITES, TALKER, TINY, TINY_IMAGE, by_program, tiny
+from engine_cases import LONG, SPRITES, TALKER, TINY, TINY_IMAGE, by_program, tiny
 from PIL import Image
 from tachyscope import _inputs
 
@@ -124,7 +124,7 @@ def test_stream_in_order_and_leaving_it(engine, cat):
     assert [e.step for e in events if isinstance(e, tachyscope.Preview)] and events[0].stage == "text"
     assert not [e for e in engine.stream("a red cat") if isinstance(e, tachyscope.Preview)]
     before = threading.active_count()
-    for event in engine.stream("a red cat", frames=81, steps=1000):
+    for event in engine.stream("a red cat", **LONG):
         if event.stage == "denoise":
             break
     assert threading.active_count() == before, "the run has ended with the loop"
@@ -142,7 +142,7 @@ def test_the_first_frame_comes_before_the_last_is_made(engine):
 def test_jobs(engine, cat):
     job = engine.submit("a red cat", seed=3)
     assert isinstance(job, concurrent.futures.Future) and np.array_equal(job.result(timeout=60).frames, cat.frames)
-    long = engine.submit("a red cat", frames=81, steps=1000)
+    long = engine.submit("a red cat", **LONG)
     after = engine.submit(["a red cat"], seed=3)
     with pytest.raises(concurrent.futures.TimeoutError):
         long.result(timeout=0.3)
@@ -180,12 +180,12 @@ def test_asyncio(cat):
             assert np.array_equal(one.frames, cat.frames) and not np.array_equal(other.frames, cat.frames)
             frames = [e.image async for e in engine.stream("a red cat", seed=3) if isinstance(e, tachyscope.Frame)]
             assert np.array_equal(np.stack(frames), cat.frames)
-            task = asyncio.create_task(engine.generate("a red cat", frames=81, steps=1000))
+            task = asyncio.create_task(engine.generate("a red cat", **LONG))
             await asyncio.sleep(0.3)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            async with contextlib.aclosing(engine.stream("a red cat", frames=81, steps=1000)) as events:
+            async with contextlib.aclosing(engine.stream("a red cat", **LONG)) as events:
                 async for _ in events:
                     break
             began = time.monotonic()
@@ -204,9 +204,11 @@ def test_in_diffusers_shape(cat):
     assert again.frames.shape == (2, 5, 3, 16, 32) and torch.equal(again.frames[0, :, 0], torch.from_numpy(out.frames[0, ..., 0]))
     assert pipe("a red cat", seed=3, output_type="pil").frames[0][0].size == (32, 16)
     assert pipe("a red cat", seed=3, output_type="latent").frames.shape[:2] == (1, 16)
-    for wrong in (dict(output_type="mp4"), dict(num_videos_per_prompt=0), dict(callback_on_step_end=7), dict(prompt_embeds=torch.zeros(1, 4)),
+    assert len(pipe("a red cat", seed=range(3, 5), num_inference_steps=1).frames) == 2 and len(pipe("a red cat", seed=None, num_inference_steps=1).frames) == 1
+    for wrong in (dict(output_type="mp4"), dict(output_type=["np"]), dict(seed="3"), dict(seed=1.5), dict(seed=-1), dict(num_videos_per_prompt=0), dict(callback_on_step_end=7), dict(prompt_embeds=torch.zeros(1, 4)),
                   dict(negative_prompt_embeds=torch.zeros(1, 4)), dict(attention_kwargs={"a": 1}), dict(generator=[torch.Generator("cpu")] * 2),
-                  dict(callback_on_step_end_tensor_inputs=["prompt_embeds"], callback_on_step_end=print)):
+                  dict(callback_on_step_end_tensor_inputs=["prompt_embeds"], callback_on_step_end=print),
+                  dict(callback_on_step_end_tensor_inputs=3, callback_on_step_end=print)):
         with pytest.raises(tachyscope.ArgumentError) as caught:
             pipe("a red cat", **wrong)
         assert caught.value.field == next(iter(wrong))

@@ -1,6 +1,7 @@
 """Tests what tachyscope.Engine refuses, by which error and argument; ends of runs, forks, Ctrl-C and memory; and that what is generated from the table
 of fields is up to date."""
 
+import copy
 import ctypes
 import gc
 import importlib.machinery
@@ -8,6 +9,7 @@ import importlib.util
 import inspect
 import os
 import pathlib
+import pickle
 import signal
 import subprocess
 import sys
@@ -18,7 +20,7 @@ import numpy as np
 import pytest
 import tachyscope
 import torch
-from engine_cases import ROOT, SPRITES, TINY, tiny
+from engine_cases import LONG, ROOT, SPRITES, TINY, tiny
 from tachyscope import _engine
 
 pytestmark = pytest.mark.cpu
@@ -68,8 +70,9 @@ def test_prompts_and_outputs_that_do_not_fit(engine):
         with pytest.raises(tachyscope.ArgumentError) as caught:
             engine.generate(prompt)
         assert caught.value.field == "prompt"
-    with pytest.raises(tachyscope.ArgumentError, match="numpy, torch, pil or latents"):
-        engine.generate("x", output="mp4")
+    for output in ("mp4", ["numpy"], np.array(["numpy", "torch"]), None):
+        with pytest.raises(tachyscope.ArgumentError, match="numpy, torch, pil or latents"):
+            engine.generate("x", output=output)
     with pytest.raises(TypeError, match="did you mean steps"):
         engine.generate("x", step=2)
     with pytest.raises(tachyscope.ArgumentError, match="`width`: it is given twice"):
@@ -127,7 +130,7 @@ def test_cancel_and_close_from_another_thread():
         timer = threading.Timer(0.3, end)
         timer.start()
         with pytest.raises(tachyscope.Cancelled) as caught:
-            engine.generate("a red cat", frames=81, steps=1000)
+            engine.generate("a red cat", **LONG)
         assert caught.value.code == 130
         timer.join()
     for call in (lambda: engine.generate("x"), lambda: engine.plan("x"), lambda: engine.submit("x"), lambda: engine.stream("x"), engine.cancel):
@@ -143,13 +146,39 @@ def test_ctrl_c_ends_a_run():
         with tachyscope.Engine({TINY!r}, device="cpu", threads=1) as engine:
             threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
             try:
-                engine.generate("a red cat", frames=81, steps=1000)
+                engine.generate("a red cat", **{LONG!r})
             except KeyboardInterrupt:
                 print("ended", threading.active_count())
             print(engine.generate("a red cat").frames.shape)
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120)
     assert done.stdout.split("\n")[:2] == ["ended 1", "(5, 16, 32, 3)"], done.stderr
+
+
+def test_no_copies(engine):
+    """A copy would free the model a second time."""
+    for make in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="an Engine cannot be copied or pickled: open one in each process"):
+            make(engine)
+
+
+@pytest.mark.parametrize("kind", ["Engine", "World"])
+def test_arguments_that_python_refuses(kind):
+    """What was never opened is closed in silence."""
+    code = f"import tachyscope\ntry: tachyscope.{kind}(1, 2, 3)\nexcept TypeError as error: print('positional' in str(error))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def test_a_stream_that_two_threads_take(engine):
+    stream, took = engine.stream("a red cat"), []
+    threads = [threading.Thread(target=lambda: took.append(list(stream)), daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads), "the end is for both"
+    assert sorted(e.index for part in took for e in part if isinstance(e, tachyscope.Frame)) == list(range(5))
 
 
 def test_use_after_a_fork(engine):
