@@ -25,8 +25,8 @@ class Seen:
         queries, keys = q.shape[1], k.shape[1]
         if offset and not causal and window is None:
             raise ValueError(f"attention: expected causal beside causal_offset {offset}, or a window")
-        if not -queries <= offset <= keys:
-            raise ValueError(f"attention: expected causal_offset in [{-queries}, {keys}], got {offset}")
+        if not hasattr(offset, "__index__") or not -queries <= offset <= keys:
+            raise ValueError(f"attention: expected causal_offset in [{-queries}, {keys}], got {offset!r}")
         if window is None:
             return
         left, right = self._sides(window, causal)

@@ -43,6 +43,7 @@ def cast(name, args):
         count = _WIDEST[name]
         dtype = args[0].dtype
         for arg in args[1:count]:
-            dtype = torch.promote_types(dtype, arg.dtype)
+            if isinstance(arg, torch.Tensor):  # the op refuses all else
+                dtype = torch.promote_types(dtype, arg.dtype)
         return _cast(args, count, dtype)
     return args

@@ -12,6 +12,8 @@ def run(group_norm, x, weight, bias, groups, norm_weight, norm_bias, eps, option
     if len(way.shape_of(weight)) != 3 or not way.is_torch(weight):
         raise ValueError(f"conv1d_group_norm: expected weight [out, in / conv_groups, kernel], got {way.shape_of(weight)}")
     channels, conv_groups = weight.shape[1], options["groups"]
+    if not isinstance(conv_groups, int):
+        raise TypeError(f"conv1d_group_norm: expected conv_groups to be a whole number, got {type(conv_groups).__name__}")
     if conv_groups < 1 or x.shape[1] != channels * conv_groups or weight.shape[0] % conv_groups:
         raise ValueError(f"conv1d_group_norm: expected weight [out, in / conv_groups, kernel] beside {x.shape[1]} channels and "
                          f"conv_groups {conv_groups}, got {list(weight.shape)}")

@@ -31,7 +31,7 @@ def run_scaled(op, x, codes, scales, bias, act, out):
 
 
 def codes_of(weight, dtype):
-    if dtype not in _TOPS:
+    if not isinstance(dtype, str) or dtype not in _TOPS:
         raise ValueError(f"codes_of: expected dtype to be one of {', '.join(map(repr, _TOPS))}, got {dtype!r}")
     import torch
 

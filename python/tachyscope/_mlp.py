@@ -31,6 +31,9 @@ def run(gelu, x, weight, bias, weight2, bias2, approximate):
     for name, vector, size in (("bias", bias, weight.shape[0]), ("bias2", bias2, weight2.shape[0])):
         if vector is not None and way.shape_of(vector) != [size]:
             raise ValueError(f"mlp: expected {name} [{size}], got {way.shape_of(vector)}")
+    for name, t in (("weight", weight), ("bias", bias), ("weight2", weight2), ("bias2", bias2)):
+        if t is not None and way.is_torch(t) != way.is_torch(x):
+            raise TypeError(f"mlp: expected {name} of x's framework, got {type(t).__name__} beside {type(x).__name__}")
     if not way.is_torch(x):
         return _linear(gelu(_linear(x, weight, bias), approximate), weight2, bias2)
     import torch

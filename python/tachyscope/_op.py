@@ -9,6 +9,7 @@ a mode or a transform, or for a subclass of tensors) takes the private op, with 
 Everything else goes to `_core`.
 """
 
+import re
 import sys
 
 from . import _core
@@ -29,6 +30,7 @@ class Op:
     def __init__(self, name):
         self.name = name
         self.core = getattr(_core, name)
+        self.needed = ()  # the place and name of each tensor that may not be None, from _torch.register
         self.public = self.private = self.into = self.function = None  # _torch.register fills these in
         # _torch.register puts functions in C here, if there are any: for all eager calls, and for arguments that autocast has changed.
         self.eager, self.of_cast = self.any_eager, self.dispatched
@@ -45,10 +47,11 @@ class Op:
             return self.of_cast(*_cast(self.name, args)) if _any_autocast() else self.dispatched(*args)
         if _torch_came():
             return self(*args)
-        return self.core(*args)
+        return self._by_core(*args)
 
     def dispatched(self, *args):
         """Handles a call with tensors of torch by its dispatcher."""
+        self._refuse_none(args)
         if _forward_ad._current_level >= 0:
             _refuse_tangents(self.name, args)
         try:
@@ -68,6 +71,7 @@ class Op:
                     if isinstance(arg, _Tensor) and arg.requires_grad:
                         raise ValueError(f"{self.name}: expected no tensor that requires grad when out is given, got one; "
                                          "do not give out, or call it under torch.no_grad()")
+            self._refuse_none(args)
             try:
                 self.into(*args, out)
             except RuntimeError as error:
@@ -75,13 +79,35 @@ class Op:
             return out
         if _torch_came():
             return self.out(out, *args)
-        return self.core(*args, out)
+        return self._by_core(*args, out)
+
+    def _refuse_none(self, args):
+        """Refuses None where a tensor is needed: torch would hand the op a tensor without anything, and print a trace."""
+        for i, name in self.needed:
+            if args[i] is None:
+                raise TypeError(f"{self.name}: expected {name} to be a tensor, got None")
+
+    def _by_core(self, *args):
+        try:
+            return self.core(*args)
+        except BufferError as error:  # NumPy's, for arrays of objects or of another byte order
+            raise ValueError(f"{self.name}: expected arrays that DLPack can hand over: {error}") from None
+
+
+_MISTYPED = re.compile(r"^\S+::_?(\w+?)(?:_out)?\(\) Expected a value of type '([^']+)' for argument '(\w+)' but instead found type '([^']+)'")
+_KINDS = {"Tensor": "a tensor of torch", "Optional[Tensor]": "a tensor of torch or None", "float": "a number", "int": "a whole number",
+          "bool": "True or False"}
 
 
 def _raise(error):
-    """Raises the error that an op threw: for wrong arguments a ValueError, which newer versions of torch do not raise."""
-    if type(error) is RuntimeError and str(error) == _last_refusal():
-        raise ValueError(str(error)) from None
+    """Raises the error that an op threw: for wrong arguments a ValueError, which newer versions of torch do not raise, and for those of a wrong
+    type, which torch itself refuses, a TypeError."""
+    if type(error) is RuntimeError:
+        if str(error) == _last_refusal():
+            raise ValueError(str(error)) from None
+        if wrong := _MISTYPED.match(str(error)):
+            name, kind, argument, got = wrong.groups()
+            raise TypeError(f"{name}: expected {argument} to be {_KINDS.get(kind, kind)}, got {got}") from None
     raise error
 
 

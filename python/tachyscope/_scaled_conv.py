@@ -11,9 +11,16 @@ _TAPS, _GROUP = (3, 3, 3), 32  # tensor cores multiply so many channels at once
 
 def top_of(name, dtype):
     """Returns the largest code's value."""
-    if dtype not in _TOPS:
+    if not isinstance(dtype, str) or dtype not in _TOPS:
         raise ValueError(f"{name}: expected dtype to be one of {', '.join(map(repr, _TOPS))}, got {dtype!r}")
     return _TOPS[dtype]
+
+
+def _number(name, what, value):
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: expected {what} to be a number, got {type(value).__name__}") from None
 
 
 def _bytes(name, t, what):
@@ -35,7 +42,7 @@ def norm_codes(op, x, gamma, scale, silu, dtype):
         raise TypeError(f"channel_norm_codes: expected x to be a tensor of torch, got {type(x).__name__}")
     _refuse_gradients("channel_norm_codes", x, gamma)
     e4m3 = dtype != "int8"
-    codes = op(x, gamma, float(scale), bool(silu), e4m3)
+    codes = op(x, gamma, _number("channel_norm_codes", "scale", scale), bool(silu), e4m3)
     return codes.view(torch.float8_e4m3fn) if e4m3 else codes
 
 
@@ -46,7 +53,7 @@ def conv(op, x, codes, scales, bias, frames, residual, gamma, next_scale, silu):
     codes, same = _bytes(name, codes, "codes")
     if same != e4m3:
         raise ValueError(f"{name}: expected codes of one kind, got x in {'e4m3' if e4m3 else 'int8'} and codes in {'e4m3' if same else 'int8'}")
-    y = op(x, codes, scales, bias, residual, gamma, frames, float(next_scale), bool(silu), e4m3)
+    y = op(x, codes, scales, bias, residual, gamma, frames, _number(name, "next_scale", next_scale), bool(silu), e4m3)
     return y.view(torch.float8_e4m3fn) if e4m3 and gamma is not None else y
 
 
@@ -55,7 +62,7 @@ def codes_of(weight, x_scale, dtype):
     top = top_of(name, dtype)
     if not isinstance(weight, torch.Tensor) or weight.dim() != 5 or tuple(weight.shape[2:]) != _TAPS or not weight.is_floating_point():
         raise ValueError(f"{name}: expected weight [out, in, 3, 3, 3] of floats, got {way.shape_of(weight)}")
-    if not 0 < x_scale < float("inf"):
+    if not 0 < _number(name, "x_scale", x_scale) < float("inf"):
         raise ValueError(f"{name}: expected an x_scale above 0, got {x_scale}")
     wide = weight.detach().float()
     largest = wide.abs().amax(dim=(1, 2, 3, 4))

@@ -34,6 +34,7 @@ def register(ops):
     for op in ops:
         op.public = getattr(space, op.name).default
         op.private = getattr(space, "_" + op.name).default
+        op.needed = [(i, a.name) for i, a in enumerate(op.private._schema.arguments) if a.type.kind() == "TensorType"]
         fake = _on_one_device(op.name, getattr(_fake, op.name))
         for name in (op.name, "_" + op.name):
             torch.library.register_fake(add_op_namespace_prefix(name), fake)

@@ -35,13 +35,17 @@ _ACTIVATIONS = {None: _NONE, "silu": _SILU, "mish": _MISH, "gelu": _GELU_ERF, "g
 
 
 def _choice(function, name, value, table):
-    if value not in table:
+    if not isinstance(value, (str, type(None))) or value not in table:
         raise ValueError(f"{function}: expected {name} to be one of {', '.join(map(repr, table))}, got {value!r}")
     return table[value]
 
 
 def _scales(scale, x, n):
     """Returns the scales of n adapters in the op's form, [n]: numbers in float32 (float64 if x is float64)."""
+    if type(scale).__module__ == "numpy" and not scale.shape:
+        scale = float(scale)
+    if isinstance(scale, (str, bytes, list, tuple, dict, complex)):
+        raise TypeError(f"lora: expected scale to be a number or a tensor, got {type(scale).__name__}")
     if hasattr(scale, "reshape"):
         if math.prod(scale.shape) != 1:
             return scale  # the op says whether there are n of them
@@ -126,7 +130,7 @@ def _act(x, kind, out):
 
 def gelu(x, approximate="none", *, out=None):
     """GELU of each value: by the error function, or with approximate="tanh" by its usual approximation. `out` may be x."""
-    return _act(x, _GELU[approximate] if approximate in _GELU else _choice("gelu", "approximate", approximate, _GELU), out)
+    return _act(x, _GELU_ERF if approximate == "none" else _choice("gelu", "approximate", approximate, _GELU), out)
 
 
 def silu(x, *, out=None):
@@ -176,7 +180,10 @@ def rope_3d(x, grid, theta=10000.0, *, reverse_time=False, halves=False, out=Non
 
     x [batch, t · h · w, heads, head dim] with grid = (t, h, w); a head's pairs are split over the three axes.
     `reverse_time` counts frames from the last one. `out` may be x."""
-    frames, rows, columns = grid
+    try:
+        frames, rows, columns = grid
+    except (TypeError, ValueError):
+        raise ValueError(f"rope_3d: expected grid to be (frames, rows, columns), got {grid!r}") from None
     if out is not None:
         return _rope_3d.out(out, x, frames, rows, columns, theta, reverse_time, halves, False)
     return _rope_3d(x, frames, rows, columns, theta, reverse_time, halves, False)
@@ -197,6 +204,8 @@ def qkv_rope(qkv, cos, sin, heads):
 
     qkv [batch, tokens, 3 · heads · head dim]; cos and sin [tokens, head dim / 2], for neighbouring pairs. Models that
     normalise q and k between the two use `qk_norm_rope`."""
+    if not hasattr(heads, "__index__"):
+        raise TypeError(f"qkv_rope: expected heads to be a whole number, got {type(heads).__name__}")
     shape = _shape(qkv)
     if not isinstance(shape, list) or len(shape) != 3 or heads < 1 or shape[2] % (3 * heads):
         raise ValueError(f"qkv_rope: expected qkv [batch, tokens, 3 · {heads} · head dim], got {shape}")

@@ -1,5 +1,7 @@
 """Wrong arguments raise an exception that names the argument, what was expected and what was given."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import torch
@@ -20,8 +22,26 @@ BAD = [
     (lambda: ops.rms_norm(X, W.double()), ValueError, "expected weight f32, f16 or bf16 beside f32, got f64"),
     (lambda: ops.rms_norm(X.double(), W), ValueError, "expected weight f64 beside f64, got f32"),
     (lambda: ops.rms_norm(X, W.long()), ValueError, "expected weight f32, f16 or bf16 .*, got i64"),
-    (lambda: ops.rms_norm(X, W.numpy()), RuntimeError, "argument 'weight'"),
-    (lambda: ops.rms_norm(X, W, "small"), RuntimeError, "argument 'eps'"),
+    (lambda: ops.rms_norm(X, W.numpy()), TypeError, "rms_norm: expected weight to be a tensor of torch or None, got ndarray"),
+    (lambda: ops.rms_norm(X, W, "small"), TypeError, "rms_norm: expected eps to be a number, got str"),
+    (lambda: ops.rms_norm(X.clone().requires_grad_(), [1.0]), TypeError, "rms_norm: expected weight to be a tensor of torch or None, got list"),
+    (lambda: ops.rms_norm(X, out=X.numpy()), TypeError, "rms_norm: expected out to be a tensor of torch, got ndarray"),
+    (lambda: ops.rms_norm(X, round_twice="no"), TypeError, "rms_norm: expected round_twice to be True or False, got str"),
+    (lambda: ops.rms_norm(X.numpy().astype(X.numpy().dtype.newbyteorder())), ValueError, "rms_norm: expected arrays that DLPack can hand over"),
+    (lambda: ops.rms_norm(np.full((2, 3), "x", object)), ValueError, "rms_norm: expected arrays that DLPack can hand over"),
+    (lambda: ops.gelu(X, ["tanh"]), ValueError, "gelu: expected approximate to be one of 'none', 'tanh', got"),
+    (lambda: ops.linear(X, X[0], activation={}), ValueError, "linear: expected activation to be one of None"),
+    (lambda: ops.rope_3d(H, 6), ValueError, r"rope_3d: expected grid to be \(frames, rows, columns\), got 6"),
+    (lambda: ops.rope_3d(H, (2, 3)), ValueError, r"rope_3d: expected grid to be \(frames, rows, columns\), got \(2, 3\)"),
+    (lambda: ops.qkv_rope(X, W, W, "2"), TypeError, "qkv_rope: expected heads to be a whole number, got str"),
+    (lambda: ops.attention(H, H, H, causal=True, causal_offset="1"), ValueError, r"expected causal_offset in \[-6, 6\], got '1'"),
+    (lambda: ops.lora(X, X[0], X[0].T, [1.0]), TypeError, "lora: expected scale to be a number or a tensor, got list"),
+    (lambda: ops.mlp(X, X[0].numpy(), None, X[0].T, None), TypeError, "mlp: expected weight of x's framework, got ndarray beside Tensor"),
+    (lambda: ops.mlp(X.numpy(), X[0], None, X[0].T, None), TypeError, "mlp: expected weight of x's framework, got Tensor beside ndarray"),
+    (lambda: ops.conv1d_group_norm(X, X[:, :, :1], None, 2, conv_groups="a"), TypeError, "conv1d_group_norm: expected conv_groups to be a whole"),
+    (lambda: ops.codes_of(X[0], []), ValueError, "codes_of: expected dtype to be one of 'int8'"),
+    (lambda: ops.conv3d_codes_of(torch.ones(1, 1, 3, 3, 3), None), TypeError, "conv3d_codes_of: expected x_scale to be a number, got NoneType"),
+    (lambda: ops.channel_norm_codes(H, W[:6], "x"), TypeError, "channel_norm_codes: expected scale to be a number, got str"),
     (lambda: ops.rms_norm(X, W.to("meta")), ValueError, "expected all tensors on cpu as the first, got one on meta"),
     (lambda: ops.rms_norm(X.to_sparse()), Exception, "[Ss]parse"),
     (lambda: ops.rms_norm([[1.0]]), TypeError, "expected x to be a tensor or an array .*, got list"),
@@ -85,6 +105,26 @@ BAD = [
 def overlapping():
     memory = torch.randn(20)
     return ops.rms_norm(memory[:16].view(2, 8), out=memory[4:].view(2, 8))
+
+
+WITHOUT = {"u": lambda: ops.add_norm(X, None), "up": lambda: ops.swiglu(X, None), "cos": lambda: ops.rope(H, None, None),
+           "weight": lambda: ops.linear(X, None), "gamma": lambda: ops.channel_norm(H, None), "v": lambda: ops.attention(H, H, None),
+           "noise": lambda: ops.reparameterize(X, X, None), "codes": lambda: ops.scaled_linear(X, None, None),
+           "x": lambda: ops.gated_residual(None, X), "scale": lambda: ops.rms_modulate(X.clone().requires_grad_(), None, None)}
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_none_in_place_of_a_tensor(capfd, name):
+    """torch would print a trace of C++ for each."""
+    for region in (contextlib.nullcontext(), torch.autocast("cpu", torch.bfloat16)):
+        with region, pytest.raises(TypeError, match=f"expected {name} to be a tensor"):
+            WITHOUT[name]()
+    assert capfd.readouterr().err == ""
+
+
+def test_numbers_of_numpy():
+    for number in (np.float64(0.5), np.float32(0.5)):
+        assert torch.equal(ops.lora(X, X[0], X[0].T, number), ops.lora(X, X[0], X[0].T, 0.5))
 
 
 @pytest.mark.parametrize("call, error, words", BAD)
