@@ -18,6 +18,8 @@ def graph(module, *example, warmup=3, **example_keywords):
 
     On the CPU, when no tensor of the example is on a GPU, there is no graph: each call checks its inputs in the same
     way and runs the module as it is, without gradients, into memory of its own."""
+    if not callable(module):
+        raise TypeError(f"graph: expected a module or a function, got {type(module).__name__}")
     leaves, structure = _pytree.tree_flatten((example, example_keywords))
     devices = {leaf.device for leaf in leaves if isinstance(leaf, torch.Tensor)}
     if not devices:

@@ -64,7 +64,7 @@ def run(thing, level, wanted=lambda op: True, anew=True):
     if level not in LEVELS:
         raise ValueError(f"optimize: expected level to be one of {', '.join(LEVELS)}, got {level!r}")
     report = Report(level)
-    modules = list(_modules(thing))
+    modules = list(_modules("optimize", thing))
     if anew:
         restore(thing)
     if level != "none":
@@ -80,7 +80,7 @@ def restore(thing):
     """Gives every module that `optimize` replaced its own forward again, with the same bits as before. Returns their
     number."""
     count, attention = 0, sys.modules.get(f"{__package__}._transformers_attention")
-    for _, module in _modules(thing):
+    for _, module in _modules("restore", thing):
         ours = module.__dict__.pop(_MARK, None)
         if ours is None:
             continue
@@ -109,14 +109,14 @@ def _place(module):
     return module, "forward"
 
 
-def _modules(thing):
+def _modules(function, thing):
     """Yields (name, module) for all modules in a module or a pipeline, once each."""
     if isinstance(thing, torch.nn.Module):
         yield from thing.named_modules()
         return
     components = getattr(thing, "components", None)
     if not isinstance(components, dict):
-        raise TypeError(f"expected a torch module or a pipeline with components, got {type(thing).__name__}")
+        raise TypeError(f"{function}: expected a torch module or a pipeline with components, got {type(thing).__name__}")
     seen = set()
     for part, component in components.items():
         if not isinstance(component, torch.nn.Module):

@@ -1,5 +1,7 @@
 """`tachyscope.ring_kv_cache`: the keys and values of a stream's last frames, at fixed addresses."""
 
+import operator
+
 import torch
 
 
@@ -8,8 +10,10 @@ def ring_kv_cache(layers, window, frame_tokens, heads, head_dim, *, dtype=torch.
     Its memory, 2 · layers · window · frame_tokens · heads · head_dim values, is allocated once, by this call."""
     sizes = dict(layers=layers, window=window, frame_tokens=frame_tokens, heads=heads, head_dim=head_dim)
     for name, value in sizes.items():
-        if not isinstance(value, int) or value < 1:
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ValueError(f"ring_kv_cache: expected {name} to be an integer above 0, got {value!r}")
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise TypeError(f"ring_kv_cache: expected dtype to be a dtype of floats, such as torch.bfloat16, got {dtype!r}")
     return RingKVCache(sizes, dtype, device)
 
 
@@ -30,12 +34,13 @@ class RingKVCache:
         """Writes a block of whole frames, the first of which has the absolute number `frame`: k and v [n · Lf, H, D],
         optionally with a leading dim of one sample. A block that is in the window may be written again, as each
         denoising step does. Frames may not be skipped, and they may not be older than the window."""
+        self._expect_layer(layer)
         k, v = (self._block(name, t) for name, t in (("k", k), ("v", v)))
         count = len(k) // self.frame_tokens
         if len(k) != len(v):
             raise ValueError(f"ring_kv_cache: expected v of {len(k)} tokens as k, got {len(v)}")
         seen = self._frames[layer]
-        if not max(0, seen - self.window) <= frame <= seen:
+        if not hasattr(frame, "__index__") or not max(0, seen - self.window) <= operator.index(frame) <= seen:
             raise ValueError(f"ring_kv_cache: expected frame from {max(0, seen - self.window)} to {seen}, got {frame}")
         first = frame % self.window
         straight = min(count, self.window - first) * self.frame_tokens
@@ -53,10 +58,12 @@ class RingKVCache:
 
     def frames(self, layer=0):
         """Returns how many frames the window holds: at most W."""
+        self._expect_layer(layer)
         return min(self._frames[layer], self.window)
 
     def next_frame(self, layer=0):
         """Returns the number of the first frame that has not been written."""
+        self._expect_layer(layer)
         return self._frames[layer]
 
     def reset(self):
@@ -66,8 +73,14 @@ class RingKVCache:
     def bytes(self):
         return 2 * self.keys.numel() * self.keys.element_size()
 
+    def _expect_layer(self, layer):
+        if not hasattr(layer, "__index__") or not 0 <= layer < len(self._frames):
+            raise IndexError(f"ring_kv_cache: expected layer from 0 to {len(self._frames) - 1}, got {layer!r}")
+
     def _block(self, name, t):
         """Returns the tokens [n, H, D] of a block, after checks."""
+        if not isinstance(t, torch.Tensor):
+            raise TypeError(f"ring_kv_cache: expected {name} to be a tensor of torch, got {type(t).__name__}")
         ring = self.keys
         tokens = t[0] if t.dim() == 4 and len(t) == 1 else t
         good = tokens.dim() == 3 and tokens.shape[1:] == ring.shape[2:] and len(tokens) and len(tokens) % self.frame_tokens == 0

@@ -95,6 +95,8 @@ def test_bad_inputs_of_a_graph():
         step(torch.randn(3, 8), torch.randn(3, 8))
     with pytest.raises(ValueError, match="at least one tensor"):
         tachyscope.graph(lambda x: x, 3)
+    with pytest.raises(TypeError, match="graph: expected a module or a function, got int"):
+        tachyscope.graph(3, torch.randn(3, 8))
 
 
 def frames(first, count, tokens=2, heads=3, dim=4):
@@ -171,3 +173,14 @@ def test_bad_writes():
     assert torch.equal(ring.keys, before) and ring.next_frame() == 6
     with pytest.raises(ValueError, match="expected window to be an integer above 0, got 0"):
         tachyscope.ring_kv_cache(1, 0, 2, 3, 4)
+    for dtype in ("float32", torch.int32):
+        with pytest.raises(TypeError, match="ring_kv_cache: expected dtype to be a dtype of floats"):
+            tachyscope.ring_kv_cache(1, 4, 2, 3, 4, dtype=dtype)
+    for call in (lambda layer: ring.write(layer, 6, k, v), ring.read, ring.frames, ring.next_frame):
+        for layer in (1, -1, "0"):
+            with pytest.raises(IndexError, match="ring_kv_cache: expected layer from 0 to 0, got"):
+                call(layer)
+    with pytest.raises(TypeError, match="ring_kv_cache: expected v to be a tensor of torch, got list"):
+        ring.write(0, 6, k, [1])
+    with pytest.raises(ValueError, match="ring_kv_cache: expected frame from 2 to 6, got 5.5"):
+        ring.write(0, 5.5, k, v)

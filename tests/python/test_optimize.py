@@ -213,5 +213,7 @@ def test_pipelines_and_bad_arguments():
     assert tachyscope.optimize(pipe, "none", verbose=False).replaced == [] and tachyscope.restore(pipe) == 0
     with pytest.raises(ValueError, match="expected level to be one of none, safe, aggressive, extreme, got 'fast'"):
         tachyscope.optimize(pipe, "fast")
-    with pytest.raises(TypeError, match="expected a torch module or a pipeline with components, got int"):
+    with pytest.raises(TypeError, match="restore: expected a torch module or a pipeline with components, got int"):
         tachyscope.restore(3)
+    with pytest.raises(TypeError, match="optimize: expected a torch module or a pipeline with components, got str"):
+        tachyscope.optimize("model")

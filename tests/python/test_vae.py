@@ -1,6 +1,7 @@
 """Tests the VAE modules: their results compared with diffusers' AutoencoderKLWan with the same weights, their gradients, and the inputs that they
 refuse."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -167,6 +168,13 @@ def test_refusals():
         vae.decode(torch.zeros(1, 4, 0, 4, 4))
     with pytest.raises(ValueError, match="4 multipliers"):
         package.WanVAE(4, 8, multipliers=(1, 1, 1))
+    for name, sizes in (("z_channels", (0,)), ("base", (4, "8")), ("decoder_base", (4, 8, 2.5))):
+        with pytest.raises(ValueError, match=f"WanVAE: expected {name} to be an integer above 0, got"):
+            package.WanVAE(*sizes)
+    with pytest.raises(TypeError, match="WanVAE: expected x of floats from -1 to 1, got torch.uint8"):
+        vae.encode(torch.zeros(1, 3, 5, 32, 32, dtype=torch.uint8))
+    with pytest.raises(ValueError, match="expected x .*, got ndarray"):
+        vae.encode(np.zeros((1, 3, 5, 32, 32), np.float32))
 
 
 def test_the_shipped_vae():

@@ -34,6 +34,9 @@ class WanVAE(nn.Module):
     def __init__(self, z_channels, base=96, decoder_base=None, multipliers=(1, 2, 4, 4), blocks=2, *, patch=1, residual=False,
                  kernels=True):
         super().__init__()
+        for name, value in (("z_channels", z_channels), ("base", base), ("decoder_base", base if decoder_base is None else decoder_base)):
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f"WanVAE: expected {name} to be an integer above 0, got {value!r}")
         if len(multipliers) != len(_TIME) + 1:
             raise ValueError(f"WanVAE: expected {len(_TIME) + 1} multipliers, one for each block, got {len(multipliers)}")
         self.z_channels, self.patch, self.memory_format = z_channels, patch, torch.contiguous_format
@@ -73,6 +76,7 @@ class WanVAE(nn.Module):
     def encode(self, x, use_amp=False):
         """Encodes a clip to the posterior's (mean, logvar) in float32 (or float64), [B, z, 1 + k, H / 8, W / 8]; for
         images without the frames."""
+        self._expect(x, "x", 3)
         image, x = x.dim() == 4, self._clip(x)
         with self._amp(x, use_amp):
             h, t = self._frames(self._patched(x)), x.shape[2]
@@ -111,9 +115,10 @@ class WanVAE(nn.Module):
         if not isinstance(x, torch.Tensor) or x.dim() not in (4, 5) or x.shape[1] != channels or not x.numel():
             got = list(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__
             raise ValueError(f"WanVAE: expected {name} [batch, {channels}, frames, height, width] or without frames, got {got}")
+        if not x.is_floating_point():
+            raise TypeError(f"WanVAE: expected {name} of floats{' from -1 to 1' if name == 'x' else ''}, got {x.dtype}")
 
     def _clip(self, x):
-        self._expect(x, "x", 3)
         x = x if x.dim() == 5 else x.unsqueeze(2)
         _, _, frames, height, width = x.shape
         unit = 8 * self.patch
