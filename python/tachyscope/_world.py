@@ -1,10 +1,15 @@
 """A world that responds to keys and mouse, block by block, as arrays of NumPy. docs/worlds.md describes models, and
 docs/api.md the interface."""
 
+from __future__ import annotations
+
 import ctypes
 import dataclasses
 import os
+import signal
 import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from . import _engine, _inputs
 
@@ -12,27 +17,55 @@ _MOST, _MOST_64 = (1 << 31) - 1, (1 << 64) - 1  # of numbers as C takes them
 _PICTURE = "an array [height, width, 3] of uint8 or a Pillow picture"
 
 
-def _whole(name, value, least, most):
+def _whole(name: str, value: Any, least: int, most: int) -> int:
     number = int(_inputs.whole(name, value))
     if not least <= number <= most:
         raise _inputs.wrong(name, f"expected {least} to {most}, got {number}")
     return number
 
 
-def _above_zero(name, value):
+def _above_zero(name: str, value: Any) -> float:
     number = float(_inputs.number(name, value))
     if not 0 < number < float("inf"):
         raise _inputs.wrong(name, f"expected a number above 0, got {number}")
     return number
 
 
-def _held(name, values):
+def _held(name: str, values: Iterable[Any]) -> Any:
     """Returns numbers from -1 to 1 as C's array."""
     numbers = [float(_inputs.number(name, value)) for value in values]
     for number in numbers:
         if not -1 <= number <= 1:
             raise _inputs.wrong(name, f"expected numbers from -1 to 1, got {number}")
     return (ctypes.c_float * len(numbers))(*numbers)
+
+
+class _CtrlC:
+    """Notes Ctrl-C while C runs in the main thread, and hands it on at the end, or at once while the caller's function runs (`inside`). Python
+    would raise it at the very beginning of a callback of C, where nobody can catch it."""
+
+    def __init__(self) -> None:
+        self.inside = False
+        self.noted: list[tuple[int, Any]] = []
+        main = threading.current_thread() is threading.main_thread()
+        self._before: Any = signal.getsignal(signal.SIGINT) if main else None
+
+    def __enter__(self) -> _CtrlC:
+        if callable(self._before):
+            signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def _note(self, number: int, frame: Any) -> None:
+        if self.inside:
+            self._before(number, frame)
+        else:
+            self.noted.append((number, frame))
+
+    def __exit__(self, *_: object) -> None:
+        if callable(self._before):
+            signal.signal(signal.SIGINT, self._before)
+            if self.noted:
+                self._before(*self.noted[0])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +76,7 @@ class WorldInfo:
     width: int
     height: int
     fps: float
-    keys: tuple
+    keys: tuple[str, ...]
     mouse: bool
     mouse_step: float
     takes_image: bool
@@ -64,7 +97,7 @@ class WorldBlock:
     stamp: int
     first_frame_seconds: float
     seconds: float
-    frames: object = None
+    frames: Any = None
 
 
 class World:
@@ -80,9 +113,11 @@ class World:
     TypeError where its type is wrong), and changes nothing; after an error of next_block only start and reset work. A
     world belongs to the process that opened it: after a fork, in the child, every call raises RuntimeError."""
 
-    _world, _making = None, False
+    _world: Any = None
+    _making = False
 
-    def __init__(self, model, device="auto", *, width=0, height=0, steps=None, window=None, shift=None, threads=0, max_vram=0):
+    def __init__(self, model: str | os.PathLike[str], device: str = "auto", *, width: int = 0, height: int = 0, steps: int | None = None,
+                 window: int | None = None, shift: float | None = None, threads: int = 0, max_vram: int = 0):
         """model: as for `tachyscope world`. device: "cpu", "cuda", "cuda:1" or "auto". width, height, steps, window and
         shift are the model's if they are left out; max_vram: bytes of a GPU's memory, 0: all that is free."""
         options = _engine.WorldOptions(
@@ -102,14 +137,14 @@ class World:
                               bool(about.takes_image), bool(about.takes_prompt), about.first_block_frames, about.block_frames,
                               about.peak_bytes)
 
-    def _open(self):
+    def _open(self) -> Any:
         if os.getpid() != self._pid:
             raise RuntimeError("the world was opened before a fork, and its threads are in the other process: open one in this process")
         if self._world is None:
             raise ValueError("the world was closed")
         return self._world
 
-    def start(self, image=None, prompt="", seed=0):
+    def start(self, image: Any = None, prompt: str = "", seed: int = 0) -> None:
         """Begins a new session from its first block: from `image` [height, width, 3] of uint8 and of any size (an
         array, a tensor or a Pillow picture), or from `prompt`, depending on info. The same seed gives the same video."""
         with_ = _engine.WorldStart(None, 0, 0, _inputs.text("prompt", prompt), _whole("seed", seed, 0, _MOST_64))
@@ -118,11 +153,12 @@ class World:
             with_.rgb, with_.height, with_.width = pixels.ctypes.data, pixels.shape[0], pixels.shape[1]
         _engine.check(self._library.tachyscope_world_start(self._open(), ctypes.byref(with_)))
 
-    def act(self, keys=(), mouse=None, stamp=0):
+    def act(self, keys: Iterable[str] | Mapping[str, float] = (), mouse: Sequence[float] | None = None, stamp: int = 0) -> None:
         """Sets what is held from the next block on. keys: names from info.keys, or a mapping of names to values from -1
         to 1. mouse: (pitch, yaw) from -1 to 1. May be called from any thread."""
+        given: Any = keys
         try:
-            held = dict(keys) if hasattr(keys, "keys") else dict.fromkeys(keys, 1.0)
+            held = dict(given) if hasattr(given, "keys") else dict.fromkeys(given, 1.0)
         except TypeError:
             raise _inputs.wrong_type("keys", "names of keys, or a mapping of them to values", keys) from None
         unknown = [k for k in held if k not in self.info.keys]
@@ -138,22 +174,27 @@ class World:
         with self._acting:
             _engine.check(self._library.tachyscope_world_act(self._open(), keyboard, len(keyboard), moved, stamp))
 
-    def next_block(self, frame=None):
+    def next_block(self, frame: Callable[[Any, int], object] | None = None) -> WorldBlock:
         """Makes the next block. With `frame`, frame(array, index) is called for each frame [height, width, 3] as soon
-        as it is there, with memory of its own; without it, the returned block has all frames."""
+        as it is there, with memory of its own; without it, the returned block has all frames. Ctrl-C ends the block at its
+        next frame and raises KeyboardInterrupt; start and reset still work."""
         import numpy as np
         if frame is not None and not callable(frame):
             raise _inputs.wrong_type("frame", "a function", frame)
-        info, made, failed = self.info, _engine.WorldBlock(), []
+        info, made = self.info, _engine.WorldBlock()
+        failed: list[BaseException] = []
         most = max(info.first_block_frames, info.block_frames)
-        all_ = None if frame else np.empty((most, info.height, info.width, 3), np.uint8)
+        all_: Any = None if frame else np.empty((most, info.height, info.width, 3), np.uint8)
         count = 0
 
-        def take(_, rgb, width, height, index):
+        def take(_: Any, rgb: Any, width: int, height: int, index: int) -> int:
             nonlocal count
+            if ctrl_c.noted:
+                return 1
             try:
                 pixels = np.ctypeslib.as_array(rgb, (height, width, 3))
                 if frame:
+                    ctrl_c.inside = True
                     frame(pixels.copy(), index)
                 else:
                     all_[count] = pixels
@@ -162,11 +203,14 @@ class World:
             except BaseException as error:  # an error in the caller's function ends the block and is raised again afterwards
                 failed.append(error)
                 return 1
+            finally:
+                ctrl_c.inside = False
 
         world, around = self._open(), self._making
         self._making = True
         try:
-            code = self._library.tachyscope_world_next_block(world, _engine.FRAME(take), None, ctypes.byref(made))
+            with _CtrlC() as ctrl_c:
+                code = self._library.tachyscope_world_next_block(world, _engine.FRAME(take), None, ctypes.byref(made))
         finally:
             self._making = around
         if failed:
@@ -175,7 +219,7 @@ class World:
         return WorldBlock(made.index, made.first_frame, made.frames, made.stamp, made.first_frame_seconds, made.seconds,
                           None if frame else all_[:count])
 
-    def stop(self):
+    def stop(self) -> None:
         """Makes next_block end soon with Cancelled, in whatever thread it runs; start and reset still work."""
         if self._world is not None:
             self._open()
@@ -183,11 +227,11 @@ class World:
             if self._world is not None:
                 self._library.tachyscope_world_stop(self._world)
 
-    def reset(self):
+    def reset(self) -> None:
         """Begins the same start again, from its first block: the same actions give the same bits."""
         _engine.check(self._library.tachyscope_world_reset(self._open()))
 
-    def close(self):
+    def close(self) -> None:
         """Frees the world; a second call does nothing."""
         if self._world is None or os.getpid() != self._pid:
             return
@@ -197,14 +241,14 @@ class World:
             world, self._world = self._world, None
         self._library.tachyscope_world_close(world)
 
-    def __enter__(self):
+    def __enter__(self) -> World:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __del__(self):
+    def __del__(self) -> None:
         self.close()
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         raise TypeError("a World cannot be copied or pickled: open one in each process")

@@ -10,7 +10,7 @@ import tachyscope
 
 pytestmark = [pytest.mark.cpu, pytest.mark.skipif("TEST_MYPY" not in os.environ, reason="tests/python/run has no mypy for a Python that is given")]
 PACKAGE = os.path.dirname(tachyscope.__file__)
-MODULES = ["_async_engine", "_engine_c", "_generate", "_inputs", "_pipeline", "_requests", "_result", "_run", "_stream",
+MODULES = ["_async_engine", "_engine_c", "_generate", "_inputs", "_pipeline", "_requests", "_result", "_run", "_stream", "_world",
            "ray/_actor", "ray/_files", "ray/_prompts", "ray/_rows", "ray/_serve"]
 PROGRAM = """
     from typing import assert_type
@@ -28,6 +28,16 @@ PROGRAM = """
         engine.generate("x", rng="tpu")  # wrong
         engine.plan("x", size=832)  # wrong
         tachyscope.Engine("m", threads="two")  # wrong
+    with tachyscope.World("m", device="cpu", steps=3) as world:
+        assert_type(world.info.keys, tuple[str, ...])
+        world.act({"W"}, mouse=(0, 0.1))
+        world.act({"W": 0.5}, stamp="now")  # wrong
+        world.next_block(lambda frame, index: print(index))
+        assert_type(world.next_block().count, int)
+        tachyscope.World("m", window="wide")  # wrong
+    assert_type(tachyscope.__version__, str)
+    assert_type(tachyscope.restore(tachyscope.optimize(None)), int)
+    tachyscope.set_threads("two")  # wrong
 """
 
 

@@ -6,6 +6,9 @@ import os
 import pickle
 import shutil
 import signal
+import subprocess
+import sys
+import textwrap
 import threading
 
 import numpy as np
@@ -154,6 +157,27 @@ def test_stop_from_another_thread(world, image):
     asked[0].join()
     world.reset()
     assert world.next_block().index == 0
+
+
+@pytest.mark.parametrize("frame", ["", "lambda frame, index: None", "lambda frame, index: time.sleep(0.05)"])
+def test_ctrl_c_ends_a_block(model, frame):
+    code = f"""
+        import os, signal, threading, time, numpy, tachyscope
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background commands ignore it
+        with tachyscope.World({os.fspath(model)!r}, "cpu", threads=1) as world:
+            world.start(numpy.zeros((32, 48, 3), numpy.uint8))
+            for _ in range(3):
+                threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+                try:
+                    while True:
+                        world.next_block({frame})
+                except KeyboardInterrupt:
+                    print("ended", signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+                world.reset()
+            print(world.next_block().index)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("ended True\n" * 3 + "0\n", "")
 
 
 def test_wrong_values_are_refused_and_change_nothing(world, image):
