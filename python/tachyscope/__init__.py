@@ -16,7 +16,7 @@ tensors go through ops registered with it (`torch.ops.tachyscope`), which have g
     world = tachyscope.World("Matrix-Game-2.0")   # a video that responds to keys, likewise
 """
 
-import importlib
+import importlib.util
 import sys
 
 from . import _build, ops
@@ -32,9 +32,15 @@ _WITH_TORCH = {"optimize": "_optimize", "restore": "_optimize", "graph": "_graph
 _OF_ENGINE = {"World": "_world", "Engine": "_generate", "AsyncEngine": "_async_engine", "Job": "_generate",
               "TachyscopeWanPipeline": "_pipeline",
               **dict.fromkeys(("Audio", "Frame", "Plan", "Preview", "Progress", "Result"), "_result"),
-              **dict.fromkeys(("EngineError", "ArgumentError", "NotFound", "OutOfMemory", "Cancelled"), "_engine")}
-_MODULES = ["ray", "vae"]
+              **dict.fromkeys(("EngineError", "ArgumentError", "NotFound", "OutOfMemory", "NotFinite", "Cancelled"), "_engine")}
+_MODULES = ["ray", "vae"]  # the second needs torch
 __all__ = ["__version__", "build_info", "enable_torch", "ops", "set_threads", "threads", *_WITH_TORCH, *_OF_ENGINE, *_MODULES]
+
+
+def __dir__():
+    """Returns the names for help() and completion, also of what is loaded when it is asked for; what needs torch only where torch is."""
+    lazy = [*_OF_ENGINE, *_MODULES, *_WITH_TORCH] if importlib.util.find_spec("torch") else [*_OF_ENGINE, "ray"]
+    return sorted({*globals(), *lazy})
 
 
 def __getattr__(name):

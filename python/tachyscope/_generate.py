@@ -31,6 +31,7 @@ class Job(concurrent.futures.Future[Any]):
         self._handle = _run.Handle()
 
     def cancel(self) -> bool:
+        """Ends the job, even while it runs. Returns False if it is done already."""
         done = super().cancel()
         if done:
             self._handle.cancel()
@@ -53,7 +54,7 @@ class Job(concurrent.futures.Future[Any]):
 class Engine:
     """A model, opened once, from which any number of threads may make videos at the same time.
 
-        with tachyscope.Engine("Wan2.1-T2V-1.3B", device="auto", max_vram="8GiB", loras=["a.safetensors:0.8"]) as engine:
+        with tachyscope.Engine("Wan2.1-T2V-1.3B", device="auto", loras=["a.safetensors:0.8"]) as engine:
             video = engine.generate("a cat", frames=81, seed=7)
             video.save("cat.mp4")
 

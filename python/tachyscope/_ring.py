@@ -71,6 +71,7 @@ class RingKVCache:
         self._frames = [0] * len(self._frames)
 
     def bytes(self):
+        """Returns the number of bytes of keys and values together."""
         return 2 * self.keys.numel() * self.keys.element_size()
 
     def _expect_layer(self, layer):

@@ -5,7 +5,8 @@ stream. Values are float32, float16 or bfloat16, on the CPU also float64 (slow d
 may have another of the first three dtypes. On the CPU the kernels compute in float32: 16-bit values, and strides that
 no kernel takes, go through scratch about 1 MiB at a time (attention's operands as a whole, those of group_norm and
 channel_norm one sample at a time). Results are contiguous and rounded once, unless a function says otherwise. Every
-wrong argument raises ValueError or TypeError with its name, what was expected and what was given.
+wrong argument raises ValueError or TypeError with its name, what was expected and what was given; only what torch itself
+refuses (sparse tensors, or arguments of a convolution, product or backward pass that it computes) raises torch's errors.
 
 `out=` takes the result's tensor: it has the same shape and dtype and any strides, and is in separate memory or (if a
 function says so) the first argument itself. It works only without gradients.

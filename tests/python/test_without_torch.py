@@ -95,6 +95,20 @@ def test_torch_that_may_not_be_imported():
             raise SystemExit("optimize without torch")
         except ImportError as error:
             assert "torch" in str(error)
+        import pydoc
+        shown = pydoc.render_doc(tachyscope, renderer=pydoc.plaintext)
+        assert "class Engine" in shown and "optimize(thing" not in shown
+    """)
+
+
+def test_help_has_what_is_loaded_later():
+    run("""
+        import pydoc
+        import tachyscope
+        assert set(tachyscope.__all__) <= set(dir(tachyscope))
+        shown = pydoc.render_doc(tachyscope, renderer=pydoc.plaintext)
+        for name in ("class Engine", "class World", "class NotFinite", "optimize(thing", "ring_kv_cache(layers"):
+            assert name in shown, name
     """)
 
 
