@@ -74,6 +74,10 @@ def test_bad_rope():
                        ((x, sizes + 1, freqs), "grid_sizes of at most 24 tokens"), ((x, sizes, freqs[:3]), "at least 4 positions")):
         with pytest.raises(ValueError, match=words):
             wan.rope_apply_triton(*bad)
+    for bad, words in (((x.cpu().numpy(), sizes, freqs), "expected x to be a tensor of torch, got ndarray"),
+                       ((x, sizes, None), "expected freqs to be a tensor of torch, got NoneType")):
+        with pytest.raises(TypeError, match=words):
+            wan.rope_apply_triton(*bad)
 
 
 @BOTH

@@ -43,6 +43,9 @@ def rope_apply(x, grid_sizes, freqs, reverse_time=False):
 
 
 def _grids(x, grid_sizes, freqs):
+    for name, t in (("x", x), ("freqs", freqs)):
+        if not isinstance(t, torch.Tensor):
+            raise TypeError(f"rope_apply: expected {name} to be a tensor of torch, got {type(t).__name__}")
     if x.dim() != 4 or x.shape[3] % 2 or not len(x):
         raise ValueError(f"rope_apply: expected x [batch, tokens, heads, even head dim], got {list(x.shape)}")
     if not freqs.is_complex() or freqs.dim() != 2 or freqs.shape[1] != x.shape[3] // 2:
