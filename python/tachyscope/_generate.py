@@ -75,7 +75,8 @@ class Engine:
         self._library, self._pid, made = c.library(), os.getpid(), ctypes.c_void_p()
         _engine.check(self._library.tachyscope_open(path, _inputs.settings(options), len(options), ctypes.byref(made)))
         self._engine = made
-        self._state, self._active = threading.Condition(), 0
+        self._state = threading.Condition()
+        self._makers: list[int] = []  # the threads that make something now
         self._workers = workers
         self._pool: concurrent.futures.ThreadPoolExecutor | None = None
 
@@ -141,12 +142,16 @@ class Engine:
             self._library.tachyscope_cancel(self._open())
 
     def close(self) -> None:
-        """Ends what is being made and frees the model; a second call does nothing."""
+        """Ends what is being made and frees the model; a second call does nothing. A callback may not close its own engine."""
         if self._engine is None or os.getpid() != self._pid:
             return
         with self._state:
+            if threading.get_ident() in self._makers:  # it would wait for itself
+                raise ValueError("a video is being made, and this is its callback: cancel the engine, and close it when the run has ended")
             engine, self._engine = self._engine, None
-            while self._active:  # a run may just be beginning
+            if engine is None:  # another thread has closed it just now
+                return
+            while self._makers:  # a run may just be beginning
                 self._library.tachyscope_cancel(engine)
                 self._state.wait(0.01)
         if self._pool is not None:
@@ -177,12 +182,12 @@ class Engine:
         """Hands out the engine, which is not freed meanwhile."""
         with self._state:
             engine = self._open()
-            self._active += 1
+            self._makers.append(threading.get_ident())
         try:
             yield engine
         finally:
             with self._state:
-                self._active -= 1
+                self._makers.remove(threading.get_ident())
                 self._state.notify_all()
 
     def _requests(self, prompt: Any, fields: dict[str, Any], single: str = "") -> list[_run.Request]:

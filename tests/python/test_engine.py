@@ -225,6 +225,10 @@ def test_callbacks_in_diffusers_shape(cat):
         pipe("a red cat", callback_on_step_end=lambda p, step, t, kwargs: kwargs["latents"])
     with pytest.raises(tachyscope.ArgumentError, match="return nothing"):
         pipe("a red cat", callback_on_step_end=lambda p, step, t, kwargs: {"latents": 1})
+    with pytest.raises(ValueError, match="this is its callback"):
+        pipe("a red cat", callback_on_step_end=lambda *given: pipe.engine.close())
+    with pytest.raises(tachyscope.Cancelled):
+        pipe("a red cat", callback_on_step_end=lambda *given: pipe.engine.cancel(), num_inference_steps=4)
     with pytest.raises(IndexError):
         pipe("a red cat", callback_on_step_end=lambda p, step, t, kwargs: [][0] if step == 1 else None, num_inference_steps=4)
     assert np.array_equal(pipe("a red cat", seed=3, num_inference_steps=4).frames, want)
