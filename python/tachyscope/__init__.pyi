@@ -1,6 +1,7 @@
 # The package's names for type checkers; at run time __init__.py loads them when they are asked for.
 from typing import Any
 
+from . import ops as ops
 from ._async_engine import AsyncEngine as AsyncEngine
 from ._engine import ArgumentError as ArgumentError
 from ._engine import Cancelled as Cancelled
