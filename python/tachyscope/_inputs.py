@@ -128,9 +128,18 @@ def _check_sides(name: str, width: int, height: int) -> None:
         raise wrong(name, f"expected sides of 1 to {MOST_PIXELS} pixels, got {width}x{height}")
 
 
+def _colours(name: str, value: Any, expected: str, dims: int) -> Any:
+    """Returns the pixels of pictures as an array of `dims` dims, the last three of which are height, width and 3."""
+    import numpy as np
+    values = _array(name, value, expected)
+    if values.dtype != np.uint8 or values.ndim != dims or values.shape[-1] != 3 or dims == 4 and values.shape[0] < 1:
+        raise wrong(name, f"expected {expected}, got {list(values.shape)} of {values.dtype}")
+    _check_sides(name, values.shape[-2], values.shape[-3])
+    return _contiguous(name, values, np.uint8)
+
+
 def pixels(name: str, value: Any, expected: str) -> Any:
     """Returns a picture's pixels one after another, as an array of NumPy."""
-    import numpy as np
     if hasattr(value, "convert") and hasattr(value, "mode"):  # Pillow's
         try:
             _check_sides(name, *value.size)  # first, since a conversion takes memory
@@ -139,11 +148,7 @@ def pixels(name: str, value: Any, expected: str) -> Any:
             raise
         except Exception as error:
             raise wrong(name, f"cannot read the picture: {error}") from None
-    values = _array(name, value, expected)
-    if values.dtype != np.uint8 or values.ndim != 3 or values.shape[2] != 3:
-        raise wrong(name, f"expected {expected}, got {list(values.shape)} of {values.dtype}")
-    _check_sides(name, values.shape[1], values.shape[0])
-    return _contiguous(name, values, np.uint8)
+    return _colours(name, value, expected, 3)
 
 
 def picture(name: str, value: Any, keep: list[Any]) -> c.Picture:
@@ -156,13 +161,7 @@ def picture(name: str, value: Any, keep: list[Any]) -> c.Picture:
 
 def frames(name: str, value: Any) -> Any:
     """Returns a video's frames one after another."""
-    import numpy as np
-    expected = "an array [frames, height, width, 3] of uint8"
-    values = _array(name, value, expected)
-    if values.dtype != np.uint8 or values.ndim != 4 or values.shape[3] != 3 or values.shape[0] < 1:
-        raise wrong(name, f"expected {expected}, got {list(values.shape)} of {values.dtype}")
-    _check_sides(name, values.shape[2], values.shape[1])
-    return _contiguous(name, values, np.uint8)
+    return _colours(name, value, "an array [frames, height, width, 3] of uint8", 4)
 
 
 def sound(name: str, value: Any, keep: list[Any]) -> c.Sound:

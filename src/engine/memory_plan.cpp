@@ -78,7 +78,7 @@ Budget budget_of(const PlanInput& in, uint64_t graphs) {
 
 // Latent frames that a decode takes at a time where there is room: with two, a GPU has fewer and fuller launches and
 // copies half as many frames into caches. GPUs that share the rows of the picture take four: each has a part of every
-// frame, and they wait for one another a quarter as often. Processes that share them have memory of their own and must do
+// frame, and they wait for one another a third as often. Processes that share them have memory of their own and must do
 // the same, so they take one.
 int64_t decode_latents_at_best(const PlanInput& in) {
   const runtime::Crew* const crew = in.model->options().crew.get();

@@ -82,8 +82,9 @@ class VaeDecoder {
 
   // Decodes latents [z, T, h, w] f32 with any strides. The first latent frame is decoded alone, then two, four and so on
   // up to `chunk` at a time, so that whoever encodes the frames can begin soon (any chunk gives the same frames; 1 needs
-  // the least memory). A measure run calls the sink, too, with frames without storage (Device::null). Throws numerical if a frame contains NaN or Inf, and
-  // cancelled if the run is told to stop; with a mark it notes NaN and Inf there instead (VaeState::mark).
+  // the least memory). A measure run calls the sink, too, with frames without storage (Device::null). Throws numerical if
+  // a frame contains NaN or Inf, and cancelled if the run is told to stop; with a mark it notes NaN and Inf there instead
+  // (VaeState::mark).
   void decode(const Tensor& latents, const Sink& sink, Stream& stream, int64_t chunk = 1,
               runtime::Comm* comm = nullptr, const Tensor& mark = {}) const;
 
