@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "queue/job_folder.h"
 #include "workers/foreman_state.h"
 #include "workers/job_of_row.h"
 #include "workers/wall_clock.h"
@@ -12,6 +13,13 @@ namespace {
 
 // Nobody need wait for these: whatever changes rings the bell.
 constexpr std::chrono::seconds kBetweenLooks{2};
+
+// A job's events end where its folder is not, so whoever reads in the table that this host has the files must find it.
+// What goes wrong here does so again when the job begins, and is then its error.
+void make_folder(const std::filesystem::path& files, const std::string& id) {
+  std::error_code ignored;
+  std::filesystem::create_directories(queue::JobFolder(files, id).inputs(), ignored);
+}
 
 }  // namespace
 
@@ -117,7 +125,10 @@ Foreman::State::Begun Foreman::State::begin(const queue::WaitingJob& next, const
   std::shared_ptr<RunningJob> job;
   try {
     if (std::optional<queue::JobRow> row = turns.claim(id, options.worker)) {
-      if (options.presence) table.placed(id, options.worker, options.files_id, why);
+      if (options.presence) {
+        make_folder(options.files, id);
+        table.placed(id, options.worker, options.files_id, why);
+      }
       auto plan = card == 0 ? plans.get(id, row->settings) : nullptr;  // they are the first card's
       job = std::make_shared<RunningJob>(shop, std::move(*row), card, std::move(plan),
                                          [ring = bell] { ring->ring(); });

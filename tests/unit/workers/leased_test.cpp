@@ -1,4 +1,5 @@
-// Jobs in a table of several hosts: what a worker writes while nobody knows whether it still has them.
+// Jobs in a table of several hosts: what a worker writes while nobody knows whether it still has them, and what is there
+// when others hear that it has them.
 #include <atomic>
 
 #include "base/error.h"
@@ -117,6 +118,47 @@ TEST_F(LeasedTest, AJobWaitsUntilWhoeverHadItBeforeHasLetGo) {
   former.reset();
   EXPECT_EQ(ended(id).status, Status::completed);
   EXPECT_EQ(video(id), undisturbed(small_));
+}
+
+// A table that looks, when it is told where a job's files are, whether they can be.
+class PlacedTable : public queue::SqliteTable {
+ public:
+  PlacedTable(const fs::path& file, const fs::path& files) : queue::SqliteTable(file), files_(files) {}
+  void placed(const std::string& id, const std::string&, const std::string& folder,
+              const std::string&) override {
+    told = folder;
+    has_folder = fs::is_directory(queue::JobFolder(files_, id).path);
+  }
+  std::string told;
+  std::atomic<bool> has_folder = false;
+
+ private:
+  const fs::path files_;
+};
+
+class PlacedTest : public ShopFloor {
+ protected:
+  std::unique_ptr<queue::SqliteTable> make_table(const fs::path& file) override {
+    auto table = std::make_unique<PlacedTable>(file, files_.path);
+    presence_ = std::make_unique<workers::Presence>(*table, [] { return workers::Host{}; });
+    options_.presence = presence_.get(), options_.files_id = "f-here";
+    return table;
+  }
+  void TearDown() override { close(), presence_.reset(); }
+
+  std::unique_ptr<workers::Presence> presence_;
+};
+
+// Another host that reads the row asks this one for the job's events at once, and they end where no folder is.
+TEST_F(PlacedTest, AJobHasItsFolderBeforeOthersAreSentToIt) {
+  open();
+  const TemporaryFiles elsewhere;
+  const std::string id = put(*table_, elsewhere.path, {});
+  foreman_->wake();
+  EXPECT_EQ(ended(id).status, Status::completed);
+  const auto& table = dynamic_cast<const PlacedTable&>(*table_);
+  EXPECT_EQ(table.told, "f-here");
+  EXPECT_TRUE(table.has_folder);
 }
 
 }  // namespace
