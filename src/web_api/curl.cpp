@@ -130,6 +130,8 @@ void set_rules(const CurlApi& curl, CURL* handle, const HttpCall& call, Transfer
   set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(call.connect_seconds * 1000));
   set(CURLOPT_TIMEOUT_MS, static_cast<long>(call.seconds * 1000));
   set(CURLOPT_MAXFILESIZE_LARGE, static_cast<curl_off_t>(call.most_bytes));
+  set(CURLOPT_LOW_SPEED_LIMIT, call.silent_seconds > 0 ? 1L : 0L);
+  set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(call.silent_seconds));
   set(CURLOPT_WRITEFUNCTION, on_bytes);
   set(CURLOPT_WRITEDATA, static_cast<void*>(&transfer));
   set(CURLOPT_NOPROGRESS, 0L);

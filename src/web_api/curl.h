@@ -36,6 +36,7 @@ struct HttpCall {
   std::filesystem::path upload;      // for PUT: the file that is sent
   std::vector<std::string> headers;  // "name: value"
   double connect_seconds = 10, seconds = 30;
+  int silent_seconds = 0;         // ends a call in which nothing came for so long; 0: none
   uint64_t most_bytes = 1 << 20;  // of the answer
   // Is asked with each address before it is connected to; empty: every one is fine.
   std::function<bool(const os::IpAddress& address)> may_connect;

@@ -40,13 +40,14 @@ http::Reply video_events(Service& service, http::Request& request) {
   }
   const bool far = is_elsewhere(service, request, row);
   if (!far) complete_book(service, row);
+  // Another host counted those that this reader has seen, and is gone: those of this host are told from the first on.
+  if (!far && seen > service.book.last(row.id)) seen = 0;
   http::Reply reply;
   reply.headers = {{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-store"}};
   if (far || (service.pass_on && !request.of_host && service.pass_on->may_move(row)))
-    reply.body = service.pass_on->events(row, seen, request.caller, [&service, id = row.id](int64_t& last) {
+    reply.body = service.pass_on->events(row, seen, request.caller, [&service, id = row.id](int64_t last) {
       std::string text;
-      for (const queue::Event& event : service.book.since(id, last))
-        text += event_text(event), last = event.number;
+      for (const queue::Event& event : service.book.since(id, last)) text += event_text(event);
       return text;
     });
   else

@@ -382,8 +382,35 @@ def passing_on(options, folder):
         expect(f"an owner that is gone: {gone.body}", gone.status == 503 and "h1" in gone.json["error"]["message"] and "retry-after" in gone.headers)
         kept = front.ask("GET", f"/v1/videos/{id}/content")
         expect("what was fetched before", kept.status == 200 and kept.body == own.body)
+        worker.start().wait_ready()
+        third = Host(options.build, 3, "127.0.0.1", folder / "files-3", keys, key, database.url, options=(*more, "--role", "worker"))
+        stack.callback(third.kill)
+        wrong += one_stream(front, worker, third, hard=not options.short)
     print(f"passing on: {len(wrong)} wrong", flush=True)
     return wrong
+
+
+def one_stream(front, worker, other, hard):
+    """Ends the host that makes a job, or kills it, and lets another one go on. Returns what is wrong with the events that a third one streamed meanwhile."""
+    id = front.ask("POST", "/v1/videos", job(0) | {"num_frames": 9, "num_inference_steps": 200}).json["id"]
+    stream = []
+    reader = threading.Thread(target=lambda: stream.append(front.ask("GET", f"/v1/videos/{id}/events", timeout=240)))
+    reader.start()
+    until = time.monotonic() + 60
+    while front.ask("GET", f"/v1/videos/{id}").json["progress"] < 5:
+        assert time.monotonic() < until, "a long job does not begin"
+        time.sleep(0.05)
+    worker.kill() if hard else (worker.process.terminate(), worker.process.wait(20))
+    other.start().wait_ready()
+    video = wait_ended(front, id, 180)
+    reader.join()
+    text = stream[0].body.decode() if stream[0] else ""
+    numbers = [int(line[4:]) for line in text.splitlines() if line.startswith("id: ")]
+    again = sum(number == 1 for number in numbers)  # each folder of files counts its own
+    late = front.ask("GET", f"/v1/videos/{id}/events", headers={"Last-Event-ID": str(max(numbers, default=0) + 1000)}).body.decode()
+    good = video["status"] == "completed" and video["worker"] == other.name and text.count("event: done") == 1 and again >= 2
+    wrong = [] if good else [f"a stream over two hosts: {video['status']} by {video['worker']}, began {again} times, events {numbers}, …{text[-200:]}"]
+    return wrong + ([] if late.count("event: done") == 1 else [f"events after one that another host counted: {late}"])
 
 
 def how_far_it_is(front, id):

@@ -1,6 +1,9 @@
 #include "web_api/hosts/far_events.h"
 
+#include <fmt/format.h>
+
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <mutex>
 #include <set>
@@ -16,6 +19,7 @@ namespace {
 
 constexpr int kMostStreams = 64;  // each has a thread
 constexpr size_t kMostUnread = 4 << 20;
+constexpr int kMostSilence = 45;  // seconds; a host sends a comment every 15 (http::ServerLimits)
 
 constexpr std::chrono::milliseconds kPatience{2000};
 
@@ -122,11 +126,38 @@ std::shared_ptr<http::EventFeed> far_events(std::function<void(const FarSink& si
   return std::make_shared<FarFeed>(std::move(stream));
 }
 
-void read_far_events(const std::string& url, const std::vector<std::string>& headers, const FarSink& sink) {
-  HttpCall call{.url = url, .body = {}, .headers = headers, .connect_seconds = 3, .seconds = 0};
-  call.most_bytes = UINT64_MAX >> 1;
-  call.cancel = &sink.cancel, call.take = sink.take;
-  http_call(call);
+void Told::note(std::string_view events) {
+  constexpr std::string_view kNumber = "id: ";
+  for (size_t end; (end = events.find('\n')) != events.npos; events.remove_prefix(end + 1)) {
+    const std::string_view line = events.substr(0, end);
+    if (line.starts_with(kNumber))
+      std::from_chars(line.data() + kNumber.size(), line.data() + line.size(), number);
+    over |= line == "event: done" || line == "event: failed";
+  }
+}
+
+bool read_far_events(const std::string& url, std::vector<std::string> headers, const FarSink& sink,
+                     Told& told) {
+  headers.push_back(fmt::format("Last-Event-ID: {}", told.number));
+  HttpCall call{.url = url, .body = {}, .headers = std::move(headers), .connect_seconds = 3, .seconds = 0};
+  call.silent_seconds = kMostSilence, call.most_bytes = UINT64_MAX >> 1, call.cancel = &sink.cancel;
+  std::string begun;  // an event whose end has not come
+  bool read = true;
+  call.take = [&](std::string_view bytes) {
+    begun += bytes;
+    const size_t end = begun.rfind("\n\n");
+    if (end == begun.npos) return begun.size() < kMostUnread;
+    const std::string whole = begun.substr(0, end + 2);
+    begun.erase(0, end + 2);
+    read = sink.take(whole);
+    told.note(whole);
+    return read;
+  };
+  try {
+    http_call(call);
+  } catch (const Error&) {  // the host has gone away, or the reader has
+  }
+  return read;
 }
 
 void end_far_events() {

@@ -23,8 +23,18 @@ struct FarSink {
 // ApiError not_available while too many such streams are open.
 std::shared_ptr<http::EventFeed> far_events(std::function<void(const FarSink& sink)> fill);
 
-// Hands on the stream of another host as long as it lasts. Throws io.
-void read_far_events(const std::string& url, const std::vector<std::string>& headers, const FarSink& sink);
+// What a reader has been told of a job, by whichever hosts.
+struct Told {
+  std::string files;   // the folder whose events they were, each of which counts its own; "": not known
+  int64_t number = 0;  // of the last event
+  bool over = false;   // that was `done` or `failed`
+  void note(std::string_view events);
+};
+
+// Hands on whole events of another host after the number `told`, as long as its stream lasts. It ends when nothing has come
+// for three times the pause that a host makes. Returns false if nobody reads any more.
+bool read_far_events(const std::string& url, std::vector<std::string> headers, const FarSink& sink,
+                     Told& told);
 
 // Ends all streams, and waits for their threads, for two seconds at most.
 void end_far_events();

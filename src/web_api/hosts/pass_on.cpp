@@ -152,30 +152,35 @@ std::shared_ptr<http::EventFeed> PassOn::events(const queue::JobRow& row, int64_
   });
 }
 
-// Events are numbered anew by the host that begins the job, so a reader who has seen some here is sent all of them.
+// The stream lasts until the job's end: where a host goes away, whoever goes on with its job is followed.
 void PassOn::follow(const queue::JobRow& first, int64_t after, const http::Caller& caller,
                     const EventsHere& here, const FarSink& sink) {
-  std::optional<queue::JobRow> row = first;
-  int64_t seen = after;
-  bool was_here = false;
-  for (; row && !elsewhere(*row); row = table_.find(first.id)) {
-    was_here = true;
-    const std::string text = here(seen);
-    if ((!text.empty() && !sink.take(text)) || row->ended_ms > 0) return;
+  Told told{.files = "", .number = after};
+  for (std::optional<queue::JobRow> row = first; row && !sink.cancel; row = table_.find(first.id)) {
+    const std::string& files = elsewhere(*row) ? row->files : options_.files_id;
+    if (!told.files.empty() && told.files != files) told.number = 0;
+    told.files = files;
+    const std::string text = elsewhere(*row) ? "" : here(told.number);
+    told.note(text);
+    const bool read =
+        elsewhere(*row) ? follow_far(*row, caller, sink, told) : text.empty() || sink.take(text);
+    if (!read || told.over || row->ended_ms > 0) return;
     for (int i = 0; i < 5 && !sink.cancel; ++i) std::this_thread::sleep_for(kBetweenLooks);
-    if (sink.cancel) return;
   }
-  if (!row) return;
-  const std::string target = fmt::format("/v1/videos/{}/events", row->id);
-  for (const workers::Host& host : owners(row->files)) {
+}
+
+// Returns false if nobody reads any more.
+bool PassOn::follow_far(const queue::JobRow& row, const http::Caller& caller, const FarSink& sink,
+                        Told& told) {
+  const std::string target = fmt::format("/v1/videos/{}/events", row.id);
+  for (const workers::Host& host : owners(row.files)) {
     if (!host.row.alive || !is_host_address(host.row.address)) continue;
-    return read_far_events(
-        "http://" + host.row.address + target,
-        {std::string(kHostHeader) + ": " +
-             options_.secret->signed_for(host.row.name, target, caller, table_.now_ms() / 1000),
-         fmt::format("Last-Event-ID: {}", was_here ? 0 : after)},
-        sink);
+    const std::string sign =
+        options_.secret->signed_for(host.row.name, target, caller, table_.now_ms() / 1000);
+    return read_far_events("http://" + host.row.address + target, {std::string(kHostHeader) + ": " + sign},
+                           sink, told);
   }
+  return true;
 }
 
 bool PassOn::input_of_any_host(const std::string& target, const fs::path& part) {

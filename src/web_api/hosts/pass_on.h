@@ -45,9 +45,10 @@ class PassOn {
   // Returns a file of a job: "content?variant=video", "previews/7", "inputs/NAME". Throws ApiError: what the owner
   // answers, and not_available with the owner's name if it does not answer.
   std::filesystem::path file(const queue::JobRow& row, const std::string& what, const http::Caller& caller);
-  // Returns the events of a job after this number, as the owner streams them. A job that waits here may be begun by a
-  // host with another folder: `here` gives the events of this one until then.
-  using EventsHere = std::function<std::string(int64_t& seen)>;
+  // Returns the events of a job after this number until its end, as the owner streams them. A job that waits here may be
+  // begun by a host with another folder: `here` gives the events of this one until then. Where another host goes on with
+  // a job, its events follow from the first one on.
+  using EventsHere = std::function<std::string(int64_t seen)>;
   std::shared_ptr<http::EventFeed> events(const queue::JobRow& row, int64_t after, const http::Caller& caller,
                                           EventsHere here);
   bool may_move(const queue::JobRow& row) const;  // whether its files may soon be there
@@ -69,6 +70,7 @@ class PassOn {
   void fetch(const queue::JobRow& row, const std::string& what, const http::Caller& caller,
              const std::filesystem::path& to);
   void make_room();
+  bool follow_far(const queue::JobRow& row, const http::Caller& caller, const FarSink& sink, Told& told);
   void follow(const queue::JobRow& row, int64_t after, const http::Caller& caller, const EventsHere& here,
               const FarSink& sink);
 

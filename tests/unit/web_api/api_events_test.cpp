@@ -41,6 +41,16 @@ TEST_F(ApiTest, AListenerGoesOnAfterTheLastEventThatItHasSeen) {
         << bad;
 }
 
+// Each host counts its own events, so a reader of one that is gone may have seen more than there are here.
+TEST_F(ApiTest, AListenerWhoHasSeenMoreThanThereIsGetsAllEvents) {
+  const std::string id = created();
+  for (int i = 0; i < 3; ++i) book->add(id, "progress", {{"done", i}});
+  const std::string path = "/v1/videos/" + id + "/events";
+  EXPECT_FALSE(feed_of(call("GET", path, nullptr, {{"Last-Event-ID", "3"}}))->next());
+  EXPECT_THAT(feed_of(call("GET", path, nullptr, {{"Last-Event-ID", "4"}}))->next().value(),
+              StartsWith("id: 1\n"));
+}
+
 TEST_F(ApiTest, AStreamEndsAfterTheLastEvent) {
   const std::string id = created();
   const auto feed = feed_of(call("GET", "/v1/videos/" + id + "/events"));
