@@ -67,7 +67,8 @@ class CudaGpu final : public Gpu, public StreamingMemory {
     return p;
   }
   void release(void* p, size_t) noexcept override {
-    cudaFree(p);  // waits for the device, so nothing queued still uses it
+    const CurrentDevice here(this);
+    cudaFree(p);  // waits for the device, so nothing queued there still uses it
     ledger.remove(p);
   }
 

@@ -44,6 +44,7 @@ class Bands {
   void set_mail(void* mail, size_t row_bytes) {
     mail_ = static_cast<char*>(mail), row_bytes_ = align_up(row_bytes);
   }
+  bool has_mail() const { return mail_ != nullptr; }
   // Writes the neighbours' rows into x. x has values of 4 bytes, or of 2 on a GPU, or codes of a byte in a
   // multiple of 4 channels.
   void exchange(const Tensor& x, Stream& stream) const;

@@ -40,7 +40,12 @@ void PeerTeam::run(const std::function<void(int)>& body) {
   try {
     run_ranks(layout_.count(), work, end);
   } catch (...) {
-    for (const auto& group : groups_) group->settle();  // nobody awaits what is still queued beside
+    // What is still queued may write into memory that the caller gives back now, another rank's as well.
+    for (const auto& group : groups_) group->settle();
+    for (const auto& gpu : gpus_) try {
+        gpu->synchronize();
+      } catch (const Error&) {  // that device has failed
+      }
     throw;
   }
 }

@@ -90,6 +90,20 @@ void unpatchify(const Tensor& x, const Tensor& y, int64_t p, Stream& stream) {
   ops::copy({.x = x.view({n, h, w, c, p, p}), .y = target}, stream);
 }
 
+// Neighbours write rows into a state's memory, so it must be there until the last of them have come, even where a rank
+// ends by an error or because it was stopped. What the rank has queued waits for them.
+struct Awaited {
+  const VaeState& state;
+  Stream& stream;
+  ~Awaited() {
+    if (!stream.memory || stream.measuring() || !state.bands.has_mail()) return;
+    try {
+      stream.memory->synchronize();
+    } catch (const Error&) {  // the device has failed, and an error is under way
+    }
+  }
+};
+
 }  // namespace
 
 VaeDecoder::VaeDecoder(const Scope& scope, const VaeConfig& config, const VaeDecoderOptions& options,
@@ -189,9 +203,9 @@ void VaeDecoder::decode(const Tensor& latents, const Sink& sink, Stream& stream,
           shape_string(latents));
   require(chunk >= 1, "vae decode: expected chunks of at least 1 latent frame, got {}", chunk);
   VaeState state = make_state(latents.dim(2), latents.dim(3), total, stream, comm, chunk);
+  const Awaited rows{state, stream};
   state.mark = mark;
   decode_block(state, latents, sink, stream, chunk);
-  // Neighbours write rows into a state's memory, so it must be there until the last of them have come.
   if (state.bands.divided() && mark.defined() && !stream.measuring()) stream.memory->synchronize();
 }
 

@@ -239,6 +239,30 @@ TEST_P(GpuRanks, MayShareTheDecoderByRows) {
   }
 }
 
+// Ranks push rows into memory that the others give back when they are stopped.
+TEST_P(GpuRanks, AStopOfTheDecoderEndsThemAll) {
+  request.guidance = 1, request.frames = 49;
+  const ByRows by_rows;
+  for (const int ranks : {2, 4}) {
+    const auto divided = open(ranks, {.keep_loaded = true});
+    const test::Result whole = test::run(*divided, request);
+    for (const int64_t frames : {1, 5, 29}) {
+      std::atomic<bool> cancel = false;
+      VideoCallbacks callbacks{.cancel = &cancel};
+      callbacks.progress = [&](const Progress& p) {
+        if (p.stage == std::string_view("decode") && p.done >= frames) cancel = true;
+      };
+      try {
+        test::run(*divided, request, callbacks);
+        ADD_FAILURE() << "it succeeded";
+      } catch (const Error& e) {
+        EXPECT_EQ(e.code(), ErrorCode::cancelled) << e.message();
+      }
+      EXPECT_EQ(test::run(*divided, request).rgb, whole.rgb) << ranks << " ranks, after " << frames;
+    }
+  }
+}
+
 TEST_P(GpuRanks, MayShareTheFramesOfBlocksByRows) {
   as_blocks();
   for (const int ranks : {2, 3}) {
