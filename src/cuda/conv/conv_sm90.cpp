@@ -37,10 +37,18 @@ double cost_of(const Conv90Entry& e, const device::ConvShape& s, int columns_log
   return static_cast<double>(rounds) * product;
 }
 
+// Whether steps of so many channels are for this convolution. Where a step has several taps, its channels decide the
+// order in which a sum is added up. Then only the number of channels may decide them, so that the pieces of a video, and
+// frames whose rows are divided among GPUs, have the same bits.
+bool takes_steps_of(int chunk, const device::ConvShape& s) {
+  const bool divides = conv_padded_ci(s.ci) % 64 == 0, any = s.kernel_h * s.kernel_w == 1;
+  return chunk == 32 ? any || !divides : divides;
+}
+
 // With `whole`, all of a position's channels must be in one tile.
 bool fits(const Conv90Entry& e, const device::ConvShape& s, bool whole) {
-  return e.taps == taps_of(s) && (!whole || (e.n >= s.co && e.n % 32 == 0)) &&
-         (e.chunk == 32 || conv_padded_ci(s.ci) % 64 == 0) && (e.n % 32 == 0 ? s.co % 8 == 0 : s.co <= e.n);
+  return e.taps == taps_of(s) && (!whole || (e.n >= s.co && e.n % 32 == 0)) && takes_steps_of(e.chunk, s) &&
+         (e.n % 32 == 0 ? s.co % 8 == 0 : s.co <= e.n);
 }
 
 Choice choose(const ConvProblem& problem, int multiprocessors) {

@@ -23,11 +23,11 @@ constexpr Conv90Entry conv90_entry() {
 template <class T>
 inline constexpr Conv90Entry kConv90Entries[] = {
     conv90_entry<T, 3, 64, 192, 2>(), conv90_entry<T, 3, 64, 192, 1>(), conv90_entry<T, 3, 64, 128, 2>(),
-    conv90_entry<T, 3, 64, 16, 3>(),  conv90_entry<T, 3, 64, 96, 3>(),  conv90_entry<T, 3, 32, 192, 2>(),
-    conv90_entry<T, 3, 32, 96, 3>(),  conv90_entry<T, 3, 32, 64, 2>(),  conv90_entry<T, 3, 32, 8, 2>(),
-    conv90_entry<T, 2, 64, 192, 2>(), conv90_entry<T, 2, 64, 128, 2>(), conv90_entry<T, 2, 64, 96, 3>(),
-    conv90_entry<T, 2, 32, 96, 2>(),  conv90_entry<T, 1, 64, 192, 2>(), conv90_entry<T, 1, 64, 128, 2>(),
-    conv90_entry<T, 1, 32, 96, 2>(),
+    conv90_entry<T, 3, 64, 16, 3>(),  conv90_entry<T, 3, 64, 96, 3>(),  conv90_entry<T, 3, 64, 64, 2>(),
+    conv90_entry<T, 3, 32, 192, 2>(), conv90_entry<T, 3, 32, 96, 3>(),  conv90_entry<T, 3, 32, 64, 2>(),
+    conv90_entry<T, 3, 32, 8, 2>(),   conv90_entry<T, 2, 64, 192, 2>(), conv90_entry<T, 2, 64, 128, 2>(),
+    conv90_entry<T, 2, 64, 96, 3>(),  conv90_entry<T, 2, 64, 96, 2>(),  conv90_entry<T, 2, 32, 96, 2>(),
+    conv90_entry<T, 1, 64, 192, 2>(), conv90_entry<T, 1, 64, 128, 2>(), conv90_entry<T, 1, 32, 96, 2>(),
 };
 
 }  // namespace tachy::cuda
