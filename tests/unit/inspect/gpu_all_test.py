@@ -6,9 +6,11 @@ others continue.
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 GPU_ALL = pathlib.Path(sys.argv[1]).resolve()
 
@@ -93,6 +95,20 @@ def main():
         later = subprocess.run([*command[:-1 - len(skip)], "--budget", "60", "--only", "bench", "--compare", str(stored)], capture_output=True, text=True)
         assert "slower  model:step 1x1x1: 1500.0 -> 1800.0 us (+20.0 %)" in later.stdout and later.returncode == 0, later.stdout + later.stderr
         assert [line.split()[0] for line in done.stdout.rstrip().splitlines()[-2:]] == ["failed", "ok"], "the table comes last"
+        # A run that is ended keeps what it has, and leaves nothing running.
+        program(folder / "hangs", f"echo $$ >> {folder}/hanging; exec sleep 60\n")
+        program(build / "tests/unit/inspect/inspect_gpu_test", f"# OnGpu\nexec {folder}/hangs\n")
+        for cards in ("1", "2"):
+            (folder / "hanging").unlink(missing_ok=True)
+            ended = subprocess.Popen([*command[:-1 - len(skip)], "--budget", "200", "--cards", cards, "--only", "doctor", "tests inspect"], stdout=subprocess.PIPE, text=True)
+            assert "doctor: ok" in ended.stdout.readline(), cards
+            while not (folder / "hanging").exists() or not (folder / "hanging").read_text().endswith("\n"):
+                time.sleep(0.05)
+            begin = time.time()
+            ended.send_signal(signal.SIGTERM)
+            assert ended.wait(timeout=20) == 128 + signal.SIGTERM and time.time() - begin < 10, cards
+            assert not pathlib.Path("/proc", (folder / "hanging").read_text().strip()).exists(), cards
+            assert [part["name"] for part in json.loads(out.read_text())["parts"]] == ["doctor"], cards
 
 
 main()
