@@ -113,6 +113,24 @@ TEST(TimeOfGpus, SaysWhereBitsDifferFromThoseOfOneGpu) {
   }
 }
 
+// Each has a part of every frame, so four latent frames need no more room than one GPU has for two.
+TEST(TimeOfGpus, DecodeFourLatentFramesAtATime) {
+  const VideoRequest r = aggressive_pass(1280, 720, 1);
+  for (const char* gpu : {"h100", "h200"}) {
+    uint64_t one = 0;
+    for (const int gpus : {1, 2, 4, 8}) {
+      const VideoPlan plan = plan_of_gpus("14B", r, gpus, "auto", gpu).plan;
+      const StagePlan& decode = stage_plan(plan, "decode");
+      const uint64_t bytes = decode.weight_bytes + decode.arena_bytes;
+      EXPECT_EQ(plan.decode_latents, gpus == 1 ? 2 : 4) << gpus << " of " << gpu;
+      if (gpus == 1) one = bytes;
+      EXPECT_LT(bytes, one + one / 10) << gpus << " of " << gpu;
+      RecordProperty(fmt::format("decode_of_{}_{}", gpus, gpu), std::to_string(bytes >> 20));
+      RecordProperty(fmt::format("peak_of_{}_{}", gpus, gpu), std::to_string(plan.peak_bytes >> 20));
+    }
+  }
+}
+
 TEST(TimeOfGpus, NothingIsPredictedWhereTheExchangeIsUnknown) {
   try {
     plan_of_gpus("1.3B", aggressive_pass(832, 480, 1), 2, "auto", "l4");
