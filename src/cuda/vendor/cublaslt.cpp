@@ -84,17 +84,22 @@ struct CublasLt::State {
     return found.pick;
   }
 
+  // Takes this algorithm if it runs here.
+  bool takes(CublasLtPlan& p, const cublasLtMatmulAlgo_t& algo, const char* from) {
+    cublasLtMatmulHeuristicResult_t result{};
+    if (api.check_algorithm(handle, p.desc, p.w, p.x, p.c, p.y, &algo, &result) != CUBLAS_STATUS_SUCCESS ||
+        result.state != CUBLAS_STATUS_SUCCESS || result.workspaceSize > kMostWorkspace)
+      return false;
+    p.algo = algo, p.workspace_bytes = result.workspaceSize, p.algorithm = from;
+    return true;
+  }
+
   void choose(CublasLtPlan& p, const MatmulShape& s) {
     const std::string key = key_of(s);
     if (const auto* words = chosen->find(key)) {
-      cublasLtMatmulHeuristicResult_t result{};
       cublasLtMatmulAlgo_t algo;
       std::copy(words->begin(), words->end(), algo.data);
-      if (api.check_algorithm(handle, p.desc, p.w, p.x, p.c, p.y, &algo, &result) == CUBLAS_STATUS_SUCCESS &&
-          result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= kMostWorkspace) {
-        p.algo = algo, p.workspace_bytes = result.workspaceSize, p.algorithm = "kept";
-        return;
-      }
+      if (takes(p, algo, "kept")) return;
     }
     auto all = candidates(api, handle, p, s);
     if (s.alignment < 16 && !capturing()) leave_what_runs(p, s, all);
@@ -156,15 +161,22 @@ CublasLt* CublasLt::of(Gpu& gpu, std::string& why) {
   return of(gpu, why);
 }
 
-const MatmulPlan& CublasLt::plan(const MatmulShape& shape) {
+const MatmulPlan& CublasLt::plan(const MatmulShape& given) {
   State& s = *state_;
+  MatmulShape shape = given, other = given;
+  if (shape.like == shape.m) shape.like = 0;
+  other.m = shape.like, other.like = 0;
+  // It is made first: the table may move its places when it grows.
+  const auto* const followed = shape.like > 0 ? static_cast<const CublasLtPlan*>(&plan(other)) : nullptr;
   const auto [at, fresh] = s.plans.try_emplace(key_of(shape));
   CublasLtPlan& p = at->second;
   if (fresh) {
     try {
       p.api = &s.api;
       describe_product(p, shape);
-      if (p.why.empty()) s.choose(p, shape);
+      const bool follows = p.why.empty() && followed && followed->why.empty() &&
+                           s.takes(p, followed->algo, "that of other rows");
+      if (p.why.empty() && !follows) s.choose(p, shape);
     } catch (...) {
       s.plans.erase(at);
       throw;

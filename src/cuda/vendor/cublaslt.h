@@ -27,6 +27,9 @@ struct MatmulShape {
   bool scales = false;
   bool tf32 = false;   // x and w are f32, and may be rounded to TF32
   int alignment = 16;  // every pointer and row begins at a multiple of this many bytes
+  // If it is not 0, the algorithm is that of a product with this many rows, provided that it runs here. Rows that are
+  // divided among calls or GPUs are then added up in one order, however few a call has.
+  int64_t like = 0;
 };
 
 // The workspace that every plan may use: callers take this much scratch, whichever plan they get, so that a

@@ -29,7 +29,8 @@ std::string key_of(const MatmulShape& s) {
   return fmt::format("{}x{}x{} rows {} {} {} {} {} {}{}{}{}{}{}{} a{}", s.m, s.n, s.k, s.x_row, s.w_row,
                      s.y_row, s.c ? s.c_row : 0, dtype_name(s.type), dtype_name(s.out),
                      s.w_is_nk ? " nk" : " kn", s.bias ? " bias" : "", s.gelu ? " gelu" : "", s.c ? " c" : "",
-                     s.scales ? " scales" : "", s.tf32 ? " tf32" : "", s.alignment);
+                     s.scales ? " scales" : "", s.tf32 ? " tf32" : "", s.alignment) +
+         (s.like > 0 ? fmt::format(" like {}", s.like) : "");
 }
 
 void describe_product(CublasLtPlan& p, const MatmulShape& s) {

@@ -18,6 +18,9 @@ using cuda::MatmulShape;
 struct Bands {
   int64_t rows, columns;  // rows are those of a band; columns is Lk rounded up to whole 16 bytes
   bool in_place;          // in float32 the weights overwrite the scores
+  // The rows of a band where no queries are elsewhere, on other GPUs for instance. They decide the algorithms, so that a
+  // query has the same bits wherever its band begins and ends.
+  int64_t like;
 };
 
 Bands bands_of(const AttentionArgs& a, const Stream& stream) {
@@ -25,7 +28,8 @@ Bands bands_of(const AttentionArgs& a, const Stream& stream) {
   const bool in_place = a.q.dtype == DType::f32;
   const int64_t each = columns * (in_place ? 4 : 4 + dtype_size(a.q.dtype));
   const int64_t bytes = cuda::family_of(stream.gpu->info()).score_bytes;
-  return {std::min(lq, std::max<int64_t>(128, bytes / each / 128 * 128)), columns, in_place};
+  const int64_t most = std::max<int64_t>(128, bytes / each / 128 * 128);
+  return {std::min(lq, most), columns, in_place, std::min(most, std::max(lq, a.k.dims[1]))};
 }
 
 int64_t stride_of(const Tensor& t) { return t.dims[1] > 1 ? t.strides[1] : std::max<int64_t>(1, t.dims[3]); }
@@ -39,7 +43,8 @@ MatmulShape scores_shape(const AttentionArgs& a, const Bands& bands, int64_t row
           .y_row = bands.columns,
           .type = a.q.dtype,
           .out = DType::f32,
-          .alignment = cuda::alignment_of({&a.q, &a.k})};
+          .alignment = cuda::alignment_of({&a.q, &a.k}),
+          .like = bands.like};
 }
 MatmulShape out_shape(const AttentionArgs& a, const Bands& bands, int64_t rows) {
   return {.m = rows,
@@ -53,7 +58,8 @@ MatmulShape out_shape(const AttentionArgs& a, const Bands& bands, int64_t rows) 
           .out = a.q.dtype,
           .w_is_nk = false,
           .c = a.accumulate,
-          .alignment = cuda::alignment_of({&a.v, &a.out})};
+          .alignment = cuda::alignment_of({&a.v, &a.out}),
+          .like = bands.like};
 }
 
 char* at(const Tensor& t, int64_t b, int64_t row, int64_t head) {
