@@ -129,6 +129,8 @@ Foreman::State::Begun Foreman::State::begin(const queue::WaitingJob& next, const
         make_folder(options.files, id);
         table.placed(id, options.worker, options.files_id, why);
       }
+      // It has come since the places were told, or another host was to tell its place.
+      if (book.last(id) == 0) tell_place(next, 0, 0);
       auto plan = card == 0 ? plans.get(id, row->settings) : nullptr;  // they are the first card's
       job = std::make_shared<RunningJob>(shop, std::move(*row), card, std::move(plan),
                                          [ring = bell] { ring->ring(); });

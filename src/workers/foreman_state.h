@@ -90,6 +90,7 @@ struct Foreman::State {
   bool release(const std::string& id, const std::vector<queue::JobRow>& sources);
   bool release_if_possible(const std::string& id, const std::vector<queue::JobRow>& sources);
   void tell_places();
+  void tell_place(const queue::WaitingJob& job, size_t position, double start_seconds);
   // Lets held jobs go on, and where any may begin, begins some and stops others for them.
   void fill(bool may_begin);
   // Ends a hold if nothing better is to do.

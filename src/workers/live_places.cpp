@@ -34,12 +34,14 @@ void Foreman::State::tell_places() {
   turns.set(loaded, busy, 1, std::move(ends));
   if (!is_teller()) return;
   const std::vector<queue::TurnQueue::Next> order = turns.order();
-  for (const size_t i : told.to_tell(order)) {
-    const double left = std::round(order[i].start_seconds + order[i].job.planned_seconds);
-    book.add(
-        order[i].job.id, "queued",
-        {{"position", i}, {"eta_seconds", std::isfinite(left) ? nlohmann::json(left) : nlohmann::json()}});
-  }
+  for (const size_t i : told.to_tell(order)) tell_place(order[i].job, i, order[i].start_seconds);
+}
+
+void Foreman::State::tell_place(const queue::WaitingJob& job, size_t position, double start_seconds) {
+  const double left = std::round(start_seconds + job.planned_seconds);
+  book.add(job.id, "queued",
+           {{"position", position},
+            {"eta_seconds", std::isfinite(left) ? nlohmann::json(left) : nlohmann::json()}});
 }
 
 // Others say how many jobs they run, and not for how long: a place that is taken counts as a short job.

@@ -194,7 +194,8 @@ void RunningJob::look_at_wish() try {
 
 void RunningJob::give_back(Stop why) {
   shop_.reporter.finish(row_.id);
-  if (insist([&] { return shop_.table.give_back(row_.id, shop_.options.worker, why == Stop::pause); })) {
+  // Whether it is paused then is for the table to say: whoever paused it may have let it go on since.
+  if (insist([&] { return shop_.table.give_back(row_.id, shop_.options.worker, false); })) {
     account_for_interruption();
     return measured({{"event", "interrupted"}, {"cause", cause_of(why)}});
   }

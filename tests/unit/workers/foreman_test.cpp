@@ -78,10 +78,29 @@ TEST_F(ForemanTest, OfAnEndedJobTheLastPreviewStays) {
   for (int number = 1; number <= 3; ++number) std::ofstream(folder.preview(number)) << "of an earlier run";
   room.reset();
   ended(id);
-  ASSERT_TRUE(fs::exists(folder.preview(4))) << "the numbers go on";
+  std::vector<int> told;  // one, or more where it takes seconds
+  for (const queue::Event& e : book_->since(id, 0))
+    if (e.type == "preview") told.push_back(json::parse(e.data).at("number"));
+  ASSERT_FALSE(told.empty());
+  EXPECT_EQ(told.front(), 4) << "the numbers go on";
   EXPECT_TRUE(wait([&] { return !fs::exists(folder.preview(3)); }, 10));
   EXPECT_FALSE(fs::exists(folder.preview(1)));
-  EXPECT_TRUE(fs::exists(folder.preview(4)));
+  EXPECT_TRUE(fs::exists(folder.preview(told.back())));
+}
+
+// The dispatcher tells the places, looks at the disk, and begins what waits by then.
+TEST_F(ForemanTest, AJobThatComesJustBeforeItBeginsIsToldFromTheFirstEventOn) {
+  std::string id;
+  std::atomic<bool> there = false;
+  options_.has_room = [&] {
+    if (!there) id = put(*table_, files_.path, {}), there = true;
+    return true;
+  };
+  open();
+  ASSERT_TRUE(wait([&] { return there.load(); }));
+  EXPECT_EQ(ended(id).status, Status::completed);
+  EXPECT_EQ(events(id).front(), "queued");
+  EXPECT_EQ(std::ranges::count(events(id), "queued"), 1);
 }
 
 TEST_F(ForemanTest, ProgressNeverGoesBackAndEachStageIsTold) {
@@ -191,13 +210,19 @@ TEST_F(ForemanTest, JobsAreRemovedAfterTheirDays) {
 
 TEST_F(ForemanTest, WhatARunTakesIsLearnt) {
   open();
-  for (int i = 0; i < 3; ++i) ended(add({.steps = 8, .frames = 17, .seed = static_cast<uint64_t>(i)}));
-  const workers::Outlook outlook = foreman_->outlook(spec_of({.steps = 8, .frames = 17}), "", 0);
-  const std::string last = add({.steps = 8, .frames = 17, .seed = 9});
-  const JobRow done = ended(last);
-  const double seen = (done.ended_ms - done.started_ms) / 1e3;
-  EXPECT_GT(outlook.seconds, seen / 3);
-  EXPECT_LT(outlook.seconds, seen * 3);
+  uint64_t seed = 0;
+  const auto seconds_of_a_run = [&] {
+    const JobRow done = ended(add({.steps = 8, .frames = 17, .seed = ++seed}));
+    return (done.ended_ms - done.started_ms) / 1e3;
+  };
+  bool alike = false;  // in one of several tries, since the machine may be held up in any of them
+  for (int tries = 0; tries < 5 && !alike; ++tries) {
+    for (int i = 0; i < 3; ++i) seconds_of_a_run();
+    const workers::Outlook outlook = foreman_->outlook(spec_of({.steps = 8, .frames = 17}), "", 0);
+    const double seen = seconds_of_a_run();
+    alike = outlook.seconds > seen / 3 && outlook.seconds < seen * 3;
+  }
+  EXPECT_TRUE(alike);
   EXPECT_GT(workers::Rates(files_.path / "rates.json").of("sprites@cpu").runs, 0) << "it is kept";
 }
 
