@@ -77,19 +77,19 @@ TEST_F(HttpLimits, SlowHeadersAndBodies) {
 }
 
 TEST_F(HttpLimits, ASlowButSteadyBodyArrives) {
-  options_.limits.stalled = 300ms;
+  options_.limits.stalled = 2s;
   start();
   RawClient client(port_);
-  client.send(head("POST", "/echo", "Content-Length: 8000\r\n"));
-  for (int i = 0; i < 8; ++i) {  // it takes longer than `stalled`, and comes at 10 kB a second
-    std::this_thread::sleep_for(100ms);
-    client.send(std::string(1000, 'x'));
+  client.send(head("POST", "/echo", "Content-Length: 40000\r\n"));
+  for (int i = 0; i < 10; ++i) {  // it takes longer than `stalled`, and comes at 16 kB a second
+    std::this_thread::sleep_for(250ms);
+    client.send(std::string(4000, 'x'));
   }
-  EXPECT_EQ(client.reply().body.size(), 8000u);
+  EXPECT_EQ(client.reply().body.size(), 40000u);
 }
 
 TEST_F(HttpLimits, IdleConnectionsAreClosed) {
-  options_.limits.idle = 200ms;
+  options_.limits.idle = 1500ms;
   start();
   RawClient client(port_);
   EXPECT_EQ(client.ask(head("GET", "/hello")).status, 200);
@@ -157,7 +157,7 @@ TEST_F(HttpLimits, WhoeverWaitsMakesRoomForOthers) {
     }
   }
   EXPECT_EQ(get("/hello").status, 200);
-  EXPECT_TRUE(clients[0].ends(1)) << "it has waited longest";
+  EXPECT_TRUE(clients[0].ends(5)) << "it has waited longest";
   EXPECT_EQ(clients[3].ask(head("GET", "/hello")).status, 200);
 }
 
