@@ -15,7 +15,7 @@ using nlohmann::json;
 using test::drawn_start;
 
 TEST_F(PlayerTest, NothingRunsUntilItIsStarted) {
-  open();
+  open(0.5);  // with two seconds to take the first frame before another one replaces it
   std::this_thread::sleep_for(50ms);
   EXPECT_EQ(world_->blocks_made, 0);
   player_->start({});
@@ -30,31 +30,39 @@ TEST_F(PlayerTest, NothingRunsUntilItIsStarted) {
 
 TEST_F(PlayerTest, KeepsTheVideosPace) {
   open(80);  // with a block of four frames every 50 ms
-  player_->start({});
-  event("state", "running");
   const auto begin = std::chrono::steady_clock::now();
+  player_->start({});
   while (world_->blocks_made < 21) std::this_thread::sleep_for(1ms);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  EXPECT_GT(seconds, 0.9) << "20 blocks of 50 ms";
-  EXPECT_LT(seconds, 3);
+  EXPECT_GT(seconds, 0.9) << "a frame of 12.5 ms and 19 blocks of 50 ms";
+  EXPECT_LT(seconds, 6);
 }
 
 TEST_F(PlayerTest, ABlockFollowsWhatIsHeldWhenItBegins) {
   open(40, 0.05);
   player_->start({});
   event("state", "running");
-  player_->act({{0, 0, 0, 1}, {0, 0}}, 1);
-  player_->act({{1, 0, 0, 0}, {0, 0.1f}}, 2);  // keys change faster than blocks: the latest ones count
-  for (;;) {
-    const auto bytes = frame();
-    const uint64_t stamp = number_at(bytes, 24, 8);
-    ASSERT_TRUE(stamp == 0 || stamp == 2) << stamp;
-    if (stamp == 0) continue;
-    const RgbFrame shown = picture(bytes);
-    EXPECT_GT(shown.row(4)[3 * 4], 180) << "W is lit";
-    EXPECT_LT(shown.row(4)[3 * 34], 90) << "D is not";
-    break;
+  // Keys change faster than blocks: the latest ones count. A block may yet begin between two changes, if seldom.
+  uint64_t stamp = 0;
+  bool latest = false;
+  for (int i = 0; i < 10 && !latest; ++i) {
+    const uint64_t last = stamp + 2;
+    player_->act({{0, 0, 0, 1}, {0, 0}}, stamp + 1);
+    player_->act({{1, 0, 0, 0}, {0, 0.1f}}, last);
+    latest = true;
+    for (uint64_t shown = stamp; shown != last;) {
+      const auto bytes = frame();
+      shown = number_at(bytes, 24, 8);
+      ASSERT_TRUE(shown >= stamp && shown <= last) << shown;
+      latest = latest && shown != stamp + 1;
+      if (shown != last) continue;
+      const RgbFrame seen = picture(bytes);
+      EXPECT_GT(seen.row(4)[3 * 4], 180) << "W is lit";
+      EXPECT_LT(seen.row(4)[3 * 34], 90) << "D is not";
+    }
+    stamp = last;
   }
+  EXPECT_TRUE(latest);
 }
 
 TEST_F(PlayerTest, OrdersReplaceOneAnotherAndInterruptABlock) {
@@ -133,11 +141,14 @@ TEST_F(PlayerTest, TheNextVisitorFindsNothingOfTheLast) {
   }
   const auto mine = picture(frame());
   EXPECT_GT(mine.row(90)[0], 150);
+  // The next visit's first frames may be replaced before they are taken here, so it is much shorter than this one.
+  uint64_t before = 0;
+  while (before < 240) before = number_at(frame(), 8, 8);
   outbox_ = visit();
   player_->start({});
   EXPECT_EQ(event("state", "running")["seed"], 0);
   const auto bytes = frame();
-  EXPECT_EQ(number_at(bytes, 8, 8), 0u);
+  EXPECT_LT(number_at(bytes, 8, 8), before) << "frames are counted anew";
   EXPECT_EQ(number_at(bytes, 24, 8), 0u) << "what was held is held no more";
   EXPECT_LT(picture(bytes).row(90)[0], 60);
 }
@@ -149,11 +160,11 @@ TEST_F(PlayerTest, WithoutAVisitorTheWorldStandsStill) {
   std::weak_ptr<Outbox> gone = outbox_;
   player_->detach();
   outbox_.reset();
-  std::this_thread::sleep_for(50ms);
+  for (int i = 0; i < 20'000 && !gone.expired(); ++i) std::this_thread::sleep_for(1ms);
+  ASSERT_TRUE(gone.expired());
   const int64_t blocks = world_->blocks_made;
   std::this_thread::sleep_for(50ms);
   EXPECT_EQ(world_->blocks_made, blocks);
-  EXPECT_TRUE(gone.expired());
 }
 
 TEST_F(PlayerTest, ARecordingIsAVideoOfTheFrames) {

@@ -114,7 +114,7 @@ TEST_F(PageRequests, WhatIsTooLargeOrNoRequestIsRefused) {
 }
 
 TEST_F(PageRequests, SlowAndManyConnectionsAreClosed) {
-  options_.play.limits.request = std::chrono::milliseconds(300);
+  options_.play.limits.request = std::chrono::seconds(2);
   options_.play.limits.connections = 4;
   open();
   asio::io_context io;
