@@ -97,9 +97,10 @@ TEST(ThreadPool, ManyShortRuns) {
 TEST(ThreadPool, ExceptionsReachTheCallerAndThePoolLives) {
   for (int threads : {1, 4}) {
     ThreadPool pool(threads);
+    constexpr int64_t kTiles = 1'000'000'000;  // more than others run while the one that fails is held up
     std::atomic<int64_t> ran{0};
     try {
-      pool.run(100000, [&](int64_t tile, int) {
+      pool.run(kTiles, [&](int64_t tile, int) {
         ++ran;
         if (tile == 5) fail(ErrorCode::numerical, "tile {}", tile);
         std::this_thread::yield();
@@ -109,7 +110,7 @@ TEST(ThreadPool, ExceptionsReachTheCallerAndThePoolLives) {
       EXPECT_EQ(error.code(), ErrorCode::numerical);
       EXPECT_EQ(error.message(), "tile 5");
     }
-    EXPECT_LT(ran, 100000);  // the remaining tiles are skipped
+    EXPECT_LT(ran, kTiles);  // the remaining tiles are skipped
     ran = 0;
     pool.run(50, [&](int64_t, int) { ++ran; });
     EXPECT_EQ(ran, 50);

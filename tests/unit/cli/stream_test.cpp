@@ -67,7 +67,7 @@ TEST_F(Streaming, FramesLeaveWithTheirBlock) {
   const pid_t child =
       start(generate({"a red cat", "-f", "1005", "--size", "64x64", "--stream", "-o", "a.mp4", "-q"}));
   int early = 0;
-  for (int i = 0; i < 600 && early == 0; ++i) {
+  for (int i = 0; i < 3000 && early == 0; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, WNOHANG), 0) << "it was over before a frame was seen";

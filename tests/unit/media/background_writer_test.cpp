@@ -140,15 +140,17 @@ TEST_F(BackgroundWriterTest, WaitsOnlyForItsBound) {
     BackgroundWriter writer(std::make_unique<FakeWriter>(832, 480, stuck, nullptr), &cancel);
     const RgbFrame frame = flat(832, 480, 1, 2, 3);
     for (int t = 0; t < 81; ++t) writer.write(frame.view());
+    const size_t most = BackgroundWriter::kQueueBytes / frame.rgb.size() + 1;
+    std::atomic<size_t> taken{81};
     std::thread later([&] {
-      pause(100);
+      for (int i = 0; i < 20'000 && taken < most; ++i) pause(1);
+      pause(100);  // in which it could take more
       cancel = true;
     });
-    size_t more = 0;
     expect_error(ErrorCode::cancelled, {"cancelled"}, [&] {
-      for (; more < 1000; ++more) writer.write(frame.view());
+      for (; taken < 1000; ++taken) writer.write(frame.view());
     });
-    EXPECT_EQ(81 + more, BackgroundWriter::kQueueBytes / frame.rgb.size() + 1);
+    EXPECT_EQ(taken, most);
     later.join();
     go_on = true;
   }
