@@ -16,6 +16,7 @@
 #include "base/disk.h"
 #include "base/json_text.h"
 #include "queue/event_file.h"
+#include "queue/event_listener.h"
 #include "queue/job_folder.h"
 
 namespace tachy::queue {
@@ -32,21 +33,6 @@ bool is_safe(const std::string& job) {
 }
 
 }  // namespace
-
-// Somebody who is woken. Once the handle is dropped, nobody is woken any more, not even at this moment.
-struct EventListener {
-  std::recursive_mutex mutex;  // whoever is woken may drop its handle
-  std::function<void()> wake;
-  void call() {
-    const std::lock_guard lock(mutex);
-    if (const auto kept = wake) kept();
-  }
-  void drop() {
-    const std::lock_guard lock(mutex);
-    wake = nullptr;
-  }
-};
-using EventListeners = std::vector<std::shared_ptr<EventListener>>;
 
 struct JobEvents {
   JobEvents(const std::filesystem::path& path, bool is_shared) : file(path, is_shared), shared(is_shared) {}

@@ -232,7 +232,9 @@ TEST_P(Together, KillsLoseAndDoubleNothing) {
   const char* wanted = std::getenv("TACHY_QUEUE_KILLS");
   const int kills = wanted ? std::atoi(wanted) : 20;
   Lives lives;
-  for (int round = 0; round < kills && !HasFailure(); ++round) {
+  // On a slow disk processes come less far, so more of them live until enough has ended.
+  const auto too_few = [&] { return lives.ended.size() <= static_cast<size_t>(kills); };
+  for (int round = 0; (round < kills || (too_few() && round < 10 * kills)) && !HasFailure(); ++round) {
     one_life(*place_, 1000u + static_cast<unsigned>(round), round, lives);
     const auto opened = place_->open();
     JobTable& table = *opened;
@@ -269,7 +271,7 @@ TEST_P(Together, KillsLoseAndDoubleNothing) {
       EXPECT_TRUE(keys.insert(row.model).second) << "doubled: " << row.model;
   }
   EXPECT_EQ(listed, counts.queued + counts.running + counts.completed + counts.failed);
-  EXPECT_GT(lives.ended.size(), static_cast<size_t>(kills)) << "the processes did not live long enough";
+  EXPECT_FALSE(too_few()) << "the processes did not live long enough";
   RecordProperty("made", static_cast<int>(lives.made.size()));
 }
 
