@@ -104,7 +104,7 @@ def goes_away(server, database, how):
         answer = server.ask(method, path, body)
         assert answer.status == 503 and answer.code == "not_available" and int(answer.headers["retry-after"]) > 0, (path, answer.status, answer.body)
     took = time.monotonic() - begin
-    assert took < 2, f"{took:.1f} s to say that the database is away"
+    assert took < 5, f"{took:.1f} s to say that the database is away"
     assert server.ask("GET", "/health").status == 200
     time.sleep(8)  # the job is done by now
     database.start()

@@ -71,7 +71,7 @@ def poll_sees_no_other_status(site):
 
 
 def progress_never_goes_back(site):
-    video, seen = site.small_job(extra={"num_frames": 33, "num_inference_steps": 8}), [0]
+    video, seen = site.small_job(extra={"num_frames": 33, "num_inference_steps": 24}), [0]
     while (now := site.videos.retrieve(video.id)).status in ("queued", "in_progress"):
         seen.append(now.progress)
         time.sleep(0.02)
@@ -128,9 +128,8 @@ def the_spritesheet_is_a_picture(site):
 
 def content_before_the_end_is_not_ready_and_is_not_asked_again(site):
     video = site.long_job()
-    begin = time.monotonic()
     error = site.refused(openai.NotFoundError, lambda: site.videos.download_content(video.id), code="not_ready")
-    assert time.monotonic() - begin < 0.4, "the client has tried again"
+    assert error.response.request.headers["x-stainless-retry-count"] == "0", "the client has tried again"
     assert error.response.headers.get("x-should-retry") == "false"
     site.videos.delete(video.id)
 

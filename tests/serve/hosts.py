@@ -462,9 +462,11 @@ def by_loras(options, folder):
         styled.process.terminate()
         styled.process.wait(20)
         plain.ask("POST", f"/v1/videos/{last}/continue")
-        time.sleep(6)  # all have heard that the other one is gone, and looked at the job
-        video = plain.ask("GET", f"/v1/videos/{last}").json
-        if video["status"] != "queued" or "no worker that is there has the LoRA `film`" not in (video["why"] or ""):
+        time.sleep(6)  # all have heard that the other one is gone, and looked at the job, unless the machine is busy
+        says, until = "no worker that is there has the LoRA `film`", time.monotonic() + 30
+        while says not in ((video := plain.ask("GET", f"/v1/videos/{last}").json)["why"] or "") and time.monotonic() < until:
+            time.sleep(0.1)
+        if video["status"] != "queued" or says not in (video["why"] or ""):
             wrong.append(f"a job whose LoRA nobody has: {video['status']} {video['why']}")
         styled.start().wait_ready()
         if (video := wait_ended(plain, last))["worker"] != "h9" or video["status"] != "completed":
@@ -494,6 +496,17 @@ def between_two(worker, front, database, made):
     front.ask("DELETE", f"/v1/videos/{video['id']}")
     if not there or kept.exists():
         wrong.append(f"the folder of a removed video: it was {'' if there else 'not '}there, and is {'' if kept.exists() else 'not '}there")
+    took = []
+    while not took or (min(took) > MOST_CANCEL_SECONDS and len(took) < 5):  # a busy machine makes some slow, and a slow server all of them
+        took.append(cancel_seconds(front, database))
+    print(f"a job of another host was cancelled within {took[-1]:.2f} s", flush=True)
+    if min(took) > MOST_CANCEL_SECONDS:
+        wrong.append(f"cancels took {', '.join(f'{one:.2f}' for one in took)} s")
+    return wrong
+
+
+def cancel_seconds(front, database):
+    """Returns how long a job that another host computes goes on when it is cancelled here."""
     long = front.ask("POST", "/v1/videos", job(2) | {"num_frames": 65, "num_inference_steps": 200}).json["id"]
     until = time.monotonic() + 60
     while front.ask("GET", f"/v1/videos/{long}").json["progress"] < 1:  # it computes
@@ -503,11 +516,7 @@ def between_two(worker, front, database, made):
     front.ask("POST", f"/v1/videos/{long}/cancel")
     while database.ask(f"SELECT status FROM tachyscope.jobs WHERE id = '{long}'") == "1":
         assert time.monotonic() < begin + 30, "a cancelled job goes on"
-    took = time.monotonic() - begin
-    print(f"a job of another host was cancelled within {took:.2f} s", flush=True)
-    if took > MOST_CANCEL_SECONDS:
-        wrong.append(f"a cancel took {took:.2f} s")
-    return wrong
+    return time.monotonic() - begin
 
 
 def waiting_apart(options, folder):
@@ -533,7 +542,8 @@ def waiting_apart(options, folder):
             assert answer.status == 200, answer.body
             return answer.json["id"]
 
-        size = {"model": "may", "size": "32x32", "num_frames": 5, "num_inference_steps": 100, "seed": 5}
+        # The first one takes most of a second, so that the other host begins the second one meanwhile, even if it is late.
+        size = {"model": "may", "size": "192x192", "num_frames": 17, "num_inference_steps": 1000, "seed": 5}
         first, second = (made("/v1/videos", size | {"prompt": prompt}) for prompt in ("one", "two"))
         on = [made("/v1/videos/extensions", size | {"video": {"id": id}, "prompt": "it goes on", "num_inference_steps": 2}) for id in (first, second)]
         joined = made("/v1/videos/join", {"videos": [first, {"id": on[0], "first_frame": 1}, second, {"id": on[1], "first_frame": 1}]})
@@ -542,7 +552,7 @@ def waiting_apart(options, folder):
             wrong.append(f"waiting apart: it does not wait: {waited}")
         videos = {id: wait_ended(front, id) for id in (first, second, *on, joined)}
         wrong += [f"waiting apart: {video}" for video in videos.values() if video["status"] != "completed"]
-        if not wrong and videos[joined]["num_frames"] != 2 * (5 + 4):
+        if not wrong and videos[joined]["num_frames"] != 2 * (17 + 16):
             wrong.append(f"waiting apart: {videos[joined]['num_frames']} frames")
         by = [videos[id]["worker"] for id in (first, second)]
         if sorted(by) != ["h8", "h9"]:

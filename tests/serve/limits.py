@@ -29,14 +29,14 @@ def connect(server, timeout=60):
     return socket.create_connection(("127.0.0.1", server.port), timeout=timeout)
 
 
-def talk(server, data, timeout=60):
-    """Sends bytes, and returns all that comes until the other side closes, or nothing comes for a second."""
+def talk(server, data, timeout=60, silence=2):
+    """Sends bytes, and returns all that comes until the other side closes, or nothing comes for that many seconds."""
     with connect(server, timeout) as s:
         try:
             s.sendall(data)
         except OSError:
             pass  # it has closed meanwhile; what it said may still be read
-        s.settimeout(2)
+        s.settimeout(silence)
         got = b""
         try:
             while piece := s.recv(65536):
@@ -144,12 +144,13 @@ def a_million_parts(server):
 
 def bodies_over_the_limits(server):
     kind = b"POST /v1/videos HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    answers = [status_of(talk(server, kind + b"Content-Length: 99999999999\r\n\r\n{")),
-               status_of(talk(server, kind + b"Content-Length: 6000000\r\n\r\n" + b" " * 6_000_000)),
-               status_of(talk(server, kind + b"Transfer-Encoding: chunked\r\n\r\n" + b"100000\r\n" + b" " * 0x100000 + b"\r\n" + (b"100000\r\n" + b" " * 0x100000 + b"\r\n") * 6)),
-               status_of(talk(server, b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 100_000 + b"\r\n\r\n")),
-               status_of(talk(server, b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"))]
-    told = talk(server, kind + b"Content-Length: 99999999999\r\n\r\n{")
+    requests = [kind + b"Content-Length: 99999999999\r\n\r\n{",
+                kind + b"Content-Length: 6000000\r\n\r\n" + b" " * 6_000_000,
+                kind + b"Transfer-Encoding: chunked\r\n\r\n" + b"100000\r\n" + b" " * 0x100000 + b"\r\n" + (b"100000\r\n" + b" " * 0x100000 + b"\r\n") * 6,
+                b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
+                b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"]
+    said = [talk(server, request, silence=20) for request in requests]  # after each answer it closes
+    answers, told = [status_of(one) for one in said], said[0]
     assert b"at most 4194304 bytes" in told, told
     assert answers[:3] == [413] * 3 and answers[3] == 431 and answers[4] in (414, 431), answers
     return str(answers)
@@ -250,7 +251,7 @@ def requests_that_are_none(server):
         answers = [status_of(answer) for answer in pool.map(lambda data: talk(server, data, 20), wrong)]
     assert not any(200 <= status < 400 or status >= 500 and status != 501 and status != 505 for status in answers), list(zip(answers, wrong))
     # Two requests that are sent at once are two answers.
-    two = talk(server, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\nGET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    two = talk(server, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\nGET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", silence=20)
     assert two.count(b"HTTP/1.1 200") == 2, two
     return f"{len(wrong)} of them: {sorted(set(answers))}"
 
