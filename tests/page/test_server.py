@@ -80,7 +80,8 @@ def test_with_keys_the_page_asks_for_one(server, page, tmp_path):
     run(page)
     page.page.click("#record")
     page.wait(lambda: page.page.evaluate("document.getElementById('record').classList.contains('on')"), "it records")
-    page.page.wait_for_timeout(1500)
+    drawn = page.drawn()
+    page.wait(lambda: page.drawn() > drawn + 12, "frames are drawn", 60)
     page.page.click("#record")
     page.page.wait_for_selector("#download:not([hidden])")
     with page.page.expect_download() as download:
