@@ -1,5 +1,7 @@
 """Small random models of diffusers and transformers, each with inputs. `optimize` is tested on them."""
 
+import copy
+
 import torch
 from torch import nn
 
@@ -110,6 +112,22 @@ def near(model, bound):
     embedding, since cuDNN's algorithms, such as Winograd's, err a few times more than plain sums."""
     convolves = any(isinstance(m, (nn.Conv2d, nn.Conv3d)) and m.kernel_size != m.stride for m in model.modules())
     return 4 * bound if convolves and next(model.parameters()).is_cuda else bound
+
+
+def exact(model, inputs):
+    """Returns the result of a plain model in float64."""
+    def wide(value):
+        if isinstance(value, dict):
+            return {key: wide(t) for key, t in value.items()}
+        return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+    return run(copy.deepcopy(model).double(), wide(inputs))
+
+
+def as_near(model, after, before, right, least):
+    """Says whether our float32 result is within three times the error of the model's own one, or within the least bound, as a share of the largest value.
+    How far the model's own one is off depends on the CPU."""
+    return (after - right).abs().max() <= max(3 * (before - right).abs().max(), near(model, least) * right.abs().max())
 
 
 def run(model, inputs):

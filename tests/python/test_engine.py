@@ -167,7 +167,7 @@ def test_other_python_threads_go_on(engine):
             counted += 1
     thread = threading.Thread(target=count)
     thread.start()
-    engine.generate("a red cat", frames=33, steps=8)
+    engine.generate("a red cat", frames=33, steps=100)  # long enough for them to count on a busy machine
     ended.set(), thread.join()
     assert counted > 20
 

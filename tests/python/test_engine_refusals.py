@@ -144,10 +144,12 @@ def test_ctrl_c_ends_a_run():
         import os, signal, threading, time, tachyscope
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background commands ignore it
         with tachyscope.Engine({TINY!r}, device="cpu", threads=1) as engine:
-            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+            timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+            timer.start()
             try:
                 engine.generate("a red cat", **{LONG!r})
             except KeyboardInterrupt:
+                timer.join()
                 print("ended", threading.active_count())
             print(engine.generate("a red cat").frames.shape)
     """

@@ -12,6 +12,7 @@ import small_models
 import tachyscope
 from conftest import DEVICE
 from tachyscope import ops
+from test_optimize import CountedCalls
 
 REGIONS = [torch.float16] + [torch.bfloat16] * (DEVICE == "cpu")
 STEPS, BROKEN = 8, 5
@@ -115,10 +116,13 @@ def most_apart(one, other):
 @pytest.mark.parametrize("name", MAKE)
 def test_losses_and_a_skipped_step(name, region):
     """The step with infinite gradients changes nothing and lowers the scale. The losses are within twice what they differ by when each value of the
-    input is rounded otherwise, in any of two ways, or of eight: the VAE's loss has the gradient of an absolute value, and half of such ways turn a sign
-    in some step, after which losses differ twenty times as much."""
+    input is rounded otherwise, in any of eight ways: the VAE's loss has the gradient of an absolute value, and half of such ways turn a sign in some
+    step, after which losses differ twenty times as much. On some CPUs bfloat16 rounds all of its losses to torch's."""
     plain, ours = (Run(name, region, ours, broken=BROKEN) for ours in (False, True))
-    nudged = [Run(name, region, nudge=way, broken=BROKEN) for way in range(8 if name == "VAE" else 2)]
+    nudged = [Run(name, region, nudge=way, broken=BROKEN) for way in range(8)]
+    with CountedCalls() as calls:
+        Run(name, region, ours=True, steps=1)
+    assert calls.ops, "our kernels did not run"
     assert ours.scales == plain.scales and ours.taken == plain.taken == [step != BROKEN for step in range(STEPS)]
     assert ours.scales[BROKEN] == 0.125 * ours.scales[BROKEN - 1] and ours.scales[2] == 2.0 ** 11
     assert plain.losses[-1] < plain.losses[0]
@@ -126,7 +130,6 @@ def test_losses_and_a_skipped_step(name, region):
     apart, spread = most_apart(ours, plain), max(most_apart(run, plain) for run in nudged)
     print(f"{name} {region}: losses {plain.losses[0]:.4f} to {plain.losses[-1]:.4f}, apart {apart:.1e}, spread {spread:.1e}")
     assert 0 < spread < 0.1 and apart <= 2 * spread
-    assert apart > 0, "our kernels did not run"
 
 
 def first_that_overflows(name):
