@@ -186,6 +186,13 @@ std::vector<Event> EventBook::since(const std::string& job, int64_t number) {
   return found;
 }
 
+int64_t EventBook::last(const std::string& job) {
+  const auto events = state_->find(job);
+  if (!events) return 0;
+  const auto lock = events->locked();
+  return events->last;
+}
+
 std::optional<Event> EventBook::latest(const std::string& job, const std::string& type) {
   const auto events = state_->find(job);
   if (!events) return std::nullopt;

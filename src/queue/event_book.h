@@ -29,6 +29,7 @@ class EventBook {
   // cannot be written to the disk still reaches the listeners.
   void add(const std::string& job, const std::string& type, const nlohmann::json& data);
   std::vector<Event> since(const std::string& job, int64_t number);  // those after this one
+  int64_t last(const std::string& job);                              // the number of the newest event, or 0
   // Returns the newest event of this type among the last ones, or nothing.
   std::optional<Event> latest(const std::string& job, const std::string& type);
   bool ended(const std::string& job);  // done or failed has come, or the job is gone

@@ -41,7 +41,7 @@ http::Reply video_events(Service& service, http::Request& request) {
   const bool far = is_elsewhere(service, request, row);
   if (!far) complete_book(service, row);
   // Another host counted those that this reader has seen, and is gone: those of this host are told from the first on.
-  if (!far && seen > 0 && service.book.since(row.id, seen - 1).empty()) seen = 0;
+  if (!far && seen > service.book.last(row.id)) seen = 0;
   http::Reply reply;
   reply.headers = {{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-store"}};
   if (far || (service.pass_on && !request.of_host && service.pass_on->may_move(row)))

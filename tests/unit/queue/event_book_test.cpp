@@ -46,6 +46,8 @@ TEST_F(Events, AreNumberedFromOne) {
   EXPECT_THAT(numbers(book.since(job_, 1)), ElementsAre(2));
   EXPECT_THAT(book.since(job_, 2), IsEmpty());
   EXPECT_THAT(book.since(job_, 99), IsEmpty());
+  EXPECT_EQ(book.last(job_), 2);
+  EXPECT_EQ(book.last("video_0"), 0);
   EXPECT_FALSE(book.ended(job_));
   book.add(job_, "done", nlohmann::json::object());
   EXPECT_TRUE(book.ended(job_));
