@@ -132,9 +132,12 @@ def farthest(run, values, exact):
     """Returns the float32 result that lies farthest from `exact`, among those of `values` and of their neighbours.
 
     A norm over two or three channels divides by next to nothing now and then. A result then depends on how its input was
-    rounded, and the error of one float32 run says little about what float32 can do.
+    rounded, and the error of one float32 run says little about what float32 can do. The neighbours are one rounding down, to
+    zero, up, and eight times some up and some down.
     """
-    moved = [values] + [torch.nextafter(values, torch.full_like(values, to)) for to in (-10.0, 0.0, 10.0)]
+    signs = torch.Generator().manual_seed(1)
+    ways = [torch.full_like(values, to) for to in (-10.0, 0.0, 10.0)] + [10 * torch.randn(values.shape, generator=signs).sign() for _ in range(8)]
+    moved = [values] + [torch.nextafter(values, way) for way in ways]
     return max(map(run, moved), key=lambda result: (result.double() - exact).abs().max())
 
 
