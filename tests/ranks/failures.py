@@ -21,11 +21,11 @@ def words_of(steps, output):
     return words + ["--state-every", "0", "-o", output]
 
 
-def begin(binary, folder, ranks, steps=250):
-    """Starts a run that is long enough to be disturbed, and waits until it has a state."""
+def begin(binary, folder, ranks, steps=1000):
+    """Starts a run that is long enough to be disturbed on a quick machine, and waits until it has a state."""
     run = Ranks(binary, folder, ranks, words_of(steps, "a.mp4"))
     until(lambda: (folder / "a.mp4.resume").exists() or run.processes[0].poll() is not None)
-    time.sleep(0.3)
+    time.sleep(0.1)
     assert all(p.poll() is None for p in run.processes), run.wait()
     return run
 
@@ -40,7 +40,7 @@ def ended_soon(run, codes):
     return done
 
 
-def goes_on(binary, folder, ranks, steps=250):
+def goes_on(binary, folder, ranks, steps=1000):
     """Resumes with another number of ranks, and compares with a run that nothing disturbed."""
     assert (folder / "a.mp4.resume").exists()
     done = Ranks(binary, folder, ranks, words_of(steps, "a.mp4") + ["--resume"]).wait(120)
