@@ -40,7 +40,7 @@ void PeerTeam::run(const std::function<void(int)>& body) {
   try {
     run_ranks(layout_.count(), work, end);
   } catch (...) {
-    // What is still queued may write into memory that the caller gives back now, another rank's as well.
+    // Copies that are still queued may write into memory that the caller, or another rank, is about to give back.
     for (const auto& group : groups_) group->settle();
     for (const auto& gpu : gpus_) try {
         gpu->synchronize();

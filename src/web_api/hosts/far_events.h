@@ -23,7 +23,7 @@ struct FarSink {
 // ApiError not_available while too many such streams are open.
 std::shared_ptr<http::EventFeed> far_events(std::function<void(const FarSink& sink)> fill);
 
-// What a reader has been told of a job, by whichever hosts.
+// This keeps track of how much of a job's events a reader has been sent, by whichever hosts.
 struct Told {
   std::string files;   // the folder whose events they were, each of which counts its own; "": not known
   int64_t number = 0;  // of the last event

@@ -98,15 +98,21 @@ TEST_P(Hold, OthersGoOnAndTheBitsAreEqual) {
   EXPECT_GT(held.waited, 0.4);
 }
 
+// One of several tries is within the time, since a machine may be held up in any of them.
 TEST_P(Hold, CancelEndsItAtOnce) {
   TextToVideo pipeline(ModelBundle::open(shipped()), {.threads = 2});
-  HeldRun held(pipeline, small_request(1), GetParam().stage, GetParam().done);
-  ASSERT_TRUE(held.holds());
-  std::this_thread::sleep_for(100ms);
-  held.cancel = true;
-  EXPECT_TRUE(held.goes_on(20s)) << "it is still held, and would wait for ever";
-  held.hold = false;
-  EXPECT_THAT(test::refusal([&] { held.get(); }, ErrorCode::cancelled), testing::HasSubstr("cancelled"));
+  bool at_once = false;
+  for (int tries = 0; tries < 5 && !at_once; ++tries) {
+    HeldRun held(pipeline, small_request(1), GetParam().stage, GetParam().done);
+    ASSERT_TRUE(held.holds());
+    std::this_thread::sleep_for(100ms);
+    held.cancel = true;
+    at_once = held.goes_on(100ms);
+    EXPECT_TRUE(held.goes_on(20s)) << "it is still held, and would wait for ever";
+    held.hold = false;
+    EXPECT_THAT(test::refusal([&] { held.get(); }, ErrorCode::cancelled), testing::HasSubstr("cancelled"));
+  }
+  EXPECT_TRUE(at_once);
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, Hold,
