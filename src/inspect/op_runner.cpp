@@ -154,7 +154,8 @@ void run_case_on_cpu(const OpRunnerOptions& options, const OpCase& op_case, cons
   const bool definable = op_case.flops <= options.max_definition_flops, defined = options.ref && definable;
   if (defined) known = definitions_of(bench, op_case, options, pool);
   for (const std::string& impl : bench.op().impls) {
-    if (!fits_part(impl_prefix, impl)) continue;
+    if (!fits_part(impl_prefix, impl) || std::ranges::find(options.without, impl) != options.without.end())
+      continue;
     Arena nothing;
     const Stream stream{.arena = &nothing, .pool = &pool, .precision = {.definitions = options.definitions}};
     if (options.picked_only && impl_prefix.empty() && impl != bench.op().choose(stream).impl) continue;

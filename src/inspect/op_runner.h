@@ -62,6 +62,7 @@ struct OpRunnerOptions {
   bool capture = true;                    // whether to use mode capture on a GPU
   const GpuCeilings* ceilings = nullptr;  // for perf on a GPU, if they have already been measured
   bool picked_only = false;               // runs only the implementation that a model would get
+  std::vector<std::string> without;       // implementations of these names are left out
   bool definitions = false;               // checks what a model at level none uses
   double max_flops = 1e18;                // larger cases are left out
   double max_perf_flops = 1e15;           // perf leaves larger cases out

@@ -139,6 +139,9 @@ inline std::vector<OpCase> attention_cases() {
       {.b = 1, .lq = 120, .lk = 90, .h = 2, .d = 20, .causal = true, .lse = true, .offset = -30});
   add(CaseKind::odd, {.b = 1, .lq = 5, .lk = 300, .h = 2, .d = 16, .masked_every = 1, .lse = true});
   add(CaseKind::odd, {.b = 1, .lq = 40, .lk = 513, .h = 1, .d = 300, .accumulate = true, .lse = true});
+  // Scores of 300 channels are sums in float32, of which tensor cores cut off the last bits, and with 40 queries the
+  // yardstick may happen to have rounded them all well.
+  for (size_t n = cases.size() - 2; n < cases.size(); ++n) cases[n].gpu_factor = 2;
   // Ragged lengths with aligned rows, as the kernels for 16-byte rows accept.
   add(CaseKind::tiny, {.b = 2, .lq = 130, .lk = 193, .h = 2, .d = 128, .lse = true});
   add(CaseKind::tiny, {.b = 1, .lq = 77, .lk = 257, .h = 3, .d = 64, .accumulate = true});

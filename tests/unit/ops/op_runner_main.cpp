@@ -4,7 +4,8 @@
 //             [--kinds tiny,odd,real,video] [--isa avx2] [--summary] [--list] [--cases] [--random n [--of products]]
 // --list prints the ops' names, --cases those of their cases. --op takes several filters, with commas between them, and runs one after the other.
 // --seeds runs all of them in one process; with --summary it ends with the
-// checks that came nearest to their bound. --max-mflop N leaves larger cases out.
+// checks that came nearest to their bound. --max-mflop N leaves larger cases out, --without cudnn,cublaslt the
+// implementations of these names.
 // --random 1000: a thousand random shapes, drawn by --seed, in place of the stored cases: of attention, or by --of
 // those of products (linear layers) or convolutions. To repeat one of them give the same options with its --op.
 // --isa sse4, avx2 or avx512 runs as on a CPU that has no more, as TACHY_ISA does; bf16 in plain loops where
@@ -125,6 +126,8 @@ int run(int argc, char** argv) {
       options.threads = static_cast<int>(whole_number(flag, value())), threads_given = true;
     else if (flag == "--max-mflop")
       options.max_flops = 1e6 * static_cast<double>(whole_number(flag, value()));
+    else if (flag == "--without")
+      options.without = split(value());
     else if (flag == "--random")
       random.count = static_cast<int64_t>(std::min<uint64_t>(whole_number(flag, value()), 10'000'000));
     else if (flag == "--of")
