@@ -5,7 +5,8 @@
 // --list prints the ops' names, --cases those of their cases. --op takes several filters, with commas between them, and runs one after the other.
 // --seeds runs all of them in one process; with --summary it ends with the
 // checks that came nearest to their bound. --max-mflop N leaves larger cases out, --without cudnn,cublaslt the
-// implementations of these names.
+// implementations of these names. --share 2/5 runs the third of five equal shares of the cases, so that five
+// processes run all of them.
 // --random 1000: a thousand random shapes, drawn by --seed, in place of the stored cases: of attention, or by --of
 // those of products (linear layers) or convolutions. To repeat one of them give the same options with its --op.
 // --isa sse4, avx2 or avx512 runs as on a CPU that has no more, as TACHY_ISA does; bf16 in plain loops where
@@ -103,7 +104,7 @@ int run(int argc, char** argv) {
   bool summary = false;  // only failures, timings and a count
   bool threads_given = false;
   tachy::RandomCases random;
-  uint64_t last_seed = options.seed;
+  uint64_t last_seed = options.seed, first = 0, shares = 1;
   std::vector<std::string> filters{""};
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
@@ -128,7 +129,15 @@ int run(int argc, char** argv) {
       options.max_flops = 1e6 * static_cast<double>(whole_number(flag, value()));
     else if (flag == "--without")
       options.without = split(value());
-    else if (flag == "--random")
+    else if (flag == "--share") {
+      const std::string share = value();
+      const size_t slash = share.find('/');
+      tachy::require(slash != std::string::npos, "--share: expected two numbers such as 2/5, got '{}'",
+                     share);
+      first = whole_number(flag, share.substr(0, slash)),
+      shares = whole_number(flag, share.substr(slash + 1));
+      tachy::require(first < shares, "--share: expected a number below {}, got {}", shares, first);
+    } else if (flag == "--random")
       random.count = static_cast<int64_t>(std::min<uint64_t>(whole_number(flag, value()), 10'000'000));
     else if (flag == "--of")
       random.of = value();
@@ -204,7 +213,9 @@ int run(int argc, char** argv) {
     std::fflush(stdout);
   };
   for (uint64_t count = last_seed - options.seed + 1; count > 0; --count, ++options.seed) {
-    const auto cases = random.count > 0 ? random_cases(random, options.seed) : tachy::all_op_cases();
+    const auto all = random.count > 0 ? random_cases(random, options.seed) : tachy::all_op_cases();
+    std::vector<tachy::ops::OpCase> cases;
+    for (size_t n = first; n < all.size(); n += shares) cases.push_back(all[n]);
     for (const std::string& filter : filters) {
       options.filter = filter;
       for (const auto& r : tachy::run_ops(options, cases)) tell(r);
