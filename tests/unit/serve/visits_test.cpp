@@ -143,7 +143,7 @@ TEST_F(PageVisits, FasterThanTheRateIsReadAtTheRate) {
 }
 
 TEST_F(PageVisits, WhoNeverReadsIsSentAway) {
-  options_.play.limits.stalled = 1s;
+  options_.play.limits.stalled = 3s;
   open(240);
   Visitor visitor;
   ASSERT_EQ(visitor.open(port_), 101u);
@@ -151,7 +151,7 @@ TEST_F(PageVisits, WhoNeverReadsIsSentAway) {
   visitor.send(R"({"type":"input","keys":["W"],"stamp":1})");  // a key is held, so it is not idle
   const auto begin = std::chrono::steady_clock::now();
   wait_until_free();
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);
   uint64_t frames = 0;
   std::string reason;
   while (const auto message = visitor.receive()) {
