@@ -29,7 +29,7 @@ DITS = {"1.3b": dict(DIT, num_attention_heads=12, ffn_dim=8960, num_layers=30),
         "5b": dict(DIT, num_attention_heads=24, ffn_dim=14336, num_layers=30, in_channels=48, out_channels=48),
         "tiny": dict(DIT, attention_head_dim=24, num_attention_heads=2, ffn_dim=64, num_layers=2, text_dim=64)}
 UMT5 = dict(d_model=4096, d_ff=10240, num_layers=24, num_heads=64, d_kv=64, vocab_size=256384, feed_forward_proj="gated-gelu", tie_word_embeddings=False)
-TINY_UMT5 = dict(UMT5, d_model=64, d_ff=128, num_layers=2, num_heads=4, d_kv=16, vocab_size=4096)
+TINY_UMT5 = dict(UMT5, d_model=64, d_ff=128, num_layers=2, num_heads=4, d_kv=16, vocab_size=8192)  # all ids of the shipped tokenizer
 WAN22_VAE = dict(base_dim=160, decoder_base_dim=256, z_dim=48, is_residual=True, in_channels=12, out_channels=12, patch_size=2, scale_factor_spatial=16,
                  latents_mean=[0.0] * 48, latents_std=[1.0] * 48)
 
