@@ -42,7 +42,7 @@ class RandomDraw {
 inline OpCase with_room_for_few(OpCase drawn) {
   drawn.make = [make = std::move(drawn.make)](CaseMemory& memory) {
     BoundOp bound = make(memory);
-    if (std::ranges::any_of(bound.outputs, [](const Tensor& t) { return t.numel() < 1024; }))
+    if (std::ranges::any_of(bound.outputs, [](const Tensor& t) { return t.numel() < 512; }))
       bound.factor *= 2;
     return bound;
   };
