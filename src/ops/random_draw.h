@@ -6,9 +6,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <random>
-#include <utility>
-
-#include "ops/op_case.h"
 
 namespace tachy::ops {
 
@@ -36,17 +33,5 @@ class RandomDraw {
  private:
   std::mt19937_64 engine_;
 };
-
-// Where an output has few values, the yardstick may happen to have rounded all of them well. Then it says too little about
-// what others may err by.
-inline OpCase with_room_for_few(OpCase drawn) {
-  drawn.make = [make = std::move(drawn.make)](CaseMemory& memory) {
-    BoundOp bound = make(memory);
-    if (std::ranges::any_of(bound.outputs, [](const Tensor& t) { return t.numel() < 512; }))
-      bound.factor *= 2;
-    return bound;
-  };
-  return drawn;
-}
 
 }  // namespace tachy::ops

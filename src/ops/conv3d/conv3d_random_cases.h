@@ -22,7 +22,7 @@ inline OpCase random_conv3d_case(RandomDraw& draw) {
   else
     o.apart = draw.chance(0.2);
   if (!o.apart && draw.chance(0.3)) o.norm = static_cast<int>(draw.one_of(1, 2));
-  return with_room_for_few(conv3d_op_case(c));
+  return conv3d_op_case(c);
 }
 
 }  // namespace tachy::ops

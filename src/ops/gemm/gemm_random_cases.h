@@ -19,7 +19,7 @@ inline OpCase random_gemm_case(RandomDraw& draw) {
   else if (draw.chance(0.4))
     o.residual = true, o.gate = draw.chance(0.5), o.row = o.gate && draw.chance(0.5),
     o.alias = draw.chance(0.5);
-  return with_room_for_few(gemm_op_case(c));
+  return gemm_op_case(c);
 }
 
 }  // namespace tachy::ops

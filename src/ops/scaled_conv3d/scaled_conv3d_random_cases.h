@@ -18,7 +18,7 @@ inline OpCase random_scaled_conv3d_case(RandomDraw& draw) {
   c.residual = draw.chance(0.5);
   c.alias = c.residual && c.result != codes && draw.chance(0.5);
   c.codes = draw.chance(0.5) ? DType::i8 : DType::f8_e4m3;
-  return with_room_for_few(scaled_conv3d_op_case(c));
+  return scaled_conv3d_op_case(c);
 }
 
 }  // namespace tachy::ops

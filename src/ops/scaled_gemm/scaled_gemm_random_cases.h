@@ -14,7 +14,7 @@ inline OpCase random_scaled_gemm_case(RandomDraw& draw) {
   c.bias = draw.chance(0.6), c.addend = draw.chance(0.4), c.strided = draw.chance(0.2);
   c.alias = c.addend && draw.chance(0.5);
   if (draw.chance(0.4)) c.act = draw.any({silu, gelu_tanh, gelu_erf, mish});
-  return with_room_for_few(scaled_gemm_op_case(c, draw.chance(0.5) ? DType::i8 : DType::f8_e4m3));
+  return scaled_gemm_op_case(c, draw.chance(0.5) ? DType::i8 : DType::f8_e4m3);
 }
 
 }  // namespace tachy::ops
