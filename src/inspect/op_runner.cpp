@@ -154,8 +154,7 @@ void run_case_on_cpu(const OpRunnerOptions& options, const OpCase& op_case, cons
   const bool definable = op_case.flops <= options.max_definition_flops, defined = options.ref && definable;
   if (defined) known = definitions_of(bench, op_case, options, pool);
   for (const std::string& impl : bench.op().impls) {
-    if (!fits_part(impl_prefix, impl) || std::ranges::find(options.without, impl) != options.without.end())
-      continue;
+    if (!wants_impl(options, impl_prefix, impl)) continue;
     Arena nothing;
     const Stream stream{.arena = &nothing, .pool = &pool, .precision = {.definitions = options.definitions}};
     if (options.picked_only && impl_prefix.empty() && impl != bench.op().choose(stream).impl) continue;
@@ -197,6 +196,10 @@ void run_case_on_cpu(const OpRunnerOptions& options, const OpCase& op_case, cons
 
 bool fits_part(std::string_view wanted, std::string_view name) {
   return wanted.ends_with('$') ? name == wanted.substr(0, wanted.size() - 1) : name.starts_with(wanted);
+}
+
+bool wants_impl(const OpRunnerOptions& options, std::string_view prefix, const std::string& impl) {
+  return fits_part(prefix, impl) && std::ranges::find(options.without, impl) == options.without.end();
 }
 
 std::vector<OpResult> run_ops(const OpRunnerOptions& options) { return run_ops(options, all_op_cases()); }

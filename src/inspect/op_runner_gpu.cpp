@@ -1,6 +1,5 @@
 // Runs one case on a GPU: every implementation in every mode. The definition runs on the CPU with the same
 // values, rounded as the GPU holds them.
-#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -44,8 +43,7 @@ void run_case_on_gpu(const OpRunnerOptions& options, const OpCase& op_case, cons
   }
   std::optional<Expected> expected;
   for (const std::string& impl : bench->op().impls) {
-    if (!fits_part(impl_prefix, impl) || std::ranges::find(options.without, impl) != options.without.end())
-      continue;
+    if (!wants_impl(options, impl_prefix, impl)) continue;
     Arena arena;
     const std::optional<Refusal> why_not = bench->op().why_not(impl, bench->stream(&arena));
     if (why_not && why_not->why == Refusal::Why::other_device) continue;  // the entry is for the CPU

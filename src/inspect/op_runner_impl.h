@@ -178,6 +178,9 @@ OpResult attempt(OpResult blank, const char* mode, const std::string& why_not, B
 // Whether a part of OpRunnerOptions::filter takes the name of a case or of an implementation.
 bool fits_part(std::string_view wanted, std::string_view name);
 
+// Whether the filter's part for implementations takes this one, and `without` does not leave it out.
+bool wants_impl(const OpRunnerOptions& options, std::string_view prefix, const std::string& impl);
+
 // Appends the results of one case on the GPU (op_runner_gpu.cpp).
 void run_case_on_gpu(const OpRunnerOptions& options, const OpCase& op_case, const std::string& impl_prefix,
                      ThreadPool& pool, const GpuCeilings& ceilings, std::vector<OpResult>& results);
