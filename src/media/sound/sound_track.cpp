@@ -34,16 +34,24 @@ SoundTrack::SoundTrack(AVFormatContext& file, const std::string& encoder, const 
   rc = avcodec_parameters_from_context(stream_->codecpar, codec_.get());
   check(rc >= 0, ErrorCode::internal, "{}: {}", name, reason(rc));
   file.max_interleave_delta = 0;  // hold packets for as long as necessary
-  packet_ = new_packet();
 }
 
-void SoundTrack::write(std::span<const float> samples, int rate) {
+SoundTrack::~SoundTrack() { stop_ = true; }
+
+void SoundTrack::encode(std::span<const float> samples, int rate) {
   std::vector<float> sound = resample(samples, rate, kRate);
+  // Where no thread can be had, write() encodes.
+  packets_ = std::async(std::launch::async | std::launch::deferred,
+                        [this, sound = std::move(sound)]() mutable { return packets_of(std::move(sound)); });
+}
+
+std::vector<PacketPtr> SoundTrack::packets_of(std::vector<float> sound) {
+  std::vector<PacketPtr> packets;
   const size_t step = codec_->frame_size > 0 ? size_t(codec_->frame_size) : 1024;
   // Players cut off the first frame of AAC. Silence after a short sound makes sure that some of the sound is
   // left.
   sound.resize(std::max(sound.size(), 2 * step));
-  for (size_t at = 0; at < sound.size(); at += step) {
+  for (size_t at = 0; at < sound.size() && !stop_; at += step) {
     FramePtr frame = new_frame();
     frame->nb_samples = int(std::min(step, sound.size() - at));
     frame->format = codec_->sample_fmt;
@@ -54,21 +62,30 @@ void SoundTrack::write(std::span<const float> samples, int rate) {
     frame->pts = int64_t(at);
     const int rc = avcodec_send_frame(codec_.get(), frame.get());
     check(rc >= 0, ErrorCode::io, "{}: cannot encode the sound: {}", name_, reason(rc));
-    drain();
+    drain(packets);
   }
   const int rc = avcodec_send_frame(codec_.get(), nullptr);
   check(rc >= 0, ErrorCode::io, "{}: cannot finish the sound: {}", name_, reason(rc));
-  drain();
+  drain(packets);
+  return packets;
 }
 
-void SoundTrack::drain() {
+void SoundTrack::drain(std::vector<PacketPtr>& packets) {
   for (;;) {
-    int rc = avcodec_receive_packet(codec_.get(), packet_.get());
+    PacketPtr packet = new_packet();
+    const int rc = avcodec_receive_packet(codec_.get(), packet.get());
     if (rc == AVERROR(EAGAIN) || rc == AVERROR_EOF) return;
     check(rc >= 0, ErrorCode::io, "{}: cannot encode the sound: {}", name_, reason(rc));
-    packet_->stream_index = stream_->index;
-    av_packet_rescale_ts(packet_.get(), codec_->time_base, stream_->time_base);
-    rc = av_interleaved_write_frame(&file_, packet_.get());
+    packets.push_back(std::move(packet));
+  }
+}
+
+void SoundTrack::write() {
+  if (!packets_.valid()) return;
+  for (const PacketPtr& packet : packets_.get()) {
+    packet->stream_index = stream_->index;
+    av_packet_rescale_ts(packet.get(), codec_->time_base, stream_->time_base);
+    const int rc = av_interleaved_write_frame(&file_, packet.get());
     check(rc >= 0, ErrorCode::io, "{}: cannot write: {}", name_, reason(rc));
   }
 }

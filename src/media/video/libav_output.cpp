@@ -78,7 +78,7 @@ Output::Output(const OutputSetup& setup) : name_(setup.path.string()), cancel_(s
   rc = avformat_write_header(format_, muxer_options.get());
   if (rc < 0) fail_write("write the header", rc);
   begun_ = true;
-  if (sound_) sound_->write(setup.sound, setup.sound_rate);
+  if (sound_) sound_->encode(setup.sound, setup.sound_rate);
   guard.context = nullptr;
 }
 
@@ -118,6 +118,7 @@ void Output::drain() {
     if (packet_->duration == 0) packet_->duration = 1;
     packet_->stream_index = stream_->index;
     av_packet_rescale_ts(packet_.get(), codec_->time_base, stream_->time_base);
+    if (sound_) sound_->write();  // before the first picture's packet, so that no picture waits in the muxer
     rc = av_interleaved_write_frame(format_, packet_.get());
     if (rc < 0) fail_write("write", rc);
   }

@@ -48,7 +48,7 @@ void PacketFile::begin(std::span<const float> sound, int sound_rate) {
   rc = avformat_write_header(format_, options.get());
   if (rc < 0) fail_write("write the header", rc);
   begun_ = true;
-  if (sound_) sound_->write(sound, sound_rate);
+  if (sound_) sound_->encode(sound, sound_rate), sound_->write();
 }
 
 void PacketFile::write(AVPacket& packet, AVRational time_base, int stream) {

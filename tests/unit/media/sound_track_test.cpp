@@ -76,6 +76,35 @@ TEST_F(SoundTrackTest, ShortSounds) {
       EXPECT_FALSE(read_speech(make(name, 5, noise_of(count))).empty());
 }
 
+TEST_F(SoundTrackTest, AFilmThatIsGivenUpLeavesNothing) {
+  const auto sound = noise_of(16000 * 60);  // is still being encoded when the writer goes
+  for (const char* name : {"a.mp4", "a.webm"})
+    for (const int frames : {0, 40}) {
+      VideoOptions options;
+      options.sound = sound;
+      auto writer = VideoWriter::open(folder_ / name, 64, 48, options);
+      for (int t = 0; t < frames; ++t) writer->write(wave(64, 48, t).view());
+      writer.reset();
+      EXPECT_TRUE(fs::is_empty(folder_)) << name << ' ' << frames;
+    }
+}
+
+// A film that grows while it is written has its sound from the first piece on.
+TEST_F(SoundTrackTest, AGrowingFilmHasItsSoundFromTheStart) {
+  const auto sound = noise_of(16000 * 2);
+  VideoOptions options;
+  options.fps = 25, options.sound = sound, options.streamed = true;
+  auto writer = VideoWriter::open(folder_ / "a.mp4", 64, 48, options);
+  for (int t = 0; t < 50; ++t) writer->write(wave(64, 48, t).view());
+  const auto early = read_speech(folder_ / "a.mp4");
+  EXPECT_GT(early.size(), 8000u);
+  constexpr int kFirstFrame =
+      1024 / 3;  // of AAC, which a growing file cannot say that players should remove (21 ms)
+  EXPECT_GT(likeness(sound, early, kFirstFrame), 0.9);
+  writer->finish();
+  EXPECT_NEAR(double(read_speech(folder_ / "a.mp4").size()), 32000, 700);
+}
+
 TEST_F(SoundTrackTest, Refusals) {
   auto sound = noise_of(100);
   for (const char* name : {"a.gif", "a_%04d.png", "a.png"})
