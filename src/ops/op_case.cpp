@@ -9,7 +9,14 @@ namespace {
 
 constexpr int64_t kTileValues = 1 << 20;
 
+// Indices and packed weights are drawn whole.
+bool may_repeat(DType dtype) { return dtype != DType::i32 && dtype != DType::i64 && dtype != DType::u8; }
+
 }  // namespace
+
+int64_t CaseMemory::drawn(int64_t count) const {
+  return target_.tiled && kind_ >= CaseKind::real ? std::min(count, kTileValues) : count;
+}
 
 Tensor CaseMemory::allocate(DType dtype, Dims dims, bool input, bool output, bool activation, bool on_host) {
   const bool on_device = target_.gpu && !on_host;
@@ -64,8 +71,7 @@ void CaseMemory::fill_normal(const Tensor& t, float scale, float offset) {
     return;
   }
   // All threads fill large tensors with sums of four uniforms, which depend only on the index.
-  const int64_t count = target_.tiled ? std::min(t.numel(), kTileValues) : t.numel();
-  ranges(target_.pool, count, [&](int64_t begin, int64_t end) {
+  ranges(target_.pool, drawn(t.numel()), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const uint64_t r = mixed(key + static_cast<uint64_t>(i));
       const auto sum =
@@ -91,7 +97,11 @@ Tensor CaseMemory::host_weight(Dims dims, float scale) {
   Tensor t = allocate(DType::f32, dims, true, false, false, true);
   if (target_.blank) return t;
   fill_normal(t, scale, 0);
-  for (int64_t i = 0; i < t.numel(); ++i) t.as<float>()[i] = rounded(t.as<float>()[i], target_.dtype);
+  auto* values = t.as<float>();
+  const int64_t count = drawn(t.numel());
+  for (int64_t i = 0; i < count; ++i) values[i] = rounded(values[i], target_.dtype);
+  for (int64_t done = count; done < t.numel(); done *= 2)
+    std::copy_n(values, std::min(done, t.numel() - done), values + done);
   return t;
 }
 
@@ -109,11 +119,12 @@ Tensor CaseMemory::normal_as(DType dtype, Dims dims) {
   if (target_.blank) return t;
   const Tensor values = host(t);
   if (dtype_size(dtype) == 1) {  // f8 patterns without this bit are never NaN or Inf
-    for (int64_t i = 0; i < t.numel(); ++i)
+    const int64_t count = may_repeat(dtype) ? drawn(t.numel()) : t.numel();
+    for (int64_t i = 0; i < count; ++i)
       static_cast<uint8_t*>(values.data)[i] = static_cast<uint8_t>(engine_() & 0xfbu);
     return t;
   }
-  normals(mixed(seed_ * 1000003 + blocks_.size()), t.numel(),
+  normals(mixed(seed_ * 1000003 + blocks_.size()), drawn(t.numel()),
           [&](int64_t i, float v) { narrow_one(v, dtype, values.data, i); });
   return t;
 }
@@ -159,6 +170,7 @@ void CaseMemory::finish() {
       continue;
     }
     if (block.packed) {
+      if (target_.tiled) continue;
       block.pristine.resize(static_cast<size_t>(block.bytes));
       target_.device->download(block.pristine.data(), block.data, block.pristine.size());
       continue;
@@ -166,10 +178,13 @@ void CaseMemory::finish() {
     const DType to = block.activation ? target_.dtype : block.dtype;
     const char* bytes = static_cast<const char*>(block.values.data());
     const int64_t count = block.bytes / dtype_size(to);
-    if (target_.tiled && block.dtype == DType::f32 && count > kTileValues) {
+    if (may_repeat(block.dtype) && drawn(count) < count) {
       std::vector<char> tile(static_cast<size_t>(kTileValues * dtype_size(to)));
-      for (int64_t i = 0; i < kTileValues; ++i)
-        narrow_one(static_cast<const float*>(block.values.data())[i], to, tile.data(), i);
+      if (to == block.dtype)
+        std::memcpy(tile.data(), bytes, tile.size());
+      else
+        for (int64_t i = 0; i < kTileValues; ++i)
+          narrow_one(reinterpret_cast<const float*>(bytes)[i], to, tile.data(), i);
       target_.device->upload(block.data, tile.data(), tile.size());
       for (auto done = static_cast<int64_t>(tile.size()); done < block.bytes; done *= 2)
         target_.device->copy(block.data + done, block.data,

@@ -27,7 +27,7 @@ struct CaseTarget {
   cuda::Gpu* gpu = nullptr;
   DeviceMemory* device = nullptr;  // the same GPU
   ThreadPool* pool = nullptr;      // fills large tensors
-  bool tiled = false;              // for timing: large tensors repeat their first million values
+  bool tiled = false;              // for timing: large tensors of numbers repeat their first million values
   bool blank = false;              // no values: they will be copied from a case like it
 };
 
@@ -59,6 +59,8 @@ class CaseMemory {
 
   // t's values on the host, with t's shape and strides; float activations are f32 there.
   Tensor host(const Tensor& t);
+  // How many of a tensor's `count` values a case sets; those after them repeat them (CaseTarget::tiled).
+  int64_t drawn(int64_t count) const;
   DType dtype() const { return target_.dtype; }
   bool blank() const { return target_.blank; }
   cuda::Gpu* gpu() const { return target_.gpu; }

@@ -21,11 +21,12 @@ struct ScaledConv3dCase {
 // Codes of normally distributed values, as a norm would leave them: about ±48 of ±448, or of ±127.
 inline Tensor scaled_conv3d_case_codes(CaseMemory& memory, DType dtype, std::initializer_list<int64_t> dims) {
   const Tensor codes = memory.normal_as(dtype, dims);
+  if (memory.blank()) return codes;
   const Tensor values = memory.host(codes);
   std::vector<uint8_t> some(size_t{1} << 12);
   for (uint8_t& code : some) code = code_of(16.0f * memory.random(), dtype);
   auto* to = static_cast<uint8_t*>(values.data);
-  const int64_t last = values.numel() - 1;
+  const int64_t last = memory.drawn(values.numel()) - 1;
   for (int64_t i = 0; i <= last; ++i)  // the random bits in memory choose the codes
     to[i] = some[static_cast<size_t>(to[i] | (i < last ? to[i + 1] & 15 : 0) << 8)];
   return codes;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -44,6 +45,20 @@ TEST(OpRunner, EveryImplementationKeepsToTheDefinition) {
 }
 
 // Other values are used in all but the largest shapes, whose definitions take longest.
+// A case that is only timed draws a million values of a large weight. The others must not be zeros, which a GPU multiplies
+// at a higher clock.
+TEST(OpRunner, TimedCasesHaveValuesEverywhere) {
+  ops::CaseMemory memory(1, ops::CaseKind::real, {.dtype = DType::bf16, .tiled = true});
+  const Tensor weight = memory.host_weight({1200, 300, 3, 3});
+  const int64_t drawn = memory.drawn(weight.numel());
+  ASSERT_EQ(drawn, 1 << 20);
+  ASSERT_GT(weight.numel(), 3 * drawn);
+  const auto* values = weight.as<float>();
+  for (int64_t i = drawn; i < weight.numel(); ++i) ASSERT_EQ(values[i], values[i % drawn]) << i;
+  const auto zeros = std::count(values, values + drawn, 0.0f);
+  EXPECT_LT(zeros, 100);
+}
+
 TEST(OpRunner, AnotherSeedAgreesToo) {
   for (const OpResult& r : run_ops({.bitwise = false, .canary = false, .seed = 7, .max_flops = 2e7}))
     EXPECT_TRUE(r.ok) << r.mode << ": " << r.detail << "\n" << r.repeat();
