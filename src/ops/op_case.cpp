@@ -19,7 +19,7 @@ int64_t CaseMemory::drawn(int64_t count) const {
 }
 
 Tensor CaseMemory::allocate(DType dtype, Dims dims, bool input, bool output, bool activation, bool on_host) {
-  const bool on_device = target_.gpu && !on_host;
+  const bool on_device = target_.device && !on_host;
   const DType wide = dtype;
   if (on_device && activation) dtype = target_.dtype;
   const Tensor shape(nullptr, dtype, dims);
@@ -107,7 +107,7 @@ Tensor CaseMemory::host_weight(Dims dims, float scale) {
 
 Tensor CaseMemory::packed(int64_t bytes) {
   const CaseKind kind = kind_;
-  if (target_.gpu) kind_ = CaseKind::tiny;  // Buffers are aligned, as in tiny cases
+  if (target_.device) kind_ = CaseKind::tiny;  // Buffers are aligned, as in tiny cases
   Tensor t = allocate(DType::u8, {bytes}, true, false);
   kind_ = kind;
   blocks_.back().packed = true;

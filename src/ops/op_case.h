@@ -25,7 +25,7 @@ enum class CaseKind { tiny, odd, real, video };
 struct CaseTarget {
   DType dtype = DType::f32;
   cuda::Gpu* gpu = nullptr;
-  DeviceMemory* device = nullptr;  // the same GPU
+  DeviceMemory* device = nullptr;  // the same GPU, where the tensors lie
   ThreadPool* pool = nullptr;      // fills large tensors
   bool tiled = false;              // for timing: large tensors of numbers repeat their first million values
   bool blank = false;              // no values: they will be copied from a case like it

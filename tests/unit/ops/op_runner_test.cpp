@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <set>
 
+#include "../pipelines/host_device.h"
 #include "ops/gemm/gemm_cases.h"
 #include "ops/op_helpers.h"
 #include "random_cases.h"
@@ -55,8 +57,34 @@ TEST(OpRunner, TimedCasesHaveValuesEverywhere) {
   ASSERT_GT(weight.numel(), 3 * drawn);
   const auto* values = weight.as<float>();
   for (int64_t i = drawn; i < weight.numel(); ++i) ASSERT_EQ(values[i], values[i % drawn]) << i;
-  const auto zeros = std::count(values, values + drawn, 0.0f);
-  EXPECT_LT(zeros, 100);
+  EXPECT_LT(std::count(values, values + drawn, 0.0f), 100);
+}
+
+// On a device, too: codes and activations repeat what was drawn, and indices are drawn whole.
+TEST(OpRunner, TimedCasesHaveValuesEverywhereOnADevice) {
+  test::HostDevice device(size_t{1} << 30);
+  ops::CaseMemory memory(1, ops::CaseKind::real, {.dtype = DType::bf16, .device = &device, .tiled = true});
+  constexpr int64_t kCount = (5 << 20) / 2, kDrawn = 1 << 20;
+  const Tensor codes = memory.normal_as(DType::f8_e4m3, {kCount}), numbers = memory.normal({kCount}),
+               wide = memory.param({kCount}), ids = memory.rows(kCount, 1 << 30);
+  memory.finish();
+  const auto repeats = [&](const Tensor& t) {
+    const auto size = static_cast<size_t>(dtype_size(t.dtype));
+    const auto* data = static_cast<const char*>(t.data);
+    int64_t unlike = 0, zeros = 0;
+    for (int64_t i = 0; i < kCount; ++i) {
+      const char *at = data + static_cast<size_t>(i) * size,
+                 *first = data + static_cast<size_t>(i % kDrawn) * size;
+      unlike += std::memcmp(at, first, size) != 0;
+      zeros += std::all_of(at, at + size, [](char c) { return c == 0; });
+    }
+    return std::pair(unlike, zeros < kCount / 100);
+  };
+  EXPECT_EQ(numbers.dtype, DType::bf16);
+  for (const Tensor& t : {codes, numbers, wide}) EXPECT_EQ(repeats(t), std::pair(int64_t{0}, true));
+  EXPECT_GT(repeats(ids).first, kCount / 2);
+  const Tensor drawn = memory.host(wide);
+  for (int64_t i = 0; i < kDrawn; ++i) ASSERT_EQ(wide.as<float>()[i], drawn.as<float>()[i]) << i;
 }
 
 TEST(OpRunner, AnotherSeedAgreesToo) {
