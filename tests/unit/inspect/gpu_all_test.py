@@ -21,7 +21,30 @@ def program(path, text):
     path.chmod(0o755)
 
 
+def check_readers(folder):
+    """Figures as the scripts of bench/peers write them."""
+    sys.path.insert(0, str(GPU_ALL.parent))
+    import gpu_parts
+    forms = {"what": "dit-1.3b", "compiled_ms": 525.6, "compiled_fp8_ms": 498.0, "ours_ms": 345.2, "ours_eager_ms": 340.0, "ours_calls_alone_ms": 300.0, "ours_residual": "int8",
+             "ours_fp8-int8_ms": 308.4, "ours_fp8-int8_eager_ms": 305.0, "ours_fp8-int8_residual": "fp8-int8", "sparse_ms": {"top-k 0.3": 233.1}}
+    requests = {"1.3b-480": {"cold": {"whole": 2.67}, "warm": {"whole": 1.594}}, "vsa-14b": {"step": 3.368}}
+    worlds = {"mg2": {"fps": 106.6}, "sf": {"failed": "left out: 3 s are left"}}
+    for name, value in (("forms", forms), ("decode", {"ours_ms": 276.3, "ours_gib": 2.1}), ("requests", requests), ("worlds", worlds), ("attention", {"gpu": "a GPU", "tflops": [{}, {}]})):
+        (folder / f"{name}.json").write_text(json.dumps(value))
+    ok, _, text = gpu_parts.read_forms("forms.json")("", folder)
+    assert ok and text == "int8 345.2 ms, fp8-int8 308.4 ms, sparse top-k 0.3 233.1 ms, diffusers compiled 525.6 ms, diffusers compiled_fp8 498.0 ms", text
+    assert gpu_parts.read_forms("decode.json")("", folder)[::2] == (True, "8 bits 276.3 ms")
+    assert gpu_parts.read_requests("requests.json")("", folder)[::2] == (True, "1.3b-480 1.594 s, vsa-14b 10.104 s")
+    assert gpu_parts.read_worlds("", folder)[::2] == (False, "mg2 106.6 frames a second, sf failed")
+    assert gpu_parts.read_rates("", folder)[::2] == (True, "2 shapes")
+    requests["14b-480"] = {"failed": "no room"}
+    (folder / "requests.json").write_text(json.dumps(requests))
+    assert gpu_parts.read_requests("requests.json")("", folder)[::2] == (False, "1.3b-480 1.594 s, vsa-14b 10.104 s, 14b-480 failed")
+
+
 def main():
+    with tempfile.TemporaryDirectory() as name:
+        check_readers(pathlib.Path(name))
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         build = folder / "build"
