@@ -81,8 +81,9 @@ def make(folder, tiny, device):
     folder.mkdir(parents=True)
     torch.manual_seed(0)
     t5 = UMT5EncoderModel(UMT5Config(**{**true_shape.UMT5, "vocab_size": 512, "num_layers": 1, "num_heads": 2, "d_ff": 64}))
-    vae = AutoencoderKLWan(**(dict(base_dim=8) if tiny else {}))
-    true_shape.save_diffusers(folder, random_model.make_transformer(dit), true_shape.randomise(t5), true_shape.randomise(vae))
+    vae = true_shape.randomise(AutoencoderKLWan(**(dict(base_dim=8) if tiny else {})))
+    vae.decoder.conv_out.weight.data.mul_(0.06)  # frames with grain and not of noise, as in serve_models.py
+    true_shape.save_diffusers(folder, random_model.make_transformer(dit), true_shape.randomise(t5), vae)
     with torch.device(device):
         seen, heard = true_shape.randomise(CLIPVisionModel(CLIPVisionConfig(**clip))), true_shape.randomise(Wav2Vec2Model(Wav2Vec2Config(**ears)))
     seen.save_pretrained(folder / "image_encoder")
@@ -98,11 +99,11 @@ def make(folder, tiny, device):
 
 
 def inputs(folder):
-    """Makes a photo of noise and five seconds of a gliding tone."""
+    """Makes a grey photo with grain, whose contrast the frames get by colour correction, and five seconds of a gliding tone."""
     import torch
     from PIL import Image
     gen = torch.Generator().manual_seed(1)
-    Image.fromarray(torch.randint(0, 256, (512, 512, 3), generator=gen, dtype=torch.uint8).numpy()).save(folder / "photo.png")
+    Image.fromarray((128 + 5 * torch.randn(512, 512, 3, generator=gen)).byte().numpy()).save(folder / "photo.png")
     samples = [int(6000 * math.sin(0.05 * i + 9 * math.sin(i / 3000)) * abs(math.sin(i / 1700))) for i in range(FRAMES * 640 + 80)]
     data = struct.pack(f"<{len(samples)}h", *samples)
     (folder / "speech.wav").write_bytes(b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, 16000, 32000, 2, 16) + b"data" + struct.pack("<I", len(data)) + data)

@@ -11,7 +11,7 @@ loads the model. A request lasts from one video's end to the next one's. The sec
 the last decoded frame to the finished file, and "rest" is what lies between stages (the JSON says before which, and has each denoising step). The table
 has medians. Steps of `vsa` rows are those of bench/peers/trained.py, and decodes are timed by OURS_GPU, as bench/peers/gpu.py does it.
 
-Weights are random and of true shape. Frames of Wan 2.1 have grain, which an encoder takes like a film's; the others are noise. Models of Wan 2.1 and A14B
+Weights are random and of true shape. Frames have grain, which an encoder takes like a film's. Models of Wan 2.1 and A14B
 are made by bench/lab/serve_models.py. TI2V-5B, talking photos and decodes need torch and diffusers, which make theirs (bench/peers/whole.py, talk.py,
 gpu.py); where these are missing, the rows say so. With --models they are kept. Models are removed as soon as no row needs them if --tidy is given."""
 import argparse
