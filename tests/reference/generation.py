@@ -196,9 +196,10 @@ def compare_tokens(ctx):
 
 
 def compare_shipped(ctx):
-    """Compares the final latents of the shipped model's default run with diffusers, with the bound 1e-4. For a few seeds trajectories diverge: there
-    diffusers' own result moves by 1e-4 when its first latents move by 5e-7 of each value (what two float32 transformers differ by in one call), and
-    rounding decides. Such a seed is printed and another one drawn."""
+    """Compares the final latents of the shipped model's default run with diffusers, with the bound 1e-4. Diffusers' own result moves by 1e-6 to 6e-6
+    when its first latents move by 5e-7 of each value (what two float32 transformers differ by in one call). For a few seeds trajectories diverge, and
+    rounding decides: it moves by up to 1e-4 (98614619: by 1.5e-5 to 4.9e-5 in six tries, and ours was 1.6e-4 away). Such a seed is printed and another
+    one drawn."""
     model = ctx.repo / "models" / "sprites"
     if not (model / "model_index.json").exists():
         return
@@ -220,7 +221,7 @@ def compare_shipped(ctx):
         first = torch.randn((1, *size), generator=torch.Generator().manual_seed(seed))
         with torch.no_grad():
             want, near = reference(first), reference(first * (1 + 5e-7 * torch.randn(first.shape, generator=torch.Generator().manual_seed(1))))
-        if relative(near, want) < 2e-5:
+        if relative(near, want) < 1e-5:
             break
         print(f"     (seed {seed}: diffusers' own result moves by {relative(near, want):.2e}: another one)")
     ctx.run("generate", prompt, "--model", model, "--seed", seed, "--steps", steps, "--save-latents", out, "-q", "-o", ctx.folder / "shipped.mp4")
