@@ -46,7 +46,6 @@ TEST(OpRunner, EveryImplementationKeepsToTheDefinition) {
     EXPECT_TRUE(compared.contains(op)) << op << " was not compared with its definition";
 }
 
-// Other values are used in all but the largest shapes, whose definitions take longest.
 // A case that is only timed draws a million values of a large weight. The others must not be zeros, which a GPU multiplies
 // at a higher clock.
 TEST(OpRunner, TimedCasesHaveValuesEverywhere) {
@@ -87,6 +86,7 @@ TEST(OpRunner, TimedCasesHaveValuesEverywhereOnADevice) {
   for (int64_t i = 0; i < kDrawn; ++i) ASSERT_EQ(wide.as<float>()[i], drawn.as<float>()[i]) << i;
 }
 
+// Other values are used in all but the largest shapes, whose definitions take longest.
 TEST(OpRunner, AnotherSeedAgreesToo) {
   for (const OpResult& r : run_ops({.bitwise = false, .canary = false, .seed = 7, .max_flops = 2e7}))
     EXPECT_TRUE(r.ok) << r.mode << ": " << r.detail << "\n" << r.repeat();
