@@ -13,11 +13,12 @@ class Part:
     """One command, or the command with each of `endings`, some at the same time. It takes `usual` seconds on an H200, at most `limit`.
     `read(stdout, folder)` gives (ok or None, figures, one line for the table)."""
 
-    def __init__(self, name, command, limit, read, group="", needs=None, optional=False, endings=None, usual=0, quiet=False):
+    def __init__(self, name, command, limit, read, group="", needs=None, optional=False, endings=None, usual=0, quiet=False, writes=False):
         self.name, self.command, self.limit, self.read, self.group = name, [str(word) for word in command], limit, read, group
         self.endings, self.usual = endings or [[]], usual
         self.optional = optional  # a tool that a machine may lack
         self.quiet = quiet  # it measures the host, which must do nothing else
+        self.writes = writes  # it writes large models before it begins
         self.needs = needs or self.command[:1]
 
     def missing(self):
@@ -135,7 +136,7 @@ def make_whole_parts(build, folder):
     models = folder / "models"  # the text encoder is made once
     for row, limit, usual in (("1.3b", 260, 150), ("5b", 260, 150)):
         command = [sys.executable, ROOT / "bench/peers/whole.py", build / "tachyscope", "--rows", row, "--models", models, "--json", folder / f"whole-{row}.json"]
-        parts.append(Part(f"whole {row}", command, limit, whole_reader(row), needs=[build / "tachyscope"], usual=usual))
+        parts.append(Part(f"whole {row}", command, limit, whole_reader(row), needs=[build / "tachyscope"], usual=usual, writes=True))
     for name, what, size, more in (("decode 704p, Wan 2.2", "decode", "704p", ["--vae", "2.2"]), ("decode 480p compiled", "decode", "480p", [])):
         file = f"{name.split(',')[0].replace(' ', '-')}.json"
         command = [sys.executable, ROOT / "bench/peers/gpu.py", build / "bench/peers/ours_gpu", "--what", what, "--size", size, "--compile", "--repeats", "3", "--json", folder / file, *more]
@@ -175,7 +176,7 @@ def make_parts(build, folder, budget):
     for test in sorted(build.glob("tests/unit/*/*_test")):
         if b"OnGpu" in test.read_bytes():
             alone = test.name == "gpu_run_test"  # it fills the GPU's memory, and launches thousands of blocks
-            parts.append(Part(f"tests {test.name}", [test, "--gtest_filter=*OnGpu*"], 150 if alone else 120, read_gtest, "" if alone else "checks"))
+            parts.append(Part(f"tests {test.name}", [test, "--gtest_filter=*OnGpu*"], 150 if alone else 120, read_gtest, "" if alone else "checks", usual=110 if alone else 0))
     sanitizer = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     cases = words_of([str(ops), "--cases"]).split("\n")
     by_op = []  # attention has a quarter of all cases, and a convolution's take longest: about 20 go into one process
@@ -268,7 +269,7 @@ def make_table_parts(build, folder):
     def requests(name, limit, usual, count, *rows):
         file = f"requests-{len(parts)}.json"
         command = [sys.executable, ROOT / "bench/peers/whole_requests.py", tachyscope, "--requests", count, "--tidy", "--models", folder / f"models-{len(parts)}", "--json", folder / file, "--rows", *rows]
-        parts.append(Part(f"requests {name}", command, limit, read_requests(file), needs=[tachyscope], usual=usual))
+        parts.append(Part(f"requests {name}", command, limit, read_requests(file), needs=[tachyscope], usual=usual, writes=True))
 
     requests("1.3b", 120, 60, 3, "1.3b-480", "1.3b-vsa")
     requests("14b", 300, 190, 3, "14b-480", "14b-720")
@@ -285,5 +286,5 @@ def make_table_parts(build, folder):
     flash = build / "bench/lab/lab_flash90"
     parts.append(Part("attention", [sys.executable, ROOT / "bench/peers/attention.py", build, "--json", folder / "attention.json"], 180, read_rates, needs=[flash], optional=True, usual=90))  # `all` has no lab_flash90
     worlds = [sys.executable, ROOT / "bench/peers/world.py", tachyscope, "--rows", "mg2", "sf", "sf-clip", "--seconds", "280", "--models", folder / "worlds", "--json", folder / "worlds.json"]
-    parts.append(Part("worlds", worlds, 300, read_worlds, needs=[tachyscope], usual=220))
+    parts.append(Part("worlds", worlds, 300, read_worlds, needs=[tachyscope], usual=220, writes=True))
     return parts

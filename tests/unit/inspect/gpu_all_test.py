@@ -3,6 +3,8 @@
 others continue.
 
     gpu_all_test.py PATH_OF_GPU_ALL"""
+import importlib.machinery
+import importlib.util
 import json
 import os
 import pathlib
@@ -10,9 +12,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 GPU_ALL = pathlib.Path(sys.argv[1]).resolve()
+sys.path.insert(0, str(GPU_ALL.parent))
+import gpu_parts  # noqa: E402
 
 
 def program(path, text):
@@ -23,8 +28,6 @@ def program(path, text):
 
 def check_readers(folder):
     """Figures as the scripts of bench/peers write them."""
-    sys.path.insert(0, str(GPU_ALL.parent))
-    import gpu_parts
     forms = {"what": "dit-1.3b", "compiled_ms": 525.6, "compiled_fp8_ms": 498.0, "ours_ms": 345.2, "ours_eager_ms": 340.0, "ours_calls_alone_ms": 300.0, "ours_residual": "int8",
              "ours_fp8-int8_ms": 308.4, "ours_fp8-int8_eager_ms": 305.0, "ours_fp8-int8_residual": "fp8-int8", "sparse_ms": {"top-k 0.3": 233.1}}
     requests = {"1.3b-480": {"cold": {"whole": 2.67}, "warm": {"whole": 1.594}}, "vsa-14b": {"step": 3.368}}
@@ -42,7 +45,37 @@ def check_readers(folder):
     assert gpu_parts.read_requests("requests.json")("", folder)[::2] == (False, "1.3b-480 1.594 s, vsa-14b 10.104 s, 14b-480 failed")
 
 
+def check_cards():
+    """Three cards share the parts: of those that write models one runs at a time, the checks are one part, and racecheck follows with all cards."""
+    loader = importlib.machinery.SourceFileLoader("gpu_all", str(GPU_ALL))
+    gpu_all = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_all", loader))
+    loader.exec_module(gpu_all)
+    part = lambda name, **more: gpu_parts.Part(name, ["true"], 9, None, **more)
+    alone = [part("short", usual=1), part("race", endings=[["a"], ["b"]], usual=300), part("pace", quiet=True, usual=300), part("long", usual=200),
+             *(part(f"write {i}", writes=True, usual=i) for i in range(4))]
+    lock, now, seen = threading.Lock(), set(), []
+
+    def run(what, cards):
+        name = "checks" if isinstance(what, list) else what.name
+        with lock:
+            now.add(name)
+            seen.append((name, cards, set(now)))
+        time.sleep(0.05)
+        with lock:
+            now.remove(name)
+    checks, order = [part("doctor"), part("validate")], ["write 3", "write 2", "write 1", "write 0", "long", "checks", "short", "pace", "race"]
+    gpu_all.run_on_cards(checks, alone, ["4"], run, run)
+    assert [name for name, _, _ in seen] == order, seen
+    seen.clear()
+    gpu_all.run_on_cards(checks, alone, ["4", "5", "6"], run, run)
+    names = [name for name, _, _ in seen]
+    assert sorted(names) == sorted(order) and [name for name in names if "write" in name] == order[:4], seen
+    assert all(sum("write" in name for name in beside) <= 1 for _, _, beside in seen), seen
+    assert [(name, cards, beside) for name, cards, beside in seen[-2:]] == [("pace", ["4"], {"pace"}), ("race", ["4", "5", "6"], {"race"})], seen
+
+
 def main():
+    check_cards()
     with tempfile.TemporaryDirectory() as name:
         check_readers(pathlib.Path(name))
     with tempfile.TemporaryDirectory() as name:
@@ -86,7 +119,7 @@ def main():
         parts = {part["name"]: part for part in json.loads(out.read_text())["parts"]}
         assert parts["bench"]["result"] == "ok" and parts["bench"]["figures"] == report, done.stdout
         assert parts["peers dit-1.3b 480p"]["result"] == "failed" and "ours_gpu" in parts["peers dit-1.3b 480p"]["text"], parts
-        # With several cards the checks have the last one, and each part says where it ran.
+        # With several cards the checks share one, and each part says where it ran.
         (folder / "cards").mkdir()
         noted = f"echo $CUDA_VISIBLE_DEVICES > {folder}/cards/$1\n"
         program(build / "tachyscope", noted + (build / "tachyscope").read_text().split("\n", 1)[1])
@@ -94,8 +127,13 @@ def main():
                               env={key: value for key, value in os.environ.items() if key != "CUDA_VISIBLE_DEVICES"})
         parts = {part["name"]: part for part in json.loads(out.read_text())["parts"]}
         assert {name: part["result"] for name, part in parts.items()} == {"doctor": "ok", "validate bf16": "ok", "validate f32": "ok", "bench": "ok", "peers dit-1.3b 480p": "failed"}, done.stdout
-        assert parts["doctor"]["card"] == parts["validate bf16"]["card"] == "2" and {parts["bench"]["card"], parts["peers dit-1.3b 480p"]["card"]} <= {"0", "1", "2"}, parts
-        assert (folder / "cards/doctor").read_text() == "2\n" and (folder / "cards/bench").read_text().strip() == parts["bench"]["card"]
+        assert parts["doctor"]["card"] == parts["validate bf16"]["card"] and {parts["bench"]["card"], parts["doctor"]["card"], parts["peers dit-1.3b 480p"]["card"]} <= {"0", "1", "2"}, parts
+        assert (folder / "cards/doctor").read_text().strip() == parts["doctor"]["card"] and (folder / "cards/bench").read_text().strip() == parts["bench"]["card"]
+        # --rest runs what is not there or failed.
+        rest = subprocess.run([*command[:-1 - len(skip)], "--budget", "200", "--rest", "--set", "stages", "whole", "--only", "bench", "doctor", "peers dit-1.3b", "encoder"], capture_output=True, text=True)
+        after = {part["name"]: part for part in json.loads(out.read_text())["parts"]}
+        assert {name: part["result"] for name, part in after.items()} == {**{name: part["result"] for name, part in parts.items()}, "encoder's pace": "failed"}, rest.stdout
+        assert after["bench"] == parts["bench"] and [line.split("] ")[1].split(":")[0] for line in rest.stdout.splitlines() if "s] " in line] == ["peers dit-1.3b 480p", "encoder's pace"], rest.stdout
         refused = subprocess.run([*command[:-1 - len(skip)], "--cards", "3"], capture_output=True, text=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": "4,6"})
         assert refused.returncode == 2 and "2 can be used here (got 3)" in refused.stderr, refused.stderr
         stored = folder / "out/stored.json"
