@@ -268,7 +268,7 @@ def make_table_parts(build, folder):
 
     def requests(name, limit, usual, count, *rows):
         file = f"requests-{len(parts)}.json"
-        command = [sys.executable, ROOT / "bench/peers/whole_requests.py", tachyscope, "--requests", count, "--tidy", "--models", folder / f"models-{len(parts)}", "--json", folder / file, "--rows", *rows]
+        command = [sys.executable, ROOT / "bench/peers/whole_requests.py", tachyscope, "--requests", count, "--tidy", "--json", folder / file, "--rows", *rows]
         parts.append(Part(f"requests {name}", command, limit, read_requests(file), needs=[tachyscope], usual=usual, writes=True))
 
     requests("1.3b", 120, 60, 3, "1.3b-480", "1.3b-vsa")

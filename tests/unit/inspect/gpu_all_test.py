@@ -164,7 +164,7 @@ def main():
         assert [line.split()[0] for line in done.stdout.rstrip().splitlines()[-2:]] == ["failed", "ok"], "the table comes last"
         # A run that is ended keeps what it has, and leaves nothing running.
         program(folder / "hangs", f"echo $$ >> {folder}/hanging; exec sleep 60\n")
-        program(build / "tests/unit/inspect/inspect_gpu_test", f"# OnGpu\nexec {folder}/hangs\n")
+        program(build / "tests/unit/inspect/inspect_gpu_test", f"# OnGpu\ntouch $TMPDIR/model; echo $TMPDIR > {folder}/temporary\nexec {folder}/hangs\n")
         for cards in ("1", "2"):
             (folder / "hanging").unlink(missing_ok=True)
             ended = subprocess.Popen([*command[:-1 - len(skip)], "--budget", "200", "--cards", cards, "--only", "doctor", "tests inspect"], stdout=subprocess.PIPE, text=True)
@@ -176,6 +176,7 @@ def main():
             assert ended.wait(timeout=20) == 128 + signal.SIGTERM and time.time() - begin < 10, cards
             assert not pathlib.Path("/proc", (folder / "hanging").read_text().strip()).exists(), cards
             assert [part["name"] for part in json.loads(out.read_text())["parts"]] == ["doctor"], cards
+            assert not pathlib.Path((folder / "temporary").read_text().strip()).exists(), cards
 
 
 main()
