@@ -27,7 +27,7 @@ class Staging {
 
  private:
   static constexpr size_t kHalfBytes = size_t{32} << 20;
-  static constexpr size_t kSlotBytes = size_t{2} << 20;
+  static constexpr size_t kSlotBytes = StreamingMemory::kPieceBytes;
   static constexpr size_t kSlotsOfHalf = kHalfBytes / kSlotBytes;
   static constexpr size_t kSmallBytes = size_t{256} << 10;
 

@@ -29,7 +29,8 @@ class StreamingMemory {
   virtual void upload_pieces(void* to, size_t bytes, const MakePiece& make) = 0;
   // Makes many uploads at once. The pool's threads make pieces in parallel with one another and
   // with the copies: `make` is called from any thread, for several pieces at a time, which
-  // begin at multiples of 4 KiB.
+  // begin at multiples of 4 KiB. An upload of up to kPieceBytes is one piece on a GPU.
+  static constexpr size_t kPieceBytes = size_t{2} << 20;
   struct Upload {
     void* to = nullptr;
     size_t bytes = 0;

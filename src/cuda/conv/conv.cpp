@@ -1,10 +1,11 @@
 // Packing and shapes of the GPU's convolutions.
 #include "cuda/conv/conv.h"
 
-#include <cstring>
-#include <vector>
+#include <algorithm>
+#include <memory>
 
 #include "cuda/gpu.h"
+#include "tensor/upload_rows.h"
 
 namespace tachy::cuda {
 namespace {
@@ -56,45 +57,43 @@ ConvProblem conv_problem(const Tensor& x, const Tensor& y, int64_t phases) {
 
 namespace {
 
-template <class T>
-void pack_rows(int64_t rows, int64_t co, int64_t ci, int64_t taps,
-               const std::function<void(int64_t, float*)>& weight, T (*narrow)(float), char* to,
-               ThreadPool& pool) {
-  const int64_t padded = conv_padded_ci(ci), k = conv_packed_k(ci, taps);
-  pool.run(rows, [&](int64_t row, int) {
-    std::vector<float> plain(static_cast<size_t>(ci * taps));
-    weight(row, plain.data());
-    std::vector<T> out(static_cast<size_t>(k), narrow(0.0f));
-    for (int64_t tap = 0; tap < taps; ++tap)
-      for (int64_t c = 0; c < ci; ++c)
-        out[static_cast<size_t>(tap * (padded ? padded : ci) + c)] =
-            narrow(plain[static_cast<size_t>(c * taps + tap)]);
-    std::memcpy(to + row * k * static_cast<int64_t>(sizeof(T)), out.data(), out.size() * sizeof(T));
-  });
+float same(float v) { return v; }
+
+template <class T, T (*kNarrow)(float)>
+void pack(int64_t rows, int64_t ci, int64_t taps, const std::function<void(int64_t, float*)>& weight,
+          const Tensor& packed, Stream& stream) {
+  const int64_t padded = conv_padded_ci(ci), k = conv_packed_k(ci, taps), step = padded ? padded : ci;
+  const auto make = [&](int64_t first, int64_t count, void* out) {
+    const auto values = static_cast<size_t>(ci * taps);
+    const auto plain = std::make_unique_for_overwrite<float[]>(values);
+    const auto narrowed = std::make_unique_for_overwrite<T[]>(values);
+    for (int64_t i = 0; i < count; ++i) {
+      weight(first + i, plain.get());
+      std::transform(plain.get(), plain.get() + values, narrowed.get(), [](float v) { return kNarrow(v); });
+      T* const row = static_cast<T*>(out) + i * k;
+      if (k > ci * taps) std::fill_n(row, k, kNarrow(0.0f));
+      gather_taps(narrowed.get(), ci, taps, step, row);
+    }
+  };
+  upload_rows(*stream.gpu, packed.data, rows, static_cast<size_t>(k) * sizeof(T), make, *stream.pool);
 }
 
 }  // namespace
 
 void conv_pack(DType dtype, int64_t phases, int64_t co, int64_t ci, int64_t taps,
                const std::function<void(int64_t, float*)>& weight, const Tensor& packed, Stream& stream) {
-  std::vector<char> host(static_cast<size_t>(conv_packed_bytes(dtype, phases, co, ci, taps)));
   const int64_t rows = phases * co;
   switch (dtype) {
     case DType::f32:
-      pack_rows<float>(
-          rows, co, ci, taps, weight, [](float v) { return v; }, host.data(), *stream.pool);
-      break;
+      return pack<float, same>(rows, ci, taps, weight, packed, stream);
     case DType::bf16:
-      pack_rows<bf16_t>(rows, co, ci, taps, weight, to_bf16, host.data(), *stream.pool);
-      break;
+      return pack<bf16_t, to_bf16>(rows, ci, taps, weight, packed, stream);
     case DType::f16:
-      pack_rows<f16_t>(rows, co, ci, taps, weight, to_f16, host.data(), *stream.pool);
-      break;
+      return pack<f16_t, to_f16>(rows, ci, taps, weight, packed, stream);
     default:
       fail(ErrorCode::unsupported, "convolution: expected weights as f32, f16 or bf16, got {}",
            dtype_name(dtype));
   }
-  stream.gpu->upload(packed.data, host.data(), host.size());
 }
 
 }  // namespace tachy::cuda

@@ -14,6 +14,7 @@
 //   simple  float32 with FMA, for checks
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 
@@ -56,8 +57,18 @@ bool conv_winograd_packs(const Gpu& gpu, DType dtype, int64_t co, int64_t ci);
 bool conv_winograd_is_first(const Gpu& gpu, DType dtype, int64_t co, int64_t ci, int64_t width);
 bool conv_winograd_normalises(int64_t co);
 
+// Rearranges a row of a weight, [Ci, taps] → [taps, `step` or more], of which it writes the first Ci of each tap.
+template <class T>
+void gather_taps(const T* row, int64_t ci, int64_t taps, int64_t step, T* out) {
+  constexpr int64_t kBlock = 32;  // channels whose taps stay in the nearest cache
+  for (int64_t begin = 0; begin < ci; begin += kBlock)
+    for (int64_t tap = 0; tap < taps; ++tap)
+      for (int64_t c = begin; c < std::min(ci, begin + kBlock); ++c)
+        out[tap * step + c] = row[c * taps + tap];
+}
+
 // Packs a weight on the stream's GPU, in `dtype`: weight(row, out) writes row = phase·Co + o as floats [Ci,
-// taps].
+// taps]. Several threads call it.
 void conv_pack(DType dtype, int64_t phases, int64_t co, int64_t ci, int64_t taps,
                const std::function<void(int64_t, float*)>& weight, const Tensor& packed, Stream& stream);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -183,10 +184,10 @@ void pack_conv3d_weight(const Tensor& weight, const Tensor& packed, Stream& stre
     cuda::conv_pack(dtype, 1, co, ci, taps, row, packed, stream);
     if (!packs_winograd(stream, dtype, co, ci, weight.dim(2), weight.dim(3), weight.dim(4))) return;
     const auto sums = [&](int64_t o, float* out) {
-      std::vector<float> plain(static_cast<size_t>(ci * taps));
-      row(o, plain.data());
+      const auto plain = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(ci * taps));
+      row(o, plain.get());
       for (int64_t i = 0; i < ci * 9; ++i) {
-        const float* g = plain.data() + i * 3;
+        const float* g = plain.get() + i * 3;
         out[2 * i] = 0.5f * (g[0] + g[1] + g[2]), out[2 * i + 1] = 0.5f * (g[0] - g[1] + g[2]);
       }
     };

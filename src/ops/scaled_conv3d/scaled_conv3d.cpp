@@ -1,7 +1,9 @@
 // Checks, packing and dispatch of the causal convolution in 8 bits.
 #include "ops/scaled_conv3d/scaled_conv3d.h"
 
+#include <atomic>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "base/env.h"
@@ -11,7 +13,9 @@
 #include "cuda/conv/conv.h"
 #include "ops/count_work.h"
 #include "ops/op_helpers.h"
+#include "ops/quantize/quantize.h"
 #include "ops/scaled_conv3d/scaled_conv3d_impl.h"
+#include "tensor/upload_rows.h"
 
 namespace tachy::ops {
 namespace {
@@ -78,15 +82,31 @@ void check_args(const ScaledConv3dArgs& a, const Stream& stream) {
   expect_shape(op, "packed", a.packed, {packed_scaled_conv3d_bytes(co, a.x.dim(3), stream)});
 }
 
-// Writes the codes of all weights of a row (with a scale of largest / 448 or 127, as in quantize), and returns
-// the scale.
-float round_row(const float* row, int64_t count, uint8_t* codes, DType dtype) {
-  float largest = 0;
-  for (int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(row[i]));
-  const float scale = largest > 0 ? std::max(largest / top_code(dtype), 0x1p-126f) : 1.0f;
-  for (int64_t i = 0; i < count; ++i) codes[i] = code_of(row[i] / scale, dtype);
-  return scale;
-}
+// What one thread needs to round rows of a weight: each has its own scale, that of quantize.
+class RowRounding {
+ public:
+  explicit RowRounding(int64_t values)
+      : values_(values), wide_(std::make_unique_for_overwrite<float[]>(static_cast<size_t>(values))) {}
+
+  // Writes the codes of row `o` of `weight`, and returns their scale.
+  float round(const Tensor& weight, int64_t o, uint8_t* codes, DType dtype) {
+    cpu::widen(weight.flat(o * values_, values_).data, weight.dtype, values_, wide_.get());
+    float scale = 0;
+    quantize({.x = Tensor(wide_.get(), DType::f32, {1, values_}),
+              .block = {1, 0},
+              .scale = Tensor(&scale, DType::f32, {1, 1}),
+              .q = Tensor(codes, dtype, {1, values_})},
+             stream_);
+    return scale;
+  }
+
+ private:
+  int64_t values_;
+  std::unique_ptr<float[]> wide_;
+  ThreadPool pool_{1};
+  Arena none_{0};
+  Stream stream_{.arena = &none_, .pool = &pool_};
+};
 
 }  // namespace
 
@@ -136,31 +156,36 @@ void pack_scaled_conv3d_weight(const Tensor& weight, float x_scale, const Tensor
   const int64_t co = weight.dim(0), ci = weight.dim(1), row = ci * kTaps;
   expect_shape(op, "packed", packed, {packed_scaled_conv3d_bytes(co, ci, stream)});
   if (stream.measuring()) return;
-  std::vector<uint8_t> codes(static_cast<size_t>(co * row));
   std::vector<float> scales(static_cast<size_t>(co));
-  stream.pool->run(co, [&](int64_t o, int) {
-    std::vector<float> wide(static_cast<size_t>(row));
-    cpu::widen(static_cast<const char*>(weight.data) + o * row * dtype_size(weight.dtype), weight.dtype, row,
-               wide.data());
-    scales[static_cast<size_t>(o)] = x_scale * round_row(wide.data(), row, codes.data() + o * row, dtype);
-  });
   const int64_t scales_at = packed.numel() - co * static_cast<int64_t>(sizeof(float));
   if (!stream.gpu) {
+    std::vector<uint8_t> codes(static_cast<size_t>(co * row));
+    parallel_ranges(stream, co, 8, [&](int64_t begin, int64_t end, int) {
+      RowRounding rounding(row);
+      for (int64_t o = begin; o < end; ++o)
+        scales[static_cast<size_t>(o)] = x_scale * rounding.round(weight, o, codes.data() + o * row, dtype);
+    });
     cpu::pack_conv_weight(Tensor(codes.data(), dtype, weight.shape()), packed.data, kScaledConvCompute,
                           *stream.pool);
     std::memcpy(static_cast<char*>(packed.data) + scales_at, scales.data(), scales.size() * sizeof(float));
     return;
   }
   const int64_t padded = padded_channels(ci);
-  std::vector<uint8_t> host(static_cast<size_t>(packed.numel()), 0);
-  stream.pool->run(co, [&](int64_t o, int) {
-    for (int64_t tap = 0; tap < kTaps; ++tap)
-      for (int64_t c = 0; c < ci; ++c)
-        host[static_cast<size_t>((o * kTaps + tap) * padded + c)] =
-            codes[static_cast<size_t>(o * row + c * kTaps + tap)];
-  });
-  std::memcpy(host.data() + scales_at, scales.data(), scales.size() * sizeof(float));
-  stream.gpu->upload(packed.data, host.data(), host.size());
+  const auto make = [&](int64_t first, int64_t count, void* out) {
+    RowRounding rounding(row);
+    const auto codes = std::make_unique_for_overwrite<uint8_t[]>(static_cast<size_t>(row));
+    for (int64_t i = 0; i < count; ++i) {
+      const float scale = rounding.round(weight, first + i, codes.get(), dtype);
+      std::atomic_ref(scales[static_cast<size_t>(first + i)])
+          .store(x_scale * scale, std::memory_order_relaxed);
+      uint8_t* const taps = static_cast<uint8_t*>(out) + i * kTaps * padded;
+      if (padded > ci) std::memset(taps, 0, static_cast<size_t>(kTaps * padded));
+      cuda::gather_taps(codes.get(), ci, kTaps, padded, taps);
+    }
+  };
+  upload_rows(*stream.gpu, packed.data, co, static_cast<size_t>(kTaps * padded), make, *stream.pool);
+  stream.gpu->upload(static_cast<char*>(packed.data) + scales_at, scales.data(),
+                     scales.size() * sizeof(float));
 }
 
 }  // namespace tachy::ops

@@ -5,6 +5,7 @@
 // the same holds for columns. The sums of taps are computed in double and rounded once.
 #include "ops/upsample_conv2d/upsample_conv2d.h"
 
+#include <memory>
 #include <vector>
 
 #include "cpu/conv_weights.h"
@@ -93,15 +94,17 @@ void pack_upsample_conv2d_weight(const Tensor& weight, const Tensor& packed, Str
   expect_shape("pack_upsample_conv2d_weight", "packed", packed,
                {packed_upsample_conv2d_bytes(co, ci, stream)});
   if (stream.measuring()) return;
-  std::vector<float> wide(static_cast<size_t>(co * ci * 9));
-  cpu::widen(weight.data, weight.dtype, weight.numel(), wide.data());
   if (stream.gpu) {
     const auto row = [&](int64_t index, float* out) {
       const int phase = static_cast<int>(index / co);
-      phase_kernel(wide.data() + index % co * ci * 9, ci, phase / 2, phase % 2, out);
+      const auto plain = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(ci * 9));
+      cpu::widen(weight.flat(index % co * ci * 9, ci * 9).data, weight.dtype, ci * 9, plain.get());
+      phase_kernel(plain.get(), ci, phase / 2, phase % 2, out);
     };
     return cuda::conv_pack(stream.precision.activation, 4, co, ci, 4, row, packed, stream);
   }
+  std::vector<float> wide(static_cast<size_t>(co * ci * 9));
+  cpu::widen(weight.data, weight.dtype, weight.numel(), wide.data());
   const int64_t block = packed_upsample_conv2d_bytes(co, ci, stream.precision.compute) / 4;
   stream.pool->run(4, [&](int64_t phase, int) {
     std::vector<float> kernel(static_cast<size_t>(co * ci * 4));
