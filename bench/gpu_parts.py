@@ -194,7 +194,7 @@ def make_parts(build, folder, budget):
         command = [tachyscope, "validate", "--device", "cuda", "--models-only", "--dtype", dtype, "--json"]
         parts.append(Part(f"validate {dtype}", command, 60, read_validate, "checks"))
     deep, short = ("dit-14b", "480p", ["--compile", "--repeats", "3", "--residual", "f32,low"], 300, 190), ("dit-14b", "480p", ["--compile", "--repeats", "3", "--residual", "low", "--layers", "8"], 80, 50)
-    small = ("dit-1.3b", "480p", ["--compile", "--residual", "f32,low"], 110, 70) if budget >= 400 else ("dit-1.3b", "480p", ["--compile", "--residual", "low", "--repeats", "3"], 90, 55)
+    small = ("dit-1.3b", "480p", ["--compile", "--residual", "f32,low"], 110, 70)
     peers = [small, ("decode", "480p", [], 60, 30), ("encode", "480p", [], 50, 25), deep if budget >= 400 else short, ("decode", "720p", [], 80, 50)]
     timed = []
     for what, size, more, limit, usual in peers:
@@ -202,7 +202,7 @@ def make_parts(build, folder, budget):
         command = [sys.executable, ROOT / "bench/peers/gpu.py", build / "bench/peers/ours_gpu", "--what", what, "--size", size, "--json", folder / file, *more]
         name = f"peers {what} {size}" + (", 8 of 40 blocks" if "--layers" in more else "")
         timed.append(Part(name, command, limit, peers_reader(file), needs=[build / "bench/peers/ours_gpu"], usual=usual))
-    timed.insert(2, Part("bench", [tachyscope, "bench", "--device", "cuda", "--seconds", "0.02", "-o", folder / "bench.json"], 180 if budget >= 400 else 100, read_bench, usual=110))
+    timed.insert(2, Part("bench", [tachyscope, "bench", "--device", "cuda", "--seconds", "0.02", "-o", folder / "bench.json"], 180, read_bench, usual=60))
     norms = [sys.executable, ROOT / "bench/peers/norms.py", ops, "--compile", "--json", folder / "norms.json"]
     repetitions = [sys.executable, ROOT / "bench/peers/repetitions.py", build, "--reps", 24, "--processes", 3, "--layers", 4, "--trace", 4, "--verify", 4, "--json", folder / "repetitions.json"]
     parts.append(Part("repetitions", repetitions, 220, read_repetitions, needs=[build / "bench/lab/repeat"], usual=150))  # 14B's width; 3.3 GB on disk
@@ -227,6 +227,7 @@ def read_forms(file):
     """Reads times of one transformer in several forms, or of a VAE in 8 bits."""
     def read(_, folder):
         figures = json.loads((folder / file).read_text())
+        figures = figures.get(figures.get("size"), figures)  # a transformer's with --ours-only has figures for each size
         ours = {figures.get(f"{key[:-3]}_residual") or "8 bits": value for key, value in figures.items() if re.fullmatch(r"ours(_[a-z0-9-]+)?_ms", key) and not re.search(r"eager|alone", key)}
         sparse = {f"sparse {name}": value for name, value in figures.get("sparse_ms", {}).items()}
         peers = {f"diffusers {name}": figures[f"{name}_ms"] for name in ("compiled", "compiled_fp8") if f"{name}_ms" in figures}
@@ -281,8 +282,8 @@ def make_table_parts(build, folder):
         forms(f"decode {size}, 8 bits", 90, 40, "--what", "decode", "--size", size, "--dtype", "fp8", "--ours-only", "--repeats", "3", *more)
     eight = ["--compile", "--fp8", "--no-eager", "--repeats", "3", "--residual"]
     forms("dit-1.3b 480p", 180, 110, "--what", "dit-1.3b", "--size", "480p", "--sparse", "0.5,0.3", *eight, "int8,fp8,fp8-int8,low")
-    forms("dit-14b 480p", 330, 240, "--what", "dit-14b", "--size", "480p", *eight, "int8,fp8,fp8-int8,low")
-    forms("dit-14b 720p", 330, 240, "--what", "dit-14b", "--size", "720p", "--compile", "--no-eager", "--repeats", "2", "--residual", "int8,fp8-int8,low")
+    for size, residuals in (("480p", "int8,fp8,fp8-int8"), ("720p", "low,int8,fp8-int8")):  # with compiled peers these take more than five minutes
+        forms(f"dit-14b {size}", 330, 200, "--what", "dit-14b", "--size", size, "--ours-only", "--repeats", "2", "--residual", residuals)
     flash = build / "bench/lab/lab_flash90"
     parts.append(Part("attention", [sys.executable, ROOT / "bench/peers/attention.py", build, "--json", folder / "attention.json"], 180, read_rates, needs=[flash], optional=True, usual=90))  # `all` has no lab_flash90
     worlds = [sys.executable, ROOT / "bench/peers/world.py", tachyscope, "--rows", "mg2", "sf", "sf-clip", "--seconds", "280", "--models", folder / "worlds", "--json", folder / "worlds.json"]

@@ -42,7 +42,13 @@ WAN22_VAE = dict(base_dim=160, decoder_base_dim=256, z_dim=48, is_residual=True,
                  latents_mean=[0.0] * 48, latents_std=[1.0] * 48)
 
 
-FIGURES = {}  # the figures for --json
+FIGURES = {}  # the figures for --json, which are written as they come
+ABOUT, JSON = {}, []  # what they are of, and the file
+
+
+def write_figures():
+    for file in JSON:
+        file.write_text(json.dumps({**ABOUT, "torch": torch.__version__, **FIGURES}, indent=1) + "\n")
 
 
 def note_ours(text, residual=""):
@@ -60,10 +66,12 @@ def note_ours(text, residual=""):
         FIGURES[f"{key}_kernels"] = int(found.group(1))
     if residual:
         FIGURES[f"{key}_residual"] = residual
+    write_figures()
 
 
 def note_peer(key, ms):
     FIGURES[f"{key}_ms"], FIGURES[f"{key}_gib"] = ms, torch.cuda.max_memory_allocated() / 2**30
+    write_figures()
 
 
 def timed(work, repeats):
@@ -403,10 +411,11 @@ def main():
     sizes = args.size.split(",")
     if any(size not in SIZES for size in sizes) or (len(sizes) > 1 and not args.ours_only):
         parser.error(f"--size: expected one of {', '.join(SIZES)} (several of a transformer with --ours-only), got {args.size}")
+    ABOUT.update(what=args.what, size=sizes[-1], dtype=args.dtype)
+    JSON.extend(filter(None, [args.json]))
     with tempfile.TemporaryDirectory() as folder:
         (plan_dit if args.plan else run_dit if args.what.startswith("dit") else run_vae)(args, pathlib.Path(folder))
-    if args.json:
-        args.json.write_text(json.dumps({"what": args.what, "size": args.size, "dtype": args.dtype, "torch": torch.__version__, **FIGURES}, indent=1) + "\n")
+    write_figures()
 
 
 if __name__ == "__main__":

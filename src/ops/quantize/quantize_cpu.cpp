@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "cpu/eight_bits.h"
 #include "ops/op_helpers.h"
 #include "ops/quantize/quantize_impl.h"
 
@@ -19,79 +20,6 @@ HWY_BEFORE_NAMESPACE();
 namespace tachy::ops::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = cpu::HWY_NAMESPACE;
-
-// The bits of the largest |x| in a part of a row, as those of a float32.
-template <class Half>
-int32_t half_amax(const Half* x, int64_t count) {
-  const hn::ScalableTag<int16_t> d;  // without their signs values have the order of |x|, with NaN above all
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto* bits = reinterpret_cast<const int16_t*>(x);
-  const auto magnitude = hn::Set(d, 0x7fff);
-  auto most = hn::Zero(d), other = most;
-  int64_t i = 0;
-  for (; i + 2 * lanes <= count; i += 2 * lanes) {
-    most = hn::Max(most, hn::And(hn::LoadU(d, bits + i), magnitude));
-    other = hn::Max(other, hn::And(hn::LoadU(d, bits + i + lanes), magnitude));
-  }
-  int last = hn::GetLane(hn::MaxOfLanes(d, hn::Max(most, other)));
-  for (; i < count; ++i) last = std::max(last, bits[i] & 0x7fff);
-  return std::bit_cast<int32_t>(to_float(Half{static_cast<uint16_t>(last)}));
-}
-
-int32_t quantize_amax(const void* x, DType from, int64_t count) {
-  if (from == DType::bf16) return half_amax(static_cast<const bf16_t*>(x), count);
-  if (from == DType::f16) return half_amax(static_cast<const f16_t*>(x), count);
-  return simd::highest_magnitude(static_cast<const float*>(x), count);
-}
-
-// With kBounded the scale is that of a block whose values are finite, so that no quotient rounds to more than
-// the top.
-template <DType kTo, bool kBounded, class From>
-void narrow_part(const From* x, int64_t count, float scale, uint8_t* q) {
-  const float top = quant_top(kTo);
-  simd::for_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
-    const hn::Rebind<uint8_t, decltype(d)> du8;
-    const hn::Rebind<int8_t, decltype(d)> di8;
-    auto v = hn::Div(simd::load_wide(d, x + i), hn::Set(d, scale));
-    if constexpr (!kBounded) {
-      const auto is_number = hn::Eq(v, v);
-      const auto inside = hn::Max(hn::Set(d, -top), hn::Min(hn::Set(d, top), v));
-      v = hn::IfThenElse(is_number, inside, kTo == DType::i8 ? hn::Zero(d) : v);
-    }
-    if constexpr (kTo == DType::i8) {
-      hn::StoreU(hn::DemoteTo(di8, hn::NearestInt(v)), di8, reinterpret_cast<int8_t*>(q) + i);
-    } else {
-      constexpr int mantissa = kTo == DType::f8_e4m3 ? 3 : 2, lowest = kTo == DType::f8_e4m3 ? -6 : -14;
-      if constexpr (kBounded)
-        hn::StoreU(hn::DemoteTo(du8, simd::narrow_f8_bounded<mantissa, lowest>(d, v)), du8, q + i);
-      else
-        hn::StoreU(hn::DemoteTo(du8, simd::narrow_f8<mantissa, lowest>(d, v)), du8, q + i);
-    }
-  });
-}
-
-template <class From>
-void narrow_to(const From* x, int64_t count, float scale, DType to, bool bounded, uint8_t* q) {
-  const auto narrow = [&]<DType kTo>() {
-    bounded ? narrow_part<kTo, true>(x, count, scale, q) : narrow_part<kTo, false>(x, count, scale, q);
-  };
-  if (to == DType::i8)
-    narrow.template operator()<DType::i8>();
-  else if (to == DType::f8_e4m3)
-    narrow.template operator()<DType::f8_e4m3>();
-  else
-    narrow.template operator()<DType::f8_e5m2>();
-}
-
-void quantize_part(const void* x, DType from, int64_t count, float scale, DType to, bool bounded,
-                   uint8_t* q) {
-  if (from == DType::bf16)
-    narrow_to(static_cast<const bf16_t*>(x), count, scale, to, bounded, q);
-  else if (from == DType::f16)
-    narrow_to(static_cast<const f16_t*>(x), count, scale, to, bounded, q);
-  else
-    narrow_to(static_cast<const float*>(x), count, scale, to, bounded, q);
-}
 
 void dequantize_part(const uint8_t* q, int64_t count, float scale, DType dtype, float* y) {
   simd::for_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
@@ -116,8 +44,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tachy::ops {
 
-HWY_EXPORT(quantize_amax);
-HWY_EXPORT(quantize_part);
 HWY_EXPORT(dequantize_part);
 
 namespace {
@@ -144,8 +70,7 @@ void measure_blocks(const QuantizeArgs& a, const QuantGrid& grid, int64_t tile_r
     for_strips(grid, [&](int64_t first, int64_t count, int64_t s) {
       int32_t most = 0;
       for (int64_t i = begin; i < end; ++i)
-        most =
-            std::max(most, HWY_DYNAMIC_DISPATCH(quantize_amax)(values_at(a.x, i, first), a.x.dtype, count));
+        most = std::max(most, cpu::largest_bits(values_at(a.x, i, first), a.x.dtype, count));
       partial[t * grid.strips + s] = most;
     });
   });
@@ -178,11 +103,9 @@ void quantize_cpu(const QuantizeArgs& a, Stream& stream) {
         const void* x = values_at(a.x, i, first);
         float& scale = a.scale.as<float>()[i / grid.block_rows * grid.strips + s];
         if (row_blocks)
-          scale = quant_scale(std::bit_cast<float>(HWY_DYNAMIC_DISPATCH(quantize_amax)(x, a.x.dtype, count)),
-                              a.q.dtype);
-        HWY_DYNAMIC_DISPATCH(quantize_part)
-        (x, a.x.dtype, count, scale, a.q.dtype, !a.given_scale && std::isfinite(scale),
-         row_of<uint8_t>(a.q, i) + first);
+          scale = quant_scale(std::bit_cast<float>(cpu::largest_bits(x, a.x.dtype, count)), a.q.dtype);
+        cpu::round_to_8_bits(x, a.x.dtype, count, scale, a.q.dtype, !a.given_scale && std::isfinite(scale),
+                             row_of<uint8_t>(a.q, i) + first);
       });
   });
 }

@@ -23,8 +23,4 @@ struct QuantGrid {
         strips((columns + block_columns - 1) / block_columns) {}
 };
 
-inline float quant_top(DType dtype) {
-  return dtype == DType::f8_e4m3 ? 448.0f : dtype == DType::f8_e5m2 ? 57344.0f : 127.0f;
-}
-
 }  // namespace tachy::ops

@@ -1,6 +1,7 @@
 // The implementations of quantize and dequantize, for their tables and the op runner.
 #pragma once
 
+#include "cpu/eight_bits.h"
 #include "ops/impl_table.h"
 #include "ops/quantize/quantize_grid.h"
 
@@ -9,7 +10,7 @@ namespace tachy::ops {
 // The scale for a largest value; it is written so that NaN and Inf pass through.
 inline float quant_scale(float amax, DType dtype) {
   if (amax == 0) return 1;
-  const float scale = amax / quant_top(dtype);
+  const float scale = amax / cpu::top_of_8_bits(dtype);
   return scale < 0x1p-126f ? 0x1p-126f : scale;
 }
 

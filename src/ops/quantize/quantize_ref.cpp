@@ -7,7 +7,7 @@ namespace tachy::ops {
 namespace {
 
 uint8_t quantized(float x, float scale, DType dtype) {
-  const float top = quant_top(dtype);
+  const float top = cpu::top_of_8_bits(dtype);
   float v = x / scale;
   if (std::isnan(v)) return dtype == DType::i8 ? 0 : 0x7f;
   v = std::min(std::max(v, -top), top);

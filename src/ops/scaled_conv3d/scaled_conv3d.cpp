@@ -2,18 +2,20 @@
 #include "ops/scaled_conv3d/scaled_conv3d.h"
 
 #include <atomic>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <vector>
 
 #include "base/env.h"
 #include "cpu/conv_weights.h"
+#include "cpu/eight_bits.h"
 #include "cpu/widen.h"
 #include "cuda/absent_gpu.h"
 #include "cuda/conv/conv.h"
 #include "ops/count_work.h"
 #include "ops/op_helpers.h"
-#include "ops/quantize/quantize.h"
 #include "ops/scaled_conv3d/scaled_conv3d_impl.h"
 #include "tensor/upload_rows.h"
 
@@ -82,31 +84,15 @@ void check_args(const ScaledConv3dArgs& a, const Stream& stream) {
   expect_shape(op, "packed", a.packed, {packed_scaled_conv3d_bytes(co, a.x.dim(3), stream)});
 }
 
-// What one thread needs to round rows of a weight: each has its own scale, that of quantize.
-class RowRounding {
- public:
-  explicit RowRounding(int64_t values)
-      : values_(values), wide_(std::make_unique_for_overwrite<float[]>(static_cast<size_t>(values))) {}
-
-  // Writes the codes of row `o` of `weight`, and returns their scale.
-  float round(const Tensor& weight, int64_t o, uint8_t* codes, DType dtype) {
-    cpu::widen(weight.flat(o * values_, values_).data, weight.dtype, values_, wide_.get());
-    float scale = 0;
-    quantize({.x = Tensor(wide_.get(), DType::f32, {1, values_}),
-              .block = {1, 0},
-              .scale = Tensor(&scale, DType::f32, {1, 1}),
-              .q = Tensor(codes, dtype, {1, values_})},
-             stream_);
-    return scale;
-  }
-
- private:
-  int64_t values_;
-  std::unique_ptr<float[]> wide_;
-  ThreadPool pool_{1};
-  Arena none_{0};
-  Stream stream_{.arena = &none_, .pool = &pool_};
-};
+// Writes the codes of row `o` of a weight, and returns their scale, as quantize does for a row. `wide` has room for it.
+float round_row(const Tensor& weight, int64_t o, float* wide, uint8_t* codes, DType dtype) {
+  const int64_t count = weight.numel() / weight.dim(0);
+  cpu::widen(weight.flat(o * count, count).data, weight.dtype, count, wide);
+  const auto largest = std::bit_cast<float>(cpu::largest_bits(wide, DType::f32, count));
+  const float scale = largest == 0 ? 1.0f : std::max(largest / top_code(dtype), 0x1p-126f);
+  cpu::round_to_8_bits(wide, DType::f32, count, scale, dtype, std::isfinite(scale), codes);
+  return scale;
+}
 
 }  // namespace
 
@@ -161,9 +147,10 @@ void pack_scaled_conv3d_weight(const Tensor& weight, float x_scale, const Tensor
   if (!stream.gpu) {
     std::vector<uint8_t> codes(static_cast<size_t>(co * row));
     parallel_ranges(stream, co, 8, [&](int64_t begin, int64_t end, int) {
-      RowRounding rounding(row);
+      const auto wide = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(row));
       for (int64_t o = begin; o < end; ++o)
-        scales[static_cast<size_t>(o)] = x_scale * rounding.round(weight, o, codes.data() + o * row, dtype);
+        scales[static_cast<size_t>(o)] =
+            x_scale * round_row(weight, o, wide.get(), codes.data() + o * row, dtype);
     });
     cpu::pack_conv_weight(Tensor(codes.data(), dtype, weight.shape()), packed.data, kScaledConvCompute,
                           *stream.pool);
@@ -172,10 +159,10 @@ void pack_scaled_conv3d_weight(const Tensor& weight, float x_scale, const Tensor
   }
   const int64_t padded = padded_channels(ci);
   const auto make = [&](int64_t first, int64_t count, void* out) {
-    RowRounding rounding(row);
+    const auto wide = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(row));
     const auto codes = std::make_unique_for_overwrite<uint8_t[]>(static_cast<size_t>(row));
     for (int64_t i = 0; i < count; ++i) {
-      const float scale = rounding.round(weight, first + i, codes.get(), dtype);
+      const float scale = round_row(weight, first + i, wide.get(), codes.get(), dtype);
       std::atomic_ref(scales[static_cast<size_t>(first + i)])
           .store(x_scale * scale, std::memory_order_relaxed);
       uint8_t* const taps = static_cast<uint8_t*>(out) + i * kTaps * padded;
