@@ -134,13 +134,13 @@ def make_whole_parts(build, folder):
     shipped = ROOT / "models/sprites/transformer/diffusion_pytorch_model.safetensors"  # makes the film
     parts.append(Part("encoder's pace", [sys.executable, ROOT / "bench/peers/encode.py", build, "--rounds", "2", "--json", folder / "pace.json"], 120, read_pace, needs=[pace, shipped], usual=25, quiet=True))
     models = folder / "models"  # the text encoder is made once
-    for row, limit, usual in (("1.3b", 260, 150), ("5b", 260, 150)):
+    for row, limit, usual in (("1.3b", 260, 130), ("5b", 260, 130)):
         command = [sys.executable, ROOT / "bench/peers/whole.py", build / "tachyscope", "--rows", row, "--models", models, "--json", folder / f"whole-{row}.json"]
         parts.append(Part(f"whole {row}", command, limit, whole_reader(row), needs=[build / "tachyscope"], usual=usual, writes=True))
-    for name, what, size, more in (("decode 704p, Wan 2.2", "decode", "704p", ["--vae", "2.2"]), ("decode 480p compiled", "decode", "480p", [])):
+    for name, what, size, more, limit, usual in (("decode 704p, Wan 2.2", "decode", "704p", ["--vae", "2.2"], 300, 200), ("decode 480p compiled", "decode", "480p", [], 240, 130)):
         file = f"{name.split(',')[0].replace(' ', '-')}.json"
         command = [sys.executable, ROOT / "bench/peers/gpu.py", build / "bench/peers/ours_gpu", "--what", what, "--size", size, "--compile", "--repeats", "3", "--json", folder / file, *more]
-        parts.append(Part(f"peers {name}", command, 240, peers_reader(file), needs=[build / "bench/peers/ours_gpu"], usual=90))
+        parts.append(Part(f"peers {name}", command, limit, peers_reader(file), needs=[build / "bench/peers/ours_gpu"], usual=usual))
     return parts
 
 
@@ -176,7 +176,7 @@ def make_parts(build, folder, budget):
     for test in sorted(build.glob("tests/unit/*/*_test")):
         if b"OnGpu" in test.read_bytes():
             alone = test.name == "gpu_run_test"  # it fills the GPU's memory, and launches thousands of blocks
-            parts.append(Part(f"tests {test.name}", [test, "--gtest_filter=*OnGpu*"], 150 if alone else 120, read_gtest, "" if alone else "checks", usual=110 if alone else 0))
+            parts.append(Part(f"tests {test.name}", [test, "--gtest_filter=*OnGpu*"], 150 if alone else 120, read_gtest, "" if alone else "checks", usual=90 if alone else 0))
     sanitizer = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     cases = words_of([str(ops), "--cases"]).split("\n")
     by_op = []  # attention has a quarter of all cases, and a convolution's take longest: about 20 go into one process
@@ -205,7 +205,7 @@ def make_parts(build, folder, budget):
     timed.insert(2, Part("bench", [tachyscope, "bench", "--device", "cuda", "--seconds", "0.02", "-o", folder / "bench.json"], 180, read_bench, usual=60))
     norms = [sys.executable, ROOT / "bench/peers/norms.py", ops, "--compile", "--json", folder / "norms.json"]
     repetitions = [sys.executable, ROOT / "bench/peers/repetitions.py", build, "--reps", 24, "--processes", 3, "--layers", 4, "--trace", 4, "--verify", 4, "--json", folder / "repetitions.json"]
-    parts.append(Part("repetitions", repetitions, 220, read_repetitions, needs=[build / "bench/lab/repeat"], usual=150))  # 14B's width; 3.3 GB on disk
+    parts.append(Part("repetitions", repetitions, 220, read_repetitions, needs=[build / "bench/lab/repeat"], usual=130))  # 14B's width; 3.3 GB on disk
     timed.insert(3, Part("peers norms", norms, 80, read_norms, usual=45))
     backward = [sys.executable, ROOT / "bench/peers/backward.py"]
     timed.insert(-1, Part("peers backward", backward, 60, read_backward, usual=30))
@@ -272,16 +272,16 @@ def make_table_parts(build, folder):
         command = [sys.executable, ROOT / "bench/peers/whole_requests.py", tachyscope, "--requests", count, "--tidy", "--json", folder / file, "--rows", *rows]
         parts.append(Part(f"requests {name}", command, limit, read_requests(file), needs=[tachyscope], usual=usual, writes=True))
 
-    requests("1.3b", 120, 60, 3, "1.3b-480", "1.3b-vsa")
-    requests("14b", 300, 190, 3, "14b-480", "14b-720")
+    requests("1.3b", 120, 25, 3, "1.3b-480", "1.3b-vsa")
+    requests("14b", 300, 130, 3, "14b-480", "14b-720")
     requests("5b", 120, 60, 3, "5b-704")
-    requests("talk", 330, 220, 2, "talk-512", "talk-1024")
-    requests("a14b", 180, 100, 3, "a14b-480")
-    requests("vsa 14b", 180, 100, 2, "vsa-14b")
+    requests("talk", 330, 240, 2, "talk-512", "talk-1024")
+    requests("a14b", 180, 40, 3, "a14b-480")
+    requests("vsa 14b", 180, 40, 2, "vsa-14b")
     for size, more in (("480p", []), ("720p", []), ("704p", ["--vae", "2.2"])):
         forms(f"decode {size}, 8 bits", 90, 40, "--what", "decode", "--size", size, "--dtype", "fp8", "--ours-only", "--repeats", "3", *more)
     eight = ["--compile", "--fp8", "--no-eager", "--repeats", "3", "--residual"]
-    forms("dit-1.3b 480p", 180, 110, "--what", "dit-1.3b", "--size", "480p", "--sparse", "0.5,0.3", *eight, "int8,fp8,fp8-int8,low")
+    forms("dit-1.3b 480p", 220, 150, "--what", "dit-1.3b", "--size", "480p", "--sparse", "0.5,0.3", *eight, "int8,fp8,fp8-int8,low")
     for size, residuals in (("480p", "int8,fp8,fp8-int8"), ("720p", "low,int8,fp8-int8")):  # with compiled peers these take more than five minutes
         forms(f"dit-14b {size}", 330, 200, "--what", "dit-14b", "--size", size, "--ours-only", "--repeats", "2", "--residual", residuals)
     flash = build / "bench/lab/lab_flash90"
