@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 namespace tachy::cli {
@@ -55,6 +57,9 @@ TEST(OnCards, AfterAnErrorNoFurtherJobBeginsAndOthersEnd) {
       throw std::runtime_error("the first");
     }
     changed.wait(lock, [&] { return failed; });
+    lock.unlock();
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(20));  // the thread of the first may have been stopped in its throw
     ++ended;
   };
   try {
