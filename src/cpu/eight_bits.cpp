@@ -87,6 +87,23 @@ void round_to_8_bits(const void* x, DType from, int64_t count, float scale, DTyp
     narrow_to(static_cast<const float*>(x), count, scale, to, bounded, q);
 }
 
+void widen_8_bits(const uint8_t* q, int64_t count, float scale, DType dtype, float* y) {
+  for_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
+    const hn::RebindToUnsigned<decltype(d)> du;
+    const hn::RebindToSigned<decltype(d)> di;
+    const hn::Rebind<uint8_t, decltype(d)> du8;
+    const hn::Rebind<int8_t, decltype(d)> di8;
+    auto v = hn::Zero(d);
+    if (dtype == DType::i8)
+      v = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(di8, reinterpret_cast<const int8_t*>(q) + i)));
+    else if (dtype == DType::f8_e4m3)
+      v = widen_e4m3(d, hn::PromoteTo(du, hn::LoadU(du8, q + i)));
+    else
+      v = widen_e5m2(d, hn::PromoteTo(du, hn::LoadU(du8, q + i)));
+    hn::StoreU(hn::Mul(v, hn::Set(d, scale)), d, y + i);
+  });
+}
+
 }  // namespace tachy::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -95,6 +112,7 @@ namespace tachy::cpu {
 
 HWY_EXPORT(largest_bits);
 HWY_EXPORT(round_to_8_bits);
+HWY_EXPORT(widen_8_bits);
 
 int32_t largest_bits(const void* x, DType from, int64_t count) {
   return HWY_DYNAMIC_DISPATCH(largest_bits)(x, from, count);
@@ -103,6 +121,10 @@ int32_t largest_bits(const void* x, DType from, int64_t count) {
 void round_to_8_bits(const void* x, DType from, int64_t count, float scale, DType to, bool bounded,
                      uint8_t* q) {
   HWY_DYNAMIC_DISPATCH(round_to_8_bits)(x, from, count, scale, to, bounded, q);
+}
+
+void widen_8_bits(const uint8_t* q, int64_t count, float scale, DType dtype, float* y) {
+  HWY_DYNAMIC_DISPATCH(widen_8_bits)(q, count, scale, dtype, y);
 }
 
 }  // namespace tachy::cpu

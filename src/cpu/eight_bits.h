@@ -1,4 +1,4 @@
-// Rounding of rows to 8 bits: what the op quantize does, and the packing of convolutions' weights.
+// Rows in 8 bits and back: what the ops quantize and dequantize do, and the packing of convolutions' weights.
 #pragma once
 
 #include <cstdint>
@@ -19,5 +19,8 @@ int32_t largest_bits(const void* x, DType from, int64_t count);
 // (0 in i8), unless `bounded` says that there are none of both.
 void round_to_8_bits(const void* x, DType from, int64_t count, float scale, DType to, bool bounded,
                      uint8_t* q);
+
+// Writes q · scale.
+void widen_8_bits(const uint8_t* q, int64_t count, float scale, DType dtype, float* y);
 
 }  // namespace tachy::cpu

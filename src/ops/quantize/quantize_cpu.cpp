@@ -9,43 +9,7 @@
 #include "ops/op_helpers.h"
 #include "ops/quantize/quantize_impl.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "ops/quantize/quantize_cpu.cpp"
-#include <hwy/foreach_target.h>
-
-#include "cpu/simd_f8.h"
-#include "cpu/simd_rows.h"
-
-HWY_BEFORE_NAMESPACE();
-namespace tachy::ops::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-namespace simd = cpu::HWY_NAMESPACE;
-
-void dequantize_part(const uint8_t* q, int64_t count, float scale, DType dtype, float* y) {
-  simd::for_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
-    const hn::RebindToUnsigned<decltype(d)> du;
-    const hn::RebindToSigned<decltype(d)> di;
-    const hn::Rebind<uint8_t, decltype(d)> du8;
-    const hn::Rebind<int8_t, decltype(d)> di8;
-    auto v = hn::Zero(d);
-    if (dtype == DType::i8)
-      v = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(di8, reinterpret_cast<const int8_t*>(q) + i)));
-    else if (dtype == DType::f8_e4m3)
-      v = simd::widen_e4m3(d, hn::PromoteTo(du, hn::LoadU(du8, q + i)));
-    else
-      v = simd::widen_e5m2(d, hn::PromoteTo(du, hn::LoadU(du8, q + i)));
-    hn::StoreU(hn::Mul(v, hn::Set(d, scale)), d, y + i);
-  });
-}
-
-}  // namespace tachy::ops::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace tachy::ops {
-
-HWY_EXPORT(dequantize_part);
-
 namespace {
 
 // Calls body(first column, count, strip) for each strip of a row.
@@ -116,11 +80,10 @@ void dequantize_cpu(const DequantizeArgs& a, Stream& stream) {
     for (int64_t i = begin; i < end; ++i)
       for_strips(grid, [&](int64_t first, int64_t count, int64_t s) {
         const float scale = a.scale.as<float>()[i / grid.block_rows * grid.strips + s];
-        HWY_DYNAMIC_DISPATCH(dequantize_part)
-        (row_of<uint8_t>(a.q, i) + first, count, scale, a.q.dtype, row_of<float>(a.y, i) + first);
+        cpu::widen_8_bits(row_of<uint8_t>(a.q, i) + first, count, scale, a.q.dtype,
+                          row_of<float>(a.y, i) + first);
       });
   });
 }
 
 }  // namespace tachy::ops
-#endif
