@@ -49,14 +49,24 @@ void check_cpu() {
         kBuildAll);
 }
 
+// Chooses among what is not disabled, and returns it.
+int64_t choose_target() {
+  const int64_t supported = hwy::SupportedTargets();
+  hwy::GetChosenTarget().Update(supported);
+  const int64_t usable = supported & HWY_TARGETS;
+  return usable & -usable;  // the best target is the lowest bit
+}
+
 struct Limit {
   Isa isa = Isa::native;
+  int64_t target = 0;
   std::optional<Error> wrong;
   Limit() {
     try {
       check_cpu();
       isa = isa_asked();
       apply(isa);
+      target = choose_target();
     } catch (const Error& error) {
       wrong = error;
     }
@@ -82,8 +92,10 @@ Isa isa() {
 void limit_isa(Isa wanted) {
   if (wanted >= isa()) return;
   apply(wanted);
-  limit().isa = wanted;
+  limit().isa = wanted, limit().target = choose_target();
 }
+
+int64_t highway_target() { return limit().target; }
 
 std::string compiled_for() {
   if constexpr ((HWY_TARGETS & (HWY_TARGETS - 1)) != 0) return "";

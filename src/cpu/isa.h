@@ -3,6 +3,7 @@
 // main; our own kernels (AMX, AVX-512 BF16) call isa().
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/isa.h"
@@ -15,6 +16,10 @@ Isa isa();
 
 // Lowers the limit. Call it before the first op of the process.
 void limit_isa(Isa limit);
+
+// Returns the instruction set that Highway's code takes, as one of Highway's targets; 0: there is none. Nothing else may ask
+// hwy::SupportedTargets: version 1.0 of it chooses the CPU's best again, whatever the limit is.
+int64_t highway_target();
 
 // The one instruction set that the kernels are compiled for, if the build was told to serve only this kind of
 // CPU (TACHY_CPU_TARGETS=native); "" if they are compiled for all.

@@ -24,10 +24,8 @@ Machine describe_machine() {
   for (const std::string& feature : facts.features)
     if (std::find(std::begin(kNamed), std::end(kNamed), feature) != std::end(kNamed))
       m.isa.push_back(feature);
-  int64_t best = 0;
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets())  // the best one is the lowest bit
-    if (best == 0 || target < best) best = target;
-  m.simd_target = best ? hwy::TargetName(best) : "none";
+  const int64_t target = highway_target();
+  m.simd_target = target ? hwy::TargetName(target) : "none";
   m.vector_code = common_name(m.simd_target);
   m.compiled_for = compiled_for();
   for (const auto& cache : facts.caches) m.caches.emplace_back("L" + cache.level, cache.size);

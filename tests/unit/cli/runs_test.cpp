@@ -96,6 +96,26 @@ TEST_F(Runs, SettingsBesideAndInsideTheVideo) {
                                    "clip.webm.json"));
 }
 
+#if defined(__x86_64__)
+// The text cache's keys name the CPU, and asking Highway about it must not lift the limit.
+TEST_F(Runs, AnInstructionSetIsKeptAfterTheCpuIsDescribed) {
+  const Setting limit("TACHY_ISA", "sse4");
+  for (const char* name : {"plain", "cached"}) {
+    std::vector<std::string> words{"a red cat",
+                                   "--steps",
+                                   "2",
+                                   "--save-latents",
+                                   std::string(name) + ".safetensors",
+                                   "-o",
+                                   std::string(name) + ".mp4"};
+    if (name == std::string("cached")) words.insert(words.end(), {"--text-cache", "cache"});
+    const Done done = run(generate(words));
+    ASSERT_EQ(done.code, 0) << done.err;
+  }
+  EXPECT_EQ(read_text(path("cached.safetensors")), read_text(path("plain.safetensors")));
+}
+#endif
+
 // Two processes make the same embeddings at the same time, and one after them finds these.
 TEST_F(Runs, TextCacheGivesTheSameFrames) {
   const auto with = [&](const std::string& name, std::vector<std::string> more) {
