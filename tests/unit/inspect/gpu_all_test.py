@@ -97,7 +97,7 @@ def main():
         folder = pathlib.Path(name)
         build = folder / "build"
         ops = build / "tests/unit/ops/op_runner"
-        program(ops, '[ "$1" = --list ] && { echo gemm; echo rope; exit 0; }\ncase "$*" in *f16*) [ "${*#*bf16}" = "$*" ] && { echo "FAILED  ref gemm:1:x max 2"; echo "9 passed, 1 skipped, 1 failed"; exit 1; } ;; *f32*) kill -SEGV $$ ;; esac\n'
+        program(ops, '[ "$1" = --list ] && { echo gemm; echo rope; echo gemm; exit 0; }\ncase "$*" in *f16*) [ "${*#*bf16}" = "$*" ] && { echo "FAILED  ref gemm:1:x max 2"; echo "9 passed, 1 skipped, 1 failed"; exit 1; } ;; *f32*) kill -SEGV $$ ;; esac\n'
                      'echo "12 passed, 3 skipped, 0 failed"\n')
         program(build / "tests/unit/inspect/inspect_gpu_test", '# OnGpu\necho "[       OK ] OnGpu.A (1 ms)"\nexec sleep 30\n')
         program(build / "tests/unit/base/base_test", "exit 1\n")  # this test has nothing to do on a GPU

@@ -20,6 +20,7 @@
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string>
 
 #include "base/field.h"
@@ -167,9 +168,9 @@ int run(int argc, char** argv) {
     else if (flag == "--summary")
       summary = true;
     else if (flag == "--list") {
-      std::string last;
+      std::set<std::string> told;
       for (const tachy::ops::OpCase& c : tachy::all_op_cases())
-        if (c.op != last) fmt::print("{}\n", last = c.op);
+        if (told.insert(c.op).second) fmt::print("{}\n", c.op);
       return 0;
     } else
       tachy::fail(tachy::ErrorCode::invalid_argument, "unknown option '{}'", flag);
