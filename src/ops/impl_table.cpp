@@ -1,34 +1,49 @@
 #include "ops/impl_table.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <map>
 #include <mutex>
 #include <set>
 
 #include "base/env.h"
 #include "base/log.h"
 #include "cpu/isa.h"
+#include "ops/implementations.h"
 #include "ops/pick_record.h"
 
 namespace tachy::ops {
 namespace {
 
 std::map<std::string, std::string, std::less<>>& overrides() {
-  static std::map<std::string, std::string, std::less<>> map = [] {
-    std::map<std::string, std::string, std::less<>> out;
-    for (const auto& part : split(env_string("TACHY_FORCE", ""), ',')) {
-      const size_t colon = part.find(':');
-      if (colon != std::string::npos)
-        out[part.substr(0, colon)] = part.substr(colon + 1);
-      else
-        warn("TACHY_FORCE: expected op:implementation, got '{}'", part);
-    }
-    return out;
-  }();
+  static std::map<std::string, std::string, std::less<>> map = parse_forced(env_string("TACHY_FORCE", ""));
   return map;
 }
 
+std::vector<std::string> all_ops() {
+  std::vector<std::string> names{
+      "attention8"};  // calls of attention that may round to 8 bits (attention.cpp)
+  for (const OpImplementations& o : all_implementations()) names.push_back(o.op);
+  for (const std::string& op : backward_ops()) names.push_back(op);
+  return names;
+}
+
 }  // namespace
+
+std::map<std::string, std::string, std::less<>> parse_forced(std::string_view text) {
+  std::map<std::string, std::string, std::less<>> out;
+  for (const auto& part : split(text, ',')) {
+    const size_t colon = part.find(':');
+    require(colon != std::string::npos, "TACHY_FORCE: expected op:implementation, got '{}'", part);
+    const std::string op = part.substr(0, colon);
+    const std::vector<std::string> ops = all_ops();
+    if (std::ranges::find(ops, op) == ops.end())
+      fail(ErrorCode::invalid_argument, "TACHY_FORCE: no op is named '{}'; there are {}", op,
+           fmt::join(ops, ", "));
+    out[op] = part.substr(colon + 1);
+  }
+  return out;
+}
 
 std::optional<std::string> forced_impl(const char* op) {
   cpu::isa();  // fails before any op is picked if TACHY_ISA has no valid value

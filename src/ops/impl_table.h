@@ -16,6 +16,7 @@
 // with the stream's GPU as the thread's current one, whichever was current before.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -78,6 +79,9 @@ std::optional<Refusal> why_not(const Impl<Args>& impl, const Args& args, const S
   return impl.why_not ? impl.why_not(args, stream) : std::nullopt;
 }
 
+// The implementations that `text`, which has the form of TACHY_FORCE, names for each op. Throws `invalid_argument`
+// for an op that does not exist and for a part without a colon.
+std::map<std::string, std::string, std::less<>> parse_forced(std::string_view text);
 std::optional<std::string> forced_impl(const char* op);  // from TACHY_FORCE
 void set_forced_impl(const char* op, const char* name);  // for the op runner; nullptr clears
 

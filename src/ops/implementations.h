@@ -14,7 +14,8 @@ struct OpImplementations {
   std::string op;
   std::vector<std::string> names;  // best first; "ref" is the definition
 };
-const std::vector<OpImplementations>& all_implementations();
+const std::vector<OpImplementations>& all_implementations();  // but for those of backward_ops()
+const std::vector<std::string>& backward_ops();               // the names of the ops that compute gradients
 
 // Each entry is one name or several, separated by commas; "nothing" stands for none. For another name, and
 // for a definition (which is what remains when everything else is switched off), it throws

@@ -16,3 +16,8 @@ const std::vector<tachy::ops::OpImplementations>& tachy::ops::all_implementation
   static const std::vector<OpImplementations> one = {{.op = "gemm", .names = {"ref"}}};
   return one;
 }
+
+const std::vector<std::string>& tachy::ops::backward_ops() {
+  static const std::vector<std::string> none;
+  return none;
+}

@@ -85,6 +85,23 @@ TEST_F(Picking, AForcedNameThatThereIsNotIsRefusedWithThoseThereAre) {
   }
 }
 
+TEST_F(Picking, TheVariableNamesOpsThatThereAre) {
+  const auto forced = parse_forced("gemm:ref,attention8:blocks8_sm80,rmsnorm_backward:simple");
+  EXPECT_EQ(forced.size(), 3u);
+  EXPECT_EQ(forced.at("gemm"), "ref");
+  EXPECT_TRUE(parse_forced("").empty());
+  for (const auto& [text, told] : {std::pair("gem:ref", "no op is named 'gem'; there are attention8, "),
+                                   std::pair("gemm:ref,gemm", "expected op:implementation, got 'gemm'")}) {
+    try {
+      parse_forced(text);
+      ADD_FAILURE() << text;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::invalid_argument);
+      EXPECT_THAT(e.message(), HasSubstr(told));
+    }
+  }
+}
+
 TEST_F(Picking, AMeasureRunWritesPicksDown) {
   PickRecord record;
   stream_.hooks.picks = &record;
