@@ -10,7 +10,8 @@ Runs are of the same name up to its last dot. Words such as TACHY_PACE=off befor
 by serve_models.py. All runs have the level `aggressive` and the same seed. A run with the word --profile among its options is profiled: at the end, a table
 shows each rank's milliseconds in a pass beside those of the first run of the same name, divided by the number of ranks. Of a run with --block N, seconds
 of each block and frames a second are shown, too: those of the blocks after the window was full and each graph was made. An example is
-    sf.one='1:--model m/1.3B --size 832x480 --frames 477 --block 3 --block-window 21 --sampler self-forcing-4 --guidance 1'"""
+    sf.one='1:--model m/1.3B --size 832x480 --frames 477 --block 3 --block-window 21 --sampler self-forcing-4 --guidance 1'
+GPUS may also be cpu4: four ranks in one process on the CPU. cards_table.py makes the table of all cards beside one with these functions."""
 
 import argparse
 import json
@@ -59,7 +60,8 @@ def run(program, gpus, options, folder):
         environment[name] = value
     kept = folder / "latents.safetensors"
     kept.unlink(missing_ok=True)
-    command = [program, "generate", "a red circle moves right", *words, "--gpus", gpus, "--json", "--seed", "3", "--level", "aggressive",
+    placed = ["--device", "cpu", "--ranks", gpus[3:]] if gpus.startswith("cpu") else ["--gpus", gpus]
+    command = [program, "generate", "a red circle moves right", *words, *placed, "--json", "--seed", "3", "--level", "aggressive",
                "--save-latents", str(kept), "-o", str(folder / "video.mp4")]
     begin, steps, stages, said = time.monotonic(), [], {}, []
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
