@@ -197,7 +197,7 @@ def make_parts(build, folder, budget):
         parts.append(Part(f"validate {dtype}", command, 60, read_validate, "checks"))
     deep, short = ("dit-14b", "480p", ["--compile", "--repeats", "3", "--residual", "f32,low"], 300, 190), ("dit-14b", "480p", ["--compile", "--repeats", "3", "--residual", "low", "--layers", "8"], 80, 50)
     small = ("dit-1.3b", "480p", ["--compile", "--residual", "f32,low"], 110, 70)
-    peers = [small, ("decode", "480p", [], 60, 30), ("encode", "480p", [], 50, 25), deep if budget >= 400 else short, ("decode", "720p", [], 80, 50)]
+    peers = [small, ("decode", "480p", [], 60, 30), ("encode", "480p", [], 50, 25), ("encode", "704p", ["--vae", "2.2"], 80, 40), deep if budget >= 400 else short, ("decode", "720p", [], 80, 50)]
     timed = []
     for what, size, more, limit, usual in peers:
         file = f"{what}-{size}.json"
@@ -280,8 +280,8 @@ def make_table_parts(build, folder):
     requests("talk", 330, 240, 2, "talk-512", "talk-1024")
     requests("a14b", 180, 40, 3, "a14b-480")
     requests("vsa 14b", 180, 40, 2, "vsa-14b")
-    for size, more in (("480p", []), ("720p", []), ("704p", ["--vae", "2.2"])):
-        forms(f"decode {size}, 8 bits", 90, 40, "--what", "decode", "--size", size, "--dtype", "fp8", "--ours-only", "--repeats", "3", *more)
+    for what, size, more in (("decode", "480p", []), ("decode", "720p", []), ("decode", "704p", ["--vae", "2.2"]), ("encode", "480p", []), ("encode", "704p", ["--vae", "2.2"])):
+        forms(f"{what} {size}, 8 bits", 90, 40, "--what", what, "--size", size, "--dtype", "fp8", "--ours-only", "--repeats", "3", *more)
     eight = ["--compile", "--fp8", "--no-eager", "--repeats", "3", "--residual"]
     forms("dit-1.3b 480p", 220, 150, "--what", "dit-1.3b", "--size", "480p", "--sparse", "0.5,0.3", *eight, "int8,fp8,fp8-int8,low")
     for size, residuals, limit, usual in (("480p", "int8,fp8,fp8-int8", 250, 130), ("720p", "low,int8,fp8-int8", 400, 320)):  # with compiled peers far more

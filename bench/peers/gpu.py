@@ -393,7 +393,7 @@ def main():
     parser.add_argument("--dtype", default="bf16")
     parser.add_argument("--vae", default="2.1", choices=["2.1", "2.2"])
     parser.add_argument("--residual", default="f32")
-    parser.add_argument("--chunk", type=int, default=2, help="latent frames that a decode takes at a time (default 2, as a plan for one GPU with room)")
+    parser.add_argument("--chunk", type=int, default=2, help="latent frames that the VAE takes at a time (default 2, as a plan for one GPU with room)")
     parser.add_argument("--profile", action="store_true", help="where our VAE's time goes")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--compile", action="store_true")

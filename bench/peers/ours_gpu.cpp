@@ -5,7 +5,7 @@
 //   ours_gpu dit FOLDER DTYPE T H W TEXT_ROWS TIMESTEP LATENTS.bin TEXT.bin OUT.bin REPEATS [f32|low|int8|fp8|fp8-int8|fp8-f32|i8|i8-int8|tf32 [SHARE top-k|sliding-tile | adapters COUNTxRANK]]
 //   ours_gpu plan …as for dit (files need not exist): prints the memory that dit would take, loads nothing
 //   ours_gpu decode FOLDER DTYPE T H W LATENTS.bin OUT.bin REPEATS [CHUNK [profile]]
-//   ours_gpu encode FOLDER DTYPE T H W VIDEO.bin OUT.bin REPEATS [0 [profile]]
+//   ours_gpu encode FOLDER DTYPE T H W VIDEO.bin OUT.bin REPEATS [CHUNK [profile]]
 //
 // DTYPE fp8 (int8) for decode and encode means activations in bf16, and the residual blocks' convolutions in e4m3 (int8); tf32 means float32 whose products round to TF32.
 // The word after dit's REPEATS sets the residual stream: float32 (f32), or as the activations (low). int8 is
@@ -304,7 +304,11 @@ void encode(char** a, int count) {
     const Tensor x = store.uploaded(video.data(), DType::f32, {t, h, w, 3});
     const Tensor mean = store.allocate(
         DType::f32, {c.z_dim, c.latent_frames(t), h / c.spatial_stride(), w / c.spatial_stride()});
-    const auto work = [&] { model->encode(x, mean, Tensor(), run.stream); };
+    const auto source = [&](int64_t first, int64_t frames) { return x.slice(0, first, first + frames); };
+    const int64_t chunk = count > 8 ? std::max(1, std::atoi(a[8])) : 1;
+    const auto work = [&] {
+      model->encode({t, h, w}, source, mean, Tensor(), run.stream, nullptr, {}, chunk);
+    };
     if (plan) return work();
     run.time("encode", std::atoi(a[7]), work, false);
     if (count > 9) run.profile(work);

@@ -53,7 +53,7 @@ VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
   Job job{.request = *in.request, .prompts = *in.prompts, .shared = shared};
   plan.stages = course_of(*in.request).walk(job, session);
   plan.keeps = placement.keeps, plan.keys_stay = placement.keys_stay;
-  plan.decode_latents = placement.decode_latents;
+  plan.vae_latents = placement.vae_latents;
   uint64_t kept = 0, arena = 0;
   for (const StagePlan& s : plan.stages) {
     plan.peak_bytes = std::max(plan.peak_bytes, bytes_of(plan, s));
@@ -76,11 +76,11 @@ Budget budget_of(const PlanInput& in, uint64_t graphs) {
                      : in.model->tenancy().budget(libraries);
 }
 
-// Latent frames that a decode takes at a time where there is room: with two, a GPU has fewer and fuller launches and
-// copies half as many frames into caches. GPUs that share the rows of the picture take four: each has a part of every
+// Latent frames that the VAE takes at a time where there is room: with two, a GPU has fewer and fuller launches and
+// copies half as many frames into caches. GPUs that share the rows of a decoded picture take four: each has a part of every
 // frame, and they wait for one another a third as often. Processes that share them have memory of their own and must do
 // the same, so they take one.
-int64_t decode_latents_at_best(const PlanInput& in) {
+int64_t vae_latents_at_best(const PlanInput& in) {
   const runtime::Crew* const crew = in.model->options().crew.get();
   const bool shared = crew && crew->size() > 1, gpus = in.model->ranks() > 1;
   if (!on_device(in) || (gpus && !in.model->on_gpus())) return 1;
@@ -93,15 +93,15 @@ int64_t decode_latents_at_best(const PlanInput& in) {
 VideoPlan plan_within(const PlanInput& in) {
   Placement placement{.keeps = in.model->options().keep_loaded,
                       .keys_stay = keys_may_stay(in),
-                      .decode_latents = decode_latents_at_best(in),
+                      .vae_latents = vae_latents_at_best(in),
                       .ranks = in.model->ranks()};
   VideoPlan plan = plan_with(in, placement);
   if (!on_device(in)) return plan;
   const uint64_t graphs = graph_bytes(in);
   const Budget may = budget_of(in, graphs);
   const uint64_t budget = may.bytes;
-  while (plan.peak_bytes > budget && placement.decode_latents > 1) {
-    placement.decode_latents /= 2;
+  while (plan.peak_bytes > budget && placement.vae_latents > 1) {
+    placement.vae_latents /= 2;
     plan = plan_with(in, placement);
   }
   // A request needs these layers once, so they are the first that make room: each request then sends them.

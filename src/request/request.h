@@ -218,10 +218,10 @@ struct VideoPlan {
   uint64_t budget_bytes = 0;  // on a GPU: the limit for peak_bytes
   uint64_t graph_bytes = 0;   // on a GPU: set aside beside peak_bytes for the driver's graphs
   std::string budget;  // where the limit comes from, for messages: "`max_vram` 8.0 GiB", "36.1 GiB free of …"
-  std::string would_fit;       // if the plan does not fit: something that would
-  bool keeps = false;          // whether models, and the memory that steps need, stay for the next request
-  bool keys_stay = false;      // on a GPU: whether the layers that make keys of the prompt stay there as well
-  int64_t decode_latents = 1;  // latent frames that a decode takes at a time
+  std::string would_fit;    // if the plan does not fit: something that would
+  bool keeps = false;       // whether models, and the memory that steps need, stay for the next request
+  bool keys_stay = false;   // on a GPU: whether the layers that make keys of the prompt stay there as well
+  int64_t vae_latents = 1;  // latent frames that the VAE takes at a time
   double seconds = 0;
   std::vector<DroppedTokens> dropped_tokens;
   std::vector<OptimisationState> optimisations;  // all optimisations, whether on or off

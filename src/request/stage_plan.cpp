@@ -22,7 +22,7 @@ Placement placement_of(const VideoPlan& plan) {
           .denoise = stage_plan(plan, "denoise").streamed,
           .keeps = plan.keeps,
           .keys_stay = plan.keys_stay,
-          .decode_latents = plan.decode_latents,
+          .vae_latents = plan.vae_latents,
           .ranks = std::max(1, static_cast<int>(plan.ranks.size()))};
 }
 

@@ -1,6 +1,7 @@
 // Reads a plan: finds one of its stages, the bytes that this stage holds, and where its blocks lie.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 
 #include "request/request.h"
@@ -14,7 +15,9 @@ struct Placement {
   int64_t text = 0, denoise = 0;
   bool keeps = false;
   bool keys_stay = false;
-  int64_t decode_latents = 1;  // latent frames that a clip's decode takes at a time
+  int64_t vae_latents = 1;  // latent frames of a clip that the VAE takes at a time
+  // Those that an encode does: the first GPU has all rows of it, where several share those of a decode.
+  int64_t encode_latents() const { return std::min<int64_t>(vae_latents, 2); }
   int ranks = 1;
 };
 

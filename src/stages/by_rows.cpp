@@ -107,7 +107,7 @@ void decode_by_rows(Session& session, int64_t latent_rows, int64_t latent_column
 
 uint64_t decoder_state_bytes(Session& session, const VaeDecoder& vae, std::span<const int64_t> latent_shape) {
   const int64_t frames = latent_shape[1], rows = latent_shape[2], columns = latent_shape[3],
-                chunk = session.placement().decode_latents;
+                chunk = session.placement().vae_latents;
   const int gpus = gpus_of_rows(session, vae.config(), rows, columns);
   if (crew_decodes_by_rows(session, rows, columns)) {
     Arena none;

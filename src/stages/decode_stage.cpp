@@ -216,7 +216,7 @@ void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCall
 
 void decode_frames(Session& session, const Tensor& latents, const FramesOut& out) {
   decode_clip(session.vae_decoder().model->config(), latents, session.callbacks(), session.stream(), out,
-              session.placement().decode_latents, &session.frame_slots(),
+              session.placement().vae_latents, &session.frame_slots(),
               [&](const DecodeRows& body) { decode_by_rows(session, latents.dim(2), latents.dim(3), body); });
 }
 

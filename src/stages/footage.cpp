@@ -20,11 +20,11 @@ float from_byte(uint8_t v) { return 2.0f * (static_cast<float>(v) / 255.0f) - 1.
 using FrameOf = std::function<void(int64_t index, std::span<float> to, ThreadPool& pool)>;
 
 void encode_frames(const VaeEncoder& vae, const Resolved& r, int64_t frames, const FrameOf& frame_of,
-                   const Tensor& mean, Stream& stream, runtime::RankTeam* ranks) {
+                   const Tensor& mean, Stream& stream, const EncodeRun& run) {
   const int64_t height = *r.request.height, width = *r.request.width;
   const ArenaScope scope(*stream.arena);
   const Tensor chunk =
-      stream.arena->f32({std::min<int64_t>(frames, VaeEncoder::kChunkFrames), height, width, 3});
+      stream.arena->f32({std::min(frames, VaeEncoder::kChunkFrames * run.latents), height, width, 3});
   std::vector<float> values(stream.measuring() ? 0 : static_cast<size_t>(height * width * 3));
   const auto source = [&](int64_t first, int64_t count) {
     const Tensor part = chunk.slice(0, 0, count);
@@ -35,8 +35,8 @@ void encode_frames(const VaeEncoder& vae, const Resolved& r, int64_t frames, con
     }
     return part;
   };
-  runtime::run_on_rows(ranks, r.latent_height, stream, [&](Stream& own, runtime::Comm* comm) {
-    vae.encode({frames, height, width}, source, mean, Tensor(), own, comm);
+  runtime::run_on_rows(run.ranks, r.latent_height, stream, [&](Stream& own, runtime::Comm* comm) {
+    vae.encode({frames, height, width}, source, mean, Tensor(), own, comm, {}, run.latents);
   });
 }
 
@@ -149,7 +149,7 @@ std::vector<int64_t> control_dims(const ModelBundle& model, const ResolvedReques
 }
 
 uint64_t encode_start(const VaeEncoder& vae, const Resolved& r, const Tensor& start, Stream& stream,
-                      runtime::RankTeam* ranks) {
+                      const EncodeRun& run) {
   encode_frames(
       vae, r, r.clip_frames,
       [&](int64_t i, std::span<float> to, ThreadPool& pool) {
@@ -159,12 +159,12 @@ uint64_t encode_start(const VaeEncoder& vae, const Resolved& r, const Tensor& st
           std::transform(frame + y * row, frame + (y + 1) * row, to.data() + y * row, from_byte);
         });
       },
-      start, stream, ranks);
-  return state_bytes(vae, r, ranks);
+      start, stream, run);
+  return state_bytes(vae, r, run.ranks);
 }
 
 uint64_t encode_control(const VaeEncoder& vae, const Resolved& r, const Tensor& control, Stream& stream,
-                        runtime::RankTeam* ranks) {
+                        const EncodeRun& run) {
   const int64_t z = r.latent_channels, before = r.control.references, all = r.latent_frames,
                 s = vae.config().spatial_stride();
   std::optional<ControlVideo> video;
@@ -177,7 +177,7 @@ uint64_t encode_control(const VaeEncoder& vae, const Resolved& r, const Tensor& 
     encode_frames(
         vae, r, r.clip_frames,
         [&](int64_t i, std::span<float> to, ThreadPool& pool) { video->fill(i, anew, to, pool); }, latents,
-        stream, ranks);
+        stream, run);
     const int64_t channel = anew ? z : 0;
     ops::copy({.x = latents, .y = control.slice(0, channel, channel + z).slice(1, before, all)}, stream);
   }
@@ -187,7 +187,7 @@ uint64_t encode_control(const VaeEncoder& vae, const Resolved& r, const Tensor& 
         [&](int64_t, std::span<float> to, ThreadPool&) {
           std::ranges::copy(r.footage->references[static_cast<size_t>(i)], to.begin());
         },
-        one, stream, ranks);
+        one, stream, run);
     const int64_t frame = before - 1 - i;
     ops::copy({.x = one, .y = control.slice(0, 0, z).slice(1, frame, frame + 1)}, stream);
   }
@@ -199,7 +199,7 @@ uint64_t encode_control(const VaeEncoder& vae, const Resolved& r, const Tensor& 
     upload(values.data(), mask, stream);
   }
   ops::copy({.x = mask, .y = control.slice(0, 2 * z, 2 * z + channels).slice(1, before, all)}, stream);
-  return state_bytes(vae, r, ranks);
+  return state_bytes(vae, r, run.ranks);
 }
 
 }  // namespace tachy

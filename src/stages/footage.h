@@ -30,10 +30,14 @@ bool keeps_part(const ResolvedRequest& request);
 // Adds to `start` as much of the noise in `latents` as a step with this sigma expects. The sum is then in `latents`.
 void add_noise(const Tensor& start, float sigma, const Tensor& latents, Stream& stream);
 
-// Each returns the bytes of the VAE's states (held during the call). With `ranks` rows are divided among these.
+struct EncodeRun {
+  runtime::RankTeam* ranks = nullptr;  // divide the rows among them
+  int64_t latents = 1;                 // latent frames at a time
+};
+// Each returns the bytes of the VAE's states (held during the call).
 uint64_t encode_start(const VaeEncoder& vae, const Resolved& request, const Tensor& start, Stream& stream,
-                      runtime::RankTeam* ranks = nullptr);
+                      const EncodeRun& run);
 uint64_t encode_control(const VaeEncoder& vae, const Resolved& request, const Tensor& control, Stream& stream,
-                        runtime::RankTeam* ranks = nullptr);
+                        const EncodeRun& run);
 
 }  // namespace tachy

@@ -21,11 +21,10 @@ class FootageStage final : public Stage {
     Stream& stream = session.stream();
     const VaeEncoder& vae = *session.vae_encoder().model;
     const ProfileRange range(stream.hooks.profiler, "encode video", ProfileKind::group);
+    const EncodeRun run{.ranks = session.ranks(), .latents = session.placement().encode_latents()};
     uint64_t states = 0;
-    if (shared.start.defined())
-      states = encode_start(vae, job.request, shared.start, stream, session.ranks());
-    if (shared.control.defined())
-      states = encode_control(vae, job.request, shared.control, stream, session.ranks());
+    if (shared.start.defined()) states = encode_start(vae, job.request, shared.start, stream, run);
+    if (shared.control.defined()) states = encode_control(vae, job.request, shared.control, stream, run);
     const uint64_t held = session.part_bytes() + states;
     clock.done(1);
     session.give_back(Part::vae_encoder);

@@ -25,7 +25,8 @@ class MotionStage final : public Stage {
     const int64_t rows = job.request.latent_height;
     const auto source = [&](int64_t first, int64_t count) { return tail.slice(0, first, first + count); };
     runtime::run_on_rows(session.ranks(), rows, stream, [&](Stream& own, runtime::Comm* comm) {
-      encoder.encode({tail.dim(0), tail.dim(1), tail.dim(2)}, source, job.shared.motion, Tensor(), own, comm);
+      encoder.encode({tail.dim(0), tail.dim(1), tail.dim(2)}, source, job.shared.motion, Tensor(), own, comm,
+                     {}, session.placement().encode_latents());
     });
     const int ranks = runtime::ranks_of_rows(session.ranks(), rows);
     const uint64_t held =

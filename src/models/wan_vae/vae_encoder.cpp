@@ -198,17 +198,19 @@ void VaeEncoder::write(const VaeState& state, const Tensor& out, int64_t from, c
 }
 
 void VaeEncoder::encode(std::array<int64_t, 3> size, const Source& source, const Tensor& mean,
-                        const Tensor& logvar, Stream& stream, runtime::Comm* comm, EqualFrames equal) const {
+                        const Tensor& logvar, Stream& stream, runtime::Comm* comm, EqualFrames equal,
+                        int64_t chunk) const {
   const int64_t p = config_.patch_size, stride = config_.spatial_stride();
   const auto [frames, height, width] = size;
   const int64_t total = config_.latent_frames(frames);
   require(total >= 1 && height >= stride && width >= stride && height % stride == 0 && width % stride == 0,
           "vae encode: expected frames of a multiple of {} in height and width, got {} of {}x{}", stride,
           frames, width, height);
+  require(chunk >= 1, "vae encode: expected chunks of at least 1 latent frame, got {}", chunk);
   const bool first = !comm || comm->rank() == 0;
   if (first) check_moments(size, mean, logvar);
-  VaeState state =
-      network_->make_state(height / p, width / p, total == 1, stream, {comm, network_->units(height / p)});
+  VaeState state = network_->make_state(height / p, width / p, total == 1, stream,
+                                        {comm, network_->units(height / p)}, chunk);
   // Says whether a chunk, and the one before it, depend on equal frames alone up to the steady part's output.
   const auto repeats = [&](int64_t from) {
     return from - kChunkFrames - config_.full_rate_past() >= equal.begin && from + kChunkFrames <= equal.end;
@@ -222,7 +224,8 @@ void VaeEncoder::encode(std::array<int64_t, 3> size, const Source& source, const
   if (any) steady.output = stream.arena->tensor(stream.precision.activation, steady_dims);
   for (int64_t t = 0, from = 0; t < total;) {
     stream.throw_if_cancelled();
-    const int64_t n = from == 0 ? 1 : kChunkFrames;
+    const int64_t left = (total - t) * config_.temporal_stride() / kChunkFrames;
+    const int64_t n = from == 0 ? 1 : kChunkFrames * (any ? 1 : std::min(chunk, left));
     steady.taken = any && repeats(from), steady.keeps = any && !steady.taken && repeats(from + kChunkFrames);
     ArenaScope scope(*stream.arena);
     const Tensor out = stream.arena->tensor(stream.precision.activation, network_->output_dims(state, n));

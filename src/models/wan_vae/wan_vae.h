@@ -136,14 +136,15 @@ class VaeEncoder {
   // + 4(T' − 1) are not read.
   void encode(const Tensor& video, const Tensor& mean, const Tensor& logvar, Stream& stream) const;
 
-  // Asks for frames when it needs them, so that a long clip is never in memory as a whole. source(first,
-  // count) returns [count, H, W, 3], valid until its next call. Measure runs call it, too.
-  static constexpr int64_t kChunkFrames = 4;  // at most this many at a time; the first one is alone
+  // Asks for frames when it needs them, so that a long clip is never in memory as a whole: for the first one alone, and
+  // then for those of `chunk` latent frames at a time (any chunk gives the same latents). source(first, count) returns
+  // [count, H, W, 3], valid until its next call. Measure runs call it, too.
+  static constexpr int64_t kChunkFrames = 4;  // the frames of a latent frame after the first
   using Source = std::function<Tensor(int64_t first, int64_t count)>;
-  // Not all frames that are said to be equal are asked for.
+  // Not all frames that are said to be equal are asked for. Where some are left out, each chunk is one latent frame.
   void encode(std::array<int64_t, 3> frames_height_width, const Source& source, const Tensor& mean,
-              const Tensor& logvar, Stream& stream, runtime::Comm* comm = nullptr,
-              EqualFrames equal = {}) const;
+              const Tensor& logvar, Stream& stream, runtime::Comm* comm = nullptr, EqualFrames equal = {},
+              int64_t chunk = 1) const;
 
  private:
   using Size = std::array<int64_t, 3>;

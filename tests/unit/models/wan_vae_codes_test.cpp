@@ -132,6 +132,31 @@ TEST(WanVaeCodes, LatentsOfTheShippedModelHardlyChange) {
 
 class Codes : public testing::TestWithParam<const char*> {};
 
+TEST_P(Codes, LatentsOfLargerChunksHaveTheSameBits) {
+  VaeCase c(GetParam());
+  const int64_t side = 2 * c.config.spatial_stride(), channels = c.config.image_channels(), frames = 21;
+  std::vector<float> video(static_cast<size_t>(frames * side * side * channels));
+  for (size_t i = 0; i < video.size(); ++i) video[i] = std::sin(0.37f * static_cast<float>(i % 9973));
+  const Tensor x(video.data(), DType::f32, {frames, side, side, channels});
+  const auto encode = [&](int64_t chunk) {
+    std::vector<float> got(static_cast<size_t>(c.config.z_dim * c.config.latent_frames(frames) * 4), NAN);
+    const Tensor mean(got.data(), DType::f32, {c.config.z_dim, c.config.latent_frames(frames), 2, 2});
+    Runner runner;
+    size_t peak = 0;
+    for (const bool measuring : {true, false}) {
+      Stream stream = measuring ? runner.measuring() : runner.sized(peak);
+      stream.precision.products = Products::e4m3;
+      const VaeEncoder encoder(Scope(c.source()), c.config, {.logvar = false}, stream);
+      const auto source = [&](int64_t first, int64_t count) { return x.slice(0, first, first + count); };
+      encoder.encode({frames, side, side}, source, mean, Tensor(), stream, nullptr, {}, chunk);
+      peak = runner.arena.peak();
+    }
+    return got;
+  };
+  const std::vector<float> want = encode(1);
+  for (const int64_t chunk : {2, 3}) EXPECT_EQ(encode(chunk), want) << chunk;
+}
+
 // With channels from 8 to 64, some blocks take codes and some do not.
 TEST_P(Codes, PiecesThreadsAndRepetitionsGiveTheSameBits) {
   VaeCase c(GetParam());

@@ -99,15 +99,17 @@ class RepeatedFrames : public testing::TestWithParam<const char*> {
  protected:
   static constexpr int64_t kFrames = 61, kSide = 16;
   // Returns the mean, and adds how many frames were asked for.
-  std::vector<float> mean(EqualFrames equal, bool last, int64_t& asked) {
+  std::vector<float> mean(EqualFrames equal, bool last, int64_t& asked, int64_t latents = 1) {
     const int64_t stride = c_.config.spatial_stride(), side = kSide / 8 * stride,
                   channels = c_.config.in_channels / (c_.config.patch_size * c_.config.patch_size);
-    std::vector<float> chunk(static_cast<size_t>(VaeEncoder::kChunkFrames * side * side * channels));
+    std::vector<float> chunk(
+        static_cast<size_t>(VaeEncoder::kChunkFrames * latents * side * side * channels));
     std::vector<int64_t> dims{c_.config.z_dim, c_.config.latent_frames(kFrames), side / stride,
                               side / stride};
     Named out{std::vector<float>(static_cast<size_t>(dims[0] * dims[1] * dims[2] * dims[3]), NAN), dims};
     const auto source = [&](int64_t first, int64_t count) {
       asked += count;
+      EXPECT_LE(count, VaeEncoder::kChunkFrames * latents);
       const Tensor frames(chunk.data(), DType::f32, {count, side, side, channels});
       std::ranges::fill(chunk, 0.0f);
       for (int64_t t = 0; t < count; ++t)
@@ -121,7 +123,7 @@ class RepeatedFrames : public testing::TestWithParam<const char*> {
     for (const bool plan : {true, false}) {
       Stream stream = plan ? runner.measuring() : runner.sized(peak);
       const VaeEncoder encoder(Scope(c_.source()), c_.config, {.logvar = false}, stream);
-      encoder.encode({kFrames, side, side}, source, out.tensor(), Tensor(), stream, nullptr, equal);
+      encoder.encode({kFrames, side, side}, source, out.tensor(), Tensor(), stream, nullptr, equal, latents);
       if (!plan) {
         EXPECT_EQ(runner.arena.peak(), peak);
       }
@@ -146,6 +148,17 @@ TEST_P(RepeatedFrames, ThatAreLeftOutChangeNoBit) {
       EXPECT_NE(mean({.begin = -7, .end = end}, last, all), want) << "two chunks earlier would be too early";
       EXPECT_LE(some / 2, 1 + (past + 3) / 4 * 4 + 4 + (last ? 4 : 0));
     }
+  }
+}
+
+TEST_P(RepeatedFrames, InLargerChunksHaveTheSameBits) {
+  int64_t all = 0, some = 0;
+  const std::vector<float> want = mean({}, true, all);
+  for (const int64_t latents : {2, 4, 16}) EXPECT_EQ(mean({}, true, all, latents), want) << latents;
+  EXPECT_EQ(all, 4 * 2 * kFrames);
+  EXPECT_EQ(mean({.begin = 1, .end = kFrames - 1}, true, some, 2), want);
+  if (!c_.config.is_residual) {
+    EXPECT_LT(some, kFrames) << "what is left out counts for more than large chunks";
   }
 }
 

@@ -16,7 +16,7 @@ struct BothMoments {
   bool operator==(const BothMoments&) const = default;
 };
 
-BothMoments encoded(VaeCase& c, const Size& size, int ranks, bool logvar = true) {
+BothMoments encoded(VaeCase& c, const Size& size, int ranks, bool logvar = true, int64_t chunk = 1) {
   const auto [t, h, w] = size;
   const int64_t s = c.config.spatial_stride(), frames = c.config.pixel_frames(t), z = c.config.z_dim;
   std::vector<float> values = wave(frames * h * w * s * s * c.config.image_channels());
@@ -37,7 +37,7 @@ BothMoments encoded(VaeCase& c, const Size& size, int ranks, bool logvar = true)
       return video.slice(0, from, from + count);
     };
     encoder.encode({frames, h * s, w * s}, source, first ? moment(out.mean) : Tensor(),
-                   first ? moment(out.logvar) : Tensor(), stream, comm);
+                   first ? moment(out.logvar) : Tensor(), stream, comm, {}, chunk);
   });
   return out;
 }
@@ -83,6 +83,11 @@ TEST_P(RanksOf, EncodeTheBitsOfOne) {
       if (tried(GetParam(), size, ranks))
         EXPECT_TRUE(encoded(c, size, ranks) == one) << size.height << " rows on " << ranks;
   }
+}
+
+TEST(VaeRanks, EncodeSeveralFramesAtATime) {
+  VaeCase c("wan21");
+  EXPECT_TRUE(encoded(c, {4, 3, 2}, 2, true, 2) == encoded(c, {4, 3, 2}, 1));
 }
 
 TEST(VaeRanks, EncodeTheMeanAlone) {

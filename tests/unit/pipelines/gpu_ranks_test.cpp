@@ -233,7 +233,7 @@ TEST_P(GpuRanks, MayShareTheDecoderByRows) {
     const test::Result first = test::run(*open(ranks), request);
     const ByRows by_rows;
     const auto divided = open(ranks, {.keep_loaded = true});
-    EXPECT_EQ(divided->plan(request).decode_latents, 4) << ranks;
+    EXPECT_EQ(divided->plan(request).vae_latents, 4) << ranks;
     EXPECT_EQ(divided->plan(request).ranks.at(1).rows, 8 / ranks + (8 % ranks > 1 ? 1 : 0)) << ranks;
     expect_near(first, test::run(*divided, request), *divided, fmt::format("rows_{}", ranks));
   }

@@ -67,13 +67,13 @@ TEST(LateFrames, ComeOneByOneWhereMemoryIsShort) {
   const auto device = std::make_shared<HostDevice>(test::kPlenty);
   const TextToVideo::Options options = on(device);
   const VideoPlan plan = TextToVideo(ModelBundle::open(test::model_path()), options).plan(request);
-  ASSERT_EQ(plan.decode_latents, 2);
+  ASSERT_EQ(plan.vae_latents, 2);
   ASSERT_EQ(plan.peak_bytes, bytes_of(plan, stage_plan(plan, "decode")));
   TextToVideo::Options tight = options;
   tight.max_vram = plan.peak_bytes - 1;
   TextToVideo pipeline(ModelBundle::open(test::model_path()), tight);
   const VideoPlan one = pipeline.plan(request);
-  EXPECT_EQ(one.decode_latents, 1);
+  EXPECT_EQ(one.vae_latents, 1);
   EXPECT_LT(one.peak_bytes, plan.peak_bytes);
   device->reset_peak();
   EXPECT_EQ(test::run(pipeline, request).rgb, plain.rgb);

@@ -74,7 +74,7 @@ TEST(TalkerModel, BlocksMakeRoomForTheDecoderBetweenWindows) {
     return pipeline.prepare(std::move(r)).plan;
   };
   const VideoPlan all = plan_of(plan_of(0).peak_bytes - 1);  // it decodes one latent frame at a time
-  ASSERT_EQ(all.decode_latents, 1);
+  ASSERT_EQ(all.vae_latents, 1);
   const StagePlan &denoise = stage_plan(all, "denoise"), &decode = stage_plan(all, "decode");
   ASSERT_EQ(denoise.streamed, 0);
   ASSERT_GE(denoise.blocks, 6);

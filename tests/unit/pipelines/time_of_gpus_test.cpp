@@ -122,7 +122,7 @@ TEST(TimeOfGpus, DecodeFourLatentFramesAtATime) {
       const VideoPlan plan = plan_of_gpus("14B", r, gpus, "auto", gpu).plan;
       const StagePlan& decode = stage_plan(plan, "decode");
       const uint64_t bytes = decode.weight_bytes + decode.arena_bytes;
-      EXPECT_EQ(plan.decode_latents, gpus == 1 ? 2 : 4) << gpus << " of " << gpu;
+      EXPECT_EQ(plan.vae_latents, gpus == 1 ? 2 : 4) << gpus << " of " << gpu;
       if (gpus == 1) one = bytes;
       EXPECT_LT(bytes, one + one / 10) << gpus << " of " << gpu;
       RecordProperty(fmt::format("decode_of_{}_{}", gpus, gpu), std::to_string(bytes >> 20));
