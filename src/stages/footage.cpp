@@ -20,7 +20,7 @@ float from_byte(uint8_t v) { return 2.0f * (static_cast<float>(v) / 255.0f) - 1.
 using FrameOf = std::function<void(int64_t index, std::span<float> to, ThreadPool& pool)>;
 
 void encode_frames(const VaeEncoder& vae, const Resolved& r, int64_t frames, const FrameOf& frame_of,
-                   const Tensor& mean, Stream& stream, const EncodeRun& run) {
+                   const Tensor& mean, Stream& stream, const EncodeRun& run, EqualFrames equal = {}) {
   const int64_t height = *r.request.height, width = *r.request.width;
   const ArenaScope scope(*stream.arena);
   const Tensor chunk =
@@ -36,13 +36,19 @@ void encode_frames(const VaeEncoder& vae, const Resolved& r, int64_t frames, con
     return part;
   };
   runtime::run_on_rows(run.ranks, r.latent_height, stream, [&](Stream& own, runtime::Comm* comm) {
-    vae.encode({frames, height, width}, source, mean, Tensor(), own, comm, {}, run.latents);
+    vae.encode({frames, height, width}, source, mean, Tensor(), own, comm, equal, run.latents);
   });
 }
 
 uint64_t state_bytes(const VaeEncoder& vae, const Resolved& r, runtime::RankTeam* ranks) {
   return align_up(vae.state_bytes(*r.request.height, *r.request.width, r.clip_frames,
                                   runtime::ranks_of_rows(ranks, r.latent_height)));
+}
+
+// The picture that the clip has at this frame, if any.
+const Picture* picture_at(const VideoRequest& r, int64_t i) {
+  if (i == 0 && r.image) return r.image.get();
+  return i + 1 == *r.frames ? r.last_image.get() : nullptr;
 }
 
 // The control's pixels and mask at each place of the clip.
@@ -54,7 +60,7 @@ class ControlVideo {
   // Fills the frame's pixels whose m is `anew`; the others are 0.
   void fill(int64_t i, bool anew, std::span<float> to, ThreadPool& pool) const {
     std::ranges::fill(to, 0.0f);
-    if (const Picture* picture = picture_at(i)) {
+    if (const Picture* picture = picture_at(r_, i)) {
       if (!anew) std::ranges::copy(pixels_of(*picture), to.begin());
       return;
     }
@@ -70,16 +76,12 @@ class ControlVideo {
   }
 
   float mask(int64_t i, int64_t y, int64_t x) const {
-    if (picture_at(i)) return 0;
+    if (picture_at(r_, i)) return 0;
     const bool inside = covers(i) && y >= plan_.top && y < plan_.bottom && x >= plan_.left && x < plan_.right;
     return inside ? mask_inside(i, y, x) : 1;
   }
 
  private:
-  const Picture* picture_at(int64_t i) const {
-    if (i == 0 && r_.image) return r_.image.get();
-    return i + 1 == *r_.frames ? r_.last_image.get() : nullptr;
-  }
   bool covers(int64_t i) const { return i >= plan_.first && i < plan_.end; }
   size_t index_of(int64_t i, int64_t y, int64_t x) const {
     const int64_t rows = plan_.bottom - plan_.top, columns = plan_.right - plan_.left;
@@ -148,6 +150,20 @@ std::vector<int64_t> control_dims(const ModelBundle& model, const ResolvedReques
   return {model.dit.vace.in_channels, r.latent_frames, r.latent_height, r.latent_width};
 }
 
+EqualFrames gray_frames(const ResolvedRequest& r, bool anew) {
+  const ControlPlan& plan = r.control;
+  const bool masked = r.request.mask_video && r.request.control_video, shown = masked || plan.kept != anew;
+  EqualFrames longest;
+  for (int64_t i = 0, begin = 0; i < r.clip_frames; ++i) {
+    const bool covered = i >= plan.first && i < plan.end;
+    if (picture_at(r.request, i) ? !anew : covered && shown)
+      begin = i + 1;
+    else if (i + 1 - begin > longest.end - longest.begin)
+      longest = {.begin = begin, .end = i + 1};
+  }
+  return longest;
+}
+
 uint64_t encode_start(const VaeEncoder& vae, const Resolved& r, const Tensor& start, Stream& stream,
                       const EncodeRun& run) {
   encode_frames(
@@ -173,11 +189,14 @@ uint64_t encode_control(const VaeEncoder& vae, const Resolved& r, const Tensor& 
   const Tensor latents = stream.arena->f32({z, all - before, r.latent_height, r.latent_width}),
                one = stream.arena->f32({z, 1, r.latent_height, r.latent_width});
   zero(control, stream);
+  const auto all_gray = [&](EqualFrames run) { return run.end - run.begin == r.clip_frames; };
   for (const bool anew : {false, true}) {
-    encode_frames(
-        vae, r, r.clip_frames,
-        [&](int64_t i, std::span<float> to, ThreadPool& pool) { video->fill(i, anew, to, pool); }, latents,
-        stream, run);
+    const EqualFrames gray = gray_frames(r, anew);
+    if (!anew || !all_gray(gray) || !all_gray(gray_frames(r, false)))  // otherwise it is the same video again
+      encode_frames(
+          vae, r, r.clip_frames,
+          [&](int64_t i, std::span<float> to, ThreadPool& pool) { video->fill(i, anew, to, pool); }, latents,
+          stream, run, gray);
     const int64_t channel = anew ? z : 0;
     ops::copy({.x = latents, .y = control.slice(0, channel, channel + z).slice(1, before, all)}, stream);
   }

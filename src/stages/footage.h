@@ -30,6 +30,11 @@ bool keeps_part(const ResolvedRequest& request);
 // Adds to `start` as much of the noise in `latents` as a step with this sigma expects. The sum is then in `latents`.
 void add_noise(const Tensor& start, float sigma, const Tensor& latents, Stream& stream);
 
+// The longest run of frames in which nothing is given for the places with m = 1 (`anew`), or for those with m = 0, as
+// far as the request tells without its pixels. They are gray, so the encoder leaves most of their work out: without a
+// mask, of two videos one is gray.
+EqualFrames gray_frames(const ResolvedRequest& request, bool anew);
+
 struct EncodeRun {
   runtime::RankTeam* ranks = nullptr;  // divide the rows among them
   int64_t latents = 1;                 // latent frames at a time
