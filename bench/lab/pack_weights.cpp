@@ -1,4 +1,4 @@
-// What packing a convolution's weight for a GPU costs the host: a weight [C, C, 3, 3, 3] of float32 in bf16 (on Hopper with winograd's sums) and in both
+// Measures what packing a convolution's weight for a GPU costs the host: a weight [C, C, 3, 3, 3] of float32 in bf16 (on Hopper with winograd's sums) and in both
 // kinds of 8 bits. The GPU is a stand-in whose page-locked memory is ordinary memory, so copies to a GPU are left out.
 //
 //   ninja -C build lab_pack_weights && build/bench/lab/lab_pack_weights [CHANNELS] [THREADS]     milliseconds, the median of five

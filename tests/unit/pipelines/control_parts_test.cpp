@@ -1,5 +1,5 @@
-// What a VACE model follows is encoded as two videos, one of the places to keep and one of those to make anew. Most of
-// the frames of one of them are often gray, and are left out: its latents have the bits of all frames together.
+// A VACE model's control is encoded as two videos, one of the places to keep and one of those to make anew. In one of
+// them most frames are often gray, and these are left out. The latents have the bits of all frames together.
 #include <gtest/gtest.h>
 
 #include <random>
