@@ -140,7 +140,7 @@ def main():
                 continue
             try:
                 figures[row_name] = measure(row, args, model_of(row, args, args.models or folder / "models"), folder)
-            except (RuntimeError, subprocess.CalledProcessError) as error:
+            except (RuntimeError, OSError, ValueError, subprocess.CalledProcessError) as error:
                 figures[row_name] = {"failed": str(error)}
             print(told(row_name, row, figures[row_name]), flush=True)
             if args.json:

@@ -1,5 +1,5 @@
-// Measures what packing a convolution's weight for a GPU costs the host: a weight [C, C, 3, 3, 3] of float32 in bf16 (on Hopper with winograd's sums) and in both
-// kinds of 8 bits. The GPU is a stand-in whose page-locked memory is ordinary memory, so copies to a GPU are left out.
+// Measures what packing a convolution's weight for a GPU costs the host: a weight [C, C, 3, 3, 3] of float32 in bf16
+// (on Hopper with winograd's sums) and in both kinds of 8 bits. The GPU is a stand-in whose page-locked memory is ordinary memory, so copies to a GPU are left out.
 //
 //   ninja -C build lab_pack_weights && build/bench/lab/lab_pack_weights [CHANNELS] [THREADS]     milliseconds, the median of five
 #include <fmt/format.h>
@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "ops/conv3d/conv3d.h"
 #include "ops/scaled_conv3d/scaled_conv3d.h"
-#include "tensor/streaming_memory.h"
 
 using namespace tachy;
 
@@ -22,7 +21,7 @@ namespace {
 
 constexpr size_t kHalf = size_t{32} << 20, kSlot = size_t{2} << 20;
 
-class HostGpu final : public test::StandInGpu, public StreamingMemory {
+class HostGpu final : public test::StandInGpu, public test::StandInStreaming {
  public:
   explicit HostGpu(int major) { info_.major = major; }
   size_t free_bytes() const override { return 0; }
@@ -38,13 +37,6 @@ class HostGpu final : public test::StandInGpu, public StreamingMemory {
       upload.make(memory_.data() + static_cast<size_t>(i) % (2 * kHalf / kSlot) * kSlot, 0, upload.bytes);
     });
   }
-  void pin(void*, size_t) override {}
-  void unpin(void*) noexcept override {}
-  void copy_beside(void*, const void*, size_t, int) override {}
-  void wait_beside(int) override {}
-  void fetch(void*, const void*, size_t, int) override {}
-  bool fetched(int) override { return true; }
-  uint64_t checksum(const void*, size_t) override { return 0; }
 
  private:
   std::vector<char> memory_ = std::vector<char>(2 * kHalf);

@@ -1,6 +1,6 @@
-"""Makes a model folder of Wan2.1's true shapes without values, for `--plan` and `--plan --gpu`: the files are sparse and take kilobytes on the disk.
+"""Makes a model folder of the true shapes of Wan 2.1, or of Wan 2.2's TI2V-5B, without values, for `--plan` and `--plan --gpu`: the files are sparse and take kilobytes on the disk.
 
-    bench/peers/shape_model.py FOLDER [--shape 1.3B|14B|14B-talk] [--gguf Q4_0|Q5_0|Q8_0]
+    bench/peers/shape_model.py FOLDER [--shape 1.3B|14B|14B-talk|5B] [--gguf Q4_0|Q5_0|Q8_0]
     tachyscope generate "a cat" --model FOLDER --size 1280x720 --plan --gpu h200
 
 --gguf also writes the transformer as FOLDER/transformer.gguf, whose matrices have that type:
@@ -27,6 +27,7 @@ from transformers import CLIPVisionConfig, CLIPVisionModel, UMT5Config, UMT5Enco
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "tests" / "reference"))
 import true_shape  # noqa: E402
+from whole import WAN22_VAE  # noqa: E402
 
 SHIPPED = HERE.parents[1] / "models" / "sprites"
 BIG = dict(num_attention_heads=40, ffn_dim=13824, num_layers=40)
@@ -34,6 +35,7 @@ SHAPES = {
     "1.3B": dict(num_layers=30),
     "14B": BIG,
     "14B-talk": dict(**BIG, in_channels=36, image_dim=1280, added_kv_proj_dim=5120),
+    "5B": dict(num_attention_heads=24, ffn_dim=14336, num_layers=30, in_channels=48, out_channels=48),
 }
 SIZES = {"BF16": 2, "F32": 4}
 GGUF = {"Q4_0": (2, 18), "Q5_0": (6, 22), "Q8_0": (8, 34)}  # a type's number, and the bytes of 32 values
@@ -109,7 +111,7 @@ def main():
     with torch.device("meta"):
         transformer = WanTransformer3DModel(**{**true_shape.DIT, **SHAPES[args.shape]})
         add(folder, "transformer", transformer, "BF16")
-        add(folder, "vae", AutoencoderKLWan(), "F32")
+        add(folder, "vae", AutoencoderKLWan(**(WAN22_VAE if args.shape == "5B" else {})), "F32")
         umt5 = UMT5EncoderModel(UMT5Config(**{**true_shape.UMT5, "num_layers": 24}))
         add(folder, "text_encoder", umt5, "BF16", "model.safetensors")
         if talks:
@@ -122,6 +124,7 @@ def main():
     if talks:
         write_sparse(folder / "infinitetalk.safetensors", infinitetalk(), "BF16")
     index = json.loads((SHIPPED / "model_index.json").read_text())
+    index["expand_timesteps"] = args.shape == "5B"
     if talks:
         index.update(_class_name="WanImageToVideoPipeline", image_encoder=["transformers", "CLIPVisionModel"],
                      image_processor=["transformers", "CLIPImageProcessor"])

@@ -77,9 +77,9 @@ Budget budget_of(const PlanInput& in, uint64_t graphs) {
 }
 
 // Latent frames that the VAE takes at a time where there is room: with two, a GPU has fewer and fuller launches and
-// copies half as many frames into caches. GPUs that share the rows of a decoded picture take four: each has a part of every
-// frame, and they wait for one another a third as often. Processes that share them have memory of their own and must do
-// the same, so they take one.
+// copies half as many frames into caches. GPUs that share the rows of a decoded picture take four: each has a part of
+// every frame, and they wait for one another a third as often. Processes that share them have memory of their own and
+// must do the same, so they take one.
 int64_t vae_latents_at_best(const PlanInput& in) {
   const runtime::Crew* const crew = in.model->options().crew.get();
   const bool shared = crew && crew->size() > 1, gpus = in.model->ranks() > 1;

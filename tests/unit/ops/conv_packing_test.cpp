@@ -24,7 +24,7 @@ class HostGpu : public test::StandInGpu {
 };
 
 // The same, where uploads are made in pieces of `piece` bytes.
-class PiecesGpu final : public HostGpu, public StreamingMemory {
+class PiecesGpu final : public HostGpu, public test::StandInStreaming {
  public:
   PiecesGpu(int major, size_t piece) : HostGpu(major), piece_(piece) {}
   size_t free_bytes() const override { return HostGpu::free_bytes(); }
@@ -38,13 +38,6 @@ class PiecesGpu final : public HostGpu, public StreamingMemory {
       });
     }
   }
-  void pin(void*, size_t) override {}
-  void unpin(void*) noexcept override {}
-  void copy_beside(void*, const void*, size_t, int) override {}
-  void wait_beside(int) override {}
-  void fetch(void*, const void*, size_t, int) override {}
-  bool fetched(int) override { return true; }
-  uint64_t checksum(const void*, size_t) override { return 0; }
 
   size_t largest = 0;  // bytes of the largest upload
 

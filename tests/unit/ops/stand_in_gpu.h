@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "cuda/gpu.h"
+#include "tensor/streaming_memory.h"
 
 namespace tachy::test {
 
@@ -21,6 +22,18 @@ class StandInGpu : public cuda::Gpu {
   size_t live_bytes() const override { return 0; }
   size_t peak_bytes() const override { return 0; }
   void reset_peak() override {}
+};
+
+// For a stand-in to which weights are uploaded in pieces, and nothing else is streamed.
+class StandInStreaming : public StreamingMemory {
+ public:
+  void pin(void*, size_t) override {}
+  void unpin(void*) noexcept override {}
+  void copy_beside(void*, const void*, size_t, int) override {}
+  void wait_beside(int) override {}
+  void fetch(void*, const void*, size_t, int) override {}
+  bool fetched(int) override { return true; }
+  uint64_t checksum(const void*, size_t) override { return 0; }
 };
 
 }  // namespace tachy::test
