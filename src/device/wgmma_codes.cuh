@@ -40,6 +40,15 @@ __device__ inline void wgmma_codes<128>(float (&d)[64], uint64_t a, uint64_t b, 
 }
 
 template <>
+__device__ inline void wgmma_codes<160>(float (&d)[80], uint64_t a, uint64_t b, int accumulate) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %82, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n160k32.f32.e4m3.e4m3 {" TACHY_WGMMA_S80 "}, %80, %81, p, 1, 1;\n}\n"
+      : TACHY_WGMMA_F80(d)
+      : "l"(a), "l"(b), "r"(accumulate));
+}
+
+template <>
 __device__ inline void wgmma_codes<192>(float (&d)[96], uint64_t a, uint64_t b, int accumulate) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\n"

@@ -6,12 +6,14 @@
 #define TACHY_WGMMA_S32                                                                                    \
   "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27," \
   "%28,%29,%30,%31"
+#define TACHY_WGMMA_S40 TACHY_WGMMA_S32 ",%32,%33,%34,%35,%36,%37,%38,%39"
 #define TACHY_WGMMA_S48 TACHY_WGMMA_S32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
 #define TACHY_WGMMA_S44 TACHY_WGMMA_S32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43"
 #define TACHY_WGMMA_S64                                                                               \
   TACHY_WGMMA_S32                                                                                     \
   ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55," \
   "%56,%57,%58,%59,%60,%61,%62,%63"
+#define TACHY_WGMMA_S80 TACHY_WGMMA_S64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
 #define TACHY_WGMMA_S96                                                                               \
   TACHY_WGMMA_S64                                                                                     \
   ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87," \
@@ -25,9 +27,11 @@
 #define TACHY_WGMMA_F64(d)                                                                 \
   TACHY_WGMMA_F32(d), TACHY_WGMMA_F8(d, 32), TACHY_WGMMA_F8(d, 40), TACHY_WGMMA_F8(d, 48), \
       TACHY_WGMMA_F8(d, 56)
+#define TACHY_WGMMA_F40(d) TACHY_WGMMA_F32(d), TACHY_WGMMA_F8(d, 32)
 #define TACHY_WGMMA_F48(d) TACHY_WGMMA_F32(d), TACHY_WGMMA_F8(d, 32), TACHY_WGMMA_F8(d, 40)
 #define TACHY_WGMMA_F44(d) \
   TACHY_WGMMA_F32(d), TACHY_WGMMA_F8(d, 32), "+f"((d)[40]), "+f"((d)[41]), "+f"((d)[42]), "+f"((d)[43])
+#define TACHY_WGMMA_F80(d) TACHY_WGMMA_F64(d), TACHY_WGMMA_F8(d, 64), TACHY_WGMMA_F8(d, 72)
 #define TACHY_WGMMA_F96(d)                                                                 \
   TACHY_WGMMA_F64(d), TACHY_WGMMA_F8(d, 64), TACHY_WGMMA_F8(d, 72), TACHY_WGMMA_F8(d, 80), \
       TACHY_WGMMA_F8(d, 88)

@@ -12,6 +12,7 @@ namespace tachy::device {
 template <int N, class T>
 __device__ inline void wgmma_rows(float (&d)[N / 2], const uint32_t* a, uint64_t b);
 
+TACHY_WGMMA_A_IN_REGISTERS(wgmma_rows, 80, 40, "%40", "%41", "%42", "%43", "%44", __nv_bfloat16, "bf16", "0")
 TACHY_WGMMA_A_IN_REGISTERS(wgmma_rows, 88, 44, "%44", "%45", "%46", "%47", "%48", __nv_bfloat16, "bf16", "0")
 TACHY_WGMMA_A_IN_REGISTERS(wgmma_rows, 96, 48, "%48", "%49", "%50", "%51", "%52", __nv_bfloat16, "bf16", "0")
 

@@ -10,7 +10,7 @@
 //   sm80    bf16, f16: mma.sync and cp.async (device/conv_halo_sm80.cuh for 3x3 kernels without strides,
 //           device/conv_tile_sm80.cuh in large tiles, device/conv_sm80.cuh for the rest)
 //   head    bf16, f16: 3x3x3, 96 channels → 3, memory-bound (device/conv_head.cuh)
-//   stem    bf16, f16: 3x3x3, 3 channels → many (device/conv_stem.cuh)
+//   stem    bf16, f16: 3x3x3, 3 or 12 channels → many (device/conv_stem.cuh, device/conv_patch_stem.cuh)
 //   simple  float32 with FMA, for checks
 #pragma once
 

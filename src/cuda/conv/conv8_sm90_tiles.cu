@@ -19,9 +19,10 @@ constexpr Conv8Entry entry() {
 }
 
 constexpr Conv8Entry kEntries[] = {
-    entry<64, 32, 96, 3>(), entry<64, 32, 192, 2>(), entry<64, 0, 192, 2>(),  entry<64, 0, 96, 3>(),
-    entry<64, 0, 64, 2>(),  entry<128, 0, 192, 2>(), entry<128, 0, 192, 1>(), entry<128, 0, 128, 2>(),
-    entry<128, 0, 96, 3>(), entry<32, 0, 192, 2>(),  entry<32, 0, 96, 3>(),   entry<32, 0, 64, 2>(),
+    entry<64, 32, 96, 3>(),   entry<64, 32, 192, 2>(), entry<64, 0, 192, 2>(),  entry<64, 0, 96, 3>(),
+    entry<64, 0, 64, 2>(),    entry<128, 0, 192, 2>(), entry<128, 0, 192, 1>(), entry<128, 0, 128, 2>(),
+    entry<128, 0, 96, 3>(),   entry<32, 0, 192, 2>(),  entry<32, 0, 96, 3>(),   entry<32, 0, 64, 2>(),
+    entry<128, 32, 160, 2>(), entry<64, 0, 160, 2>(),
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "cuda/dispatch.h"
 #include "cuda/runtime.h"
 #include "device/conv_head.cuh"
+#include "device/conv_patch_stem.cuh"
 #include "device/conv_sm80.cuh"
 #include "device/conv_stem.cuh"
 
@@ -106,20 +107,44 @@ void conv_head(const ConvProblem& problem, Stream& stream) {
 
 std::optional<Refusal> conv_stem_why_not(const ConvProblem& problem, const Stream& stream) {
   const device::ConvShape& s = problem.shape;
-  if (auto why = why_no_tensor_cores(stream, problem.x.dtype, 0)) return why;
-  if (s.ci != device::kStemCi || s.co % 8 != 0)
-    return Refusal::arguments("it takes 3 channels and makes a multiple of 8");
+  const bool patches = s.ci == device::kPatchStemCi;
+  if ((!patches && s.ci != device::kStemCi) || s.co % 8 != 0)
+    return Refusal::arguments("it takes 3 or 12 channels and makes a multiple of 8");
+  const size_t shared_bytes = patches ? device::kPatchStemSharedBytes : 0;
+  if (auto why = why_no_tensor_cores(stream, problem.x.dtype, shared_bytes)) return why;
   if (s.kernel_t != 3 || s.kernel_h != 3 || s.kernel_w != 3 || s.stride != 1 || s.time_stride != 1 ||
       s.front != 2 || s.pad_top != 1 || s.pad_left != 1 || s.phases != 1 || problem.residual.defined())
     return Refusal::arguments("it does 3x3x3 kernels without strides or residual");
-  if (reinterpret_cast<uintptr_t>(problem.y.data) % 16 != 0)
-    return Refusal::arguments("it takes memory aligned to 16 bytes");
+  const bool cached = patches && problem.cache.defined();
+  for (const void* data : {problem.y.data, patches ? problem.x.data : nullptr,
+                           patches ? problem.packed.data : nullptr, cached ? problem.cache.data : nullptr})
+    if (reinterpret_cast<uintptr_t>(data) % 16 != 0)
+      return Refusal::arguments("it takes memory aligned to 16 bytes");
   return std::nullopt;
 }
+
+namespace {
+
+// Each block takes 80 channels and one tile of positions after the other.
+void conv_patch_stem(const device::Conv80Params& p, DType dtype, Stream& stream) {
+  constexpr int kSide = device::kPatchStemSide, kN = device::kPatchStemN;
+  const int64_t tiles = ceil_div(p.s.width, kSide) * ceil_div(p.s.height, kSide),
+                parts = ceil_div(p.s.co, kN);
+  const unsigned blocks = persistent_grid(stream, tiles * parts, 2);
+  const LaunchShape shape{.grid = dim3(blocks_for(blocks, parts), static_cast<unsigned>(parts)),
+                          .block = dim3(device::kPatchStemThreads),
+                          .shared_bytes = device::kPatchStemSharedBytes};
+  launch("conv_patch_stem",
+         dtype == DType::bf16 ? device::conv_patch_stem<__nv_bfloat16> : device::conv_patch_stem<__half>,
+         shape, stream, p);
+}
+
+}  // namespace
 
 void conv_stem(const ConvProblem& problem, Stream& stream) {
   if (stream.measuring()) return;
   const device::Conv80Params p = params_of(problem);
+  if (p.s.ci == device::kPatchStemCi) return conv_patch_stem(p, problem.x.dtype, stream);
   const int tiles = ((p.s.width + 15) / 16) * ((p.s.height + 7) / 8);
   const LaunchShape shape{
       .grid = dim3(static_cast<unsigned>(tiles), static_cast<unsigned>((p.s.co + 95) / 96)),

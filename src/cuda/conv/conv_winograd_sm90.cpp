@@ -16,7 +16,10 @@ struct WinogradTile {
   int64_t cost = 0;
 };
 
-// All tiles give the same bits; the cheapest one is that with the fewest rounds of channels.
+// What a tile costs beside its products, in channels: boxes of inputs are read from shared memory as often for a narrow one.
+constexpr int64_t kWinogradOverhead = 45;
+
+// All tiles give the same bits, so the choice may depend on the picture.
 WinogradTile choose_winograd(const device::ConvShape& s, bool whole, int multiprocessors) {
   WinogradTile best;
   for (const ConvWinogradEntry& e : conv_winograd_entries())
@@ -25,7 +28,7 @@ WinogradTile choose_winograd(const device::ConvShape& s, bool whole, int multipr
       const int64_t columns = int64_t{1} << columns_log2, rows = kWinogradPositions / columns;
       const int64_t work =
           ceil_div(s.height, rows) * ceil_div(s.width, columns) * s.frames * ceil_div(s.co, e.n);
-      const int64_t cost = ceil_div(work, multiprocessors) * e.n;
+      const int64_t cost = ceil_div(work, multiprocessors) * (e.n + kWinogradOverhead);
       if (!best.entry || cost < best.cost) best = {&e, columns_log2, cost};
     }
   return best;

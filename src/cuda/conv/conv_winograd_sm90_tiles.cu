@@ -18,7 +18,7 @@ constexpr ConvWinogradEntry entry() {
   return {kN, launch_winograd<device::ConvPairTile90<__nv_bfloat16, kN>>};
 }
 
-constexpr ConvWinogradEntry kEntries[] = {entry<96>(), entry<88>()};
+constexpr ConvWinogradEntry kEntries[] = {entry<96>(), entry<88>(), entry<80>()};
 
 }  // namespace
 

@@ -110,6 +110,11 @@ inline std::vector<OpCase> conv3d_cases() {
   add(Conv3dCase{tiny, 3, 5, 113, 32, 88, 2, {.residual = true}});
   add(Conv3dCase{tiny, 1, 5, 114, 64, 96, 1, {.residual = true, .norm = 2}});
   add(Conv3dCase{tiny, 4, 9, 17, 3, 104, 1});
+  // Patches of 2x2 pixels: every amount of history, edges of tiles and of channels.
+  for (const int64_t history : {0, 1, 2}) add(Conv3dCase{tiny, 4, 19, 33, 12, 88, history});
+  add(Conv3dCase{tiny, 1, 5, 17, 12, 8, 0, {.apart = true}});
+  add(Conv3dCase{tiny, 3, 35, 16, 12, 160, 2});
+  add(Conv3dCase{tiny, 2, 18, 114, 32, 80, 2, {.residual = true}});
   add(Conv3dCase{tiny, 4, 9, 7, 64, 72, 1, {.kernel = 1, .time_stride = 2, .front = 1}});
   add(Conv3dCase{tiny, 3, 5, 19, 96, 192, 1, {.kernel = 1}});
   add(Conv3dCase{tiny, 3, 5, 19, 96, 192, 1, {.kernel = 1, .apart = true}});
@@ -141,6 +146,9 @@ inline std::vector<OpCase> conv3d_cases() {
   add(Conv3dCase{video, 4, 176, 320, 512, 512, 2});
   add(Conv3dCase{video, 2, 88, 160, 1024, 1024, 2});
   add(Conv3dCase{video, 4, 352, 640, 256, 12, 2});
+  add(Conv3dCase{video, 8, 352, 640, 12, 160, 2});
+  add(Conv3dCase{video, 8, 352, 640, 160, 160, 2});
+  add(Conv3dCase{video, 8, 176, 320, 320, 320, 2, {.residual = true}});
   add(Conv3dCase{real, 4, 480, 832, 96, 3, 2});
   add(Conv3dCase{real, 4, 480, 832, 3, 96, 2});
   return cases;

@@ -103,6 +103,9 @@ inline std::vector<OpCase> scaled_conv3d_cases() {
   add({tiny, 1, 9, 17, 192, 136, 0, codes});
   add({tiny, 1, 9, 17, 128, 128, 2, sums_and_codes, true});
   add({tiny, 1, 9, 9, 384, 384, 2, sums, true, true});
+  for (const int64_t history : {0, 1, 2}) add({tiny, 2, 17, 19, 160, 160, history, sums_and_codes, true});
+  add({tiny, 2, 9, 17, 160, 320, 1, codes});
+  add({tiny, 1, 25, 19, 320, 320, 2, sums, true, true});
   const auto in_int8 = [&](ScaledConv3dCase c) { c.codes = DType::i8, add(c); };
   in_int8({odd, 2, 5, 11, 24, 20, 1, sums, true, true});
   in_int8({odd, 2, 6, 5, 16, 12, 2, sums_and_codes, true, true});
@@ -122,6 +125,9 @@ inline std::vector<OpCase> scaled_conv3d_cases() {
     add({video, 4, 240, 416, 192, 192, 2, result, residual, residual});
   }
   add({video, 4, 480, 832, 192, 96, 2});
+  add({video, 8, 352, 640, 160, 160, 2, sums_and_codes, true});
+  add({video, 8, 176, 320, 320, 320, 2, sums, true, true});
+  add({video, 4, 88, 160, 640, 640, 2, sums, true, true});
   add({video, 4, 120, 208, 384, 384, 2, sums, true, true});
   add({video, 2, 120, 208, 384, 384, 2});
   add({video, 1, 60, 104, 384, 384, 2});
