@@ -12,49 +12,22 @@ namespace tachy::device {
 template <int N>
 __device__ inline void wgmma_codes(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate);
 
-template <>
-__device__ inline void wgmma_codes<64>(float (&d)[32], uint64_t a, uint64_t b, int accumulate) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 {" TACHY_WGMMA_S32 "}, %32, %33, p, 1, 1;\n}\n"
-      : TACHY_WGMMA_F32(d)
-      : "l"(a), "l"(b), "r"(accumulate));
-}
-
-template <>
-__device__ inline void wgmma_codes<96>(float (&d)[48], uint64_t a, uint64_t b, int accumulate) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %50, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n96k32.f32.e4m3.e4m3 {" TACHY_WGMMA_S48 "}, %48, %49, p, 1, 1;\n}\n"
-      : TACHY_WGMMA_F48(d)
-      : "l"(a), "l"(b), "r"(accumulate));
-}
-
-template <>
-__device__ inline void wgmma_codes<128>(float (&d)[64], uint64_t a, uint64_t b, int accumulate) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {" TACHY_WGMMA_S64 "}, %64, %65, p, 1, 1;\n}\n"
-      : TACHY_WGMMA_F64(d)
-      : "l"(a), "l"(b), "r"(accumulate));
-}
-
-template <>
-__device__ inline void wgmma_codes<160>(float (&d)[80], uint64_t a, uint64_t b, int accumulate) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %82, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n160k32.f32.e4m3.e4m3 {" TACHY_WGMMA_S80 "}, %80, %81, p, 1, 1;\n}\n"
-      : TACHY_WGMMA_F80(d)
-      : "l"(a), "l"(b), "r"(accumulate));
-}
-
-template <>
-__device__ inline void wgmma_codes<192>(float (&d)[96], uint64_t a, uint64_t b, int accumulate) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n192k32.f32.e4m3.e4m3 {" TACHY_WGMMA_S96 "}, %96, %97, p, 1, 1;\n}\n"
-      : TACHY_WGMMA_F96(d)
-      : "l"(a), "l"(b), "r"(accumulate));
-}
+// A, B and ACCUMULATE are the operands that follow the sums.
+#define TACHY_WGMMA_CODES(N, SUMS, A, B, ACCUMULATE)                                               \
+  template <>                                                                                      \
+  __device__ inline void wgmma_codes<N>(float(&d)[SUMS], uint64_t a, uint64_t b, int accumulate) { \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " ACCUMULATE                                    \
+                 ", 0;\n"                                                                          \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k32.f32.e4m3.e4m3 {" TACHY_WGMMA_S##SUMS  \
+                 "}, " A ", " B ", p, 1, 1;\n}\n"                                                  \
+                 : TACHY_WGMMA_F##SUMS(d)                                                          \
+                 : "l"(a), "l"(b), "r"(accumulate));                                               \
+  }
+TACHY_WGMMA_CODES(64, 32, "%32", "%33", "%34")
+TACHY_WGMMA_CODES(96, 48, "%48", "%49", "%50")
+TACHY_WGMMA_CODES(128, 64, "%64", "%65", "%66")
+TACHY_WGMMA_CODES(160, 80, "%80", "%81", "%82")
+TACHY_WGMMA_CODES(192, 96, "%96", "%97", "%98")
+#undef TACHY_WGMMA_CODES
 
 }  // namespace tachy::device
