@@ -1,4 +1,4 @@
-// Runs flash_stays_sm80.cuh on the CPU (warps_on_cpu.h) and compares it with a softmax in float64; keys512_on_cpu.py builds it.
+// Runs flash_stays_sm80.cuh on the CPU (warps_on_cpu.h) and compares it with a softmax in float64; kernels_on_cpu.py builds it.
 #include "bench/lab/warps_on_cpu.h"
 //
 #include "ops/attention/flash_stays_sm80.cuh"

@@ -1,5 +1,5 @@
 // Runs a kernel of mma.sync on the CPU, with the kernel's own source: the threads of a block are fibers, and what a warp
-// does together (ldmatrix, mma, shuffles, votes) is imitated. keys512_on_cpu.py takes the instructions' own definitions out
+// does together (ldmatrix, mma, shuffles, votes) is imitated. kernels_on_cpu.py takes the instructions' own definitions out
 // of a copy of the headers, so that those below are called.
 //
 // A copy by cp.async arrives when its thread waits for it, and spoils its place (NaN) when it begins, so that a missing
@@ -57,6 +57,7 @@ namespace on_cpu {
 struct Copy {
   uint32_t to;
   const void* from;
+  size_t bytes;
   bool present;
 };
 struct Fiber {
@@ -100,11 +101,35 @@ T saw(int turn, int lane) {
   return value;
 }
 inline int lane() { return static_cast<int>(threadIdx.x & 31); }
-inline void check_shared(uint32_t at) {
-  if (at % 16 || at + 16 > shared_bytes) stop("an address in shared memory is not aligned or too large");
+inline void check_shared(uint32_t at, uint32_t bytes = 16) {
+  if (at % bytes || at + bytes > shared_bytes)
+    stop("an address in shared memory is not aligned or too large");
+}
+inline void begin_copy(const Copy& copy) {
+  check_shared(copy.to, static_cast<uint32_t>(copy.bytes));
+  if (reinterpret_cast<uintptr_t>(copy.from) % copy.bytes) stop("a copy from an address that is not aligned");
+  memset(shared + copy.to, 0xff, copy.bytes);
+  fibers[now].groups.back().push_back(copy);
 }
 inline float bf16_of(uint32_t pair, int which) {
   return __uint_as_float(which ? pair & 0xffff0000u : pair << 16);
+}
+
+struct Operands {
+  uint32_t a[4], b[2];
+};
+inline void add_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  const int turn = meet(Operands{{a[0], a[1], a[2], a[3]}, {b0, b1}});
+  const int g = lane() / 4, t = lane() % 4;
+  for (int i = 0; i < 4; ++i) {
+    double sum = c[i];
+    for (int u = 0; u < 4; ++u) {
+      const auto row = saw<Operands>(turn, 4 * g + u), column = saw<Operands>(turn, 4 * (2 * t + i % 2) + u);
+      for (int e = 0; e < 4; ++e)
+        sum += double{bf16_of(row.a[i / 2 + e / 2 * 2], e % 2)} * double{bf16_of(column.b[e / 2], e % 2)};
+    }
+    c[i] = static_cast<float>(sum);
+  }
 }
 
 // Runs a warp up to the next barrier or its end. Returns whether it did anything.
@@ -173,6 +198,12 @@ inline bool __any_sync(unsigned, bool v) {
   return any;
 }
 
+namespace tachy {
+
+alignas(1024) inline char shared_memory[240 << 10];
+
+}  // namespace tachy
+
 namespace tachy::device {
 
 inline uint32_t shared_address(const void* p) {
@@ -194,10 +225,10 @@ inline void load_four(uint32_t (&r)[4], uint32_t address, bool turned) {
 inline void load_tiles(uint32_t (&r)[4], uint32_t address) { load_four(r, address, false); }
 inline void load_tiles_transposed(uint32_t (&r)[4], uint32_t address) { load_four(r, address, true); }
 inline void copy_async(uint32_t to, const void* from, bool present) {
-  on_cpu::check_shared(to);
-  if (reinterpret_cast<uintptr_t>(from) % 16) on_cpu::stop("a copy from an address that is not aligned");
-  memset(on_cpu::shared + to, 0xff, 16);
-  on_cpu::fibers[on_cpu::now].groups.back().push_back({to, from, present});
+  on_cpu::begin_copy({to, from, 16, present});
+}
+inline void copy_async8(uint32_t to, const void* from, bool present) {
+  on_cpu::begin_copy({to, from, 8, present});
 }
 inline void commit_copies() { on_cpu::fibers[on_cpu::now].groups.emplace_back(); }
 template <int kPending>
@@ -205,7 +236,7 @@ void wait_copies() {
   auto& groups = on_cpu::fibers[on_cpu::now].groups;
   while (static_cast<int>(groups.size()) - 1 > kPending) {
     for (const on_cpu::Copy& c : groups.front())
-      c.present ? memcpy(on_cpu::shared + c.to, c.from, 16) : memset(on_cpu::shared + c.to, 0, 16);
+      c.present ? memcpy(on_cpu::shared + c.to, c.from, c.bytes) : memset(on_cpu::shared + c.to, 0, c.bytes);
     groups.erase(groups.begin());
   }
 }
@@ -214,24 +245,7 @@ void wait_copies() {
 
 namespace tachy::ops::flash {
 
-struct Operands {
-  uint32_t a[4], b[2];
-};
-inline void add_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  const int turn = on_cpu::meet(Operands{{a[0], a[1], a[2], a[3]}, {b0, b1}});
-  const int g = on_cpu::lane() / 4, t = on_cpu::lane() % 4;
-  for (int i = 0; i < 4; ++i) {
-    double sum = c[i];
-    for (int u = 0; u < 4; ++u) {
-      const auto row = on_cpu::saw<Operands>(turn, 4 * g + u),
-                 column = on_cpu::saw<Operands>(turn, 4 * (2 * t + i % 2) + u);
-      for (int e = 0; e < 4; ++e)
-        sum += double{on_cpu::bf16_of(row.a[i / 2 + e / 2 * 2], e % 2)} *
-               double{on_cpu::bf16_of(column.b[e / 2], e % 2)};
-    }
-    c[i] = static_cast<float>(sum);
-  }
-}
+using on_cpu::add_bf16;
 inline float power_of_two(float x) { return exp2f(x); }
 template <bool kHalf>
 uint32_t pack_weights(float low, float high) {
@@ -243,6 +257,5 @@ inline void ask_cache(const void* from) {
   volatile char touched = *static_cast<const volatile char*>(from);
   (void)touched;
 }
-alignas(1024) inline char shared_memory[240 << 10];
 
 }  // namespace tachy::ops::flash

@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(kPatchStemThreads, 2) conv_patch_stem(const Co
     const auto place = [&](int frame) { return (frame & 3) * kPatchStemFrame; };
     const auto load = [&](int frame) {
       const ConvPosition at{frame, row - 1, column - 1, true};
-      const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(x + place(frame)));
+      const uint32_t to = shared_address(x + place(frame));
       constexpr int kPieces = kPatchStemRow / 4;
       for (int i = threadIdx.x; i < (kPatchStemSide + 2) * kPieces; i += kPatchStemThreads) {
         const int r = i / kPieces, piece = i % kPieces;
