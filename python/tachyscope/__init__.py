@@ -54,3 +54,7 @@ def __getattr__(name):
     if name in _MODULES:
         return importlib.import_module("." + name, __name__)
     raise AttributeError(f"module 'tachyscope' has no attribute {name!r}")
+
+
+if sys.modules.get("torch") is not None:
+    enable_torch()  # torch.compile cannot do it while it compiles a first call

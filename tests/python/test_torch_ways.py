@@ -1,5 +1,8 @@
 """Tests of the ops inside torch: its own checks of custom ops, torch.compile without graph breaks, fake tensors."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 import torch._inductor.config
@@ -67,6 +70,15 @@ def test_compile_by_inductor():
 
     with torch.no_grad():
         torch.testing.assert_close(torch.compile(block, fullgraph=True)(x), block(x))
+
+
+def test_compile_before_any_call():
+    """In a process of its own, where torch was imported first and nothing was called yet."""
+    program = """
+import torch, tachyscope
+torch.compile(lambda x: tachyscope.ops.rms_norm(x, None), fullgraph=True, backend="eager")(torch.ones(2, 8))
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @EVERY
