@@ -7,8 +7,8 @@
 //   block   16 x 16 positions of one frame x 80 channels, one frame after the other; 4 warps of 4 rows each
 //   shared  weights in the order in which lanes read them; 4 frames of 18 rows x 18 positions x 12 (T), of which three are
 //           multiplied while the fourth arrives
-//   A row g of a product's 16 is column 2g, and row g + 8 is column 2g + 1: neighbours are 24 bytes apart, and every
-//   second one of 16 is in banks of its own.
+//   Row g of a product's 16 rows is column 2g of the tile, and row g + 8 is column 2g + 1. Neighbouring positions are 24
+//   bytes apart, so eight of every second column lie in banks of their own.
 #pragma once
 
 #include "device/conv_pack.cuh"
