@@ -146,11 +146,21 @@ def _torch_came():
 def enable_torch():
     """Registers the ops with torch. The first call with one of its tensors does this by itself. Call it first in code
     that torch.compile compiles before any such call, if torch was not yet imported when this package was."""
-    global _Tensor, _is_grad_enabled, _is_compiling, _any_autocast, _cast, _forward_ad, _last_refusal
     if _Tensor != ():
         return
     import torch
 
+    # Importing the compiler takes seconds, and without it nothing is being compiled.
+    (torch.compiler.disable(_enable) if "torch._dynamo" in sys.modules else _enable)(torch)
+
+
+# What torch.compile says where it meets this in a call that it traces. It does not trace it, since registered ops outlive a trace.
+enable_torch._torchdynamo_disable = True
+enable_torch._torchdynamo_disable_msg = "tachyscope came before torch: call tachyscope.enable_torch() before torch.compile"
+
+
+def _enable(torch):
+    global _Tensor, _is_grad_enabled, _is_compiling, _any_autocast, _cast, _forward_ad, _last_refusal
     from . import _autocast, _info, _torch
 
     _info.warn_without_kernels(torch)

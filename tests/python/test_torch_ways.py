@@ -72,13 +72,38 @@ def test_compile_by_inductor():
         torch.testing.assert_close(torch.compile(block, fullgraph=True)(x), block(x))
 
 
-def test_compile_before_any_call():
-    """In a process of its own, where torch was imported first and nothing was called yet."""
-    program = """
-import torch, tachyscope
-torch.compile(lambda x: tachyscope.ops.rms_norm(x, None), fullgraph=True, backend="eager")(torch.ones(2, 8))
+FIRST_CALL = """
+def compiled(**options):
+    return torch.compile(lambda x: tachyscope.ops.rms_norm(x, None), backend="eager", **options)
 """
-    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def alone(program):
+    """Runs it in a process of its own, where nothing was called yet, and returns what it says."""
+    return subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stderr
+
+
+def test_compile_before_any_call():
+    alone("import torch, tachyscope" + FIRST_CALL + "compiled(fullgraph=True)(torch.ones(2, 8))")
+
+
+def test_compile_before_any_call_where_torch_came_later():
+    """Without fullgraph it works without a word, and with it the error says what to call."""
+    said = alone("import tachyscope, torch" + FIRST_CALL + """
+assert torch.allclose(compiled()(torch.ones(2, 8)), torch.ones(2, 8), atol=1e-4)
+""")
+    assert "recompile" not in said and "tachyscope" not in said
+    alone("import tachyscope, torch" + FIRST_CALL + """
+try:
+    compiled(fullgraph=True)(torch.ones(2, 8))
+except torch._dynamo.exc.Unsupported as error:
+    assert "call tachyscope.enable_torch() before torch.compile" in str(error)
+else:
+    raise AssertionError("no error")
+tachyscope.enable_torch()
+torch.compiler.reset()
+compiled(fullgraph=True)(torch.ones(2, 8))
+""")
 
 
 @EVERY
