@@ -91,10 +91,9 @@ bool is_word_char(char32_t c) {
   }
 }
 
-std::string normalize(std::string_view valid, Form form) {
-  int options = UTF8PROC_STABLE;
-  options |= form == Form::nfc || form == Form::nfkc ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
-  if (form == Form::nfkc || form == Form::nfkd) options |= UTF8PROC_COMPAT;
+namespace {
+
+std::string map_all(std::string_view valid, int options) {
   if (valid.empty()) return {};
   utf8proc_uint8_t* mapped = nullptr;
   const utf8proc_ssize_t size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(valid.data()),
@@ -104,6 +103,26 @@ std::string normalize(std::string_view valid, Form form) {
   check(size >= 0, size == UTF8PROC_ERROR_NOMEM ? ErrorCode::out_of_memory : ErrorCode::invalid_argument,
         "text: Unicode normalization failed: {}", utf8proc_errmsg(size));
   return {reinterpret_cast<const char*>(mapped), static_cast<size_t>(size)};
+}
+
+}  // namespace
+
+std::string normalize(std::string_view valid, Form form) {
+  const bool composes = form == Form::nfc || form == Form::nfkc;
+  int options = UTF8PROC_STABLE | (composes ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE);
+  if (form == Form::nfkc || form == Form::nfkd) options |= UTF8PROC_COMPAT;
+  if (!composes) return map_all(valid, options);
+  // utf8proc (2.8) takes the vowel U+11A7 for the first of the final consonants, which begin after it, and joins it to a
+  // syllable, where it vanishes. It neither composes nor decomposes, so what lies before and after it is mapped by itself.
+  constexpr std::string_view kVowel = "\xE1\x86\xA7";
+  std::string out;
+  for (size_t at = 0;;) {
+    const size_t vowel = valid.find(kVowel, at);
+    out += map_all(valid.substr(at, vowel - at), options);
+    if (vowel == std::string_view::npos) return out;
+    out += kVowel;
+    at = vowel + kVowel.size();
+  }
 }
 
 std::string lowercase(std::string_view valid) {

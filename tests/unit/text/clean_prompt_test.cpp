@@ -61,6 +61,16 @@ TEST(CleanPrompt, IsStableOnItsOwnOutput) {
   EXPECT_EQ(clean_prompt("&amp;amp;lt;"), "<");
 }
 
+TEST(Normalize, KeepsTheVowelBeforeTheFinalConsonants) {
+  // By unicodedata.normalize("NFC", …) of Python: only U+11A8, the first final consonant, joins the syllable U+B2AC.
+  EXPECT_EQ(text::normalize("\uB2AC\u11A7", text::Form::nfc), "\uB2AC\u11A7");
+  EXPECT_EQ(text::normalize("\uB2AC\u11A8", text::Form::nfc), "\uB2AD");
+  EXPECT_EQ(text::normalize("e\u0301\u11A7\u0301e\u0301\u11A7", text::Form::nfkc),
+            "\u00E9\u11A7\u0301\u00E9\u11A7");
+  EXPECT_EQ(text::normalize("\uB2AD\u11A7", text::Form::nfd), "\u1102\u1174\u11A8\u11A7");
+  EXPECT_EQ(text::normalize("", text::Form::nfc), "");
+}
+
 TEST(HtmlEntities, TablesAreSortedForBinarySearch) {
   ASSERT_EQ(text::kHtml5EntityCount, 2231u);
   for (size_t i = 1; i < text::kHtml5EntityCount; ++i)
