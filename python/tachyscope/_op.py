@@ -154,7 +154,7 @@ def enable_torch():
     (torch.compiler.disable(_enable) if "torch._dynamo" in sys.modules else _enable)(torch)
 
 
-# What torch.compile says where it meets this in a call that it traces. It does not trace it, since registered ops outlive a trace.
+# torch.compile says this where it meets the function in a call that it traces. Registered ops outlive a trace, so it must not follow.
 enable_torch._torchdynamo_disable = True
 enable_torch._torchdynamo_disable_msg = "tachyscope came before torch: call tachyscope.enable_torch() before torch.compile"
 

@@ -16,7 +16,7 @@ struct WinogradTile {
   int64_t cost = 0;
 };
 
-// What a tile costs beside its products, in channels: boxes of inputs are read from shared memory as often for a narrow one.
+// A tile costs this beside its products, in channels, because a narrow one reads boxes of inputs from shared memory as often.
 constexpr int64_t kWinogradOverhead = 45;
 
 // All tiles give the same bits, so the choice may depend on the picture.
