@@ -21,12 +21,10 @@ import sys
 
 from . import _build, ops
 from ._core import set_threads, threads
-from ._info import build_info, warn_without_kernels
+from ._info import build_info
 from ._op import enable_torch
 
 __version__ = _build.VERSION
-if sys.modules.get("torch") is not None:
-    warn_without_kernels(sys.modules["torch"])
 
 _WITH_TORCH = {"optimize": "_optimize", "restore": "_optimize", "graph": "_graph", "ring_kv_cache": "_ring"}
 _OF_ENGINE = {"World": "_world", "Engine": "_generate", "AsyncEngine": "_async_engine", "Job": "_generate",
@@ -57,4 +55,7 @@ def __getattr__(name):
 
 
 if sys.modules.get("torch") is not None:
-    enable_torch()  # torch.compile cannot do it while it compiles a first call
+    try:
+        enable_torch()  # torch.compile cannot do it while it compiles a first call
+    except ImportError:  # torch is too old for the ops: their first call says so, and the engine does not need it
+        pass

@@ -20,8 +20,8 @@ namespace tachy::device {
 constexpr int kPatchStemCi = 12, kPatchStemN = 80, kPatchStemSide = 16, kPatchStemThreads = 128;
 constexpr int kPatchStemRun = 3 * kPatchStemCi, kPatchStemRow = (kPatchStemSide + 2) * kPatchStemCi;
 constexpr int kPatchStemFrame = (kPatchStemSide + 2) * kPatchStemRow;
-constexpr int kPatchStemSteps = 20,
-              kPatchStemPairs = kPatchStemN / 16;  // steps of 16, and pairs of 8 channels
+// There are steps of 16, and channels are read in pairs of 8.
+constexpr int kPatchStemSteps = 20, kPatchStemPairs = kPatchStemN / 16;
 constexpr int kPatchStemWords = kPatchStemPairs * 32 * (kPatchStemSteps * 4 + 2);  // of weights, 4 bytes each
 constexpr int kPatchStemSharedBytes = kPatchStemWords * 4 + 4 * kPatchStemFrame * 2;
 static_assert(kPatchStemWords * 4 % 16 == 0 && kPatchStemRow % 2 == 0);
@@ -53,8 +53,8 @@ __device__ inline void patch_stem_weights(const Conv80Params& p, int n0, uint32_
   const int channels = min(kPatchStemN, p.s.co - n0);
   for (int i = threadIdx.x; i < kPatchStemWords; i += kPatchStemThreads) {
     constexpr int kWhole = kPatchStemSteps * kPatchStemPairs * 128;
-    const bool whole =
-        i < kWhole;  // one of the steps of 16, whose lanes read four words: two for each 8 channels
+    // In a step of 16 a lane reads four words, two for each 8 channels, and in the last step half of them.
+    const bool whole = i < kWhole;
     const int rest = whole ? i : i - kWhole, lane = whole ? rest / 4 % 32 : rest / 2 % 32;
     const int pair = whole ? rest / 128 % kPatchStemPairs : rest / 64, word = whole ? rest % 4 : rest % 2 * 2;
     const int o = pair * 16 + word / 2 * 8 + lane / 4;

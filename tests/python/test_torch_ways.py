@@ -87,6 +87,24 @@ def test_compile_before_any_call():
     alone("import torch, tachyscope" + FIRST_CALL + "compiled(fullgraph=True)(torch.ones(2, 8))")
 
 
+def test_a_torch_that_is_too_old():
+    """The package can be imported beside it, and the first call says why it cannot compute."""
+    alone("""
+import sys, types, torch
+torch_ways = sys.modules["tachyscope._torch"] = types.ModuleType("tachyscope._torch")
+def register(ops):
+    raise ImportError("too old")
+torch_ways.register = register
+import tachyscope
+try:
+    tachyscope.ops.silu(torch.ones(3))
+except ImportError as error:
+    assert "too old" in str(error)
+else:
+    raise AssertionError("no error")
+""")
+
+
 def test_compile_before_any_call_where_torch_came_later():
     """Without fullgraph it works without a word, and with it the error says what to call."""
     said = alone("import tachyscope, torch" + FIRST_CALL + """

@@ -115,10 +115,8 @@ std::optional<Refusal> conv_stem_why_not(const ConvProblem& problem, const Strea
   if (s.kernel_t != 3 || s.kernel_h != 3 || s.kernel_w != 3 || s.stride != 1 || s.time_stride != 1 ||
       s.front != 2 || s.pad_top != 1 || s.pad_left != 1 || s.phases != 1 || problem.residual.defined())
     return Refusal::arguments("it does 3x3x3 kernels without strides or residual");
-  const bool cached = patches && problem.cache.defined();
-  for (const void* data : {problem.y.data, patches ? problem.x.data : nullptr,
-                           patches ? problem.packed.data : nullptr, cached ? problem.cache.data : nullptr})
-    if (reinterpret_cast<uintptr_t>(data) % 16 != 0)
+  for (const Tensor* t : {&problem.y, &problem.x, &problem.cache, &problem.packed})
+    if ((patches || t == &problem.y) && reinterpret_cast<uintptr_t>(t->data) % 16 != 0)
       return Refusal::arguments("it takes memory aligned to 16 bytes");
   return std::nullopt;
 }
